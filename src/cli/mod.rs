@@ -1,0 +1,1 @@
+//! Subcommands: the only place that wires adapters to ports.

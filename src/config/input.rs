@@ -1,0 +1,281 @@
+//! What the compiler reads: objects of the custom resources in neutral form, each field at its value or absent, with
+//! the defaults that the object alone decides filled in.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::value::RawValue;
+
+use crate::domain::ids::{ObjectId, ObjectKey};
+use crate::domain::plan::{GatewayPlan, LabelSelector, PluginLimits, Refusal, UpstreamPlan};
+use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
+use crate::domain::ports::CodeFacts;
+
+/// Labels of an object or a namespace.
+pub type Labels = BTreeMap<String, String>;
+
+/// Everything that is compiled into one gateway's plan.
+#[derive(Clone, Debug, Default)]
+pub struct Inputs {
+    /// The gateway; none for the implicit one of a folder without.
+    pub gateway: Option<GatewayInput>,
+    /// The folder that plugin paths start in, where the gateway names none.
+    pub default_plugin_dir: PathBuf,
+    /// In order: by creation, in a folder by file order.
+    pub upstreams: Vec<UpstreamInput>,
+    /// In any order.
+    pub plugins: Vec<PluginInput>,
+    /// In any order.
+    pub chains: Vec<ChainInput>,
+    /// Objects that are there but are not valid: their last accepted form runs on.
+    pub invalid: Vec<InvalidObject>,
+    /// ConfigMaps by key, with their data.
+    pub config_maps: BTreeMap<ObjectKey, BTreeMap<String, String>>,
+    /// Labels of namespaces; one that is not here has only `kubernetes.io/metadata.name`.
+    pub namespaces: BTreeMap<String, Labels>,
+    /// Files of plugins with `source.path`, by that path; an error says why one cannot be read.
+    pub files: BTreeMap<String, Result<FileCode, String>>,
+    /// What is known of code, by [`code_key`] of text and file name.
+    pub facts: BTreeMap<String, CodeFacts>,
+}
+
+/// A plugin file that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileCode {
+    /// Its text.
+    pub text: String,
+    /// Its folder, whose other files it may import.
+    pub folder: PathBuf,
+}
+
+/// An object that did not pass its schema or rules. Its Problems are reported by whoever found them.
+#[derive(Clone, Debug)]
+pub struct InvalidObject {
+    /// Which one.
+    pub id: ObjectId,
+    /// Of a chain: what it selects, as far as that could be read, without entries. None selects everything.
+    pub chain: Option<ChainInput>,
+}
+
+/// A gateway.
+#[derive(Clone, Debug)]
+pub struct GatewayInput {
+    /// Its settings, with defaults.
+    pub plan: GatewayPlan,
+    /// Which upstreams it takes.
+    pub upstreams: Takes,
+    /// Which chains it takes.
+    pub chains: Takes,
+}
+
+/// Which objects a gateway takes: of which namespaces, with which labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Takes {
+    /// Namespaces.
+    pub namespaces: Namespaces,
+    /// Labels of the objects; an empty selector is all.
+    pub selector: LabelSelector,
+}
+
+/// A set of namespaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Namespaces {
+    /// The object's own.
+    #[default]
+    Same,
+    /// These.
+    Names(Vec<String>),
+    /// Those with these labels.
+    Selector(LabelSelector),
+    /// Every one.
+    All,
+}
+
+/// An upstream. Its plan's header or variable list is filled from `values` when references are resolved.
+#[derive(Clone, Debug)]
+pub struct UpstreamInput {
+    /// Its settings, with defaults.
+    pub plan: UpstreamPlan,
+    /// Headers or variables as written.
+    pub values: Vec<NamedInput>,
+    /// Which other namespaces' gateways may take it; none is nobody.
+    pub share_with: Option<Namespaces>,
+}
+
+/// A header or variable as written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedInput {
+    /// Its name.
+    pub name: String,
+    /// Where its value comes from.
+    pub value: InputValue,
+    /// The path of the field, for Problems.
+    pub field: String,
+}
+
+/// Where a value comes from; references lie in the object's own namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InputValue {
+    /// Written there.
+    Literal(String),
+    /// A key of a ConfigMap.
+    ConfigMap {
+        /// The ConfigMap's name.
+        name: String,
+        /// The key.
+        key: String,
+        /// Whether its lack is no fault.
+        optional: bool,
+    },
+    /// A key of a Secret.
+    Secret {
+        /// The Secret's name.
+        name: String,
+        /// The key.
+        key: String,
+        /// Whether its lack is no fault.
+        optional: bool,
+    },
+    /// A variable of the gateway's own environment.
+    Environment(String),
+}
+
+/// A plugin.
+#[derive(Clone, Debug)]
+pub struct PluginInput {
+    /// Its object.
+    pub key: ObjectKey,
+    /// `spec.enabled`.
+    pub enabled: bool,
+    /// `spec.role`, by default Transform.
+    pub role: Role,
+    /// `spec.phases`; none is what its exports say, else both.
+    pub phases: Option<Vec<Phase>>,
+    /// `spec.order`, by default 0.
+    pub order: i32,
+    /// `spec.protocol`.
+    pub protocol: ProtocolSetting,
+    /// Where its code is.
+    pub source: SourceInput,
+    /// The digest that the code must have, hex.
+    pub sha256: Option<String>,
+    /// Globs over upstream names.
+    pub filter_upstreams: Vec<String>,
+    /// Globs over tool names.
+    pub filter_tools: Vec<String>,
+    /// Milliseconds.
+    pub timeout_ms: Option<u32>,
+    /// A JSON object, canonical text.
+    pub config: Option<Box<RawValue>>,
+    /// What `config`, an entry's overrides included, must fit.
+    pub config_schema: Option<serde_json::Value>,
+    /// Its environment as written.
+    pub env: Vec<NamedInput>,
+    /// `spec.pool.size`.
+    pub pool_size: Option<u32>,
+    /// With defaults.
+    pub limits: PluginLimits,
+    /// Chains of which other namespaces may name it; none is nobody.
+    pub share_with: Option<Namespaces>,
+    /// Whether entries of other namespaces may replace keys of `config`.
+    pub config_overrides: bool,
+    /// A type, source or guarding field that is not built: it cannot run.
+    pub refusing: Option<Refusal>,
+}
+
+/// `spec.protocol`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProtocolSetting {
+    /// By its exports.
+    #[default]
+    Auto,
+    /// Contract 1.0.
+    Once,
+    /// Exported functions.
+    Module,
+}
+
+/// Where a plugin's code is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceInput {
+    /// In the object.
+    Inline(String),
+    /// A key of a ConfigMap of its namespace; the key's ending tells ESM from CommonJS.
+    ConfigMap {
+        /// The ConfigMap's name.
+        name: String,
+        /// The key.
+        key: String,
+    },
+    /// A file below the plugin directory.
+    Path(String),
+    /// A source that is not built; the plugin's `refusing` says so.
+    NotBuilt,
+}
+
+/// A chain.
+#[derive(Clone, Debug)]
+pub struct ChainInput {
+    /// Its object.
+    pub key: ObjectKey,
+    /// Its labels.
+    pub labels: Labels,
+    /// When it runs. Of an invalid chain whose phase cannot be read: Request.
+    pub phase: Phase,
+    /// `spec.order`, by default 100.
+    pub order: i32,
+    /// Gateways it is for; empty is every one of its namespace.
+    pub gateways: Vec<ObjectKey>,
+    /// Globs over upstream names and labels; none covers all in reach.
+    pub upstreams: Option<UpstreamsInput>,
+    /// Globs over tool names.
+    pub include: Vec<String>,
+    /// Globs that take out.
+    pub exclude: Vec<String>,
+    /// Methods; by default `tools/call`.
+    pub methods: Vec<String>,
+    /// `notifications: Pass`.
+    pub notifications_pass: bool,
+    /// In the order of the list.
+    pub entries: Vec<EntryInput>,
+}
+
+/// `spec.upstreams` of a chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpstreamsInput {
+    /// Globs over names.
+    pub names: Vec<String>,
+    /// Labels.
+    pub selector: Option<LabelSelector>,
+}
+
+/// One entry of a chain, absent fields absent.
+#[derive(Clone, Debug)]
+pub struct EntryInput {
+    /// The Plugin it names, namespace filled in.
+    pub plugin: ObjectKey,
+    /// `order`; none is the Plugin's.
+    pub order: Option<i32>,
+    /// `enabled`, by default true.
+    pub enabled: bool,
+    /// Milliseconds.
+    pub timeout_ms: Option<u32>,
+    /// Above 0.
+    pub max_tokens: Option<u32>,
+    /// A JSON object whose keys replace the plugin's.
+    pub config: Option<Box<RawValue>>,
+    /// What it sees.
+    pub view: View,
+    /// CEL text.
+    pub when: Option<String>,
+    /// `failurePolicy`; none is the role's.
+    pub failure_policy: Option<FailurePolicy>,
+    /// Whether it acts.
+    pub mode: Mode,
+}
+
+/// The key of [`Inputs::facts`]: digest of the text, and the ending that decides how it is parsed.
+pub fn code_key(digest: &str, file_name: &str) -> String {
+    let ending = file_name.rsplit_once('.').map_or("", |(_, ending)| ending);
+    format!("{digest}.{ending}")
+}

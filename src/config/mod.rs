@@ -1,0 +1,6 @@
+//! From what users wrote to a plan: pure, total, never all or nothing.
+//!
+//! Invariant: no IO, no runtime, no clock. Facts about code, files and namespaces are inputs. One bad object yields a
+//! Problem, and everything else still ships.
+
+pub mod input;

@@ -1,0 +1,140 @@
+//! What one entry's answer does to a call: the outcome table, as a function.
+
+use super::plugin::{Failure, FailurePolicy, Mode, Output, Phase, Role};
+use super::reason::Reason;
+use super::record::Skip;
+
+/// What of an entry decides.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryRules {
+    /// The chain's phase.
+    pub phase: Phase,
+    /// The plugin's role; `Guard` for what cannot run.
+    pub role: Role,
+    /// Whether the entry acts.
+    pub mode: Mode,
+    /// What its failure does.
+    pub policy: FailurePolicy,
+}
+
+/// What happens next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// `text` is the content; with `stop` the chain's later entries are skipped, Guards excepted.
+    Go {
+        /// The content that goes on.
+        text: String,
+        /// Whether the plugin said `continue: false`.
+        stop: bool,
+    },
+    /// Nothing is sent; the client gets `text`.
+    Deny {
+        /// The plugin's words for the client.
+        text: String,
+        /// The plugin's words for the record.
+        error: String,
+    },
+    /// The entry failed and its policy lets the content go on as it entered.
+    Pass(Failure),
+    /// The entry failed and the call with it.
+    Fail(Failure),
+}
+
+impl EntryRules {
+    /// Whether the call waits for this entry and may be changed by it.
+    pub fn on_path(&self) -> bool {
+        self.mode == Mode::Enforce && self.role != Role::Observe
+    }
+
+    /// Judges an answer. Whether the content itself is valid is judged before, as a failure `InvalidOutput`.
+    pub fn judge(&self, answer: Result<Output, Failure>) -> Verdict {
+        match answer {
+            Ok(Output { text, proceed, error: None, .. }) => Verdict::Go { text, stop: !proceed },
+            Ok(Output { text, error: Some(error), .. }) if self.may_deny() => Verdict::Deny { text, error },
+            Ok(Output { error: Some(error), .. }) => self.failed(Failure::new(Reason::PluginError, error)),
+            Err(failure) => self.failed(failure),
+        }
+    }
+
+    fn may_deny(&self) -> bool {
+        self.phase == Phase::Request && self.role != Role::Observe
+    }
+
+    fn failed(&self, failure: Failure) -> Verdict {
+        match self.policy {
+            FailurePolicy::Fail => Verdict::Fail(failure),
+            FailurePolicy::LastGood | FailurePolicy::Ignore => Verdict::Pass(failure),
+        }
+    }
+}
+
+/// Why an entry need not run, before its `when` is asked. Guards run although an entry before them stopped the chain.
+pub fn skip(enabled: bool, admitted_by_filter: bool, stopped: bool, role: Role) -> Option<Skip> {
+    if !enabled {
+        Some(Skip::Disabled)
+    } else if !admitted_by_filter {
+        Some(Skip::Filter)
+    } else if stopped && role != Role::Guard {
+        Some(Skip::Stopped)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(phase: Phase, role: Role) -> EntryRules {
+        EntryRules { phase, role, mode: Mode::Enforce, policy: role.default_policy() }
+    }
+
+    fn output(proceed: bool, error: Option<&str>) -> Result<Output, Failure> {
+        Ok(Output { text: "t".into(), proceed, metadata: None, error: error.map(Into::into) })
+    }
+
+    #[test]
+    fn content_goes_on_and_may_stop_the_chain() {
+        for phase in [Phase::Request, Phase::Response] {
+            let rules = rules(phase, Role::Transform);
+            assert_eq!(rules.judge(output(true, None)), Verdict::Go { text: "t".into(), stop: false });
+            assert_eq!(rules.judge(output(false, None)), Verdict::Go { text: "t".into(), stop: true });
+        }
+    }
+
+    #[test]
+    fn an_error_denies_in_the_request_phase_only() {
+        for role in [Role::Guard, Role::Transform] {
+            let verdict = rules(Phase::Request, role).judge(output(false, Some("no")));
+            assert_eq!(verdict, Verdict::Deny { text: "t".into(), error: "no".into() });
+        }
+        let failure = Failure::new(Reason::PluginError, "no");
+        let judge = |role| rules(Phase::Response, role).judge(output(false, Some("no")));
+        assert_eq!(judge(Role::Guard), Verdict::Fail(failure.clone()));
+        assert_eq!(judge(Role::Transform), Verdict::Pass(failure.clone()));
+        let observed = rules(Phase::Request, Role::Observe).judge(output(false, Some("no")));
+        assert_eq!(observed, Verdict::Pass(failure));
+    }
+
+    #[test]
+    fn a_failure_does_what_the_policy_says() {
+        let failure = Failure::new(Reason::Timeout, "late");
+        for (policy, verdict) in [
+            (FailurePolicy::Fail, Verdict::Fail(failure.clone())),
+            (FailurePolicy::LastGood, Verdict::Pass(failure.clone())),
+            (FailurePolicy::Ignore, Verdict::Pass(failure.clone())),
+        ] {
+            let rules = EntryRules { policy, ..rules(Phase::Response, Role::Transform) };
+            assert_eq!(rules.judge(Err(failure.clone())), verdict);
+        }
+    }
+
+    #[test]
+    fn guards_run_in_spite_of_a_stop() {
+        assert_eq!(skip(true, true, true, Role::Guard), None);
+        assert_eq!(skip(true, true, true, Role::Transform), Some(Skip::Stopped));
+        assert_eq!(skip(true, true, true, Role::Observe), Some(Skip::Stopped));
+        assert_eq!(skip(false, true, true, Role::Guard), Some(Skip::Disabled));
+        assert_eq!(skip(true, false, false, Role::Guard), Some(Skip::Filter));
+    }
+}

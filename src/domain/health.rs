@@ -1,0 +1,137 @@
+//! When an upstream is tried again, and when it leaves routing (document 003, ServerHealthStatus).
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::plan::HealthPlan;
+
+/// Document 003's connection states.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+pub enum ConnectionState {
+    /// Not tried yet, or disabled.
+    #[default]
+    Disconnected,
+    /// Being tried.
+    Connecting,
+    /// The last probe succeeded.
+    Connected,
+    /// The last probe failed.
+    Error,
+}
+
+impl ConnectionState {
+    /// Every state, for metrics.
+    pub const ALL: [Self; 4] = [Self::Disconnected, Self::Connecting, Self::Connected, Self::Error];
+
+    /// The metric label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Disconnected => "Disconnected",
+            Self::Connecting => "Connecting",
+            Self::Connected => "Connected",
+            Self::Error => "Error",
+        }
+    }
+}
+
+/// The health of one upstream, as this process sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Where it stands.
+    pub state: ConnectionState,
+    /// Failures since the last success.
+    pub failures: u32,
+    /// When it left routing, in the clock's monotonic time.
+    pub auto_disabled: Option<Duration>,
+    /// When it was last connected to, in the clock's monotonic time.
+    pub last_success: Option<Duration>,
+    /// What the last failure said.
+    pub last_error: Option<String>,
+}
+
+/// The longest wait between probes of an upstream that left routing.
+const MAX_RECOVERY_WAIT: Duration = Duration::from_secs(300);
+
+impl Health {
+    /// A probe or call succeeded at `now`. Returns the wait until the next probe.
+    pub fn succeeded(&mut self, plan: &HealthPlan, now: Duration) -> Duration {
+        *self = Self { state: ConnectionState::Connected, last_success: Some(now), ..Self::default() };
+        Duration::from_secs(u64::from(plan.period_seconds))
+    }
+
+    /// A probe failed at `now`. Returns the wait until the next one, or none where it is not to be tried again.
+    /// `jitter` is from 0 to 1 and stretches the wait by up to a tenth.
+    pub fn failed(&mut self, plan: &HealthPlan, now: Duration, error: String, jitter: f64) -> Option<Duration> {
+        self.state = ConnectionState::Error;
+        self.failures = self.failures.saturating_add(1);
+        self.last_error = Some(error);
+        let retries = plan.retry_backoff_ms.len();
+        let failed_retries = self.failures as usize - 1;
+        let wait = match plan.retry_backoff_ms.get(failed_retries) {
+            Some(ms) => Duration::from_millis(u64::from(*ms)),
+            None => {
+                self.auto_disabled.get_or_insert(now);
+                if !plan.auto_recover {
+                    return None;
+                }
+                let last = plan.retry_backoff_ms.last().copied().unwrap_or(1000).max(1);
+                let doublings = u32::try_from(failed_retries - retries + 1).unwrap_or(u32::MAX).min(16);
+                Duration::from_millis(u64::from(last) << doublings).min(MAX_RECOVERY_WAIT)
+            }
+        };
+        Some(wait.mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 10.0))
+    }
+
+    /// Whether calls may be routed to it. One that was never reached may: the call connects.
+    pub fn in_routing(&self) -> bool {
+        self.auto_disabled.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(auto_recover: bool) -> HealthPlan {
+        HealthPlan { period_seconds: 30, timeout_ms: 5000, retry_backoff_ms: vec![1000, 5000, 15000], auto_recover }
+    }
+
+    fn waits(auto_recover: bool, failures: usize) -> (Vec<Option<u64>>, Health) {
+        let mut health = Health::default();
+        let plan = plan(auto_recover);
+        let waits = (0..failures)
+            .map(|n| {
+                let now = Duration::from_secs(n as u64);
+                health.failed(&plan, now, "x".into(), 0.0).map(|d| u64::try_from(d.as_millis()).unwrap())
+            })
+            .collect();
+        (waits, health)
+    }
+
+    #[test]
+    fn the_failure_of_the_last_retry_takes_it_out() {
+        let (seen, health) = waits(false, 3);
+        assert_eq!(seen, [Some(1000), Some(5000), Some(15000)]);
+        assert!(health.in_routing());
+        let (seen, health) = waits(false, 4);
+        assert_eq!(seen[3], None);
+        assert_eq!(health.auto_disabled, Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn recovery_is_tried_at_growing_intervals_up_to_five_minutes() {
+        let (seen, health) = waits(true, 10);
+        assert_eq!(seen[3..7], [Some(30_000), Some(60_000), Some(120_000), Some(240_000)]);
+        assert_eq!(seen[9], Some(300_000));
+        assert!(!health.in_routing());
+    }
+
+    #[test]
+    fn a_success_resets_the_count() {
+        let (_, mut health) = waits(true, 10);
+        assert_eq!(health.succeeded(&plan(true), Duration::from_secs(99)), Duration::from_secs(30));
+        assert!(health.in_routing());
+        assert_eq!((health.failures, health.state), (0, ConnectionState::Connected));
+    }
+}

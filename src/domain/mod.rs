@@ -1,0 +1,21 @@
+//! What the gateway is about, as plain data and pure functions: plans, calls, chains, records.
+//!
+//! Invariant: no IO, no runtime, no clock, no Kubernetes. Time comes in as a parameter; whatever reaches outside is a
+//! trait in [`ports`].
+
+pub mod chain;
+pub mod health;
+pub mod ids;
+pub mod limits;
+pub mod plan;
+pub mod plugin;
+pub mod ports;
+pub mod problem;
+pub mod raw;
+pub mod reason;
+pub mod record;
+pub mod route;
+pub mod rpc;
+pub mod secret;
+pub mod tool;
+pub mod upstream;

@@ -1,0 +1,261 @@
+//! A plugin as the data plane sees it: what goes in, what comes out, and how it may fail.
+//!
+//! Input and output are those of the Plugin API Contract 1.0 (document 001); field names there are fixed.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::reason::Reason;
+
+/// When in a call a plugin runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Phase {
+    /// Before the call is sent.
+    Request,
+    /// On what came back.
+    Response,
+}
+
+impl Phase {
+    /// The contract's word, lower case.
+    pub fn wire(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Response => "response",
+        }
+    }
+}
+
+/// What a plugin is for, and so what its failure means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Role {
+    /// Checks and redactors: where it cannot run, the call fails.
+    Guard,
+    /// Curation, enrichment: where it cannot run, the content goes on as it was.
+    #[default]
+    Transform,
+    /// Loggers: off the call's path, changes nothing.
+    Observe,
+}
+
+/// What the failure of an entry does to the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum FailurePolicy {
+    /// The call fails; in the response phase its content is withheld.
+    Fail,
+    /// The content goes on as it entered the entry.
+    LastGood,
+    /// The same content goes on; the failure is only recorded.
+    Ignore,
+}
+
+impl Role {
+    /// The policy of an entry that writes none.
+    pub fn default_policy(self) -> FailurePolicy {
+        match self {
+            Self::Guard => FailurePolicy::Fail,
+            Self::Transform => FailurePolicy::LastGood,
+            Self::Observe => FailurePolicy::Ignore,
+        }
+    }
+}
+
+/// What of a response an entry sees.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum View {
+    /// `Text` where the result is exactly one text block and its structured content only mirrors it, else `Json`.
+    #[default]
+    Auto,
+    /// The text of the only text block.
+    Text,
+    /// The JSON text of the whole result or error.
+    Json,
+}
+
+/// Whether an entry acts or only watches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Mode {
+    /// It acts.
+    #[default]
+    Enforce,
+    /// It runs beside the call and changes nothing; its record says what it would have done.
+    Shadow,
+}
+
+/// How a worker speaks with its plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Protocol {
+    /// Contract 1.0 to the letter: standard input to its end, one line out, exit.
+    Once,
+    /// A module with exported functions, loaded once in a warm worker.
+    Module,
+}
+
+/// Contract 1.0's `metadata`, with the optional fields that later gateways may add.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata<'a> {
+    /// A UUIDv7 of ours, the same for every entry of one call.
+    pub request_id: &'a str,
+    /// RFC 3339, UTC, milliseconds.
+    pub timestamp: &'a str,
+    /// The upstream's name.
+    pub server_name: &'a str,
+    /// `request` or `response`.
+    pub phase: &'static str,
+    /// What the user asked, where the call says so.
+    pub user_query: Option<&'a str>,
+    /// `text` or `json`: what `rawContent` is.
+    pub content_type: ContentType,
+    /// The plugin's configuration with the entry's overrides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config: Option<&'a RawValue>,
+    /// The chain, as `namespace/name`.
+    pub chain: &'a str,
+    /// 1, and more where a call is tried again.
+    pub attempt: u32,
+}
+
+/// What `rawContent` is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ContentType {
+    /// Free text.
+    Text,
+    /// The text of a JSON value.
+    Json,
+}
+
+/// Contract 1.0's input.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Input<'a> {
+    /// `{upstream}/{tool}` with the upstream's own tool name.
+    pub tool_name: &'a str,
+    /// The content. Framed wires send it beside the header, so it is left out there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raw_content: Option<&'a str>,
+    /// A limit for curating plugins.
+    pub max_tokens: Option<u32>,
+    /// The rest.
+    pub metadata: Metadata<'a>,
+}
+
+/// Contract 1.0's output, checked.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// The content that goes on.
+    pub text: String,
+    /// Whether the chain's later entries run.
+    pub proceed: bool,
+    /// Any JSON, for the record.
+    pub metadata: Option<Box<RawValue>>,
+    /// The plugin's own word that it failed, or denies.
+    pub error: Option<String>,
+}
+
+/// Why an execution gave no usable output.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    /// One word of the closed list.
+    pub reason: Reason,
+    /// For the log and the record; no content, no secret.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure of this reason.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+}
+
+/// One execution, as the runner reports it.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// The output, or why there is none.
+    pub output: Result<Output, Failure>,
+    /// From asking for a worker to having one.
+    pub queued: Duration,
+    /// From having one to its answer.
+    pub ran: Duration,
+    /// The worker, where one was had.
+    pub worker_pid: Option<u32>,
+}
+
+#[derive(Deserialize)]
+struct WireOutput {
+    text: Option<String>,
+    #[serde(rename = "continue")]
+    proceed: Option<bool>,
+    #[serde(default)]
+    metadata: Option<Box<RawValue>>,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+impl Output {
+    /// Reads one line of contract 1.0 output. `text` is given apart where the wire carries it beside the header.
+    ///
+    /// # Errors
+    /// `InvalidOutput` where it is no JSON object, a required field is missing or has another type, or `error` comes
+    /// with `continue: true`. The message holds no content.
+    pub fn parse(json: &str, text: Option<String>) -> Result<Self, Failure> {
+        let invalid = |what: String| Failure::new(Reason::InvalidOutput, what);
+        let wire: WireOutput =
+            serde_json::from_str(json).map_err(|e| invalid(format!("returned invalid JSON: {}", place(&e))))?;
+        let text = text.or(wire.text).ok_or_else(|| invalid("its answer has no `text`".into()))?;
+        let proceed = wire.proceed.ok_or_else(|| invalid("its answer has no `continue`".into()))?;
+        if wire.error.is_some() && proceed {
+            return Err(invalid("its answer has an `error` with `continue: true`".into()));
+        }
+        Ok(Self { text, proceed, metadata: wire.metadata.filter(|m| m.get() != "null"), error: wire.error })
+    }
+}
+
+/// What a JSON error may say in a log: its kind and place, never the text that was read.
+fn place(error: &serde_json::Error) -> String {
+    let what = match error.classify() {
+        serde_json::error::Category::Data => "a field has the wrong type",
+        serde_json::error::Category::Eof => "it ends too early",
+        _ => "unexpected token",
+    };
+    format!("{what} at line {}, column {}", error.line(), error.column())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_contract_output() {
+        let out = Output::parse(r#"{"text":"a","continue":true,"metadata":null,"error":null,"more":1}"#, None).unwrap();
+        assert_eq!((out.text.as_str(), out.proceed, out.error), ("a", true, None));
+        assert!(out.metadata.is_none());
+    }
+
+    #[test]
+    fn refuses_what_the_contract_does_not_allow() {
+        for bad in [
+            "",
+            "[]",
+            r#"{"continue":true}"#,
+            r#"{"text":"a"}"#,
+            r#"{"text":1,"continue":true}"#,
+            r#"{"text":"a","continue":"yes"}"#,
+            r#"{"text":"a","continue":true,"error":"x"}"#,
+            r#"{"text":"a","continue":false,"error":{"m":1}}"#,
+        ] {
+            assert_eq!(Output::parse(bad, None).unwrap_err().reason, Reason::InvalidOutput, "{bad}");
+        }
+    }
+
+    #[test]
+    fn its_messages_hold_no_content() {
+        let failure = Output::parse(r#"{"text": s3cret}"#, None).unwrap_err();
+        assert!(!failure.message.contains("s3cret"), "{}", failure.message);
+    }
+}

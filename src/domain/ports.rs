@@ -1,0 +1,204 @@
+//! The only traits: what the use cases ask of the outside. Adapters implement them, tests put plain structs in.
+//!
+//! A call is cancelled by dropping its future: the adapter then tells the other side.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::ids::ObjectKey;
+use super::plan::{PluginPlan, Runtime};
+use super::plugin::{Failure, Input, Ran};
+use super::record::{CallRecord, PluginExecution};
+use super::secret::SecretText;
+use super::tool::Tool;
+use super::upstream::{Answer, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
+
+/// A plugin ready to be run: its plan, its code, its environment with secrets resolved.
+#[derive(Clone, Debug)]
+pub struct LinkedPlugin {
+    /// The plan.
+    pub plan: PluginPlan,
+    /// Its code, the text whose digest the plan names.
+    pub code: Arc<str>,
+    /// Its whole environment.
+    pub env: Vec<(String, SecretText)>,
+    /// What a worker is made of: digest of code, environment, protocol and limits. Workers of one identity are alike;
+    /// another identity means new workers.
+    pub identity: String,
+    /// Warm workers to keep.
+    pub pool_size: u32,
+}
+
+/// Runs plugins in workers.
+pub trait RunPlugin: Send + Sync + 'static {
+    /// Makes and warms a pool for each plugin that has none yet. Ends when each is warm or has failed to start;
+    /// pools of plugins that are not named stay until [`RunPlugin::retire`].
+    fn prepare(&self, wanted: &[Arc<LinkedPlugin>], runtime: &Runtime) -> impl Future<Output = ()> + Send;
+
+    /// Drains the pools of all plugins but these: running calls end, idle workers go.
+    fn retire(&self, keep: &[Arc<LinkedPlugin>]);
+
+    /// Runs one execution. Never waits longer than the queue's deadline and `timeout` together.
+    fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, timeout: Duration)
+    -> impl Future<Output = Ran> + Send;
+
+    /// Whether this process can start the plugin at all, as far as it knows. An error has reason `NotLoaded`.
+    fn availability(&self, plugin: &Arc<LinkedPlugin>) -> Result<(), Failure>;
+
+    /// Every worker there is.
+    fn workers(&self) -> Vec<WorkerInfo>;
+
+    /// Ends every worker and waits for it.
+    fn shutdown(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// A worker process, as document 000's PluginProcess has it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerInfo {
+    /// Process id.
+    pub pid: u32,
+    /// The plugin it runs, as `namespace/name`.
+    pub plugin: String,
+    /// The plugin's id.
+    pub plugin_id: String,
+    /// Digest of the code that it loaded.
+    pub revision: String,
+    /// Unix milliseconds.
+    pub spawned_at: u64,
+    /// Unix milliseconds; none before its first execution.
+    pub last_used_at: Option<u64>,
+    /// Executions served.
+    pub execution_count: u64,
+    /// Whether it may serve another.
+    pub is_healthy: bool,
+    /// Where it stands in its life.
+    pub state: WorkerState,
+}
+
+/// Document 000's lifecycle of a PluginProcess.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum WorkerState {
+    /// Started, not yet ready.
+    Spawned,
+    /// Idle.
+    Available,
+    /// In a call.
+    Executing,
+    /// To be replaced.
+    Unhealthy,
+    /// Gone.
+    Terminated,
+}
+
+/// Speaks with upstream MCP servers.
+pub trait CallUpstream: Send + Sync + 'static {
+    /// Makes the set of known upstreams these; what is gone or changed is closed, nothing is connected yet.
+    fn set_targets(&self, targets: &[Target]);
+
+    /// Connects and shakes hands, or asks a connected server something that it allows (`ping`, `server/discover`).
+    fn probe(
+        &self,
+        upstream: &ObjectKey,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<ServerFacts, UpstreamError>> + Send;
+
+    /// All pages of its tool list, in its order. A tool that cannot be read is left out and logged.
+    fn list_tools(
+        &self,
+        upstream: &ObjectKey,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Vec<Tool>, UpstreamError>> + Send;
+
+    /// Sends a tool call. What the server sends meanwhile goes to `client`.
+    fn call(
+        &self,
+        upstream: &ObjectKey,
+        call: OutCall,
+        client: &dyn ToClient,
+    ) -> impl Future<Output = Result<Answer, UpstreamError>> + Send;
+
+    /// The next thing that an upstream tells unasked; waits for it. One reader at a time.
+    fn next_event(&self) -> impl Future<Output = UpstreamEvent> + Send;
+
+    /// Closes every connection and ends every child, and waits for it.
+    fn shutdown(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// The way back to a client while its call runs.
+pub trait ToClient: Send + Sync {
+    /// One `notifications/progress` of this call: its `params` without `progressToken`.
+    fn progress(&self, params: Box<RawValue>);
+}
+
+/// Keeps what happened.
+pub trait Records: Send + Sync + 'static {
+    /// One row for each plugin execution. Never blocks.
+    fn execution(&self, row: PluginExecution);
+
+    /// One row for each call. Never blocks.
+    fn call(&self, row: CallRecord);
+
+    /// The newest executions first, at most `limit`; of one plugin (`namespace/name` or a bare name) where it is given.
+    fn recent_executions(&self, plugin: Option<&str>, limit: usize) -> Vec<Arc<PluginExecution>>;
+
+    /// The newest calls first, at most `limit`.
+    fn recent_calls(&self, limit: usize) -> Vec<Arc<CallRecord>>;
+}
+
+/// Time.
+pub trait Clock: Send + Sync + 'static {
+    /// Unix milliseconds.
+    fn unix_millis(&self) -> u64;
+
+    /// Time since some fixed moment; never goes back.
+    fn monotonic(&self) -> Duration;
+}
+
+/// Values that plans only name.
+pub trait Secrets: Send + Sync {
+    /// The value under `key` of a Secret.
+    fn secret(&self, secret: &ObjectKey, key: &str) -> Option<SecretText>;
+
+    /// A variable of the gateway's own environment.
+    fn environment(&self, name: &str) -> Option<SecretText>;
+}
+
+/// Looks at code without running it.
+pub trait Inspect: Send + Sync {
+    /// What the code exports and reads. `file_name`'s ending tells ESM from CommonJS.
+    fn inspect(&self, code: &str, file_name: &str) -> impl Future<Output = CodeFacts> + Send;
+}
+
+/// What is known of plugin code from parsing it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CodeFacts {
+    /// Why it does not parse; then nothing else is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<SyntaxProblem>,
+    /// Whether it is an ES module: it imports, exports, or awaits at top level.
+    #[serde(default)]
+    pub is_module: bool,
+    /// Names it exports, `default` among them; of CommonJS what it assigns to `module.exports` or `exports`.
+    #[serde(default)]
+    pub exports: Vec<String>,
+    /// Names `NAME` of `process.env.NAME` that it reads.
+    #[serde(default)]
+    pub reads_env: Vec<String>,
+}
+
+/// Where code does not parse. The message names what was expected, never the code's text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SyntaxProblem {
+    /// From 1; 0 where no place is known.
+    pub line: u32,
+    /// From 1; 0 where no place is known.
+    pub column: u32,
+    /// What is wrong.
+    pub message: String,
+}

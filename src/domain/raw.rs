@@ -1,0 +1,116 @@
+//! JSON objects whose values stay the bytes they came as.
+//!
+//! What no plugin changed leaves as it came: number text, key order, unknown fields. So an object is taken apart one
+//! level deep only, and put together again from the same raw values.
+
+use std::fmt;
+
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// The members of one JSON object, in their order, each value raw.
+#[derive(Clone, Debug, Default)]
+pub struct RawObject(Vec<(String, Box<RawValue>)>);
+
+impl RawObject {
+    /// Takes `json` apart. Fails where it is no JSON object.
+    pub fn parse(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
+    /// The value under `key`; of a key that stands twice the last one, as most readers have it.
+    pub fn get(&self, key: &str) -> Option<&RawValue> {
+        self.0.iter().rev().find(|(k, _)| k == key).map(|(_, v)| &**v)
+    }
+
+    /// The value under `key` as a string, where it is one.
+    pub fn get_str(&self, key: &str) -> Option<String> {
+        serde_json::from_str(self.get(key)?.get()).ok()
+    }
+
+    /// Puts `value` under `key`, in the place where the key stands, else at the end.
+    pub fn set(&mut self, key: &str, value: Box<RawValue>) {
+        match self.0.iter_mut().find(|(k, _)| k == key) {
+            Some(member) => member.1 = value,
+            None => self.0.push((key.to_owned(), value)),
+        }
+    }
+
+    /// Takes `key` out, all of it where it stands more than once.
+    pub fn remove(&mut self, key: &str) {
+        self.0.retain(|(k, _)| k != key);
+    }
+
+    /// The members in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.0.iter().map(|(k, v)| (k.as_str(), &**v))
+    }
+
+    /// Whether it has no members.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The whole object as one raw value.
+    pub fn to_raw(&self) -> Box<RawValue> {
+        to_raw(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RawObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = RawObject;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawObject, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(RawObject(members))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+impl Serialize for RawObject {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+/// `value` as raw JSON. Values whose serialisation can fail (maps with keys that are no strings) become `null`; none
+/// of ours are such.
+pub fn to_raw(value: &impl Serialize) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_bytes_of_what_it_does_not_touch() {
+        let text = r#"{"b": 1.0,"a":[1, 12345678901234567890123],"b2":{"x" : null}}"#;
+        let mut object = RawObject::parse(text).unwrap();
+        object.set("a", RawValue::from_string("true".into()).unwrap());
+        assert_eq!(object.to_raw().get(), r#"{"b":1.0,"a":true,"b2":{"x" : null}}"#);
+        assert_eq!(object.get("b").unwrap().get(), "1.0");
+    }
+
+    #[test]
+    fn is_for_objects_only() {
+        assert!(RawObject::parse("[1]").is_err());
+        assert!(RawObject::parse("{\"a\":1").is_err());
+    }
+}

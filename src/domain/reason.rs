@@ -1,0 +1,119 @@
+//! The closed list of reasons: one word in status conditions, events, metric labels, records and logs alike.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Why something is not as it should be.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub enum Reason { $($(#[$doc])* $name,)* }
+
+        impl Reason {
+            /// The word itself.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$name => stringify!($name),)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    // -- of one execution -------------------------------------------------------------------------
+    /// The answer is no contract 1.0 output, or not a valid content for its phase.
+    InvalidOutput,
+    /// The plugin reported an `error`.
+    PluginError,
+    /// The worker ended by a signal, or its socket closed, before it answered.
+    Crashed,
+    /// A `Once` script ended with another code than 0.
+    ExitCode,
+    /// No answer by the deadline.
+    Timeout,
+    /// No worker was free before the queue's deadline, or the queue was full.
+    PoolExhausted,
+    /// The worker cannot be started here.
+    NotLoaded,
+    /// Input, output or stderr over its limit.
+    TooLarge,
+    // -- of an object alone -----------------------------------------------------------------------
+    /// Not an object of this kind: an unknown field, a wrong type, a value out of range, a broken rule.
+    InvalidObject,
+    /// A document that is no YAML.
+    InvalidYaml,
+    /// A CEL expression that does not compile, or exceeds its bounds.
+    InvalidExpression,
+    /// A glob that does not compile.
+    InvalidPattern,
+    /// A `config` that does not fit its schema, or settings that exclude each other.
+    InvalidConfig,
+    /// Plugin code that does not parse.
+    SyntaxError,
+    /// Plugin code that is not what `sha256` names.
+    DigestMismatch,
+    /// Plugin code whose exports do not suit its protocol, phases or type.
+    UnsupportedExports,
+    /// A field that this version accepts and does nothing with.
+    NotImplemented,
+    /// What only a cluster can serve.
+    ClusterOnly,
+    // -- of what an object names ------------------------------------------------------------------
+    /// No such Plugin.
+    PluginNotFound,
+    /// That Plugin was never accepted.
+    PluginNotAccepted,
+    /// Across a namespace without the owner's consent.
+    RefNotPermitted,
+    /// That Plugin does not serve this phase.
+    WrongPhase,
+    /// That Plugin is not middleware.
+    WrongType,
+    /// No such Secret, or no such key in it.
+    SecretNotFound,
+    /// A Secret whose value cannot be used as it is.
+    InvalidSecret,
+    /// No such ConfigMap.
+    ConfigMapNotFound,
+    /// No such key in that ConfigMap.
+    KeyNotFound,
+    /// No such chain.
+    ChainNotFound,
+    /// No such file, or it cannot be read.
+    FileNotFound,
+    /// Two upstreams of one gateway have one name.
+    NameConflict,
+    /// A tool that an override names is not there.
+    ToolNotFound,
+    /// Two tools would have one name, or the name is too long.
+    ToolNameConflict,
+    // -- of what runs -----------------------------------------------------------------------------
+    /// The last accepted form runs on.
+    PreviousRevision,
+    /// A chain with no enabled entry.
+    NothingEnabled,
+    /// A chain that selects no upstream.
+    NoUpstreams,
+    /// A guard with a policy weaker than `Fail`.
+    GuardWeakened,
+    /// A guard that cannot run.
+    GuardUnavailable,
+    /// A chain that the gateway requires is not in force.
+    RequiredChainMissing,
+    /// The stop switch.
+    Stopped,
+    /// An entry that cannot run.
+    EntryUnavailable,
+    /// Shared with this gateway, which does not take from there.
+    NoGateway,
+    /// A chain that no gateway takes.
+    NotTaken,
+    /// The sandbox that is required cannot be had.
+    SandboxUnavailable,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,198 @@
+//! From a tool's public name to the upstream that has it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::plan::{PrefixMode, ToolOverride};
+use super::tool::{MAX_NAME, Tool};
+
+/// One upstream's tools, as they are to be offered.
+#[derive(Debug)]
+pub struct Offer<'a> {
+    /// The upstream's name.
+    pub upstream: &'a str,
+    /// Its tools, those left out by include, exclude and `hidden` already gone.
+    pub tools: Vec<&'a Tool>,
+    /// What is changed about single tools.
+    pub overrides: &'a [ToolOverride],
+    /// Every name that it was ever seen to have: an outage frees none.
+    pub ever_seen: &'a BTreeSet<String>,
+}
+
+/// Where a call goes.
+#[derive(Debug)]
+pub struct Route {
+    /// Index of the upstream in the plan.
+    pub upstream: usize,
+    /// The name for clients of the endpoint for all upstreams; none where it may not have one.
+    pub public: Option<String>,
+    /// The name for clients of the one-upstream endpoint.
+    pub own: String,
+    /// The tool.
+    pub tool: Tool,
+    /// Index of its override in the upstream's plan.
+    pub change: Option<usize>,
+    /// Definition under `public`.
+    pub public_definition: Option<Box<RawValue>>,
+    /// Definition under `own`.
+    pub own_definition: Box<RawValue>,
+}
+
+/// A tool that has no public name, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unnamed {
+    /// Index of the upstream in the plan.
+    pub upstream: usize,
+    /// The server's own name of the tool.
+    pub tool: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+/// All routes of a snapshot.
+#[derive(Debug, Default)]
+pub struct Routes {
+    /// In list order.
+    all: Vec<Arc<Route>>,
+    by_public: HashMap<String, Arc<Route>>,
+    by_own: Vec<HashMap<String, Arc<Route>>>,
+    /// Tools without a public name.
+    pub unnamed: Vec<Unnamed>,
+}
+
+impl Routes {
+    /// Builds the table. Upstreams come in plan order, tools in their server's order, so lists are deterministic.
+    pub fn build(prefix: PrefixMode, offers: &[Offer<'_>]) -> Self {
+        let mut routes = Self { by_own: offers.iter().map(|_| HashMap::new()).collect(), ..Self::default() };
+        for (upstream, offer) in offers.iter().enumerate() {
+            for tool in &offer.tools {
+                let public = routes.public_name(prefix, offers, upstream, tool);
+                routes.add(upstream, offer, tool, public);
+            }
+        }
+        routes
+    }
+
+    fn public_name(
+        &self,
+        prefix: PrefixMode,
+        offers: &[Offer<'_>],
+        upstream: usize,
+        tool: &Tool,
+    ) -> Result<String, String> {
+        let offer = &offers[upstream];
+        let own = own_name(offer, tool);
+        let prefixed = || format!("{}__{own}", offer.upstream);
+        let taken_before = || offers[..upstream].iter().any(|o| o.ever_seen.contains(own));
+        let name = match prefix {
+            PrefixMode::Always => prefixed(),
+            PrefixMode::OnConflict if taken_before() => prefixed(),
+            PrefixMode::OnConflict | PrefixMode::Never => own.to_owned(),
+        };
+        if name.len() > MAX_NAME {
+            return Err(format!(
+                "{name:.40}... has {} characters, {MAX_NAME} are allowed: rename the tool",
+                name.len()
+            ));
+        }
+        match self.by_public.get(&name) {
+            Some(other) => Err(format!(
+                "{name} is already the name of a tool of upstream {}: rename one, or set upstreams.prefix: Always",
+                offers[other.upstream].upstream
+            )),
+            None => Ok(name),
+        }
+    }
+
+    fn add(&mut self, upstream: usize, offer: &Offer<'_>, tool: &Tool, public: Result<String, String>) {
+        let change = offer.overrides.iter().position(|o| o.name == tool.name);
+        let own = own_name(offer, tool).to_owned();
+        let change_of = change.map(|i| &offer.overrides[i]);
+        let public = match public {
+            Ok(name) => Some(name),
+            Err(message) => {
+                self.unnamed.push(Unnamed { upstream, tool: tool.name.clone(), message });
+                None
+            }
+        };
+        let route = Arc::new(Route {
+            upstream,
+            public_definition: public.as_deref().map(|name| tool.public_definition(name, change_of)),
+            own_definition: tool.public_definition(&own, change_of),
+            public,
+            own: own.clone(),
+            tool: tool.clone(),
+            change,
+        });
+        if let Some(name) = &route.public {
+            self.by_public.insert(name.clone(), Arc::clone(&route));
+        }
+        self.by_own[upstream].entry(own).or_insert_with(|| Arc::clone(&route));
+        self.all.push(route);
+    }
+
+    /// The tool of this public name.
+    pub fn public(&self, name: &str) -> Option<&Arc<Route>> {
+        self.by_public.get(name)
+    }
+
+    /// The tool of this name on the endpoint of one upstream.
+    pub fn own(&self, upstream: usize, name: &str) -> Option<&Arc<Route>> {
+        self.by_own.get(upstream)?.get(name)
+    }
+
+    /// Every tool in list order.
+    pub fn all(&self) -> &[Arc<Route>] {
+        &self.all
+    }
+}
+
+fn own_name<'a>(offer: &Offer<'a>, tool: &'a Tool) -> &'a str {
+    let renamed = offer.overrides.iter().find(|o| o.name == tool.name).and_then(|o| o.rename.as_deref());
+    renamed.unwrap_or(&tool.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str) -> Tool {
+        Tool::parse(&RawValue::from_string(format!(r#"{{"name":"{name}"}}"#)).unwrap()).unwrap()
+    }
+
+    /// Public names of upstreams `a` and `b`, both with `read`, `a` with `list` besides; `a` is out when `outage`.
+    fn names(prefix: PrefixMode, outage: bool) -> Vec<String> {
+        let (read, list) = (tool("read"), tool("list"));
+        let seen: BTreeSet<String> = ["read".to_owned(), "list".to_owned()].into();
+        let a = if outage { vec![] } else { vec![&read, &list] };
+        let offers = [
+            Offer { upstream: "a", tools: a, overrides: &[], ever_seen: &seen },
+            Offer { upstream: "b", tools: vec![&read], overrides: &[], ever_seen: &seen },
+        ];
+        Routes::build(prefix, &offers).all().iter().filter_map(|r| r.public.clone()).collect()
+    }
+
+    #[test]
+    fn prefixes() {
+        assert_eq!(names(PrefixMode::Always, false), ["a__read", "a__list", "b__read"]);
+        assert_eq!(names(PrefixMode::OnConflict, false), ["read", "list", "b__read"]);
+        assert_eq!(names(PrefixMode::Never, false), ["read", "list"]);
+    }
+
+    #[test]
+    fn an_outage_frees_no_name() {
+        assert_eq!(names(PrefixMode::OnConflict, true), ["b__read"]);
+    }
+
+    #[test]
+    fn a_name_too_long_is_left_out_and_said() {
+        let long = tool(&"x".repeat(126));
+        let seen = BTreeSet::new();
+        let offers = [Offer { upstream: "up", tools: vec![&long], overrides: &[], ever_seen: &seen }];
+        let routes = Routes::build(PrefixMode::Always, &offers);
+        assert_eq!(routes.unnamed.len(), 1);
+        assert!(routes.own(0, &long.name).is_some());
+    }
+}

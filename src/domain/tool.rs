@@ -1,0 +1,131 @@
+//! Tools as upstreams list them.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::plan::ToolOverride;
+use super::raw::{RawObject, to_raw};
+
+/// One tool of one upstream, its definition kept as it came.
+#[derive(Clone, Debug)]
+pub struct Tool {
+    /// The server's own name for it.
+    pub name: String,
+    /// The whole definition.
+    pub definition: Box<RawValue>,
+    /// Its input schema; none where the server sent none.
+    pub input_schema: Option<Box<RawValue>>,
+    /// What it says of itself, the protocol's defaults filled in.
+    pub hints: Hints,
+}
+
+/// A tool's annotations with the protocol's defaults.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hints {
+    /// It changes nothing. Default false.
+    pub read_only: bool,
+    /// It may destroy. Default true.
+    pub destructive: bool,
+    /// Calling it twice does no more than once. Default false.
+    pub idempotent: bool,
+    /// It reaches the outside. Default true.
+    pub open_world: bool,
+}
+
+impl Default for Hints {
+    fn default() -> Self {
+        Self { read_only: false, destructive: true, idempotent: false, open_world: true }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Definition {
+    name: String,
+    input_schema: Option<Box<RawValue>>,
+    annotations: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Annotations {
+    read_only_hint: Option<bool>,
+    destructive_hint: Option<bool>,
+    idempotent_hint: Option<bool>,
+    open_world_hint: Option<bool>,
+}
+
+/// The longest name that a client may meet (the specification's 128).
+pub const MAX_NAME: usize = 128;
+
+/// Whether `name` is one that the protocol allows: 1 to 128 of `A-Z a-z 0-9 _ . -`.
+pub fn is_valid_name(name: &str) -> bool {
+    (1..=MAX_NAME).contains(&name.len())
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
+}
+
+impl Tool {
+    /// Reads one element of a server's `tools`. Fails with what is wrong where it is none.
+    pub fn parse(definition: &RawValue) -> Result<Self, String> {
+        let read: Definition = serde_json::from_str(definition.get()).map_err(|e| e.to_string())?;
+        if !is_valid_name(&read.name) {
+            return Err(format!("its name is not 1 to {MAX_NAME} of A-Z a-z 0-9 _ . -: {:.40?}", read.name));
+        }
+        let annotations =
+            read.annotations.and_then(|a| serde_json::from_str::<Option<Annotations>>(a.get()).ok()).flatten();
+        let default = Hints::default();
+        let hints = annotations.map_or(default, |a| Hints {
+            read_only: a.read_only_hint.unwrap_or(default.read_only),
+            destructive: a.destructive_hint.unwrap_or(default.destructive),
+            idempotent: a.idempotent_hint.unwrap_or(default.idempotent),
+            open_world: a.open_world_hint.unwrap_or(default.open_world),
+        });
+        Ok(Self { name: read.name, definition: definition.to_owned(), input_schema: read.input_schema, hints })
+    }
+
+    /// The definition as clients are to see it: under `public` name, with the override's title and description.
+    /// Everything else keeps its bytes.
+    pub fn public_definition(&self, public: &str, change: Option<&ToolOverride>) -> Box<RawValue> {
+        let title = change.and_then(|c| c.title.as_ref());
+        let description = change.and_then(|c| c.description.as_ref());
+        if public == self.name && title.is_none() && description.is_none() {
+            return self.definition.clone();
+        }
+        let Ok(mut object) = RawObject::parse(self.definition.get()) else {
+            return self.definition.clone();
+        };
+        object.set("name", to_raw(&public));
+        if let Some(title) = title {
+            object.set("title", to_raw(title));
+        }
+        if let Some(description) = description {
+            object.set("description", to_raw(description));
+        }
+        object.to_raw()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_definition_keeps_what_no_override_touches() {
+        let raw = r#"{"name":"echo","inputSchema":{"x-n": 1.0},"annotations":{"readOnlyHint":true},"new":[1]}"#;
+        let tool = Tool::parse(&RawValue::from_string(raw.into()).unwrap()).unwrap();
+        assert!(tool.hints.read_only && tool.hints.destructive);
+        let change = ToolOverride { description: Some("Says it again.".into()), ..ToolOverride::default() };
+        assert_eq!(
+            tool.public_definition("up__echo", Some(&change)).get(),
+            r#"{"name":"up__echo","inputSchema":{"x-n": 1.0},"annotations":{"readOnlyHint":true},"new":[1],"description":"Says it again."}"#
+        );
+    }
+
+    #[test]
+    fn names_that_the_protocol_does_not_allow_are_refused() {
+        for (name, valid) in [("a.b-c_D9", true), ("", false), ("a b", false), ("ä", false), ("a/b", false)] {
+            assert_eq!(is_valid_name(name), valid, "{name}");
+        }
+        assert!(!is_valid_name(&"a".repeat(129)));
+    }
+}

@@ -1,0 +1,134 @@
+//! An upstream as the engine speaks of it: where it is, what it answered, how it failed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::ids::ObjectKey;
+use super::plan::UpstreamPlan;
+use super::secret::SecretText;
+
+/// An upstream ready to be connected to: its plan with secrets resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpstreamTarget {
+    /// The plan.
+    pub plan: UpstreamPlan,
+    /// Values of the headers or environment variables, in the order of the plan's list. An optional one that is not
+    /// there is left out.
+    pub values: Vec<(String, SecretText)>,
+    /// Bytes of an answer.
+    pub max_response_size: u64,
+}
+
+/// The era that an upstream was found to speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+pub enum Era {
+    /// Sessions begun by `initialize`: 2025-11-25 and before.
+    Legacy,
+    /// Stateless: 2026-07-28.
+    Modern,
+}
+
+impl Era {
+    /// The metric label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Legacy => "legacy",
+            Self::Modern => "modern",
+        }
+    }
+}
+
+/// What is known of a server after a handshake.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerFacts {
+    /// What it speaks.
+    pub era: Era,
+    /// The protocol version agreed on.
+    pub version: String,
+    /// Its own name and version, where it says so.
+    pub server_name: Option<String>,
+    /// See `server_name`.
+    pub server_version: Option<String>,
+    /// Whether it lists tools.
+    pub has_tools: bool,
+}
+
+/// A call as it goes upstream.
+#[derive(Clone, Debug)]
+pub struct OutCall {
+    /// The server's own name of the tool.
+    pub tool: String,
+    /// The arguments, the bytes to send; none where the client sent none.
+    pub arguments: Option<Box<RawValue>>,
+    /// The members of the client's `_meta` that travel on: trace context and what is not the protocol's own.
+    pub meta: Vec<(String, Box<RawValue>)>,
+    /// Whether the client asked for progress.
+    pub wants_progress: bool,
+    /// How long its answer may take.
+    pub timeout: Duration,
+}
+
+/// What a server answered, as it came.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// `result`.
+    Result(Box<RawValue>),
+    /// `error`.
+    Error(Box<RawValue>),
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamError {
+    /// It could not be reached or started. Nothing was executed.
+    #[error("cannot be reached: {0}")]
+    Connect(String),
+    /// The connection ended while the answer was due.
+    #[error("connection lost: {0}")]
+    Lost(String),
+    /// No answer in time.
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+    /// It wants credentials that it was not given (HTTP 401 or 403).
+    #[error("unauthorized: {0}")]
+    Unauthorized(String),
+    /// What it sent is not the protocol.
+    #[error("protocol error: {0}")]
+    Protocol(String),
+    /// Its answer exceeds the limit.
+    #[error("its answer is larger than {0} bytes")]
+    TooLarge(u64),
+    /// The caller gave the call up.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl UpstreamError {
+    /// The word of the `Connected` condition and of metric labels.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Connect(_) | Self::Lost(_) => "ConnectFailed",
+            Self::Timeout(_) => "Timeout",
+            Self::Unauthorized(_) => "Unauthorized",
+            Self::Protocol(_) => "ProtocolError",
+            Self::TooLarge(_) => "TooLarge",
+            Self::Cancelled => "Cancelled",
+        }
+    }
+}
+
+/// What an upstream tells without being asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UpstreamEvent {
+    /// Its tool list changed.
+    ToolsChanged(ObjectKey),
+    /// Its connection or process ended.
+    Disconnected(ObjectKey),
+}
+
+/// A handle on a target that several may hold.
+pub type Target = Arc<UpstreamTarget>;

@@ -1,0 +1,13 @@
+//! Hawsepipe: an MCP gateway that runs your own JavaScript on every tool call.
+
+pub mod api;
+pub mod cli;
+pub mod config;
+pub mod domain;
+pub mod engine;
+pub mod node;
+pub mod source;
+pub mod store;
+pub mod telemetry;
+pub mod upstream;
+pub mod web;

@@ -1,0 +1,1 @@
+//! Where a gateway gets its plan: files and folders on disk.

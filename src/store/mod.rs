@@ -1,0 +1,1 @@
+//! Keeps what happened. Implements `domain::ports::Records`.

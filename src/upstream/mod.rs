@@ -1,0 +1,1 @@
+//! Speaks with MCP servers: stdio children and Streamable HTTP. Implements `domain::ports::CallUpstream`.

@@ -1,0 +1,1 @@
+//! MCP endpoint and admin API over HTTP. Reaches adapters only through `engine`.
