@@ -3,4 +3,8 @@
 //! Invariant: no IO, no runtime, no clock. Facts about code, files and namespaces are inputs. One bad object yields a
 //! Problem, and everything else still ships.
 
+pub mod compile;
+pub mod digest;
+pub mod expr;
 pub mod input;
+pub mod variables;

@@ -150,6 +150,43 @@ pub struct Runtime {
     pub refusing: Option<Refusal>,
 }
 
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            concurrent_calls: 1000,
+            call_timeout_ms: 30_000,
+            call_ceiling_ms: 600_000,
+            list_timeout_ms: 5000,
+            max_request_size: 4 << 20,
+            max_response_size: 16 << 20,
+            session_concurrent_calls: Some(25),
+            session_total_calls: None,
+        }
+    }
+}
+
+impl Default for Runtime {
+    fn default() -> Self {
+        Self {
+            plugin_dir: PathBuf::from("/plugins"),
+            node_executable: PathBuf::from("node"),
+            max_concurrent_executions: 10,
+            pool_size_per_plugin: 5,
+            default_timeout_ms: 30_000,
+            max_queued_executions: 100,
+            queue_timeout_ms: 1000,
+            max_bytes_in_flight: 64 << 20,
+            refusing: None,
+        }
+    }
+}
+
+impl Default for PluginLimits {
+    fn default() -> Self {
+        Self { max_input: 8 << 20, max_output: 8 << 20, max_stderr: 64 << 10 }
+    }
+}
+
 /// Where a value comes from. Secrets are resolved when the plan is linked, in the gateway.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ValueSource {
@@ -437,13 +474,17 @@ pub struct EntryPlan {
     pub timeout_ms: Option<u32>,
     /// For curating plugins.
     pub max_tokens: Option<u32>,
-    /// The plugin's configuration with this entry's keys on top.
+    /// `order` of the entry; none is the plugin's.
+    pub order: Option<i32>,
+    /// Keys that replace those of the plugin's configuration.
     pub config: Option<Box<RawValue>>,
     /// What of a response it sees.
     pub view: View,
     /// CEL text.
     pub when: Option<String>,
-    /// What its failure does, the default resolved.
+    /// `failurePolicy` of the entry.
+    pub written_policy: Option<FailurePolicy>,
+    /// What its failure does, the role's default filled in.
     pub failure_policy: FailurePolicy,
     /// Whether it acts.
     pub mode: Mode,

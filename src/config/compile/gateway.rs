@@ -1,0 +1,73 @@
+//! The gateway itself, and the chains that it requires.
+
+use crate::config::input::Inputs;
+use crate::domain::ids::{Kind, ObjectKey};
+use crate::domain::plan::{ChainPlan, GatewayPlan, Limits, Plan, PrefixMode, Refusal, Runtime};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+/// The gateway's settings: as written, as last accepted, or the implicit gateway's.
+pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
+    if let Some(gateway) = &inputs.gateway {
+        return gateway.plan.clone();
+    }
+    let Some(invalid) = inputs.invalid.iter().find(|o| o.id.kind == Kind::MCPGateway) else {
+        return implicit(inputs);
+    };
+    let accepted = previous.map(|plan| &plan.gateway).filter(|g| g.declared && g.key == invalid.id.key);
+    let mut accepted = accepted.cloned();
+    if let Some(gateway) = &mut accepted {
+        // Whether the required chains are in force is found out anew.
+        gateway.refusing.take_if(|refusal| refusal.reason == Reason::RequiredChainMissing);
+    }
+    accepted.unwrap_or_else(|| GatewayPlan {
+        key: invalid.id.key.clone(),
+        declared: true,
+        refusing: Some(Refusal {
+            reason: Reason::InvalidObject,
+            message: format!("{} is not valid, and no form of it was ever accepted", invalid.id),
+        }),
+        ..implicit(inputs)
+    })
+}
+
+/// The gateway of a folder that declares none: anonymous, on loopback.
+pub fn implicit(inputs: &Inputs) -> GatewayPlan {
+    GatewayPlan {
+        key: ObjectKey::new("default", "hawsepipe"),
+        declared: false,
+        stopped: false,
+        stop_cancels: false,
+        listeners: Vec::new(),
+        anonymous: false,
+        prefix: PrefixMode::Always,
+        limits: Limits::default(),
+        runtime: Runtime { plugin_dir: inputs.default_plugin_dir.clone(), ..Runtime::default() },
+        session_idle_seconds: 3600,
+        history_per_plugin: 1000,
+        log_level: None,
+        required: Vec::new(),
+        refusing: None,
+    }
+}
+
+/// Refuses every call until each required chain is in force.
+pub(super) fn require(gateway: &mut GatewayPlan, chains: &[ChainPlan], problems: &mut Vec<Problem>) {
+    for key in &gateway.required {
+        let Some(why) = not_in_force(chains, key) else { continue };
+        let message = format!("the required chain {key} is not in force: {why}. Every call is refused until it is");
+        let object = super::id(Kind::MCPGateway, &gateway.key);
+        problems.push(Problem::error(Reason::RequiredChainMissing, object, "spec.chains.required", message.clone()));
+        gateway.refusing.get_or_insert(Refusal { reason: Reason::RequiredChainMissing, message });
+    }
+}
+
+fn not_in_force(chains: &[ChainPlan], key: &ObjectKey) -> Option<&'static str> {
+    let Some(chain) = chains.iter().find(|c| c.key == *key) else {
+        return Some("it does not exist, or it does not name this gateway");
+    };
+    if chain.refusing.is_some() {
+        return Some("no form of it was ever accepted");
+    }
+    (!chain.entries.iter().any(|e| e.enabled)).then_some("none of its entries is enabled")
+}

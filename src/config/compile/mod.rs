@@ -1,0 +1,66 @@
+//! The compiler: inputs and the previous plan to a plan and what is wrong.
+//!
+//! A bad edit changes nothing that runs: of an object that is not accepted the last accepted form is taken from the
+//! previous plan. What has none, and what was deleted or is no longer shared, is compiled to something that fails with
+//! its reason. Nothing is left out because it is bad.
+
+mod chains;
+mod gateway;
+mod plugins;
+mod resolve;
+mod takes;
+mod upstreams;
+mod values;
+
+use std::collections::{BTreeMap, HashSet};
+
+pub use self::gateway::implicit;
+pub use self::plugins::merge_config;
+use super::digest::revision;
+use super::input::Inputs;
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::plan::{FORMAT_VERSION, Plan};
+use crate::domain::problem::Problem;
+
+/// Compiles. `previous` is the plan that runs, for the last accepted forms.
+///
+/// It always yields a plan; Problems of level error name what is not in it as written. Deterministic: the same inputs
+/// and previous plan give the same plan, byte for byte.
+pub fn compile(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let mut gateway = gateway::compile(inputs, previous);
+    let upstreams = upstreams::compile(inputs, previous, &gateway.key, &mut problems);
+    let plugins = plugins::compile(inputs, previous, &mut problems);
+    let chains = chains::compile(inputs, previous, &gateway, &plugins, &upstreams, &mut problems);
+    gateway::require(&mut gateway, &chains, &mut problems);
+    let code = kept_code(&plugins);
+    let plugins = plugins.accepted.into_values().collect();
+    let mut plan =
+        Plan { format_version: FORMAT_VERSION, revision: String::new(), gateway, upstreams, plugins, chains, code };
+    plan.revision = revision(&plan);
+    (plan, problems)
+}
+
+/// Code of the plugins that are accepted.
+fn kept_code(plugins: &plugins::Plugins<'_>) -> BTreeMap<String, String> {
+    let kept: HashSet<&str> = plugins.accepted.values().map(|p| p.digest.as_str()).collect();
+    plugins
+        .code
+        .iter()
+        .filter(|(digest, _)| kept.contains(digest.as_str()))
+        .map(|(d, t)| (d.clone(), t.clone()))
+        .collect()
+}
+
+/// Whether an object is there but not valid.
+fn is_invalid(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> bool {
+    inputs.invalid.iter().any(|o| o.id.kind == kind && o.id.key == *key)
+}
+
+/// The id of an object of this kind.
+fn id(kind: Kind, key: &ObjectKey) -> ObjectId {
+    ObjectId::new(kind, key.clone())
+}
+
+#[cfg(test)]
+mod tests;

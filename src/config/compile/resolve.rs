@@ -1,0 +1,117 @@
+//! From a chain's form, new or kept, to the plugins there are: what runs, in which order, and what cannot.
+
+use super::chains::World;
+use super::plugins::permitted;
+use super::{id, is_invalid};
+use crate::domain::ids::{Kind, ObjectKey};
+use crate::domain::plan::{ChainPlan, EntryPlan, PluginPlan, Refusal};
+use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+/// What an entry's plugin is found to be.
+pub(super) enum Found<'a> {
+    /// It can run.
+    Accepted(&'a PluginPlan),
+    /// It cannot.
+    Missing(Refusal),
+}
+
+/// Looks for the plugin of an entry in a chain of `namespace`.
+pub(super) fn find<'a>(world: &'a World<'_>, namespace: &str, plugin: &ObjectKey, phase: Phase) -> Found<'a> {
+    let missing = |reason, message| Found::Missing(Refusal { reason, message });
+    let input = world.plugins.inputs.get(plugin);
+    if let Some(input) = input.filter(|input| !permitted(world.inputs, input, namespace)) {
+        return missing(
+            Reason::RefNotPermitted,
+            format!("{} is not shared with {namespace} (its spec.shareWith)", input.key),
+        );
+    }
+    match world.plugins.accepted.get(plugin) {
+        Some(accepted) if accepted.phases.contains(&phase) => Found::Accepted(accepted),
+        Some(_) => missing(Reason::WrongPhase, format!("Plugin {plugin} does not serve phase {phase:?}")),
+        None if input.is_some() || is_invalid(world.inputs, Kind::Plugin, plugin) => {
+            missing(Reason::PluginNotAccepted, format!("Plugin {plugin} was never accepted; its own Problem says why"))
+        }
+        None => missing(Reason::PluginNotFound, format!("there is no Plugin {plugin}")),
+    }
+}
+
+/// Resolves every entry and puts them into the order in which they run.
+pub(super) fn resolve(world: &World<'_>, chain: &mut ChainPlan, problems: &mut Vec<Problem>) {
+    let mut orders = Vec::with_capacity(chain.entries.len());
+    for entry in &mut chain.entries {
+        let found = find(world, &chain.key.namespace, &entry.plugin, chain.phase);
+        let own_order = match found {
+            Found::Accepted(plugin) => {
+                (entry.role, entry.unavailable) = (plugin.role, None);
+                plugin.order
+            }
+            Found::Missing(refusal) => {
+                (entry.role, entry.unavailable) = (Role::Guard, Some(refusal));
+                world.plugins.inputs.get(&entry.plugin).map_or(0, |input| input.order)
+            }
+        };
+        entry.failure_policy = policy(entry);
+        orders.push((entry.order.unwrap_or(own_order), entry.place));
+        report_entry(&chain.key, entry, problems);
+    }
+    let mut sorted: Vec<_> = orders.into_iter().zip(std::mem::take(&mut chain.entries)).collect();
+    sorted.sort_by_key(|(order, _)| *order);
+    chain.entries = sorted.into_iter().map(|(_, entry)| entry).collect();
+    report_chain(world, chain, problems);
+}
+
+/// The policy in force. `Fail` on what is off the path has no meaning; a plugin that became Observe under a kept chain
+/// falls back to its role's.
+fn policy(entry: &EntryPlan) -> FailurePolicy {
+    match entry.written_policy {
+        Some(FailurePolicy::Fail) if entry.role == Role::Observe => entry.role.default_policy(),
+        Some(written) => written,
+        None => entry.role.default_policy(),
+    }
+}
+
+fn report_entry(chain: &ObjectKey, entry: &EntryPlan, problems: &mut Vec<Problem>) {
+    let object = id(Kind::PluginChain, chain);
+    let field = format!("spec.entries[{}]", entry.place);
+    let softened = entry.role == Role::Guard && entry.failure_policy != FailurePolicy::Fail;
+    if let Some(refusal) = entry.unavailable.as_ref().filter(|_| entry.enabled) {
+        let effect = if entry.mode == Mode::Shadow || softened {
+            "the entry fails each time and is passed by"
+        } else {
+            "each call that the chain selects is refused, before it is sent"
+        };
+        let message = format!("{}: {effect}", refusal.message);
+        problems.push(Problem::error(refusal.reason, object.clone(), &field, message));
+    }
+    if softened && entry.enabled && entry.mode == Mode::Enforce {
+        let message = format!("{:?} on a Guard: where it fails, the call goes on unguarded", entry.failure_policy);
+        problems.push(Problem::warning(Reason::GuardWeakened, object, format!("{field}.failurePolicy"), message));
+    }
+}
+
+fn report_chain(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem>) {
+    let object = id(Kind::PluginChain, &chain.key);
+    if chain.refusing.is_none() && !chain.entries.iter().any(|e| e.enabled) {
+        let message = "none of its entries is enabled: it does nothing";
+        problems.push(Problem::warning(Reason::NothingEnabled, object.clone(), "spec.entries", message));
+    }
+    if !world.upstreams.iter().any(|u| covers(chain, &u.key, &u.labels)) {
+        let message = "it selects no upstream that this gateway serves: it does nothing";
+        problems.push(Problem::warning(Reason::NoUpstreams, object, "spec.upstreams", message));
+    }
+}
+
+/// Whether a chain covers an upstream. Globs that do not compile cover nothing; they were refused before.
+fn covers(chain: &ChainPlan, upstream: &ObjectKey, labels: &std::collections::BTreeMap<String, String>) -> bool {
+    let scope = &chain.upstreams;
+    let in_reach = scope.namespace.as_ref().is_none_or(|namespace| *namespace == upstream.namespace);
+    let named = || {
+        scope
+            .names
+            .iter()
+            .any(|glob| globset::Glob::new(glob).is_ok_and(|glob| glob.compile_matcher().is_match(&upstream.name)))
+    };
+    in_reach && (scope.all || named() || scope.selector.as_ref().is_some_and(|s| s.matches(labels)))
+}

@@ -1,0 +1,35 @@
+//! Who takes what: a gateway takes, an owner shares; crossing a namespace needs both.
+
+use std::collections::BTreeMap;
+
+use crate::config::input::{Inputs, Labels, Namespaces, Takes};
+use crate::domain::plan::LabelSelector;
+
+/// The label that Kubernetes puts on every namespace.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// Whether `namespaces`, written by an object of namespace `own`, include `namespace`.
+pub(super) fn includes(namespaces: &Namespaces, own: &str, namespace: &str, inputs: &Inputs) -> bool {
+    match namespaces {
+        Namespaces::Same => own == namespace,
+        Namespaces::Names(names) => names.iter().any(|name| name == namespace),
+        Namespaces::Selector(selector) => matches_namespace(selector, namespace, inputs),
+        Namespaces::All => true,
+    }
+}
+
+/// Whether a gateway of namespace `own` takes an object of `namespace` with these labels.
+pub(super) fn takes(takes: &Takes, own: &str, namespace: &str, labels: &Labels, inputs: &Inputs) -> bool {
+    includes(&takes.namespaces, own, namespace, inputs) && takes.selector.matches(labels)
+}
+
+/// Whether an object of namespace `own` may be used from `namespace`.
+pub(super) fn shared(share_with: Option<&Namespaces>, own: &str, namespace: &str, inputs: &Inputs) -> bool {
+    own == namespace || share_with.is_some_and(|with| includes(with, own, namespace, inputs))
+}
+
+fn matches_namespace(selector: &LabelSelector, namespace: &str, inputs: &Inputs) -> bool {
+    let mut labels: BTreeMap<_, _> = inputs.namespaces.get(namespace).cloned().unwrap_or_default();
+    labels.insert(NAME_LABEL.into(), namespace.into());
+    selector.matches(&labels)
+}

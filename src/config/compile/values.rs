@@ -1,0 +1,76 @@
+//! From values as written to values as planned: ConfigMaps are read, Secrets stay references; globs are tried.
+
+use globset::Glob;
+
+use crate::config::input::{InputValue, Inputs, NamedInput};
+use crate::domain::ids::{ObjectId, ObjectKey};
+use crate::domain::plan::{NamedValue, Refusal, ValueSource};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+/// Resolves `values` of `object`. An optional one that is not there is left out.
+///
+/// # Errors
+/// The first that is missing, as a refusal of the whole object; each is a Problem.
+pub(super) fn resolve(
+    inputs: &Inputs,
+    object: &ObjectId,
+    values: &[NamedInput],
+    problems: &mut Vec<Problem>,
+) -> Result<Vec<NamedValue>, Refusal> {
+    let mut resolved = Vec::with_capacity(values.len());
+    let mut refusal = None;
+    for value in values {
+        match source(inputs, &object.key.namespace, &value.value) {
+            Ok(Some(source)) => resolved.push(NamedValue { name: value.name.clone(), value: source }),
+            Ok(None) => {}
+            Err((reason, message)) => {
+                problems.push(Problem::error(reason, object.clone(), &value.field, message.clone()));
+                refusal.get_or_insert(Refusal { reason, message });
+            }
+        }
+    }
+    refusal.map_or(Ok(resolved), Err)
+}
+
+fn source(inputs: &Inputs, namespace: &str, value: &InputValue) -> Result<Option<ValueSource>, (Reason, String)> {
+    Ok(Some(match value {
+        InputValue::Literal(text) => ValueSource::Literal(text.clone()),
+        InputValue::Environment(name) => ValueSource::Environment(name.clone()),
+        InputValue::Secret { name, key, optional } => {
+            ValueSource::Secret { secret: ObjectKey::new(namespace, name), key: key.clone(), optional: *optional }
+        }
+        InputValue::ConfigMap { name, key, optional } => match config_map(inputs, namespace, name, key) {
+            Ok(text) => ValueSource::Literal(text.to_owned()),
+            Err(_) if *optional => return Ok(None),
+            Err(missing) => return Err(missing),
+        },
+    }))
+}
+
+/// The text under `key` of a ConfigMap.
+///
+/// # Errors
+/// `ConfigMapNotFound` or `KeyNotFound`, with a message.
+pub(super) fn config_map<'a>(
+    inputs: &'a Inputs,
+    namespace: &str,
+    name: &str,
+    key: &str,
+) -> Result<&'a str, (Reason, String)> {
+    let object = ObjectKey::new(namespace, name);
+    let Some(data) = inputs.config_maps.get(&object) else {
+        return Err((Reason::ConfigMapNotFound, format!("there is no ConfigMap {object}")));
+    };
+    data.get(key)
+        .map(String::as_str)
+        .ok_or_else(|| (Reason::KeyNotFound, format!("ConfigMap {object} has no key {key:?}")))
+}
+
+/// The first of `globs` that does not compile: its field and why.
+pub(super) fn bad_glob(field: &str, globs: &[String]) -> Option<(String, String)> {
+    globs.iter().enumerate().find_map(|(index, glob)| {
+        let error = Glob::new(glob).err()?;
+        Some((format!("{field}[{index}]"), format!("{glob:?} is no glob: {}", error.kind())))
+    })
+}
