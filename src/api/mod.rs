@@ -1,1 +1,13 @@
 //! The custom resource types, their schemas and rules, and `lower` into `config::input`. Nothing else.
+
+pub mod chain;
+pub mod crds;
+pub mod gateway;
+pub mod plugin;
+pub mod shared;
+pub mod status;
+pub mod upstream;
+pub mod values;
+mod yaml;
+
+pub use crds::{crd_files, crds, crds_yaml, write_crds};

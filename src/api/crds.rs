@@ -1,0 +1,82 @@
+//! The CustomResourceDefinitions: made from the types, kept as files in `crds/`.
+
+use std::io;
+use std::path::Path;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use kube::CustomResourceExt;
+
+use super::yaml;
+use crate::api::chain::PluginChain;
+use crate::api::gateway::MCPGateway;
+use crate::api::plugin::Plugin;
+use crate::api::upstream::MCPUpstream;
+
+/// The definitions, one for each kind.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    let mut crds = vec![MCPGateway::crd(), MCPUpstream::crd(), Plugin::crd(), PluginChain::crd()];
+    for crd in &mut crds {
+        for version in &mut crd.spec.versions {
+            if let Some(schema) = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()) {
+                make_plain(schema);
+            }
+        }
+    }
+    crds
+}
+
+/// A doc comment's lines as one.
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Takes out what the derive adds and we do not mean: an absent field is absent, never null; defaults are the
+/// code's; integer formats are those that Kubernetes knows.
+fn make_plain(schema: &mut JSONSchemaProps) {
+    schema.title = None;
+    schema.description = schema.description.as_deref().map(one_line);
+    schema.nullable = None;
+    schema.default = None;
+    schema.format = match schema.format.as_deref() {
+        Some("uint32") if schema.maximum.is_some_and(|m| m > f64::from(i32::MAX)) => Some("int64".into()),
+        Some("uint16" | "uint32") => Some("int32".into()),
+        Some("double") => None,
+        other => other.map(Into::into),
+    };
+    for child in schema.properties.iter_mut().flat_map(|p| p.values_mut()) {
+        make_plain(child);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        make_plain(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        make_plain(values);
+    }
+}
+
+/// The file name of a definition, and its text.
+pub fn crd_files() -> Vec<(String, String)> {
+    crds()
+        .iter()
+        .map(|crd| {
+            let value = serde_json::to_value(crd).unwrap_or_default();
+            (format!("{}.yaml", crd.spec.names.plural), yaml::print(&value))
+        })
+        .collect()
+}
+
+/// All definitions as one YAML text, as `hawsepipe crds` prints it.
+pub fn crds_yaml() -> String {
+    crd_files().into_iter().map(|(_, text)| format!("---\n{text}")).collect()
+}
+
+/// Writes a file for each definition into `folder`.
+///
+/// # Errors
+/// What the file system says.
+pub fn write_crds(folder: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    crd_files().into_iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text))
+}

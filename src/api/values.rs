@@ -1,0 +1,158 @@
+//! Words, sizes and free JSON that fields of several kinds hold, with the schema of each.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// Names of objects of ours, and words that become labels.
+pub const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+/// URLs that are fetched over HTTP.
+pub const HTTP_URL: &str = r"^https?://[^\s]+$";
+/// Globs over names of upstreams and tools.
+pub const GLOB: &str = "^[A-Za-z0-9_.*?/-]+$";
+/// A SHA-256 digest in hex.
+pub const SHA256: &str = "^[a-f0-9]{64}$";
+/// Somewhere a plugin or server may reach.
+pub const HOST_PORT: &str = "^[A-Za-z0-9*.-]+:[0-9]{1,5}$";
+/// Names that MCP gives tools.
+pub const TOOL_NAME: &str = "^[A-Za-z0-9_.-]+$";
+/// Names of HTTP headers, as far as we send them.
+pub const HEADER_NAME: &str = "^[A-Za-z0-9-]+$";
+/// Paths of URLs, without query.
+pub const URL_PATH: &str = r"^/[^\s?#]*$";
+/// Sizes, as [`Quantity`] reads them.
+pub const QUANTITY: &str = r"^[0-9]+(\.[0-9]+)?([kKMGTPE]i?|m)?$";
+
+/// A size as Kubernetes writes it: `16Mi`, `64k`, `1048576`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written")]
+pub struct Quantity(String);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Number(u64),
+    Text(String),
+}
+
+impl From<Written> for Quantity {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Number(number) => Self(number.to_string()),
+            Written::Text(text) => Self(text),
+        }
+    }
+}
+
+impl Quantity {
+    /// The whole number that is meant, fractions rounded up, or none where it is no quantity. What exceeds `u64` is
+    /// its largest value.
+    pub fn value(&self) -> Option<u64> {
+        let end = self.0.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(self.0.len());
+        let (number, suffix) = self.0.split_at(end);
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+        let scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+        let (factor, divisor) = multiplier(suffix)?;
+        let value = digits.saturating_mul(factor).div_ceil(scale.saturating_mul(divisor));
+        Some(u64::try_from(value).unwrap_or(u64::MAX))
+    }
+}
+
+/// What a suffix multiplies with and divides by.
+fn multiplier(suffix: &str) -> Option<(u128, u128)> {
+    let base: u128 = if suffix.ends_with('i') { 1024 } else { 1000 };
+    let power = match suffix.trim_end_matches('i') {
+        "m" => return Some((1, 1000)),
+        "" => 0,
+        "k" | "K" => 1,
+        "M" => 2,
+        "G" => 3,
+        "T" => 4,
+        "P" => 5,
+        "E" => 6,
+        _ => return None,
+    };
+    Some((base.pow(power), 1))
+}
+
+impl JsonSchema for Quantity {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Quantity".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"x-kubernetes-int-or-string": true, "pattern": QUANTITY})
+    }
+}
+
+/// Any JSON object.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FreeObject(pub Map<String, Value>);
+
+impl JsonSchema for FreeObject {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "FreeObject".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
+    }
+}
+
+/// Any JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FreeValue(pub Value);
+
+impl JsonSchema for FreeValue {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "FreeValue".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"x-kubernetes-preserve-unknown-fields": true})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(json: &str) -> Option<u64> {
+        serde_json::from_str::<Quantity>(json).unwrap().value()
+    }
+
+    #[test]
+    fn quantities_are_read_as_kubernetes_has_them() {
+        for (json, expected) in [
+            ("1048576", 1_048_576),
+            (r#""1Mi""#, 1_048_576),
+            (r#""1.5Ki""#, 1536),
+            (r#""2k""#, 2000),
+            (r#""1500m""#, 2),
+            (r#""0""#, 0),
+            (r#""99999999999Ei""#, u64::MAX),
+        ] {
+            assert_eq!(value(json), Some(expected), "{json}");
+        }
+        for json in [r#""""#, r#""Mi""#, r#""1X""#, r#""-1""#, r#""1.2.3""#] {
+            assert_eq!(value(json), None, "{json}");
+        }
+    }
+}

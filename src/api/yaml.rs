@@ -1,0 +1,68 @@
+//! JSON values as YAML text, in the block style that people diff.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+/// `value` as a YAML document, ended by a newline.
+pub fn print(value: &Value) -> String {
+    let mut out = String::new();
+    block(&mut out, value, 0);
+    out
+}
+
+/// Writes a mapping or sequence as lines of `indent` spaces, anything else as one line.
+fn block(out: &mut String, value: &Value, indent: usize) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            for (i, (key, value)) in map.iter().enumerate() {
+                let pad = if i == 0 && out.ends_with("- ") { 0 } else { indent };
+                let _ = write!(out, "{:pad$}{}:", "", scalar(&Value::from(key.as_str())));
+                nested(out, value, indent);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for item in items {
+                let _ = write!(out, "{:indent$}- ", "");
+                block(out, item, indent + 2);
+            }
+        }
+        plain => {
+            let _ = writeln!(out, "{}", scalar(plain));
+        }
+    }
+}
+
+/// Writes what follows `key:`. Sequences stand at the key's own indent.
+fn nested(out: &mut String, value: &Value, indent: usize) {
+    match value {
+        Value::Object(map) if !map.is_empty() => {
+            out.push('\n');
+            block(out, value, indent + 2);
+        }
+        Value::Array(items) if !items.is_empty() => {
+            out.push('\n');
+            block(out, value, indent);
+        }
+        plain => {
+            out.push(' ');
+            block(out, plain, indent);
+        }
+    }
+}
+
+/// A scalar, or an empty collection, in flow style: JSON is YAML. Words that cannot be misread stand bare.
+fn scalar(value: &Value) -> String {
+    match value {
+        Value::String(text) if is_plain(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Whether `text` unquoted is that text to every YAML reader.
+fn is_plain(text: &str) -> bool {
+    let words = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
+    text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c))
+        && !words.contains(&text.to_ascii_lowercase().as_str())
+}
