@@ -80,3 +80,17 @@ pub fn write_crds(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     crd_files().into_iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_are_what_the_types_say() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
+        for (name, text) in crd_files() {
+            let kept = std::fs::read_to_string(folder.join(&name)).unwrap_or_default();
+            assert!(kept == text, "crds/{name} is stale: run `cargo run -- crds --write crds`");
+        }
+    }
+}

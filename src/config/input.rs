@@ -152,7 +152,7 @@ pub struct PluginInput {
     /// `spec.phases`; none is what its exports say, else both.
     pub phases: Option<Vec<Phase>>,
     /// `spec.order`, by default 0.
-    pub order: i32,
+    pub order: i64,
     /// `spec.protocol`.
     pub protocol: ProtocolSetting,
     /// Where its code is.
@@ -255,7 +255,7 @@ pub struct EntryInput {
     /// The Plugin it names, namespace filled in.
     pub plugin: ObjectKey,
     /// `order`; none is the Plugin's.
-    pub order: Option<i32>,
+    pub order: Option<i64>,
     /// `enabled`, by default true.
     pub enabled: bool,
     /// Milliseconds.

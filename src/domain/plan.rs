@@ -342,7 +342,7 @@ pub struct PluginPlan {
     /// `spec.enabled`.
     pub enabled: bool,
     /// Of an entry that names none.
-    pub order: i32,
+    pub order: i64,
     /// Globs over upstream names; empty is all.
     pub filter_upstreams: Vec<String>,
     /// Globs over tool names; empty is all.
@@ -475,7 +475,7 @@ pub struct EntryPlan {
     /// For curating plugins.
     pub max_tokens: Option<u32>,
     /// `order` of the entry; none is the plugin's.
-    pub order: Option<i32>,
+    pub order: Option<i64>,
     /// Keys that replace those of the plugin's configuration.
     pub config: Option<Box<RawValue>>,
     /// What of a response it sees.
