@@ -3,6 +3,7 @@
 pub mod chain;
 pub mod crds;
 pub mod gateway;
+pub mod lower;
 pub mod plugin;
 pub mod shared;
 pub mod status;

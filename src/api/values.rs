@@ -53,8 +53,12 @@ impl Quantity {
         let end = self.0.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(self.0.len());
         let (number, suffix) = self.0.split_at(end);
         let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
-        let scale = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+        if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        // Only what does not fit fails to parse.
+        let digits: u128 = format!("{whole}{fraction}").parse().unwrap_or(u128::MAX);
+        let scale = 10_u128.saturating_pow(u32::try_from(fraction.len()).unwrap_or(u32::MAX));
         let (factor, divisor) = multiplier(suffix)?;
         let value = digits.saturating_mul(factor).div_ceil(scale.saturating_mul(divisor));
         Some(u64::try_from(value).unwrap_or(u64::MAX))
@@ -148,6 +152,7 @@ mod tests {
             (r#""1500m""#, 2),
             (r#""0""#, 0),
             (r#""99999999999Ei""#, u64::MAX),
+            (r#""9999999999999999999999999999999999999999999""#, u64::MAX),
         ] {
             assert_eq!(value(json), Some(expected), "{json}");
         }

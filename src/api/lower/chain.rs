@@ -1,0 +1,157 @@
+//! PluginChain to its input; and of a chain that is not valid, what it selects.
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::canonical;
+use super::findings::Findings;
+use super::plugin::phase;
+use super::shared::{key, labels, object_ref, selector};
+use crate::api::chain::{
+    ChainTools, ChainUpstreams, Entry, FailurePolicy, Method, Mode, Notifications, PluginChain, PluginChainSpec, View,
+};
+use crate::api::shared::ObjectRef;
+use crate::config::input::{ChainInput, EntryInput, Labels, UpstreamsInput};
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::plugin as domain;
+use crate::domain::problem::Problem;
+
+/// Where a chain has no `order`.
+const DEFAULT_ORDER: i32 = 100;
+
+/// A chain's settings.
+pub fn chain(object: &PluginChain) -> (ChainInput, Vec<Problem>) {
+    let spec = &object.spec;
+    let key = key(&object.metadata);
+    let mut findings = Findings::new(ObjectId::new(Kind::PluginChain, key.clone()));
+    note_later(spec, &mut findings);
+    let scope = Scope {
+        order: spec.order,
+        gateways: spec.gateways.clone(),
+        upstreams: spec.upstreams.clone(),
+        tools: spec.tools.clone(),
+        methods: spec.methods.clone(),
+    };
+    let entries = spec.entries.iter().map(|e| entry(e, &key.namespace)).collect();
+    let notifications_pass = spec.notifications == Some(Notifications::Pass);
+    let input = scope.into_input(key, labels(&object.metadata), phase(spec.phase));
+    (ChainInput { notifications_pass, entries, ..input }, findings.finish())
+}
+
+/// What a chain that did not pass its check selects: each part that is valid by itself counts, one that is not
+/// selects everything, so that nothing gets by unguarded. `problems` are those of its check.
+pub fn invalid_chain(key: &ObjectKey, document: &Value, problems: &[Problem]) -> ChainInput {
+    let part = Part { document, problems };
+    let scope = Scope {
+        order: part.read("order"),
+        gateways: part.read("gateways"),
+        upstreams: part.read("upstreams"),
+        tools: part.read("tools"),
+        methods: part.read("methods").or(part.is_bad("methods").then(|| ALL_METHODS.to_vec())),
+    };
+    let labels = document.pointer("/metadata/labels").and_then(read).unwrap_or_default();
+    let phase = part.read("phase").map_or(domain::Phase::Request, phase);
+    scope.into_input(key.clone(), labels, phase)
+}
+
+/// What a chain applies to, as written.
+struct Scope {
+    order: Option<u32>,
+    gateways: Option<Vec<ObjectRef>>,
+    upstreams: Option<ChainUpstreams>,
+    tools: Option<ChainTools>,
+    methods: Option<Vec<Method>>,
+}
+
+impl Scope {
+    fn into_input(self, key: ObjectKey, labels: Labels, phase: domain::Phase) -> ChainInput {
+        let tools = self.tools.unwrap_or_default();
+        let gateways = self.gateways.unwrap_or_default();
+        let upstreams = self.upstreams.map(|written| UpstreamsInput {
+            names: written.names.unwrap_or_default(),
+            selector: written.selector.as_ref().map(selector),
+        });
+        let methods = self.methods.unwrap_or_else(|| vec![Method::ToolsCall]);
+        ChainInput {
+            labels,
+            phase,
+            order: self.order.and_then(|order| i32::try_from(order).ok()).unwrap_or(DEFAULT_ORDER),
+            gateways: gateways.iter().map(|g| object_ref(g, &key.namespace)).collect(),
+            upstreams,
+            include: tools.include.unwrap_or_default(),
+            exclude: tools.exclude.unwrap_or_default(),
+            methods: methods.into_iter().map(|m| method(m).to_owned()).collect(),
+            notifications_pass: false,
+            entries: Vec::new(),
+            key,
+        }
+    }
+}
+
+const ALL_METHODS: [Method; 3] = [Method::ToolsCall, Method::PromptsGet, Method::ResourcesRead];
+
+/// The parts of an invalid document.
+struct Part<'a> {
+    document: &'a Value,
+    problems: &'a [Problem],
+}
+
+impl Part<'_> {
+    /// `spec.{name}` where it is there and no Problem is about it.
+    fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
+        if self.is_bad(name) { None } else { read(self.document.get("spec")?.get(name)?) }
+    }
+
+    fn is_bad(&self, name: &str) -> bool {
+        let field = format!("spec.{name}");
+        let inside = |rest: &str| rest.is_empty() || rest.starts_with(['.', '[']);
+        self.problems.iter().any(|p| p.is_error() && p.field.strip_prefix(&field).is_some_and(inside))
+    }
+}
+
+fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
+    serde_json::from_value(value.clone()).ok()
+}
+
+fn note_later(spec: &PluginChainSpec, findings: &mut Findings) {
+    for (i, method) in spec.methods.iter().flatten().enumerate() {
+        findings.later(*method != Method::ToolsCall, format!("spec.methods[{i}]"));
+    }
+    for (i, entry) in spec.entries.iter().enumerate() {
+        findings.later(entry.canary.is_some(), format!("spec.entries[{i}].canary"));
+    }
+}
+
+fn method(method: Method) -> &'static str {
+    match method {
+        Method::ToolsCall => "tools/call",
+        Method::PromptsGet => "prompts/get",
+        Method::ResourcesRead => "resources/read",
+    }
+}
+
+fn entry(entry: &Entry, own_namespace: &str) -> EntryInput {
+    EntryInput {
+        plugin: ObjectKey::new(entry.namespace.as_deref().unwrap_or(own_namespace), &entry.name),
+        order: entry.order.map(i64::from),
+        enabled: entry.enabled.unwrap_or(true),
+        timeout_ms: entry.timeout_ms,
+        max_tokens: entry.max_tokens,
+        config: entry.config.as_ref().map(canonical::text),
+        view: match entry.view {
+            None | Some(View::Auto) => domain::View::Auto,
+            Some(View::Text) => domain::View::Text,
+            Some(View::Json) => domain::View::Json,
+        },
+        when: entry.when.clone(),
+        failure_policy: entry.failure_policy.map(|policy| match policy {
+            FailurePolicy::Fail => domain::FailurePolicy::Fail,
+            FailurePolicy::LastGood => domain::FailurePolicy::LastGood,
+            FailurePolicy::Ignore => domain::FailurePolicy::Ignore,
+        }),
+        mode: match entry.mode {
+            None | Some(Mode::Enforce) => domain::Mode::Enforce,
+            Some(Mode::Shadow) => domain::Mode::Shadow,
+        },
+    }
+}

@@ -1,0 +1,66 @@
+//! What lowering finds: fields without effect, fields that need a cluster, and guards that are not built.
+
+use crate::domain::ids::ObjectId;
+use crate::domain::plan::Refusal;
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+/// The findings of one object.
+pub(super) struct Findings {
+    object: ObjectId,
+    problems: Vec<Problem>,
+    cluster_only: Vec<&'static str>,
+}
+
+impl Findings {
+    pub(super) fn new(object: ObjectId) -> Self {
+        Self { object, problems: Vec::new(), cluster_only: Vec::new() }
+    }
+
+    /// A field that is set and has no effect yet.
+    pub(super) fn later(&mut self, set: bool, field: impl Into<String>) {
+        if set {
+            let message = "this version accepts the field and does nothing with it; take it out, or keep it for later";
+            self.problems.push(Problem::warning(Reason::NotImplemented, self.object.clone(), field, message));
+        }
+    }
+
+    /// A field that only a cluster can serve.
+    pub(super) fn cluster(&mut self, set: bool, field: &'static str) {
+        if set {
+            self.cluster_only.push(field);
+        }
+    }
+
+    /// A field that is set, guards something, and is not built. `effect` says what is refused while it is there.
+    pub(super) fn refuse(&mut self, set: bool, field: impl Into<String>, effect: &str) -> Option<Refusal> {
+        self.refuse_for(Reason::NotImplemented, set, field, effect)
+    }
+
+    /// As [`Findings::refuse`], with another reason.
+    pub(super) fn refuse_for(
+        &mut self,
+        reason: Reason,
+        set: bool,
+        field: impl Into<String>,
+        effect: &str,
+    ) -> Option<Refusal> {
+        if !set {
+            return None;
+        }
+        let field = field.into();
+        let message = format!("this version cannot do what the field asks for, so {effect} until it is taken out");
+        let refusal = Refusal { reason, message: format!("{field}: {message}") };
+        self.problems.push(Problem::error(reason, self.object.clone(), field, message));
+        Some(refusal)
+    }
+
+    /// All of them, one warning for everything that needs a cluster.
+    pub(super) fn finish(mut self) -> Vec<Problem> {
+        if let Some(first) = self.cluster_only.first() {
+            let message = format!("without effect outside a cluster: {}", self.cluster_only.join(", "));
+            self.problems.push(Problem::warning(Reason::ClusterOnly, self.object, *first, message));
+        }
+        self.problems
+    }
+}

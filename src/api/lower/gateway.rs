@@ -1,0 +1,192 @@
+//! MCPGateway to its input.
+
+use std::path::Path;
+
+use super::findings::Findings;
+use super::shared::{below, key, namespaces, object_ref, program, selector, size};
+use crate::api::gateway::access::Authentication;
+use crate::api::gateway::inbound::Listener;
+use crate::api::gateway::records::{AuditMode, History, LogLevel, Payloads, Telemetry};
+use crate::api::gateway::runtime::{Discovery, GatewayLimits, GatewayPlugins, SandboxMode};
+use crate::api::gateway::takes::Prefix;
+use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
+use crate::api::shared::{FromNamespaces, Selector};
+use crate::config::input::{GatewayInput, Takes};
+use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::plan::{GatewayPlan, Limits, ListenerPlan, PrefixMode, Refusal, Runtime};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+/// What is refused while a guard of the whole gateway is not built.
+const EVERY_CALL: &str = "every call is refused";
+
+/// A gateway's settings. Relative paths start in `folder`, that of its file; `plugin_dir` is used where it names none.
+pub fn gateway(object: &MCPGateway, folder: &Path, plugin_dir: &Path) -> (GatewayInput, Vec<Problem>) {
+    let spec = &object.spec;
+    let key = key(&object.metadata);
+    let mut findings = Findings::new(ObjectId::new(Kind::MCPGateway, key.clone()));
+    let refusing = guards(spec, &mut findings);
+    let own = key.namespace.clone();
+    let required = spec.chains.iter().filter_map(|c| c.required.as_ref()).flatten();
+    let plan = GatewayPlan {
+        declared: true,
+        stopped: spec.stopped.unwrap_or(false),
+        stop_cancels: spec.stop_mode == Some(StopMode::Cancel),
+        listeners: listeners(spec.listeners.as_deref().unwrap_or_default(), &mut findings),
+        anonymous: spec.authentication.anonymous.is_some(),
+        prefix: prefix(spec.upstreams.as_ref().and_then(|u| u.prefix)),
+        limits: spec.limits.as_ref().map(limits).unwrap_or_default(),
+        runtime: runtime(spec.plugins.as_ref(), folder, plugin_dir, &mut findings),
+        session_idle_seconds: spec.sessions.as_ref().and_then(|s| s.idle_seconds).unwrap_or(3600),
+        history_per_plugin: spec.history.as_ref().and_then(|h| h.per_plugin).unwrap_or(1000),
+        log_level: spec.telemetry.as_ref().and_then(|t| t.log_level).map(|level| log_level(level).to_owned()),
+        required: required.map(|chain| object_ref(chain, &own)).collect(),
+        refusing,
+        key,
+    };
+    note_cluster(spec, &mut findings);
+    note_later(spec, &mut findings);
+    let upstreams = spec.upstreams.as_ref().map(|u| takes(u.namespaces.as_ref(), u.selector.as_ref()));
+    let chains = spec.chains.as_ref().map(|c| takes(c.namespaces.as_ref(), c.selector.as_ref()));
+    let input = GatewayInput { plan, upstreams: upstreams.unwrap_or_default(), chains: chains.unwrap_or_default() };
+    (input, findings.finish())
+}
+
+/// What guards the whole gateway and is not built: all of it is said, the first is kept.
+fn guards(spec: &MCPGatewaySpec, findings: &mut Findings) -> Option<Refusal> {
+    let Authentication { jwt, api_keys, token_review, .. } = &spec.authentication;
+    let audit = spec.audit.as_ref().is_some_and(|a| a.mode == AuditMode::Required);
+    let admin = spec.admin.as_ref().is_some_and(|a| a.authentication.is_some());
+    let guards = [
+        (jwt.is_some(), "spec.authentication.jwt"),
+        (api_keys.is_some(), "spec.authentication.apiKeys"),
+        (token_review.is_some(), "spec.authentication.tokenReview"),
+        (spec.authorization.is_some(), "spec.authorization"),
+        (audit, "spec.audit.mode"),
+        (admin, "spec.admin.authentication"),
+    ];
+    let mut refusals = guards.map(|(set, field)| findings.refuse(set, field, EVERY_CALL)).into_iter().flatten();
+    refusals.next()
+}
+
+fn listeners(listeners: &[Listener], findings: &mut Findings) -> Vec<ListenerPlan> {
+    let mut plans = Vec::with_capacity(listeners.len());
+    for (i, listener) in listeners.iter().enumerate() {
+        let field = format!("spec.listeners[{i}]");
+        findings.later(listener.legacy_sse == Some(true), format!("{field}.legacySSE"));
+        let tls = findings.refuse(listener.tls.is_some(), format!("{field}.tls"), "the listener stays closed");
+        plans.push(ListenerPlan {
+            name: listener.name.clone(),
+            port: listener.port,
+            path: listener.path.clone().unwrap_or_else(|| "/mcp".to_owned()),
+            hosts: listener.hosts.iter().flatten().map(|host| without_port(host)).collect(),
+            allowed_origins: listener.allowed_origins.clone().unwrap_or_default(),
+            refusing: tls,
+        });
+    }
+    plans
+}
+
+/// A host in lower case, without a port that was written with it.
+fn without_port(host: &str) -> String {
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+    let has_port = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':');
+    if has_port { name.to_ascii_lowercase() } else { host.to_ascii_lowercase() }
+}
+
+fn prefix(prefix: Option<Prefix>) -> PrefixMode {
+    match prefix {
+        None | Some(Prefix::Always) => PrefixMode::Always,
+        Some(Prefix::OnConflict) => PrefixMode::OnConflict,
+        Some(Prefix::Never) => PrefixMode::Never,
+    }
+}
+
+fn limits(written: &GatewayLimits) -> Limits {
+    let defaults = Limits::default();
+    let session = written.per_session.clone().unwrap_or_default();
+    // -1 is no limit: it is no u32.
+    let concurrent = session.concurrent_calls.map(|calls| u32::try_from(calls).ok());
+    let total = session.total_calls.map(|calls| u64::try_from(calls).ok());
+    Limits {
+        concurrent_calls: written.concurrent_calls.unwrap_or(defaults.concurrent_calls),
+        call_timeout_ms: written.call_timeout_ms.unwrap_or(defaults.call_timeout_ms),
+        call_ceiling_ms: written.call_ceiling_ms.unwrap_or(defaults.call_ceiling_ms),
+        list_timeout_ms: written.list_timeout_ms.unwrap_or(defaults.list_timeout_ms),
+        max_request_size: size(written.max_request_size.as_ref()).unwrap_or(defaults.max_request_size),
+        max_response_size: size(written.max_response_size.as_ref()).unwrap_or(defaults.max_response_size),
+        session_concurrent_calls: concurrent.unwrap_or(defaults.session_concurrent_calls),
+        session_total_calls: total.unwrap_or(defaults.session_total_calls),
+    }
+}
+
+fn runtime(written: Option<&GatewayPlugins>, folder: &Path, plugin_dir: &Path, findings: &mut Findings) -> Runtime {
+    let defaults = Runtime { plugin_dir: plugin_dir.to_owned(), ..Runtime::default() };
+    let Some(written) = written else { return defaults };
+    findings.later(written.namespaces.is_some(), "spec.plugins.namespaces");
+    findings.later(written.selector.is_some(), "spec.plugins.selector");
+    findings.later(written.discovery == Some(Discovery::Directory), "spec.plugins.discovery");
+    findings.later(written.allowed_wrappers.is_some(), "spec.plugins.allowedWrappers");
+    findings.later(written.sandbox == Some(SandboxMode::BestEffort), "spec.plugins.sandbox");
+    let required = written.sandbox == Some(SandboxMode::Required);
+    let field = "spec.plugins.sandbox";
+    let sandbox = findings.refuse_for(Reason::SandboxUnavailable, required, field, "no plugin runs");
+    Runtime {
+        plugin_dir: written.plugin_dir.as_deref().map_or(defaults.plugin_dir, |path| below(folder, path)),
+        node_executable: written.node_executable.as_deref().map_or(defaults.node_executable, |n| program(folder, n)),
+        max_concurrent_executions: written.max_concurrent_executions.unwrap_or(defaults.max_concurrent_executions),
+        pool_size_per_plugin: written.pool_size_per_plugin.unwrap_or(defaults.pool_size_per_plugin),
+        default_timeout_ms: written.default_timeout_ms.unwrap_or(defaults.default_timeout_ms),
+        max_queued_executions: written.max_queued_executions.unwrap_or(defaults.max_queued_executions),
+        queue_timeout_ms: written.queue_timeout_ms.unwrap_or(defaults.queue_timeout_ms),
+        max_bytes_in_flight: size(written.max_bytes_in_flight.as_ref()).unwrap_or(defaults.max_bytes_in_flight),
+        refusing: sandbox,
+    }
+}
+
+fn log_level(level: LogLevel) -> &'static str {
+    match level {
+        LogLevel::Error => "error",
+        LogLevel::Warn => "warn",
+        LogLevel::Info => "info",
+        LogLevel::Debug => "debug",
+        LogLevel::Trace => "trace",
+    }
+}
+
+fn takes(from: Option<&FromNamespaces>, labels: Option<&Selector>) -> Takes {
+    Takes { namespaces: from.map(namespaces).unwrap_or_default(), selector: labels.map(selector).unwrap_or_default() }
+}
+
+fn note_cluster(spec: &MCPGatewaySpec, findings: &mut Findings) {
+    findings.cluster(spec.replicas.is_some(), "spec.replicas");
+    findings.cluster(spec.autoscaling.is_some(), "spec.autoscaling");
+    findings.cluster(spec.disruption_budget.is_some(), "spec.disruptionBudget");
+    findings.cluster(spec.pod.is_some(), "spec.pod");
+    findings.cluster(spec.network_policy.is_some(), "spec.networkPolicy");
+    findings.cluster(spec.service.is_some(), "spec.service");
+    findings.cluster(spec.route.is_some(), "spec.route");
+    let mounted = spec.plugins.as_ref().is_some_and(|p| p.plugin_dir_from.is_some());
+    findings.cluster(mounted, "spec.plugins.pluginDirFrom");
+    let sealed = spec.sessions.as_ref().is_some_and(|s| s.sealing_key_secret_ref.is_some());
+    findings.cluster(sealed, "spec.sessions.sealingKeySecretRef");
+}
+
+fn note_later(spec: &MCPGatewaySpec, findings: &mut Findings) {
+    findings.later(spec.pinned_revision.is_some(), "spec.pinnedRevision");
+    let admin = spec.admin.as_ref();
+    findings.later(admin.is_some_and(|a| a.port.is_some()), "spec.admin.port");
+    findings.later(admin.is_some_and(|a| a.console.is_some()), "spec.admin.console");
+    findings.later(spec.pipelines.is_some(), "spec.pipelines");
+    findings.later(spec.sections.is_some(), "spec.sections");
+    findings.later(spec.authentication.resource_metadata.is_some(), "spec.authentication.resourceMetadata");
+    findings.later(spec.models.is_some(), "spec.models");
+    let History { store, retention_days, payloads, redact, .. } = spec.history.clone().unwrap_or_default();
+    findings.later(store.is_some(), "spec.history.store");
+    findings.later(retention_days.is_some(), "spec.history.retentionDays");
+    findings.later(payloads == Some(Payloads::Redacted), "spec.history.payloads");
+    findings.later(redact.is_some(), "spec.history.redact");
+    findings.later(spec.audit.as_ref().is_some_and(|a| a.mode == AuditMode::BestEffort), "spec.audit.mode");
+    let Telemetry { tracing, .. } = spec.telemetry.clone().unwrap_or_default();
+    findings.later(tracing.is_some(), "spec.telemetry.tracing");
+}

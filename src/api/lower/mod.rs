@@ -1,0 +1,22 @@
+//! From the typed objects to the compiler's inputs: defaults that the object alone decides are filled in, and what
+//! this version does not do is said.
+//!
+//! An object is to be checked (`api::check`) before it comes here.
+
+mod canonical;
+mod chain;
+mod core;
+mod findings;
+mod gateway;
+mod plugin;
+mod shared;
+#[cfg(test)]
+mod tests;
+mod upstream;
+
+pub use self::canonical::canonical;
+pub use self::chain::{chain, invalid_chain};
+pub use self::core::{config_map, namespace, secret};
+pub use self::gateway::gateway;
+pub use self::plugin::plugin;
+pub use self::upstream::upstream;

@@ -1,0 +1,176 @@
+//! MCPUpstream to its input.
+
+use std::path::Path;
+
+use super::findings::Findings;
+use super::shared::{below, key, labels, named, namespaces, program, size};
+use crate::api::upstream::behaviour::{ArgumentValidation, Era, Retry, RetryWhen};
+use crate::api::upstream::external::{External, HttpTransport};
+use crate::api::upstream::process::{Process, ProcessEnvVar, ProcessSession};
+use crate::api::upstream::tools::{PinningMode, ToolOverride, UpstreamTools};
+use crate::api::upstream::{MCPUpstream, MCPUpstreamSpec};
+use crate::config::input::{InputValue, NamedInput, UpstreamInput};
+use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::plan::{self, EraSetting, HealthPlan, Refusal, TransportPlan, UpstreamPlan};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+/// What is refused while a guard of the upstream is not built.
+const ITS_CALLS: &str = "calls to the upstream are refused";
+
+/// An upstream's settings. Relative paths start in `folder`, that of its file.
+pub fn upstream(object: &MCPUpstream, folder: &Path) -> (UpstreamInput, Vec<Problem>) {
+    let spec = &object.spec;
+    let key = key(&object.metadata);
+    let mut findings = Findings::new(ObjectId::new(Kind::MCPUpstream, key.clone()));
+    let (transport, values, unreachable) = transport(spec, folder, &mut findings);
+    let pinned = spec.pinning.as_ref().and_then(|p| p.mode);
+    findings.later(pinned == Some(PinningMode::Alert), "spec.pinning.mode");
+    let unpinned = findings.refuse(pinned == Some(PinningMode::Enforce), "spec.pinning.mode", ITS_CALLS);
+    findings.later(spec.retry.as_ref().is_some_and(retries), "spec.retry");
+    let timeouts = spec.timeouts.clone().unwrap_or_default();
+    let limits = spec.limits.clone().unwrap_or_default();
+    let tools = spec.tools.clone().unwrap_or_default();
+    let plan = UpstreamPlan {
+        key,
+        labels: labels(&object.metadata),
+        enabled: spec.enabled.unwrap_or(true),
+        transport,
+        era: era(spec.protocol.as_ref().and_then(|p| p.era)),
+        connect_timeout_ms: timeouts.connect_ms.unwrap_or(5000),
+        call_timeout_ms: timeouts.call_ms,
+        idle_timeout_ms: timeouts.idle_ms.unwrap_or(300_000),
+        health: health(spec),
+        validate_arguments: spec.argument_validation != Some(ArgumentValidation::Off),
+        concurrent_calls: limits.concurrent_calls,
+        max_response_size: size(limits.max_response_size.as_ref()),
+        overrides: overrides(&tools, &mut findings),
+        include: tools.include.unwrap_or_default(),
+        exclude: tools.exclude.unwrap_or_default(),
+        refusing: unreachable.or(unpinned),
+    };
+    let share_with = spec.share_with.as_ref().map(|s| namespaces(&s.namespaces));
+    (UpstreamInput { plan, values, share_with }, findings.finish())
+}
+
+type Transport = (TransportPlan, Vec<NamedInput>, Option<Refusal>);
+
+fn transport(spec: &MCPUpstreamSpec, folder: &Path, findings: &mut Findings) -> Transport {
+    if let Some(server) = &spec.external {
+        return external(server, findings);
+    }
+    if let Some(server) = &spec.process {
+        return process(server, folder, findings);
+    }
+    let (reason, field) = unreachable(spec);
+    let message = format!("{field}: this version does not serve such an upstream outside a cluster");
+    match reason {
+        Reason::ClusterOnly => findings.cluster(true, field),
+        _ => findings.later(true, field),
+    }
+    (TransportPlan::None, Vec::new(), Some(Refusal { reason, message }))
+}
+
+/// Which field names a server that cannot be reached here, and why not.
+fn unreachable(spec: &MCPUpstreamSpec) -> (Reason, &'static str) {
+    if spec.managed.is_some() {
+        (Reason::ClusterOnly, "spec.managed")
+    } else if spec.server_ref.is_some() {
+        (Reason::ClusterOnly, "spec.serverRef")
+    } else if spec.vector_search.is_some() {
+        (Reason::NotImplemented, "spec.vectorSearch")
+    } else {
+        (Reason::NotImplemented, "spec.knowledgeAssistant")
+    }
+}
+
+fn external(server: &External, findings: &mut Findings) -> Transport {
+    let sse = server.transport == Some(HttpTransport::SSE);
+    let refusals = [
+        findings.refuse(sse, "spec.external.transport", ITS_CALLS),
+        findings.refuse(server.oauth.is_some(), "spec.external.oauth", ITS_CALLS),
+        findings.refuse(server.tls.is_some(), "spec.external.tls", ITS_CALLS),
+    ];
+    let headers = server.headers.iter().flatten().enumerate().map(|(i, header)| {
+        let field = format!("spec.external.headers[{i}]");
+        named(&header.name, header.value.as_ref(), header.value_from.as_ref(), field)
+    });
+    let plan = TransportPlan::External { url: server.url.clone(), headers: Vec::new() };
+    (plan, headers.collect(), refusals.into_iter().flatten().next())
+}
+
+fn process(server: &Process, folder: &Path, findings: &mut Findings) -> Transport {
+    let apart = server.session == Some(ProcessSession::PerSession);
+    let refusing = findings.refuse(apart, "spec.process.session", ITS_CALLS);
+    let env = server.env.iter().flatten().enumerate().map(|(i, var)| variable(var, i));
+    let plan = TransportPlan::Process {
+        command: program(folder, &server.command).to_string_lossy().into_owned(),
+        args: server.args.clone().unwrap_or_default(),
+        cwd: below(folder, server.cwd.as_deref().unwrap_or(".")),
+        env: Vec::new(),
+    };
+    (plan, env.collect(), refusing)
+}
+
+fn variable(var: &ProcessEnvVar, place: usize) -> NamedInput {
+    let field = format!("spec.process.env[{place}]");
+    let from = var.value_from.clone().unwrap_or_default();
+    if let Some(variable) = from.environment {
+        return NamedInput { name: var.name.clone(), value: InputValue::Environment(variable), field };
+    }
+    let from = crate::api::shared::ValueFrom {
+        secret_key_ref: from.secret_key_ref,
+        config_map_key_ref: from.config_map_key_ref,
+    };
+    named(&var.name, var.value.as_ref(), Some(&from), field)
+}
+
+/// Whether anything is asked for besides what is done: no call is sent again.
+fn retries(retry: &Retry) -> bool {
+    retry.when != Some(RetryWhen::Never) && retry.attempts != Some(0)
+}
+
+fn era(era: Option<Era>) -> EraSetting {
+    match era {
+        None | Some(Era::Auto) => EraSetting::Auto,
+        Some(Era::Legacy) => EraSetting::Legacy,
+        Some(Era::Modern) => EraSetting::Modern,
+    }
+}
+
+fn health(spec: &MCPUpstreamSpec) -> HealthPlan {
+    let written = spec.health.clone().unwrap_or_default();
+    HealthPlan {
+        period_seconds: written.period_seconds.unwrap_or(30),
+        timeout_ms: written.timeout_ms.unwrap_or(5000),
+        retry_backoff_ms: written.retry_backoff_ms.unwrap_or_else(|| vec![1000, 5000, 15_000]),
+        auto_recover: written.auto_recover.unwrap_or(spec.external.is_some()),
+    }
+}
+
+fn overrides(tools: &UpstreamTools, findings: &mut Findings) -> Vec<plan::ToolOverride> {
+    let written = tools.overrides.iter().flatten().enumerate();
+    written.map(|(i, tool)| tool_override(tool, &format!("spec.tools.overrides[{i}]"), findings)).collect()
+}
+
+fn tool_override(tool: &ToolOverride, field: &str, findings: &mut Findings) -> plan::ToolOverride {
+    let its_calls = format!("calls to {} are refused", tool.name);
+    let annotations = format!("{field}.annotations");
+    let mut refusing = findings.refuse(tool.annotations.is_some(), annotations, &its_calls);
+    for (i, argument) in tool.arguments.iter().flatten().enumerate() {
+        let field = format!("{field}.arguments[{i}]");
+        findings.later(argument.description.is_some(), format!("{field}.description"));
+        let fixed = argument.value.is_some() || argument.hidden == Some(true);
+        let part = if argument.value.is_some() { "value" } else { "hidden" };
+        refusing = refusing.or(findings.refuse(fixed, format!("{field}.{part}"), &its_calls));
+    }
+    plan::ToolOverride {
+        name: tool.name.clone(),
+        rename: tool.rename.clone(),
+        title: tool.title.clone(),
+        description: tool.description.clone(),
+        hidden: tool.hidden.unwrap_or(false),
+        timeout_ms: tool.timeout_ms,
+        refusing,
+    }
+}
