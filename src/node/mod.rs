@@ -1,1 +1,25 @@
-//! Warm Node.js workers: protocol, worker, pool, inspection. Implements `domain::ports::{RunPlugin, Inspect}`.
+//! Warm Node.js workers: protocol, worker, pool. Implements `domain::ports::RunPlugin`.
+//!
+//! A call takes a [`lease`] of a [`worker`] from its plugin's [`pool`] and speaks with it in its [`protocol`]. The
+//! [`starter`] makes workers: [`code`] on disk, a process by way of the [`launcher`]. What bounds all plugins together
+//! is [`admission`].
+
+pub mod admission;
+pub mod code;
+pub mod discovery;
+pub mod launcher;
+pub mod lease;
+pub mod metrics;
+pub mod noise;
+pub mod pool;
+pub mod process;
+pub mod protocol;
+pub mod starter;
+pub mod worker;
+pub mod workers;
+
+pub use discovery::{Node, NodeError, find_node};
+pub use launcher::{Launcher, sandbox_main};
+pub use metrics::WorkerMetrics;
+pub use starter::Lifetimes;
+pub use workers::Workers;

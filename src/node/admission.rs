@@ -1,0 +1,182 @@
+//! What bounds executions of all plugins together: permits, places in the queue, bytes in flight.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+use super::process::Tasks;
+use crate::domain::plan::Runtime;
+use crate::domain::plugin::Failure;
+use crate::domain::reason::Reason;
+
+/// The bounds. They may change while executions run.
+#[derive(Debug)]
+pub struct Admission {
+    permits: Arc<Semaphore>,
+    granted: Mutex<usize>,
+    queue: Arc<Budget>,
+    bytes: Arc<Budget>,
+    queue_timeout_ms: AtomicU64,
+    tasks: Tasks,
+}
+
+/// So much of something may be taken at a time.
+#[derive(Debug, Default)]
+struct Budget {
+    taken: AtomicU64,
+    limit: AtomicU64,
+}
+
+/// A part of a budget, given back when dropped.
+#[derive(Debug)]
+pub struct Share {
+    budget: Arc<Budget>,
+    amount: u64,
+}
+
+impl Budget {
+    fn take(self: &Arc<Self>, amount: u64) -> Option<Share> {
+        let before = self.taken.fetch_add(amount, Ordering::AcqRel);
+        let share = Share { budget: Arc::clone(self), amount };
+        (before.saturating_add(amount) <= self.limit.load(Ordering::Acquire)).then_some(share)
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.taken.fetch_sub(self.amount, Ordering::AcqRel);
+    }
+}
+
+impl Admission {
+    /// Admits nothing until [`Admission::apply`].
+    pub fn new(tasks: Tasks) -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(0)),
+            granted: Mutex::new(0),
+            queue: Arc::default(),
+            bytes: Arc::default(),
+            queue_timeout_ms: AtomicU64::new(0),
+            tasks,
+        }
+    }
+
+    /// Takes over the bounds of `runtime`. Fewer permits come into force as running executions end.
+    pub fn apply(&self, runtime: &Runtime) {
+        self.queue.limit.store(u64::from(runtime.max_queued_executions), Ordering::Release);
+        self.bytes.limit.store(runtime.max_bytes_in_flight, Ordering::Release);
+        self.queue_timeout_ms.store(u64::from(runtime.queue_timeout_ms), Ordering::Release);
+        let wanted = usize::try_from(runtime.max_concurrent_executions).unwrap_or(1);
+        let mut granted = self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        if wanted > *granted {
+            self.permits.add_permits(wanted - *granted);
+        } else {
+            let surplus = u32::try_from(*granted - wanted).unwrap_or_default();
+            let permits = Arc::clone(&self.permits);
+            self.tasks.spawn(async move {
+                if let Ok(taken) = permits.acquire_many_owned(surplus).await {
+                    taken.forget();
+                }
+            });
+        }
+        *granted = wanted;
+    }
+
+    /// How long an execution may wait for a worker and a permit.
+    pub fn queue_timeout(&self) -> Duration {
+        Duration::from_millis(self.queue_timeout_ms.load(Ordering::Acquire))
+    }
+
+    /// Room for so many bytes of content.
+    ///
+    /// # Errors
+    /// `PoolExhausted` where there is none.
+    pub fn content(&self, bytes: usize) -> Result<Share, Failure> {
+        let taken = self.bytes.take(bytes as u64);
+        taken.ok_or_else(|| Failure::new(Reason::PoolExhausted, "found too many bytes in flight"))
+    }
+
+    /// A place in the queue.
+    ///
+    /// # Errors
+    /// `PoolExhausted` where it is full.
+    pub fn queue(&self) -> Result<Share, Failure> {
+        self.queue.take(1).ok_or_else(|| Failure::new(Reason::PoolExhausted, "found the queue for workers full"))
+    }
+
+    /// The right to execute.
+    ///
+    /// # Errors
+    /// `PoolExhausted` where there is none by `until`, or the queue is full.
+    pub async fn permit(&self, until: Instant) -> Result<OwnedSemaphorePermit, Failure> {
+        if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let _place = self.queue()?;
+        let acquired = tokio::time::timeout_at(until, Arc::clone(&self.permits).acquire_owned()).await;
+        acquired.ok().and_then(Result::ok).ok_or_else(|| self.late())
+    }
+
+    /// The failure of an execution that waited too long.
+    pub fn late(&self) -> Failure {
+        let waited = self.queue_timeout().as_millis();
+        Failure::new(Reason::PoolExhausted, format!("found no free worker within {waited}ms"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runtime(permits: u32, queue: u32, bytes: u64) -> Runtime {
+        Runtime {
+            plugin_dir: ".".into(),
+            node_executable: "node".into(),
+            max_concurrent_executions: permits,
+            pool_size_per_plugin: 1,
+            default_timeout_ms: 1000,
+            max_queued_executions: queue,
+            queue_timeout_ms: 20,
+            max_bytes_in_flight: bytes,
+            refusing: None,
+        }
+    }
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_millis(20)
+    }
+
+    #[tokio::test]
+    async fn permits_can_grow_and_shrink() {
+        let admission = Admission::new(Tasks::here());
+        admission.apply(&runtime(1, 10, 0));
+        let first = admission.permit(soon()).await.unwrap();
+        assert_eq!(admission.permit(soon()).await.unwrap_err().reason, Reason::PoolExhausted);
+        admission.apply(&runtime(2, 10, 0));
+        let second = admission.permit(soon()).await.unwrap();
+        admission.apply(&runtime(1, 10, 0));
+        drop(first);
+        tokio::task::yield_now().await;
+        assert!(admission.permit(soon()).await.is_err());
+        drop(second);
+        assert!(admission.permit(soon()).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn budgets_are_given_back() {
+        let admission = Admission::new(Tasks::here());
+        admission.apply(&runtime(1, 1, 100));
+        let most = admission.content(80).unwrap();
+        assert_eq!(admission.content(21).unwrap_err().reason, Reason::PoolExhausted);
+        assert!(admission.content(20).is_ok());
+        drop(most);
+        assert!(admission.content(100).is_ok());
+        let place = admission.queue().unwrap();
+        assert!(admission.queue().is_err());
+        drop(place);
+        assert!(admission.queue().is_ok());
+    }
+}

@@ -1,0 +1,148 @@
+//! Plugin code on disk: a private folder for each revision, so that no later edit of the original reaches a worker.
+
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sha2::{Digest, Sha256};
+
+use crate::domain::plan::PluginPlan;
+
+/// Files of a plugin's folder that its code may import.
+const MAX_SIBLINGS: usize = 1000;
+
+const HOST: &str = include_str!("host/host.mjs");
+const ONCE_PRELOAD: &str = include_str!("host/once.cjs");
+
+/// Why code cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum CodeError {
+    /// The disk says no.
+    #[error("its code cannot be written to {path}: {source}")]
+    Write {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The text is not what the plan names.
+    #[error("its code is not what its digest {0} names")]
+    Digest(String),
+    /// A name that would leave the folder.
+    #[error("its file name is no plain name")]
+    FileName,
+}
+
+/// The private folder of this process. Removed, with all in it, when it and every [`Code`] are dropped.
+#[derive(Debug)]
+pub struct CodeFolder {
+    path: PathBuf,
+    next: AtomicU64,
+}
+
+/// One plugin's code, ready to be run. Its folder is removed when it is dropped.
+#[derive(Debug)]
+pub struct Code {
+    folder: PathBuf,
+    entry: PathBuf,
+    parent: Arc<CodeFolder>,
+}
+
+impl CodeFolder {
+    /// Makes the folder below the system's folder for temporary files, open to nobody else.
+    ///
+    /// # Errors
+    /// Where it cannot be made or written.
+    pub fn create() -> io::Result<Self> {
+        let name = format!("hawsepipe-{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
+        let path = std::env::temp_dir().join(name);
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let folder = Self { path, next: AtomicU64::new(0) };
+        fs::write(folder.host(), HOST)?;
+        fs::write(folder.once_preload(), ONCE_PRELOAD)?;
+        Ok(folder)
+    }
+
+    /// The worker's side of the Module protocol.
+    pub fn host(&self) -> PathBuf {
+        self.path.join("host.mjs")
+    }
+
+    /// What is loaded before a Once script.
+    pub fn once_preload(&self) -> PathBuf {
+        self.path.join("once.cjs")
+    }
+
+    /// Writes `text` as the entry of `plan`, beside links to the other files of the folder that it comes from.
+    ///
+    /// # Errors
+    /// Where the text is not what the plan's digest names, or the disk says no.
+    pub fn write(self: &Arc<Self>, plan: &PluginPlan, text: &str) -> Result<Code, CodeError> {
+        if hex(&Sha256::digest(text.as_bytes())) != plan.digest {
+            return Err(CodeError::Digest(plan.digest.clone()));
+        }
+        if Path::new(&plan.file_name).file_name() != Some(plan.file_name.as_ref()) {
+            return Err(CodeError::FileName);
+        }
+        let short = plan.digest.get(..12).unwrap_or_default();
+        let folder = self.path.join(format!("{short}-{}", self.next.fetch_add(1, Ordering::Relaxed)));
+        let entry = folder.join(&plan.file_name);
+        let code = Code { folder, entry, parent: Arc::clone(self) };
+        code.fill(text, plan.folder.as_deref())
+            .map_err(|source| CodeError::Write { path: code.entry.clone(), source })?;
+        Ok(code)
+    }
+}
+
+impl Code {
+    /// The file to run.
+    pub fn entry(&self) -> &Path {
+        &self.entry
+    }
+
+    /// The folder that it lies in.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where host script and preload are.
+    pub fn parent(&self) -> &CodeFolder {
+        &self.parent
+    }
+
+    fn fill(&self, text: &str, origin: Option<&Path>) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(&self.folder)?;
+        fs::write(&self.entry, text)?;
+        let Some(origin) = origin else { return Ok(()) };
+        let origin = fs::canonicalize(origin)?;
+        for sibling in fs::read_dir(&origin)?.take(MAX_SIBLINGS) {
+            let name = sibling?.file_name();
+            if Some(name.as_os_str()) != self.entry.file_name() {
+                symlink(origin.join(&name), self.folder.join(&name))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Code {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Drop for CodeFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        text.extend([byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap_or_default()));
+        text
+    })
+}

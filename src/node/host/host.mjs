@@ -1,0 +1,151 @@
+// The worker's side of the Module protocol: loads one plugin, then answers one call after another on descriptor 3.
+//
+// A frame is two little-endian u32 (header length with kind and flags; body length), a JSON header, and the content as
+// raw UTF-8. Content is never escaped, is read as Latin-1 where the sender says that it is ASCII, and every frame is
+// written at once from one buffer: together that is what makes a call cheap. What a plugin answers is checked by the
+// gateway, not here.
+import { Socket } from 'node:net';
+import { pathToFileURL } from 'node:url';
+import { format } from 'node:util';
+
+const VERSION = 1;
+const HEAD = 8;
+const HEADER_BITS = 0x00ffffff;
+const CALL = 1, RESULT = 2, LOG = 3, READY = 4, PING = 5, FAILURE = 7;
+const CONTENT = 0x40, ASCII = 0x80;
+const LOG_BYTES_PER_CALL = 65536, LOG_LINE = 8192;
+
+let current = 0;
+let logBytes = 0;
+
+const socket = new Socket({
+  fd: 3,
+  readable: true,
+  writable: true,
+  onread: { buffer: Buffer.allocUnsafeSlow(256 * 1024), callback: (n, buffer) => (feed(buffer, n), true) },
+});
+// The gateway is gone, or is done with this worker.
+socket.on('end', () => process.exit(0));
+socket.on('error', () => process.exit(0));
+
+function send(kind, header, text) {
+  const json = JSON.stringify(header);
+  const headerLength = Buffer.byteLength(json);
+  const bodyLength = text === undefined ? 0 : Buffer.byteLength(text);
+  const ascii = text !== undefined && bodyLength === text.length;
+  const flags = kind | (text === undefined ? 0 : CONTENT) | (ascii ? ASCII : 0);
+  const frame = Buffer.allocUnsafeSlow(HEAD + headerLength + bodyLength);
+  frame.writeUInt32LE(((flags << 24) | headerLength) >>> 0, 0);
+  frame.writeUInt32LE(bodyLength, 4);
+  frame.write(json, HEAD, headerLength, 'utf8');
+  if (bodyLength > 0) frame.write(text, HEAD + headerLength, bodyLength, ascii ? 'latin1' : 'utf8');
+  socket.write(frame);
+}
+
+function log(level, args) {
+  if (logBytes > LOG_BYTES_PER_CALL) return;
+  const line = format(...args).slice(0, LOG_LINE);
+  logBytes += line.length + HEAD;
+  send(LOG, { id: current, level }, logBytes > LOG_BYTES_PER_CALL ? 'further log lines of this call are dropped' : line);
+}
+
+const logger = (...args) => log('info', args);
+for (const level of ['debug', 'info', 'warn', 'error']) logger[level] = (...args) => log(level, args);
+Object.assign(console, { log: logger, info: logger, debug: logger.debug, trace: logger.debug, warn: logger.warn, error: logger.error });
+
+// V8 quotes what it could not parse in the message of a SyntaxError, and content must not reach logs.
+function describe(error) {
+  if (!(error instanceof Error)) return { message: 'threw a value that is no Error' };
+  const message = error instanceof SyntaxError ? error.name : `${error.name}: ${error.message}`;
+  const stack = String(error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line)).slice(0, 8).join('\n');
+  return { message: message.slice(0, 500), stack: stack.slice(0, 2000) };
+}
+
+let handlers;
+
+async function answer(id, input) {
+  let output;
+  try {
+    const handler = input.metadata.phase === 'request' ? handlers.onRequest : handlers.onResponse;
+    if (handler === undefined) throw new TypeError(`exports nothing that serves the ${input.metadata.phase} phase`);
+    output = await handler(input, { config: input.metadata.config, log: logger });
+  } catch (error) {
+    send(FAILURE, { id, reason: 'PluginError', ...describe(error) });
+    return;
+  }
+  try {
+    if (typeof output?.text === 'string') {
+      const { continue: proceed, metadata, error } = output;
+      send(RESULT, { id, continue: proceed, metadata, error }, output.text);
+    } else {
+      send(RESULT, { id, ...output });
+    }
+  } catch (error) {
+    send(FAILURE, { id, reason: 'InvalidOutput', ...describe(error) });
+  }
+}
+
+// `source` holds a whole frame from `at`; it is read before this returns, since the buffer is used again.
+function receive(source, at) {
+  const word = source.readUInt32LE(at), bodyLength = source.readUInt32LE(at + 4);
+  const flags = word >>> 24, kind = flags & 0x3f;
+  const body = at + HEAD + (word & HEADER_BITS);
+  const header = JSON.parse(source.toString('utf8', at + HEAD, body));
+  if (kind === CALL) {
+    current = header.id;
+    logBytes = 0;
+    header.input.rawContent = source.toString(flags & ASCII ? 'latin1' : 'utf8', body, body + bodyLength);
+    void answer(header.id, header.input);
+  } else if (kind === PING) {
+    send(PING, header);
+  }
+}
+
+const frameLength = (source, at) => HEAD + (source.readUInt32LE(at) & HEADER_BITS) + source.readUInt32LE(at + 4);
+
+// A frame that came in pieces: its first bytes, then the whole of it, allocated once.
+const head = Buffer.alloc(HEAD);
+let frame = null, filled = 0;
+
+function feed(chunk, end) {
+  let at = 0;
+  while (at < end) {
+    if (filled === 0 && end - at >= HEAD) {
+      const length = frameLength(chunk, at);
+      if (end - at >= length) {
+        receive(chunk, at);
+        at += length;
+        continue;
+      }
+    }
+    if (frame === null) {
+      const taken = chunk.copy(head, filled, at, Math.min(end, at + HEAD - filled));
+      filled += taken;
+      at += taken;
+      if (filled < HEAD) return;
+      frame = Buffer.allocUnsafeSlow(frameLength(head, 0));
+      head.copy(frame);
+    }
+    const taken = chunk.copy(frame, filled, at, Math.min(end, at + frame.length - filled));
+    filled += taken;
+    at += taken;
+    if (filled === frame.length) {
+      const whole = frame;
+      frame = null;
+      filled = 0;
+      receive(whole, 0);
+    }
+  }
+}
+
+try {
+  const exported = await import(pathToFileURL(process.argv[2]).href);
+  // What CommonJS assigns to module.exports is the namespace's default.
+  const pick = (name) => [exported[name], exported.default?.[name]].find((value) => typeof value === 'function');
+  const fallback = typeof exported.default === 'function' ? exported.default : pick('default');
+  handlers = { onRequest: pick('onRequest') ?? fallback, onResponse: pick('onResponse') ?? fallback };
+  await pick('warmup')?.({ log: logger });
+  send(READY, { version: VERSION, node: process.version });
+} catch (error) {
+  send(FAILURE, { id: 0, reason: 'NotLoaded', ...describe(error) });
+}

@@ -1,0 +1,122 @@
+//! How a worker's process comes to be: this program runs itself as `hawsepipe sandbox`, which arranges descriptors and
+//! environment and then becomes Node. So nothing runs between fork and exec, and no unsafe code is needed.
+
+use std::env;
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+
+use crate::domain::secret::SecretText;
+
+/// Where a Module worker finds its socket. Written in `host.mjs` too.
+const SOCKET: i32 = 3;
+/// A plugin's variables are handed down under this prefix, so that none of them (`LD_PRELOAD`) acts on the launcher.
+const PREFIX: &[u8] = b"HAWSEPIPE_PLUGIN_";
+
+/// What a worker's standard input is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stdin {
+    /// The gateway's socket; the worker finds it as descriptor 3, and nothing on standard input.
+    Socket,
+    /// A pipe that the script reads.
+    Pipe,
+}
+
+impl Stdin {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Socket => "socket",
+            Self::Pipe => "pipe",
+        }
+    }
+}
+
+/// The program that workers and parsers are started through: this one.
+#[derive(Clone, Debug)]
+pub struct Launcher {
+    program: PathBuf,
+}
+
+impl Launcher {
+    /// This very program, also when its file was replaced since.
+    ///
+    /// # Errors
+    /// Where the system does not say which file it runs.
+    pub fn current() -> io::Result<Self> {
+        if cfg!(target_os = "linux") {
+            return Ok(Self::at("/proc/self/exe"));
+        }
+        env::current_exe().map(Self::at)
+    }
+
+    /// The program at `path`.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { program: path.into() }
+    }
+
+    /// A command that becomes `program`, leading its own process group, with nothing but `env` as its environment.
+    pub fn command(&self, stdin: Stdin, program: &Path, env: &[(String, SecretText)]) -> Command {
+        let mut command = self.subcommand("sandbox");
+        command.arg(stdin.word()).arg(program);
+        for (name, value) in env {
+            let mut prefixed = PREFIX.to_vec();
+            prefixed.extend_from_slice(name.as_bytes());
+            command.env(OsString::from_vec(prefixed), value.expose());
+        }
+        command
+    }
+
+    /// This program with `subcommand`, leading its own process group, with an empty environment.
+    pub fn subcommand(&self, subcommand: &str) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg(subcommand).env_clear().process_group(0);
+        command
+    }
+}
+
+/// `hawsepipe sandbox socket|pipe PROGRAM [ARGUMENT...]`: becomes the program. Must run before any thread starts.
+/// Where it cannot, it says why on standard error and exits with code 126.
+pub fn sandbox_main(arguments: impl Iterator<Item = OsString>) -> ! {
+    let error = become_program(arguments);
+    eprintln!("Error: hawsepipe sandbox: {error}");
+    exit(126)
+}
+
+fn become_program(mut arguments: impl Iterator<Item = OsString>) -> io::Error {
+    let usage = || io::Error::new(io::ErrorKind::InvalidInput, "usage: sandbox socket|pipe PROGRAM [ARGUMENT...]");
+    let (Some(stdin), Some(program)) = (arguments.next(), arguments.next()) else { return usage() };
+    if stdin == Stdin::Socket.word() {
+        if let Err(error) = move_socket() {
+            return error;
+        }
+    } else if stdin != Stdin::Pipe.word() {
+        return usage();
+    }
+    let mut command = Command::new(program);
+    command.args(arguments).env_clear();
+    for (name, value) in env::vars_os() {
+        if let Some(name) = name.as_bytes().strip_prefix(PREFIX) {
+            command.env(OsString::from_vec(name.to_vec()), value);
+        }
+    }
+    command.exec()
+}
+
+/// Moves the socket from standard input to descriptor 3, and the null device to its place.
+fn move_socket() -> io::Result<()> {
+    let socket = fcntl_dupfd_cloexec(io::stdin().as_fd(), SOCKET)?;
+    if socket.as_raw_fd() != SOCKET {
+        return Err(io::Error::other("descriptor 3 is taken"));
+    }
+    rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
+    fcntl_setfd(&socket, FdFlags::empty())?;
+    // Given up, so that it stays open over exec.
+    let _ = socket.into_raw_fd();
+    Ok(())
+}

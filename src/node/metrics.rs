@@ -1,0 +1,142 @@
+//! What is counted about workers. Labels are plugins, which the plan bounds, and causes of closed lists.
+
+use std::time::Duration;
+
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+
+/// Why a worker was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpawnCause {
+    /// A new pool, or a growing one.
+    Demand,
+    /// In the place of one that served its time or is spent.
+    Replace,
+    /// Again, after starts that failed.
+    Retry,
+}
+
+/// Why a worker that could have served on was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecycleCause {
+    /// It served as many calls as it may.
+    Executions,
+    /// It is as old as it may be.
+    Lifetime,
+    /// It printed more than it may.
+    Stderr,
+    /// Its plugin's revision is no longer run, or keeps no warm workers.
+    Retired,
+    /// It ended by itself while nobody asked it anything.
+    Exited,
+}
+
+/// Why a worker was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KillCause {
+    /// No answer by the deadline.
+    Timeout,
+    /// Whoever waited for the answer went away.
+    Cancelled,
+    /// It broke the protocol, or sent too much.
+    Broken,
+    /// It was not ready in time.
+    Start,
+    /// The gateway ends.
+    Shutdown,
+}
+
+impl SpawnCause {
+    /// The label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Demand => "demand",
+            Self::Replace => "replace",
+            Self::Retry => "retry",
+        }
+    }
+}
+
+impl RecycleCause {
+    /// The label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Executions => "executions",
+            Self::Lifetime => "lifetime",
+            Self::Stderr => "stderr",
+            Self::Retired => "retired",
+            Self::Exited => "exited",
+        }
+    }
+}
+
+impl KillCause {
+    /// The label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::Broken => "broken",
+            Self::Start => "start",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// Counters of workers' lives. Clones count together.
+#[derive(Clone, Debug)]
+pub struct WorkerMetrics {
+    spawns: IntCounterVec,
+    recycles: IntCounterVec,
+    kills: IntCounterVec,
+    starts: HistogramVec,
+}
+
+impl WorkerMetrics {
+    /// Counters that are not registered anywhere yet.
+    ///
+    /// # Errors
+    /// Never in practice: names and labels are constants.
+    pub fn new() -> prometheus::Result<Self> {
+        let counter = |name, help| IntCounterVec::new(Opts::new(name, help), &["plugin", "cause"]);
+        let starts =
+            HistogramOpts::new("hawsepipe_worker_start_duration_seconds", "From a worker's spawn to its readiness.")
+                .buckets(vec![0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]);
+        Ok(Self {
+            spawns: counter("hawsepipe_worker_spawns_total", "Workers started, by cause.")?,
+            recycles: counter("hawsepipe_worker_recycles_total", "Workers ended that could have served on, by cause.")?,
+            kills: counter("hawsepipe_worker_kills_total", "Workers killed, by cause.")?,
+            starts: HistogramVec::new(starts, &["plugin"])?,
+        })
+    }
+
+    /// Makes them part of `registry`.
+    ///
+    /// # Errors
+    /// Where a metric of the same name is there already.
+    pub fn register(&self, registry: &Registry) -> prometheus::Result<()> {
+        registry.register(Box::new(self.spawns.clone()))?;
+        registry.register(Box::new(self.recycles.clone()))?;
+        registry.register(Box::new(self.kills.clone()))?;
+        registry.register(Box::new(self.starts.clone()))
+    }
+
+    /// A worker of `plugin` (`namespace/name`) was started.
+    pub fn spawned(&self, plugin: &str, cause: SpawnCause) {
+        self.spawns.with_label_values(&[plugin, cause.as_str()]).inc();
+    }
+
+    /// One was ended that could have served on.
+    pub fn recycled(&self, plugin: &str, cause: RecycleCause) {
+        self.recycles.with_label_values(&[plugin, cause.as_str()]).inc();
+    }
+
+    /// One was killed.
+    pub fn killed(&self, plugin: &str, cause: KillCause) {
+        self.kills.with_label_values(&[plugin, cause.as_str()]).inc();
+    }
+
+    /// One became ready after `took`.
+    pub fn ready(&self, plugin: &str, took: Duration) {
+        self.starts.with_label_values(&[plugin]).observe(took.as_secs_f64());
+    }
+}

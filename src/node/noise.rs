@@ -1,0 +1,108 @@
+//! What a worker prints besides its answers: read always, so that no pipe fills; logged at debug up to a bound; counted.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+/// Bytes of one logged line.
+const LINE: usize = 1 << 10;
+/// Bytes kept of what a process prints first, for why it did not start.
+const OPENING: usize = 4 << 10;
+
+/// The count and the opening words of one worker's output.
+#[derive(Debug, Default)]
+pub struct Noise {
+    bytes: AtomicU64,
+    opening: Mutex<Vec<u8>>,
+}
+
+impl Noise {
+    /// Bytes since the last [`Noise::reset`].
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// A new call begins.
+    pub fn reset(&self) {
+        self.bytes.store(0, Ordering::Relaxed);
+    }
+
+    /// The first line that names an error (`TypeError: ...`), as Node prints what nobody caught.
+    pub fn first_error(&self) -> Option<String> {
+        let opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&opening);
+        let line = text.lines().find(|line| names_error(line))?;
+        Some(line.chars().take(300).collect())
+    }
+
+    fn heard(&self, bytes: &[u8]) -> u64 {
+        let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = OPENING.saturating_sub(opening.len()).min(bytes.len());
+        opening.extend_from_slice(&bytes[..room]);
+        self.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed)
+    }
+}
+
+/// V8 quotes what it could not parse after `SyntaxError: ... in JSON`, so of those only errors of code count.
+fn names_error(line: &str) -> bool {
+    let Some((name, _)) = line.split_once(':') else { return false };
+    let name = name.split_once(' ').map_or(name, |(name, _)| name);
+    name.ends_with("Error") && name.chars().all(|c| c.is_ascii_alphanumeric()) && !line.contains("JSON")
+}
+
+/// Reads `source` to its end. Up to `limit` bytes of each call are logged for `plugin`.
+pub async fn drain(mut source: impl AsyncRead + Unpin, noise: Arc<Noise>, plugin: String, pid: u32, limit: u64) {
+    let mut chunk = vec![0; 8 << 10];
+    let mut line = Vec::new();
+    while let Ok(read) = source.read(&mut chunk).await
+        && read > 0
+    {
+        let chunk = chunk.get(..read).unwrap_or_default();
+        if noise.heard(chunk) >= limit {
+            line.clear();
+            continue;
+        }
+        for piece in chunk.split_inclusive(|byte| *byte == b'\n') {
+            let room = LINE.saturating_sub(line.len()).min(piece.len());
+            line.extend_from_slice(&piece[..room]);
+            if piece.ends_with(b"\n") {
+                write_line(&plugin, pid, &line);
+                line.clear();
+            }
+        }
+    }
+    if !line.is_empty() {
+        write_line(&plugin, pid, &line);
+    }
+}
+
+fn write_line(plugin: &str, pid: u32, line: &[u8]) {
+    tracing::debug!(target: "hawsepipe::plugin", plugin, worker = pid, "{}", String::from_utf8_lossy(line).trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn counts_all_and_keeps_little() {
+        let noise = Arc::new(Noise::default());
+        let flood = vec![b'x'; 100_000];
+        drain(&flood[..], Arc::clone(&noise), "p".into(), 1, 1000).await;
+        assert_eq!(noise.bytes(), 100_000);
+        assert_eq!(noise.opening.lock().unwrap().len(), OPENING);
+        noise.reset();
+        assert_eq!(noise.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn finds_what_nobody_caught() {
+        let noise = Arc::new(Noise::default());
+        let printed = "file:///x/plugin.mjs:1\nthrow new TypeError('bad')\n^\n\nTypeError: bad\n    at file:///x\n";
+        drain(printed.as_bytes(), Arc::clone(&noise), "p".into(), 1, 1000).await;
+        assert_eq!(noise.first_error().as_deref(), Some("TypeError: bad"));
+        assert!(names_error("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x'"));
+        assert!(!names_error("SyntaxError: Unexpected token 's', \"s3cret\" is not valid JSON"));
+    }
+}

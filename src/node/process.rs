@@ -1,0 +1,135 @@
+//! One child process and its group: its end is seen at once, its kill reaches all that it started.
+
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio_util::task::TaskTracker;
+
+use crate::domain::plugin::Failure;
+use crate::domain::reason::Reason;
+
+/// Starts tasks that [`shutdown`](crate::domain::ports::RunPlugin::shutdown) waits for, also from where no runtime is
+/// entered.
+#[derive(Clone, Debug)]
+pub struct Tasks {
+    tracker: TaskTracker,
+    runtime: Handle,
+}
+
+impl Tasks {
+    /// Tasks of the runtime that this is called in.
+    pub fn here() -> Self {
+        Self { tracker: TaskTracker::new(), runtime: Handle::current() }
+    }
+
+    /// Runs `task`.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.tracker.spawn_on(task, &self.runtime);
+    }
+
+    /// Waits until every task has ended.
+    pub async fn finish(&self) {
+        self.tracker.close();
+        self.tracker.wait().await;
+    }
+}
+
+/// A running child, the leader of its own process group. Dropped, it is killed; it is always reaped.
+#[derive(Debug)]
+pub struct Process {
+    group: Arc<Group>,
+    exit: watch::Receiver<Option<ExitStatus>>,
+}
+
+/// The number of a process group for as long as it is certain to be ours: a reaped number may be given to another.
+#[derive(Debug)]
+pub struct Group {
+    pid: u32,
+    alive: Mutex<Option<Pid>>,
+}
+
+impl Group {
+    /// Kills all of it; does nothing once its leader was reaped.
+    pub fn kill(&self) {
+        let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(pid) = *alive {
+            let _ = kill_process_group(pid, Signal::KILL);
+        }
+    }
+}
+
+impl Process {
+    /// Takes charge of `child`, which leads its own group. `on_exit` runs when it was reaped.
+    pub fn adopt(mut child: tokio::process::Child, tasks: &Tasks, on_exit: impl FnOnce() + Send + 'static) -> Self {
+        let pid = child.id().unwrap_or_default();
+        let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let group = Arc::new(Group { pid, alive: Mutex::new(raw) });
+        let (exited, exit) = watch::channel(None);
+        let reaped = Arc::clone(&group);
+        tasks.spawn(async move {
+            let status = child.wait().await.ok();
+            // What the leader left behind in its group. The number was freed a moment ago only, and numbers are given
+            // out in turn.
+            reaped.kill();
+            *reaped.alive.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            exited.send_replace(status);
+            on_exit();
+        });
+        Self { group, exit }
+    }
+
+    /// Its group, for whoever may have to kill it from elsewhere.
+    pub fn group(&self) -> Arc<Group> {
+        Arc::clone(&self.group)
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.group.pid
+    }
+
+    /// Waits for its end. None where its status could not be had.
+    pub async fn exited(&mut self) -> Option<ExitStatus> {
+        self.exit.wait_for(Option::is_some).await.ok().and_then(|status| *status)
+    }
+
+    /// Ends when it has ended; may outlive it.
+    pub fn over(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut exit = self.exit.clone();
+        async move {
+            let _ = exit.wait_for(Option::is_some).await;
+        }
+    }
+
+    /// Its status, where it has ended.
+    pub fn status(&self) -> Option<ExitStatus> {
+        *self.exit.borrow()
+    }
+
+    /// Lets it end by itself, for as long as `grace`; then it is killed.
+    pub fn end_within(mut self, grace: Duration, tasks: &Tasks) {
+        tasks.spawn(async move {
+            let _ = tokio::time::timeout(grace, self.exited()).await;
+        });
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.group.kill();
+    }
+}
+
+/// The failure of a call whose process ended with `status` instead of an answer.
+pub fn ended(status: ExitStatus) -> Failure {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Failure::new(Reason::ExitCode, format!("exited with code {code}")),
+        (None, Some(signal)) => Failure::new(Reason::Crashed, format!("was ended by signal {signal}")),
+        (None, None) => Failure::new(Reason::Crashed, "ended without a status"),
+    }
+}

@@ -1,0 +1,29 @@
+//! How a worker is spoken with. A protocol turns one input into one answer; which process it speaks to, for how long,
+//! and what becomes of it afterwards is decided elsewhere.
+
+pub mod channel;
+pub mod frame;
+pub mod once;
+
+use crate::domain::plugin::{Failure, Output};
+
+/// What one exchange gave, and whether the worker is fit for another.
+#[derive(Debug)]
+pub struct Exchange {
+    /// The answer, or why there is none.
+    pub output: Result<Output, Failure>,
+    /// Whether both sides stand where a next call can begin.
+    pub reusable: bool,
+}
+
+impl Exchange {
+    /// An answer after which the worker serves on, also where the plugin itself failed.
+    pub fn settled(output: Result<Output, Failure>) -> Self {
+        Self { output, reusable: true }
+    }
+
+    /// An answer, or the lack of one, after which the worker is of no more use.
+    pub fn last(output: Result<Output, Failure>) -> Self {
+        Self { output, reusable: false }
+    }
+}

@@ -1,0 +1,327 @@
+//! Starts workers, no more at once than there are cores, and keeps the list of those that live.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::code::{Code, CodeError, CodeFolder};
+use super::discovery::{Node, NodeError};
+use super::launcher::{Launcher, Stdin};
+use super::metrics::{KillCause, SpawnCause, WorkerMetrics};
+use super::noise::{Noise, drain};
+use super::process::{Group, Process, Tasks};
+use super::protocol::channel::Channel;
+use super::protocol::once::Pipes;
+use super::worker::{Card, Talk, Worker, executions_of};
+use crate::domain::plugin::{Failure, Protocol};
+use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
+use crate::domain::reason::Reason;
+
+/// How long a plugin may take to load.
+const START_DEADLINE: Duration = Duration::from_secs(10);
+/// A script that was not over by then has come to the read of its input, or soon will.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// How long what a process printed is read after its end.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// How long a worker serves. Each worker gets up to a tenth less, so that a pool is not replaced all at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Lifetimes {
+    /// Calls.
+    pub max_executions: u64,
+    /// Time since it was started.
+    pub max_age: Duration,
+}
+
+impl Default for Lifetimes {
+    /// Document 000's: 1,000 calls, an hour.
+    fn default() -> Self {
+        Self { max_executions: 1000, max_age: Duration::from_secs(3600) }
+    }
+}
+
+/// Why a worker could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No Node.js to run it on.
+    #[error("{0}")]
+    Node(#[from] NodeError),
+    /// Its code cannot be put on disk.
+    #[error("{0}")]
+    Code(#[from] CodeError),
+    /// The process cannot be made.
+    #[error("its process cannot be made: {0}")]
+    Spawn(#[from] io::Error),
+    /// The plugin said why.
+    #[error("{0}")]
+    Load(String),
+    /// The process ended.
+    #[error("it ended while it was loaded ({status}{})", cause.as_deref().map(|c| format!("; {c}")).unwrap_or_default())]
+    Exited {
+        /// How.
+        status: ExitStatus,
+        /// The error that it printed.
+        cause: Option<String>,
+    },
+    /// It took too long.
+    #[error("it was not loaded within {0:?}")]
+    Late(Duration),
+    /// The gateway is ending.
+    #[error("the gateway is ending")]
+    Closed,
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        Self::new(Reason::NotLoaded, format!("cannot be started: {error}"))
+    }
+}
+
+/// What all pools start their workers with.
+#[derive(Debug)]
+pub struct Starter {
+    /// Every task about workers.
+    pub tasks: Tasks,
+    /// What is counted.
+    pub metrics: WorkerMetrics,
+    launcher: Launcher,
+    lifetimes: Lifetimes,
+    folder: Arc<CodeFolder>,
+    node: Mutex<Result<Node, NodeError>>,
+    slots: Semaphore,
+    living: Mutex<BTreeMap<u64, Living>>,
+    next: AtomicU64,
+    /// No worker is started any more.
+    pub closed: CancellationToken,
+}
+
+#[derive(Debug)]
+struct Living {
+    card: Arc<Card>,
+    group: Arc<Group>,
+}
+
+impl Starter {
+    /// A starter that has no Node.js yet.
+    ///
+    /// # Errors
+    /// Where the private folder cannot be made.
+    pub fn new(launcher: Launcher, lifetimes: Lifetimes, metrics: WorkerMetrics) -> io::Result<Self> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Ok(Self {
+            tasks: Tasks::here(),
+            metrics,
+            launcher,
+            lifetimes,
+            folder: Arc::new(CodeFolder::create()?),
+            node: Mutex::new(Err(NodeError::NotAsked)),
+            slots: Semaphore::new(cores),
+            living: Mutex::default(),
+            next: AtomicU64::new(1),
+            closed: CancellationToken::new(),
+        })
+    }
+
+    /// Workers are started with this from now on.
+    pub fn set_node(&self, node: Result<Node, NodeError>) {
+        *lock(&self.node) = node;
+    }
+
+    /// What workers are started with.
+    pub fn node(&self) -> Result<Node, NodeError> {
+        lock(&self.node).clone()
+    }
+
+    /// Writes the plugin's code to disk.
+    ///
+    /// # Errors
+    /// See [`CodeFolder::write`].
+    pub async fn write(&self, plugin: &Arc<LinkedPlugin>) -> Result<Code, StartError> {
+        let (folder, plugin) = (Arc::clone(&self.folder), Arc::clone(plugin));
+        let written = tokio::task::spawn_blocking(move || folder.write(&plugin.plan, &plugin.code)).await;
+        Ok(written.map_err(io::Error::other)??)
+    }
+
+    /// Starts a worker and waits until it is loaded. `on_exit` gets its id when its process has ended.
+    ///
+    /// # Errors
+    /// Why it could not be started. Then no process is left.
+    pub async fn start(
+        self: &Arc<Self>,
+        plugin: &Arc<LinkedPlugin>,
+        code: &Code,
+        cause: SpawnCause,
+        on_exit: impl FnOnce(u64) + Send + 'static,
+    ) -> Result<Worker, StartError> {
+        let _slot = self.slots.acquire().await.map_err(|_| StartError::Closed)?;
+        let (node, began) = (self.node()?, Instant::now());
+        let name = plugin.plan.key.to_string();
+        let mut worker = self.spawn(plugin, code, &node, on_exit)?;
+        self.metrics.spawned(&name, cause);
+        if self.closed.is_cancelled() {
+            return Err(StartError::Closed);
+        }
+        match timeout(START_DEADLINE, worker.loaded()).await {
+            Ok(Ok(())) => {
+                self.metrics.ready(&name, began.elapsed());
+                worker.card.set_state(WorkerState::Available);
+                Ok(worker)
+            }
+            Ok(Err(error)) => Err(error.without_secrets(plugin)),
+            Err(_) => {
+                self.metrics.killed(&name, KillCause::Start);
+                Err(StartError::Late(START_DEADLINE))
+            }
+        }
+    }
+
+    /// Every worker there is.
+    pub fn workers(&self) -> Vec<WorkerInfo> {
+        lock(&self.living).values().map(|living| living.card.info()).collect()
+    }
+
+    /// Kills every worker, and every one that is still to be started.
+    pub fn close(&self) {
+        self.closed.cancel();
+        self.slots.close();
+        for living in lock(&self.living).values() {
+            self.metrics.killed(&living.card.info().plugin, KillCause::Shutdown);
+            living.group.kill();
+        }
+    }
+
+    fn spawn(
+        self: &Arc<Self>,
+        plugin: &Arc<LinkedPlugin>,
+        code: &Code,
+        node: &Node,
+        on_exit: impl FnOnce(u64) + Send + 'static,
+    ) -> Result<Worker, StartError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (heard, printed) = io::pipe()?;
+        let (mut child, socket) = match plugin.plan.protocol {
+            Protocol::Module => {
+                let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+                let mut command = self.launcher.command(Stdin::Socket, &node.program, &plugin.env);
+                command.arg(code.parent().host()).arg(code.entry()).stdin(OwnedFd::from(theirs));
+                command.stdout(printed.try_clone()?).stderr(printed);
+                (run(command, code)?, Some(ours))
+            }
+            Protocol::Once => {
+                let mut command = self.launcher.command(Stdin::Pipe, &node.program, &plugin.env);
+                command.arg("--require").arg(code.parent().once_preload()).arg(code.entry());
+                command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(printed);
+                (run(command, code)?, None)
+            }
+        };
+        let talk = match (socket, child.stdin.take(), child.stdout.take()) {
+            (Some(socket), _, _) => {
+                socket.set_nonblocking(true)?;
+                Talk::Module(Box::new(Channel::new(UnixStream::from_std(socket)?, plugin.plan.key.to_string())))
+            }
+            (None, Some(stdin), Some(stdout)) => Talk::Once(Pipes::new(stdin, stdout)),
+            _ => return Err(io::Error::other("a pipe is missing").into()),
+        };
+        let card = Arc::new(Card::new(child.id().unwrap_or_default(), Arc::clone(plugin)));
+        let starter = Arc::downgrade(self);
+        let process = Process::adopt(child, &self.tasks, move || {
+            forget(&starter, id);
+            on_exit(id);
+        });
+        lock(&self.living).insert(id, Living { card: Arc::clone(&card), group: process.group() });
+        if process.status().is_some() {
+            forget(&Arc::downgrade(self), id);
+        }
+        let noise = Arc::new(Noise::default());
+        let (max_noise, pid) = (plugin.plan.limits.max_stderr, process.pid());
+        let heard = pipe::Receiver::from_owned_fd(heard.into())?;
+        let (over, draining) =
+            (process.over(), drain(heard, Arc::clone(&noise), plugin.plan.key.to_string(), pid, max_noise));
+        self.tasks.spawn(async move {
+            // A process that left the group may hold the pipe open for ever.
+            tokio::select! {
+                () = draining => {}
+                () = async { over.await; tokio::time::sleep(LAST_WORDS).await } => {}
+            }
+        });
+        let Lifetimes { max_executions, max_age } = self.lifetimes;
+        let max_executions = executions_of(plugin.plan.protocol, jittered(max_executions, id));
+        let expires = Instant::now() + Duration::from_millis(jittered(millis(max_age), id));
+        Ok(Worker { id, process, talk, noise, card, max_executions, expires, max_noise })
+    }
+}
+
+impl Worker {
+    async fn loaded(&mut self) -> Result<(), StartError> {
+        let said = match &mut self.talk {
+            Talk::Module(channel) => match channel.ready().await {
+                Ok(()) => return Ok(()),
+                Err(said) => said,
+            },
+            Talk::Once(_) => match timeout(SETTLE, self.process.exited()).await {
+                Ok(Some(status)) if !status.success() => None,
+                _ => return Ok(()),
+            },
+        };
+        if let Some(said) = said {
+            return Err(StartError::Load(said));
+        }
+        match self.process.exited().await {
+            Some(status) => Err(StartError::Exited { status, cause: self.noise.first_error() }),
+            None => Err(StartError::Load("it ended while it was loaded".into())),
+        }
+    }
+}
+
+impl StartError {
+    /// What a plugin says of its failure may quote its environment.
+    fn without_secrets(self, plugin: &LinkedPlugin) -> Self {
+        let clean = |text: String| {
+            let secrets = plugin.env.iter().map(|(_, value)| value.expose()).filter(|value| value.len() > 3);
+            secrets.fold(text, |text, secret| text.replace(secret, "[secret]"))
+        };
+        match self {
+            Self::Load(said) => Self::Load(clean(said)),
+            Self::Exited { status, cause } => Self::Exited { status, cause: cause.map(clean) },
+            other => other,
+        }
+    }
+}
+
+/// Our copies of the child's descriptors go with the command.
+fn run(mut command: std::process::Command, code: &Code) -> io::Result<tokio::process::Child> {
+    command.current_dir(code.folder());
+    tokio::process::Command::from(command).kill_on_drop(true).spawn()
+}
+
+fn forget(starter: &Weak<Starter>, id: u64) {
+    if let Some(starter) = starter.upgrade()
+        && let Some(living) = lock(&starter.living).remove(&id)
+    {
+        living.card.set_state(WorkerState::Terminated);
+    }
+}
+
+/// Up to a tenth less than `most`, spread over consecutive ids.
+fn jittered(most: u64, id: u64) -> u64 {
+    most - (most / 10) * (id.wrapping_mul(7) % 11) / 10
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,185 @@
+//! Runs plugins: the pools of all of them under common bounds.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout};
+
+use super::admission::{Admission, Share};
+use super::discovery::{Node, find_node};
+use super::launcher::Launcher;
+use super::lease::Lease;
+use super::metrics::WorkerMetrics;
+use super::pool::Pool;
+use super::starter::{Lifetimes, StartError, Starter};
+use crate::domain::plan::Runtime;
+use crate::domain::plugin::{Failure, Input, Ran};
+use crate::domain::ports::{LinkedPlugin, RunPlugin, WorkerInfo};
+use crate::domain::reason::Reason;
+
+/// How long [`RunPlugin::prepare`] waits for pools to be warm.
+const WARMING: Duration = Duration::from_secs(5);
+
+/// Every plugin's workers in this process.
+#[derive(Debug)]
+pub struct Workers {
+    starter: Arc<Starter>,
+    admission: Arc<Admission>,
+    pools: RwLock<Pools>,
+}
+
+#[derive(Debug, Default)]
+struct Pools {
+    by_identity: HashMap<String, Arc<Pool>>,
+    /// The program that was last looked for.
+    asked: Option<PathBuf>,
+    /// No plugin runs.
+    refusing: Option<Failure>,
+}
+
+impl Workers {
+    /// Workers of the runtime that this is called in. None runs before [`RunPlugin::prepare`].
+    ///
+    /// # Errors
+    /// Where the private folder for code cannot be made.
+    pub fn new(launcher: Launcher, lifetimes: Lifetimes, metrics: WorkerMetrics) -> io::Result<Self> {
+        let starter = Arc::new(Starter::new(launcher, lifetimes, metrics)?);
+        let admission = Arc::new(Admission::new(starter.tasks.clone()));
+        Ok(Self { starter, admission, pools: RwLock::default() })
+    }
+
+    /// The Node.js that plugins run on.
+    ///
+    /// # Errors
+    /// `NotLoaded` where there is none that works.
+    pub fn node(&self) -> Result<Node, Failure> {
+        self.starter.node().map_err(|error| StartError::Node(error).into())
+    }
+
+    async fn apply(&self, runtime: &Runtime) {
+        self.admission.apply(runtime);
+        let refusing = runtime.refusing.as_ref().map(|r| Failure::new(Reason::NotLoaded, r.message.clone()));
+        let found = self.read(|pools| pools.asked.as_ref() == Some(&runtime.node_executable));
+        if !found || self.starter.node().is_err() {
+            self.starter.set_node(find_node(&runtime.node_executable).await);
+        }
+        let mut pools = self.pools.write().unwrap_or_else(PoisonError::into_inner);
+        pools.asked = Some(runtime.node_executable.clone());
+        pools.refusing = refusing;
+    }
+
+    fn new_pools(&self, wanted: &[Arc<LinkedPlugin>]) -> Vec<Arc<Pool>> {
+        let mut pools = self.pools.write().unwrap_or_else(PoisonError::into_inner);
+        let mut new = Vec::new();
+        for plugin in wanted {
+            pools.by_identity.entry(plugin.identity.clone()).or_insert_with(|| {
+                let pool = Pool::new(Arc::clone(plugin), Arc::clone(&self.starter), Arc::clone(&self.admission));
+                new.push(Arc::clone(&pool));
+                pool
+            });
+        }
+        new
+    }
+
+    /// The plugin's pool; one that keeps nothing for a plugin that is no longer, or not yet, prepared.
+    fn pool(&self, plugin: &Arc<LinkedPlugin>) -> Arc<Pool> {
+        self.read(|pools| pools.by_identity.get(&plugin.identity).cloned())
+            .unwrap_or_else(|| Pool::unkept(Arc::clone(plugin), Arc::clone(&self.starter), Arc::clone(&self.admission)))
+    }
+
+    fn read<T>(&self, look: impl FnOnce(&Pools) -> T) -> T {
+        look(&self.pools.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A worker and the right to use it. The worker comes first, so that a call that waits for a busy plugin holds no
+    /// permit that another plugin could use; but a worker that is only started for this call is not started in vain.
+    async fn admit(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, run: Duration) -> Result<Admitted, Failure> {
+        let bytes = input.raw_content.map_or(0, str::len);
+        let max_input = plugin.plan.limits.max_input;
+        if bytes as u64 > max_input {
+            return Err(Failure::new(Reason::TooLarge, format!("was given more than {max_input} bytes")));
+        }
+        if let Some(failure) = self.read(|pools| pools.refusing.clone()) {
+            return Err(failure);
+        }
+        let content = self.admission.content(bytes)?;
+        let until = Instant::now() + self.admission.queue_timeout();
+        let pool = self.pool(plugin);
+        if pool.is_cold() {
+            let permit = self.admission.permit(until).await?;
+            let lease = pool.lease(until + run).await?;
+            return Ok(Admitted { lease, _permit: permit, _content: content });
+        }
+        let lease = pool.lease(until).await?;
+        let permit = self.admission.permit(until).await?;
+        Ok(Admitted { lease, _permit: permit, _content: content })
+    }
+}
+
+struct Admitted {
+    lease: Lease,
+    _permit: OwnedSemaphorePermit,
+    _content: Share,
+}
+
+impl RunPlugin for Workers {
+    async fn prepare(&self, wanted: &[Arc<LinkedPlugin>], runtime: &Runtime) {
+        self.apply(runtime).await;
+        if runtime.refusing.is_some() {
+            return;
+        }
+        let new = self.new_pools(wanted);
+        let warming = futures_util::future::join_all(new.iter().map(Pool::warm));
+        if timeout(WARMING, warming).await.is_err() {
+            tracing::warn!("some plugins are not loaded after {WARMING:?}; they go on loading");
+        }
+    }
+
+    fn retire(&self, keep: &[Arc<LinkedPlugin>]) {
+        let mut pools = self.pools.write().unwrap_or_else(PoisonError::into_inner);
+        pools.by_identity.retain(|identity, pool| {
+            let kept = keep.iter().any(|plugin| plugin.identity == *identity);
+            if !kept {
+                pool.retire();
+            }
+            kept
+        });
+    }
+
+    async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, timeout: Duration) -> Ran {
+        let asked = Instant::now();
+        let admitted = match self.admit(plugin, input, timeout).await {
+            Ok(admitted) => admitted,
+            Err(failure) => {
+                let queued = asked.elapsed();
+                return Ran { output: Err(failure), queued, ran: Duration::ZERO, worker_pid: None };
+            }
+        };
+        let began = Instant::now();
+        let worker_pid = admitted.lease.pid();
+        let output = admitted.lease.run(input, plugin.plan.limits.max_output, began + timeout, timeout).await;
+        Ran { output, queued: began - asked, ran: began.elapsed(), worker_pid }
+    }
+
+    fn availability(&self, plugin: &Arc<LinkedPlugin>) -> Result<(), Failure> {
+        self.read(|pools| match (&pools.refusing, pools.by_identity.get(&plugin.identity)) {
+            (Some(failure), _) => Err(failure.clone()),
+            (None, Some(pool)) => pool.availability(),
+            (None, None) => self.node().map(|_| ()),
+        })
+    }
+
+    fn workers(&self) -> Vec<WorkerInfo> {
+        self.starter.workers()
+    }
+
+    async fn shutdown(&self) {
+        self.retire(&[]);
+        self.starter.close();
+        self.starter.tasks.finish().await;
+    }
+}

@@ -1,0 +1,5 @@
+//! Black-box tests of the built program and of adapters that need it. One test binary, a module each.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod node;

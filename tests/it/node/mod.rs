@@ -1,0 +1,172 @@
+//! Workers against real Node.js, started through the built program.
+
+mod module;
+mod once;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hawsepipe::domain::ids::ObjectKey;
+use hawsepipe::domain::plan::{PluginLimits, PluginPlan, Runtime};
+use hawsepipe::domain::plugin::{ContentType, Failure, Input, Metadata, Output, Phase, Protocol, Ran, Role};
+use hawsepipe::domain::ports::{LinkedPlugin, RunPlugin};
+use hawsepipe::domain::secret::SecretText;
+use hawsepipe::node::WorkerMetrics;
+use hawsepipe::node::{Launcher, Lifetimes, Workers};
+use prometheus::{Registry, TextEncoder};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_hawsepipe");
+
+/// Workers with their metrics.
+pub struct Rig {
+    pub workers: Arc<Workers>,
+    registry: Registry,
+}
+
+impl Rig {
+    pub fn new() -> Self {
+        Self::living(Lifetimes::default())
+    }
+
+    pub fn living(lifetimes: Lifetimes) -> Self {
+        let (metrics, registry) = (WorkerMetrics::new().unwrap(), Registry::new());
+        metrics.register(&registry).unwrap();
+        Self { workers: Arc::new(Workers::new(Launcher::at(PROGRAM), lifetimes, metrics).unwrap()), registry }
+    }
+
+    /// A rig in which these plugins are warm.
+    pub async fn with(plugins: &[&Arc<LinkedPlugin>]) -> Self {
+        let rig = Self::new();
+        rig.prepare(plugins, &runtime()).await;
+        rig
+    }
+
+    pub async fn prepare(&self, plugins: &[&Arc<LinkedPlugin>], runtime: &Runtime) {
+        let plugins: Vec<_> = plugins.iter().map(|plugin| Arc::clone(plugin)).collect();
+        self.workers.prepare(&plugins, runtime).await;
+    }
+
+    pub async fn run(&self, plugin: &Arc<LinkedPlugin>, content: &str) -> Ran {
+        self.run_for(plugin, content, 5000).await
+    }
+
+    pub async fn run_for(&self, plugin: &Arc<LinkedPlugin>, content: &str, timeout_ms: u64) -> Ran {
+        self.workers.run(plugin, &input(content), Duration::from_millis(timeout_ms)).await
+    }
+
+    pub async fn answer(&self, plugin: &Arc<LinkedPlugin>, content: &str) -> Output {
+        self.run(plugin, content).await.output.unwrap()
+    }
+
+    pub async fn failure(&self, plugin: &Arc<LinkedPlugin>, content: &str) -> Failure {
+        self.run(plugin, content).await.output.unwrap_err()
+    }
+
+    /// A counter's value over all plugins, by its `cause`.
+    pub fn count(&self, metric: &str, cause: &str) -> f64 {
+        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
+        let label = format!("cause=\"{cause}\"");
+        let lines = text.lines().filter(|line| line.starts_with(metric) && line.contains(&label));
+        lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
+    }
+
+    /// Waits until `condition` holds.
+    pub async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
+        for _ in 0..300 {
+            if condition(self) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("never: {what}; workers: {:?}", self.workers.workers());
+    }
+}
+
+pub fn runtime() -> Runtime {
+    Runtime {
+        plugin_dir: ".".into(),
+        node_executable: "node".into(),
+        max_concurrent_executions: 10,
+        pool_size_per_plugin: 2,
+        default_timeout_ms: 5000,
+        max_queued_executions: 100,
+        queue_timeout_ms: 3000,
+        max_bytes_in_flight: 64 << 20,
+        refusing: None,
+    }
+}
+
+pub fn input(content: &str) -> Input<'_> {
+    Input {
+        tool_name: "files/read",
+        raw_content: Some(content),
+        max_tokens: Some(7),
+        metadata: Metadata {
+            request_id: "0190-1",
+            timestamp: "2026-01-02T03:04:05.678Z",
+            server_name: "files",
+            phase: Phase::Response.wire(),
+            user_query: None,
+            content_type: ContentType::Text,
+            config: None,
+            chain: "default/c",
+            attempt: 1,
+        },
+    }
+}
+
+/// A plugin of this code.
+pub struct Code {
+    pub protocol: Protocol,
+    pub file_name: &'static str,
+    pub text: String,
+    pub size: u32,
+    pub env: BTreeMap<&'static str, &'static str>,
+    pub folder: Option<PathBuf>,
+    pub limits: PluginLimits,
+}
+
+pub fn module(text: &str) -> Code {
+    Code::new(Protocol::Module, "plugin.mjs", text)
+}
+
+pub fn once(text: &str) -> Code {
+    Code::new(Protocol::Once, "plugin.mjs", text)
+}
+
+impl Code {
+    fn new(protocol: Protocol, file_name: &'static str, text: &str) -> Self {
+        let limits = PluginLimits { max_input: 10 << 20, max_output: 10 << 20, max_stderr: 64 << 10 };
+        Self { protocol, file_name, text: text.into(), size: 1, env: BTreeMap::new(), folder: None, limits }
+    }
+
+    pub fn link(self) -> Arc<LinkedPlugin> {
+        let digest: String = Sha256::digest(self.text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let plan = PluginPlan {
+            key: ObjectKey::new("default", "p"),
+            id: "0a1b2c3d".into(),
+            digest: digest.clone(),
+            file_name: self.file_name.into(),
+            folder: self.folder,
+            role: Role::Transform,
+            phases: vec![Phase::Request, Phase::Response],
+            protocol: self.protocol,
+            enabled: true,
+            order: 0,
+            filter_upstreams: Vec::new(),
+            filter_tools: Vec::new(),
+            timeout_ms: None,
+            config: None::<Box<RawValue>>,
+            env: Vec::new(),
+            pool_size: None,
+            limits: self.limits,
+        };
+        let env = self.env.iter().map(|(name, value)| ((*name).to_owned(), SecretText::new(*value))).collect();
+        let identity = format!("{digest}/{:?}", self.env);
+        Arc::new(LinkedPlugin { plan, code: self.text.into(), env, identity, pool_size: self.size })
+    }
+}

@@ -1,0 +1,190 @@
+//! The Module protocol: what goes in, what comes out, how it fails.
+
+use hawsepipe::domain::plugin::{Input, Metadata, Phase, Protocol};
+use hawsepipe::domain::ports::RunPlugin;
+use hawsepipe::domain::reason::Reason;
+use serde_json::value::RawValue;
+use std::time::Duration;
+
+use super::{Code, Rig, input, module};
+
+#[tokio::test]
+async fn content_goes_in_and_comes_out() {
+    let plugin = module(
+        "export default async (input, ctx) => ({
+            text: input.rawContent.toUpperCase(), continue: false,
+            metadata: { ...input, rawContent: undefined, same: ctx.config === input.metadata.config } })",
+    )
+    .link();
+    let rig = Rig::with(&[&plugin]).await;
+    let config = RawValue::from_string(r#"{"k":"ä"}"#.into()).unwrap();
+    let input = Input { metadata: Metadata { config: Some(&config), ..input("").metadata }, ..input("aé😀") };
+    let ran = rig.workers.run(&plugin, &input, Duration::from_secs(5)).await;
+    let output = ran.output.unwrap();
+    assert_eq!((output.text.as_str(), output.proceed, output.error), ("AÉ😀", false, None));
+    let seen: serde_json::Value = serde_json::from_str(output.metadata.unwrap().get()).unwrap();
+    let expected = serde_json::json!({
+        "toolName": "files/read", "maxTokens": 7, "same": true,
+        "metadata": {
+            "requestId": "0190-1", "timestamp": "2026-01-02T03:04:05.678Z", "serverName": "files", "phase": "response",
+            "userQuery": null, "contentType": "text", "config": {"k": "ä"}, "chain": "default/c", "attempt": 1,
+        },
+    });
+    assert_eq!(seen, expected);
+    assert!(rig.workers.workers().iter().any(|worker| Some(worker.pid) == ran.worker_pid));
+}
+
+#[tokio::test]
+async fn content_of_every_size_comes_back_whole() {
+    let plugin = module("export default (input) => ({ text: input.rawContent, continue: true })").link();
+    let rig = Rig::with(&[&plugin]).await;
+    for size in [0, 1, 1000, 65_536, 262_136, 262_144, 300_001, 3_000_000] {
+        for unit in ["x", "\u{e9}", "\u{1f600}"] {
+            let content = unit.repeat(size / unit.len());
+            assert!(rig.answer(&plugin, &content).await.text == content, "{size} of {unit}");
+        }
+    }
+    assert_eq!(rig.count("hawsepipe_worker_spawns_total", "demand"), 1.0);
+}
+
+#[tokio::test]
+async fn every_form_of_module_is_found() {
+    let request = || Input { metadata: Metadata { phase: Phase::Request.wire(), ..input("").metadata }, ..input("c") };
+    for (file_name, code) in [
+        (
+            "p.mjs",
+            "export const onRequest = () => ({ text: 'q', continue: true }); export default () => ({ text: 's', continue: true })",
+        ),
+        (
+            "p.cjs",
+            "exports.onRequest = () => ({ text: 'q', continue: true }); exports.onResponse = () => ({ text: 's', continue: true })",
+        ),
+        ("p.js", "module.exports = (i) => ({ text: i.metadata.phase === 'request' ? 'q' : 's', continue: true })"),
+    ] {
+        let plugin = Code { file_name, ..module(code) }.link();
+        let rig = Rig::with(&[&plugin]).await;
+        let ran = rig.workers.run(&plugin, &request(), Duration::from_secs(5)).await;
+        assert_eq!(ran.output.unwrap().text, "q", "{file_name}");
+        assert_eq!(rig.answer(&plugin, "c").await.text, "s", "{file_name}");
+    }
+}
+
+#[tokio::test]
+async fn failures_have_their_reasons_and_the_worker_serves_on() {
+    let plugin = module(
+        "export default async (input) => {
+            switch (input.rawContent) {
+                case 'throw': throw new TypeError('no such field');
+                case 'parse': return JSON.parse('s3cret');
+                case 'string': throw 'x';
+                case 'nothing': return undefined;
+                case 'text': return { text: 1, continue: true };
+                case 'continue': return { text: 'a' };
+                case 'both': return { text: 'a', continue: true, error: 'x' };
+                case 'circular': { const o = { text: 'a', continue: true }; o.metadata = o; return o; }
+                case 'own': return { text: 'mine', continue: false, error: 'no' };
+                default: return { text: 'fine', continue: true };
+            }
+        }",
+    )
+    .link();
+    let rig = Rig::with(&[&plugin]).await;
+    for (content, reason, message) in [
+        ("throw", Reason::PluginError, "reported error: TypeError: no such field"),
+        ("parse", Reason::PluginError, "reported error: SyntaxError"),
+        ("string", Reason::PluginError, "reported error: threw a value that is no Error"),
+        ("nothing", Reason::InvalidOutput, "its answer has no `text`"),
+        ("text", Reason::InvalidOutput, "returned invalid JSON: a field has the wrong type"),
+        ("continue", Reason::InvalidOutput, "its answer has no `continue`"),
+        ("both", Reason::InvalidOutput, "its answer has an `error` with `continue: true`"),
+        ("circular", Reason::InvalidOutput, "returned invalid JSON: TypeError"),
+    ] {
+        let failure = rig.failure(&plugin, content).await;
+        assert_eq!(failure.reason, reason, "{content}: {}", failure.message);
+        assert!(failure.message.starts_with(message), "{content}: {}", failure.message);
+    }
+    let own = rig.answer(&plugin, "own").await;
+    assert_eq!((own.text.as_str(), own.error.as_deref()), ("mine", Some("no")));
+    assert_eq!(rig.answer(&plugin, "").await.text, "fine");
+    assert_eq!(rig.count("hawsepipe_worker_spawns_total", "demand"), 1.0);
+    assert_eq!(rig.count("hawsepipe_worker_spawns_total", "replace"), 0.0);
+}
+
+#[tokio::test]
+async fn a_worker_that_ends_in_a_call_is_replaced() {
+    let plugin = module(
+        "export default (input) => {
+            if (input.rawContent === 'exit') process.exit(0);
+            if (input.rawContent === 'signal') process.kill(process.pid, 'SIGSEGV');
+            if (input.rawContent === 'reject') { Promise.reject(new Error('late')); return new Promise(() => {}); }
+            return { text: 'fine', continue: true };
+        }",
+    )
+    .link();
+    let rig = Rig::with(&[&plugin]).await;
+    for content in ["exit", "signal", "reject"] {
+        let failure = rig.failure(&plugin, content).await;
+        assert_eq!(failure.reason, Reason::Crashed, "{content}: {}", failure.message);
+        assert_eq!(rig.answer(&plugin, "").await.text, "fine", "after {content}");
+    }
+    assert_eq!(rig.count("hawsepipe_worker_spawns_total", "replace"), 3.0);
+}
+
+#[tokio::test]
+async fn what_it_prints_does_not_disturb_the_wire() {
+    let plugin = module(
+        "export default (input, ctx) => {
+            console.log('a line', { of: 'mine' }); console.error('an error'); ctx.log('x'); ctx.log.warn('y');
+            process.stdout.write('raw\\n'); process.stderr.write('no newline');
+            for (let i = 0; i < 100000; i++) console.log('flood');
+            return { text: 'fine', continue: true };
+        }",
+    )
+    .link();
+    let rig = Rig::with(&[&plugin]).await;
+    for _ in 0..3 {
+        assert_eq!(rig.answer(&plugin, "").await.text, "fine");
+    }
+    assert_eq!(rig.count("hawsepipe_worker_spawns_total", "demand"), 1.0);
+}
+
+#[tokio::test]
+async fn frames_that_it_forges_are_refused() {
+    for (forged, reason) in [
+        ("Buffer.from([0, 0, 0, 0x3f, 0, 0, 0, 0])", Reason::InvalidOutput),
+        ("Buffer.from([0, 0, 0, 0x42, 255, 255, 255, 255])", Reason::TooLarge),
+        ("Buffer.from([255, 255, 255, 0x42, 0, 0, 0, 0])", Reason::TooLarge),
+    ] {
+        let code = format!(
+            "import {{ writeSync }} from 'node:fs';
+             export default () => {{ writeSync(3, {forged}); return new Promise(() => {{}}); }}"
+        );
+        let plugin = module(&code).link();
+        let rig = Rig::with(&[&plugin]).await;
+        assert_eq!(rig.failure(&plugin, "").await.reason, reason, "{forged}");
+    }
+    // An answer to a call that is not in flight counts for nothing.
+    let plugin = module(
+        "import { writeSync } from 'node:fs';
+         export default (input) => {
+            const json = Buffer.from('{\"id\":99,\"text\":\"forged\",\"continue\":true}');
+            writeSync(3, Buffer.concat([Buffer.from([json.length, 0, 0, 2, 0, 0, 0, 0]), json]));
+            return { text: 'fine', continue: true };
+         }",
+    )
+    .link();
+    let rig = Rig::with(&[&plugin]).await;
+    assert_eq!(rig.answer(&plugin, "").await.text, "fine");
+}
+
+#[tokio::test]
+async fn it_is_warmed_up_before_its_first_call() {
+    let plugin = module(
+        "let warm = false; export const warmup = async () => { warm = true; };
+         export default () => ({ text: String(warm), continue: true })",
+    )
+    .link();
+    assert_eq!(plugin.plan.protocol, Protocol::Module);
+    let rig = Rig::with(&[&plugin]).await;
+    assert_eq!(rig.answer(&plugin, "").await.text, "true");
+}
