@@ -57,6 +57,8 @@ test('finds assigned secrets and passwords in addresses, and leaves the names', 
     ["client_secret = 'abc'", "client_secret = '[redacted:password]'"],
     ['{"apiKey": "abcd"} and so on', '{"apiKey": "[redacted:password]"} and so on'],
     ['Authorization: Bearer abcdef0123456789', 'Authorization: Bearer [redacted:bearer]'],
+    ['postgres://app:hunter2@db.example.com/x', 'postgres://app:[redacted:password]@db.example.com/x'],
+    ['mail:ann@example.com', 'mail:[redacted:email]'],
     ['postgres://app:hunter2@db:5432/x', 'postgres://app:[redacted:password]@db:5432/x'],
     [`PASSWORD="${'x'.repeat(2000)}"`, 'PASSWORD="[redacted:password]"'],
   ];

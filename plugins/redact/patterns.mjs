@@ -13,7 +13,7 @@ function matches(expression, accept = () => true) {
         continue;
       }
       const [start, end] = match.indices?.groups?.secret ?? [match.index, match.index + match[0].length];
-      if (accept(text.slice(start, end))) found.push({ start, end });
+      if (accept(text.slice(start, end), text, start)) found.push({ start, end });
     }
     return found;
   };
@@ -97,8 +97,10 @@ function assigned(text) {
 
 const userinfo = matches(/:\/\/[^\s/?#:@]{0,128}:(?<secret>[^\s/?#@]{1,256})@/dg);
 
+// `user:password@host` in an address ends like an e-mail address, and is none.
 const emails = matches(
   /(?<![\p{L}\p{N}._%+-])[\p{L}\p{N}._%+-]{1,64}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}{2,24}/gu,
+  (_, text, start) => text[start - 1] !== ':' || !/:\/\/[^\s/?#:@]*:$/.test(text.slice(Math.max(0, start - 140), start)),
 );
 
 // With a country code, or in the North American form; other national forms cannot be told from other numbers.

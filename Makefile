@@ -1,0 +1,75 @@
+# What people and CI call. `make help` lists it. Everything that is installed goes into the checkout: .cache,
+# node_modules, target.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+export PATH := $(CURDIR)/.cache/node/bin:$(PATH)
+
+BINARY := target/release/hawsepipe
+DENY_VERSION := 0.20.2
+PYTHON := $(CURDIR)/.cache/venv/bin/python
+PLUGIN_TESTS := plugins/*/*.test.mjs
+
+.PHONY: help
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+
+.PHONY: run
+run: cargo-there ## Build, start the quickstart's gateway in the foreground, show one call
+	@scripts/setup.sh node
+	@scripts/setup.sh npm manifests/quickstart
+	@echo "==> cargo build --release (a first build takes some minutes)"
+	@cargo build --release --locked
+	@manifests/quickstart/run.sh $(BINARY)
+
+.PHONY: test
+test: setup ## Set up and run every test
+	@echo "==> tests of the plugins"
+	@node --test $(PLUGIN_TESTS)
+	@echo "==> the contract's own tests, unmodified"
+	@node tests/fixtures/contract-1.0/run.mjs
+	@echo "==> cargo test"
+	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked
+
+.PHONY: setup
+setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Node where it lacks
+	@scripts/setup.sh node
+	@scripts/setup.sh npm manifests/quickstart tests/fixtures
+	@scripts/setup.sh venv tests/fixtures/requirements.txt
+
+.PHONY: lint
+lint: deny-there ## Check formatting, clippy, licences and sources of dependencies
+	cargo fmt --all --check
+	cargo clippy --locked --all-targets -- -D warnings
+	cargo deny --locked --log-level error check licenses bans sources
+
+.PHONY: fmt
+fmt: ## Format the Rust code
+	cargo fmt --all
+
+.PHONY: bench
+bench: setup ## Measure the gateway against direct calls and a peer
+	@scripts/setup.sh venv benches/requirements.txt
+	HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo bench --locked
+
+.PHONY: crds
+crds: ## Write crds/ anew from the types
+	cargo run --locked --quiet -- crds --write crds
+
+.PHONY: advisories
+advisories: deny-there ## Check dependencies against the RustSec advisories (needs the network)
+	cargo deny --locked check advisories
+
+.PHONY: clean
+clean: ## Remove what was built and installed here
+	rm -rf target .cache manifests/quickstart/node_modules tests/fixtures/node_modules
+
+.PHONY: cargo-there
+cargo-there:
+	@command -v cargo >/dev/null || { echo "Missing: Rust. Install it with rustup (https://rustup.rs)" >&2; exit 1; }
+
+.PHONY: deny-there
+deny-there: cargo-there
+	@cargo deny --version >/dev/null 2>&1 || { echo "==> installing cargo-deny $(DENY_VERSION)"; \
+		cargo install --locked --quiet cargo-deny@$(DENY_VERSION); }
