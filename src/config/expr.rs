@@ -38,6 +38,8 @@ pub struct Expression {
 pub struct Uses {
     /// `call`
     pub call: bool,
+    /// `call.arguments`, which costs a parse
+    pub arguments: bool,
     /// `tool`
     pub tool: bool,
     /// `upstream`
@@ -72,6 +74,7 @@ impl Expression {
         let reads = |name: &str| walk.free.contains(name);
         let uses = Uses {
             call: reads("call"),
+            arguments: reads("call") && text.contains("arguments"),
             tool: reads("tool"),
             upstream: reads("upstream"),
             identity: reads("identity"),

@@ -509,4 +509,18 @@ impl Plan {
     pub fn upstream(&self, name: &str) -> Option<&UpstreamPlan> {
         self.upstreams.iter().find(|u| u.key.name == name)
     }
+
+    /// Blanks what manifests write as values of headers and variables, for showing the plan.
+    pub fn hide_values(&mut self) {
+        let upstreams = self.upstreams.iter_mut().filter_map(|upstream| match &mut upstream.transport {
+            TransportPlan::External { headers, .. } => Some(headers),
+            TransportPlan::Process { env, .. } => Some(env),
+            TransportPlan::None => None,
+        });
+        for value in upstreams.chain(self.plugins.iter_mut().map(|p| &mut p.env)).flatten() {
+            if let ValueSource::Literal(text) = &mut value.value {
+                "[hidden]".clone_into(text);
+            }
+        }
+    }
 }

@@ -24,6 +24,8 @@ pub struct Offer<'a> {
 /// Where a call goes.
 #[derive(Debug)]
 pub struct Route {
+    /// Its place in [`Routes::all`].
+    pub index: usize,
     /// Index of the upstream in the plan.
     pub upstream: usize,
     /// The name for clients of the endpoint for all upstreams; none where it may not have one.
@@ -118,6 +120,7 @@ impl Routes {
             }
         };
         let route = Arc::new(Route {
+            index: self.all.len(),
             upstream,
             public_definition: public.as_deref().map(|name| tool.public_definition(name, change_of)),
             own_definition: tool.public_definition(&own, change_of),

@@ -17,6 +17,8 @@ pub struct Tool {
     pub input_schema: Option<Box<RawValue>>,
     /// What it says of itself, the protocol's defaults filled in.
     pub hints: Hints,
+    /// The definition's `_meta`.
+    pub meta: Option<Box<RawValue>>,
 }
 
 /// A tool's annotations with the protocol's defaults.
@@ -44,6 +46,8 @@ struct Definition {
     name: String,
     input_schema: Option<Box<RawValue>>,
     annotations: Option<Box<RawValue>>,
+    #[serde(rename = "_meta")]
+    meta: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -80,7 +84,13 @@ impl Tool {
             idempotent: a.idempotent_hint.unwrap_or(default.idempotent),
             open_world: a.open_world_hint.unwrap_or(default.open_world),
         });
-        Ok(Self { name: read.name, definition: definition.to_owned(), input_schema: read.input_schema, hints })
+        Ok(Self {
+            name: read.name,
+            definition: definition.to_owned(),
+            input_schema: read.input_schema,
+            hints,
+            meta: read.meta,
+        })
     }
 
     /// The definition as clients are to see it: under `public` name, with the override's title and description.

@@ -1,1 +1,120 @@
-//! The use cases: link a plan, call a tool, run a chain, list tools, probe health. Generic over `domain::ports`.
+//! The use cases: link a plan, call a tool, run chains, list tools, probe health, explain. Generic over
+//! `domain::ports`.
+//!
+//! A call takes one [`Snapshot`] at its start and uses it to its end. What outlives a snapshot (tool lists, health,
+//! sessions, calls in flight) is [`state`].
+
+mod admission;
+mod apply;
+mod call;
+mod chain;
+mod content;
+pub mod explain;
+mod health;
+mod link;
+mod list;
+mod ready;
+mod record;
+mod replies;
+mod schema;
+pub mod sessions;
+mod snapshot;
+pub mod state;
+pub mod view;
+
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use tokio::sync::watch;
+
+pub use call::{CallRequest, Caller, Reply};
+pub use list::{Endpoint, ToolPage};
+pub use snapshot::Snapshot;
+
+use crate::domain::ports::{CallUpstream, Clock, Records, RunPlugin};
+use crate::telemetry::metrics::Metrics;
+
+/// The adapters that an engine is put together from.
+pub trait Ports: Send + Sync + 'static {
+    /// Runs plugins.
+    type Plugins: RunPlugin;
+    /// Speaks with MCP servers.
+    type Upstreams: CallUpstream;
+    /// Keeps what happened.
+    type Records: Records;
+    /// Time.
+    type Clock: Clock;
+}
+
+/// One gateway process.
+pub struct Engine<P: Ports> {
+    plugins: P::Plugins,
+    upstreams: P::Upstreams,
+    records: P::Records,
+    clock: P::Clock,
+    metrics: Metrics,
+    snapshot: ArcSwap<Snapshot>,
+    /// Held while a snapshot is built from the one before it and put in its place.
+    publishing: Mutex<()>,
+    /// Held while a plan is applied.
+    applying: tokio::sync::Mutex<()>,
+    /// Counts the tool lists that were published.
+    lists: watch::Sender<u64>,
+    state: state::State,
+    probes: health::Probes,
+}
+
+impl<P: Ports> Engine<P> {
+    /// An engine without a plan: every call is refused until the first one is applied.
+    pub fn new(
+        plugins: P::Plugins,
+        upstreams: P::Upstreams,
+        records: P::Records,
+        clock: P::Clock,
+        metrics: Metrics,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            plugins,
+            upstreams,
+            records,
+            clock,
+            metrics,
+            snapshot: ArcSwap::from_pointee(Snapshot::empty()),
+            publishing: Mutex::new(()),
+            applying: tokio::sync::Mutex::new(()),
+            lists: watch::Sender::new(0),
+            state: state::State::default(),
+            probes: health::Probes::default(),
+        })
+    }
+
+    /// What runs now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// Its metrics.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Its records.
+    pub fn records(&self) -> &P::Records {
+        &self.records
+    }
+
+    /// Its sessions.
+    pub fn sessions(&self) -> &sessions::Sessions {
+        &self.state.sessions
+    }
+
+    /// Changes whenever the tool list does.
+    pub fn tool_lists(&self) -> watch::Receiver<u64> {
+        self.lists.subscribe()
+    }
+
+    /// Unix milliseconds.
+    pub fn now(&self) -> u64 {
+        self.clock.unix_millis()
+    }
+}

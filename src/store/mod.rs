@@ -1,1 +1,5 @@
 //! Keeps what happened. Implements `domain::ports::Records`.
+
+mod memory;
+
+pub use memory::MemoryRecords;

@@ -1,1 +1,4 @@
 //! Metrics and logs.
+
+pub mod log;
+pub mod metrics;

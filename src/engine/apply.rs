@@ -1,0 +1,117 @@
+//! Puts a plan in force: link, warm what is new, swap, let go of what is old.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+
+use super::link::{Linked, link};
+use super::snapshot::Snapshot;
+use super::{Engine, Ports};
+use crate::domain::plan::Plan;
+use crate::domain::plugin::{FailurePolicy, Mode, Role};
+use crate::domain::ports::{CallUpstream, Clock, RunPlugin, Secrets};
+use crate::domain::problem::Problem;
+
+impl<P: Ports> Engine<P> {
+    /// Puts `plan` in force. Calls that run end on the plan that they began with. One plan at a time.
+    pub async fn apply(self: &Arc<Self>, plan: Plan, mut problems: Vec<Problem>, secrets: &impl Secrets) {
+        let _one_at_a_time = self.applying.lock().await;
+        let started = self.clock.monotonic();
+        let (linked, link_problems) = link(plan, secrets);
+        problems.extend(link_problems);
+        let linked = Arc::new(linked);
+        let plugins = linked.used_plugins();
+        // New workers are warm before a call needs them; those of the old plan serve until then.
+        self.plugins.prepare(&plugins, &linked.plan.gateway.runtime).await;
+        let targets: Vec<_> = linked.upstreams.iter().map(|u| Arc::clone(&u.target)).collect();
+        self.forget_missing(&linked);
+        self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems.clone(), &self.state, previous));
+        self.upstreams.set_targets(&targets);
+        self.plugins.retire(&plugins);
+        self.probe_targets(&linked);
+        let took = self.clock.monotonic().saturating_sub(started);
+        let (refusing, open) = chain_states(&linked);
+        self.metrics.plan(&linked.plan.revision, &problems, &refusing, &open, took);
+        tracing::info!(
+            revision = linked.plan.revision,
+            upstreams = linked.upstreams.len(),
+            chains = linked.chains.len(),
+            problems = problems.len(),
+            "plan in force"
+        );
+    }
+
+    /// Builds the next snapshot from the one that runs and puts it in its place.
+    pub(super) fn publish(&self, build: impl FnOnce(&Snapshot) -> Snapshot) {
+        let _one_at_a_time = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        let previous = self.snapshot.load_full();
+        let next = build(&previous);
+        let changed = next.lists != previous.lists;
+        self.snapshot.store(Arc::new(next));
+        if changed {
+            self.lists.send_modify(|count| *count += 1);
+        }
+    }
+
+    /// Builds the snapshot anew after a tool list changed, and wakes who waits for a first list.
+    pub(super) fn relist(&self) {
+        self.publish(|previous| previous.relist(&self.state));
+    }
+
+    fn forget_missing(&self, linked: &Linked) {
+        for old in &self.snapshot().linked.upstreams {
+            let key = &old.target.plan.key;
+            let kept = linked.upstreams.iter().find(|new| new.target.plan.key == *key);
+            match kept {
+                None => {
+                    self.state.forget(key);
+                    self.metrics.upstream_gone(&key.name);
+                }
+                // A changed spec enables an upstream again that had left routing.
+                Some(new) if new.target != old.target => self.state.update(key, |state| {
+                    state.health = Default::default();
+                    state.tried = false;
+                }),
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Ends: no new calls, running ones may end, then every worker and connection is closed.
+    pub async fn shutdown(&self, patience: std::time::Duration) {
+        self.state.draining.store(true, Ordering::Release);
+        self.probes.stop();
+        let calls_end = async {
+            while self.state.calls.in_flight() > 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        let _ = tokio::time::timeout(patience, calls_end).await;
+        tokio::join!(self.plugins.shutdown(), self.upstreams.shutdown());
+    }
+
+    /// Ends sessions that were idle for too long.
+    pub fn expire_sessions(&self) {
+        let idle_ms = u64::from(self.snapshot().plan().gateway.session_idle_seconds) * 1000;
+        self.state.sessions.expire(self.clock.unix_millis(), idle_ms);
+        self.metrics.sessions(self.state.sessions.count());
+    }
+}
+
+type Reasons = Vec<(String, &'static str)>;
+
+/// The chains that refuse, and those that fail open, each with the reason.
+fn chain_states(linked: &Linked) -> (Reasons, Reasons) {
+    let (mut refusing, mut open) = (Vec::new(), Vec::new());
+    for chain in &linked.chains {
+        let active = || chain.entries.iter().filter(|e| e.enabled && e.plan.mode == Mode::Enforce);
+        let unable = active().filter(|e| e.rules.policy == FailurePolicy::Fail).find_map(|e| e.plugin.as_ref().err());
+        let reason = chain.plan.refusing.as_ref().map(|r| r.reason).or(unable.map(|f| f.reason));
+        if let Some(reason) = reason {
+            refusing.push((chain.name.clone(), reason.as_str()));
+        }
+        if active().any(|e| e.rules.role == Role::Guard && e.rules.policy != FailurePolicy::Fail) {
+            open.push((chain.name.clone(), "GuardWeakened"));
+        }
+    }
+    (refusing, open)
+}

@@ -1,0 +1,434 @@
+//! The way of one tool call.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::chain::{Ending, Facts, Traces, timestamp};
+use super::content::Content;
+use super::list::Endpoint;
+use super::ready::{Refusing, Selection};
+use super::record::Journal;
+use super::replies::{self, Ended, with_meta};
+use super::snapshot::{Snapshot, ToolLink};
+use super::{Engine, Ports};
+use crate::domain::limits::Tracker;
+use crate::domain::ports::{CallUpstream, Clock, ToClient};
+use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::record::CallOutcome;
+use crate::domain::route::Route;
+use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, RpcError};
+use crate::domain::upstream::{Answer, Era, OutCall, UpstreamError};
+
+/// JSON-RPC code of a request that took too long, as the SDKs have it.
+const REQUEST_TIMEOUT: i64 = -32001;
+
+/// Who calls.
+#[derive(Clone)]
+pub struct Caller {
+    /// The era that the client speaks.
+    pub era: Era,
+    /// `anonymous`, or who the credentials say.
+    pub principal: String,
+    /// The session's id; empty in the stateless era.
+    pub session: String,
+    /// Counts the calls of the session or principal.
+    pub tracker: Arc<Tracker>,
+}
+
+/// A `tools/call` as a client sent it.
+pub struct CallRequest<'a> {
+    /// Where it came in.
+    pub endpoint: Endpoint<'a>,
+    /// Who sent it.
+    pub caller: &'a Caller,
+    /// `params.name`.
+    pub name: &'a str,
+    /// `params.arguments`.
+    pub arguments: Option<&'a RawValue>,
+    /// `params._meta`.
+    pub meta: Option<&'a RawValue>,
+    /// Whether progress is wanted.
+    pub wants_progress: bool,
+    /// The way back while the call runs.
+    pub client: &'a dyn ToClient,
+}
+
+/// What the client gets.
+#[derive(Debug)]
+pub enum Reply {
+    /// `result`.
+    Result(Box<RawValue>),
+    /// `error`, as the upstream sent it.
+    UpstreamError(Box<RawValue>),
+    /// `error` of the gateway's own making.
+    Error(RpcError),
+}
+
+/// How a call ended, before it is written down.
+struct End {
+    reply: Reply,
+    outcome: CallOutcome,
+    reason: Option<String>,
+}
+
+impl End {
+    fn new(reply: Reply, outcome: CallOutcome, reason: impl Into<Option<String>>) -> Self {
+        Self { reply, outcome, reason: reason.into() }
+    }
+}
+
+/// What the gateway reads of `_meta`.
+struct Meta {
+    trace: bool,
+    user_query: Option<String>,
+    max_tokens: Option<u32>,
+    /// What travels on.
+    onward: Vec<(String, Box<RawValue>)>,
+}
+
+impl<P: Ports> Engine<P> {
+    /// Runs a call from its arrival to its answer. Dropping the future cancels it.
+    pub async fn call(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
+        let snapshot = self.snapshot();
+        let era = request.caller.era.as_str();
+        let gateway = snapshot.plan().gateway.key.to_string();
+        let mut journal = Journal::begin(self, gateway, request.name, era, &request.caller.principal);
+        let meta = Meta::read(request.meta);
+        let mut traces = Traces::default();
+        let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
+        let run = self.run(&snapshot, &request, &meta, &mut journal, &mut traces);
+        let end = tokio::time::timeout(ceiling, run).await.unwrap_or_else(|_| ceiling_reached(ceiling));
+        self.finish(end, journal, traces, &meta, request.caller.era).await
+    }
+
+    async fn run(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        request: &CallRequest<'_>,
+        meta: &Meta,
+        journal: &mut Journal<P>,
+        traces: &mut Traces,
+    ) -> End {
+        let mut admitted = match self.admit(snapshot, &request.caller.tracker) {
+            Ok(admitted) => admitted,
+            Err(rejection) => return self.rejected(&rejection),
+        };
+        let Some((snapshot, route)) = self.route(snapshot, &request.endpoint, request.name).await else {
+            return unknown_tool(snapshot, request);
+        };
+        let (route, tool) = (&*route, &snapshot.tools[route.index]);
+        let upstream = &snapshot.linked.upstreams[route.upstream];
+        let plan = &upstream.target.plan;
+        journal.routed(&plan.key.name, &route.tool.name);
+        if let Err(rejection) = self.admit_upstream(&mut admitted, plan) {
+            return self.rejected(&rejection);
+        }
+        let change = route.change.and_then(|i| plan.overrides.get(i));
+        if let Some(refusal) = upstream.refusing.as_ref().or(change.and_then(|c| c.refusing.as_ref())) {
+            return self.refused(Refusing::gateway(refusal));
+        }
+        let facts = Arc::new(self.facts(journal, route, &plan.key.name, request, meta));
+        let arguments = request.arguments.map_or("{}", RawValue::get);
+        let selection = Selection {
+            request,
+            route,
+            upstream: plan,
+            meta_query: meta.user_query.as_deref(),
+            max_tokens: meta.max_tokens,
+        };
+        if let Some(refusing) = self.cannot_guard(tool, &selection, arguments, traces) {
+            return self.refused(refusing);
+        }
+        if let Err(places) = tool.arguments.check(arguments) {
+            let reply = replies::invalid_arguments(request.name, &places);
+            return End::new(Reply::Result(reply), CallOutcome::ToolError, "InvalidArguments".to_owned());
+        }
+        let timeout = change.and_then(|c| c.timeout_ms).or(plan.call_timeout_ms);
+        let timeout = timeout.unwrap_or(snapshot.plan().gateway.limits.call_timeout_ms);
+        let timeout = Duration::from_millis(u64::from(timeout));
+        self.run_guarded(&facts, tool, &selection, arguments, timeout, meta, journal, traces).await
+    }
+
+    /// Request chains, the upstream, response chains.
+    #[allow(clippy::too_many_arguments)]
+    async fn run_guarded(
+        self: &Arc<Self>,
+        facts: &Arc<Facts>,
+        tool: &ToolLink,
+        selection: &Selection<'_>,
+        arguments: &str,
+        timeout: Duration,
+        meta: &Meta,
+        journal: &mut Journal<P>,
+        traces: &mut Traces,
+    ) -> End {
+        let request = selection.request;
+        let mut sent = request.arguments.map(RawValue::to_owned);
+        if !tool.request.is_empty() {
+            let content = Content::Arguments(arguments.to_owned());
+            let when = selection.when(arguments);
+            let content = match self.run_chains(facts, &tool.request, &when, content, traces).await {
+                Ok(content) => content,
+                Err(ending) => return ended(ending),
+            };
+            let Content::Arguments(text) = content else { return internal("a request chain gave no arguments") };
+            if text != arguments {
+                if let Err(places) = tool.arguments.check(&text) {
+                    let reply = replies::invalid_arguments(request.name, &places);
+                    return End::new(Reply::Result(reply), CallOutcome::ToolError, "InvalidArguments".to_owned());
+                }
+                sent = RawValue::from_string(text).ok();
+            }
+        }
+        // Only `when`s of the response phase ask for it again.
+        let sent_text = if tool.response.is_empty() { None } else { sent.clone() };
+        let call = OutCall {
+            tool: facts.tool.clone(),
+            arguments: sent,
+            meta: meta.onward.clone(),
+            wants_progress: request.wants_progress,
+            timeout,
+        };
+        let guarded = guards_response(tool);
+        let client = Muted { client: request.client, guarded };
+        let before = self.clock.monotonic();
+        let answer = self.upstreams.call(&selection.upstream.key, call, &client).await;
+        let took = self.clock.monotonic().saturating_sub(before);
+        journal.record().upstream_ms = super::record::millis(took);
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return self.upstream_failed(selection, &error),
+        };
+        if asks_back(&answer) {
+            return internal("the server asked for input during the call, which this gateway does not pass on");
+        }
+        if tool.response.is_empty() {
+            return answered(answer);
+        }
+        let when = selection.when(sent_text.as_deref().map_or("{}", RawValue::get));
+        match self.run_chains(facts, &tool.response, &when, Content::Answer(answer), traces).await {
+            Ok(Content::Answer(answer)) => answered(answer),
+            Ok(Content::Arguments(_)) => internal("a response chain gave no answer"),
+            Err(ending) => ended(ending),
+        }
+    }
+
+    /// The route of a name. One that is not known yet is waited for while upstreams are tried for the first time.
+    async fn route(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        endpoint: &Endpoint<'_>,
+        name: &str,
+    ) -> Option<(Arc<Snapshot>, Arc<Route>)> {
+        let find = |snapshot: &Arc<Snapshot>| {
+            let route = endpoint.route(snapshot, name)?;
+            Some((Arc::clone(snapshot), Arc::clone(route)))
+        };
+        if let Some(found) = find(snapshot) {
+            return Some(found);
+        }
+        self.wait_for_lists(snapshot, endpoint).await;
+        find(&self.snapshot())
+    }
+
+    fn facts(
+        &self,
+        journal: &mut Journal<P>,
+        route: &Route,
+        upstream: &str,
+        request: &CallRequest<'_>,
+        meta: &Meta,
+    ) -> Facts {
+        let record = journal.record();
+        Facts {
+            request_id: record.request_id.clone(),
+            timestamp: timestamp(record.started_at),
+            tool_name: format!("{upstream}/{}", route.tool.name),
+            upstream: upstream.to_owned(),
+            tool: route.tool.name.clone(),
+            principal: request.caller.principal.clone(),
+            user_query: meta.user_query.clone(),
+            max_tokens: meta.max_tokens,
+        }
+    }
+
+    fn rejected(&self, rejection: &super::admission::Rejection) -> End {
+        self.metrics.refused(rejection.reason.as_str());
+        let reason = rejection.reason.as_str().to_owned();
+        End::new(Reply::Error(rejection.to_error()), CallOutcome::Refused, reason)
+    }
+
+    fn refused(&self, refusing: Refusing) -> End {
+        self.metrics.refused(&refusing.culprit.reason);
+        let reply = replies::ended(Ended::Refused, &refusing.culprit, &refusing.text);
+        End::new(Reply::Result(reply), CallOutcome::Refused, refusing.culprit.reason)
+    }
+
+    fn upstream_failed(&self, selection: &Selection<'_>, error: &UpstreamError) -> End {
+        let name = &selection.upstream.key.name;
+        self.metrics.upstream_failed(name);
+        if matches!(error, UpstreamError::Connect(_) | UpstreamError::Lost(_)) {
+            self.probes.kick(&selection.upstream.key);
+        }
+        tracing::warn!(upstream = name, reason = error.reason(), "{error}");
+        let (code, outcome) = match error {
+            UpstreamError::Timeout(_) => (REQUEST_TIMEOUT, CallOutcome::Timeout),
+            _ => (INTERNAL_ERROR, CallOutcome::RpcError),
+        };
+        let message = format!("upstream {name}: {error}");
+        let error_data = json!({"reason": error.reason(), "upstream": name});
+        let reply = Reply::Error(RpcError::new(code, message).with_data(error_data));
+        End::new(reply, outcome, error.reason().to_owned())
+    }
+
+    async fn finish(&self, end: End, mut journal: Journal<P>, mut traces: Traces, meta: &Meta, era: Era) -> Reply {
+        journal.record().plugin_ms = super::record::millis(traces.on_path);
+        journal.end(end.outcome, end.reason);
+        if meta.trace {
+            traces.settle().await;
+        }
+        let mut reply = end.reply;
+        if let Reply::Result(result) = &mut reply {
+            if meta.trace {
+                *result = with_meta(result, "hawsepipe.dev/trace", to_raw(&traces.entries));
+            }
+            if era == Era::Modern {
+                complete(result);
+            }
+        }
+        if traces.pending.is_empty() {
+            journal.record().entries = traces.entries;
+        } else {
+            // The record waits for what runs beside the call; the client does not.
+            tokio::spawn(async move {
+                traces.settle().await;
+                journal.record().entries = traces.entries;
+            });
+        }
+        reply
+    }
+}
+
+/// Drops the free text of progress while a Guard is on the response: it could carry what the Guard takes out.
+struct Muted<'a> {
+    client: &'a dyn ToClient,
+    guarded: bool,
+}
+
+impl ToClient for Muted<'_> {
+    fn progress(&self, params: Box<RawValue>) {
+        if !self.guarded {
+            return self.client.progress(params);
+        }
+        if let Ok(mut object) = RawObject::parse(params.get()) {
+            object.remove("message");
+            object.remove("_meta");
+            self.client.progress(object.to_raw());
+        }
+    }
+}
+
+fn guards_response(tool: &ToolLink) -> bool {
+    use crate::domain::plugin::{Mode, Role};
+    tool.response.iter().filter(|selected| !selected.chain.plan.notifications_pass).any(|selected| {
+        let guards = |entry: &super::link::LinkedEntry| {
+            entry.enabled && entry.plan.mode == Mode::Enforce && entry.rules.role == Role::Guard
+        };
+        selected.chain.entries.iter().zip(&selected.admitted).any(|(entry, admitted)| *admitted && guards(entry))
+    })
+}
+
+impl Meta {
+    fn read(meta: Option<&RawValue>) -> Self {
+        let object = meta.and_then(|meta| RawObject::parse(meta.get()).ok()).unwrap_or_default();
+        let flag = |key: &str| object.get(key).is_some_and(|value| value.get() == "true");
+        let number = |key: &str| object.get(key).and_then(|value| value.get().parse::<u32>().ok());
+        // What is the protocol's own is made anew for the upstream, what is ours stays here.
+        let ours = |key: &str| {
+            key == "progressToken" || key.starts_with("hawsepipe.dev/") || key.starts_with("io.modelcontextprotocol/")
+        };
+        let onward = object.iter().filter(|(key, _)| !ours(key)).map(|(key, value)| (key.to_owned(), value.to_owned()));
+        Self {
+            trace: flag("hawsepipe.dev/trace"),
+            user_query: object.get_str("hawsepipe.dev/userQuery"),
+            max_tokens: number("hawsepipe.dev/maxTokens").filter(|n| *n > 0),
+            onward: onward.collect(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Shape<'a> {
+    #[serde(borrow)]
+    result_type: Option<&'a RawValue>,
+    is_error: Option<bool>,
+    #[serde(rename = "content", default)]
+    _content: Option<IgnoredAny>,
+}
+
+/// MCP 2026-07-28: every result says what it is. What a legacy server sent does not yet.
+fn complete(result: &mut Box<RawValue>) {
+    let says = |result: &RawValue| serde_json::from_str::<Shape<'_>>(result.get()).map(|s| s.result_type.is_some());
+    if matches!(says(result), Ok(false)) {
+        let rest = result.get()[1..].trim_start();
+        let comma = if rest.starts_with('}') { "" } else { "," };
+        if let Ok(with) = RawValue::from_string(format!(r#"{{"resultType":"complete"{comma}{rest}"#)) {
+            *result = with;
+        }
+    }
+}
+
+fn asks_back(answer: &Answer) -> bool {
+    let Answer::Result(result) = answer else { return false };
+    let shape = serde_json::from_str::<Shape<'_>>(result.get());
+    shape.is_ok_and(|s| s.result_type.is_some_and(|kind| kind.get() == r#""input_required""#))
+}
+
+fn answered(answer: Answer) -> End {
+    match answer {
+        Answer::Result(result) => {
+            let is_error = serde_json::from_str::<Shape<'_>>(result.get()).is_ok_and(|s| s.is_error == Some(true));
+            let outcome = if is_error { CallOutcome::ToolError } else { CallOutcome::Ok };
+            End::new(Reply::Result(result), outcome, None)
+        }
+        Answer::Error(error) => End::new(Reply::UpstreamError(error), CallOutcome::RpcError, None),
+    }
+}
+
+fn ended(ending: Ending) -> End {
+    let outcome = match ending.how {
+        Ended::Denied => CallOutcome::Denied,
+        Ended::Failed => CallOutcome::Failed,
+        Ended::Refused => CallOutcome::Refused,
+    };
+    let reply = replies::ended(ending.how, &ending.culprit, &ending.text);
+    End::new(Reply::Result(reply), outcome, ending.culprit.reason)
+}
+
+fn internal(message: &str) -> End {
+    End::new(Reply::Error(RpcError::new(INTERNAL_ERROR, message)), CallOutcome::RpcError, message.to_owned())
+}
+
+fn ceiling_reached(ceiling: Duration) -> End {
+    let message = format!("the call took longer than {ceiling:?}, the longest that this gateway lets one take");
+    End::new(Reply::Error(RpcError::new(REQUEST_TIMEOUT, message)), CallOutcome::Timeout, "CallCeiling".to_owned())
+}
+
+fn unknown_tool(snapshot: &Snapshot, request: &CallRequest<'_>) -> End {
+    let name: String = request.name.chars().take(128).collect();
+    let upstream = match &request.endpoint {
+        Endpoint::One(upstream) => Some(*upstream),
+        Endpoint::All => name.split_once("__").map(|(upstream, _)| upstream),
+    };
+    let hint = upstream.and_then(|name| snapshot.upstream(name)).map_or(String::new(), |index| {
+        format!(" (upstream {} lists no such tool now)", snapshot.linked.upstreams[index].target.plan.key.name)
+    });
+    let error = RpcError::new(INVALID_PARAMS, format!("Unknown tool: {name}{hint}"));
+    End::new(Reply::Error(error), CallOutcome::RpcError, "UnknownTool".to_owned())
+}

@@ -1,0 +1,289 @@
+//! The content that goes through a chain: what an entry sees of it, and what its answer makes of it.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::domain::plugin::{ContentType, Failure, View};
+use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::reason::Reason;
+use crate::domain::rpc::too_deep;
+use crate::domain::upstream::Answer;
+
+/// A call's arguments, or what came back.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    /// JSON text of an object.
+    Arguments(String),
+    /// A result or an error.
+    Answer(Answer),
+}
+
+/// What an entry sees.
+#[derive(Debug)]
+pub(super) struct Seen<'a> {
+    pub(super) text: Cow<'a, str>,
+    pub(super) kind: ContentType,
+    /// How the structured content of the result follows the text.
+    mirror: Mirror,
+}
+
+/// Whether structured content repeats the only text block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mirror {
+    /// There is none.
+    Absent,
+    /// It is the same JSON as the text.
+    SameJson,
+    /// It is `{"result": text}`.
+    Wrapped,
+    /// It says something else.
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Block {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    text: Option<Box<RawValue>>,
+}
+
+impl Content {
+    /// What an entry with this `view` sees.
+    pub(super) fn see(&self, view: View) -> Seen<'_> {
+        match self {
+            Self::Arguments(text) => Seen::json(text),
+            Self::Answer(Answer::Error(error)) => Seen::json(error.get()),
+            Self::Answer(Answer::Result(result)) => match view {
+                View::Json => Seen::json(result.get()),
+                View::Auto => only_text(result)
+                    .filter(|seen| seen.mirror != Mirror::Other)
+                    .unwrap_or_else(|| Seen::json(result.get())),
+                View::Text => only_text(result).unwrap_or_else(|| Seen::json(result.get())),
+            },
+        }
+    }
+
+    /// Puts the text that a plugin gave in the place of what it saw. `None` where nothing changed.
+    ///
+    /// # Errors
+    /// `InvalidOutput` where the changed content is not valid for its phase.
+    pub(super) fn replaced(&self, seen: &Seen<'_>, text: &str) -> Result<Option<Self>, Failure> {
+        if text == seen.text {
+            return Ok(None);
+        }
+        if seen.kind == ContentType::Json && too_deep(text.as_bytes()) {
+            return Err(invalid("its JSON nests too deep"));
+        }
+        let changed = match self {
+            Self::Arguments(_) => {
+                RawObject::parse(text).map_err(|_| invalid("the arguments must stay a JSON object"))?;
+                Self::Arguments(text.to_owned())
+            }
+            Self::Answer(Answer::Error(_)) => Self::Answer(Answer::Error(valid_error(text)?)),
+            Self::Answer(Answer::Result(_)) if seen.kind == ContentType::Json => {
+                Self::Answer(Answer::Result(valid_result(text)?))
+            }
+            Self::Answer(Answer::Result(result)) => Self::Answer(Answer::Result(with_text(result, seen.mirror, text)?)),
+        };
+        Ok(Some(changed))
+    }
+}
+
+impl<'a> Seen<'a> {
+    fn json(text: &'a str) -> Self {
+        Self { text: Cow::Borrowed(text), kind: ContentType::Json, mirror: Mirror::Absent }
+    }
+}
+
+fn invalid(what: &str) -> Failure {
+    Failure::new(Reason::InvalidOutput, format!("returned content that is not valid: {what}"))
+}
+
+/// The only text block of a result; none where there is another block, or where its text has lone surrogates.
+fn only_text(result: &RawValue) -> Option<Seen<'_>> {
+    let object = RawObject::parse(result.get()).ok()?;
+    let blocks: Vec<Block> = serde_json::from_str(object.get("content")?.get()).ok()?;
+    let [Block { kind, text: Some(text) }] = &blocks[..] else { return None };
+    if kind != "text" {
+        return None;
+    }
+    let text: String = serde_json::from_str(text.get()).ok()?;
+    let mirror = object.get("structuredContent").map_or(Mirror::Absent, |structured| mirror(structured, &text));
+    Some(Seen { text: Cow::Owned(text), kind: ContentType::Text, mirror })
+}
+
+fn mirror(structured: &RawValue, text: &str) -> Mirror {
+    if structured.get() == "null" {
+        return Mirror::Absent;
+    }
+    let object = RawObject::parse(structured.get()).unwrap_or_default();
+    if object.iter().count() == 1 && object.get_str("result").as_deref() == Some(text) {
+        return Mirror::Wrapped;
+    }
+    match (serde_json::from_str::<Value>(structured.get()), serde_json::from_str::<Value>(text)) {
+        (Ok(structured), Ok(text)) if structured == text => Mirror::SameJson,
+        _ => Mirror::Other,
+    }
+}
+
+/// `result` with another text in its only block, and in its structured content where that mirrors it.
+fn with_text(result: &RawValue, mirror: Mirror, text: &str) -> Result<Box<RawValue>, Failure> {
+    let unreadable = |_| invalid("the result cannot be read");
+    let mut object = RawObject::parse(result.get()).map_err(unreadable)?;
+    let blocks = object.get("content").map_or("[]", RawValue::get);
+    let mut blocks: Vec<RawObject> = serde_json::from_str(blocks).map_err(unreadable)?;
+    for block in &mut blocks {
+        block.set("text", to_raw(&text));
+    }
+    object.set("content", to_raw(&blocks));
+    match mirror {
+        Mirror::Wrapped => {
+            let mut structured = RawObject::default();
+            structured.set("result", to_raw(&text));
+            object.set("structuredContent", structured.to_raw());
+        }
+        Mirror::SameJson => {
+            let same = RawObject::parse(text).map(|_| RawValue::from_string(text.to_owned()));
+            let Ok(Ok(same)) = same else {
+                return Err(invalid("its text is also the structured content, so it must stay a JSON object"));
+            };
+            object.set("structuredContent", same);
+        }
+        Mirror::Absent | Mirror::Other => {}
+    }
+    Ok(object.to_raw())
+}
+
+/// A result of `tools/call` (MCP, CallToolResult).
+fn valid_result(text: &str) -> Result<Box<RawValue>, Failure> {
+    let object = RawObject::parse(text).map_err(|_| invalid("the result must stay a JSON object"))?;
+    let blocks = object.get("content").ok_or_else(|| invalid("the result has no `content`"))?;
+    let blocks: Vec<Block> =
+        serde_json::from_str(blocks.get()).map_err(|_| invalid("`content` must be a list of objects with a `type`"))?;
+    let bad_text =
+        |block: &Block| block.kind == "text" && block.text.as_ref().is_none_or(|t| !t.get().starts_with('"'));
+    if blocks.iter().any(bad_text) {
+        return Err(invalid("a block of type text has no `text`"));
+    }
+    if object.get("structuredContent").is_some_and(|s| !s.get().starts_with('{')) {
+        return Err(invalid("`structuredContent` must be an object"));
+    }
+    if object.get("isError").is_some_and(|flag| !matches!(flag.get(), "true" | "false")) {
+        return Err(invalid("`isError` must be true or false"));
+    }
+    raw(text)
+}
+
+/// A JSON-RPC error object.
+fn valid_error(text: &str) -> Result<Box<RawValue>, Failure> {
+    let object = RawObject::parse(text).map_err(|_| invalid("the error must stay a JSON object"))?;
+    let code = object.get("code").and_then(|code| code.get().parse::<i64>().ok());
+    if code.is_none() || object.get_str("message").is_none() {
+        return Err(invalid("an error has a `code`, an integer, and a `message`"));
+    }
+    raw(text)
+}
+
+fn raw(text: &str) -> Result<Box<RawValue>, Failure> {
+    RawValue::from_string(text.to_owned()).map_err(|_| invalid("it is no JSON"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(json: &str) -> Content {
+        Content::Answer(Answer::Result(RawValue::from_string(json.into()).unwrap()))
+    }
+
+    fn json_of(content: &Content) -> &str {
+        match content {
+            Content::Arguments(text) => text,
+            Content::Answer(Answer::Result(raw) | Answer::Error(raw)) => raw.get(),
+        }
+    }
+
+    /// What an entry sees, and what comes of answering `text`.
+    fn pass(json: &str, view: View, text: &str) -> (String, Result<Option<String>, Reason>) {
+        let content = result(json);
+        let seen = content.see(view);
+        let replaced = content.replaced(&seen, text).map(|c| c.map(|c| json_of(&c).to_owned())).map_err(|f| f.reason);
+        (seen.text.into_owned(), replaced)
+    }
+
+    #[test]
+    fn one_text_block_is_seen_as_text() {
+        let (seen, replaced) = pass(r#"{"content":[{"type":"text","text":"a\nb","x": 1.0}],"y":2}"#, View::Auto, "c");
+        assert_eq!(seen, "a\nb");
+        assert_eq!(replaced.unwrap().unwrap(), r#"{"content":[{"type":"text","text":"c","x":1.0}],"y":2}"#);
+    }
+
+    #[test]
+    fn structured_content_that_mirrors_follows() {
+        let same = r#"{"content":[{"type":"text","text":"{\"a\": 1}"}],"structuredContent":{"a":1}}"#;
+        let (seen, replaced) = pass(same, View::Auto, r#"{"a":2}"#);
+        assert_eq!(seen, r#"{"a": 1}"#);
+        assert_eq!(
+            replaced.unwrap().unwrap(),
+            r#"{"content":[{"type":"text","text":"{\"a\":2}"}],"structuredContent":{"a":2}}"#
+        );
+        assert_eq!(pass(same, View::Auto, "no json").1, Err(Reason::InvalidOutput));
+        let wrapped = r#"{"content":[{"type":"text","text":"s"}],"structuredContent":{"result":"s"}}"#;
+        assert!(pass(wrapped, View::Auto, "t").1.unwrap().unwrap().ends_with(r#""structuredContent":{"result":"t"}}"#));
+    }
+
+    #[test]
+    fn structured_content_that_says_more_is_seen() {
+        let json = r#"{"content":[{"type":"text","text":"s"}],"structuredContent":{"secret":"x"}}"#;
+        assert_eq!(pass(json, View::Auto, "").0, json);
+        assert_eq!(pass(json, View::Text, "t").0, "s");
+    }
+
+    #[test]
+    fn other_shapes_are_seen_whole() {
+        for json in [
+            r#"{"content":[]}"#,
+            r#"{"content":[{"type":"image","data":"","mimeType":"image/png"}]}"#,
+            r#"{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#,
+            r#"{"content":[{"type":"text","text":"\ud800"}]}"#,
+            r#"{"toolResult":1}"#,
+        ] {
+            assert_eq!(pass(json, View::Text, json), (json.to_owned(), Ok(None)), "{json}");
+        }
+    }
+
+    #[test]
+    fn changed_content_must_stay_valid() {
+        let json = r#"{"content":[]}"#;
+        for bad in [
+            "",
+            "[]",
+            "{}",
+            r#"{"content":{}}"#,
+            r#"{"content":[{}]}"#,
+            r#"{"content":[{"type":"text"}]}"#,
+            r#"{"content":[],"structuredContent":[]}"#,
+            r#"{"content":[],"isError":"yes"}"#,
+            &format!(r#"{{"content":[],"x":{}1{}}}"#, "[".repeat(200), "]".repeat(200)),
+        ] {
+            assert_eq!(pass(json, View::Json, bad).1, Err(Reason::InvalidOutput), "{bad}");
+        }
+        let arguments = Content::Arguments("{}".into());
+        assert!(arguments.replaced(&arguments.see(View::Auto), "[]").is_err());
+        assert!(arguments.replaced(&arguments.see(View::Auto), r#"{"a":1}"#).unwrap().is_some());
+    }
+
+    #[test]
+    fn an_error_stays_an_error() {
+        let error =
+            Content::Answer(Answer::Error(RawValue::from_string(r#"{"code":-1,"message":"m"}"#.into()).unwrap()));
+        let seen = error.see(View::Auto);
+        assert_eq!(seen.kind, ContentType::Json);
+        assert!(error.replaced(&seen, r#"{"code":-1,"message":"n"}"#).unwrap().is_some());
+        assert!(error.replaced(&seen, r#"{"content":[]}"#).is_err());
+    }
+}

@@ -1,0 +1,129 @@
+//! Which chains and entries would run on a tool, and why the others not.
+
+use serde::Serialize;
+
+use super::link::LinkedChain;
+use super::snapshot::Snapshot;
+use super::{Endpoint, Engine, Ports};
+use crate::domain::plan::UpstreamPlan;
+use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
+
+/// What would run on one tool.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The name for clients of all upstreams.
+    pub tool: String,
+    /// The upstream.
+    pub upstream: String,
+    /// The server's own name.
+    pub upstream_tool: String,
+    /// Every chain of the gateway in the order in which they run.
+    pub chains: Vec<ChainExplanation>,
+}
+
+/// One chain on that tool.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChainExplanation {
+    /// The chain, as `namespace/name`.
+    pub chain: String,
+    /// When it runs.
+    pub phase: Phase,
+    /// Whether it selects the tool.
+    pub selected: bool,
+    /// Why not, or why it refuses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// In the order in which they run.
+    pub entries: Vec<EntryExplanation>,
+}
+
+/// One entry on that tool.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EntryExplanation {
+    /// The plugin, as `namespace/name`.
+    pub plugin: String,
+    /// `runs`, `runs when EXPRESSION`, `skipped(...)` or `fails(...)`.
+    pub outcome: String,
+    /// Its role.
+    pub role: Role,
+    /// What its failure does.
+    pub failure_policy: FailurePolicy,
+    /// Whether it acts.
+    pub mode: Mode,
+    /// Milliseconds.
+    pub timeout_ms: u64,
+}
+
+/// Explains a tool that no server need have listed: `upstream` and the server's own name of it.
+pub fn explain(snapshot: &Snapshot, upstream: usize, tool: &str, public: &str) -> Option<Explanation> {
+    let plan = &snapshot.linked.upstreams.get(upstream)?.target.plan;
+    let chains = snapshot.linked.chains.iter().map(|chain| explain_chain(chain, plan, tool)).collect();
+    Some(Explanation {
+        tool: public.to_owned(),
+        upstream: plan.key.name.clone(),
+        upstream_tool: tool.to_owned(),
+        chains,
+    })
+}
+
+fn explain_chain(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> ChainExplanation {
+    let selected = chain.selects("tools/call", upstream, tool);
+    let why = match &chain.plan.refusing {
+        Some(refusal) if selected => Some(format!("refuses each call: {}", refusal.message)),
+        _ if selected => None,
+        _ => Some(why_not(chain, upstream, tool)),
+    };
+    let entries = chain.entries.iter().filter(|_| selected);
+    let entries = entries.map(|entry| EntryExplanation {
+        plugin: entry.name.clone(),
+        outcome: match (&entry.plugin, &entry.plan.when) {
+            _ if !entry.enabled => "skipped(disabled)".to_owned(),
+            _ if !entry.admits(&upstream.key.name, tool) => "skipped(filter)".to_owned(),
+            (Err(failure), _) => format!("fails({}): {}", failure.reason, failure.message),
+            (Ok(_), Some(when)) => format!("runs when {when}"),
+            (Ok(_), None) => "runs".to_owned(),
+        },
+        role: entry.rules.role,
+        failure_policy: entry.rules.policy,
+        mode: entry.plan.mode,
+        timeout_ms: u64::try_from(entry.timeout.as_millis()).unwrap_or(u64::MAX),
+    });
+    ChainExplanation { chain: chain.name.clone(), phase: chain.plan.phase, selected, why, entries: entries.collect() }
+}
+
+fn why_not(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> String {
+    let plan = &chain.plan;
+    let scope = &plan.upstreams;
+    if let Some(namespace) = scope.namespace.as_ref().filter(|n| **n != upstream.key.namespace) {
+        return format!("reaches upstreams of namespace {namespace} only");
+    }
+    if !plan.methods.iter().any(|m| m == "tools/call") {
+        return format!("covers {} only (spec.methods)", plan.methods.join(", "));
+    }
+    if !chain.covers(upstream) {
+        return format!("does not cover upstream {} (spec.upstreams)", upstream.key.name);
+    }
+    format!("leaves tool {tool} out (spec.tools)")
+}
+
+impl<P: Ports> Engine<P> {
+    /// Explains the tool of a public name, or of `upstream/tool` as plugins see it.
+    ///
+    /// # Errors
+    /// What was looked for, where there is no such tool.
+    pub async fn explain(&self, name: &str) -> Result<Explanation, String> {
+        self.wait_for_lists(&self.snapshot(), &Endpoint::All).await;
+        let snapshot = self.snapshot();
+        let own = || {
+            let (upstream, tool) = name.split_once('/')?;
+            Endpoint::One(upstream).route(&snapshot, tool)
+        };
+        let route = snapshot.routes.public(name).or_else(own);
+        let route = route.ok_or_else(|| format!("there is no tool {name:?}; `hawsepipe tools` lists them"))?;
+        let public = route.public.as_deref().unwrap_or(&route.own);
+        explain(&snapshot, route.upstream, &route.tool.name, public).ok_or_else(|| "its upstream is gone".into())
+    }
+}

@@ -1,0 +1,220 @@
+//! Probes upstreams, each on its own: one that does not answer never delays another.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use super::link::Linked;
+use super::record::millis;
+use super::{Engine, Ports};
+use crate::domain::health::ConnectionState;
+use crate::domain::ids::ObjectKey;
+use crate::domain::plan::TransportPlan;
+use crate::domain::ports::{CallUpstream, Clock};
+use crate::domain::upstream::{Era, ServerFacts, Target, UpstreamEvent};
+
+/// A process may have to be downloaded before it answers for the first time (`npx` on a cold cache).
+const FIRST_START: Duration = Duration::from_secs(60);
+
+/// The running probes, by upstream.
+#[derive(Default)]
+pub(super) struct Probes {
+    running: Mutex<HashMap<ObjectKey, Probe>>,
+    events: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Probe {
+    target: Target,
+    wake: Arc<Notify>,
+    task: JoinHandle<()>,
+}
+
+impl Probes {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Probe>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has an upstream probed now.
+    pub(super) fn kick(&self, upstream: &ObjectKey) {
+        if let Some(probe) = self.lock().get(upstream) {
+            probe.wake.notify_one();
+        }
+    }
+
+    /// Ends all of them.
+    pub(super) fn stop(&self) {
+        self.lock().drain().for_each(|(_, probe)| probe.task.abort());
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).take();
+        events.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl<P: Ports> Engine<P> {
+    /// Probes these upstreams from now on, and no others. A probe whose upstream did not change goes on.
+    pub(super) fn probe_targets(self: &Arc<Self>, linked: &Linked) {
+        self.listen();
+        let wanted: HashMap<_, _> = linked
+            .upstreams
+            .iter()
+            .filter(|u| u.target.plan.enabled && u.refusing.is_none() && u.target.plan.transport != TransportPlan::None)
+            .map(|u| (u.target.plan.key.clone(), Arc::clone(&u.target)))
+            .collect();
+        let mut running = self.probes.lock();
+        running.retain(|key, probe| {
+            let same = wanted.get(key).is_some_and(|target| *target == probe.target);
+            if !same {
+                probe.task.abort();
+            }
+            same
+        });
+        for (key, target) in wanted {
+            running.entry(key).or_insert_with(|| {
+                let wake = Arc::new(Notify::new());
+                let task = tokio::spawn(Arc::clone(self).probe_on(Arc::clone(&target), Arc::clone(&wake)));
+                Probe { target, wake, task }
+            });
+        }
+    }
+
+    /// Passes what upstreams tell unasked on to their probes.
+    fn listen(self: &Arc<Self>) {
+        let mut events = self.probes.events.lock().unwrap_or_else(PoisonError::into_inner);
+        if events.is_some() {
+            return;
+        }
+        let engine = Arc::clone(self);
+        *events = Some(tokio::spawn(async move {
+            loop {
+                match engine.upstreams.next_event().await {
+                    UpstreamEvent::ToolsChanged(key) => {
+                        engine.state.update(&key, |state| state.stale = true);
+                        engine.probes.kick(&key);
+                    }
+                    UpstreamEvent::Disconnected(key) => {
+                        engine.state.update(&key, |state| state.health.state = ConnectionState::Disconnected);
+                        engine.probes.kick(&key);
+                    }
+                }
+            }
+        }));
+    }
+
+    async fn probe_on(self: Arc<Self>, target: Target, wake: Arc<Notify>) {
+        let key = target.plan.key.clone();
+        loop {
+            let wait = self.probe_once(&target).await;
+            let due = wait.map(|wait| self.clock.unix_millis() + u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+            self.state.update(&key, |state| state.next_probe_at = due);
+            match wait {
+                Some(wait) => {
+                    let _ = tokio::time::timeout(wait, wake.notified()).await;
+                }
+                None => wake.notified().await,
+            }
+        }
+    }
+
+    /// Probes once, lists where the list is due, and says how long to wait for the next time.
+    async fn probe_once(&self, target: &Target) -> Option<Duration> {
+        let plan = &target.plan;
+        let known = self.state.upstream(&plan.key);
+        let connected = known.health.state == ConnectionState::Connected;
+        if !connected {
+            self.state.update(&plan.key, |state| state.health.state = ConnectionState::Connecting);
+        }
+        let before = self.clock.monotonic();
+        let probed = self.upstreams.probe(&plan.key, probe_timeout(target, connected, known.tried)).await;
+        let took = self.clock.monotonic().saturating_sub(before);
+        let listed = match probed {
+            Ok(facts) => {
+                self.metrics.ping(&plan.key.name, took);
+                self.note_success(target, &facts, took);
+                self.list(target, &facts, connected).await
+            }
+            Err(error) => Err(format!("{}: {error}", error.reason())),
+        };
+        let wait = match listed {
+            Ok(()) => {
+                Some(self.state.update(&plan.key, |state| state.health.succeeded(&plan.health, self.clock.monotonic())))
+            }
+            Err(error) => self.note_failure(target, error),
+        };
+        let first = self.state.update(&plan.key, |state| !std::mem::replace(&mut state.tried, true));
+        let state = self.state.upstream(&plan.key);
+        self.metrics.upstream_state(&plan.key.name, state.health.state, !state.health.in_routing());
+        if first {
+            self.relist();
+            self.lists.send_modify(|count| *count += 1);
+        }
+        wait
+    }
+
+    fn note_success(&self, target: &Target, facts: &ServerFacts, took: Duration) {
+        let now = self.clock.unix_millis();
+        self.state.update(&target.plan.key, |state| {
+            if state.facts.as_ref() != Some(facts) {
+                tracing::info!(
+                    upstream = target.plan.key.name,
+                    version = facts.version,
+                    server = facts.server_name,
+                    "connected"
+                );
+            }
+            state.facts = Some(facts.clone());
+            state.ping_ms = Some(millis(took));
+            state.last_ping_at = Some(now);
+        });
+    }
+
+    fn note_failure(&self, target: &Target, error: String) -> Option<Duration> {
+        let plan = &target.plan;
+        self.metrics.upstream_failed(&plan.key.name);
+        let jitter = f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 255.0;
+        let now = self.clock.monotonic();
+        let (wait, failures, out) = self.state.update(&plan.key, |state| {
+            let wait = state.health.failed(&plan.health, now, error.clone(), jitter);
+            state.stale = state.tools.is_some();
+            (wait, state.health.failures, !state.health.in_routing())
+        });
+        tracing::warn!(upstream = plan.key.name, failures, out_of_routing = out, "probe failed: {error}");
+        wait
+    }
+
+    /// Reads the tool list where it is due: at first, after a connection was made anew, when the server said that it
+    /// changed, and of a stateless server, which cannot say so here, with each probe.
+    async fn list(&self, target: &Target, facts: &ServerFacts, was_connected: bool) -> Result<(), String> {
+        let key = &target.plan.key;
+        let known = self.state.upstream(key);
+        let due = !was_connected || known.tools.is_none() || known.stale || facts.era == Era::Modern;
+        if !due {
+            return Ok(());
+        }
+        if !facts.has_tools {
+            return self.take_list(key, Vec::new());
+        }
+        let timeout = self.snapshot().plan().gateway.limits.list_timeout_ms;
+        let timeout = Duration::from_millis(u64::from(timeout));
+        let tools = self.upstreams.list_tools(key, timeout).await;
+        self.take_list(key, tools.map_err(|error| format!("tools/list: {}: {error}", error.reason()))?)
+    }
+
+    fn take_list(&self, key: &ObjectKey, tools: Vec<crate::domain::tool::Tool>) -> Result<(), String> {
+        if self.state.set_tools(key, tools) {
+            self.relist();
+        }
+        Ok(())
+    }
+}
+
+fn probe_timeout(target: &Target, connected: bool, tried: bool) -> Duration {
+    let plan = &target.plan;
+    let probe = Duration::from_millis(u64::from(plan.health.timeout_ms));
+    match (&plan.transport, connected) {
+        (_, true) => probe,
+        (TransportPlan::Process { .. }, false) if !tried => FIRST_START.max(probe),
+        _ => Duration::from_millis(u64::from(plan.connect_timeout_ms)) + probe,
+    }
+}

@@ -1,0 +1,116 @@
+//! `tools/list`: pages of what the upstreams offer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+
+use super::snapshot::Snapshot;
+use super::{Engine, Ports};
+use crate::domain::route::Route;
+use crate::domain::rpc::{INVALID_PARAMS, RpcError};
+
+/// Tools on a page.
+const PAGE: usize = 200;
+
+/// Where a client came in.
+#[derive(Clone, Copy, Debug)]
+pub enum Endpoint<'a> {
+    /// The endpoint for all upstreams.
+    All,
+    /// The endpoint of one upstream, by name: its tools have the server's own names.
+    One(&'a str),
+}
+
+/// One page of tools.
+#[derive(Debug)]
+pub struct ToolPage {
+    /// The definitions as one JSON array.
+    pub tools: Box<RawValue>,
+    /// For the next page; none on the last.
+    pub next_cursor: Option<String>,
+}
+
+impl Endpoint<'_> {
+    /// The route of a name.
+    pub(super) fn route<'s>(&self, snapshot: &'s Snapshot, name: &str) -> Option<&'s Arc<Route>> {
+        match self {
+            Self::All => snapshot.routes.public(name),
+            Self::One(upstream) => snapshot.routes.own(snapshot.upstream(upstream)?, name),
+        }
+    }
+
+    fn definitions<'s>(&self, snapshot: &'s Snapshot) -> Vec<&'s RawValue> {
+        let all = snapshot.routes.all().iter();
+        match self {
+            Self::All => all.filter_map(|route| route.public_definition.as_deref()).collect(),
+            Self::One(upstream) => {
+                let index = snapshot.upstream(upstream);
+                all.filter(|route| Some(route.upstream) == index).map(|route| &*route.own_definition).collect()
+            }
+        }
+    }
+}
+
+impl<P: Ports> Engine<P> {
+    /// One page of the tool list. Upstreams that were never tried are waited for, each within the list's deadline.
+    ///
+    /// # Errors
+    /// `-32602` for a cursor that is not of this list.
+    pub async fn list_tools(&self, endpoint: Endpoint<'_>, cursor: Option<&str>) -> Result<ToolPage, RpcError> {
+        self.wait_for_lists(&self.snapshot(), &endpoint).await;
+        let snapshot = self.snapshot();
+        let definitions = endpoint.definitions(&snapshot);
+        let from = cursor.map_or(Ok(0), |cursor| offset(cursor, &snapshot.lists, definitions.len()))?;
+        let page = &definitions[from..definitions.len().min(from + PAGE)];
+        let mut tools = String::with_capacity(page.iter().map(|d| d.get().len() + 1).sum::<usize>() + 2);
+        tools.push('[');
+        for (index, definition) in page.iter().enumerate() {
+            if index > 0 {
+                tools.push(',');
+            }
+            tools.push_str(definition.get());
+        }
+        tools.push(']');
+        let next = from + page.len();
+        let next_cursor = (next < definitions.len()).then(|| format!("{}.{next}", snapshot.lists));
+        let tools = RawValue::from_string(tools)
+            .map_err(|e| RpcError::new(crate::domain::rpc::INTERNAL_ERROR, format!("a tool's definition: {e}")))?;
+        Ok(ToolPage { tools, next_cursor })
+    }
+
+    /// Whether there is an upstream of this name.
+    pub fn has_upstream(&self, name: &str) -> bool {
+        self.snapshot().upstream(name).is_some()
+    }
+
+    /// Waits until each upstream that is to be served was tried once, at most for the list's deadline.
+    pub(super) async fn wait_for_lists(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>) {
+        let wanted =
+            |name: &str| matches!(endpoint, Endpoint::All) || matches!(endpoint, Endpoint::One(n) if *n == name);
+        let untried = || {
+            snapshot.linked.upstreams.iter().any(|upstream| {
+                let plan = &upstream.target.plan;
+                let served = plan.enabled && upstream.refusing.is_none() && wanted(&plan.key.name);
+                served && !self.state.upstream(&plan.key).tried
+            })
+        };
+        let mut lists = self.tool_lists();
+        let deadline = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.list_timeout_ms));
+        let _ = tokio::time::timeout(deadline, async {
+            while untried() {
+                if lists.changed().await.is_err() {
+                    return;
+                }
+            }
+        })
+        .await;
+    }
+}
+
+fn offset(cursor: &str, lists: &str, length: usize) -> Result<usize, RpcError> {
+    let offset = cursor.strip_prefix(lists).and_then(|rest| rest.strip_prefix('.')).and_then(|n| n.parse().ok());
+    offset.filter(|offset| *offset < length).ok_or_else(|| {
+        RpcError::new(INVALID_PARAMS, "the cursor is not of this list, which may have changed: list from the start")
+    })
+}

@@ -1,0 +1,134 @@
+//! What is written down of a call and of each execution.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Engine, Ports};
+use crate::domain::plugin::{Mode, Phase};
+use crate::domain::ports::{Clock, Records};
+use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace};
+
+/// A call while it runs. Dropped before it was ended, it is written down as cancelled.
+pub(super) struct Journal<P: Ports> {
+    engine: Arc<Engine<P>>,
+    gateway: String,
+    record: CallRecord,
+    started: Duration,
+    /// Whether the tool is one that an upstream lists.
+    known: bool,
+}
+
+impl<P: Ports> Journal<P> {
+    /// Begins the journal of a call to what the client called `name`.
+    pub(super) fn begin(
+        engine: &Arc<Engine<P>>,
+        gateway: String,
+        name: &str,
+        era: &'static str,
+        principal: &str,
+    ) -> Self {
+        engine.metrics.call_started();
+        let record = CallRecord {
+            request_id: uuid::Uuid::now_v7().to_string(),
+            started_at: engine.clock.unix_millis(),
+            tool: name.chars().take(128).collect(),
+            era,
+            principal: principal.to_owned(),
+            ..blank()
+        };
+        let started = engine.clock.monotonic();
+        Self { engine: Arc::clone(engine), gateway, record, started, known: false }
+    }
+
+    /// The record so far.
+    pub(super) fn record(&mut self) -> &mut CallRecord {
+        &mut self.record
+    }
+
+    /// The call goes to this tool of this upstream.
+    pub(super) fn routed(&mut self, upstream: &str, tool: &str) {
+        self.known = true;
+        let record = self.record();
+        upstream.clone_into(&mut record.upstream);
+        tool.clone_into(&mut record.tool);
+    }
+
+    /// Ends the call.
+    pub(super) fn end(&mut self, outcome: CallOutcome, reason: Option<String>) {
+        let took = self.engine.clock.monotonic().saturating_sub(self.started);
+        let record = self.record();
+        record.outcome = outcome;
+        record.reason = reason;
+        record.duration_ms = millis(took);
+    }
+}
+
+impl<P: Ports> Drop for Journal<P> {
+    fn drop(&mut self) {
+        let mut record = std::mem::replace(&mut self.record, blank());
+        if record.outcome == CallOutcome::Cancelled {
+            record.duration_ms = millis(self.engine.clock.monotonic().saturating_sub(self.started));
+        }
+        self.engine.metrics.call_ended(&self.gateway, &record, self.known);
+        for entry in &record.entries {
+            if let EntryOutcome::Skipped(skip) = entry.outcome {
+                let (phase, mode) = (entry.phase.wire(), mode_label(entry.mode));
+                self.engine.metrics.entry(&entry.plugin, &entry.chain, phase, mode, "skipped", skip.as_str());
+            }
+        }
+        tracing::debug!(
+            request_id = record.request_id,
+            upstream = record.upstream,
+            tool = record.tool,
+            outcome = record.outcome.as_label(),
+            reason = record.reason,
+            duration_ms = record.duration_ms,
+            "call"
+        );
+        self.engine.records.call(record);
+    }
+}
+
+/// A duration in milliseconds.
+pub(super) fn millis(duration: Duration) -> f64 {
+    duration.as_secs_f64() * 1e3
+}
+
+fn mode_label(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Enforce => "enforce",
+        Mode::Shadow => "shadow",
+    }
+}
+
+/// The trace of an entry that did not run, or not yet.
+pub(super) fn trace(chain: &str, plugin: &str, phase: Phase, mode: Mode, outcome: EntryOutcome) -> EntryTrace {
+    EntryTrace {
+        chain: chain.to_owned(),
+        plugin: plugin.to_owned(),
+        phase,
+        outcome,
+        mode,
+        changed: false,
+        duration_ms: 0.0,
+        metadata: None,
+    }
+}
+
+/// Nothing yet: a call that ends now was cancelled.
+fn blank() -> CallRecord {
+    CallRecord {
+        request_id: String::new(),
+        started_at: 0,
+        duration_ms: 0.0,
+        upstream_ms: 0.0,
+        plugin_ms: 0.0,
+        upstream: String::new(),
+        tool: String::new(),
+        era: "",
+        principal: String::new(),
+        outcome: CallOutcome::Cancelled,
+        reason: None,
+        entries: Vec::new(),
+    }
+}

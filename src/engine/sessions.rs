@@ -1,0 +1,180 @@
+//! Sessions of the legacy era.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dashmap::DashMap;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::limits::Tracker;
+
+/// The most sessions there may be.
+pub const MAX_SESSIONS: usize = 10_000;
+/// The most requests of one session whose cancellation can be asked for at once.
+const MAX_CANCELLABLE: usize = 1024;
+
+/// All sessions of this process.
+#[derive(Default)]
+pub struct Sessions {
+    by_id: DashMap<String, Arc<Session>>,
+}
+
+/// One session.
+pub struct Session {
+    /// Visible ASCII, unguessable.
+    pub id: String,
+    /// The protocol version agreed on.
+    pub version: String,
+    /// The client's own name and version.
+    pub client: String,
+    /// The upstream whose endpoint it was begun on; none for the endpoint of all.
+    pub upstream: Option<String>,
+    /// Unix milliseconds.
+    pub created_at: u64,
+    /// Counts its calls.
+    pub tracker: Arc<Tracker>,
+    /// Ends when the session does.
+    pub ended: CancellationToken,
+    last_used: AtomicU64,
+    in_flight: DashMap<String, CancellationToken>,
+}
+
+/// A session as the admin API shows it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionView {
+    /// The first 8 characters of its id: enough to tell it by, too little to use it.
+    pub id: String,
+    /// The protocol version agreed on.
+    pub version: String,
+    /// The client's own name and version.
+    pub client: String,
+    /// The upstream whose endpoint it was begun on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    /// Unix milliseconds.
+    pub created_at: u64,
+    /// Unix milliseconds.
+    pub last_used_at: u64,
+    /// Calls in flight.
+    pub calls_in_flight: u32,
+    /// Calls so far.
+    pub calls_total: u64,
+}
+
+impl Sessions {
+    /// Begins a session; none where there are too many already.
+    pub fn open(&self, version: String, client: String, upstream: Option<String>, now: u64) -> Option<Arc<Session>> {
+        if self.by_id.len() >= MAX_SESSIONS {
+            return None;
+        }
+        // 122 random bits from the operating system.
+        let id = uuid::Uuid::new_v4().simple().to_string();
+        let session = Arc::new(Session {
+            id: id.clone(),
+            version,
+            client,
+            upstream,
+            created_at: now,
+            tracker: Arc::default(),
+            ended: CancellationToken::new(),
+            last_used: AtomicU64::new(now),
+            in_flight: DashMap::new(),
+        });
+        self.by_id.insert(id, Arc::clone(&session));
+        Some(session)
+    }
+
+    /// The session of this id, its idle time begun anew.
+    pub fn find(&self, id: &str, now: u64) -> Option<Arc<Session>> {
+        let session = Arc::clone(&*self.by_id.get(id)?);
+        session.last_used.store(now, Ordering::Relaxed);
+        Some(session)
+    }
+
+    /// Ends a session: its streams close, its calls go on.
+    pub fn end(&self, id: &str) -> bool {
+        let ended = self.by_id.remove(id);
+        if let Some((_, session)) = &ended {
+            session.ended.cancel();
+        }
+        ended.is_some()
+    }
+
+    /// Ends those that were idle for `idle_ms` at `now`; one with a call in flight is not idle.
+    pub fn expire(&self, now: u64, idle_ms: u64) {
+        self.by_id.retain(|_, session| {
+            let idle = now.saturating_sub(session.last_used.load(Ordering::Relaxed)) >= idle_ms;
+            let ends = idle && session.tracker.in_flight() == 0;
+            if ends {
+                session.ended.cancel();
+            }
+            !ends
+        });
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// All of them, the oldest first.
+    pub fn view(&self) -> Vec<SessionView> {
+        let mut views: Vec<_> = self.by_id.iter().map(|session| session.view()).collect();
+        views.sort_by_key(|view| view.created_at);
+        views
+    }
+}
+
+impl Session {
+    /// A token that [`Session::cancel`] fires for the request of this id (raw JSON).
+    pub fn begin(&self, request: &str) -> CancellationToken {
+        let token = CancellationToken::new();
+        if self.in_flight.len() < MAX_CANCELLABLE {
+            self.in_flight.insert(request.to_owned(), token.clone());
+        }
+        token
+    }
+
+    /// The request of this id is answered.
+    pub fn finish(&self, request: &str) {
+        self.in_flight.remove(request);
+    }
+
+    /// Cancels the request of this id, where it is in flight.
+    pub fn cancel(&self, request: &str) {
+        if let Some(token) = self.in_flight.get(request) {
+            token.cancel();
+        }
+    }
+
+    fn view(&self) -> SessionView {
+        SessionView {
+            id: self.id.chars().take(8).collect(),
+            version: self.version.clone(),
+            client: self.client.clone(),
+            upstream: self.upstream.clone(),
+            created_at: self.created_at,
+            last_used_at: self.last_used.load(Ordering::Relaxed),
+            calls_in_flight: self.tracker.in_flight(),
+            calls_total: self.tracker.total(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_session_ends_unless_a_call_is_in_flight() {
+        let sessions = Sessions::default();
+        let open = || sessions.open("2025-11-25".into(), "t".into(), None, 0).unwrap();
+        let (idle, busy) = (open(), open());
+        busy.tracker.enter(None, None).unwrap();
+        sessions.expire(100, 100);
+        assert!(sessions.find(&idle.id, 101).is_none() && idle.ended.is_cancelled());
+        assert!(sessions.find(&busy.id, 101).is_some());
+    }
+}

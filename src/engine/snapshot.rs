@@ -1,0 +1,176 @@
+//! What one moment's calls run on: a linked plan and the routes that the tool lists of that moment give.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::link::{Linked, LinkedChain};
+use super::schema::Arguments;
+use super::state::State;
+use crate::config::compile::implicit;
+use crate::config::digest::revision;
+use crate::config::input::Inputs;
+use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::plan::{FORMAT_VERSION, Plan, Refusal};
+use crate::domain::plugin::Phase;
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+use crate::domain::route::{Offer, Route, Routes};
+
+/// Immutable; a call holds one from its start to its end.
+pub struct Snapshot {
+    pub(super) linked: Arc<Linked>,
+    pub(super) routes: Routes,
+    /// By [`Route::index`].
+    pub(super) tools: Vec<ToolLink>,
+    /// Of the plan, of linking it, and of the tool lists.
+    pub(super) problems: Vec<Problem>,
+    /// Names the tool list; cursors hold it.
+    pub(super) lists: String,
+    /// Problems of the plan alone, to build the next snapshot from.
+    plan_problems: Vec<Problem>,
+}
+
+/// What a call of one tool needs besides its route.
+pub(super) struct ToolLink {
+    pub(super) arguments: Arc<Arguments>,
+    pub(super) request: Vec<Selected>,
+    pub(super) response: Vec<Selected>,
+}
+
+/// A chain that selects the tool.
+pub(super) struct Selected {
+    pub(super) chain: Arc<LinkedChain>,
+    /// For each entry, whether its plugin's own filter admits the tool.
+    pub(super) admitted: Vec<bool>,
+}
+
+impl Snapshot {
+    /// Before the first plan: no upstream, every call refused.
+    pub(super) fn empty() -> Self {
+        let mut gateway = implicit(&Inputs::default());
+        let message = "the gateway has no plan yet".to_owned();
+        gateway.refusing = Some(Refusal { reason: Reason::NotLoaded, message });
+        let plan = Plan {
+            format_version: FORMAT_VERSION,
+            revision: String::new(),
+            gateway,
+            upstreams: Vec::new(),
+            plugins: Vec::new(),
+            chains: Vec::new(),
+            code: Default::default(),
+        };
+        let linked = Linked { plan: Arc::new(plan), chains: Vec::new(), upstreams: Vec::new() };
+        Self {
+            linked: Arc::new(linked),
+            routes: Routes::default(),
+            tools: Vec::new(),
+            problems: Vec::new(),
+            lists: String::new(),
+            plan_problems: Vec::new(),
+        }
+    }
+
+    /// A snapshot of `linked` with the tool lists that `state` has now.
+    pub(super) fn build(linked: Arc<Linked>, plan_problems: Vec<Problem>, state: &State, previous: &Self) -> Self {
+        let lists: Vec<_> = linked.upstreams.iter().map(|u| state.tools(&u.target.plan.key)).collect();
+        let none = BTreeSet::new();
+        let offers: Vec<Offer<'_>> = linked
+            .upstreams
+            .iter()
+            .zip(&lists)
+            .map(|(upstream, list)| {
+                let plan = &upstream.target.plan;
+                let hidden = |name: &str| plan.overrides.iter().any(|o| o.hidden && o.name == name);
+                let offered = |name: &str| {
+                    plan.enabled && upstream.include.admits(name) && !upstream.exclude.names(name) && !hidden(name)
+                };
+                let tools = list.iter().flat_map(|list| &list.tools).filter(|tool| offered(&tool.name)).collect();
+                let ever_seen = list.as_ref().map_or(&none, |list| &list.ever_seen);
+                Offer { upstream: &plan.key.name, tools, overrides: &plan.overrides, ever_seen }
+            })
+            .collect();
+        let routes = Routes::build(linked.plan.gateway.prefix, &offers);
+        drop(offers);
+        let tools = routes.all().iter().map(|route| ToolLink::new(&linked, route, previous)).collect();
+        let mut problems = plan_problems.clone();
+        problems.extend(unnamed(&linked, &routes));
+        problems.extend(unknown_overrides(&linked, &lists));
+        let listed: Vec<_> = routes.all().iter().map(|r| (&r.public, &r.own, r.own_definition.get())).collect();
+        let lists = revision(&listed);
+        Self { linked, routes, tools, problems, lists, plan_problems }
+    }
+
+    /// The same plan with the tool lists of now.
+    pub(super) fn relist(&self, state: &State) -> Self {
+        Self::build(Arc::clone(&self.linked), self.plan_problems.clone(), state, self)
+    }
+
+    /// The plan that it runs.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.linked.plan
+    }
+
+    /// What is wrong with it.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// Index of the upstream of this name.
+    pub(super) fn upstream(&self, name: &str) -> Option<usize> {
+        self.linked.upstreams.iter().position(|u| u.target.plan.key.name == name)
+    }
+}
+
+impl ToolLink {
+    fn new(linked: &Linked, route: &Route, previous: &Snapshot) -> Self {
+        let upstream = &linked.upstreams[route.upstream].target.plan;
+        let select = |phase: Phase| {
+            let chains = linked.chains.iter().filter(|chain| chain.plan.phase == phase);
+            chains
+                .filter(|chain| chain.selects("tools/call", upstream, &route.tool.name))
+                .map(|chain| {
+                    let admits =
+                        |entry: &Arc<super::link::LinkedEntry>| entry.admits(&upstream.key.name, &route.tool.name);
+                    Selected { admitted: chain.entries.iter().map(admits).collect(), chain: Arc::clone(chain) }
+                })
+                .collect()
+        };
+        Self {
+            arguments: Arguments::reuse_or_compile(route, upstream.validate_arguments, previous),
+            request: select(Phase::Request),
+            response: select(Phase::Response),
+        }
+    }
+}
+
+fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
+    let problem = |unnamed: &crate::domain::route::Unnamed| {
+        let object = ObjectId::new(Kind::MCPUpstream, linked.upstreams[unnamed.upstream].target.plan.key.clone());
+        let message = format!("tool {}: {}", unnamed.tool, unnamed.message);
+        Problem::error(Reason::ToolNameConflict, object, "spec.tools.overrides", message)
+    };
+    routes.unnamed.iter().map(problem).collect()
+}
+
+fn unknown_overrides(linked: &Linked, lists: &[Option<Arc<super::state::ToolList>>]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (upstream, list) in linked.upstreams.iter().zip(lists) {
+        let (plan, Some(list)) = (&upstream.target.plan, list) else { continue };
+        if list.tools.is_empty() {
+            continue;
+        }
+        for (index, change) in plan.overrides.iter().enumerate() {
+            if !list.ever_seen.contains(&change.name) {
+                let object = ObjectId::new(Kind::MCPUpstream, plan.key.clone());
+                let message = format!("the server has no tool {:?}: the override has no effect", change.name);
+                problems.push(Problem::warning(
+                    Reason::ToolNotFound,
+                    object,
+                    format!("spec.tools.overrides[{index}].name"),
+                    message,
+                ));
+            }
+        }
+    }
+    problems
+}

@@ -1,0 +1,123 @@
+//! What outlives a snapshot: tool lists, health, sessions, calls in flight.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use dashmap::DashMap;
+
+use super::sessions::Sessions;
+use crate::domain::health::Health;
+use crate::domain::ids::ObjectKey;
+use crate::domain::limits::Tracker;
+use crate::domain::tool::Tool;
+use crate::domain::upstream::ServerFacts;
+
+/// The most principals whose calls are counted apart; beyond it those without a call in flight are forgotten.
+const MAX_PRINCIPALS: usize = 10_000;
+
+/// Everything that a new plan leaves as it is.
+#[derive(Default)]
+pub struct State {
+    upstreams: DashMap<ObjectKey, UpstreamState>,
+    principals: DashMap<String, Arc<Tracker>>,
+    /// Legacy sessions.
+    pub sessions: Sessions,
+    /// Calls of this process.
+    pub(super) calls: Arc<Tracker>,
+    /// Executions off the path of their call.
+    pub(super) background: Arc<Tracker>,
+    /// Set when the process is about to end.
+    pub(super) draining: std::sync::atomic::AtomicBool,
+}
+
+/// What is known of an upstream.
+#[derive(Clone, Default)]
+pub struct UpstreamState {
+    /// How it stands.
+    pub health: Health,
+    /// What its last handshake said.
+    pub facts: Option<ServerFacts>,
+    /// Its last good tool list; none before the first.
+    pub tools: Option<Arc<ToolList>>,
+    /// Whether the list could not be read again when it should have been.
+    pub stale: bool,
+    /// Whether a first try to connect and list has ended, well or not.
+    pub tried: bool,
+    /// Milliseconds that the last probe took.
+    pub ping_ms: Option<f64>,
+    /// Unix milliseconds of the last probe that succeeded.
+    pub last_ping_at: Option<u64>,
+    /// Unix milliseconds of the next probe; none where none is due.
+    pub next_probe_at: Option<u64>,
+    /// Its calls in flight.
+    pub(super) tracker: Arc<Tracker>,
+}
+
+/// A server's tools.
+pub struct ToolList {
+    /// In the server's order.
+    pub tools: Vec<Tool>,
+    /// Every name that it was ever seen to have.
+    pub ever_seen: BTreeSet<String>,
+}
+
+impl State {
+    /// The last good tool list of an upstream.
+    pub(super) fn tools(&self, upstream: &ObjectKey) -> Option<Arc<ToolList>> {
+        self.upstreams.get(upstream)?.tools.clone()
+    }
+
+    /// A copy of what is known of an upstream.
+    pub fn upstream(&self, upstream: &ObjectKey) -> UpstreamState {
+        self.upstreams.get(upstream).map(|state| state.clone()).unwrap_or_default()
+    }
+
+    /// Changes what is known of an upstream.
+    pub(super) fn update<T>(&self, upstream: &ObjectKey, change: impl FnOnce(&mut UpstreamState) -> T) -> T {
+        change(&mut self.upstreams.entry(upstream.clone()).or_default())
+    }
+
+    /// Whether calls may be routed to it.
+    pub(super) fn in_routing(&self, upstream: &ObjectKey) -> bool {
+        self.upstreams.get(upstream).is_none_or(|state| state.health.in_routing())
+    }
+
+    /// Counts of its calls.
+    pub(super) fn upstream_tracker(&self, upstream: &ObjectKey) -> Arc<Tracker> {
+        self.upstreams.get(upstream).map(|state| Arc::clone(&state.tracker)).unwrap_or_default()
+    }
+
+    /// Forgets an upstream.
+    pub(super) fn forget(&self, upstream: &ObjectKey) {
+        self.upstreams.remove(upstream);
+    }
+
+    /// Puts a new tool list in. Returns whether it differs from the last.
+    pub(super) fn set_tools(&self, upstream: &ObjectKey, tools: Vec<Tool>) -> bool {
+        self.update(upstream, |state| {
+            state.stale = false;
+            let same = |list: &ToolList| {
+                list.tools.len() == tools.len()
+                    && list.tools.iter().zip(&tools).all(|(a, b)| a.definition.get() == b.definition.get())
+            };
+            if state.tools.as_deref().is_some_and(same) {
+                return false;
+            }
+            let mut ever_seen = state.tools.as_ref().map(|list| list.ever_seen.clone()).unwrap_or_default();
+            ever_seen.extend(tools.iter().map(|tool| tool.name.clone()));
+            state.tools = Some(Arc::new(ToolList { tools, ever_seen }));
+            true
+        })
+    }
+
+    /// The counts of a principal's calls (stateless era).
+    pub fn principal(&self, name: &str) -> Arc<Tracker> {
+        if let Some(tracker) = self.principals.get(name) {
+            return Arc::clone(&tracker);
+        }
+        if self.principals.len() >= MAX_PRINCIPALS {
+            self.principals.retain(|_, tracker| tracker.in_flight() > 0);
+        }
+        Arc::clone(&self.principals.entry(name.to_owned()).or_default())
+    }
+}

@@ -1,0 +1,349 @@
+//! Metrics: typed methods on one owned registry. Names and labels are an interface: dashboards and alerts rest on them.
+//!
+//! Label sets are bounded: upstreams, plugins and chains are those of the plan, tools those that upstreams list
+//! (`_other` beyond [`MAX_TOOLS`]), everything else is a closed set of words.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use dashmap::DashSet;
+use prometheus::{
+    Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+};
+
+use crate::domain::health::ConnectionState;
+use crate::domain::problem::{Level, Problem};
+use crate::domain::record::{CallRecord, PluginExecution};
+
+/// The most tools that have a label of their own.
+pub const MAX_TOOLS: usize = 500;
+
+/// Seconds, from 50 microseconds: plugins.
+const PLUGIN_BUCKETS: &[f64] =
+    &[5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+/// Seconds, from 250 microseconds: calls.
+const CALL_BUCKETS: &[f64] =
+    &[2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+/// Every metric of a gateway process.
+pub struct Metrics {
+    registry: Registry,
+    tools: DashSet<String>,
+    tool_count: AtomicUsize,
+    calls: IntCounterVec,
+    call_duration: HistogramVec,
+    gateway_duration: HistogramVec,
+    in_flight: IntGauge,
+    refused: IntCounterVec,
+    executions: IntCounterVec,
+    execution_duration: HistogramVec,
+    queue_duration: HistogramVec,
+    input_bytes: IntCounterVec,
+    output_bytes: IntCounterVec,
+    upstream_state: IntGaugeVec,
+    ping_duration: HistogramVec,
+    upstream_failures: IntCounterVec,
+    auto_disabled: IntGaugeVec,
+    chain_refusing: IntGaugeVec,
+    chain_fails_open: IntGaugeVec,
+    sessions: IntGaugeVec,
+    streams: IntGaugeVec,
+    plan_info: IntGaugeVec,
+    plan_problems: IntGaugeVec,
+    plan_apply: HistogramVec,
+    dropped: IntCounterVec,
+}
+
+/// Registers metrics whose names and help are constants of this file, so that neither can fail.
+struct Maker(Registry);
+
+impl Maker {
+    fn counter(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
+        let metric = IntCounterVec::new(Opts::new(name, help), labels)?;
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
+    fn gauge(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
+        let metric = IntGaugeVec::new(Opts::new(name, help), labels)?;
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+
+    fn histogram(&self, name: &str, help: &str, labels: &[&str], buckets: &[f64]) -> prometheus::Result<HistogramVec> {
+        let metric = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)?;
+        self.0.register(Box::new(metric.clone()))?;
+        Ok(metric)
+    }
+}
+
+impl Metrics {
+    /// A new set on a registry of its own.
+    ///
+    /// # Errors
+    /// Where two metrics have one name, which a test rules out.
+    pub fn new() -> prometheus::Result<Self> {
+        let m = Maker(Registry::new());
+        let in_flight = IntGauge::new("hawsepipe_calls_in_flight", "Calls that are not answered yet")?;
+        m.0.register(Box::new(in_flight.clone()))?;
+        let build = GaugeVec::new(Opts::new("hawsepipe_build_info", "1, with what was built"), &["version"])?;
+        m.0.register(Box::new(build.clone()))?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1.0);
+        Ok(Self {
+            tools: DashSet::new(),
+            tool_count: AtomicUsize::new(0),
+            calls: m.counter(
+                "hawsepipe_calls_total",
+                "Calls by how they ended",
+                &["gateway", "upstream", "tool", "method", "era", "outcome"],
+            )?,
+            call_duration: m.histogram(
+                "hawsepipe_call_duration_seconds",
+                "From a call's arrival to its answer",
+                &["upstream", "method", "outcome"],
+                CALL_BUCKETS,
+            )?,
+            gateway_duration: m.histogram(
+                "hawsepipe_call_gateway_duration_seconds",
+                "What the gateway itself took of a call, upstream and plugins subtracted",
+                &["upstream"],
+                PLUGIN_BUCKETS,
+            )?,
+            in_flight,
+            refused: m.counter("hawsepipe_calls_refused_total", "Calls that were not let in", &["reason"])?,
+            executions: m.counter(
+                "hawsepipe_plugin_executions_total",
+                "Entries of chains on calls, by what they did",
+                &["plugin", "chain", "phase", "mode", "status", "reason"],
+            )?,
+            execution_duration: m.histogram(
+                "hawsepipe_plugin_execution_duration_seconds",
+                "In a worker",
+                &["plugin", "chain", "phase"],
+                PLUGIN_BUCKETS,
+            )?,
+            queue_duration: m.histogram(
+                "hawsepipe_plugin_queue_duration_seconds",
+                "Until a worker was had",
+                &["plugin", "chain", "phase"],
+                PLUGIN_BUCKETS,
+            )?,
+            input_bytes: m.counter(
+                "hawsepipe_plugin_input_bytes_total",
+                "Content into plugins",
+                &["plugin", "phase"],
+            )?,
+            output_bytes: m.counter(
+                "hawsepipe_plugin_output_bytes_total",
+                "Content out of plugins",
+                &["plugin", "phase"],
+            )?,
+            upstream_state: m.gauge("hawsepipe_upstream_state", "1 for the state it is in", &["upstream", "state"])?,
+            ping_duration: m.histogram(
+                "hawsepipe_upstream_ping_duration_seconds",
+                "Probes that succeeded",
+                &["upstream"],
+                CALL_BUCKETS,
+            )?,
+            upstream_failures: m.counter(
+                "hawsepipe_upstream_failures_total",
+                "Probes and calls that failed",
+                &["upstream"],
+            )?,
+            auto_disabled: m.gauge(
+                "hawsepipe_upstream_auto_disabled",
+                "1 while it is out of routing",
+                &["upstream"],
+            )?,
+            chain_refusing: m.gauge(
+                "hawsepipe_chain_refusing",
+                "1 while it refuses what it selects",
+                &["chain", "reason"],
+            )?,
+            chain_fails_open: m.gauge(
+                "hawsepipe_chain_fails_open",
+                "1 while a Guard of it is weakened",
+                &["chain", "reason"],
+            )?,
+            sessions: m.gauge("hawsepipe_sessions", "Sessions", &["era"])?,
+            streams: m.gauge("hawsepipe_streams", "Open event streams", &["era"])?,
+            plan_info: m.gauge("hawsepipe_plan_info", "1 for the plan that runs", &["revision"])?,
+            plan_problems: m.gauge("hawsepipe_plan_problems", "Problems of the plan that runs", &["level"])?,
+            plan_apply: m.histogram(
+                "hawsepipe_plan_apply_duration_seconds",
+                "From a plan's arrival to its being in force",
+                &[],
+                CALL_BUCKETS,
+            )?,
+            dropped: m.counter("hawsepipe_history_dropped_total", "Rows that were turned away", &["store"])?,
+            registry: m.0,
+        })
+    }
+
+    /// The registry, for metrics of adapters.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// The text format of Prometheus.
+    pub fn render(&self) -> String {
+        let mut text = Vec::new();
+        // Writing to a Vec cannot fail; a family that cannot be encoded leaves the rest.
+        let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    /// A call begins.
+    pub fn call_started(&self) {
+        self.in_flight.inc();
+    }
+
+    /// A call ended. `known` says whether `record.tool` is one that an upstream lists.
+    pub fn call_ended(&self, gateway: &str, record: &CallRecord, known: bool) {
+        self.in_flight.dec();
+        let tool = if known { self.tool_label(&record.upstream, &record.tool) } else { "_other" };
+        let (method, outcome) = ("tools/call", record.outcome.as_label());
+        self.calls.with_label_values(&[gateway, &record.upstream, tool, method, record.era, outcome]).inc();
+        self.call_duration
+            .with_label_values(&[record.upstream.as_str(), method, outcome])
+            .observe(record.duration_ms / 1e3);
+        let own = (record.duration_ms - record.upstream_ms - record.plugin_ms).max(0.0);
+        self.gateway_duration.with_label_values(&[record.upstream.as_str()]).observe(own / 1e3);
+    }
+
+    fn tool_label<'a>(&self, upstream: &str, tool: &'a str) -> &'a str {
+        let mut key = String::with_capacity(upstream.len() + tool.len() + 1);
+        key.push_str(upstream);
+        key.push('/');
+        key.push_str(tool);
+        if self.tools.contains(&key) {
+            return tool;
+        }
+        if self.tool_count.fetch_add(1, Ordering::Relaxed) >= MAX_TOOLS {
+            self.tool_count.store(MAX_TOOLS, Ordering::Relaxed);
+            return "_other";
+        }
+        self.tools.insert(key);
+        tool
+    }
+
+    /// A call was not let in.
+    pub fn refused(&self, reason: &str) {
+        self.refused.with_label_values(&[reason]).inc();
+    }
+
+    /// An entry ran, or failed to.
+    pub fn execution(&self, row: &PluginExecution) {
+        let phase = row.phase.wire();
+        let reason = row.reason.map_or("", |r| r.as_str());
+        self.entry(&row.plugin, &row.chain_id, phase, mode(row), row.status.as_label(), reason);
+        let labels = [row.plugin.as_str(), &row.chain_id, phase];
+        self.execution_duration.with_label_values(&labels).observe(row.run_ms / 1e3);
+        self.queue_duration.with_label_values(&labels).observe(row.queue_ms / 1e3);
+        let labels = [row.plugin.as_str(), phase];
+        self.input_bytes.with_label_values(&labels).inc_by(row.input_size_bytes);
+        self.output_bytes.with_label_values(&labels).inc_by(row.output_size_bytes.unwrap_or(0));
+    }
+
+    /// What an entry did, whether it ran or not.
+    pub fn entry(&self, plugin: &str, chain: &str, phase: &str, mode: &str, status: &str, reason: &str) {
+        self.executions.with_label_values(&[plugin, chain, phase, mode, status, reason]).inc();
+    }
+
+    /// An upstream is in this state now.
+    pub fn upstream_state(&self, upstream: &str, state: ConnectionState, auto_disabled: bool) {
+        for each in ConnectionState::ALL {
+            self.upstream_state.with_label_values(&[upstream, each.as_str()]).set(i64::from(each == state));
+        }
+        self.auto_disabled.with_label_values(&[upstream]).set(i64::from(auto_disabled));
+    }
+
+    /// An upstream is no longer there.
+    pub fn upstream_gone(&self, upstream: &str) {
+        for each in ConnectionState::ALL {
+            let _ = self.upstream_state.remove_label_values(&[upstream, each.as_str()]);
+        }
+        let _ = self.auto_disabled.remove_label_values(&[upstream]);
+        let _ = self.ping_duration.remove_label_values(&[upstream]);
+        let _ = self.upstream_failures.remove_label_values(&[upstream]);
+    }
+
+    /// A probe succeeded.
+    pub fn ping(&self, upstream: &str, took: Duration) {
+        self.ping_duration.with_label_values(&[upstream]).observe(took.as_secs_f64());
+    }
+
+    /// A probe or a call failed.
+    pub fn upstream_failed(&self, upstream: &str) {
+        self.upstream_failures.with_label_values(&[upstream]).inc();
+    }
+
+    /// Legacy sessions there are.
+    pub fn sessions(&self, count: usize) {
+        self.sessions.with_label_values(&["legacy"]).set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// An event stream opened (1) or closed (-1).
+    pub fn stream(&self, era: &str, change: i64) {
+        self.streams.with_label_values(&[era]).add(change);
+    }
+
+    /// A plan is in force. `refusing` and `open` are its chains that refuse or fail open, with the reason.
+    pub fn plan(
+        &self,
+        revision: &str,
+        problems: &[Problem],
+        refusing: &[(String, &'static str)],
+        open: &[(String, &'static str)],
+        took: Duration,
+    ) {
+        self.plan_info.reset();
+        self.plan_info.with_label_values(&[revision]).set(1);
+        for (level, label) in [(Level::Error, "error"), (Level::Warning, "warning")] {
+            let count = problems.iter().filter(|p| p.level == level).count();
+            self.plan_problems.with_label_values(&[label]).set(i64::try_from(count).unwrap_or(i64::MAX));
+        }
+        for (gauge, chains) in [(&self.chain_refusing, refusing), (&self.chain_fails_open, open)] {
+            gauge.reset();
+            for (chain, reason) in chains {
+                gauge.with_label_values(&[chain.as_str(), *reason]).set(1);
+            }
+        }
+        self.plan_apply.with_label_values::<&str>(&[]).observe(took.as_secs_f64());
+    }
+
+    /// A row was turned away by a store.
+    pub fn dropped(&self, store: &str) {
+        self.dropped.with_label_values(&[store]).inc();
+    }
+}
+
+fn mode(row: &PluginExecution) -> &'static str {
+    match row.mode {
+        crate::domain::plugin::Mode::Enforce => "enforce",
+        crate::domain::plugin::Mode::Shadow => "shadow",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_can_be_registered() {
+        let metrics = Metrics::new().unwrap();
+        metrics.refused("Stopped");
+        assert!(metrics.render().contains("hawsepipe_calls_refused_total{reason=\"Stopped\"} 1"));
+    }
+
+    #[test]
+    fn tools_beyond_the_bound_share_a_label() {
+        let metrics = Metrics::new().unwrap();
+        for n in 0..MAX_TOOLS {
+            let name = format!("t{n}");
+            assert_eq!(metrics.tool_label("u", &name), name);
+        }
+        assert_eq!(metrics.tool_label("u", "one-more"), "_other");
+        assert_eq!(metrics.tool_label("u", "t7"), "t7");
+    }
+}
