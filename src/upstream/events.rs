@@ -1,0 +1,59 @@
+//! What upstreams tell unasked, until it is read. An event that is already waiting is not kept twice, so there are at
+//! most two for each upstream, and none is lost.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::domain::upstream::UpstreamEvent;
+
+/// Events that wait for their reader.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    waiting: Mutex<VecDeque<UpstreamEvent>>,
+    added: Notify,
+}
+
+impl Events {
+    /// Adds an event, unless it waits already.
+    pub(super) fn tell(&self, event: UpstreamEvent) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if !waiting.contains(&event) {
+            waiting.push_back(event);
+        }
+        drop(waiting);
+        self.added.notify_one();
+    }
+
+    /// The next event; waits for it.
+    pub(super) async fn next(&self) -> UpstreamEvent {
+        loop {
+            let added = self.added.notified();
+            if let Some(event) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front() {
+                return event;
+            }
+            added.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::ObjectKey;
+
+    #[tokio::test]
+    async fn events_wait_once_and_in_order() {
+        let events = Events::default();
+        let changed = |name: &str| UpstreamEvent::ToolsChanged(ObjectKey::new("default", name));
+        for name in ["a", "b", "a", "a"] {
+            events.tell(changed(name));
+        }
+        assert_eq!(events.next().await, changed("a"));
+        events.tell(changed("a"));
+        assert_eq!(events.next().await, changed("b"));
+        assert_eq!(events.next().await, changed("a"));
+        tokio::join!(async { assert_eq!(events.next().await, changed("c")) }, async { events.tell(changed("c")) });
+    }
+}

@@ -1,0 +1,298 @@
+//! How a connection finds out what its server speaks: a state machine that is asked what to send next. No IO.
+//!
+//! Modern first: whatever is no proof of a modern server leads on to `initialize`, so that old servers that answer
+//! an unknown method in ways of their own are still reached (MCP 2026-07-28, versioning; backward compatibility).
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::domain::plan::EraSetting;
+use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, UNSUPPORTED_VERSION};
+use crate::domain::upstream::{Answer, Era, ServerFacts, UpstreamError};
+
+use super::wire::{LEGACY_VERSIONS, MODERN_VERSION};
+
+/// What to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Send `server/discover`.
+    Discover,
+    /// Send `initialize`.
+    Initialize,
+    /// The server is known; a legacy one is still to be sent `notifications/initialized`.
+    Done(ServerFacts),
+    /// It cannot be spoken with.
+    Failed(UpstreamError),
+}
+
+/// One handshake.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    setting: EraSetting,
+    asked: Step,
+    discovered: u8,
+}
+
+impl Handshake {
+    /// Begins with what the setting wants, else with what was found `before`.
+    pub(super) fn new(setting: EraSetting, before: Option<Era>) -> Self {
+        let asked = match (setting, before) {
+            (EraSetting::Legacy, _) | (EraSetting::Auto, Some(Era::Legacy)) => Step::Initialize,
+            _ => Step::Discover,
+        };
+        Self { setting, discovered: u8::from(asked == Step::Discover), asked }
+    }
+
+    /// What to send first.
+    pub(super) fn first(&self) -> Step {
+        match self.asked {
+            Step::Initialize => Step::Initialize,
+            _ => Step::Discover,
+        }
+    }
+
+    /// What follows from the outcome of what was sent last.
+    pub(super) fn next(&mut self, outcome: Result<Answer, UpstreamError>) -> Step {
+        if self.asked == Step::Initialize { self.initialized(outcome) } else { self.discovered(outcome) }
+    }
+
+    fn discovered(&mut self, outcome: Result<Answer, UpstreamError>) -> Step {
+        let refusal = match outcome {
+            Ok(Answer::Result(result)) => match read_discovery(&result) {
+                Some(facts) => return Step::Done(facts),
+                None => UpstreamError::Protocol(format!("it does not speak {MODERN_VERSION}")),
+            },
+            Ok(Answer::Error(error)) => match judge_error(&error) {
+                Ok(refusal) => refusal,
+                Err(verdict) => return Step::Failed(verdict),
+            },
+            Err(error @ (UpstreamError::Timeout(_) | UpstreamError::Protocol(_))) => error,
+            Err(error) => return Step::Failed(error),
+        };
+        if self.setting == EraSetting::Modern {
+            return Step::Failed(refusal);
+        }
+        self.asked = Step::Initialize;
+        Step::Initialize
+    }
+
+    fn initialized(&mut self, outcome: Result<Answer, UpstreamError>) -> Step {
+        match outcome {
+            Ok(Answer::Result(result)) => match read_initialization(&result) {
+                Ok(facts) => Step::Done(facts),
+                Err(error) => Step::Failed(error),
+            },
+            Ok(Answer::Error(error)) => {
+                let code = code_of(&error);
+                // A slow modern server may have taken the first probe for good after we gave it up.
+                if code == Some(UNSUPPORTED_VERSION) && self.setting == EraSetting::Auto && self.discovered < 2 {
+                    self.discovered += 1;
+                    self.asked = Step::Discover;
+                    return Step::Discover;
+                }
+                Step::Failed(refused("initialize", code))
+            }
+            Err(error) => Step::Failed(error),
+        }
+    }
+}
+
+fn refused(method: &str, code: Option<i64>) -> UpstreamError {
+    let code = code.map_or_else(|| "an unreadable error".to_owned(), |code| format!("error {code}"));
+    UpstreamError::Protocol(format!("it answered {method} with {code}"))
+}
+
+#[derive(Deserialize)]
+struct ErrorText {
+    code: i64,
+    data: Option<serde_json::Value>,
+}
+
+fn code_of(error: &RawValue) -> Option<i64> {
+    serde_json::from_str::<ErrorText>(error.get()).ok().map(|e| e.code)
+}
+
+/// `Ok` where the error leaves the older protocol open, `Err` where it proves a modern server that we cannot use.
+fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
+    let Ok(error) = serde_json::from_str::<ErrorText>(error.get()) else {
+        return Ok(refused("server/discover", None));
+    };
+    let refusal = refused("server/discover", Some(error.code));
+    match error.code {
+        HEADER_MISMATCH | CAPABILITY_REQUIRED => Err(refusal),
+        UNSUPPORTED_VERSION => {
+            let supported = error.data.as_ref().and_then(|d| d.get("supported")).and_then(|s| s.as_array());
+            let is_known = |v: &serde_json::Value| v.as_str().is_some_and(|v| LEGACY_VERSIONS.contains(&v));
+            match supported {
+                Some(versions) if !versions.iter().any(is_known) => {
+                    Err(UpstreamError::Protocol("it speaks no version of the protocol that is known here".into()))
+                }
+                _ => Ok(refusal),
+            }
+        }
+        _ => Ok(refusal),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Discovery {
+    supported_versions: Vec<String>,
+    #[serde(default)]
+    capabilities: Capabilities,
+    #[serde(rename = "_meta", default)]
+    meta: Option<DiscoveryMeta>,
+}
+
+#[derive(Deserialize)]
+struct DiscoveryMeta {
+    #[serde(rename = "io.modelcontextprotocol/serverInfo", default)]
+    server_info: Option<Box<RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+struct Capabilities {
+    #[serde(default)]
+    tools: Option<Box<RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Initialization {
+    protocol_version: String,
+    #[serde(default)]
+    capabilities: Capabilities,
+    #[serde(default)]
+    server_info: Option<Box<RawValue>>,
+}
+
+#[derive(Default, Deserialize)]
+struct ServerInfo {
+    name: Option<String>,
+    version: Option<String>,
+}
+
+fn facts(era: Era, version: &str, capabilities: &Capabilities, info: Option<Box<RawValue>>) -> ServerFacts {
+    // Shown to people only: what cannot be read is as if it were not there.
+    let info: ServerInfo = info.and_then(|i| serde_json::from_str(i.get()).ok()).unwrap_or_default();
+    let cut = |text: String| text.chars().filter(|c| !c.is_control()).take(200).collect();
+    ServerFacts {
+        era,
+        version: version.to_owned(),
+        server_name: info.name.map(cut),
+        server_version: info.version.map(cut),
+        has_tools: capabilities.tools.is_some(),
+    }
+}
+
+fn read_discovery(result: &RawValue) -> Option<ServerFacts> {
+    let found: Discovery = serde_json::from_str(result.get()).ok()?;
+    if !found.supported_versions.iter().any(|v| v == MODERN_VERSION) {
+        return None;
+    }
+    Some(facts(Era::Modern, MODERN_VERSION, &found.capabilities, found.meta.and_then(|m| m.server_info)))
+}
+
+fn read_initialization(result: &RawValue) -> Result<ServerFacts, UpstreamError> {
+    let found: Initialization = serde_json::from_str(result.get())
+        .map_err(|_| UpstreamError::Protocol("its answer to initialize cannot be read".into()))?;
+    match LEGACY_VERSIONS.iter().find(|v| **v == found.protocol_version) {
+        Some(version) => Ok(facts(Era::Legacy, version, &found.capabilities, found.server_info)),
+        None => {
+            Err(UpstreamError::Protocol(format!("it speaks version {:.20?} of the protocol", found.protocol_version)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn result(text: &str) -> Result<Answer, UpstreamError> {
+        Ok(Answer::Result(RawValue::from_string(text.into()).unwrap()))
+    }
+
+    fn error(text: &str) -> Result<Answer, UpstreamError> {
+        Ok(Answer::Error(RawValue::from_string(text.into()).unwrap()))
+    }
+
+    const DISCOVERED: &str = r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"n","version":"1"}}}"#;
+    const INITIALIZED: &str = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"n","version":"1"}}"#;
+
+    fn expected(era: Era, version: &str) -> Step {
+        Step::Done(ServerFacts {
+            era,
+            version: version.into(),
+            server_name: Some("n".into()),
+            server_version: Some("1".into()),
+            has_tools: true,
+        })
+    }
+
+    #[test]
+    fn a_modern_server_is_found_at_once() {
+        let mut shake = Handshake::new(EraSetting::Auto, None);
+        assert_eq!(shake.first(), Step::Discover);
+        assert_eq!(shake.next(result(DISCOVERED)), expected(Era::Modern, MODERN_VERSION));
+    }
+
+    #[test]
+    fn what_is_no_proof_of_a_modern_server_falls_back() {
+        for outcome in [
+            error(r#"{"code":-32601,"message":"x"}"#),
+            error(r#"{"code":-32022,"message":"x","data":{"supported":["2025-11-25"]}}"#),
+            error(r#"{"code":-32022,"message":"x"}"#),
+            error("7"),
+            result(r#"{"supportedVersions":["2025-11-25"],"capabilities":{}}"#),
+            result("[]"),
+            Err(UpstreamError::Timeout(Duration::from_secs(1))),
+            Err(UpstreamError::Protocol("HTTP 405".into())),
+        ] {
+            let mut shake = Handshake::new(EraSetting::Auto, None);
+            assert_eq!(shake.next(outcome.clone()), Step::Initialize, "{outcome:?}");
+            assert_eq!(shake.next(result(INITIALIZED)), expected(Era::Legacy, "2025-06-18"));
+            let mut modern_only = Handshake::new(EraSetting::Modern, None);
+            assert!(matches!(modern_only.next(outcome), Step::Failed(_)));
+        }
+    }
+
+    #[test]
+    fn outages_and_modern_refusals_are_no_verdict_on_the_era() {
+        for outcome in [
+            Err(UpstreamError::Connect("x".into())),
+            Err(UpstreamError::Lost("x".into())),
+            Err(UpstreamError::Unauthorized("x".into())),
+            error(r#"{"code":-32020,"message":"x"}"#),
+            error(r#"{"code":-32022,"message":"x","data":{"supported":["2027-01-01"]}}"#),
+        ] {
+            assert!(matches!(Handshake::new(EraSetting::Auto, None).next(outcome), Step::Failed(_)));
+        }
+    }
+
+    #[test]
+    fn a_slow_modern_server_is_probed_once_more() {
+        let late = r#"{"code":-32022,"message":"x","data":{"supported":["2026-07-28"]}}"#;
+        let mut shake = Handshake::new(EraSetting::Auto, None);
+        assert_eq!(shake.next(Err(UpstreamError::Timeout(Duration::ZERO))), Step::Initialize);
+        assert_eq!(shake.next(error(late)), Step::Discover);
+        assert_eq!(shake.next(Err(UpstreamError::Timeout(Duration::ZERO))), Step::Initialize);
+        assert!(matches!(shake.next(error(late)), Step::Failed(_)));
+    }
+
+    #[test]
+    fn the_setting_and_what_is_known_decide_where_to_begin() {
+        assert_eq!(Handshake::new(EraSetting::Legacy, Some(Era::Modern)).first(), Step::Initialize);
+        assert_eq!(Handshake::new(EraSetting::Auto, Some(Era::Legacy)).first(), Step::Initialize);
+        assert_eq!(Handshake::new(EraSetting::Auto, Some(Era::Modern)).first(), Step::Discover);
+        assert_eq!(Handshake::new(EraSetting::Modern, Some(Era::Legacy)).first(), Step::Discover);
+    }
+
+    #[test]
+    fn versions_that_are_not_spoken_are_named() {
+        let mut shake = Handshake::new(EraSetting::Legacy, None);
+        let Step::Failed(error) = shake.next(result(r#"{"protocolVersion":"2024-11-05"}"#)) else { panic!() };
+        assert!(error.to_string().contains("2024-11-05"));
+    }
+}

@@ -1,0 +1,117 @@
+//! Response bodies under a limit: whole, or as server-sent events.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use http_body::Body;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use sse_stream::SseByteStream;
+
+use super::client::chain;
+use crate::domain::upstream::UpstreamError;
+use crate::upstream::wire::ENVELOPE;
+
+/// Why a body ended early; the one error of the streams of this module.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(transparent)]
+struct Broken(UpstreamError);
+
+/// The whole body. One that came in one piece is not copied. Larger than `limit` bytes and an envelope, it is given up
+/// and its connection with it.
+pub(super) async fn whole(mut body: Incoming, limit: u64) -> Result<Bytes, UpstreamError> {
+    let most = limit.saturating_add(ENVELOPE);
+    if body.size_hint().lower() > most {
+        return Err(UpstreamError::TooLarge(limit));
+    }
+    let Some(first) = next_data(&mut body).await? else { return Ok(Bytes::new()) };
+    if body.is_end_stream() && first.len() as u64 <= most {
+        return Ok(first);
+    }
+    let expected = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(1024 * 1024);
+    let mut bytes = Vec::with_capacity(first.len() + expected);
+    bytes.extend_from_slice(&first);
+    while bytes.len() as u64 <= most {
+        match next_data(&mut body).await? {
+            Some(data) => bytes.extend_from_slice(&data),
+            None => return Ok(bytes.into()),
+        }
+    }
+    Err(UpstreamError::TooLarge(limit))
+}
+
+async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, UpstreamError> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| UpstreamError::Lost(chain(&e)))?;
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
+/// The messages of an event stream, each of them bounded, the stream itself not.
+pub(super) struct Messages {
+    events: SseByteStream<Counted>,
+    since_last: Arc<AtomicU64>,
+}
+
+impl Messages {
+    /// Events of at most `limit` bytes and an envelope.
+    pub(super) fn new(body: Incoming, limit: u64) -> Self {
+        let since_last = Arc::new(AtomicU64::new(0));
+        Self { events: SseByteStream::new(Counted { body, since_last: Arc::clone(&since_last), limit }), since_last }
+    }
+
+    /// The data of the next event that is a message; none at the end.
+    pub(super) async fn next(&mut self) -> Result<Option<String>, UpstreamError> {
+        while let Some(event) = self.events.next().await {
+            let event = event.map_err(|error| match error {
+                sse_stream::Error::Body(error) => match error.downcast::<Broken>() {
+                    Ok(broken) => broken.0,
+                    Err(error) => UpstreamError::Lost(chain(&*error)),
+                },
+                _ => UpstreamError::Protocol("its event stream is not valid".into()),
+            })?;
+            self.since_last.store(0, Ordering::Relaxed);
+            let is_message = event.event.as_deref().is_none_or(|name| name == "message");
+            // An event without data primes resumption, which is not used.
+            if let Some(data) = event.data.filter(|data| is_message && !data.is_empty()) {
+                return Ok(Some(data));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A body that fails when too much came since the last event.
+struct Counted {
+    body: Incoming,
+    since_last: Arc<AtomicU64>,
+    limit: u64,
+}
+
+impl Stream for Counted {
+    type Item = Result<Bytes, Broken>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            let frame = match Pin::new(&mut self.body).poll_frame(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(None),
+                Poll::Ready(Some(Err(e))) => return Poll::Ready(Some(Err(Broken(UpstreamError::Lost(chain(&e)))))),
+                Poll::Ready(Some(Ok(frame))) => frame,
+            };
+            let Ok(data) = frame.into_data() else { continue };
+            let seen = self.since_last.fetch_add(data.len() as u64, Ordering::Relaxed) + data.len() as u64;
+            if seen > self.limit.saturating_add(ENVELOPE) {
+                return Poll::Ready(Some(Err(Broken(UpstreamError::TooLarge(self.limit)))));
+            }
+            return Poll::Ready(Some(Ok(data)));
+        }
+    }
+}

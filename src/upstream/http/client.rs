@@ -1,0 +1,174 @@
+//! The HTTP client of one upstream: its endpoint, its headers, its pool of connections.
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper_rustls::{ConfigBuilderExt, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client as Pool;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::domain::upstream::{Target, UpstreamError};
+
+/// Idle connections kept to one upstream.
+const IDLE: usize = 256;
+/// For how long one is kept.
+const IDLE_TIME: Duration = Duration::from_secs(60);
+
+/// What requests to one upstream have in common.
+#[derive(Debug)]
+pub(super) struct Client {
+    pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    uri: Uri,
+    headers: HeaderMap,
+}
+
+impl Client {
+    /// For the endpoint `url` with the target's headers. Nothing is connected yet.
+    pub(super) fn new(target: &Target, url: &str) -> Result<Self, UpstreamError> {
+        let uri = endpoint(url)?;
+        let tls = tls(uri.scheme_str() == Some("https"))?;
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(Duration::from_millis(u64::from(target.plan.connect_timeout_ms))));
+        let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
+        let pool = Pool::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_max_idle_per_host(IDLE)
+            .pool_idle_timeout(IDLE_TIME)
+            .build(connector.wrap_connector(tcp));
+        Ok(Self { pool, uri, headers: headers(target)? })
+    }
+
+    /// The endpoint.
+    pub(super) fn uri(&self) -> &Uri {
+        &self.uri
+    }
+
+    /// The headers of every request.
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// Sends one request and waits for the head of its response.
+    pub(super) async fn send(
+        &self,
+        method: Method,
+        uri: &Uri,
+        headers: HeaderMap,
+        body: Vec<u8>,
+    ) -> Result<Response<Incoming>, UpstreamError> {
+        let mut request = Request::new(Full::new(Bytes::from(body)));
+        *request.method_mut() = method;
+        *request.uri_mut() = uri.clone();
+        *request.headers_mut() = headers;
+        self.pool.request(request).await.map_err(|error| {
+            let words = chain(&error);
+            if error.is_connect() { UpstreamError::Connect(words) } else { UpstreamError::Lost(words) }
+        })
+    }
+}
+
+/// An error and what caused it. hyper's own words hold no URL and no header.
+pub(super) fn chain(error: &dyn Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        words = format!("{words}: {error}");
+        cause = error.source();
+    }
+    words.chars().take(300).collect()
+}
+
+/// The URL without user, password and fragment: credentials belong into headers, and the endpoint is seen in errors.
+fn endpoint(url: &str) -> Result<Uri, UpstreamError> {
+    let fault = || UpstreamError::Connect("its URL is not one of http or https".into());
+    let mut parts = url.parse::<Uri>().map_err(|_| fault())?.into_parts();
+    let authority = parts.authority.take().ok_or_else(fault)?;
+    let bare = authority.as_str().rsplit_once('@').map_or(authority.as_str(), |(_, host)| host);
+    parts.authority = Some(bare.parse().map_err(|_| fault())?);
+    let uri = Uri::from_parts(parts).map_err(|_| fault())?;
+    if matches!(uri.scheme_str(), Some("http" | "https")) { Ok(uri) } else { Err(fault()) }
+}
+
+fn headers(target: &Target) -> Result<HeaderMap, UpstreamError> {
+    let mut headers = HeaderMap::with_capacity(8 + target.values.len());
+    for (name, value) in &target.values {
+        let fault = || UpstreamError::Connect(format!("the header {name:.60?} or its value is not valid"));
+        let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| fault())?;
+        let mut value = HeaderValue::from_str(value.expose()).map_err(|_| fault())?;
+        value.set_sensitive(true);
+        headers.append(header, value);
+    }
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Ok(headers)
+}
+
+/// The machine's own root certificates, where TLS is spoken at all.
+fn tls(needed: bool) -> Result<ClientConfig, UpstreamError> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| UpstreamError::Connect(format!("TLS cannot be set up: {e}")))?;
+    if !needed {
+        return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
+    }
+    let builder = builder
+        .with_native_roots()
+        .map_err(|e| UpstreamError::Connect(format!("this machine's root certificates cannot be read: {e}")))?;
+    Ok(builder.with_no_client_auth())
+}
+
+/// Where a response sends on to, where that is the same origin and keeps method and body (307 or 308).
+pub(super) fn same_origin_redirect(from: &Uri, status: StatusCode, headers: &HeaderMap) -> Option<Uri> {
+    if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
+        return None;
+    }
+    let location = headers.get(LOCATION)?.to_str().ok()?;
+    let mut parts = from.clone().into_parts();
+    if location.starts_with('/') && !location.starts_with("//") {
+        parts.path_and_query = Some(location.parse().ok()?);
+        return Uri::from_parts(parts).ok();
+    }
+    let to: Uri = location.parse().ok()?;
+    (to.scheme() == from.scheme() && to.authority() == from.authority()).then_some(to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_lose_their_credentials() {
+        assert_eq!(endpoint("http://user:pw@h:8/mcp?a=1").unwrap().to_string(), "http://h:8/mcp?a=1");
+        assert_eq!(endpoint("https://h").unwrap().to_string(), "https://h/");
+        for bad in ["ftp://h/", "/mcp", "h:8", "http://", ""] {
+            assert!(endpoint(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn redirects_stay_on_their_origin() {
+        let from: Uri = "http://h:8/mcp".parse().unwrap();
+        let to = |status: u16, location: &str| {
+            let headers = HeaderMap::from_iter([(LOCATION, HeaderValue::from_str(location).unwrap())]);
+            let status = StatusCode::from_u16(status).unwrap();
+            same_origin_redirect(&from, status, &headers).map(|u| u.to_string())
+        };
+        assert_eq!(to(307, "/mcp/").as_deref(), Some("http://h:8/mcp/"));
+        assert_eq!(to(308, "http://h:8/x").as_deref(), Some("http://h:8/x"));
+        assert_eq!(to(307, "//evil/mcp"), None);
+        assert_eq!(to(307, "http://h:9/mcp"), None);
+        assert_eq!(to(307, "https://h:8/mcp"), None);
+        assert_eq!(to(302, "/mcp/"), None);
+    }
+}

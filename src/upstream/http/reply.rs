@@ -1,0 +1,163 @@
+//! What an HTTP response says to a request: its answer, that the session has ended, or what is wrong.
+
+use std::sync::Arc;
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Response, StatusCode};
+use hyper::body::Incoming as Body;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::body::{Messages, whole};
+use super::{Line, SESSION_ID};
+use crate::domain::ports::ToClient;
+use crate::domain::rpc::REFUSED;
+use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
+use crate::upstream::wire::{self, Incoming};
+
+/// What came of a request.
+#[derive(Debug)]
+pub(super) enum Reply {
+    /// Its answer.
+    Answer(Answer),
+    /// The server no longer knows the session. Nothing was executed.
+    SessionEnded,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Media {
+    Json,
+    Events,
+    Other,
+}
+
+fn media(headers: &HeaderMap) -> Media {
+    let value = headers.get(CONTENT_TYPE).map_or(&b""[..], |v| v.as_bytes());
+    let kind = value.split(|b| *b == b';').next().unwrap_or_default().trim_ascii();
+    if kind.eq_ignore_ascii_case(b"application/json") {
+        Media::Json
+    } else if kind.eq_ignore_ascii_case(b"text/event-stream") {
+        Media::Events
+    } else {
+        Media::Other
+    }
+}
+
+/// Reads the response to the request `id`.
+pub(super) async fn read(
+    line: &Arc<Line>,
+    response: Response<Body>,
+    id: u64,
+    to: Option<&dyn ToClient>,
+) -> Result<Reply, UpstreamError> {
+    let (status, media) = (response.status(), media(response.headers()));
+    let limit = line.endpoint.target.max_response_size;
+    if !status.is_success() {
+        return refusal(line, status, media, response.into_body(), id).await;
+    }
+    match media {
+        Media::Json => {
+            let text = whole(response.into_body(), limit).await?;
+            match wire::read(&text).map_err(|fault| UpstreamError::Protocol(fault.into()))? {
+                Incoming::Answer { id: answered, answer } => own(answered, id, answer),
+                _ => Err(UpstreamError::Protocol("its response holds no answer".into())),
+            }
+        }
+        Media::Events => read_events(line, Messages::new(response.into_body(), limit), id, to).await,
+        Media::Other => Err(UpstreamError::Protocol(format!("HTTP {} without an answer", status.as_u16()))),
+    }
+}
+
+/// Checks that an answer is to the request `id`; an error may come without one.
+fn own(answered: Option<&RawValue>, id: u64, answer: Answer) -> Result<Reply, UpstreamError> {
+    let is_own = match answered {
+        Some(answered) => answered.get().parse() == Ok(id),
+        None => matches!(answer, Answer::Error(_)),
+    };
+    if is_own {
+        Ok(Reply::Answer(answer))
+    } else {
+        Err(UpstreamError::Protocol("its answer is to another request".into()))
+    }
+}
+
+async fn read_events(
+    line: &Arc<Line>,
+    mut messages: Messages,
+    id: u64,
+    to: Option<&dyn ToClient>,
+) -> Result<Reply, UpstreamError> {
+    while let Some(text) = messages.next().await? {
+        match wire::read(text.as_bytes()).map_err(|fault| UpstreamError::Protocol(fault.into()))? {
+            Incoming::Answer { id: answered, answer } => return own(answered, id, answer),
+            Incoming::Notification { method: "notifications/progress", params } => {
+                if let (Some(to), Some((token, params))) = (to, wire::progress(params))
+                    && token == id
+                {
+                    to.progress(params);
+                }
+            }
+            other => hear(line, other),
+        }
+    }
+    Err(UpstreamError::Lost("its event stream ended before the answer".into()))
+}
+
+/// Deals with what a server sends besides answers and progress.
+pub(super) fn hear(line: &Arc<Line>, message: Incoming<'_>) {
+    let key = &line.endpoint.target.plan.key;
+    match message {
+        Incoming::Request { id, method } => line.tell_later(wire::reply(id, method)),
+        Incoming::Notification { method: "notifications/tools/list_changed", .. } => {
+            line.endpoint.shared.events.tell(UpstreamEvent::ToolsChanged(key.clone()));
+        }
+        Incoming::Notification { .. } => {}
+        Incoming::Answer { .. } => tracing::debug!(upstream = %key, "an answer that nobody waits for was dropped"),
+    }
+}
+
+/// The response is no success: the JSON-RPC error in it, if there is one, is the answer.
+async fn refusal(
+    line: &Arc<Line>,
+    status: StatusCode,
+    media: Media,
+    body: Body,
+    id: u64,
+) -> Result<Reply, UpstreamError> {
+    if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        return Err(UpstreamError::Unauthorized(format!("HTTP {}", status.as_u16())));
+    }
+    let in_session = line.era == Era::Legacy && line.headers.contains_key(SESSION_ID);
+    if in_session && status == StatusCode::NOT_FOUND {
+        return Ok(Reply::SessionEnded);
+    }
+    let words = UpstreamError::Protocol(format!("HTTP {}", status.as_u16()));
+    if media == Media::Json {
+        let text = whole(body, line.endpoint.target.max_response_size).await?;
+        if let Ok(Incoming::Answer { id: answered, answer: Answer::Error(error) }) = wire::read(&text) {
+            if in_session && status == StatusCode::BAD_REQUEST && says_session_unknown(&error) {
+                return Ok(Reply::SessionEnded);
+            }
+            // Servers that refuse early may not have read the id, and give another.
+            let early = answered.is_none_or(|a| a.get().parse() == Ok(id)) || status.is_client_error();
+            return if early { Ok(Reply::Answer(Answer::Error(error))) } else { Err(words) };
+        }
+    }
+    match status {
+        StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
+            Err(UpstreamError::Lost(format!("HTTP {}", status.as_u16())))
+        }
+        _ => Err(words),
+    }
+}
+
+/// Servers after the TypeScript SDK's example answer 400 and -32000 where the specification has 404.
+fn says_session_unknown(error: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct ErrorText {
+        code: i64,
+        message: String,
+    }
+    serde_json::from_str::<ErrorText>(error.get())
+        .is_ok_and(|e| e.code == REFUSED && e.message.to_ascii_lowercase().contains("session"))
+}

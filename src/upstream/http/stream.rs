@@ -1,0 +1,77 @@
+//! The stream on which a legacy server tells of itself (MCP, transports: listening for messages), in the background.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::header::{ACCEPT, CONTENT_TYPE};
+use http::{HeaderValue, Method, StatusCode};
+
+use super::Line;
+use super::body::Messages;
+use super::reply::hear;
+use crate::domain::upstream::{UpstreamError, UpstreamEvent};
+use crate::upstream::wire;
+
+/// The first wait before the stream is opened again; it doubles up to the longest.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// The longest wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Keeps the stream open until the session stops or the server does not offer one.
+pub(super) fn listen(line: &Arc<Line>) {
+    let line = Arc::clone(line);
+    let tasks = line.endpoint.shared.tasks.clone();
+    tasks.spawn(async move {
+        let stop = line.stop.clone();
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = keep_listening(&line) => {}
+        }
+    });
+}
+
+async fn keep_listening(line: &Arc<Line>) {
+    let (mut wait, mut told) = (FIRST_WAIT, false);
+    loop {
+        match open(line).await {
+            Ok(None) => return,
+            Ok(Some(mut messages)) => {
+                if told || wait > FIRST_WAIT {
+                    // What was said in between is lost.
+                    line.endpoint
+                        .shared
+                        .events
+                        .tell(UpstreamEvent::ToolsChanged(line.endpoint.target.plan.key.clone()));
+                }
+                (wait, told) = (FIRST_WAIT, true);
+                while let Ok(Some(text)) = messages.next().await {
+                    if let Ok(message) = wire::read(text.as_bytes()) {
+                        hear(line, message);
+                    }
+                }
+            }
+            Err(UpstreamError::Connect(_)) if told => {
+                line.endpoint.shared.events.tell(UpstreamEvent::Disconnected(line.endpoint.target.plan.key.clone()));
+                told = false;
+            }
+            Err(_) => {}
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+    }
+}
+
+/// None where the server offers no stream, or no longer knows the session.
+async fn open(line: &Line) -> Result<Option<Messages>, UpstreamError> {
+    let mut headers = line.headers.clone();
+    headers.remove(CONTENT_TYPE);
+    headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+    let response = line.endpoint.client.send(Method::GET, &line.uri, headers, Vec::new()).await?;
+    match response.status() {
+        StatusCode::OK => Ok(Some(Messages::new(response.into_body(), line.endpoint.target.max_response_size))),
+        status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
+            Err(UpstreamError::Lost(format!("HTTP {}", status.as_u16())))
+        }
+        _ => Ok(None),
+    }
+}

@@ -1,0 +1,49 @@
+//! What all upstreams of one adapter share.
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+use super::events::Events;
+
+/// Small messages that are sent off the path of calls: cancellations, answers to servers, ends of sessions.
+const BACKGROUND: usize = 128;
+
+/// Shared by every upstream.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// What upstreams tell unasked.
+    pub(super) events: Events,
+    /// Every task, so that the end can be waited for.
+    pub(super) tasks: TaskTracker,
+    runtime: Handle,
+    background: Arc<Semaphore>,
+}
+
+impl Shared {
+    /// For the runtime that this is called in.
+    pub(super) fn new() -> Self {
+        let (events, tasks) = (Events::default(), TaskTracker::new());
+        Self { events, tasks, runtime: Handle::current(), background: Arc::new(Semaphore::new(BACKGROUND)) }
+    }
+
+    /// The runtime, for tasks that are begun outside of it.
+    pub(super) fn runtime(&self) -> &Handle {
+        &self.runtime
+    }
+
+    /// Runs a small task off the path of calls; drops it where too many run. May be called from anywhere.
+    pub(super) fn spawn_small(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let Ok(permit) = Arc::clone(&self.background).try_acquire_owned() else {
+            tracing::debug!("a message to an upstream was dropped: too many wait");
+            return;
+        };
+        let task = async move {
+            task.await;
+            drop(permit);
+        };
+        self.tasks.spawn_on(task, &self.runtime);
+    }
+}

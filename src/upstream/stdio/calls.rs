@@ -1,0 +1,146 @@
+//! Requests on their way to a process, by id, until they are answered.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::domain::upstream::{Answer, UpstreamError};
+
+/// Progress notifications that wait for one caller; more are dropped, as each replaces the one before.
+const PROGRESS: usize = 32;
+
+/// Every request that waits; as many as callers are let in.
+#[derive(Debug)]
+pub(super) struct Calls {
+    next_id: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waiting: HashMap<u64, Waiter>,
+    closed: Option<UpstreamError>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    answer: oneshot::Sender<Result<Answer, UpstreamError>>,
+    progress: mpsc::Sender<Box<RawValue>>,
+}
+
+/// The caller's end.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// The request's id and progress token.
+    pub(super) id: u64,
+    /// Its answer, or why there will be none.
+    pub(super) answer: oneshot::Receiver<Result<Answer, UpstreamError>>,
+    /// Its progress.
+    pub(super) progress: mpsc::Receiver<Box<RawValue>>,
+}
+
+impl Calls {
+    /// None yet.
+    pub(super) fn new() -> Self {
+        Self { next_id: AtomicU64::new(1), state: Mutex::default() }
+    }
+
+    /// Takes an id. Fails with why, where nothing is answered any more.
+    pub(super) fn open(&self) -> Result<Waiting, UpstreamError> {
+        let mut state = self.lock();
+        if let Some(reason) = &state.closed {
+            return Err(reason.clone());
+        }
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let ((answer, answered), (progress, progressed)) = (oneshot::channel(), mpsc::channel(PROGRESS));
+        state.waiting.insert(id, Waiter { answer, progress });
+        Ok(Waiting { id, answer: answered, progress: progressed })
+    }
+
+    /// Hands an answer over. False where nobody waits for it.
+    pub(super) fn answer(&self, id: u64, answer: Answer) -> bool {
+        let waiter = self.lock().waiting.remove(&id);
+        waiter.is_some_and(|w| w.answer.send(Ok(answer)).is_ok())
+    }
+
+    /// Hands progress over, where somebody waits.
+    pub(super) fn progress(&self, token: u64, params: Box<RawValue>) {
+        if let Some(waiter) = self.lock().waiting.get(&token) {
+            // A caller who is behind needs only the newest.
+            let _ = waiter.progress.try_send(params);
+        }
+    }
+
+    /// The caller has gone. False where the answer came first.
+    pub(super) fn forget(&self, id: u64) -> bool {
+        self.lock().waiting.remove(&id).is_some()
+    }
+
+    /// No more answers: tells all who wait, and all who come, why. The first reason stays.
+    pub(super) fn close(&self, reason: UpstreamError) {
+        let mut state = self.lock();
+        if state.closed.is_some() {
+            return;
+        }
+        let waiting = std::mem::take(&mut state.waiting);
+        state.closed = Some(reason.clone());
+        drop(state);
+        for waiter in waiting.into_values() {
+            let _ = waiter.answer.send(Err(reason.clone()));
+        }
+    }
+
+    /// Whether answers may still come.
+    pub(super) fn is_open(&self) -> bool {
+        self.lock().closed.is_none()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result() -> Answer {
+        Answer::Result(RawValue::from_string("{}".into()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn answers_find_their_callers_once() {
+        let calls = Calls::new();
+        let (first, second) = (calls.open().unwrap(), calls.open().unwrap());
+        assert!(calls.answer(second.id, result()));
+        assert!(!calls.answer(second.id, result()), "a second answer");
+        assert!(!calls.answer(99, result()), "a wrong id");
+        assert!(second.answer.await.unwrap().is_ok());
+        assert!(calls.forget(first.id));
+        assert!(!calls.answer(first.id, result()), "an answer too late");
+    }
+
+    #[tokio::test]
+    async fn the_end_is_told_to_all_who_wait_and_who_come() {
+        let calls = Calls::new();
+        let waiting = calls.open().unwrap();
+        calls.close(UpstreamError::Lost("first".into()));
+        calls.close(UpstreamError::Lost("second".into()));
+        assert_eq!(waiting.answer.await.unwrap().unwrap_err(), UpstreamError::Lost("first".into()));
+        assert_eq!(calls.open().unwrap_err(), UpstreamError::Lost("first".into()));
+        assert!(!calls.is_open());
+    }
+
+    #[test]
+    fn progress_beyond_the_bound_is_dropped() {
+        let calls = Calls::new();
+        let mut waiting = calls.open().unwrap();
+        for _ in 0..PROGRESS + 5 {
+            calls.progress(waiting.id, RawValue::from_string("{}".into()).unwrap());
+        }
+        assert_eq!(std::iter::from_fn(|| waiting.progress.try_recv().ok()).count(), PROGRESS);
+    }
+}

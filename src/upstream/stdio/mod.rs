@@ -1,0 +1,205 @@
+//! A server as a child process: newline-delimited JSON on its stdin and stdout (MCP, transports, stdio).
+
+mod calls;
+mod child;
+mod lines;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::ports::ToClient;
+use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError};
+
+use self::calls::{Calls, Waiting};
+use super::handshake::{Handshake, Step};
+use super::link::Failure;
+use super::shared::Shared;
+use super::wire::{self, Request};
+
+/// Messages that wait to be written to a process.
+const OUTGOING: usize = 64;
+/// The longest wait for an answer to `server/discover`, which old servers may leave unanswered.
+const DISCOVERY: Duration = Duration::from_secs(10);
+
+/// A process that shook hands. Its end, or the end of this handle, ends its whole process group.
+#[derive(Debug)]
+pub(super) struct Process {
+    wire: Wire,
+    facts: ServerFacts,
+}
+
+/// What is written to and read from a process.
+#[derive(Clone, Debug)]
+struct Wire {
+    calls: Arc<Calls>,
+    outgoing: mpsc::Sender<Vec<u8>>,
+    /// Asked to end.
+    stop: CancellationToken,
+    /// Closed its stdout, or sent what ends the connection.
+    ended: CancellationToken,
+}
+
+impl Process {
+    /// Starts the target's process and shakes hands within `limit`. `before` is what it was found to speak earlier.
+    /// A process that ends when it is probed is started once more and not probed again.
+    pub(super) async fn connect(
+        target: &Target,
+        shared: &Arc<Shared>,
+        before: Option<Era>,
+        limit: Duration,
+    ) -> Result<Self, UpstreamError> {
+        let handshake = async {
+            match Self::start(target, shared, Handshake::new(target.plan.era, before), limit).await {
+                Err((UpstreamError::Lost(_), Step::Discover)) => {
+                    let legacy = Handshake::new(target.plan.era, Some(Era::Legacy));
+                    Self::start(target, shared, legacy, limit).await
+                }
+                outcome => outcome,
+            }
+        };
+        match tokio::time::timeout(limit, handshake).await {
+            Ok(Ok(process)) => Ok(process),
+            Ok(Err((UpstreamError::Lost(reason), _))) => Err(UpstreamError::Connect(reason)),
+            Ok(Err((error, _))) => Err(error),
+            Err(_) => Err(UpstreamError::Timeout(limit)),
+        }
+    }
+
+    /// Fails with what was asked last.
+    async fn start(
+        target: &Target,
+        shared: &Arc<Shared>,
+        mut handshake: Handshake,
+        limit: Duration,
+    ) -> Result<Self, (UpstreamError, Step)> {
+        let (wire, ready) = child::start(target, shared).map_err(|error| (error, Step::Initialize))?;
+        // Dropped on every way out but the last.
+        let guard = wire.stop.clone().drop_guard();
+        let mut step = handshake.first();
+        loop {
+            let outcome = match &step {
+                Step::Discover => {
+                    let asked = wire.ask(Request::Discover, Era::Modern, None);
+                    let limit = DISCOVERY.min(limit / 2);
+                    tokio::time::timeout(limit, asked).await.unwrap_or(Err(UpstreamError::Timeout(limit).into()))
+                }
+                _ => wire.ask(Request::Initialize, Era::Legacy, None).await,
+            };
+            match handshake.next(outcome.map_err(UpstreamError::from)) {
+                Step::Done(facts) => {
+                    if facts.era == Era::Legacy && wire.send(wire::INITIALIZED.into()).await.is_err() {
+                        return Err((UpstreamError::Lost("it ended".into()), Step::Initialize));
+                    }
+                    guard.disarm();
+                    ready.cancel();
+                    return Ok(Self { wire, facts });
+                }
+                Step::Failed(error) => return Err((error, step)),
+                next => step = next,
+            }
+        }
+    }
+
+    /// What is known of the server.
+    pub(super) fn facts(&self) -> &ServerFacts {
+        &self.facts
+    }
+
+    /// Whether it may still be asked.
+    pub(super) fn is_open(&self) -> bool {
+        self.wire.calls.is_open() && !self.wire.stop.is_cancelled() && !self.wire.ended.is_cancelled()
+    }
+
+    /// Ends it, in the background.
+    pub(super) fn stop(&self) {
+        self.wire.stop.cancel();
+    }
+
+    /// Sends a request and waits for its answer.
+    pub(super) async fn ask(&self, request: Request<'_>, to: Option<&dyn ToClient>) -> Result<Answer, Failure> {
+        self.wire.ask(request, self.facts.era, to).await
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Wire {
+    async fn ask(&self, request: Request<'_>, era: Era, to: Option<&dyn ToClient>) -> Result<Answer, Failure> {
+        let Waiting { id, mut answer, mut progress } = self.calls.open().map_err(Failure::Stale)?;
+        let mut pending = Pending { wire: self, id, tell: false };
+        self.send(request.render(era, id)).await?;
+        pending.tell = request.may_be_cancelled();
+        let answered = loop {
+            tokio::select! {
+                biased;
+                Some(params) = progress.recv() => if let Some(to) = to { to.progress(params) },
+                answered = &mut answer => break answered,
+            }
+        };
+        pending.tell = false;
+        match answered {
+            Ok(answered) => Ok(answered?),
+            Err(_) => Err(Failure::Final(UpstreamError::Lost("it ended".into()))),
+        }
+    }
+
+    /// Queues one message. Fails where nothing is written any more; then it was not sent.
+    async fn send(&self, mut text: Vec<u8>) -> Result<(), Failure> {
+        one_line(&mut text);
+        let sent = self.outgoing.send(text).await;
+        sent.map_err(|_| Failure::Stale(UpstreamError::Lost("it reads no more".into())))
+    }
+
+    /// Queues one message, or drops it where too many wait.
+    fn offer(&self, text: String) {
+        let mut text = text.into_bytes();
+        one_line(&mut text);
+        if self.outgoing.try_send(text).is_err() {
+            tracing::debug!("a message to an upstream was dropped: it reads too slowly");
+        }
+    }
+}
+
+/// Newlines end messages; in JSON they stand between tokens only, where a space does as well.
+fn one_line(text: &mut Vec<u8>) {
+    let mut at = 0;
+    while let Some(found) = memchr::memchr2(b'\n', b'\r', &text[at..]) {
+        text[at + found] = b' ';
+        at += found + 1;
+    }
+    text.push(b'\n');
+}
+
+/// A request that waits. Dropped before its answer, it is taken back.
+struct Pending<'a> {
+    wire: &'a Wire,
+    id: u64,
+    tell: bool,
+}
+
+impl Drop for Pending<'_> {
+    fn drop(&mut self) {
+        if self.wire.calls.forget(self.id) && self.tell {
+            self.wire.offer(wire::cancelled(self.id));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_one_line() {
+        let mut text = b"{\"a\":\r\n [1,\n2]}".to_vec();
+        one_line(&mut text);
+        assert_eq!(text, b"{\"a\":   [1, 2]}\n");
+    }
+}

@@ -1,0 +1,29 @@
+//! Where the real parts are. `make setup` puts them there.
+
+use std::path::{Path, PathBuf};
+
+/// The checkout.
+pub fn checkout() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A file of the packages that `tests/fixtures/package.json` names.
+pub fn node_module(path: &str) -> PathBuf {
+    existing(checkout().join("tests/fixtures/node_modules").join(path))
+}
+
+/// A Python with the packages of `tests/fixtures/requirements.txt`.
+pub fn python() -> PathBuf {
+    let named = std::env::var_os("HAWSEPIPE_TEST_PYTHON").map(PathBuf::from);
+    existing(named.unwrap_or_else(|| checkout().join(".cache/venv/bin/python")))
+}
+
+/// A file of `tests/fixtures`.
+pub fn fixture(path: &str) -> PathBuf {
+    existing(checkout().join("tests/fixtures").join(path))
+}
+
+fn existing(path: PathBuf) -> PathBuf {
+    assert!(path.exists(), "{} is not there: run `make setup`", path.display());
+    path
+}

@@ -1,0 +1,155 @@
+//! The adapter to MCP servers, against real ones and, where no real one misbehaves on demand, against fakes.
+
+mod real;
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use hawsepipe::domain::ids::ObjectKey;
+use hawsepipe::domain::plan::{EraSetting, HealthPlan, TransportPlan, UpstreamPlan};
+use hawsepipe::domain::ports::{CallUpstream, ToClient};
+use hawsepipe::domain::secret::SecretText;
+use hawsepipe::domain::upstream::{Answer, OutCall, Target, UpstreamError, UpstreamTarget};
+use hawsepipe::upstream::Upstreams;
+use serde_json::value::RawValue;
+
+use crate::fixtures;
+
+/// Long enough for a slow machine; no test waits for it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn key() -> ObjectKey {
+    ObjectKey::new("default", "up")
+}
+
+fn target(transport: TransportPlan) -> UpstreamTarget {
+    let health = HealthPlan { period_seconds: 30, timeout_ms: 5000, retry_backoff_ms: vec![1000], auto_recover: false };
+    let plan = UpstreamPlan {
+        key: key(),
+        labels: Default::default(),
+        enabled: true,
+        transport,
+        era: EraSetting::Auto,
+        connect_timeout_ms: 10_000,
+        call_timeout_ms: None,
+        idle_timeout_ms: 300_000,
+        health,
+        validate_arguments: false,
+        concurrent_calls: None,
+        max_response_size: None,
+        include: vec![],
+        exclude: vec![],
+        overrides: vec![],
+        refusing: None,
+    };
+    UpstreamTarget { plan, values: vec![], max_response_size: 1024 * 1024 }
+}
+
+fn process(command: impl Into<String>, args: &[&str]) -> UpstreamTarget {
+    let args = args.iter().map(|a| (*a).to_owned()).collect();
+    let cwd = fixtures::checkout().to_owned();
+    target(TransportPlan::Process { command: command.into(), args, cwd, env: vec![] })
+}
+
+fn external(url: impl Into<String>) -> UpstreamTarget {
+    target(TransportPlan::External { url: url.into(), headers: vec![] })
+}
+
+/// server-everything over stdio; `marker` is an argument that it passes over and that finds its process.
+fn everything(marker: &str) -> UpstreamTarget {
+    let script = fixtures::node_module("@modelcontextprotocol/server-everything/dist/index.js");
+    process("node", &[&script.to_string_lossy(), "stdio", marker])
+}
+
+fn with(upstreams: &Upstreams, target: UpstreamTarget) -> Target {
+    let target = Arc::new(target);
+    upstreams.set_targets(std::slice::from_ref(&target));
+    target
+}
+
+fn started(target: UpstreamTarget) -> Upstreams {
+    let upstreams = Upstreams::new();
+    with(&upstreams, target);
+    upstreams
+}
+
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.into()).unwrap()
+}
+
+fn out(tool: &str, arguments: &str) -> OutCall {
+    let arguments = Some(raw(arguments));
+    OutCall { tool: tool.into(), arguments, meta: vec![], wants_progress: false, timeout: PATIENCE }
+}
+
+/// A client that keeps the progress it hears of.
+#[derive(Default)]
+struct Listener(Mutex<Vec<String>>);
+
+impl ToClient for Listener {
+    fn progress(&self, params: Box<RawValue>) {
+        self.0.lock().unwrap().push(params.get().to_owned());
+    }
+}
+
+async fn call(upstreams: &Upstreams, call: OutCall) -> Result<Answer, UpstreamError> {
+    upstreams.call(&key(), call, &Listener::default()).await
+}
+
+/// The text of a result.
+async fn result_of(upstreams: &Upstreams, out: OutCall) -> String {
+    match call(upstreams, out).await.unwrap() {
+        Answer::Result(result) => result.get().to_owned(),
+        Answer::Error(error) => panic!("an error: {error}"),
+    }
+}
+
+/// A server that is killed at the end of its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// server-everything over Streamable HTTP at a port of the caller's choice.
+fn everything_http(port: u16) -> Running {
+    let script = fixtures::node_module("@modelcontextprotocol/server-everything/dist/index.js");
+    let mut command = Command::new("node");
+    command.arg(script).arg("streamableHttp").env("PORT", port.to_string());
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut running = Running(child);
+    let stderr = running.0.stderr.take().unwrap();
+    let (heard, hear) = std::sync::mpsc::channel();
+    std::thread::spawn(move || BufReader::new(stderr).lines().map_while(Result::ok).for_each(|l| drop(heard.send(l))));
+    let deadline = Instant::now() + PATIENCE;
+    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+        let said: Vec<_> = hear.try_iter().collect();
+        assert!(Instant::now() < deadline && running.0.try_wait().unwrap().is_none(), "no server: {said:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The Python SDK's server over HTTP, and its URL.
+fn python_http(more: &[&str]) -> (Running, String) {
+    let mut command = Command::new(fixtures::python());
+    command.arg(fixtures::fixture("servers/modern.py")).args(more).stdout(Stdio::piped());
+    let mut running = Running(command.spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let said: serde_json::Value = serde_json::from_str(&line).unwrap();
+    (running, said["url"].as_str().unwrap().to_owned())
+}
+
+fn secret(name: &str, value: &str) -> (String, SecretText) {
+    (name.to_owned(), SecretText::new(value))
+}
