@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import redact from './index.mjs';
+import redact, { warmup } from './index.mjs';
 
 const KEY = 'sk-ant-api03-abcdefghijklmnopqrstuvwxyz';
 
@@ -198,4 +198,8 @@ test('1 MB of ordinary JSON', async () => {
   const { counts } = await json(JSON.stringify({ structuredContent: { rows } }));
   assert.deepEqual(counts, { email: 9000 });
   assert.ok(performance.now() - started < 6000);
+});
+
+test('warms up', async () => {
+  await warmup();
 });

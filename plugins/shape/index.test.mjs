@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import shape from './index.mjs';
+import shape, { warmup } from './index.mjs';
 
 async function run(rawContent, config, { contentType = 'text', phase = 'response' } = {}) {
   const metadata = { requestId: '1', timestamp: '2026-01-01T00:00:00.000Z', serverName: 's', phase, contentType };
@@ -105,4 +105,8 @@ test('a megabyte takes linear time, also with keep and depth', async () => {
   await run('['.repeat(1_000_000), { drop: ['a'] });
   const took = performance.now() - started;
   assert.ok(took < 6000, `${took} ms`);
+});
+
+test('warms up', async () => {
+  await warmup();
 });

@@ -20,6 +20,12 @@ export default async function truncate({ rawContent, maxTokens, metadata }) {
   return { text, continue: true, metadata: { truncated: { maxTokens, before: whole, after: tokens(text) } } };
 }
 
+/** Run once in a new worker, so that the first call does not pay for it. */
+export async function warmup() {
+  const rawContent = JSON.stringify({ content: [{ type: 'text', text: '{"a": "some words", "b": [1, 2, 3]}' }] });
+  for (let i = 0; i < 20; i += 1) await truncate({ rawContent, maxTokens: 8, metadata: { contentType: 'json' } });
+}
+
 function note(count) {
   return `[… about ${count} tokens left out]`;
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import truncate from './index.mjs';
+import truncate, { warmup } from './index.mjs';
 import { boundary, fitting, tokens } from './tokens.mjs';
 
 async function run(rawContent, maxTokens, { contentType = 'text', phase = 'response' } = {}) {
@@ -115,4 +115,8 @@ test('megabytes take linear time', async () => {
   await run(JSON.stringify(Array.from({ length: 100_000 }, (_, i) => ({ i }))), 100_000);
   const took = performance.now() - started;
   assert.ok(took < 6000, `${took} ms`);
+});
+
+test('warms up', async () => {
+  await warmup();
 });
