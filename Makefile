@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-export PATH := $(CURDIR)/.cache/node/bin:$(PATH)
+export PATH := $(CURDIR)/.cache/node/bin:$(PATH):$(HOME)/.cargo/bin
 
 BINARY := target/release/hawsepipe
 DENY_VERSION := 0.20.2

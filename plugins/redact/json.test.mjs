@@ -43,3 +43,23 @@ test('finds members, the last of several, and splices', () => {
   assert.equal(member(read('[1]'), 'a'), undefined);
   assert.equal(splice('abcdef', [{ start: 4, end: 5, text: 'X' }, { start: 0, end: 1, text: '' }, { start: 6, end: 6, text: '!' }]), 'bcdXf!');
 });
+
+test('agrees with JSON.parse on texts that were damaged', () => {
+  const original = JSON.stringify({ a: [1.5, -3e9, true, null, 'x\u0001"\\🙂', {}], b: { c: [[]], '': 'é' } }, null, 1);
+  const pieces = ['"', '\\', ',', '}', ']', '0', ' ', '{', 'e', '-', '.', '\u0001', '\\u00', ':'];
+  let seed = 3;
+  const random = (n) => (seed = (seed * 1103515245 + 12345) % 2147483648) % n;
+  const parses = (reader, text) => {
+    try {
+      reader(text);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  for (let i = 0; i < 20_000; i += 1) {
+    const at = random(original.length);
+    const text = original.slice(0, at) + pieces[random(pieces.length)] + original.slice(at + random(3));
+    assert.equal(parses(read, text), parses(JSON.parse, text), text);
+  }
+});
