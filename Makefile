@@ -18,7 +18,7 @@ help: ## List the targets
 .PHONY: run
 run: cargo-there ## Build, start the quickstart's gateway in the foreground, show one call
 	@scripts/setup.sh node
-	@scripts/setup.sh npm manifests/quickstart
+	@scripts/setup.sh npm manifests/quickstart/servers
 	@echo "==> cargo build --release (a first build takes some minutes)"
 	@cargo build --release --locked
 	@manifests/quickstart/run.sh $(BINARY)
@@ -35,7 +35,7 @@ test: setup ## Set up and run every test
 .PHONY: setup
 setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Node where it lacks
 	@scripts/setup.sh node
-	@scripts/setup.sh npm manifests/quickstart tests/fixtures
+	@scripts/setup.sh npm manifests/quickstart/servers tests/fixtures
 	@scripts/setup.sh venv tests/fixtures/requirements.txt
 
 .PHONY: lint
@@ -63,7 +63,7 @@ advisories: deny-there ## Check dependencies against the RustSec advisories (nee
 
 .PHONY: clean
 clean: ## Remove what was built and installed here
-	rm -rf target .cache manifests/quickstart/node_modules tests/fixtures/node_modules
+	rm -rf target .cache manifests/quickstart/servers/node_modules tests/fixtures/node_modules
 
 .PHONY: cargo-there
 cargo-there:
