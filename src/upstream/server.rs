@@ -21,6 +21,8 @@ use super::wire::Request;
 
 /// What a process has for its first connection: `npx` may have to fetch it.
 const FIRST_START: Duration = Duration::from_secs(60);
+/// No request waits longer, whatever it says.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// The shortest time between two looks at whether a session is idle.
 const SHORTEST_LOOK: Duration = Duration::from_millis(50);
 
@@ -142,6 +144,7 @@ impl Server {
         to: Option<&dyn ToClient>,
         limit: Duration,
     ) -> Result<(Answer, Lease), UpstreamError> {
+        let limit = limit.min(LONGEST);
         let deadline = Instant::now() + limit;
         let mut again = true;
         loop {

@@ -4,9 +4,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt};
 use http_body::Body;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -14,6 +15,7 @@ use sse_stream::SseByteStream;
 
 use super::client::chain;
 use crate::domain::upstream::UpstreamError;
+use crate::upstream::shared::Shared;
 use crate::upstream::wire::ENVELOPE;
 
 /// Why a body ended early; the one error of the streams of this module.
@@ -85,6 +87,16 @@ impl Messages {
             }
         }
         Ok(None)
+    }
+
+    /// Reads to the end of the stream after its last message, so that the connection is used again. What does not end
+    /// at once is waited for in the background for `patience`.
+    pub(super) fn finish(mut self, shared: &Shared, patience: Duration) {
+        if self.next().now_or_never().is_none() {
+            shared.spawn_small(async move {
+                let _ = tokio::time::timeout(patience, self.next()).await;
+            });
+        }
     }
 }
 

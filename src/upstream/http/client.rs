@@ -19,8 +19,9 @@ use crate::domain::upstream::{Target, UpstreamError};
 
 /// Idle connections kept to one upstream.
 const IDLE: usize = 256;
-/// For how long one is kept.
-const IDLE_TIME: Duration = Duration::from_secs(60);
+/// For how long one is kept: less than the five seconds of Node.js and uvicorn, so that a call does not meet a server
+/// that is just closing it.
+const IDLE_TIME: Duration = Duration::from_secs(4);
 
 /// What requests to one upstream have in common.
 #[derive(Debug)]

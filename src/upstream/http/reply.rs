@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::body::{Messages, whole};
-use super::{Line, SESSION_ID};
+use super::{Line, SESSION_ID, SMALL};
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::REFUSED;
 use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
@@ -89,7 +89,11 @@ async fn read_events(
 ) -> Result<Reply, UpstreamError> {
     while let Some(text) = messages.next().await? {
         match wire::read(text.as_bytes()).map_err(|fault| UpstreamError::Protocol(fault.into()))? {
-            Incoming::Answer { id: answered, answer } => return own(answered, id, answer),
+            Incoming::Answer { id: answered, answer } => {
+                let own = own(answered, id, answer)?;
+                messages.finish(&line.endpoint.shared, SMALL);
+                return Ok(own);
+            }
             Incoming::Notification { method: "notifications/progress", params } => {
                 if let (Some(to), Some((token, params))) = (to, wire::progress(params))
                     && token == id

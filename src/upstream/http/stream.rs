@@ -1,7 +1,7 @@
 //! The stream on which a legacy server tells of itself (MCP, transports: listening for messages), in the background.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
@@ -32,26 +32,28 @@ pub(super) fn listen(line: &Arc<Line>) {
 
 async fn keep_listening(line: &Arc<Line>) {
     let (mut wait, mut told) = (FIRST_WAIT, false);
+    let key = &line.endpoint.target.plan.key;
     loop {
         match open(line).await {
             Ok(None) => return,
             Ok(Some(mut messages)) => {
                 if told || wait > FIRST_WAIT {
                     // What was said in between is lost.
-                    line.endpoint
-                        .shared
-                        .events
-                        .tell(UpstreamEvent::ToolsChanged(line.endpoint.target.plan.key.clone()));
+                    line.endpoint.shared.events.tell(UpstreamEvent::ToolsChanged(key.clone()));
                 }
-                (wait, told) = (FIRST_WAIT, true);
+                told = true;
+                let opened = Instant::now();
                 while let Ok(Some(text)) = messages.next().await {
                     if let Ok(message) = wire::read(text.as_bytes()) {
                         hear(line, message);
                     }
                 }
+                if opened.elapsed() >= LONGEST_WAIT {
+                    wait = FIRST_WAIT;
+                }
             }
             Err(UpstreamError::Connect(_)) if told => {
-                line.endpoint.shared.events.tell(UpstreamEvent::Disconnected(line.endpoint.target.plan.key.clone()));
+                line.endpoint.shared.events.tell(UpstreamEvent::Disconnected(key.clone()));
                 told = false;
             }
             Err(_) => {}

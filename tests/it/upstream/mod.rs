@@ -1,5 +1,8 @@
 //! The adapter to MCP servers, against real ones and, where no real one misbehaves on demand, against fakes.
 
+mod fake;
+mod hostile;
+mod life;
 mod real;
 
 use std::io::{BufRead, BufReader};
@@ -152,4 +155,13 @@ fn python_http(more: &[&str]) -> (Running, String) {
 
 fn secret(name: &str, value: &str) -> (String, SecretText) {
     (name.to_owned(), SecretText::new(value))
+}
+
+/// Waits until `done` says so.
+async fn until(what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "still not: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }

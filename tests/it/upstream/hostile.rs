@@ -1,0 +1,177 @@
+//! Servers that answer with what is no answer: each gets its own error, and the next call works.
+
+use axum::body::Body;
+use axum::http::Response;
+use hawsepipe::domain::plan::EraSetting;
+
+use super::fake::{Fake, Seen, answer, answer_text, endless, events, status, typed};
+use super::*;
+
+const LIMIT: u64 = 64 * 1024;
+const GOOD: &str = r#"{"content":[]}"#;
+
+/// What a tool call named for the fault is answered with.
+fn misbehave(seen: &Seen) -> Response<Body> {
+    let json = |text: String| typed(200, "application/json", text);
+    let own = answer_text(seen, GOOD);
+    let other = r#"{"jsonrpc":"2.0","id":987654,"result":{}}"#.to_owned();
+    match seen.body["params"]["name"].as_str().unwrap() {
+        "wrong_id" => json(other),
+        "wrong_id_in_events" => events(&[other]),
+        "no_id" => json(r#"{"jsonrpc":"2.0","result":{}}"#.into()),
+        "no_json" => json("hello".into()),
+        "cut_off" => json(own[..own.len() - 1].into()),
+        "nothing" => json(String::new()),
+        "batch" => json(format!("[{own},{own}]")),
+        "two_answers" => json(format!("{own}{own}")),
+        "both" => json(own.replace("\"result\"", "\"error\":{},\"result\"")),
+        "neither" => json(format!(r#"{{"jsonrpc":"2.0","id":{}}}"#, seen.body["id"])),
+        "brackets" => json("[".repeat(10_000)),
+        "bad_utf8" => typed(200, "application/json", b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xff\"}".to_vec()),
+        "bad_utf8_in_events" => typed(200, "text/event-stream", b"data: \xff\n\n".to_vec()),
+        "html" => typed(200, "text/html", "<p>"),
+        "accepted" => status(202),
+        "broken" => status(500),
+        "large" => answer(seen, &format!("\"{}\"", "x".repeat(200_000))),
+        "endless_json" => typed(200, "application/json", endless("          ")),
+        "endless_event" => typed(200, "text/event-stream", endless("data: xxxxxxxxxxxxxxxxxx\n")),
+        "endless_line" => typed(200, "text/event-stream", endless("data: xxxxxxxxxxxxxxxxxx")),
+        "endless_comments" => typed(200, "text/event-stream", endless(": still here\n\n")),
+        "ends_early" => events(&[]),
+        "overloaded" => status(503),
+        "forbidden" => typed(403, "application/json", r#"{"error":"no"}"#),
+        "never" => {
+            typed(200, "text/event-stream", Body::from_stream(futures_util::stream::pending::<std::io::Result<&str>>()))
+        }
+        "deep" => answer(seen, &format!("{{\"a\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000))),
+        "refused" => {
+            typed(400, "application/json", r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"m"}}"#)
+        }
+        "noise_first" => events(&[
+            r#"{"jsonrpc":"2.0","method":"notifications/unheard_of"}"#.into(),
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"theirs","progress":1}}"#
+                .into(),
+            own.clone(),
+            own,
+        ]),
+        _ => answer(seen, GOOD),
+    }
+}
+
+#[tokio::test]
+async fn http_servers_that_answer_nonsense() {
+    let fake = Fake::legacy(misbehave).await;
+    let upstreams = started(UpstreamTarget { max_response_size: LIMIT, ..external(&fake.url) });
+    for (fault, reason) in [
+        ("wrong_id", "ProtocolError"),
+        ("wrong_id_in_events", "ProtocolError"),
+        ("no_id", "ProtocolError"),
+        ("no_json", "ProtocolError"),
+        ("cut_off", "ProtocolError"),
+        ("nothing", "ProtocolError"),
+        ("batch", "ProtocolError"),
+        ("two_answers", "ProtocolError"),
+        ("both", "ProtocolError"),
+        ("neither", "ProtocolError"),
+        ("brackets", "ProtocolError"),
+        ("bad_utf8", "ProtocolError"),
+        ("bad_utf8_in_events", "ProtocolError"),
+        ("html", "ProtocolError"),
+        ("accepted", "ProtocolError"),
+        ("broken", "ProtocolError"),
+        ("large", "TooLarge"),
+        ("endless_json", "TooLarge"),
+        ("endless_event", "TooLarge"),
+        ("endless_line", "TooLarge"),
+        ("endless_comments", "TooLarge"),
+        ("ends_early", "ConnectFailed"),
+        ("overloaded", "ConnectFailed"),
+        ("forbidden", "Unauthorized"),
+        ("never", "Timeout"),
+    ] {
+        let timeout = if fault == "never" { Duration::from_millis(50) } else { PATIENCE };
+        let error = call(&upstreams, OutCall { timeout, ..out(fault, "{}") }).await.unwrap_err();
+        assert_eq!(error.reason(), reason, "{fault}: {error}");
+        assert_eq!(result_of(&upstreams, out("good", "{}")).await, GOOD, "after {fault}");
+    }
+    assert_eq!(fake.seen("initialize").len(), 1, "one session for all of it");
+}
+
+#[tokio::test]
+async fn odd_answers_that_are_answers_pass() {
+    let fake = Fake::legacy(misbehave).await;
+    let upstreams = started(UpstreamTarget { max_response_size: LIMIT, ..external(&fake.url) });
+    assert!(result_of(&upstreams, out("deep", "{}")).await.ends_with("]]}"));
+    assert_eq!(result_of(&upstreams, out("noise_first", "{}")).await, GOOD);
+    let Answer::Error(error) = call(&upstreams, out("refused", "{}")).await.unwrap() else { panic!() };
+    assert_eq!(error.get(), r#"{"code":-32602,"message":"m"}"#);
+}
+
+/// A process that shakes hands and then does what `then` says with the call, whose id is 2.
+fn fake_process(then: &str) -> UpstreamTarget {
+    let init = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}}}}"#;
+    let mut target = process("sh", &["-c", &format!("read -r _; echo '{init}'; read -r _; read -r call; {then}")]);
+    target.plan.era = EraSetting::Legacy;
+    target.max_response_size = LIMIT;
+    target
+}
+
+async fn fails_with(then: &str, timeout: Duration) -> UpstreamError {
+    let upstreams = started(fake_process(then));
+    let error = call(&upstreams, OutCall { timeout, ..out("x", "{}") }).await.unwrap_err();
+    upstreams.shutdown().await;
+    error
+}
+
+#[tokio::test]
+async fn processes_that_answer_nonsense() {
+    for (then, reason, words) in [
+        (r#"printf '{"jsonrpc":"2.0","id":2,"result":'; tr '\0' x </dev/zero"#, "TooLarge", "65536"),
+        (r#"printf '{"jsonrpc":"2.0","id":2,"result":"\377"}\n'; read -r _"#, "ProtocolError", "JSON-RPC"),
+        (r#"echo '{"jsonrpc":"2.0","id":2,"result":{'; read -r _"#, "ProtocolError", "JSON-RPC"),
+        ("echo 'out of ink' >&2; exit 3", "ConnectFailed", "out of ink"),
+        ("exec >&-; read -r _", "ConnectFailed", "ended"),
+        (r#"echo '{"jsonrpc":"2.0","id":99,"result":{}}'; read -r _"#, "Timeout", "300ms"),
+    ] {
+        let timeout = if reason == "Timeout" { Duration::from_millis(300) } else { PATIENCE };
+        let error = fails_with(then, timeout).await;
+        assert_eq!(error.reason(), reason, "{then}: {error}");
+        assert!(error.to_string().contains(words), "{then}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn noise_on_stdout_is_passed_over() {
+    let noise = r#"echo 'Server is ready!'; echo '{"level":30,"msg":"a log"}'; echo; echo '[1]'"#;
+    let ping = r#"echo '{"jsonrpc":"2.0","id":"p","method":"ping"}'; read -r pong"#;
+    let good = r#"echo '{"jsonrpc":"2.0","id":2,"result":{"pong":'"$pong"'}}'; read -r _"#;
+    let upstreams = started(fake_process(&format!("{noise}; {ping}; {good}")));
+    let result = result_of(&upstreams, out("x", "{}")).await;
+    assert_eq!(result, r#"{"pong":{"jsonrpc":"2.0","id":"p","result":{}}}"#);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_says_so_without_secrets() {
+    let mut target = process("no-such-program", &["--token", "swordfish"]);
+    target.values = vec![secret("TOKEN", "swordfish")];
+    let error = started(target).probe(&key(), PATIENCE).await.unwrap_err();
+    assert!(matches!(error, UpstreamError::Connect(_)), "{error:?}");
+    assert!(error.to_string().contains("no-such-program") && !error.to_string().contains("swordfish"), "{error}");
+
+    let mut target = process("sh", &["-c", "echo \"bad token $TOKEN\" >&2; exit 1"]);
+    target.values = vec![secret("TOKEN", "swordfish")];
+    let error = started(target).probe(&key(), PATIENCE).await.unwrap_err().to_string();
+    assert!(error.contains("bad token [secret]") && error.contains("exit status: 1"), "{error}");
+
+    let mut target = external(format!("http://user:swordfish@127.0.0.1:{}/mcp?a=1", free_port()));
+    target.values = vec![secret("authorization", "Bearer swordfish")];
+    let error = started(target).probe(&key(), PATIENCE).await.unwrap_err();
+    assert!(matches!(error, UpstreamError::Connect(_)), "{error:?}");
+    assert!(!error.to_string().contains("swordfish"), "{error}");
+
+    let mut target = external("http://127.0.0.1:1/mcp");
+    target.values = vec![secret("authorization", "Bearer sword\nfish")];
+    let error = started(target).probe(&key(), PATIENCE).await.unwrap_err().to_string();
+    assert!(error.contains("authorization") && !error.contains("fish"), "{error}");
+}

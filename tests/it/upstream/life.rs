@@ -1,0 +1,293 @@
+//! How connections begin, are shared, renewed and ended.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use axum::body::Body;
+use hawsepipe::domain::plan::EraSetting;
+use hawsepipe::domain::upstream::{Era, UpstreamEvent};
+use serde_json::json;
+
+use super::fake::{Fake, answer, answer_text, events, legacy_or, status, typed};
+use super::*;
+
+/// Processes whose command line has `marker`, of this machine.
+fn processes(marker: &str) -> Vec<u32> {
+    let is_it = |pid: &u32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        memchr::memmem::find(&line, marker.as_bytes()).is_some()
+    };
+    let names = std::fs::read_dir("/proc").unwrap().filter_map(|e| e.ok()?.file_name().into_string().ok());
+    names.filter_map(|name| name.parse().ok()).filter(|pid| *pid != std::process::id()).filter(is_it).collect()
+}
+
+fn marker(name: &str) -> String {
+    format!("{name}-{}", std::process::id())
+}
+
+fn echo(text: &str) -> OutCall {
+    out("echo", &format!(r#"{{"message":"{text}"}}"#))
+}
+
+#[tokio::test]
+async fn a_process_that_dies_is_told_of_and_started_again() {
+    let marker = marker("dies");
+    let upstreams = started(everything(&marker));
+    result_of(&upstreams, echo("one")).await;
+    let [pid] = processes(&marker)[..] else { panic!("not one process") };
+    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+    // The server tells of its tools when it starts.
+    while upstreams.next_event().await != UpstreamEvent::Disconnected(key()) {}
+    assert!(result_of(&upstreams, echo("two")).await.contains("Echo: two"));
+    assert_eq!(upstreams.next_event().await, UpstreamEvent::ToolsChanged(key()));
+    upstreams.shutdown().await;
+    assert!(processes(&marker).is_empty());
+}
+
+#[tokio::test]
+async fn targets_that_did_not_change_keep_their_process() {
+    let marker = marker("keeps");
+    let upstreams = started(everything(&marker));
+    result_of(&upstreams, echo("x")).await;
+    let before = processes(&marker);
+    let mut other = everything(&marker);
+    other.plan.labels.insert("team".into(), "a".into());
+    with(&upstreams, other.clone());
+    result_of(&upstreams, echo("x")).await;
+    assert_eq!(processes(&marker), before);
+    other.values = vec![secret("KEY", "new")];
+    with(&upstreams, other);
+    result_of(&upstreams, echo("x")).await;
+    until("the old process ended", || processes(&marker).len() == 1).await;
+    assert_ne!(processes(&marker), before);
+    upstreams.set_targets(&[]);
+    assert!(matches!(call(&upstreams, echo("x")).await, Err(UpstreamError::Connect(_))));
+    until("every process ended", || processes(&marker).is_empty()).await;
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn calls_in_flight_end_before_their_process() {
+    let marker = marker("in-flight");
+    let upstreams = started(everything(&marker));
+    result_of(&upstreams, echo("x")).await;
+    let long = result_of(&upstreams, out("trigger-long-running-operation", r#"{"duration":0.5,"steps":1}"#));
+    let (result, ()) = tokio::join!(long, async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        upstreams.set_targets(&[]);
+    });
+    assert!(result.contains("completed"), "{result}");
+    until("the process ended", || processes(&marker).is_empty()).await;
+}
+
+#[tokio::test]
+async fn shutdown_ends_what_does_not_want_to_end_and_what_it_started() {
+    let marker = marker("stubborn");
+    let script = r#"trap '' TERM; (trap '' TERM; while :; do sleep 1; done) & 
+        read -r _; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}'; while :; do sleep 1; done"#;
+    let mut target = process("sh", &["-c", script, &marker]);
+    target.plan.era = EraSetting::Legacy;
+    let upstreams = started(target);
+    assert!(!upstreams.probe(&key(), PATIENCE).await.unwrap().has_tools);
+    assert!(upstreams.list_tools(&key(), PATIENCE).await.unwrap().is_empty(), "not asked: it offers none");
+    assert_eq!(processes(&marker).len(), 2);
+    upstreams.shutdown().await;
+    assert!(processes(&marker).is_empty());
+}
+
+#[tokio::test]
+async fn a_server_that_ends_when_probed_is_started_without_the_probe() {
+    let script = r#"read -r l; case "$l" in *discover*) exit 1;; esac
+        echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-03-26"}}'; read -r _; read -r _"#;
+    let upstreams = started(process("sh", &["-c", script]));
+    let facts = upstreams.probe(&key(), PATIENCE).await.unwrap();
+    assert_eq!((facts.era, facts.version.as_str()), (Era::Legacy, "2025-03-26"));
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_process_that_hangs_is_ended_by_a_probe() {
+    let script = r#"read -r _; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}'; sleep 60"#;
+    let mut target = process("sh", &["-c", script]);
+    target.plan.era = EraSetting::Legacy;
+    let upstreams = started(target);
+    upstreams.probe(&key(), PATIENCE).await.unwrap();
+    let limit = Duration::from_millis(50);
+    assert_eq!(upstreams.probe(&key(), limit).await.unwrap_err(), UpstreamError::Timeout(limit));
+    upstreams.probe(&key(), PATIENCE).await.unwrap();
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn giving_up_cancels_on_stdio_and_legacy_http() {
+    let folder = std::env::temp_dir().join(marker("hawsepipe-cancel"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let log = folder.join("log");
+    let script = fixtures::fixture("servers/modern.py");
+    let args = [&script.to_string_lossy(), "--stdio", "--log", &log.to_string_lossy()];
+    let upstreams = started(process(fixtures::python().to_string_lossy(), &args));
+    result_of(&upstreams, echo("x")).await;
+    let limit = Duration::from_millis(100);
+    let slow = call(&upstreams, out("slow", r#"{"seconds":20}"#));
+    assert!(tokio::time::timeout(limit, slow).await.is_err());
+    let said = || std::fs::read_to_string(&log).unwrap();
+    until("stdio cancelled", || said().contains("notifications/cancelled")).await;
+    upstreams.shutdown().await;
+    std::fs::remove_dir_all(&folder).unwrap();
+
+    let never = futures_util::stream::pending::<std::io::Result<&str>>;
+    let fake = Fake::legacy(move |_| typed(200, "text/event-stream", Body::from_stream(never()))).await;
+    let upstreams = started(external(&fake.url));
+    upstreams.probe(&key(), PATIENCE).await.unwrap();
+    assert!(tokio::time::timeout(limit, call(&upstreams, echo("x"))).await.is_err());
+    until("http cancelled", || !fake.seen("notifications/cancelled").is_empty()).await;
+    let (called, cancelled) = (&fake.seen("tools/call")[0], &fake.seen("notifications/cancelled")[0]);
+    assert_eq!(cancelled.body["params"]["requestId"], called.body["id"]);
+    assert_eq!(cancelled.header("mcp-session-id"), "s1");
+}
+
+#[tokio::test]
+async fn connections_are_used_again() {
+    let fake = Fake::legacy(|seen| match seen.body["params"]["name"].as_str() {
+        Some("events") => events(&[answer_text(seen, "{}")]),
+        _ => answer(seen, &format!("\"{}\"", "x".repeat(300_000))),
+    })
+    .await;
+    let upstreams = started(external(&fake.url));
+    upstreams.probe(&key(), PATIENCE).await.unwrap();
+    for _ in 0..10 {
+        result_of(&upstreams, out("events", "{}")).await;
+        result_of(&upstreams, out("json", "{}")).await;
+    }
+    let connections = fake.connections.load(Ordering::SeqCst);
+    assert!(connections <= 3, "{connections} connections for 24 requests one after another");
+}
+
+#[tokio::test]
+async fn a_lost_session_is_renewed_once_within_the_call() {
+    for lost in [
+        || status(404),
+        || {
+            typed(
+                400,
+                "application/json",
+                r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"No valid session ID"}}"#,
+            )
+        },
+    ] {
+        let refusals = Arc::new(AtomicUsize::new(0));
+        let left = Arc::clone(&refusals);
+        let fake = Fake::legacy(move |seen| {
+            let refuse = left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok();
+            if refuse { lost() } else { answer(seen, "{}") }
+        })
+        .await;
+        let upstreams = started(external(&fake.url));
+        result_of(&upstreams, echo("x")).await;
+        refusals.store(1, Ordering::SeqCst);
+        result_of(&upstreams, echo("x")).await;
+        assert_eq!(fake.seen("initialize").len(), 2);
+        assert_eq!(fake.seen("server/discover").len(), 1, "the era is remembered");
+        refusals.store(9, Ordering::SeqCst);
+        assert_eq!(call(&upstreams, echo("x")).await.unwrap_err().reason(), "ProtocolError");
+        assert_eq!(fake.seen("initialize").len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn idle_sessions_are_ended_and_opened_again() {
+    let fake = Fake::legacy(|seen| answer(seen, "{}")).await;
+    let mut target = external(&fake.url);
+    target.plan.idle_timeout_ms = 100;
+    let upstreams = started(target);
+    result_of(&upstreams, echo("x")).await;
+    let deleted = || fake.all().iter().any(|s| s.method == "DELETE" && s.header("mcp-session-id") == "s1");
+    until("the session was ended", deleted).await;
+    result_of(&upstreams, echo("x")).await;
+    assert_eq!(fake.seen("initialize").len(), 2);
+}
+
+#[tokio::test]
+async fn the_stream_brings_changes_and_questions() {
+    let fake = Fake::start(|seen| {
+        if seen.method != "GET" {
+            return legacy_or(seen, &|seen| answer(seen, "{}"));
+        }
+        let said = [
+            "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}",
+            "{\"jsonrpc\":\"2.0\",\"id\":8,\"method\":\"roots/list\"}",
+        ];
+        let changed = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}";
+        let text = format!("data: {}\n\ndata: {}\n\ndata: {changed}\n\n", said[0], said[1]);
+        let once = futures_util::stream::once(async move { std::io::Result::Ok(text) });
+        let stay = futures_util::stream::pending();
+        typed(200, "text/event-stream", Body::from_stream(futures_util::StreamExt::chain(once, stay)))
+    })
+    .await;
+    let upstreams = started(external(&fake.url));
+    upstreams.probe(&key(), PATIENCE).await.unwrap();
+    assert_eq!(upstreams.next_event().await, UpstreamEvent::ToolsChanged(key()));
+    let replies = || fake.all().into_iter().filter(|s| s.rpc().is_empty() && s.method == "POST").collect::<Vec<_>>();
+    until("both questions were answered", || replies().len() == 2).await;
+    let to = |id: u64| replies().into_iter().find(|s| s.body["id"] == id).unwrap().body;
+    assert_eq!(to(7)["result"], json!({}));
+    assert_eq!(to(8)["error"]["code"], -32601);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn headers_of_both_eras() {
+    let tool = json!({"name": "t", "inputSchema": {"type": "object",
+        "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}});
+    let closed = Arc::new(AtomicBool::new(false));
+    let at_close = Arc::clone(&closed);
+    let fake = Fake::start(move |seen| match seen.rpc() {
+        _ if seen.path == "/mcp" => {
+            let mut response = status(307);
+            response.headers_mut().insert("location", "/mcp/".parse().unwrap());
+            response
+        }
+        "server/discover" => answer(seen, r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#),
+        "tools/list" => answer(seen, &json!({"tools": [tool], "ttlMs": 1000}).to_string()),
+        "tools/call" if seen.body["params"]["name"] == "never" => {
+            let guard = AtClose(Arc::clone(&at_close));
+            let never = futures_util::stream::poll_fn(move |_| {
+                let _held = &guard;
+                std::task::Poll::<Option<std::io::Result<&str>>>::Pending
+            });
+            typed(200, "text/event-stream", Body::from_stream(never))
+        }
+        _ => answer(seen, "{}"),
+    })
+    .await;
+    let mut target = external(&fake.url);
+    target.values = vec![secret("authorization", "Bearer swordfish")];
+    let upstreams = started(target);
+    assert_eq!(upstreams.list_tools(&key(), PATIENCE).await.unwrap().len(), 1);
+    result_of(&upstreams, out("t", r#"{"region":"eu west "}"#)).await;
+    let called = &fake.seen("tools/call")[0];
+    for (name, value) in [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "t"),
+        ("mcp-param-region", "=?base64?ZXUgd2VzdCA=?="),
+        ("authorization", "Bearer swordfish"),
+        ("mcp-session-id", ""),
+        ("accept", "application/json, text/event-stream"),
+        ("content-type", "application/json"),
+    ] {
+        assert_eq!(called.header(name), value, "{name}");
+    }
+    assert_eq!(called.body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+    let limit = Duration::from_millis(100);
+    assert!(tokio::time::timeout(limit, call(&upstreams, out("never", "{}"))).await.is_err());
+    until("the response was closed", || closed.load(Ordering::SeqCst)).await;
+    assert!(fake.seen("notifications/cancelled").is_empty(), "closing is cancelling");
+}
+
+struct AtClose(Arc<AtomicBool>);
+
+impl Drop for AtClose {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
