@@ -5,17 +5,27 @@ import log from './index.mjs';
 
 async function run(rawContent, config) {
   const lines = [];
-  const metadata = { requestId: 'r-1', timestamp: '2026-01-01T00:00:00.000Z', serverName: 's', phase: 'response', contentType: 'text' };
-  const output = await log({ toolName: 's/t', rawContent, maxTokens: null, metadata }, { config, log: (line) => lines.push(line) });
+  const metadata = {
+    requestId: 'r-1',
+    timestamp: '2026-01-01T00:00:00.000Z',
+    serverName: 's',
+    phase: 'response',
+    contentType: 'text',
+  };
+  const output = await log(
+    { toolName: 's/t', rawContent, maxTokens: null, metadata },
+    { config, log: (line) => lines.push(line) },
+  );
   assert.deepEqual(output, { text: rawContent, continue: true });
   return lines;
 }
 
 test('logs one line, without content', async () => {
   const lines = await run('größe', {});
-  assert.deepEqual(lines.map((line) => JSON.parse(line)), [
-    { requestId: 'r-1', tool: 's/t', phase: 'response', contentType: 'text', bytes: 7 },
-  ]);
+  assert.deepEqual(
+    lines.map((line) => JSON.parse(line)),
+    [{ requestId: 'r-1', tool: 's/t', phase: 'response', contentType: 'text', bytes: 7 }],
+  );
 });
 
 test('logs content only when asked to, cut, on the same line', async () => {

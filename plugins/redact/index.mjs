@@ -69,7 +69,10 @@ function redactText(text, rules, counts) {
     const places = find(current, rules);
     if (places.length === 0) break;
     for (const { kind } of places) counts[kind] = (counts[kind] ?? 0) + 1;
-    current = splice(current, places.map(({ start, end, kind }) => ({ start, end, text: rules.masks[kind] })));
+    current = splice(
+      current,
+      places.map(({ start, end, kind }) => ({ start, end, text: rules.masks[kind] })),
+    );
   }
   return current;
 }
@@ -108,7 +111,8 @@ function merge(claims, masks) {
     let place = { ...claim };
     for (let i = next; i < masks.length && masks[i].start < claim.end; i += 1) {
       if (masks[i].start <= claim.start && claim.end <= masks[i].end) place = undefined;
-      else if (place) Object.assign(place, { start: Math.min(place.start, masks[i].start), end: Math.max(place.end, masks[i].end) });
+      else if (place)
+        Object.assign(place, { start: Math.min(place.start, masks[i].start), end: Math.max(place.end, masks[i].end) });
     }
     if (place) join(places, place);
   }
@@ -127,7 +131,7 @@ function join(places, place) {
 
 /** A JSON text, with its tree. */
 function redactJson(text, root, rules, counts, nested) {
-  const walk = { text, rules, counts, nested, edits: [] };
+  const walk = { text, rules, counts, nested, edits: [], names: new Map() };
   visit(walk, root, false);
   return walk.edits.length === 0 ? text : splice(text, walk.edits);
 }
@@ -143,11 +147,22 @@ function visitObject(walk, node) {
   const named = walk.rules.secretNames && namesSecret(walk.text, node);
   const names = new Set();
   for (const { key, name, value } of node.members) {
-    visitKey(walk, key, name, names);
+    const known = nameFacts(walk, name);
+    if (known.found) visitKey(walk, key, name, names);
+    else names.add(name);
     if (isBinary(walk.text, node, name, value)) continue;
-    const secret = walk.rules.secretNames && (isSecretName(name) || (named && name === 'value'));
-    visit(walk, value, secret);
+    visit(walk, value, walk.rules.secretNames && (known.secret || (named && name === 'value')));
   }
+}
+
+/** What a member's name says. The same few names come again and again in one document. */
+function nameFacts(walk, name) {
+  let facts = walk.names.get(name);
+  if (!facts) {
+    facts = { secret: isSecretName(name), found: find(name, walk.rules).length > 0 };
+    walk.names.set(name, facts);
+  }
+  return facts;
 }
 
 /** {"name": "DB_PASSWORD", "value": "..."}: the form that lists of variables and headers have. */
@@ -166,10 +181,6 @@ function isBinary(text, node, name, value) {
 /** Names hold data too (`{"ann@example.com": 3}`); two that become alike are numbered, so that neither is lost. */
 function visitKey(walk, key, name, names) {
   let redacted = redactText(name, walk.rules, walk.counts);
-  if (redacted === name) {
-    names.add(name);
-    return;
-  }
   const base = redacted;
   for (let i = 2; names.has(redacted); i += 1) redacted = `${base}#${i}`;
   names.add(redacted);

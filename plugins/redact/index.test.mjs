@@ -6,7 +6,13 @@ import redact, { warmup } from './index.mjs';
 const KEY = 'sk-ant-api03-abcdefghijklmnopqrstuvwxyz';
 
 async function run(rawContent, { config = {}, contentType = 'text' } = {}) {
-  const metadata = { requestId: '1', timestamp: '2026-01-01T00:00:00.000Z', serverName: 's', phase: 'response', contentType };
+  const metadata = {
+    requestId: '1',
+    timestamp: '2026-01-01T00:00:00.000Z',
+    serverName: 's',
+    phase: 'response',
+    contentType,
+  };
   const output = await redact({ toolName: 's/t', rawContent, maxTokens: null, metadata }, { config, log: () => {} });
   assert.equal(output.continue, true);
   return { text: output.text, counts: output.metadata.redacted };
@@ -84,7 +90,8 @@ test('leaves alone what only looks like it', async () => {
 });
 
 test('JSON in which nothing is found leaves byte for byte', async () => {
-  const text = ' {"a" : 1.0, "b":1, "n": 12345678901234567890123, "a": 2, "s": "\\u0041\\/", "e": 1E400, "l": "\\ud800"}\n';
+  const text =
+    ' {"a" : 1.0, "b":1, "n": 12345678901234567890123, "a": 2, "s": "\\u0041\\/", "e": 1E400, "l": "\\ud800"}\n';
   assert.deepEqual(await json(text), { text, counts: {} });
 });
 
@@ -102,15 +109,23 @@ test('escapes hide nothing', async () => {
 });
 
 test('names of members say what is secret', async () => {
-  const { text, counts } = await json('{"password":"x","db_password":["y",1],"githubToken":"z","nextPageToken":"p","token":""}');
+  const { text, counts } = await json(
+    '{"password":"x","db_password":["y",1],"githubToken":"z","nextPageToken":"p","token":""}',
+  );
   const mask = '"[redacted:password]"';
-  assert.equal(text, `{"password":${mask},"db_password":[${mask},${mask}],"githubToken":${mask},"nextPageToken":"p","token":""}`);
+  assert.equal(
+    text,
+    `{"password":${mask},"db_password":[${mask},${mask}],"githubToken":${mask},"nextPageToken":"p","token":""}`,
+  );
   assert.deepEqual(counts, { password: 4 });
   assert.equal((await json('[{"name":"API_TOKEN","value":"x"}]')).text, `[{"name":"API_TOKEN","value":${mask}}]`);
 });
 
 test('a number that is a card becomes a masked string', async () => {
-  assert.equal((await json('{"c":4111111111111111,"d":4111111111111112}')).text, '{"c":"[redacted:card]","d":4111111111111112}');
+  assert.equal(
+    (await json('{"c":4111111111111111,"d":4111111111111112}')).text,
+    '{"c":"[redacted:card]","d":4111111111111112}',
+  );
 });
 
 test('names that hold data are masked and stay apart', async () => {
@@ -139,16 +154,28 @@ test('a tool result keeps its shape; text and structured content lose the same',
 });
 
 test('the configuration chooses kinds, patterns and the mask', async () => {
-  assert.equal((await run('ann@example.com 123-45-6789', { config: { kinds: ['ssn'] } })).text, 'ann@example.com [redacted:ssn]');
-  assert.equal((await run(`ann@example.com ${KEY}`, { config: { kinds: ['secrets'] } })).text, 'ann@example.com [redacted:apiKey]');
+  assert.equal(
+    (await run('ann@example.com 123-45-6789', { config: { kinds: ['ssn'] } })).text,
+    'ann@example.com [redacted:ssn]',
+  );
+  assert.equal(
+    (await run(`ann@example.com ${KEY}`, { config: { kinds: ['secrets'] } })).text,
+    'ann@example.com [redacted:apiKey]',
+  );
   const config = { kinds: [], patterns: ['(?i)acme-\\d+', { kind: 'room', pattern: 'R\\d{3}' }], mask: '<{kind}>' };
-  assert.deepEqual(await run('ACME-12 in R101', { config }), { text: '<pattern> in <room>', counts: { pattern: 1, room: 1 } });
+  assert.deepEqual(await run('ACME-12 in R101', { config }), {
+    text: '<pattern> in <room>',
+    counts: { pattern: 1, room: 1 },
+  });
   assert.equal((await json('{"a":"acme-1","b":7}', config)).text, '{"a":"<pattern>","b":7}');
   await assert.rejects(run('x', { config: { kinds: ['nonsense'] } }), /no kind `nonsense`/);
 });
 
 test('counts name kinds, never values', async () => {
-  const output = await redact({ rawContent: `${KEY} ann@example.com`, metadata: { contentType: 'text' } }, { config: {} });
+  const output = await redact(
+    { rawContent: `${KEY} ann@example.com`, metadata: { contentType: 'text' } },
+    { config: {} },
+  );
   assert.deepEqual(output.metadata, { redacted: { apiKey: 1, email: 1 } });
 });
 
@@ -177,10 +204,28 @@ test('twice is once, also for what stands side by side', async () => {
 const MB = 1_000_000;
 const fill = (piece) => piece.repeat(Math.ceil(MB / piece.length));
 const HOSTILE = {
-  letters: 'a', dots: 'a.', ats: 'a@', 'ats in a row': '@', dashes: '-', digits: '1', 'spaced digits': '4 ', eyJ: 'eyJ',
-  'token heads': 'eyJaaaaaa.', keys: '-----BEGIN PRIVATE KEY-----', 'key heads': '-----BEGIN A ', assigned: 'password=',
-  quotes: 'password="', schemes: '://a:', iban: 'DE89', 'iban heads': 'DE89 3704 ', phones: '+1 ', brackets: '[',
-  'spaces and names': 'token    ', slack: 'xoxb-', masks: '[redacted:email]', prose: 'The quick brown fox. ',
+  letters: 'a',
+  dots: 'a.',
+  ats: 'a@',
+  'ats in a row': '@',
+  dashes: '-',
+  digits: '1',
+  'spaced digits': '4 ',
+  eyJ: 'eyJ',
+  'token heads': 'eyJaaaaaa.',
+  keys: '-----BEGIN PRIVATE KEY-----',
+  'key heads': '-----BEGIN A ',
+  assigned: 'password=',
+  quotes: 'password="',
+  schemes: '://a:',
+  iban: 'DE89',
+  'iban heads': 'DE89 3704 ',
+  phones: '+1 ',
+  brackets: '[',
+  'spaces and names': 'token    ',
+  slack: 'xoxb-',
+  masks: '[redacted:email]',
+  prose: 'The quick brown fox. ',
 };
 for (const [name, piece] of Object.entries(HOSTILE)) {
   test(`1 MB of ${name} takes linear time`, async () => {
@@ -193,7 +238,13 @@ for (const [name, piece] of Object.entries(HOSTILE)) {
 }
 
 test('1 MB of ordinary JSON', async () => {
-  const rows = Array.from({ length: 9000 }, (_, i) => ({ id: i, name: `item ${i}`, text: 'Some words about it.', mail: `u${i}@example.com`, at: 1.5 }));
+  const rows = Array.from({ length: 9000 }, (_, i) => ({
+    id: i,
+    name: `item ${i}`,
+    text: 'Some words about it.',
+    mail: `u${i}@example.com`,
+    at: 1.5,
+  }));
   const started = performance.now();
   const { counts } = await json(JSON.stringify({ structuredContent: { rows } }));
   assert.deepEqual(counts, { email: 9000 });

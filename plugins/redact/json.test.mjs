@@ -10,8 +10,42 @@ function value(text, node) {
   return node.kind === 'string' ? decode(text, node) : JSON.parse(text.slice(node.start, node.end));
 }
 
-const VALID = ['1', ' -0.5e+3 ', '"a"', '"\\u0041\\n\\ud83d\\ude00"', 'true', 'null', '[]', '{}', '[ 1 , [ ] ,{"a" : "b" } ]', '{"a":{"b":[false]},"":0}'];
-const INVALID = ['', ' ', '01', '1.', '.5', '+1', '"', '"\n"', '"\\x"', '"\\u12"', '[1,]', '[1 2]', '{"a"}', '{"a":}', '{a:1}', '{"a":1,}', '[1]x', 'tru', 'NaN', "'a'", '[', '{"a":[}'];
+const VALID = [
+  '1',
+  ' -0.5e+3 ',
+  '"a"',
+  '"\\u0041\\n\\ud83d\\ude00"',
+  'true',
+  'null',
+  '[]',
+  '{}',
+  '[ 1 , [ ] ,{"a" : "b" } ]',
+  '{"a":{"b":[false]},"":0}',
+];
+const INVALID = [
+  '',
+  ' ',
+  '01',
+  '1.',
+  '.5',
+  '+1',
+  '"',
+  '"\n"',
+  '"\\x"',
+  '"\\u12"',
+  '[1,]',
+  '[1 2]',
+  '{"a"}',
+  '{"a":}',
+  '{a:1}',
+  '{"a":1,}',
+  '[1]x',
+  'tru',
+  'NaN',
+  "'a'",
+  '[',
+  '{"a":[}',
+];
 
 test('reads what JSON.parse reads', () => {
   for (const text of VALID) assert.deepEqual(value(text, read(text)), JSON.parse(text), text);
@@ -22,7 +56,10 @@ test('refuses what JSON.parse refuses, without repeating it', () => {
     assert.throws(() => JSON.parse(text), SyntaxError, text);
     assert.throws(() => read(text), SyntaxError, text);
   }
-  assert.throws(() => read('{"s3cret'), (error) => !error.message.includes('s3cret'));
+  assert.throws(
+    () => read('{"s3cret'),
+    (error) => !error.message.includes('s3cret'),
+  );
 });
 
 test('depth is bounded', () => {
@@ -41,7 +78,14 @@ test('finds members, the last of several, and splices', () => {
   const node = member(read(text), 'a');
   assert.equal(text.slice(node.start, node.end), '2');
   assert.equal(member(read('[1]'), 'a'), undefined);
-  assert.equal(splice('abcdef', [{ start: 4, end: 5, text: 'X' }, { start: 0, end: 1, text: '' }, { start: 6, end: 6, text: '!' }]), 'bcdXf!');
+  assert.equal(
+    splice('abcdef', [
+      { start: 4, end: 5, text: 'X' },
+      { start: 0, end: 1, text: '' },
+      { start: 6, end: 6, text: '!' },
+    ]),
+    'bcdXf!',
+  );
 });
 
 test('agrees with JSON.parse on texts that were damaged', () => {

@@ -2,12 +2,16 @@
 // Every expression here runs in linear time: repetitions are bounded, or succeed as soon as they are long enough, and
 // a run of like characters is entered at its start only. Nothing here may backtrack over unbounded text.
 
-/** Finds every match of the expression; of a match with a group named `secret`, that group's place. */
-function matches(expression, accept = () => true) {
+/**
+ * Finds every match of the expression that `accept` takes; of a match with a group named `secret`, that group's place.
+ * A text without the word `needs` is not searched: most texts are short and hold nothing.
+ */
+function matches(expression, { needs = '', accept = () => true } = {}) {
   return (text) => {
     const found = [];
+    if (!text.includes(needs)) return found;
     expression.lastIndex = 0;
-    for (let match; (match = expression.exec(text)); ) {
+    for (let match; (match = expression.exec(text));) {
       if (match[0] === '') {
         expression.lastIndex += 1;
         continue;
@@ -36,11 +40,10 @@ const API_KEYS = [
 ];
 
 const apiKeys = matches(new RegExp(`(?<![A-Za-z0-9])(?:${API_KEYS.join('|')})`, 'g'));
-const jwts = matches(/(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*/g);
-const bearers = matches(
-  /(?<![A-Za-z0-9])(?:bearer|basic|token)[ \t]{1,4}(?<secret>[A-Za-z0-9._~+/=-]{12,})/dgi,
-  (secret) => /\d/.test(secret),
-);
+const jwts = matches(/(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*/g, { needs: 'eyJ' });
+const bearers = matches(/(?<![A-Za-z0-9])(?:bearer|basic|token)[ \t]{1,4}(?<secret>[A-Za-z0-9._~+/=-]{12,})/dgi, {
+  accept: (secret) => /\d/.test(secret),
+});
 
 const HEAD = /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----/g;
 const TAIL = /-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----/g;
@@ -49,9 +52,10 @@ const KEY_BODY = /[A-Za-z0-9+/=\s\\]*/y;
 /** Private key blocks; one whose end is cut off counts as far as its body goes. */
 function privateKeys(text) {
   const found = [];
+  if (!text.includes('-----BEGIN')) return found;
   let tails = true;
   HEAD.lastIndex = 0;
-  for (let head; (head = HEAD.exec(text)); ) {
+  for (let head; (head = HEAD.exec(text));) {
     let end;
     TAIL.lastIndex = HEAD.lastIndex;
     tails = tails && TAIL.test(text);
@@ -86,8 +90,9 @@ const NO_SECRET = /^(?:true|false|null|none|nil|undefined|required|optional|stri
 
 function assigned(text) {
   const found = [];
+  if (!/[:=]/.test(text)) return found;
   ASSIGNED.lastIndex = 0;
-  for (let match; (match = ASSIGNED.exec(text)); ) {
+  for (let match; (match = ASSIGNED.exec(text));) {
     const { dq, sq, bare } = match.indices.groups;
     const [start, end] = dq ?? sq ?? bare;
     if (!NO_SECRET.test(text.slice(start, end))) found.push({ start, end });
@@ -95,12 +100,16 @@ function assigned(text) {
   return found;
 }
 
-const userinfo = matches(/:\/\/[^\s/?#:@]{0,128}:(?<secret>[^\s/?#@]{1,256})@/dg);
+const userinfo = matches(/:\/\/[^\s/?#:@]{0,128}:(?<secret>[^\s/?#@]{1,256})@/dg, { needs: '://' });
 
 // `user:password@host` in an address ends like an e-mail address, and is none.
 const emails = matches(
   /(?<![\p{L}\p{N}._%+-])[\p{L}\p{N}._%+-]{1,64}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}{2,24}/gu,
-  (_, text, start) => text[start - 1] !== ':' || !/:\/\/[^\s/?#:@]*:$/.test(text.slice(Math.max(0, start - 140), start)),
+  {
+    needs: '@',
+    accept: (_, text, start) =>
+      text[start - 1] !== ':' || !/:\/\/[^\s/?#:@]*:$/.test(text.slice(Math.max(0, start - 140), start)),
+  },
 );
 
 // With a country code, or in the North American form; other national forms cannot be told from other numbers.
@@ -108,14 +117,23 @@ const phones = matches(
   /(?<![\w+])\+(?:[ ()./\u00a0-]{0,2}\d){8,15}(?!\d)|(?<![\w.+-])(?:\(\d{3}\)[ -]?|\d{3}[-.])\d{3}[-.]\d{4}(?![\w-])/g,
 );
 
-const ssns = matches(/(?<![\w-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])/g);
+const ssns = matches(/(?<![\w-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])/g, { needs: '-' });
 
 // One run of digits, or the groups that cards are printed in.
 const CARD =
   /(?<![\d.])(?:\d{4}([ \u00a0-])\d{4}\1\d{4}\1\d{4}(?:\1\d{1,3})?|\d{4}([ \u00a0-])\d{6}\2\d{4,5}|\d{14,19})(?!\d)/g;
 // Visa; Mastercard; American Express; Discover; JCB; Diners; UnionPay: first digits and lengths.
-const ISSUERS =
-  /^(?:4(?:\d{15}|\d{18})|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}|3[47]\d{13}|6(?:011|4[4-9]\d|5\d\d)\d{12,15}|35(?:2[89]|[3-8]\d)\d{12,15}|3(?:0[0-5]|[689]\d)\d{11}|62\d{14,17})$/;
+const ISSUERS = new RegExp(
+  `^(?:${[
+    '4(?:\\d{15}|\\d{18})',
+    '5[1-5]\\d{14}|2(?:22[1-9]|2[3-9]\\d|[3-6]\\d\\d|7[01]\\d|720)\\d{12}',
+    '3[47]\\d{13}',
+    '6(?:011|4[4-9]\\d|5\\d\\d)\\d{12,15}',
+    '35(?:2[89]|[3-8]\\d)\\d{12,15}',
+    '3(?:0[0-5]|[689]\\d)\\d{11}',
+    '62\\d{14,17}',
+  ].join('|')})$`,
+);
 
 /** Whether the digits are those of a payment card: an issuer's range, its length, and the check digit (Luhn). */
 export function isCard(text) {
@@ -129,7 +147,7 @@ export function isCard(text) {
   return sum % 10 === 0;
 }
 
-const cards = matches(CARD, isCard);
+const cards = matches(CARD, { accept: isCard });
 
 // Lengths by country, from the SWIFT IBAN registry.
 const IBAN_LENGTHS = Object.fromEntries(
@@ -146,7 +164,7 @@ const IBAN_HEAD = /(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}/g;
 function ibans(text) {
   const found = [];
   IBAN_HEAD.lastIndex = 0;
-  for (let head; (head = IBAN_HEAD.exec(text)); ) {
+  for (let head; (head = IBAN_HEAD.exec(text));) {
     const length = IBAN_LENGTHS[head[0].slice(0, 2).toUpperCase()];
     const end = length && ibanEnd(text, head.index, length);
     if (!end) continue;
@@ -199,14 +217,18 @@ export const TRIGGER = /[0-9@:=_-]|bearer|basic|token|AIza|eyJ|hooks/i;
 const SECRET_NAMES = new Set(
   'authorization authtoken accesstoken refreshtoken bearertoken sessiontoken idtoken cookie setcookie'.split(' '),
 );
-const SECRET_ENDINGS = /(?:password|passwd|passphrase|clientsecret|apikey|secretkey|privatekey|accesskey|connectionstring)$/;
+const SECRET_ENDINGS =
+  /(?:password|passwd|passphrase|clientsecret|apikey|secretkey|privatekey|accesskey|connectionstring)$/;
 const SECRET_WORDS = /(?:^|_)(?:pwd|secret|token|credentials?)$/;
 const NO_SECRET_WORDS = /page|continuation|cursor|sync|progress|max_/; // next_page_token, progressToken
 
 /** Whether a JSON member of this name holds a secret: `password`, `db_password`, `apiKey`, `GITHUB_TOKEN`. */
 export function isSecretName(name) {
   if (name.length > 128) return false;
-  const words = name.replace(/([a-z0-9])([A-Z])/g, '$1_$2').toLowerCase().replace(/[^a-z0-9]+/g, '_');
+  const words = name
+    .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '_');
   const plain = words.replaceAll('_', '');
   if (SECRET_NAMES.has(plain) || SECRET_ENDINGS.test(plain)) return true;
   return SECRET_WORDS.test(words) && !NO_SECRET_WORDS.test(words);

@@ -20,7 +20,10 @@ export default async function shape({ rawContent, metadata }, ctx) {
 export async function warmup() {
   const rawContent = JSON.stringify({ content: [{ type: 'text', text: '{"a": "some words", "b": [1, 2, 3]}' }] });
   for (let i = 0; i < 20; i += 1) {
-    await shape({ rawContent, metadata: { contentType: 'json', config: { drop: ['b'], dropEmpty: true, maxString: 4 } } });
+    await shape({
+      rawContent,
+      metadata: { contentType: 'json', config: { drop: ['b'], dropEmpty: true, maxString: 4 } },
+    });
   }
 }
 
@@ -102,7 +105,11 @@ function shapeResult(text, rules, log) {
   if (structured?.kind === 'object') {
     edits.push({ ...structured, text: shapeNode({ text, rules, log }, structured, [], !rules.keep) });
   }
-  if (content?.kind !== 'array') return splice(text, edits.map(({ start, end, text: t }) => ({ start, end, text: t })));
+  if (content?.kind !== 'array')
+    return splice(
+      text,
+      edits.map(({ start, end, text: t }) => ({ start, end, text: t })),
+    );
   for (const block of content.items) {
     const place = textOf(text, block);
     if (!place) continue;

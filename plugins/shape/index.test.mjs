@@ -15,8 +15,14 @@ const text = async (content, config) => (await run(content, { note: false, ...co
 test('drops a name wherever it is, and a path from the root', async () => {
   const json = '{"id":1,"user":{"id":2,"url":"u"},"items":[{"id":3,"user":{"url":"v"}}]}';
   assert.equal(await text(json, { drop: ['id'] }), '{"user":{"url":"u"},"items":[{"user":{"url":"v"}}]}');
-  assert.equal(await text(json, { drop: ['user.url'] }), '{"id":1,"user":{"id":2},"items":[{"id":3,"user":{"url":"v"}}]}');
-  assert.equal(await text(json, { drop: ['items.*.url'] }), '{"id":1,"user":{"id":2,"url":"u"},"items":[{"id":3,"user":{}}]}');
+  assert.equal(
+    await text(json, { drop: ['user.url'] }),
+    '{"id":1,"user":{"id":2},"items":[{"id":3,"user":{"url":"v"}}]}',
+  );
+  assert.equal(
+    await text(json, { drop: ['items.*.url'] }),
+    '{"id":1,"user":{"id":2,"url":"u"},"items":[{"id":3,"user":{}}]}',
+  );
 });
 
 test('keeps only what is named, with what is below', async () => {
@@ -38,7 +44,10 @@ test('cuts lists and strings, and not inside a pair of surrogates', async () => 
 
 test('the text of numbers and of what is not touched stays', async () => {
   const json = '{ "drop":1, "a": 1.0, "n":12345678901234567890123, "s":"\\u0041", "o": { "k" : 1E400 } }';
-  assert.equal(await text(json, { drop: ['drop'] }), '{"a": 1.0,"n":12345678901234567890123,"s":"\\u0041","o": { "k" : 1E400 }}');
+  assert.equal(
+    await text(json, { drop: ['drop'] }),
+    '{"a": 1.0,"n":12345678901234567890123,"s":"\\u0041","o": { "k" : 1E400 }}',
+  );
 });
 
 test('content in which nothing is left out leaves byte for byte', async () => {
@@ -92,11 +101,16 @@ test('an untouched tool result leaves byte for byte', async () => {
 test('an error and a request stay as they are', async () => {
   const error = '{"code":-32602,"message":"bad","data":{"junk":1}}';
   assert.equal((await run(error, { drop: ['junk'] }, { contentType: 'json' })).text, error);
-  assert.equal((await run('{"junk":1}', { drop: ['junk'] }, { phase: 'request', contentType: 'json' })).text, '{"junk":1}');
+  assert.equal(
+    (await run('{"junk":1}', { drop: ['junk'] }, { phase: 'request', contentType: 'json' })).text,
+    '{"junk":1}',
+  );
 });
 
 test('a megabyte takes linear time, also with keep and depth', async () => {
-  const rows = JSON.stringify({ rows: Array.from({ length: 12_000 }, (_, i) => ({ id: i, name: `item ${i}`, empty: null, junk: 'x'.repeat(30) })) });
+  const rows = JSON.stringify({
+    rows: Array.from({ length: 12_000 }, (_, i) => ({ id: i, name: `item ${i}`, empty: null, junk: 'x'.repeat(30) })),
+  });
   const deep = `${'{"a":'.repeat(150)}1${'}'.repeat(150)}`;
   const wide = `[${Array.from({ length: 900 }, () => deep).join(',')}]`;
   const started = performance.now();

@@ -35,7 +35,11 @@ test('cuts stand at a paragraph, a line, a sentence, a word', () => {
 
 test('without maxTokens, on a request, and where it fits, nothing changes', async () => {
   const content = ' {"a" : 1.0, "b": "long enough to be cut"} ';
-  for (const output of [await run(content, null), await run(content, 5, { phase: 'request' }), await run(content, 500)]) {
+  for (const output of [
+    await run(content, null),
+    await run(content, 5, { phase: 'request' }),
+    await run(content, 500),
+  ]) {
     assert.deepEqual(output, { text: content, continue: true, metadata: null });
   }
 });
@@ -49,7 +53,11 @@ test('text is cut and says how much is left out', async () => {
 });
 
 test('JSON stays JSON at every size', async () => {
-  const value = { id: 1.5, list: Array.from({ length: 50 }, (_, i) => ({ i, t: `text ${i} "quoted" \n 日本` })), tail: 'x'.repeat(500) };
+  const value = {
+    id: 1.5,
+    list: Array.from({ length: 50 }, (_, i) => ({ i, t: `text ${i} "quoted" \n 日本` })),
+    tail: 'x'.repeat(500),
+  };
   for (const content of [JSON.stringify(value), JSON.stringify(value, null, 2), JSON.stringify([value, value])]) {
     for (let budget = 1; budget < tokens(content); budget += 13) {
       const { text } = await run(content, budget);
@@ -68,7 +76,11 @@ test('the text of numbers stays', async () => {
 test('a tool result is cut inside and stays one', async () => {
   const image = { type: 'image', data: 'A'.repeat(4000), mimeType: 'image/png' };
   const value = {
-    content: [{ type: 'text', text: 'One sentence of text. '.repeat(100), annotations: { priority: 1 } }, image, { type: 'text', text: 'more '.repeat(100) }],
+    content: [
+      { type: 'text', text: 'One sentence of text. '.repeat(100), annotations: { priority: 1 } },
+      image,
+      { type: 'text', text: 'more '.repeat(100) },
+    ],
     structuredContent: { text: 'One sentence of text. '.repeat(100), total: 1, rows: [1, 2], ok: true },
     other: 'word '.repeat(500),
   };
@@ -103,7 +115,10 @@ test('an error stays as it is', async () => {
 });
 
 test('once cut, it is not cut again', async () => {
-  for (const content of ['All good things come to an end. '.repeat(200), JSON.stringify({ rows: Array.from({ length: 100 }, (_, i) => i) })]) {
+  for (const content of [
+    'All good things come to an end. '.repeat(200),
+    JSON.stringify({ rows: Array.from({ length: 100 }, (_, i) => i) }),
+  ]) {
     const once = (await run(content, 80)).text;
     assert.equal((await run(once, 80)).text, once);
   }
@@ -111,7 +126,8 @@ test('once cut, it is not cut again', async () => {
 
 test('megabytes take linear time', async () => {
   const started = performance.now();
-  for (const piece of ['word ', '\n', '🙂', '[', '{"a":', '.', 'a']) await run(piece.repeat(1_000_000 / piece.length), 1000);
+  for (const piece of ['word ', '\n', '🙂', '[', '{"a":', '.', 'a'])
+    await run(piece.repeat(1_000_000 / piece.length), 1000);
   await run(JSON.stringify(Array.from({ length: 100_000 }, (_, i) => ({ i }))), 100_000);
   const took = performance.now() - started;
   assert.ok(took < 6000, `${took} ms`);
