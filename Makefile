@@ -17,8 +17,8 @@ help: ## List the targets
 
 .PHONY: run
 run: cargo-there ## Build, start the quickstart's gateway in the foreground, show one call
-	@scripts/setup.sh node
-	@scripts/setup.sh npm manifests/quickstart/servers
+	@.ci/setup.sh node
+	@.ci/setup.sh npm manifests/quickstart/servers
 	@echo "==> cargo build --release (a first build takes some minutes)"
 	@cargo build --release --locked
 	@manifests/quickstart/run.sh $(BINARY)
@@ -34,9 +34,9 @@ test: setup ## Set up and run every test
 
 .PHONY: setup
 setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Node where it lacks
-	@scripts/setup.sh node
-	@scripts/setup.sh npm manifests/quickstart/servers tests/fixtures
-	@scripts/setup.sh venv tests/fixtures/requirements.txt
+	@.ci/setup.sh node
+	@.ci/setup.sh npm manifests/quickstart/servers tests/fixtures
+	@.ci/setup.sh venv tests/fixtures/requirements.txt
 
 .PHONY: lint
 lint: deny-there ## Check formatting, clippy, licences and sources of dependencies
@@ -50,7 +50,7 @@ fmt: ## Format the Rust code
 
 .PHONY: bench
 bench: setup ## Measure the gateway against direct calls and a peer
-	@scripts/setup.sh venv benches/requirements.txt
+	@.ci/setup.sh venv benches/requirements.txt
 	HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo bench --locked
 
 .PHONY: crds
