@@ -1,6 +1,7 @@
 //! The custom resource types, their schemas and rules, and `lower` into `config::input`. Nothing else.
 
 pub mod chain;
+pub mod check;
 pub mod crds;
 pub mod gateway;
 pub mod lower;

@@ -58,7 +58,7 @@ impl Findings {
     /// All of them, one warning for everything that needs a cluster.
     pub(super) fn finish(mut self) -> Vec<Problem> {
         if let Some(first) = self.cluster_only.first() {
-            let message = format!("without effect outside a cluster: {}", self.cluster_only.join(", "));
+            let message = format!("only a cluster can serve this: {}", self.cluster_only.join(", "));
             self.problems.push(Problem::warning(Reason::ClusterOnly, self.object, *first, message));
         }
         self.problems

@@ -1,0 +1,153 @@
+//! A structural schema, made ready to be walked beside a document.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use regex::Regex;
+
+/// One place of a schema.
+#[derive(Default)]
+pub struct Node {
+    /// What may stand there.
+    pub kind: Type,
+    /// The words that a string may be; empty is any.
+    pub words: Vec<String>,
+    /// The least number.
+    pub minimum: Option<f64>,
+    /// The greatest number.
+    pub maximum: Option<f64>,
+    /// The least and greatest number of characters, items or members.
+    pub size: (Option<i64>, Option<i64>),
+    /// What a string must match.
+    pub pattern: Option<Regex>,
+    /// Members by name.
+    pub properties: BTreeMap<String, Node>,
+    /// Members that must be there.
+    pub required: Vec<String>,
+    /// What members of other names are; none where there may be none.
+    pub values: Option<Box<Node>>,
+    /// What items are.
+    pub items: Option<Box<Node>>,
+    /// What tells items apart.
+    pub unique: Unique,
+}
+
+/// What may stand in a place.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub enum Type {
+    /// Anything.
+    #[default]
+    Any,
+    /// An object of any members.
+    AnyObject,
+    /// An object.
+    Object,
+    /// A list.
+    Array,
+    /// A string.
+    String,
+    /// true or false.
+    Boolean,
+    /// A whole number.
+    Integer,
+    /// A number.
+    Number,
+    /// A whole number or a string.
+    IntOrString,
+}
+
+/// What tells the items of a list apart.
+#[derive(Default)]
+pub enum Unique {
+    /// Nothing.
+    #[default]
+    No,
+    /// The item itself.
+    Item,
+    /// Its members of these names together.
+    Keys(Vec<String>),
+}
+
+/// The schema of whole objects, with the members that every object of Kubernetes has.
+pub fn root(props: &JSONSchemaProps) -> Node {
+    let mut root = node(props);
+    let text = || Node { kind: Type::String, ..Node::default() };
+    root.properties.insert("apiVersion".into(), text());
+    root.properties.insert("kind".into(), text());
+    root.properties.insert("metadata".into(), metadata());
+    root
+}
+
+/// `metadata`: what users write of it, and what servers add, which passes as it is.
+fn metadata() -> Node {
+    const ADDED: [&str; 11] = [
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "generation",
+        "managedFields",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    ];
+    let text =
+        |size, pattern: &str| Node { kind: Type::String, size, pattern: Regex::new(pattern).ok(), ..Node::default() };
+    let map = |values| Node { kind: Type::Object, values: Some(Box::new(values)), ..Node::default() };
+    let label = text((None, Some(63)), "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$");
+    let mut properties: BTreeMap<_, _> = ADDED.iter().map(|name| ((*name).to_owned(), Node::default())).collect();
+    properties.insert("name".into(), text((Some(1), Some(253)), ""));
+    properties.insert("namespace".into(), text((Some(1), Some(63)), crate::api::values::DNS_LABEL));
+    properties.insert("labels".into(), map(label));
+    properties.insert("annotations".into(), map(text((None, Some(262_144)), "")));
+    Node { kind: Type::Object, properties, required: vec!["name".into()], ..Node::default() }
+}
+
+fn node(props: &JSONSchemaProps) -> Node {
+    let properties = props.properties.iter().flatten();
+    Node {
+        kind: kind(props),
+        words: props.enum_.iter().flatten().filter_map(|word| word.0.as_str().map(Into::into)).collect(),
+        minimum: props.minimum,
+        maximum: props.maximum,
+        size: (
+            props.min_length.or(props.min_items).or(props.min_properties),
+            props.max_length.or(props.max_items).or(props.max_properties),
+        ),
+        pattern: props.pattern.as_deref().and_then(|pattern| Regex::new(pattern).ok()),
+        properties: properties.map(|(name, child)| (name.clone(), node(child))).collect(),
+        required: props.required.clone().unwrap_or_default(),
+        values: match &props.additional_properties {
+            Some(JSONSchemaPropsOrBool::Schema(values)) => Some(Box::new(node(values))),
+            _ => None,
+        },
+        items: match &props.items {
+            Some(JSONSchemaPropsOrArray::Schema(items)) => Some(Box::new(node(items))),
+            _ => None,
+        },
+        unique: match props.x_kubernetes_list_type.as_deref() {
+            Some("set") => Unique::Item,
+            Some("map") => Unique::Keys(props.x_kubernetes_list_map_keys.clone().unwrap_or_default()),
+            _ => Unique::No,
+        },
+    }
+}
+
+fn kind(props: &JSONSchemaProps) -> Type {
+    let free = props.x_kubernetes_preserve_unknown_fields == Some(true);
+    match props.type_.as_deref() {
+        Some("object") if free => Type::AnyObject,
+        Some("object") => Type::Object,
+        Some("array") => Type::Array,
+        Some("string") => Type::String,
+        Some("boolean") => Type::Boolean,
+        Some("integer") => Type::Integer,
+        Some("number") => Type::Number,
+        _ if props.x_kubernetes_int_or_string == Some(true) => Type::IntOrString,
+        _ => Type::Any,
+    }
+}

@@ -1,0 +1,199 @@
+//! From the documents of a file to objects: whose they are, and whether they are ours to read.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::located::Located;
+use super::yaml::{self, Document, Place, Places};
+use crate::api::check::nearest;
+use crate::api::lower::canonical;
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::problem::{Level, Problem};
+use crate::domain::reason::Reason;
+
+/// The group and version of our kinds.
+const API_VERSION: &str = "hawsepipe.dev/v1alpha1";
+/// Kinds of our group, those included that are of no use in a folder.
+const KINDS: [&str; 7] =
+    ["MCPGateway", "MCPUpstream", "Plugin", "PluginChain", "ToolPipeline", "SectionBinding", "GatewaySnapshot"];
+
+/// An object as a file has it.
+#[derive(Clone, Debug)]
+pub struct Object {
+    /// Which one.
+    pub id: ObjectId,
+    /// The whole document, numbers as an API server has them.
+    pub document: Arc<Value>,
+    /// The file it stands in.
+    pub file: Arc<PathBuf>,
+    /// Where its parts stand.
+    pub places: Arc<Places>,
+}
+
+impl Object {
+    /// A Problem of this object, with its place.
+    pub fn locate(&self, problem: Problem) -> Located {
+        let place = Some(self.places.find(&problem.field));
+        Located { problem, file: Some(self.file.to_path_buf()), place }
+    }
+}
+
+/// What one file holds.
+#[derive(Clone, Debug, Default)]
+pub struct FileObjects {
+    /// Its objects, in order.
+    pub objects: Vec<Object>,
+    /// What is wrong with documents that are no object of ours, and what other readers would read differently.
+    pub problems: Vec<Located>,
+}
+
+/// Reads the text of a file. `is_json` where its name ends so.
+///
+/// # Errors
+/// Text that is no YAML, or no JSON, with its place.
+pub fn read(file: &Arc<PathBuf>, text: &str, is_json: bool) -> Result<FileObjects, Box<Located>> {
+    let documents = if is_json { json(text) } else { yaml::read(text).map_err(|e| (e.place, e.message)) };
+    let documents = documents.map_err(|(place, message)| {
+        let problem =
+            Problem { level: Level::Error, reason: Reason::InvalidYaml, object: None, field: String::new(), message };
+        Box::new(Located { problem, file: Some(file.to_path_buf()), place: Some(place) })
+    })?;
+    let mut found = FileObjects::default();
+    for document in documents {
+        for (place, message) in &document.ambiguous {
+            found.problems.push(finding(file, *place, Level::Warning, Reason::InvalidYaml, message.clone()));
+        }
+        add(&mut found, file, document.value, document.places);
+    }
+    Ok(found)
+}
+
+/// JSON text: its syntax is JSON's own, its places are had by reading it as the YAML that it nearly always is.
+fn json(text: &str) -> Result<Vec<Document>, (Place, String)> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let value: Value = serde_json::from_str(text).map_err(|error| {
+        (Place { line: number(error.line()), column: number(error.column()) }, format!("no JSON: {error}"))
+    })?;
+    let places = match yaml::read(text) {
+        Ok(mut documents) if documents.len() == 1 => documents.swap_remove(0).places,
+        Err(error) if error.message.contains("twice") => return Err((error.place, error.message)),
+        _ => Places::default(),
+    };
+    Ok(vec![Document { value, places, ambiguous: Vec::new() }])
+}
+
+/// Adds a document, or the items of a `List`.
+fn add(found: &mut FileObjects, file: &Arc<PathBuf>, document: Value, places: Places) {
+    if document.get("kind").and_then(Value::as_str) == Some("List") {
+        if let Some(Value::Array(items)) = document.get("items") {
+            let inside = places.member_places("items");
+            for (i, item) in items.iter().enumerate() {
+                add_one(found, file, item, inside.item_places(i));
+            }
+        }
+        return;
+    }
+    add_one(found, file, &document, places);
+}
+
+fn add_one(found: &mut FileObjects, file: &Arc<PathBuf>, document: &Value, places: Places) {
+    match identify(document) {
+        Ok(id) => found.objects.push(Object {
+            id,
+            document: Arc::new(canonical(document)),
+            file: Arc::clone(file),
+            places: Arc::new(places),
+        }),
+        Err(Unread { level, reason, field, message }) => {
+            found.problems.push(finding(file, places.find(field), level, reason, message));
+        }
+    }
+}
+
+fn finding(file: &Path, place: Place, level: Level, reason: Reason, message: String) -> Located {
+    let problem = Problem { level, reason, object: None, field: String::new(), message };
+    Located { problem, file: Some(file.to_owned()), place: Some(place) }
+}
+
+/// Why a document is no object that is read.
+struct Unread {
+    level: Level,
+    reason: Reason,
+    field: &'static str,
+    message: String,
+}
+
+impl Unread {
+    fn wrong(field: &'static str, message: impl Into<String>) -> Self {
+        Self { level: Level::Error, reason: Reason::InvalidObject, field, message: message.into() }
+    }
+}
+
+fn identify(document: &Value) -> Result<ObjectId, Unread> {
+    let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
+    let missing = |field, what| Unread::wrong(field, format!("no object of Kubernetes: {what} is missing"));
+    let version = text("/apiVersion").ok_or_else(|| missing("apiVersion", "apiVersion"))?;
+    let word = text("/kind").ok_or_else(|| missing("kind", "kind"))?;
+    let kind = kind(version, word)?;
+    let name = text("/metadata/name").filter(|name| !name.is_empty());
+    let name =
+        name.ok_or_else(|| Unread::wrong("metadata.name", format!("{word}: metadata.name is missing, or no string")))?;
+    if kind == Kind::Namespace {
+        return Ok(ObjectId::new(kind, ObjectKey::new(name, name)));
+    }
+    let namespace = match document.pointer("/metadata/namespace") {
+        None => "default",
+        Some(Value::String(namespace)) if !namespace.is_empty() => namespace,
+        Some(_) => {
+            return Err(Unread::wrong(
+                "metadata.namespace",
+                format!("{word} {name}: metadata.namespace must be a string"),
+            ));
+        }
+    };
+    Ok(ObjectId::new(kind, ObjectKey::new(namespace, name)))
+}
+
+fn kind(version: &str, word: &str) -> Result<Kind, Unread> {
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    match (version, word) {
+        (API_VERSION, "MCPGateway") => Ok(Kind::MCPGateway),
+        (API_VERSION, "MCPUpstream") => Ok(Kind::MCPUpstream),
+        (API_VERSION, "Plugin") => Ok(Kind::Plugin),
+        (API_VERSION, "PluginChain") => Ok(Kind::PluginChain),
+        ("v1", "Secret") => Ok(Kind::Secret),
+        ("v1", "ConfigMap") => Ok(Kind::ConfigMap),
+        ("v1", "Namespace") => Ok(Kind::Namespace),
+        (API_VERSION, "ToolPipeline" | "SectionBinding") => Err(Unread {
+            level: Level::Warning,
+            reason: Reason::NotImplemented,
+            field: "kind",
+            message: format!("this version accepts a {word} and does nothing with it"),
+        }),
+        (API_VERSION, "GatewaySnapshot") => {
+            Err(Unread::wrong("kind", "a GatewaySnapshot is written by the operator only; take it out"))
+        }
+        (API_VERSION, _) => Err(Unread::wrong(
+            "kind",
+            match nearest(word, KINDS) {
+                Some(near) => format!("no such kind: {word:.64}; did you mean {near}?"),
+                None => format!("no such kind: {word:.64}; there are {}", KINDS[..6].join(", ")),
+            },
+        )),
+        _ if group == "hawsepipe.dev" || KINDS[..4].contains(&word) && nearest(group, ["hawsepipe.dev"]).is_some() => {
+            Err(Unread::wrong("apiVersion", format!("{word:.64}: apiVersion must be {API_VERSION}")))
+        }
+        _ => Err(Unread {
+            level: Level::Warning,
+            reason: Reason::ClusterOnly,
+            field: "kind",
+            message: format!("{word:.64} ({version:.64}) is not read outside a cluster"),
+        }),
+    }
+}

@@ -1,0 +1,82 @@
+//! Files and folders on disk, read under bounds. Nothing is understood here.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The largest file that is read.
+pub const MAX_FILE: u64 = 4 << 20;
+/// As many files are read, of all paths together.
+pub const MAX_FILES: usize = 2000;
+
+/// A file and its text.
+#[derive(Clone, Debug)]
+pub struct FileText {
+    /// As it was named, or found in the folder that was named.
+    pub path: Arc<PathBuf>,
+    /// Its folder, absolute: relative paths in it start there.
+    pub folder: PathBuf,
+    /// What it holds, or why it cannot be read.
+    pub text: Result<String, String>,
+}
+
+impl FileText {
+    /// Whether it is JSON by its name.
+    pub fn is_json(&self) -> bool {
+        self.path.extension().is_some_and(|ending| ending == "json")
+    }
+}
+
+/// Reads `paths`: files as they are, of folders the files that end in `.yaml`, `.yml` or `.json`, by name, not those
+/// of folders in them (as `kubectl apply -f` has it). A path that cannot be read stands in the list with the reason.
+pub fn read_files(paths: &[PathBuf]) -> Vec<FileText> {
+    let mut files = Vec::new();
+    for path in paths {
+        match list(path) {
+            Ok(found) => files.extend(found.into_iter().map(|path| (path, None))),
+            Err(error) => files.push((path.clone(), Some(error.to_string()))),
+        }
+    }
+    let too_many = files.len() > MAX_FILES;
+    files.truncate(MAX_FILES);
+    let last = files.len().saturating_sub(1);
+    let read = files.into_iter().enumerate().map(|(i, (path, error))| {
+        let error = error.or((too_many && i == last).then(|| format!("more than {MAX_FILES} files")));
+        let text = error.map_or_else(|| read_text(&path).map_err(|e| e.to_string()), Err);
+        let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        let folder = absolute.parent().map_or_else(PathBuf::new, Path::to_owned);
+        FileText { path: Arc::new(path), folder, text }
+    });
+    read.collect()
+}
+
+/// The files that `path` stands for.
+fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
+    if !fs::metadata(path)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let file = entry?.path();
+        let is_manifest = file.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|e| ending == *e));
+        if is_manifest && fs::metadata(&file).is_ok_and(|found| found.is_file()) {
+            files.push(file);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(io::Error::other(format!("larger than {MAX_FILE} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        io::Error::other(format!("line {line} is no UTF-8 text"))
+    })
+}

@@ -1,0 +1,40 @@
+//! Problems with the place in a file that they are about.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::Serialize;
+
+use super::yaml::Place;
+use crate::domain::problem::{Level, Problem};
+
+/// A Problem and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Located {
+    /// The Problem.
+    #[serde(flatten)]
+    pub problem: Problem,
+    /// The file; none for what stands in no file, such as a gateway that no manifest declares.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    /// Line and column; none for a file as a whole.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+}
+
+impl fmt::Display for Located {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = &self.file {
+            write!(f, "{}:", file.display())?;
+            if let Some(place) = self.place {
+                write!(f, "{}:{}:", place.line, place.column)?;
+            }
+            f.write_str(" ")?;
+        }
+        let level = match self.problem.level {
+            Level::Error => "error",
+            Level::Warning => "warning",
+        };
+        write!(f, "{level}: {}", self.problem)
+    }
+}

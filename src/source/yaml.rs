@@ -1,0 +1,222 @@
+//! YAML text to JSON values, with the place of each. Pure, and bounded in depth, nodes and aliases.
+//!
+//! Scalars are those of YAML 1.2's core schema: `yes` and `on` are words. Where kubectl, which still reads YAML 1.1,
+//! would see something else, that is said.
+
+mod places;
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Marker, Parser, ScanError, Span};
+use serde_json::{Map, Value};
+
+pub use self::places::{Place, Places};
+
+/// Levels of mappings and lists in each other.
+pub const MAX_DEPTH: usize = 128;
+/// Scalars, mappings and lists of one file, aliases counted as what they stand for. Each 64 bytes of text count as one
+/// more.
+pub const MAX_NODES: usize = 200_000;
+const BYTES_PER_NODE: usize = 64;
+
+/// One document of a file.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// What it says.
+    pub value: Value,
+    /// Where it says so.
+    pub places: Places,
+    /// What other readers would read differently: the place, and what to do.
+    pub ambiguous: Vec<(Place, String)>,
+}
+
+/// Text that is no YAML, or more than is read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {}, column {}: {message}", place.line, place.column)]
+pub struct YamlError {
+    /// Where reading ended.
+    pub place: Place,
+    /// What was found.
+    pub message: String,
+}
+
+/// The documents of `text` that are not empty.
+///
+/// # Errors
+/// The first place that is no YAML, has a key twice, a tag or merge key, or exceeds [`MAX_DEPTH`] or [`MAX_NODES`].
+pub fn read(text: &str) -> Result<Vec<Document>, YamlError> {
+    let mut parser = Parser::new_from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
+    let mut reader = Reader::default();
+    while let Some(event) = parser.next_event() {
+        let (event, span) = event.map_err(|error| no_yaml(&error))?;
+        reader.event(event, span)?;
+    }
+    Ok(reader.documents)
+}
+
+fn no_yaml(error: &ScanError) -> YamlError {
+    YamlError { place: place(error.marker()), message: format!("no YAML: {}", error.info()) }
+}
+
+fn place(marker: &Marker) -> Place {
+    let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Place { line: number(marker.line()), column: number(marker.col().saturating_add(1)) }
+}
+
+/// A value that is read whole.
+#[derive(Clone)]
+struct Whole {
+    value: Value,
+    places: Places,
+    nodes: usize,
+}
+
+/// A mapping or list whose end is not read yet.
+enum Open {
+    Mapping { members: Map<String, Value>, places: Places, key: Option<(String, Place)> },
+    List { items: Vec<Value>, places: Places },
+}
+
+/// An open collection, its anchor, and the nodes in it so far.
+struct Level {
+    open: Open,
+    anchor: usize,
+    nodes: usize,
+}
+
+#[derive(Default)]
+struct Reader {
+    documents: Vec<Document>,
+    ambiguous: Vec<(Place, String)>,
+    levels: Vec<Level>,
+    anchors: HashMap<usize, Whole>,
+    nodes: usize,
+}
+
+impl Reader {
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), YamlError> {
+        let at = place(&span.start);
+        match event {
+            Event::DocumentStart(_) => {
+                self.anchors.clear();
+                self.ambiguous.clear();
+                Ok(())
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                if self.wants_key() {
+                    return self.key(&text, at);
+                }
+                let scalar = scalar::read(&text, style, tag.as_deref());
+                let (value, warning) = scalar.map_err(|message| YamlError { place: at, message })?;
+                self.ambiguous.extend(warning.map(|warning| (at, warning)));
+                self.whole(
+                    Whole { value, places: Places::leaf(at), nodes: 1 + text.len() / BYTES_PER_NODE },
+                    anchor,
+                    at,
+                )
+            }
+            Event::MappingStart(anchor, tag) => {
+                let places = Places::leaf(at);
+                self.open(Open::Mapping { members: Map::new(), places, key: None }, anchor, tag.is_some(), at)
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.open(Open::List { items: Vec::new(), places: Places::leaf(at) }, anchor, tag.is_some(), at)
+            }
+            Event::MappingEnd | Event::SequenceEnd => self.close(at),
+            Event::Alias(anchor) => match self.anchors.get(&anchor).cloned() {
+                Some(whole) => self.whole(Whole { places: whole.places.moved(at), ..whole }, 0, at),
+                None => fail(at, "the alias stands inside what it names"),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn wants_key(&self) -> bool {
+        matches!(self.levels.last(), Some(Level { open: Open::Mapping { key: None, .. }, .. }))
+    }
+
+    fn key(&mut self, text: &str, at: Place) -> Result<(), YamlError> {
+        let Some(Level { open: Open::Mapping { members, places, key }, nodes, .. }) = self.levels.last_mut() else {
+            return Ok(());
+        };
+        *nodes += text.len() / BYTES_PER_NODE;
+        self.nodes += text.len() / BYTES_PER_NODE;
+        if text == "<<" {
+            return fail(at, "merge keys (<<) are not read; write the members out");
+        }
+        if members.contains_key(text) {
+            let first = places.member(text).map_or(0, |first| first.line);
+            return fail(at, format!("the key {text:.40} stands here twice; it is in line {first} too"));
+        }
+        *key = Some((text.to_owned(), at));
+        Ok(())
+    }
+
+    fn open(&mut self, open: Open, anchor: usize, tagged: bool, at: Place) -> Result<(), YamlError> {
+        if tagged {
+            return fail(at, "tags are not read on mappings and lists; take it out");
+        }
+        if self.wants_key() {
+            return fail(at, "a key must be a word");
+        }
+        if self.levels.len() >= MAX_DEPTH {
+            return fail(at, format!("more than {MAX_DEPTH} levels of mappings and lists"));
+        }
+        self.levels.push(Level { open, anchor, nodes: 1 });
+        Ok(())
+    }
+
+    fn close(&mut self, at: Place) -> Result<(), YamlError> {
+        let Some(Level { open, anchor, nodes }) = self.levels.pop() else { return Ok(()) };
+        let (value, places) = match open {
+            Open::Mapping { members, places, .. } => (Value::Object(members), places),
+            Open::List { items, places } => (Value::Array(items), places),
+        };
+        // What is inside was counted as it came.
+        self.nodes = self.nodes.saturating_sub(nodes - 1);
+        let start = places.here();
+        self.whole(Whole { value, places, nodes }, anchor, start).map_err(|error| YamlError { place: at, ..error })
+    }
+
+    /// Puts a value where it belongs: under its key, into its list, or as a document.
+    fn whole(&mut self, whole: Whole, anchor: usize, at: Place) -> Result<(), YamlError> {
+        self.nodes = self.nodes.saturating_add(whole.nodes);
+        if self.nodes > MAX_NODES {
+            return fail(at, format!("more than {MAX_NODES} values, aliases counted as what they stand for"));
+        }
+        if anchor > 0 {
+            self.anchors.insert(anchor, whole.clone());
+        }
+        let Whole { value, places: inner, nodes } = whole;
+        let Some(level) = self.levels.last_mut() else {
+            if !value.is_null() {
+                let ambiguous = std::mem::take(&mut self.ambiguous);
+                self.documents.push(Document { value, places: inner, ambiguous });
+            }
+            return Ok(());
+        };
+        level.nodes = level.nodes.saturating_add(nodes);
+        match &mut level.open {
+            Open::Mapping { members, places, key } => {
+                if let Some((key, at)) = key.take() {
+                    places.put_member(&key, inner.moved(at));
+                    members.insert(key, value);
+                } else {
+                    return fail(at, "a key must be a word");
+                }
+            }
+            Open::List { items, places } => {
+                places.put_item(inner);
+                items.push(value);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fail<T>(place: Place, message: impl Into<String>) -> Result<T, YamlError> {
+    Err(YamlError { place, message: message.into() })
+}
