@@ -1,11 +1,14 @@
 //! The one binary.
 
 use std::env;
+use std::process::exit;
 
 fn main() {
     // Before any thread starts: the sandbox binds the thread that asks for it, and hands descriptors on by number.
     let mut arguments = env::args_os().skip(1);
-    if arguments.next().is_some_and(|word| word == "sandbox") {
-        hawsepipe::node::sandbox_main(arguments);
+    match arguments.next().as_deref().and_then(|word| word.to_str()) {
+        Some("sandbox") => hawsepipe::node::sandbox_main(arguments),
+        Some("inspect") => exit(i32::from(hawsepipe::node::inspect_main().is_err())),
+        _ => {}
     }
 }

@@ -1,4 +1,4 @@
-//! Warm Node.js workers: protocol, worker, pool. Implements `domain::ports::RunPlugin`.
+//! Warm Node.js workers: protocol, worker, pool, inspection. Implements `domain::ports::{RunPlugin, Inspect}`.
 //!
 //! A call takes a [`lease`] of a [`worker`] from its plugin's [`pool`] and speaks with it in its [`protocol`]. The
 //! [`starter`] makes workers: [`code`] on disk, a process by way of the [`launcher`]. What bounds all plugins together
@@ -7,6 +7,7 @@
 pub mod admission;
 pub mod code;
 pub mod discovery;
+pub mod inspect;
 pub mod launcher;
 pub mod lease;
 pub mod metrics;
@@ -19,6 +20,7 @@ pub mod worker;
 pub mod workers;
 
 pub use discovery::{Node, NodeError, find_node};
+pub use inspect::{Inspector, inspect_main};
 pub use launcher::{Launcher, sandbox_main};
 pub use metrics::WorkerMetrics;
 pub use starter::Lifetimes;

@@ -1,5 +1,6 @@
 //! Workers against real Node.js, started through the built program.
 
+mod inspect;
 mod module;
 mod once;
 

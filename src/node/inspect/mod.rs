@@ -1,0 +1,115 @@
+//! Looks at plugin code without running it. Code is text that users write, and a parser can be brought to overflow its
+//! stack, so it is parsed in a child of its own (`hawsepipe inspect`) under a deadline.
+
+mod parse;
+
+use std::io::{self, Read, Write};
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::Child;
+use tokio::sync::Semaphore;
+
+use super::launcher::Launcher;
+use crate::domain::ports::{CodeFacts, Inspect, SyntaxProblem};
+
+/// Bytes of code that are looked at.
+const MAX_CODE: usize = 1 << 20;
+/// Bytes of an answer.
+const MAX_ANSWER: u64 = 1 << 20;
+/// How long a look may take.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// Children at once.
+const AT_ONCE: usize = 2;
+/// The parser's stack: about what V8 gives to its own.
+const STACK: usize = 1 << 20;
+
+/// What the child reads: one JSON document to the end of its standard input.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Question<'a> {
+    file_name: &'a str,
+    code: std::borrow::Cow<'a, str>,
+}
+
+/// Inspects code in children.
+#[derive(Debug)]
+pub struct Inspector {
+    launcher: Launcher,
+    slots: Semaphore,
+}
+
+impl Inspector {
+    /// Starts its children with `launcher`.
+    pub fn new(launcher: Launcher) -> Self {
+        Self { launcher, slots: Semaphore::new(AT_ONCE) }
+    }
+
+    async fn ask(&self, question: &[u8]) -> Result<CodeFacts, String> {
+        let _slot = self.slots.acquire().await.map_err(|error| error.to_string())?;
+        let mut command = self.launcher.subcommand("inspect");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = tokio::process::Command::from(command)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("cannot be parsed: {error}"))?;
+        match tokio::time::timeout(DEADLINE, converse(&mut child, question)).await {
+            Ok(Ok(answer)) => serde_json::from_slice(&answer).map_err(|_| beyond("nesting too deep")),
+            Ok(Err(error)) => Err(format!("cannot be parsed: {error}")),
+            Err(_) => Err(beyond(&format!("it takes longer than {DEADLINE:?}"))),
+        }
+    }
+}
+
+impl Inspect for Inspector {
+    async fn inspect(&self, code: &str, file_name: &str) -> CodeFacts {
+        if code.len() > MAX_CODE {
+            return unparsed(beyond(&format!("it is larger than {MAX_CODE} bytes")));
+        }
+        match serde_json::to_vec(&Question { file_name, code: code.into() }) {
+            Ok(question) => self.ask(&question).await.unwrap_or_else(unparsed),
+            Err(error) => unparsed(error.to_string()),
+        }
+    }
+}
+
+/// `hawsepipe inspect`: reads a question from standard input and prints the facts as JSON.
+///
+/// # Errors
+/// Where input or output fail, or the parser's thread does.
+pub fn inspect_main() -> io::Result<()> {
+    let limit = |most| Rlimit { current: Some(most), maximum: Some(most) };
+    setrlimit(Resource::Core, limit(0))?;
+    setrlimit(Resource::Cpu, limit(2 * DEADLINE.as_secs()))?;
+    let mut text = Vec::new();
+    io::stdin().take(8 * MAX_CODE as u64).read_to_end(&mut text)?;
+    let parser = std::thread::Builder::new().stack_size(STACK).spawn(move || -> io::Result<Vec<u8>> {
+        let question: Question<'_> = serde_json::from_slice(&text)?;
+        Ok(serde_json::to_vec(&parse::facts(&question.code, question.file_name))?)
+    })?;
+    let answer = parser.join().map_err(|_| io::Error::other("the parser failed"))??;
+    io::stdout().write_all(&answer)
+}
+
+async fn converse(child: &mut Child, question: &[u8]) -> io::Result<Vec<u8>> {
+    if let Some(mut stdin) = child.stdin.take() {
+        // A child that died over it has closed its end; its answer says so.
+        let _ = stdin.write_all(question).await;
+    }
+    let mut answer = Vec::new();
+    if let Some(stdout) = child.stdout.take() {
+        stdout.take(MAX_ANSWER).read_to_end(&mut answer).await?;
+    }
+    if child.wait().await?.success() { Ok(answer) } else { Ok(Vec::new()) }
+}
+
+fn beyond(what: &str) -> String {
+    format!("cannot be parsed within bounds: {what}")
+}
+
+fn unparsed(message: String) -> CodeFacts {
+    CodeFacts { error: Some(SyntaxProblem { line: 0, column: 0, message }), ..CodeFacts::default() }
+}
