@@ -1,1 +1,66 @@
-//! Tests of the check.
+//! Tests of the check. Objects that break a rule are in `tests/golden/api/refused.yaml`.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::domain::ids::ObjectKey;
+
+fn kind(word: &str) -> Kind {
+    kinds().into_iter().find(|kind| kind.as_str() == word).unwrap()
+}
+
+fn found(document: &Value, previous: Option<&Value>) -> Vec<(String, String)> {
+    let kind = kind(document["kind"].as_str().unwrap());
+    let id = ObjectId::new(kind, ObjectKey::new("default", "x"));
+    let problems = check(&id, document, previous);
+    assert!(problems.iter().all(|p| p.is_error() && p.reason == Reason::InvalidObject));
+    problems.into_iter().map(|p| (p.field, p.message)).collect()
+}
+
+const CHANGED_TYPE: (&str, &str) =
+    ("Plugin", "type is immutable: what names this plugin expects its methods; make a new Plugin");
+const CHANGED_PHASE: (&str, &str) =
+    ("PluginChain", "phase is immutable: a chain turned round would leave its calls unguarded; make a new PluginChain");
+
+#[test]
+fn changes_are_checked_where_the_old_form_is_known() {
+    let object = |kind: &str, spec: Value| json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind, "metadata": {"name": "x"}, "spec": spec});
+    let plugin = |spec: Value| object("Plugin", spec);
+    let old = plugin(json!({"source": {"inline": "x"}}));
+    let new = plugin(json!({"source": {"inline": "x"}, "type": "phase"}));
+    assert_eq!(found(&new, None), []);
+    assert_eq!(found(&new, Some(&old)), [("spec".to_owned(), CHANGED_TYPE.1.to_owned())]);
+    assert_eq!(found(&plugin(json!({"source": {"inline": "y"}, "type": "middleware"})), Some(&old)), []);
+    let chain = |phase: &str| object("PluginChain", json!({"phase": phase, "entries": [{"name": "a"}]}));
+    assert_eq!(found(&chain("Request"), Some(&chain("Request"))), []);
+    assert_eq!(found(&chain("Response"), Some(&chain("Request"))), [("spec".to_owned(), CHANGED_PHASE.1.to_owned())]);
+}
+
+#[test]
+fn whole_numbers_may_have_a_fraction_of_zero() {
+    let chain = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "PluginChain", "metadata": {"name": "x"},
+        "spec": {"phase": "Request", "order": 5.0, "entries": [{"name": "a"}]}});
+    assert_eq!(found(&chain, None), []);
+}
+
+#[test]
+fn metadata_is_checked_as_an_api_server_does() {
+    let chain = |metadata: Value| {
+        json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "PluginChain", "metadata": metadata,
+            "spec": {"phase": "Request", "entries": [{"name": "a"}]}})
+    };
+    let fields =
+        |metadata: Value| found(&chain(metadata), None).into_iter().map(|(field, _)| field).collect::<Vec<_>>();
+    assert!(fields(json!({"name": "x", "labels": {"a.b/c": "on", "d": ""}, "resourceVersion": "1"})).is_empty());
+    assert_eq!(fields(json!({"name": "x", "labels": {"mcp": true}})), ["metadata.labels.mcp"]);
+    assert_eq!(fields(json!({"name": "x", "labels": {"mcp": "a b"}})), ["metadata.labels.mcp"]);
+    assert_eq!(fields(json!({"name": "x", "label": {}})), ["metadata.label"]);
+}
+
+#[test]
+fn no_more_problems_are_told_than_are_read() {
+    let entries: Vec<_> = (0..32).map(|i| json!({"name": format!("e{i}"), "a": 1, "b": 2, "c": 3, "d": 4})).collect();
+    let chain = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "PluginChain", "metadata": {"name": "x"},
+        "spec": {"phase": "Request", "entries": entries}});
+    assert_eq!(found(&chain, None).len(), MAX_PROBLEMS);
+}

@@ -66,7 +66,7 @@ impl Walk {
     }
 
     fn object(&mut self, schema: &Node, members: &Map<String, Value>) {
-        self.size(schema, members.len(), "members");
+        self.size(schema, members.len(), "member");
         for name in schema.required.iter().filter(|name| !members.contains_key(*name)) {
             self.at(name, |walk| walk.say("is required; add it"));
         }
@@ -79,7 +79,7 @@ impl Walk {
     }
 
     fn array(&mut self, schema: &Node, items: &[Value]) {
-        self.size(schema, items.len(), "items");
+        self.size(schema, items.len(), "item");
         for (i, item) in items.iter().enumerate() {
             if let Some(child) = &schema.items {
                 self.at_item(i, |walk| walk.value(child, item));
@@ -103,17 +103,20 @@ impl Walk {
             }
             return;
         }
-        self.size(schema, text.chars().count(), "characters");
-        if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
-            self.say(format!("must be {}", in_words(pattern.as_str())));
+        match schema.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+            Some(pattern) => self.say(format!("must be {}", in_words(pattern.as_str()))),
+            None => self.size(schema, text.chars().count(), "character"),
         }
     }
 
     fn size(&mut self, schema: &Node, size: usize, unit: &str) {
         let found = i64::try_from(size).unwrap_or(i64::MAX);
+        let plural = |n: i64| if n == 1 { "" } else { "s" };
         match schema.size {
-            (Some(least), _) if found < least => self.say(format!("must have at least {least} {unit}; it has {found}")),
-            (_, Some(most)) if found > most => self.say(format!("may have at most {most} {unit}; it has {found}")),
+            (Some(n), _) if found < n => {
+                self.say(format!("must have at least {n} {unit}{}; it has {found}", plural(n)))
+            }
+            (_, Some(n)) if found > n => self.say(format!("may have at most {n} {unit}{}; it has {found}", plural(n))),
             _ => {}
         }
     }

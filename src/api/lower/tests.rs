@@ -1,1 +1,278 @@
-//! Tests of lowering.
+//! Tests of lowering: defaults, values, and what is said of fields that are not built.
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::config::input::{InputValue, Namespaces, ProtocolSetting, SourceInput};
+use crate::domain::plan::{EraSetting, Limits, PluginLimits, PrefixMode, Runtime, TransportPlan};
+use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+fn object<T: DeserializeOwned>(spec: Value) -> T {
+    serde_json::from_value(json!({"metadata": {"name": "x", "namespace": "ns", "labels": {"l": "v"}}, "spec": spec}))
+        .unwrap()
+}
+
+/// Each Problem as `reason field`, errors with a `!`.
+fn said(problems: &[Problem]) -> Vec<String> {
+    let mark = |p: &Problem| if p.is_error() { "!" } else { "" };
+    problems.iter().map(|p| format!("{}{} {}", mark(p), p.reason, p.field)).collect()
+}
+
+fn lower_gateway(mut spec: Value) -> (crate::config::input::GatewayInput, Vec<String>) {
+    spec.as_object_mut().unwrap().entry("authentication").or_insert(json!({"anonymous": {}}));
+    let (input, problems) = gateway(&object(spec), Path::new("/m"), Path::new("/p"));
+    (input, said(&problems))
+}
+
+fn lower_upstream(spec: Value) -> (crate::config::input::UpstreamInput, Vec<String>) {
+    let (input, problems) = upstream(&object(spec), Path::new("/m"));
+    (input, said(&problems))
+}
+
+fn lower_plugin(mut spec: Value) -> (crate::config::input::PluginInput, Vec<String>) {
+    spec.as_object_mut().unwrap().entry("source").or_insert(json!({"inline": "x"}));
+    let (input, problems) = plugin(&object(spec));
+    (input, said(&problems))
+}
+
+#[test]
+fn a_gateway_has_its_defaults() {
+    let (input, problems) = lower_gateway(json!({}));
+    assert!(problems.is_empty(), "{problems:?}");
+    let plan = input.plan;
+    assert!(plan.declared && plan.anonymous && !plan.stopped && !plan.stop_cancels && plan.refusing.is_none());
+    assert_eq!((plan.prefix, plan.session_idle_seconds, plan.history_per_plugin), (PrefixMode::Always, 3600, 1000));
+    assert_eq!(plan.limits, Limits::default());
+    assert_eq!(plan.runtime, Runtime { plugin_dir: "/p".into(), ..Runtime::default() });
+    assert!(plan.listeners.is_empty() && plan.log_level.is_none() && plan.required.is_empty());
+    assert_eq!(input.chains.namespaces, Namespaces::Same);
+}
+
+#[test]
+fn a_gateway_has_what_is_written() {
+    let (input, problems) = lower_gateway(json!({
+        "stopped": true, "stopMode": "Cancel",
+        "listeners": [{"name": "a", "port": 8080, "hosts": ["MCP.example.com:8080", "[::1]"]}],
+        "upstreams": {"prefix": "OnConflict", "namespaces": {"from": "Names", "names": ["a"]}},
+        "chains": {"required": [{"name": "c"}, {"name": "d", "namespace": "o"}], "selector": {"matchLabels": {"a": "b"}}},
+        "limits": {"maxRequestSize": "1Mi", "perSession": {"concurrentCalls": -1, "totalCalls": 7}},
+        "plugins": {"pluginDir": "code", "nodeExecutable": "./node", "poolSizePerPlugin": 0, "maxBytesInFlight": 5},
+        "sessions": {"idleSeconds": 5}, "history": {"perPlugin": 0}, "telemetry": {"logLevel": "Debug"},
+    }));
+    assert!(problems.is_empty(), "{problems:?}");
+    let plan = input.plan;
+    assert!(plan.stopped && plan.stop_cancels);
+    assert_eq!(
+        (plan.listeners[0].path.as_str(), plan.listeners[0].hosts.as_slice()),
+        ("/mcp", ["mcp.example.com".to_owned(), "[::1]".to_owned()].as_slice(),)
+    );
+    assert_eq!(plan.required.iter().map(ToString::to_string).collect::<Vec<_>>(), ["ns/c", "o/d"]);
+    assert_eq!((plan.limits.max_request_size, plan.limits.session_concurrent_calls), (1 << 20, None));
+    assert_eq!((plan.limits.session_total_calls, plan.limits.call_timeout_ms), (Some(7), 30_000));
+    assert_eq!(
+        (plan.runtime.plugin_dir.as_path(), plan.runtime.node_executable.as_path()),
+        (Path::new("/m/code"), Path::new("/m/node"),)
+    );
+    assert_eq!((plan.runtime.pool_size_per_plugin, plan.runtime.max_bytes_in_flight), (0, 5));
+    assert_eq!((plan.session_idle_seconds, plan.history_per_plugin, plan.log_level.as_deref()), (5, 0, Some("debug")));
+    assert_eq!(input.upstreams.namespaces, Namespaces::Names(vec!["a".into()]));
+    assert_eq!(input.chains.selector.match_labels["a"], "b");
+}
+
+#[test]
+fn guards_of_a_gateway_that_are_not_built_refuse() {
+    for (spec, field) in [
+        (json!({"authentication": {"jwt": [{"issuer": "https://i", "audiences": ["a"]}]}}), "spec.authentication.jwt"),
+        (json!({"authentication": {"apiKeys": {"secretRefs": [{"name": "s"}]}}}), "spec.authentication.apiKeys"),
+        (json!({"authentication": {"tokenReview": {}, "anonymous": {}}}), "spec.authentication.tokenReview"),
+        (json!({"authorization": {"rules": []}}), "spec.authorization"),
+        (json!({"audit": {"mode": "Required"}}), "spec.audit.mode"),
+        (json!({"admin": {"authentication": {"tokenReview": {}}}}), "spec.admin.authentication"),
+    ] {
+        let (input, problems) = lower_gateway(spec);
+        assert_eq!(problems, [format!("!NotImplemented {field}")]);
+        assert_eq!(input.plan.refusing.unwrap().reason, Reason::NotImplemented);
+    }
+    let (input, problems) = lower_gateway(json!({"plugins": {"sandbox": "Required"}}));
+    assert_eq!(problems, ["!SandboxUnavailable spec.plugins.sandbox"]);
+    assert!(input.plan.refusing.is_none() && input.plan.runtime.refusing.is_some());
+    let tls = json!({"listeners": [{"name": "a", "port": 1, "tls": {"certificateSecretRef": {"name": "s"}}}]});
+    let (input, problems) = lower_gateway(tls);
+    assert_eq!(problems, ["!NotImplemented spec.listeners[0].tls"]);
+    assert!(input.plan.refusing.is_none() && input.plan.listeners[0].refusing.is_some());
+}
+
+#[test]
+fn what_is_done_anyway_is_not_warned_of() {
+    let (_, problems) = lower_gateway(json!({
+        "audit": {"mode": "Off"}, "history": {"payloads": "None"}, "plugins": {"discovery": "Declared"},
+        "listeners": [{"name": "a", "port": 1, "legacySSE": false}],
+    }));
+    assert!(problems.is_empty(), "{problems:?}");
+    let (_, problems) = lower_upstream(json!({
+        "process": {"command": "x", "session": "Shared"}, "retry": {"when": "Never"}, "pinning": {"mode": "Off"},
+    }));
+    assert!(problems.is_empty(), "{problems:?}");
+    let (_, problems) = lower_plugin(json!({
+        "type": "middleware", "reuse": false, "encoding": "JSON", "egress": [], "pool": {"concurrency": 1},
+    }));
+    assert!(problems.is_empty(), "{problems:?}");
+}
+
+#[test]
+fn an_upstream_has_its_defaults() {
+    let (input, problems) = lower_upstream(json!({"external": {"url": "http://h/mcp"}}));
+    assert!(problems.is_empty(), "{problems:?}");
+    let plan = input.plan;
+    assert!(plan.enabled && plan.validate_arguments && plan.refusing.is_none() && plan.labels["l"] == "v");
+    assert_eq!((plan.connect_timeout_ms, plan.call_timeout_ms, plan.idle_timeout_ms), (5000, None, 300_000));
+    assert_eq!((plan.health.period_seconds, plan.health.timeout_ms), (30, 5000));
+    assert_eq!(plan.health.retry_backoff_ms, [1000, 5000, 15_000]);
+    assert!(plan.health.auto_recover);
+    assert_eq!((plan.era, plan.concurrent_calls, plan.max_response_size), (EraSetting::Auto, None, None));
+    assert!(input.share_with.is_none());
+    let (input, _) = lower_upstream(json!({"process": {"command": "npx"}}));
+    assert!(!input.plan.health.auto_recover);
+    let TransportPlan::Process { command, cwd, .. } = input.plan.transport else { panic!() };
+    assert_eq!((command.as_str(), cwd.as_path()), ("npx", Path::new("/m")));
+}
+
+#[test]
+fn values_keep_where_they_come_from() {
+    let (input, _) = lower_upstream(json!({"process": {"command": "x", "env": [
+        {"name": "A", "value": "1"},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+        {"name": "C", "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}}},
+        {"name": "D", "valueFrom": {"environment": "E"}},
+    ]}}));
+    let values: Vec<_> = input.values.into_iter().map(|v| v.value).collect();
+    let named = |name: &str| (name.to_owned(), "k".to_owned());
+    let ((secret, key), (map, map_key)) = (named("s"), named("m"));
+    assert_eq!(
+        values,
+        [
+            InputValue::Literal("1".into()),
+            InputValue::Secret { name: secret, key, optional: false },
+            InputValue::ConfigMap { name: map, key: map_key, optional: false },
+            InputValue::Environment("E".into()),
+        ]
+    );
+}
+
+#[test]
+fn guards_of_an_upstream_that_are_not_built_refuse() {
+    let external = |more: Value| {
+        let mut server = json!({"url": "https://h"});
+        server.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"external": server})
+    };
+    let oauth =
+        json!({"oauth": {"issuer": "https://i", "clientID": "c", "clientSecretRef": {"name": "s", "key": "k"}}});
+    for (spec, field) in [
+        (external(json!({"transport": "SSE"})), "spec.external.transport"),
+        (external(oauth), "spec.external.oauth"),
+        (external(json!({"tls": {}})), "spec.external.tls"),
+        (json!({"process": {"command": "x", "session": "PerSession"}}), "spec.process.session"),
+        (json!({"process": {"command": "x"}, "pinning": {"mode": "Enforce"}}), "spec.pinning.mode"),
+    ] {
+        let (input, problems) = lower_upstream(spec);
+        assert_eq!(problems, [format!("!NotImplemented {field}")]);
+        assert!(input.plan.refusing.is_some(), "{field}");
+    }
+    for (over, field) in [
+        (json!({"name": "t", "annotations": {"readOnlyHint": true}}), "annotations"),
+        (json!({"name": "t", "arguments": [{"name": "a", "value": 1}]}), "arguments[0].value"),
+        (json!({"name": "t", "arguments": [{"name": "a", "hidden": true}]}), "arguments[0].hidden"),
+    ] {
+        let (input, problems) = lower_upstream(json!({"process": {"command": "x"}, "tools": {"overrides": [over]}}));
+        assert_eq!(problems, [format!("!NotImplemented spec.tools.overrides[0].{field}")]);
+        assert!(input.plan.refusing.is_none() && input.plan.overrides[0].refusing.is_some());
+    }
+}
+
+#[test]
+fn upstreams_of_a_cluster_are_kept_and_refuse() {
+    for (spec, said) in [
+        (json!({"managed": {"image": "i"}}), "ClusterOnly spec.managed"),
+        (json!({"serverRef": {"kind": "K", "name": "n"}}), "ClusterOnly spec.serverRef"),
+        (
+            json!({"vectorSearch": {"backend": "SQLite", "description": "d", "index": "i"}}),
+            "NotImplemented spec.vectorSearch",
+        ),
+    ] {
+        let (input, problems) = lower_upstream(spec);
+        assert_eq!(problems, [said]);
+        assert!(input.plan.transport == TransportPlan::None && input.plan.refusing.is_some());
+    }
+}
+
+#[test]
+fn a_plugin_has_its_defaults_and_what_is_written() {
+    let (input, problems) = lower_plugin(json!({}));
+    assert!(problems.is_empty(), "{problems:?}");
+    assert!(input.enabled && input.role == Role::Transform && input.phases.is_none() && input.order == 0);
+    assert_eq!((input.protocol, input.limits), (ProtocolSetting::Auto, PluginLimits::default()));
+    assert!(input.config.is_none() && !input.config_overrides && input.share_with.is_none());
+    let (input, problems) = lower_plugin(json!({
+        "role": "Guard", "phases": ["Response"], "order": 4_294_967_295_u32, "protocol": "Once", "timeoutMs": 5,
+        "source": {"configMapKeyRef": {"name": "m", "key": "k.mjs"}}, "pool": {"size": 0},
+        "config": {"b": 1.0, "a": [2.50, 1e3, {"d": -0.0, "c": 12_345_678_901_234_567_890_u64}]},
+        "limits": {"maxStderrSize": "1Ki"}, "filter": {"tools": ["t*"]},
+        "shareWith": {"namespaces": {"from": "All"}, "configOverrides": "Allow"},
+    }));
+    assert!(problems.is_empty(), "{problems:?}");
+    assert_eq!((input.role, input.phases, input.order), (Role::Guard, Some(vec![Phase::Response]), 4_294_967_295));
+    assert_eq!(input.source, SourceInput::ConfigMap { name: "m".into(), key: "k.mjs".into() });
+    assert_eq!(input.config.unwrap().get(), r#"{"a":[2.5,1000,{"c":12345678901234567890,"d":0}],"b":1}"#);
+    assert_eq!((input.limits.max_stderr, input.limits.max_input), (1024, 8 << 20));
+    assert!(input.config_overrides && input.share_with == Some(Namespaces::All));
+    assert_eq!((input.pool_size, input.timeout_ms, input.filter_tools), (Some(0), Some(5), vec!["t*".to_owned()]));
+}
+
+#[test]
+fn plugins_that_are_not_built_cannot_run() {
+    for (spec, field) in [
+        (json!({"type": "phase"}), "spec.type"),
+        (json!({"source": {"image": {"reference": "i"}}}), "spec.source.image"),
+        (json!({"source": {"path": "p"}, "wrapper": {"command": "p"}}), "spec.wrapper"),
+        (json!({"protocol": "Lines"}), "spec.protocol"),
+    ] {
+        let (input, problems) = lower_plugin(spec);
+        assert_eq!(problems, [format!("!NotImplemented {field}")]);
+        assert!(input.refusing.is_some());
+    }
+}
+
+#[test]
+fn a_chain_has_its_defaults_and_what_is_written() {
+    let (input, problems) = chain(&object(json!({"phase": "Request", "entries": [{"name": "p"}]})));
+    assert!(problems.is_empty());
+    assert_eq!(
+        (input.phase, input.order, input.methods.as_slice()),
+        (Phase::Request, 100, ["tools/call".to_owned()].as_slice())
+    );
+    assert!(input.gateways.is_empty() && input.upstreams.is_none() && !input.notifications_pass);
+    let entry = &input.entries[0];
+    assert_eq!((entry.plugin.to_string().as_str(), entry.enabled, entry.view), ("ns/p", true, View::Auto));
+    assert!(entry.failure_policy.is_none() && entry.mode == Mode::Enforce && entry.order.is_none());
+    let (input, problems) = chain(&object(json!({
+        "phase": "Response", "order": 0, "gateways": [{"name": "g"}], "upstreams": {"names": ["a*"]},
+        "methods": ["tools/call", "resources/read"], "notifications": "Pass",
+        "entries": [
+            {"name": "p", "namespace": "o", "order": 3, "enabled": false, "view": "Json", "failurePolicy": "Ignore",
+             "maxTokens": 9, "when": "true", "config": {"k": 1.0}},
+            {"name": "q", "canary": {"name": "r", "percent": 5}},
+        ],
+    })));
+    assert_eq!(said(&problems), ["NotImplemented spec.methods[1]", "NotImplemented spec.entries[1].canary"]);
+    assert_eq!((input.order, input.gateways[0].to_string().as_str(), input.notifications_pass), (0, "ns/g", true));
+    let entry = &input.entries[0];
+    assert_eq!((entry.plugin.to_string().as_str(), entry.order, entry.max_tokens), ("o/p", Some(3), Some(9)));
+    assert_eq!((entry.failure_policy, entry.view), (Some(FailurePolicy::Ignore), View::Json));
+    assert_eq!(entry.config.as_ref().unwrap().get(), r#"{"k":1}"#);
+}

@@ -1,5 +1,7 @@
 //! Tests of loading: golden files, places, and what stays on a reload.
 
+mod refused;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
