@@ -8,6 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::CustomResourceExt;
 
+use super::canonical;
 use super::yaml;
 use crate::api::chain::PluginChain;
 use crate::api::gateway::MCPGateway;
@@ -61,7 +62,7 @@ pub fn crd_files() -> Vec<(String, String)> {
     crds()
         .iter()
         .map(|crd| {
-            let value = serde_json::to_value(crd).unwrap_or_default();
+            let value = canonical(&serde_json::to_value(crd).unwrap_or_default());
             (format!("{}.yaml", crd.spec.names.plural), yaml::print(&value))
         })
         .collect()
@@ -84,6 +85,7 @@ pub fn write_crds(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     #[test]
     fn the_files_are_what_the_types_say() {
@@ -91,6 +93,72 @@ mod tests {
         for (name, text) in crd_files() {
             let kept = std::fs::read_to_string(folder.join(&name)).unwrap_or_default();
             assert!(kept == text, "crds/{name} is stale: run `cargo run -- crds --write crds`");
+        }
+    }
+
+    /// One line for each field, with all that bounds it, and one for each rule.
+    fn outline(path: &str, schema: &Value, required: bool, lines: &mut Vec<String>) {
+        let Value::Object(members) = schema else { return };
+        let mark = if required { "!" } else { "" };
+        let mut line = format!("{path}{mark}");
+        for (key, value) in members {
+            match key.as_str() {
+                "description" | "properties" | "items" | "required" | "additionalProperties" => {}
+                "x-kubernetes-validations" => {
+                    let rules = value.as_array().into_iter().flatten();
+                    lines.extend(rules.map(|rule| format!("{path} rule {} {}", rule["message"], rule["rule"])));
+                }
+                _ => line.push_str(&format!(" {key}={value}")),
+            }
+        }
+        lines.push(line);
+        let is_required = |name: &str| schema["required"].as_array().is_some_and(|r| r.iter().any(|word| word == name));
+        for (name, child) in schema["properties"].as_object().into_iter().flatten() {
+            outline(&format!("{path}.{name}"), child, is_required(name), lines);
+        }
+        outline(&format!("{path}[]"), &schema["items"], false, lines);
+        outline(&format!("{path}{{}}"), &schema["additionalProperties"], false, lines);
+    }
+
+    /// The outline was made from definitions that a kube-apiserver 1.36 took, with every golden manifest.
+    #[test]
+    fn schemas_bound_what_they_are_to_bound() {
+        let mut lines = Vec::new();
+        for crd in crds() {
+            let crd = canonical(&serde_json::to_value(&crd).unwrap());
+            let kind = crd["spec"]["names"]["kind"].as_str().unwrap();
+            let version = &crd["spec"]["versions"][0];
+            outline(kind, &version["schema"]["openAPIV3Schema"], false, &mut lines);
+            for column in version["additionalPrinterColumns"].as_array().unwrap() {
+                lines.push(format!("{kind} column {column}"));
+            }
+            lines.push(format!("{kind} subresources {}", version["subresources"]));
+            lines.push(format!(
+                "{kind} short {} {}",
+                crd["spec"]["names"]["shortNames"], crd["spec"]["names"]["categories"]
+            ));
+        }
+        lines.sort();
+        let expected = include_str!("../../tests/golden/api/crds.outline");
+        let wrong = lines.iter().filter(|line| !expected.lines().any(|e| e == *line)).collect::<Vec<_>>();
+        let missing = expected.lines().filter(|e| !lines.iter().any(|line| line == e)).collect::<Vec<_>>();
+        assert!(wrong.is_empty() && missing.is_empty(), "wrong: {wrong:#?}\nmissing: {missing:#?}");
+    }
+
+    #[test]
+    fn every_field_is_described() {
+        fn described(path: &str, schema: &Value) {
+            for (name, child) in schema["properties"].as_object().into_iter().flatten() {
+                let path = format!("{path}.{name}");
+                assert!(child["description"].is_string(), "{path} has no description");
+                assert!(child.get("default").is_none() && child.get("nullable").is_none(), "{path}");
+                described(&path, child);
+                described(&path, &child["items"]);
+            }
+        }
+        for crd in crds() {
+            let crd = serde_json::to_value(&crd).unwrap();
+            described("", &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The custom resource types, their schemas and rules, and `lower` into `config::input`. Nothing else.
 
+mod canonical;
 pub mod chain;
 pub mod check;
 pub mod crds;
@@ -12,4 +13,5 @@ pub mod upstream;
 pub mod values;
 mod yaml;
 
+pub use canonical::canonical;
 pub use crds::{crd_files, crds, crds_yaml, write_crds};

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::located::Located;
 use super::yaml::{self, Document, Place, Places};
+use crate::api::canonical;
 use crate::api::check::nearest;
-use crate::api::lower::canonical;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;

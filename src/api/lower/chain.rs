@@ -3,10 +3,10 @@
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::canonical;
 use super::findings::Findings;
 use super::plugin::phase;
 use super::shared::{key, labels, object_ref, selector};
+use crate::api::canonical::canonical_text;
 use crate::api::chain::{
     ChainTools, ChainUpstreams, Entry, FailurePolicy, Method, Mode, Notifications, PluginChain, PluginChainSpec, View,
 };
@@ -137,7 +137,7 @@ fn entry(entry: &Entry, own_namespace: &str) -> EntryInput {
         enabled: entry.enabled.unwrap_or(true),
         timeout_ms: entry.timeout_ms,
         max_tokens: entry.max_tokens,
-        config: entry.config.as_ref().map(canonical::text),
+        config: entry.config.as_ref().map(canonical_text),
         view: match entry.view {
             None | Some(View::Auto) => domain::View::Auto,
             Some(View::Text) => domain::View::Text,

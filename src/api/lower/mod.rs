@@ -3,7 +3,6 @@
 //!
 //! An object is to be checked (`api::check`) before it comes here.
 
-mod canonical;
 mod chain;
 mod core;
 mod findings;
@@ -14,7 +13,6 @@ mod shared;
 mod tests;
 mod upstream;
 
-pub use self::canonical::canonical;
 pub use self::chain::{chain, invalid_chain};
 pub use self::core::{config_map, namespace, secret};
 pub use self::gateway::gateway;

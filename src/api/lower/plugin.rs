@@ -1,8 +1,8 @@
 //! Plugin to its input.
 
-use super::canonical;
 use super::findings::Findings;
 use super::shared::{env, key, namespaces, size};
+use crate::api::canonical::canonical_text;
 use crate::api::plugin::code::{Pool, Source};
 use crate::api::plugin::{self as api, ConfigOverrides, Plugin, PluginSpec, PluginType};
 use crate::config::input::{PluginInput, ProtocolSetting, SourceInput};
@@ -35,7 +35,7 @@ pub fn plugin(object: &Plugin) -> (PluginInput, Vec<Problem>) {
         filter_upstreams: filter.upstreams.unwrap_or_default(),
         filter_tools: filter.tools.unwrap_or_default(),
         timeout_ms: spec.timeout_ms,
-        config: spec.config.as_ref().map(canonical::text),
+        config: spec.config.as_ref().map(canonical_text),
         config_schema: spec.config_schema.as_ref().map(|schema| Value::Object(schema.0.clone())),
         env: env(spec.env.as_ref(), "spec.env"),
         pool_size: spec.pool.as_ref().and_then(|p| p.size),

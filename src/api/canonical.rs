@@ -30,6 +30,6 @@ fn whole(number: &Number) -> Option<Number> {
 }
 
 /// The canonical text of a `config`.
-pub(super) fn text(object: &FreeObject) -> Box<RawValue> {
+pub fn canonical_text(object: &FreeObject) -> Box<RawValue> {
     to_raw(&canonical(&Value::Object(object.0.clone())))
 }
