@@ -18,6 +18,7 @@ const MAX_CANCELLABLE: usize = 1024;
 #[derive(Default)]
 pub struct Sessions {
     by_id: DashMap<String, Arc<Session>>,
+    anonymous: Arc<Tracker>,
 }
 
 /// One session.
@@ -34,6 +35,8 @@ pub struct Session {
     pub created_at: u64,
     /// Counts its calls.
     pub tracker: Arc<Tracker>,
+    /// Counts its open event streams.
+    pub streams: Tracker,
     /// Ends when the session does.
     pub ended: CancellationToken,
     last_used: AtomicU64,
@@ -78,6 +81,7 @@ impl Sessions {
             upstream,
             created_at: now,
             tracker: Arc::default(),
+            streams: Tracker::default(),
             ended: CancellationToken::new(),
             last_used: AtomicU64::new(now),
             in_flight: DashMap::new(),
@@ -91,6 +95,11 @@ impl Sessions {
         let session = Arc::clone(&*self.by_id.get(id)?);
         session.last_used.store(now, Ordering::Relaxed);
         Some(session)
+    }
+
+    /// Counts the calls of the stateless era's callers without credentials, who are one principal.
+    pub fn anonymous(&self) -> &Arc<Tracker> {
+        &self.anonymous
     }
 
     /// Ends a session: its streams close, its calls go on.

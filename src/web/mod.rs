@@ -1,1 +1,20 @@
-//! MCP endpoint and admin API over HTTP. Reaches adapters only through `engine`.
+//! What clients and operators reach over HTTP: the MCP endpoint, and the admin API on a port of its own.
+//!
+//! Reaches adapters only through `engine`.
+
+mod access;
+mod admin;
+mod body;
+mod envelope;
+mod exchange;
+mod legacy;
+mod mcp;
+mod methods;
+mod modern;
+mod outbox;
+mod reply;
+mod server;
+
+pub use admin::admin_router;
+pub use mcp::{Listener, mcp_router};
+pub use server::serve;

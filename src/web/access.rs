@@ -1,0 +1,113 @@
+//! Who may speak to a listener at all: Host and Origin, against DNS rebinding and foreign pages (MCP, Streamable HTTP,
+//! security).
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+
+use crate::domain::plan::ListenerPlan;
+
+/// Why a request is turned away, for people.
+pub(super) type Turned = &'static str;
+
+/// Whether `Host` names this listener: a loopback name, one of its `hosts`, or, where it is bound beyond loopback and
+/// lists none, any IP address. (A page that rebinds its name sends that name; an address cannot be rebound.)
+pub(super) fn check_host(headers: &HeaderMap, hosts: &[String], bound: SocketAddr) -> Result<(), Turned> {
+    let mut sent = headers.get_all(header::HOST).iter();
+    let (Some(host), None) = (sent.next(), sent.next()) else { return Err("exactly one Host header is needed") };
+    let name = without_port(host.to_str().map_err(|_| "the Host header is not a name")?);
+    if is_loopback(name) || hosts.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+        return Ok(());
+    }
+    let bare = name.trim_start_matches('[').trim_end_matches(']');
+    if hosts.is_empty() && !bound.ip().is_loopback() && bare.parse::<IpAddr>().is_ok() {
+        return Ok(());
+    }
+    Err("this Host is not served here: name it in the listener's `hosts`")
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':') => name,
+        _ => host,
+    }
+}
+
+fn is_loopback(name: &str) -> bool {
+    matches!(name, "127.0.0.1" | "[::1]") || name.eq_ignore_ascii_case("localhost")
+}
+
+/// The `Origin` of a page that may read the answer; none where no page asks.
+pub(super) fn check_origin<'h>(
+    headers: &'h HeaderMap,
+    listener: &ListenerPlan,
+) -> Result<Option<&'h HeaderValue>, Turned> {
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(None) };
+    let allowed = |known: &String| known.as_bytes() == origin.as_bytes();
+    if listener.allowed_origins.iter().any(allowed) {
+        return Ok(Some(origin));
+    }
+    Err("pages of this Origin are not served here: name it in the listener's `allowedOrigins`")
+}
+
+/// Lets a page of an allowed origin read the answer.
+pub(super) fn allow_page<B>(response: &mut Response<B>, origin: HeaderValue) {
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static("Mcp-Session-Id"));
+    headers.append(header::VARY, HeaderValue::from_static("Origin"));
+}
+
+/// The answer to a page's question whether it may send a request (Fetch standard, CORS preflight).
+pub(super) fn preflight<B: Default>(asked: &HeaderMap) -> Response<B> {
+    let mut response = Response::new(B::default());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
+    // Mcp-Param-* headers are named by tools, so what is asked for is what is allowed.
+    if let Some(wanted) = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    }
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+/// Whether a request is a CORS preflight.
+pub(super) fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
+    method == Method::OPTIONS && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        let check = |host: &'static str, hosts: &[&str], bound: &str| {
+            let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]);
+            let hosts: Vec<_> = hosts.iter().map(|h| (*h).to_owned()).collect();
+            check_host(&headers, &hosts, bound.parse().unwrap()).is_ok()
+        };
+        let (loopback, all) = ("127.0.0.1:8080", "0.0.0.0:8080");
+        for (host, hosts, bound, served) in [
+            ("localhost", &[] as &[&str], loopback, true),
+            ("LocalHost:1", &[], loopback, true),
+            ("127.0.0.1:8080", &[], loopback, true),
+            ("[::1]:8080", &[], loopback, true),
+            ("[::1]", &[], loopback, true),
+            ("evil.example", &[], loopback, false),
+            ("localhost.evil.example", &[], loopback, false),
+            ("10.0.0.1", &[], loopback, false),
+            ("mcp.example:443", &["mcp.example"], loopback, true),
+            ("MCP.example", &["mcp.example"], all, true),
+            ("10.0.0.1:8080", &[], all, true),
+            ("[fd00::1]:8080", &[], all, true),
+            ("10.0.0.1:8080", &["mcp.example"], all, false),
+            ("evil.example", &[], all, false),
+            ("", &[], all, false),
+        ] {
+            assert_eq!(check(host, hosts, bound), served, "{host} {hosts:?} {bound}");
+        }
+        assert!(check_host(&HeaderMap::new(), &[], loopback.parse().unwrap()).is_err());
+    }
+}

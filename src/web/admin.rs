@@ -1,0 +1,221 @@
+//! The admin API: what runs and what happened, as JSON; metrics; liveness and readiness. It reads only.
+//!
+//! It stands on a port of its own that is bound to loopback. Pages cannot read it: a request with an `Origin`, or for
+//! a Host that is no loopback name, is refused.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{Query, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::access;
+use crate::domain::ports::Records;
+use crate::engine::{Engine, Ports};
+
+/// Items on a page where the request does not say.
+const DEFAULT_LIMIT: usize = 100;
+/// The most items on a page.
+const MAX_LIMIT: usize = 1000;
+/// The most rows of the history that are looked through for a page.
+const MAX_ROWS: usize = 100_000;
+
+type Shared<P> = State<Arc<Engine<P>>>;
+
+/// What a list may be asked for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Wanted {
+    /// Items on the page; 1 to [`MAX_LIMIT`].
+    limit: Option<usize>,
+    /// `next` of the page before.
+    cursor: Option<String>,
+    /// Only of this plugin, `namespace/name` or a bare name (executions).
+    plugin: Option<String>,
+    /// Only of this upstream, by name (executions, calls, tools).
+    upstream: Option<String>,
+    /// Only of this tool, by the server's own name (executions, calls).
+    tool: Option<String>,
+    /// Only of this call (executions, calls).
+    request: Option<String>,
+}
+
+impl Wanted {
+    fn admits(&self, upstream: &str, tool: &str, request: &str) -> bool {
+        let fits = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
+        fits(&self.upstream, upstream) && fits(&self.tool, tool) && fits(&self.request, request)
+    }
+}
+
+/// One page of a list.
+#[derive(Serialize)]
+struct Page<T> {
+    items: Vec<T>,
+    /// The cursor of the next page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// An answer that is an error.
+struct Refused(StatusCode, &'static str, String);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let Self(status, reason, message) = self;
+        (status, Json(json!({"error": {"reason": reason, "message": message}}))).into_response()
+    }
+}
+
+type Listed<T> = Result<Json<Page<T>>, Refused>;
+
+/// The admin API of `engine`.
+pub fn admin_router<P: Ports>(engine: Arc<Engine<P>>) -> Router {
+    let api = Router::new()
+        .route("/executions", get(executions::<P>))
+        .route("/calls", get(calls::<P>))
+        .route("/plugins", get(plugins::<P>))
+        .route("/workers", get(workers::<P>))
+        .route("/chains", get(chains::<P>))
+        .route("/upstreams", get(upstreams::<P>))
+        .route("/tools", get(tools::<P>))
+        .route("/sessions", get(sessions::<P>))
+        .route("/plan", get(plan::<P>))
+        .route("/explain", get(explain::<P>));
+    Router::new()
+        .nest("/api/v1", api)
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz::<P>))
+        .route("/metrics", get(metrics::<P>))
+        .fallback(|| async { Refused(StatusCode::NOT_FOUND, "NotFound", "there is nothing here".to_owned()) })
+        .layer(middleware::from_fn(guard))
+        .with_state(engine)
+}
+
+async fn guard(request: Request, next: Next) -> Response {
+    let forbidden = |why: &str| Refused(StatusCode::FORBIDDEN, "Forbidden", why.to_owned()).into_response();
+    if let Err(why) = access::check_host(request.headers(), &[], SocketAddr::from(([127, 0, 0, 1], 0))) {
+        return forbidden(why);
+    }
+    if request.headers().contains_key(header::ORIGIN) {
+        return forbidden("pages may not read the admin API");
+    }
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let refused =
+            Refused(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "the admin API reads only".to_owned());
+        let mut response = refused.into_response();
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    next.run(request).await
+}
+
+/// The page of `items` that is wanted. `key` names an item: its cursor.
+fn page<T>(items: Vec<T>, wanted: &Wanted, key: impl Fn(&T) -> &str) -> Listed<T> {
+    let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT);
+    if !(1..=MAX_LIMIT).contains(&limit) {
+        let message = format!("limit must be 1 to {MAX_LIMIT}");
+        return Err(Refused(StatusCode::BAD_REQUEST, "InvalidLimit", message));
+    }
+    let from = match &wanted.cursor {
+        None => 0,
+        Some(cursor) => {
+            1 + items.iter().position(|item| key(item) == cursor).ok_or_else(|| {
+                let message = "the item that the cursor names is gone: list from the start".to_owned();
+                Refused(StatusCode::BAD_REQUEST, "InvalidCursor", message)
+            })?
+        }
+    };
+    let more = items.len() > from + limit;
+    let items: Vec<_> = items.into_iter().skip(from).take(limit).collect();
+    let next = items.last().filter(|_| more).map(|item| key(item).to_owned());
+    Ok(Json(Page { items, next }))
+}
+
+async fn executions<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+    let mut rows = engine.records().recent_executions(wanted.plugin.as_deref(), MAX_ROWS);
+    rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id));
+    page(rows, &wanted, |row| &row.id)
+}
+
+async fn calls<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+    let mut rows = engine.records().recent_calls(MAX_ROWS);
+    rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id));
+    page(rows, &wanted, |row| &row.request_id)
+}
+
+async fn plugins<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+    page(engine.plugins(), &wanted, |plugin| &plugin.plugin)
+}
+
+async fn workers<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+    #[derive(Serialize)]
+    struct Worker {
+        #[serde(skip)]
+        key: String,
+        #[serde(flatten)]
+        worker: crate::domain::ports::WorkerInfo,
+    }
+    let workers = engine.workers().into_iter().map(|worker| Worker { key: worker.pid.to_string(), worker });
+    page(workers.collect(), &wanted, |worker| &worker.key)
+}
+
+async fn chains<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+    page(engine.chains(), &wanted, |chain| &chain.chain)
+}
+
+async fn upstreams<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+    page(engine.upstreams(), &wanted, |upstream| &upstream.name)
+}
+
+async fn tools<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+    #[derive(Serialize)]
+    struct Tool {
+        #[serde(skip)]
+        key: String,
+        #[serde(flatten)]
+        tool: crate::engine::view::ToolView,
+    }
+    let mut tools = engine.tools().await;
+    tools.retain(|tool| wanted.upstream.as_ref().is_none_or(|upstream| *upstream == tool.upstream));
+    let tools = tools.into_iter().map(|tool| Tool { key: format!("{}/{}", tool.upstream, tool.upstream_name), tool });
+    page(tools.collect(), &wanted, |tool| &tool.key)
+}
+
+async fn sessions<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+    page(engine.sessions().view(), &wanted, |session| &session.id)
+}
+
+async fn plan<P: Ports>(State(engine): Shared<P>) -> impl IntoResponse {
+    Json(engine.plan())
+}
+
+/// What is to be explained.
+#[derive(Deserialize)]
+struct Explained {
+    /// A public name, or `upstream/tool`.
+    tool: String,
+}
+
+async fn explain<P: Ports>(
+    State(engine): Shared<P>,
+    Query(Explained { tool }): Query<Explained>,
+) -> Result<impl IntoResponse, Refused> {
+    engine.explain(&tool).await.map(Json).map_err(|why| Refused(StatusCode::NOT_FOUND, "ToolNotFound", why))
+}
+
+async fn readyz<P: Ports>(State(engine): Shared<P>) -> (StatusCode, &'static str) {
+    if engine.snapshot().plan().revision.is_empty() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "not ready: no plan is in force yet\n");
+    }
+    (StatusCode::OK, "ready\n")
+}
+
+async fn metrics<P: Ports>(State(engine): Shared<P>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], engine.metrics().render())
+}

@@ -1,0 +1,67 @@
+//! Request bodies, read within bounds of size and time.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+
+/// How long a body may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the rest of a body that is too large is read and thrown away, so that its sender gets to read the answer.
+const DISCARD_TIME: Duration = Duration::from_secs(2);
+
+/// Why there is no body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum BodyError {
+    /// Larger than it may be.
+    #[error("the request is larger than {0} bytes (limits.maxRequestSize)")]
+    TooLarge(u64),
+    /// It did not arrive in time.
+    #[error("the request's body did not arrive within {0:?}")]
+    TooSlow(Duration),
+    /// The connection broke.
+    #[error("the request's body was cut off")]
+    Broken,
+}
+
+/// Reads a whole body of at most `limit` bytes. A body in one piece is not copied.
+///
+/// # Errors
+/// Where it is too large, too slow or cut off. What is too large is refused before it is read where its length is
+/// said, else when the limit is passed.
+pub(super) async fn read(mut body: Body, declared: Option<u64>, limit: u64) -> Result<Bytes, BodyError> {
+    if declared.is_some_and(|length| length > limit) {
+        discard(body);
+        return Err(BodyError::TooLarge(limit));
+    }
+    let read = tokio::time::timeout(BODY_TIMEOUT, collect(&mut body, limit)).await;
+    let result = read.unwrap_or(Err(BodyError::TooSlow(BODY_TIMEOUT)));
+    if matches!(result, Err(BodyError::TooLarge(_))) {
+        discard(body);
+    }
+    result
+}
+
+async fn collect(body: &mut Body, limit: u64) -> Result<Bytes, BodyError> {
+    let mut first = Bytes::new();
+    let mut more = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
+        if (first.len() + more.len() + data.len()) as u64 > limit {
+            return Err(BodyError::TooLarge(limit));
+        }
+        if first.is_empty() && more.is_empty() {
+            first = data;
+        } else {
+            more.extend_from_slice(&std::mem::take(&mut first));
+            more.extend_from_slice(&data);
+        }
+    }
+    Ok(if more.is_empty() { first } else { more.freeze() })
+}
+
+/// Reads on without keeping anything: a connection that is closed on unread bytes takes its answer with it.
+fn discard(mut body: Body) {
+    tokio::spawn(tokio::time::timeout(DISCARD_TIME, async move { while let Some(Ok(_)) = body.frame().await {} }));
+}

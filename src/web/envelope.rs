@@ -1,0 +1,179 @@
+//! The JSON-RPC envelope as clients send it, read once and left raw.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, too_deep};
+
+/// The longest request id, in bytes of JSON.
+const MAX_ID: usize = 1024;
+
+/// One message, its parts raw. Unlike an upstream's, a client's `id: null` must be told apart from no `id`.
+#[derive(Debug, Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    method: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    params: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    error: Option<&'a RawValue>,
+}
+
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// What a client sent.
+#[derive(Debug)]
+pub(super) enum Incoming<'a> {
+    /// A request; `id` is raw JSON, a string or a number.
+    Request {
+        /// To be echoed as it came.
+        id: &'a str,
+        /// Its method.
+        method: Cow<'a, str>,
+        /// Its parameters.
+        params: Params<'a>,
+    },
+    /// A notification.
+    Notification {
+        /// Its method.
+        method: Cow<'a, str>,
+        /// Its parameters.
+        params: Params<'a>,
+    },
+    /// An answer. The gateway asks clients nothing yet, so it answers nothing.
+    Answer,
+}
+
+/// The members of `params` that are read here, raw.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Params<'a> {
+    #[serde(borrow, default)]
+    pub(super) name: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) uri: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) arguments: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) cursor: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "_meta")]
+    pub(super) meta: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) request_id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) protocol_version: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) client_info: Option<&'a RawValue>,
+}
+
+/// The members of `_meta` that are read here, raw.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Meta<'a> {
+    #[serde(borrow, default, rename = "progressToken")]
+    pub(super) progress_token: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
+    pub(super) protocol_version: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
+    pub(super) client_capabilities: Option<&'a RawValue>,
+}
+
+/// What is wrong with a body, and the id to answer under where one could be read.
+#[derive(Debug)]
+pub(super) struct Unreadable<'a> {
+    /// Raw JSON; `null` where there is none.
+    pub(super) id: &'a str,
+    /// What is wrong.
+    pub(super) error: RpcError,
+}
+
+impl<'a> Incoming<'a> {
+    /// Reads one message.
+    ///
+    /// # Errors
+    /// `-32700` for what is no JSON, `-32600` for what is no message of this protocol (a batch among them), `-32602`
+    /// for parameters that are no object.
+    pub(super) fn parse(body: &'a [u8]) -> Result<Self, Unreadable<'a>> {
+        let unreadable = |id, code, message: &str| Unreadable { id, error: RpcError::new(code, message) };
+        let invalid = |id, message: &str| unreadable(id, INVALID_REQUEST, message);
+        if too_deep(body) {
+            return Err(invalid("null", "the request nests deeper than 128 levels"));
+        }
+        if body.trim_ascii_start().first() == Some(&b'[') {
+            return Err(invalid("null", "JSON-RPC batches are not spoken here: send one message in each request"));
+        }
+        let envelope: Envelope<'_> = serde_json::from_slice(body).map_err(|error| {
+            let is_json = error.classify() == serde_json::error::Category::Data;
+            let (code, what) = if is_json {
+                (INVALID_REQUEST, "the request is no JSON-RPC message")
+            } else {
+                (PARSE_ERROR, "the request is no valid JSON")
+            };
+            unreadable("null", code, &format!("{what} (line {}, column {})", error.line(), error.column()))
+        })?;
+        let id = envelope.id.map(RawValue::get);
+        if let Some(id) = id.filter(|id| !is_id(id)) {
+            let message = format!("`id` must be a string or a number of at most {MAX_ID} bytes, not {:.20}", id);
+            return Err(invalid("null", &message));
+        }
+        let echo = id.unwrap_or("null");
+        if envelope.jsonrpc.map(RawValue::get) != Some(r#""2.0""#) {
+            return Err(invalid(echo, "`jsonrpc` must be \"2.0\""));
+        }
+        let Some(method) = envelope.method else {
+            let is_answer = envelope.result.is_some() || envelope.error.is_some();
+            return if is_answer { Ok(Self::Answer) } else { Err(invalid(echo, "the message has no `method`")) };
+        };
+        let method = text(method).ok_or_else(|| invalid(echo, "`method` must be a string"))?;
+        let params = envelope.params.map_or(Some(Params::default()), Params::read);
+        let params = params.ok_or_else(|| unreadable(echo, INVALID_PARAMS, "`params` must be an object"))?;
+        Ok(match id {
+            Some(id) => Self::Request { id, method, params },
+            None => Self::Notification { method, params },
+        })
+    }
+}
+
+impl<'a> Params<'a> {
+    fn read(params: &'a RawValue) -> Option<Self> {
+        object(params).and_then(|params| serde_json::from_str(params).ok())
+    }
+
+    /// What is read of `_meta`; none where it is no object.
+    pub(super) fn read_meta(&self) -> Option<Meta<'a>> {
+        serde_json::from_str(object(self.meta?)?).ok()
+    }
+}
+
+impl<'a> Meta<'a> {
+    /// The token that progress is to carry, where one of an allowed kind is given.
+    pub(super) fn progress_token(&self) -> Option<&'a str> {
+        self.progress_token.map(RawValue::get).filter(|token| is_id(token))
+    }
+}
+
+/// The text of a raw JSON object. (Readers of structs would take an array for one, member by member.)
+pub(super) fn object(raw: &RawValue) -> Option<&str> {
+    Some(raw.get()).filter(|json| json.starts_with('{'))
+}
+
+/// Whether raw JSON is a string or a number, and short.
+fn is_id(raw: &str) -> bool {
+    raw.len() <= MAX_ID && matches!(raw.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
+}
+
+/// The text of a raw JSON string; none where it is another value.
+pub(super) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let json = raw.get();
+    let inner = json.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') { serde_json::from_str(json).ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
+}

@@ -1,0 +1,270 @@
+//! The eras of `initialize` (MCP 2025-03-26, 2025-06-18, 2025-11-25): sessions, and a stream for what a server tells
+//! unasked. A disconnect does not cancel a call; `notifications/cancelled` does.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::watch;
+
+use super::envelope::{Incoming, Params, object, text};
+use super::exchange::{KEEP_ALIVE_EVERY, OpenStream};
+use super::mcp::{Gate, Scope, Takes, VERSION_HEADER};
+use super::methods::{ANONYMOUS, NAME, VERSION, call_tool, list_tools, unknown_method};
+use super::outbox::Outbox;
+use super::reply::{Answer, KEEP_ALIVE, SESSION_HEADER, event, event_stream, refuse};
+use crate::domain::raw::to_raw;
+use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
+use crate::domain::upstream::Era;
+use crate::engine::sessions::Session;
+use crate::engine::{Caller, Ports, Reply};
+
+/// Every version that `initialize` ever agreed on.
+pub(super) const KNOWN_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
+/// Those spoken here, the newest first.
+const VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
+/// Open GET streams of one session: one, and another while the first one's end was not noticed yet.
+const STREAMS_PER_SESSION: u32 = 2;
+/// Open GET streams of one listener.
+const MAX_STREAMS: u32 = 1000;
+/// JSON-RPC code of a request that its client cancelled, as the SDKs have it.
+const REQUEST_CANCELLED: i64 = -32800;
+/// The longest client name and version that is kept.
+const MAX_CLIENT: usize = 128;
+
+/// Answers one message.
+pub(super) async fn answer<P: Ports>(
+    gate: &Arc<Gate<P>>,
+    scope: &Scope,
+    headers: &HeaderMap,
+    incoming: Incoming<'_>,
+    outbox: &Outbox,
+) -> Answer {
+    let id = match &incoming {
+        Incoming::Request { id, method, params } if method == "initialize" => {
+            return initialize(gate, scope, id, params);
+        }
+        Incoming::Request { id, .. } => id,
+        _ => "null",
+    };
+    let session = match find_session(gate, scope, headers) {
+        Ok(session) => session,
+        Err((status, message)) => return Answer::error(status, id, &RpcError::new(INVALID_REQUEST, message)),
+    };
+    match incoming {
+        Incoming::Answer => Answer::accepted(),
+        Incoming::Notification { method, params } => {
+            if let Some(request) = params.request_id.filter(|_| method == "notifications/cancelled") {
+                session.cancel(request.get());
+            }
+            Answer::accepted()
+        }
+        Incoming::Request { id, method, params } => {
+            let reply = request(gate, scope, &session, id, &method, &params, outbox).await;
+            Answer::reply(id, &reply, Era::Legacy)
+        }
+    }
+}
+
+async fn request<P: Ports>(
+    gate: &Arc<Gate<P>>,
+    scope: &Scope,
+    session: &Arc<Session>,
+    id: &str,
+    method: &str,
+    params: &Params<'_>,
+    outbox: &Outbox,
+) -> Reply {
+    match method {
+        "tools/call" => {
+            let caller = Caller {
+                era: Era::Legacy,
+                principal: ANONYMOUS.to_owned(),
+                session: session.id.clone(),
+                tracker: Arc::clone(&session.tracker),
+            };
+            let token = params.read_meta().and_then(|meta| meta.progress_token());
+            let cancelled = session.begin(id);
+            let _in_flight = InFlight { session, id };
+            tokio::select! {
+                reply = call_tool(&gate.engine, scope.endpoint(), &caller, params, token, outbox) => reply,
+                // Each POST of this era ends with an answer, that of a cancelled request too.
+                () = cancelled.cancelled() => Reply::Error(RpcError::new(REQUEST_CANCELLED, "Request cancelled")),
+            }
+        }
+        "tools/list" => list_tools(&gate.engine, scope.endpoint(), params, None).await,
+        "ping" => Reply::Result(to_raw(&json!({}))),
+        _ => unknown_method(method),
+    }
+}
+
+/// A call that can be cancelled by the id of its request.
+struct InFlight<'a> {
+    session: &'a Session,
+    id: &'a str,
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.session.finish(self.id);
+    }
+}
+
+/// `initialize`: a session, and the version asked for where it is spoken, else the newest one.
+fn initialize<P: Ports>(gate: &Gate<P>, scope: &Scope, id: &str, params: &Params<'_>) -> Answer {
+    let Some(asked) = params.protocol_version.and_then(text) else {
+        let error = RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a string");
+        return Answer::reply(id, &Reply::Error(error), Era::Legacy);
+    };
+    if asked == "2024-11-05" {
+        let data = json!({"supported": VERSIONS, "requested": asked});
+        let message = format!("Protocol version {asked} is not spoken here; {} are", VERSIONS.join(", "));
+        let error = RpcError::new(INVALID_PARAMS, message).with_data(data);
+        return Answer::reply(id, &Reply::Error(error), Era::Legacy);
+    }
+    let version = VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(VERSIONS[0]);
+    let upstream = scope.upstream().map(ToOwned::to_owned);
+    let now = gate.engine.now();
+    let Some(session) = gate.engine.sessions().open(version.to_owned(), client_of(params), upstream, now) else {
+        let data = json!({"reason": "Sessions", "retryAfterMs": 1000});
+        let error = RpcError::new(REFUSED, "there are as many sessions as this gateway takes").with_data(data);
+        return Answer::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
+    };
+    gate.engine.metrics().sessions(gate.engine.sessions().count());
+    let result = to_raw(&json!({
+        "protocolVersion": version,
+        "capabilities": {"tools": {"listChanged": true}},
+        "serverInfo": {"name": NAME, "version": VERSION},
+    }));
+    Answer::reply(id, &Reply::Result(result), Era::Legacy).with_session(session.id.clone())
+}
+
+/// The client's own name and version, for people.
+fn client_of(params: &Params<'_>) -> String {
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
+    struct Info {
+        name: String,
+        version: String,
+    }
+    let info = params.client_info.and_then(object).and_then(|info| serde_json::from_str(info).ok());
+    let Info { name, version } = info.unwrap_or_default();
+    format!("{name} {version}").trim().chars().filter(|c| !c.is_control()).take(MAX_CLIENT).collect()
+}
+
+/// The session of a request, on the endpoint that it was begun on.
+fn find_session<P: Ports>(
+    gate: &Gate<P>,
+    scope: &Scope,
+    headers: &HeaderMap,
+) -> Result<Arc<Session>, (StatusCode, String)> {
+    if let Some(version) = headers.get(VERSION_HEADER)
+        && !VERSIONS.iter().any(|known| version.as_bytes() == known.as_bytes())
+    {
+        let message = format!("Unsupported protocol version; {} are spoken in sessions", VERSIONS.join(", "));
+        return Err((StatusCode::BAD_REQUEST, message));
+    }
+    let Some(id) = headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()) else {
+        return Err((StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing: begin with initialize".to_owned()));
+    };
+    let session = gate.engine.sessions().find(id, gate.engine.now());
+    session.filter(|session| session.upstream.as_deref() == scope.upstream()).ok_or_else(|| {
+        (StatusCode::NOT_FOUND, "Session not found: it ended, or was begun elsewhere; initialize again".to_owned())
+    })
+}
+
+/// DELETE: ends a session.
+pub(super) fn end_session<P: Ports>(gate: &Gate<P>, scope: &Scope, headers: &HeaderMap) -> Response {
+    match find_session(gate, scope, headers) {
+        Ok(session) => {
+            gate.engine.sessions().end(&session.id);
+            gate.engine.metrics().sessions(gate.engine.sessions().count());
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response
+        }
+        Err((status, message)) => refuse(status, message),
+    }
+}
+
+/// GET: a stream of what is told unasked. There is no resumption: `Last-Event-ID` is not looked at.
+pub(super) fn open_stream<P: Ports>(gate: &Arc<Gate<P>>, scope: &Scope, headers: &HeaderMap) -> Response {
+    if !Takes::read(headers).events {
+        return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
+    }
+    let session = match find_session(gate, scope, headers) {
+        Ok(session) => session,
+        Err((status, message)) => return refuse(status, message),
+    };
+    let Some(places) = Places::take(gate, &session) else {
+        return refuse(
+            StatusCode::TOO_MANY_REQUESTS,
+            format!("as many streams are open as may be: {STREAMS_PER_SESSION} a session, {MAX_STREAMS} in all"),
+        );
+    };
+    let open = OpenStream::new(&gate.engine, Era::Legacy);
+    let told = Told { lists: gate.engine.tool_lists(), session, places, _open: open };
+    let events = stream::unfold(told, |mut told| async move {
+        let event = told.next().await?;
+        Some((Ok::<_, Infallible>(event), told))
+    });
+    event_stream(Body::from_stream(events))
+}
+
+/// A stream's places among those of its session and of the listener.
+struct Places<P: Ports> {
+    gate: Arc<Gate<P>>,
+    session: Arc<Session>,
+}
+
+impl<P: Ports> Places<P> {
+    fn take(gate: &Arc<Gate<P>>, session: &Arc<Session>) -> Option<Self> {
+        session.streams.enter(Some(STREAMS_PER_SESSION), None).ok()?;
+        if gate.streams.enter(Some(MAX_STREAMS), None).is_err() {
+            session.streams.leave();
+            return None;
+        }
+        Some(Self { gate: Arc::clone(gate), session: Arc::clone(session) })
+    }
+}
+
+impl<P: Ports> Drop for Places<P> {
+    fn drop(&mut self) {
+        self.session.streams.leave();
+        self.gate.streams.leave();
+    }
+}
+
+/// What a session is told unasked: that the tool list changed.
+struct Told<P: Ports> {
+    lists: watch::Receiver<u64>,
+    session: Arc<Session>,
+    places: Places<P>,
+    _open: OpenStream<P>,
+}
+
+impl<P: Ports> Told<P> {
+    async fn next(&mut self) -> Option<Bytes> {
+        let gate = &self.places.gate;
+        tokio::select! {
+            biased;
+            () = self.session.ended.cancelled() => None,
+            () = gate.shutdown.cancelled() => None,
+            changed = self.lists.changed() => {
+                changed.ok()?;
+                Some(event(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#))
+            }
+            () = tokio::time::sleep(KEEP_ALIVE_EVERY) => {
+                // A session whose stream is open is not idle.
+                gate.engine.sessions().find(&self.session.id, gate.engine.now());
+                Some(KEEP_ALIVE)
+            }
+        }
+    }
+}

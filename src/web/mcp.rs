@@ -1,0 +1,221 @@
+//! The MCP endpoint: one path for all upstreams, one for each. Both protocol eras come in here and part.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::Response;
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use super::body::{self, BodyError};
+use super::envelope::Incoming;
+use super::exchange::{Running, respond};
+use super::outbox::Outbox;
+use super::reply::{Answer, SESSION_HEADER, method_not_allowed, refuse};
+use super::{access, legacy, modern};
+use crate::domain::limits::Tracker;
+use crate::domain::plan::{ListenerPlan, Plan};
+use crate::domain::upstream::Era;
+use crate::engine::{Endpoint, Engine, Ports};
+
+/// The header that names the protocol version.
+pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
+
+/// Where a router is reached.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// Its settings. While the plan that runs has a listener of this name, that one's settings count instead, from
+    /// the next request on; the port aside.
+    pub settings: ListenerPlan,
+    /// The address it is bound to.
+    pub bound: SocketAddr,
+}
+
+impl Listener {
+    /// The settings that count under `plan`.
+    fn current<'a>(&'a self, plan: &'a Plan) -> &'a ListenerPlan {
+        plan.gateway.listeners.iter().find(|l| l.name == self.settings.name).unwrap_or(&self.settings)
+    }
+}
+
+/// What the handlers of one listener share.
+pub(super) struct Gate<P: Ports> {
+    pub(super) engine: Arc<Engine<P>>,
+    pub(super) listener: Listener,
+    /// Closes streams that would else stay open.
+    pub(super) shutdown: CancellationToken,
+    /// Counts open legacy GET streams.
+    pub(super) streams: Tracker,
+}
+
+/// The endpoint that a request names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// All upstreams.
+    All,
+    /// One, by name.
+    One(String),
+}
+
+impl Scope {
+    /// What `path` names on a listener whose endpoint for all is `all`: that, or `{all without /mcp}/{upstream}/mcp`.
+    fn of(path: &str, all: &str) -> Option<Self> {
+        if path == all {
+            return Some(Self::All);
+        }
+        let base = all.strip_suffix("/mcp").unwrap_or(all.trim_end_matches('/'));
+        let name = path.strip_prefix(base)?.strip_prefix('/')?.strip_suffix("/mcp")?;
+        (!name.is_empty() && !name.contains('/')).then(|| Self::One(name.to_owned()))
+    }
+
+    /// As the engine has it.
+    pub(super) fn endpoint(&self) -> Endpoint<'_> {
+        match self {
+            Self::All => Endpoint::All,
+            Self::One(upstream) => Endpoint::One(upstream),
+        }
+    }
+
+    /// The upstream's name.
+    pub(super) fn upstream(&self) -> Option<&str> {
+        match self {
+            Self::All => None,
+            Self::One(upstream) => Some(upstream),
+        }
+    }
+}
+
+/// A router that speaks MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), one at
+/// `/{upstream}/mcp` beside it. `shutdown` closes the streams that clients hold open.
+pub fn mcp_router<P: Ports>(engine: Arc<Engine<P>>, listener: Listener, shutdown: CancellationToken) -> Router {
+    let gate = Arc::new(Gate { engine, listener, shutdown, streams: Tracker::default() });
+    // Paths are matched on each request, because a plan may change them.
+    Router::new().fallback(handle::<P>).with_state(gate)
+}
+
+async fn handle<P: Ports>(State(gate): State<Arc<Gate<P>>>, request: Request) -> Response {
+    let snapshot = gate.engine.snapshot();
+    let plan = snapshot.plan();
+    let listener = gate.listener.current(plan);
+    let checked = access::check_host(request.headers(), &listener.hosts, gate.listener.bound);
+    let origin = match checked.and_then(|()| access::check_origin(request.headers(), listener)) {
+        Ok(origin) => origin.cloned(),
+        Err(why) => return refuse(StatusCode::FORBIDDEN, why),
+    };
+    let response = match (&listener.refusing, Scope::of(request.uri().path(), &listener.path)) {
+        (Some(refusal), _) => refuse(StatusCode::SERVICE_UNAVAILABLE, refusal.message.clone()),
+        (None, None) => refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),
+        (None, Some(Scope::One(name))) if plan.upstream(&name).is_none() => {
+            refuse(StatusCode::NOT_FOUND, format!("there is no upstream {name:.253?} here"))
+        }
+        (None, Some(scope)) => {
+            let limit = plan.gateway.limits.max_request_size;
+            drop(snapshot);
+            dispatch(&gate, scope, request, limit).await
+        }
+    };
+    match origin {
+        None => response,
+        Some(origin) => {
+            let mut response = response;
+            access::allow_page(&mut response, origin);
+            response
+        }
+    }
+}
+
+async fn dispatch<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: Request, limit: u64) -> Response {
+    let is_modern = modern::is_meant(request.headers());
+    match *request.method() {
+        Method::POST => post(gate, scope, request, limit).await,
+        Method::OPTIONS if access::is_preflight(request.method(), request.headers()) => {
+            access::preflight(request.headers())
+        }
+        _ if is_modern => method_not_allowed("POST"),
+        Method::GET => legacy::open_stream(gate, &scope, request.headers()),
+        Method::DELETE => legacy::end_session(gate, &scope, request.headers()),
+        _ => method_not_allowed("GET, POST, DELETE"),
+    }
+}
+
+async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: Request, limit: u64) -> Response {
+    let (head, body) = request.into_parts();
+    if !is_json(&head.headers) {
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
+    }
+    let takes = Takes::read(&head.headers);
+    if !takes.json {
+        return refuse(
+            StatusCode::NOT_ACCEPTABLE,
+            "Accept must name application/json, and text/event-stream for progress",
+        );
+    }
+    let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let body = match body::read(body, declared, limit).await {
+        Ok(body) => body,
+        Err(error) => return refuse(status_of(error), error.to_string()),
+    };
+    let outbox = Arc::new(Outbox::default());
+    let era = if modern::is_meant(&head.headers) { Era::Modern } else { Era::Legacy };
+    let answer = answer(Arc::clone(gate), scope, head.headers, body, Arc::clone(&outbox), era);
+    let running = Running::new(answer, era == Era::Legacy);
+    respond(gate, running, outbox, takes.events, era).await
+}
+
+/// Reads the message and answers it in its era.
+async fn answer<P: Ports>(
+    gate: Arc<Gate<P>>,
+    scope: Scope,
+    headers: HeaderMap,
+    body: Bytes,
+    outbox: Arc<Outbox>,
+    era: Era,
+) -> Answer {
+    let incoming = match Incoming::parse(&body) {
+        Ok(incoming) => incoming,
+        Err(unreadable) => return Answer::error(StatusCode::BAD_REQUEST, unreadable.id, &unreadable.error),
+    };
+    if era == Era::Modern || (!headers.contains_key(SESSION_HEADER) && modern::is_meant_by(&incoming)) {
+        modern::answer(&gate, &scope, &headers, incoming, &outbox).await
+    } else {
+        legacy::answer(&gate, &scope, &headers, incoming, &outbox).await
+    }
+}
+
+fn status_of(error: BodyError) -> StatusCode {
+    match error {
+        BodyError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+        BodyError::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
+        BodyError::Broken => StatusCode::BAD_REQUEST,
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+/// What kinds of answer a client takes. One that says nothing takes all (RFC 9110, 12.5.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Takes {
+    pub(super) json: bool,
+    pub(super) events: bool,
+}
+
+impl Takes {
+    /// Reads `Accept`.
+    pub(super) fn read(headers: &HeaderMap) -> Self {
+        let mut values = headers.get_all(header::ACCEPT).iter().peekable();
+        let mut takes = Self { json: values.peek().is_none(), events: values.peek().is_none() };
+        for kind in values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')) {
+            let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+            let (any, json, text) = (kind == "*/*", kind == "application/*", kind == "text/*");
+            takes.json |= any || json || kind == "application/json";
+            takes.events |= any || text || kind == "text/event-stream";
+        }
+        takes
+    }
+}

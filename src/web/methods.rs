@@ -1,0 +1,96 @@
+//! The methods that both eras have: `tools/list` and `tools/call`.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::envelope::{Params, object, text};
+use super::outbox::{Outbox, Progress};
+use crate::domain::raw::to_raw;
+use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
+use crate::engine::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
+
+/// The server's name in both eras.
+pub(super) const NAME: &str = env!("CARGO_PKG_NAME");
+/// The server's version.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Who calls where nobody has to say.
+pub(super) const ANONYMOUS: &str = "anonymous";
+
+/// The result of `tools/list`. The modern era adds how long it may be kept, and by whom.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListResult<'a> {
+    tools: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    #[serde(flatten)]
+    kept: Option<Kept>,
+}
+
+/// What a modern result that may be kept says of itself (MCP 2026-07-28, caching).
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Kept {
+    result_type: &'static str,
+    ttl_ms: u32,
+    cache_scope: &'static str,
+}
+
+/// A whole result that anybody may keep for five seconds: what is listed does not depend on who asks.
+pub(super) const KEPT: Kept = Kept { result_type: "complete", ttl_ms: 5000, cache_scope: "public" };
+
+/// `tools/list`.
+pub(super) async fn list_tools<P: Ports>(
+    engine: &Engine<P>,
+    endpoint: Endpoint<'_>,
+    params: &Params<'_>,
+    kept: Option<Kept>,
+) -> Reply {
+    let cursor = match params.cursor.map(text) {
+        Some(None) => return invalid("`cursor` must be a string"),
+        cursor => cursor.flatten(),
+    };
+    match engine.list_tools(endpoint, cursor.as_deref()).await {
+        Ok(page) => {
+            let result = ListResult { tools: &page.tools, next_cursor: page.next_cursor, kept };
+            Reply::Result(to_raw(&result))
+        }
+        Err(error) => Reply::Error(error),
+    }
+}
+
+/// `tools/call`. `progress_token` is raw JSON.
+pub(super) async fn call_tool<P: Ports>(
+    engine: &Arc<Engine<P>>,
+    endpoint: Endpoint<'_>,
+    caller: &Caller,
+    params: &Params<'_>,
+    progress_token: Option<&str>,
+    outbox: &Outbox,
+) -> Reply {
+    let Some(name) = params.name.and_then(text) else { return invalid("`name` must be a tool's name") };
+    if params.arguments.is_some_and(|arguments| object(arguments).is_none()) {
+        return invalid("`arguments` must be an object");
+    }
+    let request = CallRequest {
+        endpoint,
+        caller,
+        name: &name,
+        arguments: params.arguments,
+        meta: params.meta,
+        wants_progress: progress_token.is_some(),
+        client: &Progress { token: progress_token, outbox },
+    };
+    engine.call(request).await
+}
+
+/// The answer to a method that is not served.
+pub(super) fn unknown_method(method: &str) -> Reply {
+    Reply::Error(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method:.128}")))
+}
+
+fn invalid(message: &str) -> Reply {
+    Reply::Error(RpcError::new(INVALID_PARAMS, message))
+}

@@ -1,0 +1,160 @@
+//! The stateless era (MCP 2026-07-28): each POST carries its own envelope, and closing the answer cancels.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use axum::http::HeaderMap;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use serde_json::json;
+
+use super::envelope::{Incoming, Meta, Params, text};
+use super::legacy;
+use super::mcp::{Gate, Scope, VERSION_HEADER};
+use super::methods::{ANONYMOUS, KEPT, NAME, VERSION, call_tool, list_tools, unknown_method};
+use super::outbox::Outbox;
+use super::reply::{Answer, SESSION_HEADER};
+use crate::domain::raw::to_raw;
+use crate::domain::rpc::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, RpcError, UNSUPPORTED_VERSION};
+use crate::domain::upstream::Era;
+use crate::engine::{Caller, Ports, Reply};
+
+/// The versions spoken in this era.
+const VERSIONS: [&str; 1] = ["2026-07-28"];
+/// Headers that say what the body says, so that intermediaries need not read it.
+const METHOD_HEADER: &str = "mcp-method";
+const NAME_HEADER: &str = "mcp-name";
+
+/// Whether the headers say that this era is meant: a version that `initialize` never agreed on, outside of a session.
+pub(super) fn is_meant(headers: &HeaderMap) -> bool {
+    headers.get(VERSION_HEADER).is_some_and(|version| {
+        let is = |known: &&str| version.as_bytes() == known.as_bytes();
+        VERSIONS.iter().any(is) || !(legacy::KNOWN_VERSIONS.iter().any(is) || headers.contains_key(SESSION_HEADER))
+    })
+}
+
+/// Whether the body does, where the headers do not: then they lack what they must say.
+pub(super) fn is_meant_by(incoming: &Incoming<'_>) -> bool {
+    let Incoming::Request { params, .. } = incoming else { return false };
+    params.read_meta().is_some_and(|meta| meta.protocol_version.is_some())
+}
+
+/// Answers one message.
+pub(super) async fn answer<P: Ports>(
+    gate: &Arc<Gate<P>>,
+    scope: &Scope,
+    headers: &HeaderMap,
+    incoming: Incoming<'_>,
+    outbox: &Outbox,
+) -> Answer {
+    match incoming {
+        // This era knows no answers of clients.
+        Incoming::Answer => {
+            let error = RpcError::new(INVALID_REQUEST, "the body must be a JSON-RPC request or notification");
+            Answer::modern_error("null", &error)
+        }
+        // Nor notifications that mean something without a session; they are taken, as each one may be.
+        Incoming::Notification { .. } => match supported(header(headers, VERSION_HEADER).unwrap_or_default()) {
+            Ok(()) => Answer::accepted(),
+            Err(error) => Answer::modern_error("null", &error),
+        },
+        Incoming::Request { id, method, params } => match check(headers, &method, &params) {
+            Err(error) => Answer::modern_error(id, &error),
+            Ok(meta) => {
+                let reply = request(gate, scope, &method, &params, &meta, outbox).await;
+                Answer::reply(id, &reply, Era::Modern)
+            }
+        },
+    }
+}
+
+async fn request<P: Ports>(
+    gate: &Arc<Gate<P>>,
+    scope: &Scope,
+    method: &str,
+    params: &Params<'_>,
+    meta: &Meta<'_>,
+    outbox: &Outbox,
+) -> Reply {
+    match method {
+        "tools/call" => {
+            let caller = Caller {
+                era: Era::Modern,
+                principal: ANONYMOUS.to_owned(),
+                session: String::new(),
+                tracker: Arc::clone(gate.engine.sessions().anonymous()),
+            };
+            call_tool(&gate.engine, scope.endpoint(), &caller, params, meta.progress_token(), outbox).await
+        }
+        "tools/list" => list_tools(&gate.engine, scope.endpoint(), params, Some(KEPT)).await,
+        "server/discover" => discover(),
+        _ => unknown_method(method),
+    }
+}
+
+fn discover() -> Reply {
+    let mut result = json!(KEPT);
+    result["supportedVersions"] = json!(VERSIONS);
+    result["capabilities"] = json!({"tools": {}});
+    result["_meta"] = json!({"io.modelcontextprotocol/serverInfo": {"name": NAME, "version": VERSION}});
+    Reply::Result(to_raw(&result))
+}
+
+/// The envelope's checks, in the order in which the specification's own servers make them.
+fn check<'a>(headers: &HeaderMap, method: &str, params: &Params<'a>) -> Result<Meta<'a>, RpcError> {
+    let mismatch = |what: String| RpcError::new(HEADER_MISMATCH, what);
+    for name in [VERSION_HEADER, METHOD_HEADER, NAME_HEADER] {
+        if headers.get_all(name).iter().nth(1).is_some() {
+            return Err(mismatch(format!("the {name} header stands more than once")));
+        }
+    }
+    let invalid = |what: &str| RpcError::new(INVALID_PARAMS, what);
+    let meta =
+        params.read_meta().ok_or_else(|| invalid("`params._meta` must be an object with the envelope's keys"))?;
+    let version = meta.protocol_version.ok_or_else(|| lacks("protocolVersion"))?;
+    meta.client_capabilities.ok_or_else(|| lacks("clientCapabilities"))?;
+    let version = text(version);
+    if version.is_none() || header(headers, VERSION_HEADER) != version.as_deref() {
+        return Err(mismatch(format!("the {VERSION_HEADER} header does not match the body's protocol version")));
+    }
+    if header(headers, METHOD_HEADER) != Some(method) {
+        return Err(mismatch(format!("the {METHOD_HEADER} header does not match the body's method")));
+    }
+    let named = match method {
+        "tools/call" | "prompts/get" => params.name,
+        "resources/read" => params.uri,
+        _ => None,
+    };
+    if let Some(named) = named.and_then(text)
+        && header(headers, NAME_HEADER).and_then(decode).as_deref() != Some(&*named)
+    {
+        return Err(mismatch(format!("the {NAME_HEADER} header does not match what the body names")));
+    }
+    supported(version.as_deref().unwrap_or_default())?;
+    Ok(meta)
+}
+
+fn lacks(key: &str) -> RpcError {
+    RpcError::new(INVALID_PARAMS, format!("`params._meta` lacks io.modelcontextprotocol/{key}"))
+}
+
+fn supported(version: &str) -> Result<(), RpcError> {
+    if VERSIONS.contains(&version) {
+        return Ok(());
+    }
+    let data = json!({"supported": VERSIONS, "requested": version.chars().take(64).collect::<String>()});
+    Err(RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version").with_data(data))
+}
+
+fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The text of a header value, which is in base64 where it would not have survived as it is. None where that is not
+/// canonical base64 of UTF-8.
+fn decode(value: &str) -> Option<Cow<'_, str>> {
+    let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
+        return Some(Cow::Borrowed(value));
+    };
+    String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok().map(Cow::Owned)
+}

@@ -1,0 +1,151 @@
+//! Answers as HTTP has them: whole JSON bodies, and events.
+
+use axum::body::Body;
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::domain::raw::to_raw;
+use crate::domain::rpc::{
+    CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcError,
+    UNSUPPORTED_VERSION, failure, success,
+};
+use crate::domain::upstream::Era;
+use crate::engine::Reply;
+
+/// The header that names a legacy session.
+pub(super) const SESSION_HEADER: &str = "mcp-session-id";
+
+/// The answer to one message.
+#[derive(Debug)]
+pub(super) struct Answer {
+    status: StatusCode,
+    /// JSON; empty where there is nothing to say.
+    body: String,
+    /// The session that was begun.
+    session: Option<String>,
+}
+
+impl Answer {
+    /// 202: a notification or an answer was taken.
+    pub(super) fn accepted() -> Self {
+        Self { status: StatusCode::ACCEPTED, body: String::new(), session: None }
+    }
+
+    /// What a method gave, under the request's raw `id`. In the legacy era each JSON-RPC answer is a 200.
+    pub(super) fn reply(id: &str, reply: &Reply, era: Era) -> Self {
+        let (code, body) = match reply {
+            Reply::Result(result) => (None, success(id, result)),
+            Reply::UpstreamError(error) => (code_of(error), failure(id, error)),
+            Reply::Error(error) => (Some(error.code), failure(id, &to_raw(error))),
+        };
+        let status = match (code, era) {
+            (Some(code), Era::Modern) => status_of(code),
+            _ => StatusCode::OK,
+        };
+        Self { status, body, session: None }
+    }
+
+    /// An error of this HTTP status under the raw `id`, `null` where none could be read.
+    pub(super) fn error(status: StatusCode, id: &str, error: &RpcError) -> Self {
+        Self { status, body: failure(id, &to_raw(error)), session: None }
+    }
+
+    /// A modern error, with the status that the specification gives its code.
+    pub(super) fn modern_error(id: &str, error: &RpcError) -> Self {
+        Self::error(status_of(error.code), id, error)
+    }
+
+    /// The same, naming the session that it began.
+    pub(super) fn with_session(self, id: String) -> Self {
+        Self { session: Some(id), ..self }
+    }
+
+    /// As one event.
+    pub(super) fn to_event(&self) -> Bytes {
+        event(&self.body)
+    }
+
+    /// As a whole HTTP response.
+    pub(super) fn into_response(self) -> Response {
+        let empty = self.body.is_empty();
+        let mut response = Response::new(Body::from(self.body));
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        if !empty {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(id) = self.session.and_then(|id| HeaderValue::try_from(id).ok()) {
+            headers.insert(HeaderName::from_static(SESSION_HEADER), id);
+        }
+        response
+    }
+}
+
+/// A refusal before any message was read: the HTTP status, and an error under no id.
+pub(super) fn refuse(status: StatusCode, message: impl Into<String>) -> Response {
+    Answer::error(status, "null", &RpcError::new(INVALID_REQUEST, message)).into_response()
+}
+
+/// 405, with the methods that are served.
+pub(super) fn method_not_allowed(allow: &'static str) -> Response {
+    let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, format!("this endpoint serves {allow}"));
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+/// The HTTP status of a modern answer with an error (MCP 2026-07-28, Streamable HTTP).
+fn status_of(code: i64) -> StatusCode {
+    match code {
+        PARSE_ERROR | INVALID_REQUEST | INVALID_PARAMS | HEADER_MISMATCH | CAPABILITY_REQUIRED
+        | UNSUPPORTED_VERSION => StatusCode::BAD_REQUEST,
+        METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+        _ => StatusCode::OK,
+    }
+}
+
+fn code_of(error: &RawValue) -> Option<i64> {
+    #[derive(Deserialize)]
+    struct Coded {
+        code: i64,
+    }
+    serde_json::from_str::<Coded>(error.get()).ok().map(|error| error.code)
+}
+
+/// A comment that keeps a silent stream open through proxies.
+pub(super) const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
+
+/// One message as a server-sent event. JSON may be spread over lines; each is a `data` field then.
+pub(super) fn event(message: &str) -> Bytes {
+    let mut text = String::with_capacity(message.len() + 24);
+    text.push_str("event: message\n");
+    for line in message.split(['\n', '\r']) {
+        text.push_str("data: ");
+        text.push_str(line);
+        text.push('\n');
+    }
+    text.push('\n');
+    text.into()
+}
+
+/// A response whose body is a stream of events.
+pub(super) fn event_stream(body: Body) -> Response {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+    headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_over_lines_is_one_event() {
+        assert_eq!(&event("{\n\"a\":1}")[..], b"event: message\ndata: {\ndata: \"a\":1}\n\n");
+    }
+}
