@@ -1,14 +1,14 @@
 //! The one binary.
 
 use std::env;
-use std::process::exit;
+use std::process::{ExitCode, exit};
 
-fn main() {
+fn main() -> ExitCode {
     // Before any thread starts: the sandbox binds the thread that asks for it, and hands descriptors on by number.
     let mut arguments = env::args_os().skip(1);
     match arguments.next().as_deref().and_then(|word| word.to_str()) {
         Some("sandbox") => hawsepipe::node::sandbox_main(arguments),
         Some("inspect") => exit(i32::from(hawsepipe::node::inspect_main().is_err())),
-        _ => {}
+        _ => hawsepipe::cli::main(env::args_os()),
     }
 }

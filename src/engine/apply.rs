@@ -16,6 +16,7 @@ impl<P: Ports> Engine<P> {
     pub async fn apply(self: &Arc<Self>, plan: Plan, mut problems: Vec<Problem>, secrets: &impl Secrets) {
         let _one_at_a_time = self.applying.lock().await;
         let started = self.clock.monotonic();
+        let previous = self.snapshot().plan().revision.clone();
         let (linked, link_problems) = link(plan, secrets);
         problems.extend(link_problems);
         let linked = Arc::new(linked);
@@ -31,6 +32,9 @@ impl<P: Ports> Engine<P> {
         let took = self.clock.monotonic().saturating_sub(started);
         let (refusing, open) = chain_states(&linked);
         self.metrics.plan(&linked.plan.revision, &problems, &refusing, &open, took);
+        if previous == linked.plan.revision {
+            return;
+        }
         tracing::info!(
             revision = linked.plan.revision,
             upstreams = linked.upstreams.len(),

@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use super::link::LinkedChain;
-use super::snapshot::Snapshot;
+use super::link::{Linked, LinkedChain, link};
 use super::{Endpoint, Engine, Ports};
-use crate::domain::plan::UpstreamPlan;
+use crate::domain::plan::{Plan, UpstreamPlan};
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
+use crate::domain::ports::Secrets;
+use crate::domain::problem::Problem;
 
 /// What would run on one tool.
 #[derive(Debug, Serialize)]
@@ -57,16 +58,14 @@ pub struct EntryExplanation {
     pub timeout_ms: u64,
 }
 
-/// Explains a tool that no server need have listed: `upstream` and the server's own name of it.
-pub fn explain(snapshot: &Snapshot, upstream: usize, tool: &str, public: &str) -> Option<Explanation> {
-    let plan = &snapshot.linked.upstreams.get(upstream)?.target.plan;
-    let chains = snapshot.linked.chains.iter().map(|chain| explain_chain(chain, plan, tool)).collect();
-    Some(Explanation {
+fn explain_tool(linked: &Linked, upstream: usize, tool: &str, public: &str) -> Explanation {
+    let plan = &linked.upstreams[upstream].target.plan;
+    Explanation {
         tool: public.to_owned(),
         upstream: plan.key.name.clone(),
         upstream_tool: tool.to_owned(),
-        chains,
-    })
+        chains: linked.chains.iter().map(|chain| explain_chain(chain, plan, tool)).collect(),
+    }
 }
 
 fn explain_chain(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> ChainExplanation {
@@ -124,6 +123,28 @@ impl<P: Ports> Engine<P> {
         let route = snapshot.routes.public(name).or_else(own);
         let route = route.ok_or_else(|| format!("there is no tool {name:?}; `hawsepipe tools` lists them"))?;
         let public = route.public.as_deref().unwrap_or(&route.own);
-        explain(&snapshot, route.upstream, &route.tool.name, public).ok_or_else(|| "its upstream is gone".into())
+        Ok(explain_tool(&snapshot.linked, route.upstream, &route.tool.name, public))
     }
+}
+
+/// Explains a tool of a plan that is not in force: `upstream/tool` or `upstream__tool`, with the server's own name.
+/// Whether the server has such a tool is not asked.
+///
+/// # Errors
+/// What was looked for, where there is no such upstream.
+pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str) -> Result<Explanation, String> {
+    let (linked, _) = link(plan, secrets);
+    let parts = name.split_once('/').or_else(|| name.split_once("__"));
+    let (upstream, tool) = parts.ok_or_else(|| format!("{name:?} names no upstream: write UPSTREAM/TOOL"))?;
+    let known = linked.upstreams.iter().position(|u| u.target.plan.key.name == upstream);
+    let index = known.ok_or_else(|| {
+        let names: Vec<_> = linked.upstreams.iter().map(|u| u.target.plan.key.name.as_str()).collect();
+        format!("there is no upstream {upstream:?}; there are: {}", names.join(", "))
+    })?;
+    Ok(explain_tool(&linked, index, tool, &format!("{upstream}__{tool}")))
+}
+
+/// What linking a plan finds, such as secrets that are not there.
+pub fn link_problems(plan: Plan, secrets: &impl Secrets) -> Vec<Problem> {
+    link(plan, secrets).1
 }

@@ -1,13 +1,20 @@
 //! Where a gateway gets its plan: files and folders on disk.
 
+mod code;
+pub mod directory;
 pub mod document;
 pub mod files;
 pub mod load;
 pub mod located;
+pub mod secrets;
 #[cfg(test)]
 mod tests;
+pub mod watch;
 pub mod yaml;
 
+pub use self::directory::{Compiled, Directory, DirectoryError, Settings};
 pub use self::files::{FileText, read_files};
 pub use self::load::{Loaded, load};
 pub use self::located::Located;
+pub use self::secrets::FileSecrets;
+pub use self::watch::Watch;

@@ -15,7 +15,7 @@ mod values;
 use std::collections::{BTreeMap, HashSet};
 
 pub use self::gateway::implicit;
-pub use self::plugins::merge_config;
+pub use self::plugins::{Code, merge_config, plugin_code};
 use super::digest::revision;
 use super::input::Inputs;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};

@@ -29,11 +29,19 @@ pub(super) struct Plugins<'a> {
 /// A fault: its reason, field and message.
 type Fault = (Reason, String, String);
 
-/// Code found for a plugin: text, file name, folder of its siblings.
-pub(super) struct Code<'a> {
-    pub(super) text: &'a str,
-    pub(super) file_name: String,
+/// Code found for a plugin.
+pub struct Code<'a> {
+    /// Its text.
+    pub text: &'a str,
+    /// The name that it goes by; its ending tells ESM from CommonJS.
+    pub file_name: String,
+    /// The folder whose other files it may import.
     folder: Option<&'a std::path::Path>,
+}
+
+/// The code of a plugin, where it can be had.
+pub fn plugin_code<'a>(inputs: &'a Inputs, plugin: &'a PluginInput) -> Option<Code<'a>> {
+    find_code(inputs, plugin).ok()
 }
 
 pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems: &mut Vec<Problem>) -> Plugins<'a> {
@@ -127,8 +135,7 @@ fn source_field(input: &PluginInput) -> &'static str {
     }
 }
 
-/// The code of a plugin, where it can be had.
-pub(super) fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Result<Code<'a>, Fault> {
+fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Result<Code<'a>, Fault> {
     let field = source_field(input).to_owned();
     match &input.source {
         SourceInput::Inline(text) => Ok(Code { text, file_name: "index.js".into(), folder: None }),

@@ -1,0 +1,45 @@
+//! `hawsepipe executions`
+
+use std::process::ExitCode;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::admin::{encode, get};
+use super::args::Executions;
+use super::output::{column, print_list, text, wide};
+
+/// Shows recent executions of a running gateway.
+pub async fn executions(args: Executions) -> anyhow::Result<ExitCode> {
+    let plugin = args.plugin.as_deref().map_or(String::new(), |name| format!("&plugin={}", encode(name)));
+    let answer = get(&args.admin, &format!("/api/v1/executions?limit={}{plugin}", args.limit)).await?;
+    let items = answer["items"].as_array().cloned().unwrap_or_default();
+    let columns = [
+        column("STARTED", |e| time(&e["startedAt"])),
+        column("PLUGIN", |e| text(&e["plugin"])),
+        column("CHAIN", |e| text(&e["chainId"])),
+        column("PHASE", |e| text(&e["phase"])),
+        column("TOOL", |e| format!("{}/{}", text(&e["upstream"]), text(&e["tool"]))),
+        column("STATUS", |e| text(&e["status"])),
+        column("REASON", |e| text(&e["reason"])),
+        column("MS", |e| milliseconds(&e["durationMs"])),
+        column("IN", |e| text(&e["inputSizeBytes"])),
+        column("OUT", |e| text(&e["outputSizeBytes"])),
+        column("CHANGED", |e| text(&e["changed"])),
+        wide("REQUEST", |e| text(&e["requestId"])),
+        wide("QUEUE MS", |e| milliseconds(&e["queueMs"])),
+        wide("WORKER", |e| text(&e["workerPid"])),
+        wide("ERROR", |e| text(&e["errorMessage"])),
+    ];
+    print_list(args.output, &answer, &items, &columns)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn time(millis: &Value) -> String {
+    let millis = millis.as_i64().unwrap_or_default();
+    Timestamp::from_millisecond(millis).map(|t| format!("{t:.3}")).unwrap_or_default()
+}
+
+fn milliseconds(value: &Value) -> String {
+    value.as_f64().map(|ms| format!("{ms:.2}")).unwrap_or_default()
+}

@@ -1,0 +1,55 @@
+//! `hawsepipe explain`
+
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::admin::{encode, get};
+use super::args::{Explain, Format};
+use super::output::{column, print_line, print_list, text, wide};
+use super::validate::directory;
+use crate::engine::explain::explain_plan;
+
+/// Shows which chains and entries would run on a tool.
+pub async fn explain(args: Explain) -> anyhow::Result<ExitCode> {
+    let explanation = if args.files.is_empty() {
+        get(&args.admin, &format!("/api/v1/explain?tool={}", encode(&args.tool))).await?
+    } else {
+        let compiled = directory(args.files, args.options)?.read(None).await?;
+        json!(explain_plan(compiled.plan, &compiled.secrets, &args.tool).map_err(anyhow::Error::msg)?)
+    };
+    let rows = rows(&explanation);
+    if matches!(args.output, Format::Table | Format::Wide) {
+        print_line(&format!("{} (upstream {})", text(&explanation["tool"]), text(&explanation["upstream"])))?;
+    }
+    let columns = [
+        column("PHASE", |r| text(&r["phase"])),
+        column("CHAIN", |r| text(&r["chain"])),
+        column("PLUGIN", |r| text(&r["plugin"])),
+        column("OUTCOME", |r| text(&r["outcome"])),
+        column("POLICY", |r| text(&r["failurePolicy"])),
+        wide("ROLE", |r| text(&r["role"])),
+        wide("MODE", |r| text(&r["mode"])),
+        wide("TIMEOUT MS", |r| text(&r["timeoutMs"])),
+    ];
+    print_list(args.output, &explanation, &rows, &columns)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// An entry a row; a chain that does not run, or refuses, is a row of its own.
+fn rows(explanation: &Value) -> Vec<Value> {
+    let mut rows = Vec::new();
+    for chain in explanation["chains"].as_array().into_iter().flatten() {
+        let named = |mut row: Value| {
+            row["chain"] = chain["chain"].clone();
+            row["phase"] = chain["phase"].clone();
+            row
+        };
+        if let Value::String(why) = &chain["why"] {
+            let outcome = if chain["selected"] == true { why.clone() } else { format!("not selected: {why}") };
+            rows.push(named(json!({"outcome": outcome})));
+        }
+        rows.extend(chain["entries"].as_array().into_iter().flatten().cloned().map(named));
+    }
+    rows
+}

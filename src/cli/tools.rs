@@ -1,0 +1,34 @@
+//! `hawsepipe tools`
+
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use super::admin::get;
+use super::args::Tools;
+use super::output::{column, print_list, text, wide};
+
+/// Lists the tools of a running gateway.
+pub async fn tools(args: Tools) -> anyhow::Result<ExitCode> {
+    let answer = get(&args.admin, "/api/v1/tools").await?;
+    let items = answer["items"].as_array().cloned().unwrap_or_default();
+    let columns = [
+        column("NAME", |t| match &t["name"] {
+            Value::Null => format!("({}/{})", text(&t["upstream"]), text(&t["upstreamName"])),
+            name => text(name),
+        }),
+        column("UPSTREAM", |t| text(&t["upstream"])),
+        column("CHAINS", |t| text(&t["chains"])),
+        column("DESCRIPTION", |t| first_line(&text(&t["description"]), 60)),
+        wide("SERVER'S NAME", |t| text(&t["upstreamName"])),
+        wide("SCHEMA", |t| text(&t["schemaProblem"])),
+    ];
+    print_list(args.output, &answer, &items, &columns)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn first_line(text: &str, length: usize) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let cut: String = line.chars().take(length).collect();
+    if cut.len() < line.len() { format!("{cut}...") } else { cut }
+}

@@ -1,0 +1,84 @@
+//! `hawsepipe validate`
+
+use std::process::ExitCode;
+
+use serde_json::json;
+
+use super::args::{Format, Options, Validate};
+use super::output::{Colour, column, paint, print_line, print_list, text, wide};
+use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::problem::{Level, Problem};
+use crate::domain::reason::Reason;
+use crate::engine::explain::link_problems;
+use crate::node::{Inspector, Launcher, find_node};
+use crate::source::{Compiled, Directory, Located, Settings};
+
+/// Checks manifests and says what is wrong. Nothing is started but the parser of plugin code.
+pub async fn validate(args: Validate) -> anyhow::Result<ExitCode> {
+    let mut directory = directory(args.paths, args.options)?;
+    let compiled = directory.read(None).await?;
+    let located = all_problems(&directory, compiled).await;
+    let errors = located.iter().filter(|l| l.problem.is_error()).count();
+    print(args.output, &located, errors)?;
+    Ok(if errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The manifests that a command line names.
+pub fn directory(paths: Vec<std::path::PathBuf>, options: Options) -> anyhow::Result<Directory<Inspector>> {
+    let settings = Settings { paths, gateway: options.gateway, secrets_dir: options.secrets_dir, node: options.node };
+    Ok(Directory::new(settings, Inspector::new(Launcher::current()?)))
+}
+
+/// What reading and compiling found, and what only linking and asking Node.js finds.
+async fn all_problems(directory: &Directory<Inspector>, compiled: Compiled) -> Vec<Located> {
+    let Compiled { plan, secrets, mut located, .. } = compiled;
+    let node = &plan.gateway.runtime.node_executable;
+    let uses_plugins = plan.chains.iter().any(|chain| !chain.entries.is_empty());
+    if let Some(error) = find_node(node).await.err().filter(|_| uses_plugins) {
+        let gateway = ObjectId::new(Kind::MCPGateway, plan.gateway.key.clone());
+        let field = "spec.plugins.nodeExecutable";
+        located.push(directory.locate(Problem::error(Reason::NotLoaded, gateway, field, error.to_string())));
+    }
+    located.extend(link_problems(plan, &secrets).into_iter().map(|problem| directory.locate(problem)));
+    located
+}
+
+fn print(format: Format, located: &[Located], errors: usize) -> anyhow::Result<()> {
+    if format == Format::Table {
+        for problem in located {
+            print_line(&line(problem))?;
+        }
+        let warnings = located.len() - errors;
+        let verdict = format!("{errors} {}, {warnings} {}", plural(errors, "error"), plural(warnings, "warning"));
+        return print_line(&if errors == 0 { paint(Colour::Green, &verdict) } else { paint(Colour::Red, &verdict) });
+    }
+    let items: Vec<_> = located.iter().map(|l| json!(l)).collect();
+    let columns = [
+        column("LEVEL", |p| text(&p["level"])),
+        column("FILE", |p| format!("{}:{}:{}", text(&p["file"]), text(&p["line"]), text(&p["column"]))),
+        column("KIND", |p| text(&p["object"]["kind"])),
+        column("OBJECT", |p| format!("{}/{}", text(&p["object"]["namespace"]), text(&p["object"]["name"]))),
+        column("FIELD", |p| text(&p["field"])),
+        column("REASON", |p| text(&p["reason"])),
+        wide("MESSAGE", |p| text(&p["message"])),
+    ];
+    print_list(format, &json!({"items": items}), &items, &columns)
+}
+
+/// One Problem for people: place, level, object, field, what to do.
+pub fn line(located: &Located) -> String {
+    let (word, colour) = match located.problem.level {
+        Level::Error => ("error", Colour::Red),
+        Level::Warning => ("warning", Colour::Yellow),
+    };
+    let place = match (&located.file, located.place) {
+        (Some(file), Some(place)) => format!("{}:{}:{}: ", file.display(), place.line, place.column),
+        (Some(file), None) => format!("{}: ", file.display()),
+        (None, _) => String::new(),
+    };
+    format!("{place}{}: {}", paint(colour, word), located.problem)
+}
+
+fn plural(count: usize, word: &str) -> String {
+    if count == 1 { word.to_owned() } else { format!("{word}s") }
+}

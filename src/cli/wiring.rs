@@ -1,0 +1,33 @@
+//! Which adapter stands behind which port.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use super::clock::SystemClock;
+use crate::engine::{Engine, Ports};
+use crate::node::{Launcher, Lifetimes, WorkerMetrics, Workers};
+use crate::store::MemoryRecords;
+use crate::telemetry::metrics::Metrics;
+use crate::upstream::Upstreams;
+
+/// The adapters of a standalone gateway.
+pub struct Adapters;
+
+impl Ports for Adapters {
+    type Plugins = Workers;
+    type Upstreams = Upstreams;
+    type Records = MemoryRecords;
+    type Clock = SystemClock;
+}
+
+/// An engine on real adapters, without a plan yet.
+pub fn engine() -> anyhow::Result<Arc<Engine<Adapters>>> {
+    let metrics = Metrics::new().context("cannot register metrics")?;
+    let workers = WorkerMetrics::new().context("cannot make metrics of workers")?;
+    workers.register(metrics.registry()).context("cannot register metrics of workers")?;
+    let launcher = Launcher::current().context("cannot tell which program this is")?;
+    let workers =
+        Workers::new(launcher, Lifetimes::default(), workers).context("cannot make a folder for plugin code")?;
+    Ok(Engine::new(workers, Upstreams::new(), MemoryRecords::new(1000), SystemClock::new(), metrics))
+}

@@ -1,0 +1,55 @@
+//! The code of plugins: files are read below the plugin folder, and nowhere else.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Component, Path};
+
+use crate::config::compile::{Code, plugin_code};
+use crate::config::digest::sha256_hex;
+use crate::config::input::{FileCode, Inputs, PluginInput, SourceInput, code_key};
+
+/// The largest plugin file, in bytes.
+const MAX_CODE: u64 = 1 << 20;
+
+/// Reads the files that plugins name by path.
+pub(super) fn read_plugin_files(
+    plugin_dir: &Path,
+    plugins: &[PluginInput],
+) -> BTreeMap<String, Result<FileCode, String>> {
+    let paths = plugins.iter().filter_map(|plugin| match &plugin.source {
+        SourceInput::Path(path) => Some(path),
+        _ => None,
+    });
+    paths.map(|path| (path.clone(), read_one(plugin_dir, path))).collect()
+}
+
+/// A file below `plugin_dir`; links out of it are refused.
+fn read_one(plugin_dir: &Path, path: &str) -> Result<FileCode, String> {
+    let relative = Path::new(path);
+    if !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+        return Err(format!("{path} leaves the plugin folder"));
+    }
+    let missing = |what: &Path, error: std::io::Error| format!("{} cannot be read: {error}", what.display());
+    let root = plugin_dir.canonicalize().map_err(|e| missing(plugin_dir, e))?;
+    let full = root.join(relative);
+    let file = full.canonicalize().map_err(|e| missing(&plugin_dir.join(relative), e))?;
+    if !file.starts_with(&root) {
+        return Err(format!("{path} is a link out of the plugin folder {}", plugin_dir.display()));
+    }
+    let mut bytes = Vec::new();
+    let opened = fs::File::open(&file).map_err(|e| missing(&file, e))?;
+    opened.take(MAX_CODE + 1).read_to_end(&mut bytes).map_err(|e| missing(&file, e))?;
+    if bytes.len() as u64 > MAX_CODE {
+        return Err(format!("{path} is larger than {MAX_CODE} bytes"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| format!("{path} is no UTF-8 text"))?;
+    let folder = full.parent().map_or_else(|| root.clone(), Path::to_owned);
+    Ok(FileCode { text, folder })
+}
+
+/// Code that there is, by the key that its facts have.
+pub(super) fn wanted_code(inputs: &Inputs) -> BTreeMap<String, Code<'_>> {
+    let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(inputs, plugin));
+    code.map(|code| (code_key(&sha256_hex(code.text.as_bytes()), &code.file_name), code)).collect()
+}

@@ -1,0 +1,196 @@
+//! Manifests on disk as plans: read, inspect what is new, compile against the plan that runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::code::{read_plugin_files, wanted_code};
+use super::files::read_files;
+use super::load::{Loaded, load};
+use super::located::Located;
+use super::secrets::FileSecrets;
+use crate::config::compile::compile;
+use crate::config::input::{GatewayInput, Inputs};
+use crate::domain::ids::Kind;
+use crate::domain::plan::Plan;
+use crate::domain::ports::{CodeFacts, Inspect};
+use crate::domain::problem::Problem;
+
+/// The most code texts whose facts are kept.
+const MAX_FACTS: usize = 10_000;
+
+/// Where manifests are and how they are read.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Files and folders.
+    pub paths: Vec<PathBuf>,
+    /// Which gateway, where there are several: a name or `namespace/name`.
+    pub gateway: Option<String>,
+    /// A folder of secret values.
+    pub secrets_dir: Option<PathBuf>,
+    /// Node.js, over what the manifest says.
+    pub node: Option<PathBuf>,
+}
+
+/// The manifests of [`Settings`], and what is remembered of them between two readings.
+pub struct Directory<I> {
+    settings: Settings,
+    inspect: I,
+    loaded: Option<Arc<Loaded>>,
+    facts: BTreeMap<String, CodeFacts>,
+}
+
+/// What one reading gave.
+pub struct Compiled {
+    /// To be put in force.
+    pub plan: Plan,
+    /// Everything that is wrong, in the order of files.
+    pub problems: Vec<Problem>,
+    /// The same with places.
+    pub located: Vec<Located>,
+    /// The values that the plan names.
+    pub secrets: FileSecrets,
+    /// Files that are no YAML or cannot be read.
+    pub unreadable: Vec<PathBuf>,
+    /// Folders where a change may mean another plan.
+    pub folders: BTreeSet<PathBuf>,
+}
+
+/// Why there is no plan at all.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// Several gateways, and none is named.
+    #[error("there are several gateways ({0}): say which one with --gateway NAME")]
+    SeveralGateways(String),
+    /// The gateway that is named is not there.
+    #[error("there is no MCPGateway {wanted}; there is: {found}")]
+    NoSuchGateway {
+        /// What was asked for.
+        wanted: String,
+        /// What there is.
+        found: String,
+    },
+    /// A plan could not be made because reading was stopped.
+    #[error("reading was interrupted")]
+    Interrupted,
+}
+
+impl<I: Inspect> Directory<I> {
+    /// Nothing is read yet.
+    pub fn new(settings: Settings, inspect: I) -> Self {
+        Self { settings, inspect, loaded: None, facts: BTreeMap::new() }
+    }
+
+    /// Reads everything and compiles it. `previous` is the plan that runs.
+    ///
+    /// # Errors
+    /// Where it cannot be told which gateway is meant.
+    pub async fn read(&mut self, previous: Option<&Plan>) -> Result<Compiled, DirectoryError> {
+        let (paths, before, plugin_dir) = (self.settings.paths.clone(), self.loaded.clone(), self.plugin_dir());
+        let folder = plugin_dir.clone();
+        let loaded = tokio::task::spawn_blocking(move || load(read_files(&paths), before.as_deref(), &folder)).await;
+        let loaded = Arc::new(loaded.map_err(|_| DirectoryError::Interrupted)?);
+        let gateway = choose(&loaded, self.settings.gateway.as_deref())?.cloned();
+        let mut inputs = inputs(&loaded, gateway, plugin_dir);
+        let plugin_dir = inputs.gateway.as_ref().map_or(&inputs.default_plugin_dir, |g| &g.plan.runtime.plugin_dir);
+        inputs.files = read_plugin_files(plugin_dir, &inputs.plugins);
+        let folders = self.folders(&inputs, plugin_dir);
+        self.inspect_new(&mut inputs).await;
+        let (mut plan, found) = compile(&inputs, previous);
+        if let Some(node) = &self.settings.node {
+            plan.gateway.runtime.node_executable.clone_from(node);
+        }
+        let mut located = loaded.problems.clone();
+        located.extend(found.into_iter().map(|problem| loaded.locate(problem)));
+        let secrets = FileSecrets::new(loaded.secrets.clone(), self.settings.secrets_dir.clone());
+        let unreadable = loaded.unreadable.clone();
+        self.loaded = Some(loaded);
+        let problems = located.iter().map(|l| l.problem.clone()).collect();
+        Ok(Compiled { plan, problems, located, secrets, unreadable, folders })
+    }
+
+    /// A Problem with its place, by what was read last.
+    pub fn locate(&self, problem: Problem) -> Located {
+        match &self.loaded {
+            Some(loaded) => loaded.locate(problem),
+            None => Located { problem, file: None, place: None },
+        }
+    }
+
+    /// `plugins` beside the manifests, for a gateway that names no folder.
+    fn plugin_dir(&self) -> PathBuf {
+        self.settings.paths.first().map_or_else(PathBuf::new, |path| folder_of(path)).join("plugins")
+    }
+
+    fn folders(&self, inputs: &Inputs, plugin_dir: &Path) -> BTreeSet<PathBuf> {
+        let mut folders: BTreeSet<_> = self.settings.paths.iter().map(|path| folder_of(path)).collect();
+        folders.extend(self.settings.secrets_dir.clone());
+        folders.insert(plugin_dir.to_owned());
+        let files = inputs.files.values().filter_map(|file| file.as_ref().ok());
+        folders.extend(files.map(|file| file.folder.clone()));
+        folders
+    }
+
+    /// Has code inspected whose facts are not known yet, each in a child of its own, a few at a time.
+    async fn inspect_new(&mut self, inputs: &mut Inputs) {
+        let wanted = wanted_code(inputs);
+        let new: Vec<_> = wanted.iter().filter(|(key, _)| !self.facts.contains_key(*key)).collect();
+        for few in new.chunks(4) {
+            let inspections = few
+                .iter()
+                .map(|(key, code)| async { ((*key).clone(), self.inspect.inspect(code.text, &code.file_name).await) });
+            self.facts.extend(futures_util::future::join_all(inspections).await);
+        }
+        let facts = wanted.keys().filter_map(|key| Some((key.clone(), self.facts.get(key)?.clone()))).collect();
+        inputs.facts = facts;
+        if self.facts.len() > MAX_FACTS {
+            self.facts.clone_from(&inputs.facts);
+        }
+    }
+}
+
+/// The folder of a file, or the folder itself.
+fn folder_of(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if absolute.is_dir() {
+        return absolute;
+    }
+    absolute.parent().map_or_else(PathBuf::new, Path::to_owned)
+}
+
+fn inputs(loaded: &Loaded, gateway: Option<GatewayInput>, default_plugin_dir: PathBuf) -> Inputs {
+    let key = gateway.as_ref().map(|g| g.plan.key.clone());
+    // Where one gateway was chosen, another that is not valid is none of its business.
+    let concerns = |id: &crate::domain::ids::ObjectId| id.kind != Kind::MCPGateway || key.is_none();
+    Inputs {
+        gateway,
+        default_plugin_dir,
+        upstreams: loaded.upstreams.clone(),
+        plugins: loaded.plugins.clone(),
+        chains: loaded.chains.clone(),
+        invalid: loaded.invalid.iter().filter(|o| concerns(&o.id)).cloned().collect(),
+        config_maps: loaded.config_maps.clone(),
+        namespaces: loaded.namespaces.clone(),
+        files: BTreeMap::new(),
+        facts: BTreeMap::new(),
+    }
+}
+
+/// The gateway to run: the one that is named, else the only one, else none.
+fn choose<'a>(loaded: &'a Loaded, wanted: Option<&str>) -> Result<Option<&'a GatewayInput>, DirectoryError> {
+    let invalid = loaded.invalid.iter().filter(|o| o.id.kind == Kind::MCPGateway).map(|o| &o.id.key);
+    let keys: Vec<_> = loaded.gateways.iter().map(|g| &g.plan.key).chain(invalid).collect();
+    let found = || keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let Some(wanted) = wanted else {
+        return match keys.len() {
+            0 | 1 => Ok(loaded.gateways.first()),
+            _ => Err(DirectoryError::SeveralGateways(found())),
+        };
+    };
+    let is_wanted = |key: &crate::domain::ids::ObjectKey| key.name == wanted || key.to_string() == wanted;
+    match keys.iter().filter(|key| is_wanted(key)).count() {
+        0 => Err(DirectoryError::NoSuchGateway { wanted: wanted.to_owned(), found: found() }),
+        1 => Ok(loaded.gateways.iter().find(|g| is_wanted(&g.plan.key))),
+        _ => Err(DirectoryError::SeveralGateways(found())),
+    }
+}

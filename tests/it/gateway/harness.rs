@@ -1,0 +1,167 @@
+//! A gateway process on a folder of its own, on ports of its own.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// How long something that has to happen may take on a busy machine.
+pub const SOON: Duration = Duration::from_secs(30);
+
+/// A folder of manifests that goes with its value.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// An empty one.
+    pub fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("hawsepipe-it-{}", uuid::Uuid::new_v4().simple()));
+        std::fs::create_dir_all(path.join("plugins")).unwrap();
+        Self(path)
+    }
+
+    /// One with a file `manifests.yaml`.
+    pub fn with(manifests: &str) -> Self {
+        let folder = Self::new();
+        folder.write("manifests.yaml", manifests);
+        folder
+    }
+
+    /// Its path.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a file below it, as an editor does: beside its place, then into it.
+    pub fn write(&self, name: &str, text: &str) {
+        let file = self.0.join(name);
+        let beside = self.0.join(format!("{name}.new"));
+        std::fs::write(&beside, text).unwrap();
+        std::fs::rename(beside, file).unwrap();
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A running gateway. Dropped, it is killed with all its children.
+pub struct Gateway {
+    child: Child,
+    log: Arc<Mutex<Vec<String>>>,
+    mcp: SocketAddr,
+    admin: SocketAddr,
+}
+
+/// The built program.
+pub fn hawsepipe() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hawsepipe"));
+    command.env_remove("HAWSEPIPE_LOG");
+    command
+}
+
+/// Runs the built program to its end.
+pub fn run(arguments: &[&str]) -> Output {
+    hawsepipe().args(arguments).output().unwrap()
+}
+
+impl Gateway {
+    /// Starts one on `folder` and waits until its plan is in force.
+    pub fn start(folder: &Folder) -> Self {
+        Self::start_with(folder, &[])
+    }
+
+    /// The same with more arguments.
+    pub fn start_with(folder: &Folder, arguments: &[&str]) -> Self {
+        let mut child = hawsepipe()
+            .args(["run", "-f"])
+            .arg(folder.path())
+            .args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+            .args(arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let (lines, stderr) = (Arc::clone(&log), child.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            BufReader::new(stderr).lines().map_while(Result::ok).for_each(|line| lines.lock().unwrap().push(line));
+        });
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut gateway = Self { child, log, mcp: nowhere, admin: nowhere };
+        let address = |line: &Value| line["address"].as_str().unwrap().parse().unwrap();
+        gateway.mcp = address(&gateway.logged(|line| line["message"] == "MCP endpoint"));
+        gateway.admin = address(&gateway.logged(|line| line["message"] == "admin API and metrics"));
+        gateway.logged(|line| line["message"] == "plan in force");
+        gateway
+    }
+
+    /// Waits for a line of the log.
+    pub fn logged(&self, wanted: impl Fn(&Value) -> bool) -> Value {
+        let deadline = Instant::now() + SOON;
+        loop {
+            let found = self.log().iter().filter_map(|line| serde_json::from_str(line).ok()).find(&wanted);
+            if let Some(line) = found {
+                return line;
+            }
+            assert!(Instant::now() < deadline, "not logged in time; the log:\n{}", self.log().join("\n"));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Every line so far.
+    pub fn log(&self) -> Vec<String> {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// The endpoint for all upstreams.
+    pub fn url(&self) -> String {
+        format!("http://{}/mcp", self.mcp)
+    }
+
+    /// The endpoint of one upstream.
+    pub fn url_of(&self, upstream: &str) -> String {
+        format!("http://{}/{upstream}/mcp", self.mcp)
+    }
+
+    /// The admin address.
+    pub fn admin(&self) -> String {
+        self.admin.to_string()
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Ends it as Ctrl-C does, and says how long that took and whether it ended well.
+    pub fn end(mut self) -> (Duration, bool) {
+        let began = Instant::now();
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, Signal::INT).unwrap();
+        let ended = self.child.wait().unwrap().success();
+        (began.elapsed(), ended)
+    }
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        if let (Ok(None), Some(pid)) =
+            (self.child.try_wait(), Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(0)))
+        {
+            // Politely first, so that it ends its own children.
+            let _ = kill_process(pid, Signal::TERM);
+            let deadline = Instant::now() + Duration::from_secs(5);
+            while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
