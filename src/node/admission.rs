@@ -74,10 +74,11 @@ impl Admission {
         if wanted > *granted {
             self.permits.add_permits(wanted - *granted);
         } else {
-            let surplus = u32::try_from(*granted - wanted).unwrap_or_default();
-            let permits = Arc::clone(&self.permits);
+            let surplus = *granted - wanted;
+            let in_use = surplus - self.permits.forget_permits(surplus);
+            let (in_use, permits) = (u32::try_from(in_use).unwrap_or_default(), Arc::clone(&self.permits));
             self.tasks.spawn(async move {
-                if let Ok(taken) = permits.acquire_many_owned(surplus).await {
+                if let Ok(taken) = permits.acquire_many_owned(in_use).await {
                     taken.forget();
                 }
             });

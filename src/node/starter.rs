@@ -285,18 +285,19 @@ impl Worker {
 }
 
 impl StartError {
-    /// What a plugin says of its failure may quote its environment.
     fn without_secrets(self, plugin: &LinkedPlugin) -> Self {
-        let clean = |text: String| {
-            let secrets = plugin.env.iter().map(|(_, value)| value.expose()).filter(|value| value.len() > 3);
-            secrets.fold(text, |text, secret| text.replace(secret, "[secret]"))
-        };
         match self {
-            Self::Load(said) => Self::Load(clean(said)),
-            Self::Exited { status, cause } => Self::Exited { status, cause: cause.map(clean) },
+            Self::Load(said) => Self::Load(without_secrets(said, plugin)),
+            Self::Exited { status, cause } => Self::Exited { status, cause: cause.map(|c| without_secrets(c, plugin)) },
             other => other,
         }
     }
+}
+
+/// What a plugin says of its failure may quote its environment.
+pub fn without_secrets(text: String, plugin: &LinkedPlugin) -> String {
+    let secrets = plugin.env.iter().map(|(_, value)| value.expose()).filter(|value| value.len() > 3);
+    secrets.fold(text, |text, secret| text.replace(secret, "[secret]"))
 }
 
 /// Our copies of the child's descriptors go with the command.

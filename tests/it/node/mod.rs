@@ -1,6 +1,8 @@
 //! Workers against real Node.js, started through the built program.
 
+mod bounds;
 mod inspect;
+mod life;
 mod module;
 mod once;
 
@@ -170,4 +172,9 @@ impl Code {
         let identity = format!("{digest}/{:?}", self.env);
         Arc::new(LinkedPlugin { plan, code: self.text.into(), env, identity, pool_size: self.size })
     }
+}
+
+/// Whether a process of this id is there.
+pub fn is_running(pid: u32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}")).exists()
 }

@@ -68,7 +68,6 @@ async fn each_way_to_fail_has_its_reason() {
         ),
         ("process.exit(3)", Reason::ExitCode, "exited with code 3"),
         ("throw new Error('x')", Reason::ExitCode, "exited with code 1"),
-        ("say('a'); process.exit(3)", Reason::ExitCode, "exited with code 3"),
         ("process.stdout.write('{\"te'); process.exit(3)", Reason::ExitCode, "exited with code 3"),
         ("process.kill(process.pid, 'SIGKILL'); setInterval(() => {}, 9)", Reason::Crashed, "was ended by signal 9"),
     ] {
@@ -78,6 +77,20 @@ async fn each_way_to_fail_has_its_reason() {
         assert_eq!(failure.reason, reason, "{code}: {}", failure.message);
         assert!(failure.message.starts_with(message), "{code}: {}", failure.message);
     }
+}
+
+#[tokio::test]
+async fn an_exit_right_after_the_line_has_a_say() {
+    let plugin = once(&format!("{READ} say('a'); process.exit(3)")).link();
+    let rig = Rig::with(&[&plugin]).await;
+    // Within 20 ms, which a busy machine may take to end a process.
+    for _ in 0..20 {
+        if let Err(failure) = rig.run(&plugin, "").await.output {
+            assert_eq!((failure.reason, failure.message.as_str()), (Reason::ExitCode, "exited with code 3"));
+            return;
+        }
+    }
+    panic!("the exit code was never seen");
 }
 
 #[tokio::test]

@@ -1,0 +1,148 @@
+//! Time, sizes, queue and permits.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hawsepipe::domain::plan::Runtime;
+use hawsepipe::domain::ports::RunPlugin;
+use hawsepipe::domain::reason::Reason;
+
+use super::{Code, Rig, input, is_running, module, once, runtime};
+
+const LOOP: &str = "if (input.rawContent === 'loop') for (;;);";
+
+#[tokio::test]
+async fn a_late_call_is_answered_at_its_deadline_and_its_process_killed() {
+    let module =
+        module(&format!("export default (input) => {{ {LOOP} return {{ text: 'fine', continue: true }} }}")).link();
+    let once = once(&format!(
+        "import {{ readFileSync }} from 'node:fs'; const input = JSON.parse(readFileSync(0));
+         {LOOP} console.log('{{\"text\":\"fine\",\"continue\":true}}')"
+    ))
+    .link();
+    let rig = Rig::with(&[&module, &once]).await;
+    for plugin in [module, once] {
+        let began = Instant::now();
+        let ran = rig.run_for(&plugin, "loop", 150).await;
+        let took = began.elapsed();
+        let failure = ran.output.unwrap_err();
+        assert_eq!((failure.reason, failure.message.as_str()), (Reason::Timeout, "timed out after 150ms"));
+        assert!(took >= Duration::from_millis(150) && took < Duration::from_millis(250), "{took:?}");
+        let pid = ran.worker_pid.unwrap();
+        rig.until("it is gone", |_| !is_running(pid)).await;
+        assert_eq!(rig.answer(&plugin, "").await.text, "fine");
+    }
+    assert_eq!(rig.count("hawsepipe_worker_kills_total", "timeout"), 2.0);
+}
+
+#[tokio::test]
+async fn what_a_late_call_started_is_killed_with_it() {
+    let plugin = module(
+        "import { spawn } from 'node:child_process';
+         export default (input) => {
+            console.log(input.rawContent);
+            const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'inherit' });
+            if (input.rawContent === 'pid') return { text: String(child.pid), continue: true };
+            for (;;);
+         }",
+    )
+    .link();
+    let rig = Rig::with(&[&plugin]).await;
+    let child: u32 = rig.answer(&plugin, "pid").await.text.parse().unwrap();
+    assert!(is_running(child));
+    assert_eq!(rig.run_for(&plugin, "loop", 100).await.output.unwrap_err().reason, Reason::Timeout);
+    rig.until("the grandchild is gone", |_| !is_running(child)).await;
+}
+
+#[tokio::test]
+async fn sizes_are_bounded_both_ways() {
+    for mut code in [
+        module("export default (input) => ({ text: 'x'.repeat(Number(input.rawContent)), continue: true })"),
+        once(
+            "import { readFileSync } from 'node:fs'; const input = JSON.parse(readFileSync(0));
+             console.log(JSON.stringify({ text: 'x'.repeat(Number(input.rawContent)), continue: true }))",
+        ),
+    ] {
+        (code.limits.max_input, code.limits.max_output) = (10, 100);
+        let plugin = code.link();
+        let rig = Rig::with(&[&plugin]).await;
+        let ran = rig.run(&plugin, "00000000100").await;
+        assert_eq!((ran.output.unwrap_err().reason, ran.worker_pid), (Reason::TooLarge, None));
+        assert_eq!(rig.answer(&plugin, "0000000100").await.text.len(), 100);
+        assert_eq!(rig.failure(&plugin, "101").await.reason, Reason::TooLarge);
+        assert_eq!(rig.failure(&plugin, "100000000").await.reason, Reason::TooLarge);
+        assert_eq!(rig.answer(&plugin, "7").await.text.len(), 7);
+    }
+}
+
+#[tokio::test]
+async fn a_busy_pool_turns_away_at_the_queues_bounds() {
+    let plugin = module(
+        "export default (input) => new Promise((done) =>
+            setTimeout(() => done({ text: '', continue: true }), Number(input.rawContent)))",
+    )
+    .link();
+    let rig = Rig::new();
+    let runtime = Runtime { max_queued_executions: 1, queue_timeout_ms: 100, ..runtime() };
+    rig.prepare(&[&plugin], &runtime).await;
+    let busy = tokio::spawn(run(&rig, &plugin, "600"));
+    rig.until("it is busy", |rig| rig.workers.workers().iter().any(|w| w.execution_count == 1)).await;
+    let queued = tokio::spawn(run(&rig, &plugin, "0"));
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let began = Instant::now();
+    let refused = rig.failure(&plugin, "0").await;
+    assert_eq!((refused.reason, refused.message.as_str()), (Reason::PoolExhausted, "found the queue for workers full"));
+    assert!(began.elapsed() < Duration::from_millis(50));
+    let late = queued.await.unwrap().unwrap_err();
+    assert_eq!((late.reason, late.message.as_str()), (Reason::PoolExhausted, "found no free worker within 100ms"));
+    assert!(busy.await.unwrap().is_ok());
+    assert_eq!(rig.answer(&plugin, "0").await.text, "");
+}
+
+#[tokio::test]
+async fn permits_bound_all_plugins_and_a_waiting_worker_holds_none() {
+    let sleeper = "export default () => new Promise((done) =>
+        setTimeout(() => done({ text: String(Date.now()), continue: true }), 150))";
+    let [busy, other] = ["", " "].map(|end| module(&format!("{sleeper}{end}")).link());
+    let rig = Rig::new();
+    rig.prepare(&[&busy, &other], &Runtime { max_concurrent_executions: 2, ..runtime() }).await;
+    // Two calls of one plugin with one worker take one permit, so the other plugin runs at once.
+    let began = Instant::now();
+    let waiting = [tokio::spawn(run(&rig, &busy, "")), tokio::spawn(run(&rig, &busy, ""))];
+    rig.until("it is busy", |rig| rig.workers.workers().iter().any(|w| w.execution_count == 1)).await;
+    rig.answer(&other, "").await;
+    assert!(began.elapsed() < Duration::from_millis(290), "{:?}", began.elapsed());
+    for call in waiting {
+        call.await.unwrap().unwrap();
+    }
+    // With one permit they run one after another.
+    rig.prepare(&[&busy, &other], &Runtime { max_concurrent_executions: 1, ..runtime() }).await;
+    let (first, second) = tokio::join!(rig.answer(&busy, ""), rig.answer(&other, ""));
+    let ends = [first, second].map(|output| output.text.parse::<i64>().unwrap());
+    assert!((ends[0] - ends[1]).abs() >= 140, "{ends:?}");
+}
+
+#[tokio::test]
+async fn content_in_flight_is_bounded() {
+    let plugin = Code { size: 2, ..module("export default () => new Promise(() => {})") }.link();
+    let rig = Rig::new();
+    rig.prepare(&[&plugin], &Runtime { max_bytes_in_flight: 1000, ..runtime() }).await;
+    let content = "x".repeat(600);
+    let busy = tokio::spawn(run(&rig, &plugin, &content));
+    rig.until("it is busy", |rig| rig.workers.workers().iter().any(|w| w.execution_count == 1)).await;
+    assert_eq!(rig.failure(&plugin, &content).await.reason, Reason::PoolExhausted);
+    busy.abort();
+    assert!(busy.await.unwrap_err().is_cancelled());
+    // Its content is no longer in flight, so this one comes as far as its deadline.
+    assert_eq!(rig.run_for(&plugin, &content, 50).await.output.unwrap_err().reason, Reason::Timeout);
+    assert_eq!(rig.count("hawsepipe_worker_kills_total", "cancelled"), 1.0);
+}
+
+fn run(
+    rig: &Rig,
+    plugin: &Arc<hawsepipe::domain::ports::LinkedPlugin>,
+    content: &str,
+) -> impl Future<Output = Result<(), hawsepipe::domain::plugin::Failure>> + use<> {
+    let (workers, plugin, content) = (Arc::clone(&rig.workers), Arc::clone(plugin), content.to_owned());
+    async move { workers.run(&plugin, &input(&content), Duration::from_secs(5)).await.output.map(|_| ()) }
+}
