@@ -15,6 +15,7 @@ pub mod noise;
 pub mod pool;
 pub mod process;
 pub mod protocol;
+pub mod spawn;
 pub mod starter;
 pub mod worker;
 pub mod workers;

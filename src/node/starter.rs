@@ -2,33 +2,32 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::code::{Code, CodeError, CodeFolder};
 use super::discovery::{Node, NodeError};
-use super::launcher::{Launcher, Stdin};
+use super::launcher::Launcher;
 use super::metrics::{KillCause, SpawnCause, WorkerMetrics};
 use super::noise::{Noise, drain};
 use super::process::{Group, Process, Tasks};
-use super::protocol::channel::Channel;
-use super::protocol::once::Pipes;
+use super::spawn::{Spawned, spawn};
 use super::worker::{Card, Talk, Worker, executions_of};
-use crate::domain::plugin::{Failure, Protocol};
+use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
 use crate::domain::reason::Reason;
 
 /// How long a plugin may take to load.
 const START_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a plugin that loads keeps others from being started: one that never ends must not hold up the rest.
+const SLOT_HOLD: Duration = Duration::from_secs(1);
 /// A script that was not over by then has come to the read of its input, or soon will.
 const SETTLE: Duration = Duration::from_millis(50);
 
@@ -164,7 +163,7 @@ impl Starter {
         cause: SpawnCause,
         on_exit: impl FnOnce(u64) + Send + 'static,
     ) -> Result<Worker, StartError> {
-        let _slot = self.slots.acquire().await.map_err(|_| StartError::Closed)?;
+        let slot = self.slots.acquire().await.map_err(|_| StartError::Closed)?;
         let (node, began) = (self.node()?, Instant::now());
         let name = plugin.plan.key.to_string();
         let mut worker = self.spawn(plugin, code, &node, on_exit)?;
@@ -172,14 +171,14 @@ impl Starter {
         if self.closed.is_cancelled() {
             return Err(StartError::Closed);
         }
-        match timeout(START_DEADLINE, worker.loaded()).await {
-            Ok(Ok(())) => {
+        match worker.loaded_by_deadline(slot).await {
+            Some(Ok(())) => {
                 self.metrics.ready(&name, began.elapsed());
                 worker.card.set_state(WorkerState::Available);
                 Ok(worker)
             }
-            Ok(Err(error)) => Err(error.without_secrets(plugin)),
-            Err(_) => {
+            Some(Err(error)) => Err(error.without_secrets(plugin)),
+            None => {
                 self.metrics.killed(&name, KillCause::Start);
                 Err(StartError::Late(START_DEADLINE))
             }
@@ -209,30 +208,7 @@ impl Starter {
         on_exit: impl FnOnce(u64) + Send + 'static,
     ) -> Result<Worker, StartError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let (heard, printed) = io::pipe()?;
-        let (mut child, socket) = match plugin.plan.protocol {
-            Protocol::Module => {
-                let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-                let mut command = self.launcher.command(Stdin::Socket, &node.program, &plugin.env);
-                command.arg(code.parent().host()).arg(code.entry()).stdin(OwnedFd::from(theirs));
-                command.stdout(printed.try_clone()?).stderr(printed);
-                (run(command, code)?, Some(ours))
-            }
-            Protocol::Once => {
-                let mut command = self.launcher.command(Stdin::Pipe, &node.program, &plugin.env);
-                command.arg("--require").arg(code.parent().once_preload()).arg(code.entry());
-                command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(printed);
-                (run(command, code)?, None)
-            }
-        };
-        let talk = match (socket, child.stdin.take(), child.stdout.take()) {
-            (Some(socket), _, _) => {
-                socket.set_nonblocking(true)?;
-                Talk::Module(Box::new(Channel::new(UnixStream::from_std(socket)?, plugin.plan.key.to_string())))
-            }
-            (None, Some(stdin), Some(stdout)) => Talk::Once(Pipes::new(stdin, stdout)),
-            _ => return Err(io::Error::other("a pipe is missing").into()),
-        };
+        let Spawned { child, talk, printed } = spawn(&self.launcher, plugin, code, node)?;
         let card = Arc::new(Card::new(child.id().unwrap_or_default(), Arc::clone(plugin)));
         let starter = Arc::downgrade(self);
         let process = Process::adopt(child, &self.tasks, move || {
@@ -243,11 +219,19 @@ impl Starter {
         if process.status().is_some() {
             forget(&Arc::downgrade(self), id);
         }
+        let noise = self.listen(plugin, &process, printed)?;
+        let Lifetimes { max_executions, max_age } = self.lifetimes;
+        let max_executions = executions_of(plugin.plan.protocol, jittered(max_executions, id));
+        let expires = Instant::now() + Duration::from_millis(jittered(millis(max_age), id));
+        Ok(Worker { id, process, talk, noise, card, max_executions, expires, max_noise: plugin.plan.limits.max_stderr })
+    }
+
+    fn listen(&self, plugin: &LinkedPlugin, process: &Process, printed: io::PipeReader) -> io::Result<Arc<Noise>> {
         let noise = Arc::new(Noise::default());
-        let (max_noise, pid) = (plugin.plan.limits.max_stderr, process.pid());
-        let heard = pipe::Receiver::from_owned_fd(heard.into())?;
-        let (over, draining) =
-            (process.over(), drain(heard, Arc::clone(&noise), plugin.plan.key.to_string(), pid, max_noise));
+        let printed = pipe::Receiver::from_owned_fd(printed.into())?;
+        let (name, limit) = (plugin.plan.key.to_string(), plugin.plan.limits.max_stderr);
+        let draining = drain(printed, Arc::clone(&noise), name, process.pid(), limit);
+        let over = process.over();
         self.tasks.spawn(async move {
             // A process that left the group may hold the pipe open for ever.
             tokio::select! {
@@ -255,14 +239,22 @@ impl Starter {
                 () = async { over.await; tokio::time::sleep(LAST_WORDS).await } => {}
             }
         });
-        let Lifetimes { max_executions, max_age } = self.lifetimes;
-        let max_executions = executions_of(plugin.plan.protocol, jittered(max_executions, id));
-        let expires = Instant::now() + Duration::from_millis(jittered(millis(max_age), id));
-        Ok(Worker { id, process, talk, noise, card, max_executions, expires, max_noise })
+        Ok(noise)
     }
 }
 
 impl Worker {
+    /// None where the deadline came first. The slot is given up early.
+    async fn loaded_by_deadline(&mut self, slot: SemaphorePermit<'_>) -> Option<Result<(), StartError>> {
+        let loading = self.loaded();
+        tokio::pin!(loading);
+        if let Ok(loaded) = timeout(SLOT_HOLD, &mut loading).await {
+            return Some(loaded);
+        }
+        drop(slot);
+        timeout(START_DEADLINE - SLOT_HOLD, loading).await.ok()
+    }
+
     async fn loaded(&mut self) -> Result<(), StartError> {
         let said = match &mut self.talk {
             Talk::Module(channel) => match channel.ready().await {
@@ -298,12 +290,6 @@ impl StartError {
 pub fn without_secrets(text: String, plugin: &LinkedPlugin) -> String {
     let secrets = plugin.env.iter().map(|(_, value)| value.expose()).filter(|value| value.len() > 3);
     secrets.fold(text, |text, secret| text.replace(secret, "[secret]"))
-}
-
-/// Our copies of the child's descriptors go with the command.
-fn run(mut command: std::process::Command, code: &Code) -> io::Result<tokio::process::Child> {
-    command.current_dir(code.folder());
-    tokio::process::Command::from(command).kill_on_drop(true).spawn()
 }
 
 fn forget(starter: &Weak<Starter>, id: u64) {

@@ -112,16 +112,18 @@ impl Workers {
         if pool.is_cold() {
             let permit = self.admission.permit(until).await?;
             let lease = pool.lease(until + run).await?;
-            return Ok(Admitted { lease, _permit: permit, _content: content });
+            return Ok(Admitted { lease, until: until + run, _permit: permit, _content: content });
         }
         let lease = pool.lease(until).await?;
         let permit = self.admission.permit(until).await?;
-        Ok(Admitted { lease, _permit: permit, _content: content })
+        Ok(Admitted { lease, until: until + run, _permit: permit, _content: content })
     }
 }
 
 struct Admitted {
     lease: Lease,
+    /// The end of all waiting, the start of a worker included.
+    until: Instant,
     _permit: OwnedSemaphorePermit,
     _content: Share,
 }
@@ -161,15 +163,16 @@ impl RunPlugin for Workers {
         };
         let began = Instant::now();
         let worker_pid = admitted.lease.pid();
-        let output = admitted.lease.run(input, plugin.plan.limits.max_output, began + timeout, timeout).await;
+        let deadline = admitted.until.min(began + timeout);
+        let output = admitted.lease.run(input, plugin.plan.limits.max_output, deadline, timeout).await;
         Ran { output, queued: began - asked, ran: began.elapsed(), worker_pid }
     }
 
     fn availability(&self, plugin: &Arc<LinkedPlugin>) -> Result<(), Failure> {
         self.read(|pools| match (&pools.refusing, pools.by_identity.get(&plugin.identity)) {
             (Some(failure), _) => Err(failure.clone()),
-            (None, Some(pool)) => pool.availability(),
-            (None, None) => self.node().map(|_| ()),
+            (None, Some(pool)) if !pool.is_cold() => pool.availability(),
+            (None, pool) => self.node().and_then(|_| pool.map_or(Ok(()), |pool| pool.availability())),
         })
     }
 

@@ -1,0 +1,81 @@
+//! Makes the process of a worker with the descriptors that its protocol wants. Knows no list of workers.
+
+use std::io::{self, PipeReader, PipeWriter};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
+
+use tokio::process::Child;
+
+use super::code::Code;
+use super::discovery::Node;
+use super::launcher::{Launcher, Stdin};
+use super::protocol::channel::Channel;
+use super::protocol::once::Pipes;
+use super::worker::Talk;
+use crate::domain::plugin::Protocol;
+use crate::domain::ports::LinkedPlugin;
+
+/// A process that was just made.
+#[derive(Debug)]
+pub struct Spawned {
+    /// The process, leader of its own group.
+    pub child: Child,
+    /// The way to it.
+    pub talk: Talk,
+    /// What it prints besides its answers.
+    pub printed: PipeReader,
+}
+
+/// Makes a process that loads `code` on `node`.
+///
+/// # Errors
+/// Where the system has no room for another process or descriptor.
+pub fn spawn(launcher: &Launcher, plugin: &LinkedPlugin, code: &Code, node: &Node) -> io::Result<Spawned> {
+    let (printed, to_log) = io::pipe()?;
+    let (child, talk) = match plugin.plan.protocol {
+        Protocol::Module => spawn_module(launcher, plugin, code, node, to_log),
+        Protocol::Once => spawn_once(launcher, plugin, code, node, to_log),
+    }?;
+    Ok(Spawned { child, talk, printed })
+}
+
+fn spawn_module(
+    launcher: &Launcher,
+    plugin: &LinkedPlugin,
+    code: &Code,
+    node: &Node,
+    to_log: PipeWriter,
+) -> io::Result<(Child, Talk)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let mut command = launcher.command(Stdin::Socket, &node.program, &plugin.env);
+    command.arg(code.parent().host()).arg(code.entry()).stdin(OwnedFd::from(theirs));
+    command.stdout(to_log.try_clone()?).stderr(to_log);
+    let child = run(command, code)?;
+    ours.set_nonblocking(true)?;
+    let socket = tokio::net::UnixStream::from_std(ours)?;
+    Ok((child, Talk::Module(Box::new(Channel::new(socket, plugin.plan.key.to_string())))))
+}
+
+fn spawn_once(
+    launcher: &Launcher,
+    plugin: &LinkedPlugin,
+    code: &Code,
+    node: &Node,
+    to_log: PipeWriter,
+) -> io::Result<(Child, Talk)> {
+    let mut command = launcher.command(Stdin::Pipe, &node.program, &plugin.env);
+    command.arg("--require").arg(code.parent().once_preload()).arg(code.entry());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(to_log);
+    let mut child = run(command, code)?;
+    match (child.stdin.take(), child.stdout.take()) {
+        (Some(stdin), Some(stdout)) => Ok((child, Talk::Once(Pipes::new(stdin, stdout)))),
+        _ => Err(io::Error::other("a pipe is missing")),
+    }
+}
+
+/// Our copies of the child's descriptors go with the command.
+fn run(mut command: Command, code: &Code) -> io::Result<Child> {
+    command.current_dir(code.folder());
+    tokio::process::Command::from(command).kill_on_drop(true).spawn()
+}
