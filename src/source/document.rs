@@ -1,5 +1,6 @@
 //! From the documents of a file to objects: whose they are, and whether they are ours to read.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,8 +20,8 @@ const API_VERSION: &str = "hawsepipe.dev/v1alpha1";
 const KINDS: [&str; 7] =
     ["MCPGateway", "MCPUpstream", "Plugin", "PluginChain", "ToolPipeline", "SectionBinding", "GatewaySnapshot"];
 
-/// An object as a file has it.
-#[derive(Clone, Debug)]
+/// An object as a file has it. It may be a Secret, so it does not print.
+#[derive(Clone)]
 pub struct Object {
     /// Which one.
     pub id: ObjectId,
@@ -30,6 +31,12 @@ pub struct Object {
     pub file: Arc<PathBuf>,
     /// Where its parts stand.
     pub places: Arc<Places>,
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Object").field("id", &self.id).field("file", &self.file).finish_non_exhaustive()
+    }
 }
 
 impl Object {
@@ -82,7 +89,7 @@ fn json(text: &str) -> Result<Vec<Document>, (Place, String)> {
     })?;
     let places = match yaml::read(text) {
         Ok(mut documents) if documents.len() == 1 => documents.swap_remove(0).places,
-        Err(error) if error.message.contains("twice") => return Err((error.place, error.message)),
+        Err(error) if !error.is_syntax => return Err((error.place, error.message)),
         _ => Places::default(),
     };
     Ok(vec![Document { value, places, ambiguous: Vec::new() }])

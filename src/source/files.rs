@@ -1,5 +1,7 @@
 //! Files and folders on disk, read under bounds. Nothing is understood here.
 
+use std::collections::HashSet;
+use std::fmt;
 use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -10,8 +12,8 @@ pub const MAX_FILE: u64 = 4 << 20;
 /// As many files are read, of all paths together.
 pub const MAX_FILES: usize = 2000;
 
-/// A file and its text.
-#[derive(Clone, Debug)]
+/// A file and its text. It may hold a Secret, so the text does not print.
+#[derive(Clone)]
 pub struct FileText {
     /// As it was named, or found in the folder that was named.
     pub path: Arc<PathBuf>,
@@ -19,6 +21,12 @@ pub struct FileText {
     pub folder: PathBuf,
     /// What it holds, or why it cannot be read.
     pub text: Result<String, String>,
+}
+
+impl fmt::Debug for FileText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileText").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl FileText {
@@ -29,7 +37,8 @@ impl FileText {
 }
 
 /// Reads `paths`: files as they are, of folders the files that end in `.yaml`, `.yml` or `.json`, by name, not those
-/// of folders in them (as `kubectl apply -f` has it). A path that cannot be read stands in the list with the reason.
+/// of folders in them (as `kubectl apply -f` has it), each once. A path that cannot be read stands in the list with the
+/// reason.
 pub fn read_files(paths: &[PathBuf]) -> Vec<FileText> {
     let mut files = Vec::new();
     for path in paths {
@@ -38,6 +47,8 @@ pub fn read_files(paths: &[PathBuf]) -> Vec<FileText> {
             Err(error) => files.push((path.clone(), Some(error.to_string()))),
         }
     }
+    let mut seen = HashSet::new();
+    files.retain(|(path, _)| seen.insert(std::path::absolute(path).unwrap_or_else(|_| path.clone())));
     let too_many = files.len() > MAX_FILES;
     files.truncate(MAX_FILES);
     let last = files.len().saturating_sub(1);

@@ -114,7 +114,9 @@ impl Loading<'_> {
         let lowered = if broken.is_empty() { self.lower(object, folder) } else { Err(broken) };
         let problems = match lowered {
             Ok(problems) => {
-                self.loaded.accepted.insert(object.id.clone(), Arc::clone(&object.document));
+                if object.id.kind != Kind::Secret {
+                    self.loaded.accepted.insert(object.id.clone(), Arc::clone(&object.document));
+                }
                 problems
             }
             Err(problems) => {

@@ -9,6 +9,7 @@ mod scalar;
 mod tests;
 
 use std::collections::HashMap;
+use std::fmt;
 
 use saphyr_parser::{Event, Marker, Parser, ScanError, Span};
 use serde_json::{Map, Value};
@@ -22,8 +23,8 @@ pub const MAX_DEPTH: usize = 128;
 pub const MAX_NODES: usize = 200_000;
 const BYTES_PER_NODE: usize = 64;
 
-/// One document of a file.
-#[derive(Clone, Debug)]
+/// One document of a file. It may be a Secret, so it does not print.
+#[derive(Clone)]
 pub struct Document {
     /// What it says.
     pub value: Value,
@@ -31,6 +32,12 @@ pub struct Document {
     pub places: Places,
     /// What other readers would read differently: the place, and what to do.
     pub ambiguous: Vec<(Place, String)>,
+}
+
+impl fmt::Debug for Document {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Document").field("here", &self.places.here()).finish_non_exhaustive()
+    }
 }
 
 /// Text that is no YAML, or more than is read.
@@ -41,6 +48,8 @@ pub struct YamlError {
     pub place: Place,
     /// What was found.
     pub message: String,
+    /// Whether the text is no YAML, rather than YAML that is not read.
+    pub is_syntax: bool,
 }
 
 /// The documents of `text` that are not empty.
@@ -58,7 +67,7 @@ pub fn read(text: &str) -> Result<Vec<Document>, YamlError> {
 }
 
 fn no_yaml(error: &ScanError) -> YamlError {
-    YamlError { place: place(error.marker()), message: format!("no YAML: {}", error.info()) }
+    YamlError { place: place(error.marker()), message: format!("no YAML: {}", error.info()), is_syntax: true }
 }
 
 fn place(marker: &Marker) -> Place {
@@ -110,7 +119,7 @@ impl Reader {
                     return self.key(&text, at);
                 }
                 let scalar = scalar::read(&text, style, tag.as_deref());
-                let (value, warning) = scalar.map_err(|message| YamlError { place: at, message })?;
+                let (value, warning) = scalar.or_else(|message| fail(at, message))?;
                 self.ambiguous.extend(warning.map(|warning| (at, warning)));
                 self.whole(
                     Whole { value, places: Places::leaf(at), nodes: 1 + text.len() / BYTES_PER_NODE },
@@ -218,5 +227,5 @@ impl Reader {
 }
 
 fn fail<T>(place: Place, message: impl Into<String>) -> Result<T, YamlError> {
-    Err(YamlError { place, message: message.into() })
+    Err(YamlError { place, message: message.into(), is_syntax: false })
 }

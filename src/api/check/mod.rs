@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use self::schema::Node;
 use crate::api::crds::crds;
-use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::ids::ObjectId;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -57,9 +57,4 @@ pub fn check(id: &ObjectId, document: &Value, previous: Option<&Value>) -> Vec<P
     }
     let broken = validate_compiled(&definition.rules, document, previous).err().into_iter().flatten();
     broken.take(MAX_PROBLEMS).map(|rule| invalid((rule.field_path, rule.message))).collect()
-}
-
-/// Kinds that have a definition here.
-pub fn kinds() -> [Kind; 4] {
-    [Kind::MCPGateway, Kind::MCPUpstream, Kind::Plugin, Kind::PluginChain]
 }

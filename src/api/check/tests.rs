@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::domain::ids::ObjectKey;
+use crate::domain::ids::{Kind, ObjectKey};
 
 fn kind(word: &str) -> Kind {
-    kinds().into_iter().find(|kind| kind.as_str() == word).unwrap()
+    serde_json::from_value(word.into()).unwrap()
 }
 
 fn found(document: &Value, previous: Option<&Value>) -> Vec<(String, String)> {

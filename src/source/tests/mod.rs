@@ -174,7 +174,7 @@ fn no_problem_holds_a_value_of_a_secret() {
         let said = said(&one(&text)).join("\n");
         assert!(!said.is_empty());
         assert!(["0123", "99e999", "hunter2"].iter().all(|value| !said.contains(value)), "{said}");
-        let shown = format!("{:?}", one(&secret.replace("pin: 0123, n: 99e999", "pin: hunter3")).secrets);
+        let shown = format!("{:?}", one(&secret.replace("pin: 0123, n: 99e999", "pin: hunter3")));
         assert!(!shown.contains("hunter3"), "{shown}");
     }
 }
@@ -189,6 +189,8 @@ fn lists_and_json_are_read() {
         said(&loaded),
         ["a.json:3:40: error: Plugin default/a: spec.timeoutMs: must be from 1 to 600000; it is 0 (InvalidObject)"]
     );
+    let twice = load(vec![file("a.json", "{\"a\": 1, \"a\": 2}")], None, Path::new(""));
+    assert_eq!(said(&twice), ["a.json:1:10: error: the key a stands here twice; it is in line 1 too (InvalidYaml)"]);
     let broken = load(vec![file("a.json", "{\"a\": 1,\n}")], None, Path::new(""));
     assert!(said(&broken)[0].starts_with("a.json:2:1: error: no JSON: "), "{:?}", said(&broken));
     assert_eq!(broken.unreadable, [PathBuf::from("a.json")]);
@@ -265,6 +267,7 @@ fn folders_are_read_by_name_and_not_below() {
     }
     std::fs::write(folder.join("e.yaml"), b"a: \n\xff").unwrap();
     let files = read_files(&[folder.clone(), folder.join("missing")]);
+    assert_eq!(read_files(&[folder.clone(), folder.join("a.yaml")]).len(), 4);
     let names: Vec<_> = files.iter().map(|f| f.path.strip_prefix(&folder).unwrap().to_str().unwrap()).collect();
     assert_eq!(names, ["a.yaml", "b.yml", "c.json", "e.yaml", "missing"]);
     assert_eq!(files[3].text.as_ref().unwrap_err(), "line 2 is no UTF-8 text");

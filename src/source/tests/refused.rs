@@ -23,7 +23,7 @@ fn annotation(document: &Value, name: &str) -> String {
 fn each_is_refused_where_and_with_the_words_it_says() {
     for document in refused() {
         let expected = [(annotation(&document, "field"), annotation(&document, "message"))];
-        let kind = check::kinds().into_iter().find(|kind| document["kind"] == kind.as_str()).unwrap();
+        let kind = serde_json::from_value(document["kind"].clone()).unwrap();
         let id = ObjectId::new(kind, ObjectKey::new("default", "x"));
         let found = check::check(&id, &document, None).into_iter().map(|p| (p.field, p.message));
         assert_eq!(found.collect::<Vec<_>>(), expected, "{document}");
