@@ -6,8 +6,8 @@ use crate::domain::ports::ToClient;
 use crate::domain::tool::Tool;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 
-use super::http::Session;
 use super::stdio::Process;
+use super::streamable::Session;
 use super::wire::Request;
 
 /// A connection after its handshake.

@@ -6,12 +6,12 @@
 
 mod events;
 mod handshake;
-mod http;
 mod link;
 mod server;
 mod shared;
 mod slot;
 mod stdio;
+mod streamable;
 mod tools;
 mod wire;
 

@@ -11,11 +11,11 @@ use crate::domain::ports::ToClient;
 use crate::domain::tool::Tool;
 use crate::domain::upstream::{Answer, Era, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
 
-use super::http::{Endpoint, Session};
 use super::link::{Failure, Link};
 use super::shared::Shared;
 use super::slot::{Lease, Slot};
 use super::stdio::Process;
+use super::streamable::{Endpoint, Session};
 use super::tools::ToolList;
 use super::wire::Request;
 
@@ -56,6 +56,7 @@ impl Server {
     /// Nothing is connected yet.
     pub(super) fn new(target: &Target, shared: &Arc<Shared>) -> Self {
         let way = match &target.plan.transport {
+            _ if !target.plan.enabled => Way::None(UpstreamError::Connect("it is disabled".into())),
             TransportPlan::Process { .. } => Way::Process,
             TransportPlan::External { url, .. } => match Endpoint::new(target, url, shared) {
                 Ok(endpoint) => Way::Http(Arc::new(endpoint)),
@@ -73,6 +74,7 @@ impl Server {
         let (ours, theirs) = (&self.plan.target, target);
         let (our, their) = (&ours.plan, &theirs.plan);
         our.key == their.key
+            && our.enabled == their.enabled
             && our.transport == their.transport
             && our.era == their.era
             && our.connect_timeout_ms == their.connect_timeout_ms

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::domain::upstream::{Answer, UpstreamError};
 
-/// Progress notifications that wait for one caller; more are dropped, as each replaces the one before.
+/// Progress notifications that wait for one caller; one who is further behind misses some.
 const PROGRESS: usize = 32;
 
 /// Every request that waits; as many as callers are let in.
@@ -69,7 +69,7 @@ impl Calls {
     /// Hands progress over, where somebody waits.
     pub(super) fn progress(&self, token: u64, params: Box<RawValue>) {
         if let Some(waiter) = self.lock().waiting.get(&token) {
-            // A caller who is behind needs only the newest.
+            // Each tells the whole state, so that one may be missed.
             let _ = waiter.progress.try_send(params);
         }
     }

@@ -40,7 +40,7 @@ async fn a_process_that_dies_is_told_of_and_started_again() {
     assert!(result_of(&upstreams, echo("two")).await.contains("Echo: two"));
     assert_eq!(upstreams.next_event().await, UpstreamEvent::ToolsChanged(key()));
     upstreams.shutdown().await;
-    assert!(processes(&marker).is_empty());
+    until("the process ended", || processes(&marker).is_empty()).await;
 }
 
 #[tokio::test]
@@ -89,9 +89,10 @@ async fn shutdown_ends_what_does_not_want_to_end_and_what_it_started() {
     let upstreams = started(target);
     assert!(!upstreams.probe(&key(), PATIENCE).await.unwrap().has_tools);
     assert!(upstreams.list_tools(&key(), PATIENCE).await.unwrap().is_empty(), "not asked: it offers none");
-    assert_eq!(processes(&marker).len(), 2);
+    // Besides the two there may be one on its way to become `sleep`.
+    assert!(processes(&marker).len() >= 2);
     upstreams.shutdown().await;
-    assert!(processes(&marker).is_empty());
+    until("every process ended", || processes(&marker).is_empty()).await;
 }
 
 #[tokio::test]
@@ -290,4 +291,77 @@ impl Drop for AtClose {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
+}
+
+#[tokio::test]
+async fn calls_that_come_together_share_one_connection() {
+    let fake = Fake::legacy(|seen| answer(seen, "{}")).await;
+    let upstreams = started(external(&fake.url));
+    futures_util::future::join_all((0..20).map(|_| result_of(&upstreams, echo("x")))).await;
+    assert_eq!(fake.seen("initialize").len(), 1);
+    assert_eq!(fake.seen("tools/call").len(), 20);
+}
+
+#[tokio::test]
+async fn one_who_gives_up_does_not_end_what_others_wait_for() {
+    let script = r#"read -r _; sleep 0.3; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}'
+        read -r _; read -r _; echo '{"jsonrpc":"2.0","id":2,"result":{}}'; read -r _"#;
+    let mut target = process("sh", &["-c", script]);
+    target.plan.era = EraSetting::Legacy;
+    let upstreams = started(target);
+    let hasty = OutCall { timeout: Duration::from_millis(50), ..echo("x") };
+    assert!(matches!(call(&upstreams, hasty).await, Err(UpstreamError::Connect(_))));
+    assert_eq!(result_of(&upstreams, echo("x")).await, "{}");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_process_that_cannot_start_is_not_started_for_each_call() {
+    let log = std::env::temp_dir().join(marker("hawsepipe-starts"));
+    let mut target = process("sh", &["-c", "echo start >> \"$LOG\"; exit 1"]);
+    target.values = vec![secret("LOG", &log.to_string_lossy())];
+    target.plan.era = EraSetting::Legacy;
+    let upstreams = started(target);
+    for _ in 0..10 {
+        assert!(matches!(call(&upstreams, echo("x")).await, Err(UpstreamError::Connect(_))));
+    }
+    let starts = || std::fs::read_to_string(&log).unwrap().lines().count();
+    assert_eq!(starts(), 1);
+    assert!(upstreams.probe(&key(), PATIENCE).await.is_err());
+    assert_eq!(starts(), 2, "a probe insists");
+    std::fs::remove_file(&log).unwrap();
+}
+
+#[tokio::test]
+async fn whatever_is_no_modern_answer_leads_to_initialize_but_a_refusal_does_not() {
+    for code in [400, 404, 405, 406, 415, 500, 501] {
+        let fake = Fake::start(move |seen| match seen.rpc() {
+            "server/discover" => status(code),
+            _ => legacy_or(seen, &|seen| answer(seen, "{}")),
+        })
+        .await;
+        let facts = started(external(&fake.url)).probe(&key(), PATIENCE).await.unwrap();
+        assert_eq!(facts.era, Era::Legacy, "HTTP {code}");
+    }
+    for code in [401, 403] {
+        let fake = Fake::start(move |_| status(code)).await;
+        let error = started(external(&fake.url)).probe(&key(), PATIENCE).await.unwrap_err();
+        assert_eq!(error, UpstreamError::Unauthorized(format!("HTTP {code}")));
+        assert!(fake.seen("initialize").is_empty());
+    }
+}
+
+#[tokio::test]
+async fn every_page_of_a_list_is_read() {
+    let fake = Fake::start(|seen| match (seen.rpc(), seen.body["params"]["cursor"].as_str()) {
+        ("tools/list", None) => answer(seen, r#"{"tools":[{"name":"a"}],"nextCursor":"2 \"of\" 3"}"#),
+        ("tools/list", Some("2 \"of\" 3")) => {
+            answer(seen, r#"{"tools":[{"name":"b"},{"name":"no good"}],"nextCursor":""}"#)
+        }
+        ("tools/list", Some("")) => answer(seen, r#"{"tools":[{"name":"c"}]}"#),
+        _ => legacy_or(seen, &|seen| answer(seen, "{}")),
+    })
+    .await;
+    let tools = started(external(&fake.url)).list_tools(&key(), PATIENCE).await.unwrap();
+    assert_eq!(tools.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
 }

@@ -4,6 +4,7 @@ mod fake;
 mod hostile;
 mod life;
 mod real;
+mod tls;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
