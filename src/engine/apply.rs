@@ -26,6 +26,7 @@ impl<P: Ports> Engine<P> {
         let targets: Vec<_> = linked.upstreams.iter().map(|u| Arc::clone(&u.target)).collect();
         self.forget_missing(&linked);
         self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems.clone(), &self.state, previous));
+        self.cut_calls(&linked);
         self.upstreams.set_targets(&targets);
         self.plugins.retire(&plugins);
         self.probe_targets(&linked);
@@ -42,6 +43,17 @@ impl<P: Ports> Engine<P> {
             problems = problems.len(),
             "plan in force"
         );
+    }
+
+    /// Ends calls in flight where the stop switch says so.
+    fn cut_calls(&self, linked: &Linked) {
+        let gateway = &linked.plan.gateway;
+        let cut = self.state.cut.load();
+        if gateway.stopped && gateway.stop_cancels {
+            cut.cancel();
+        } else if cut.is_cancelled() {
+            self.state.cut.store(Arc::default());
+        }
     }
 
     /// Builds the next snapshot from the one that runs and puts it in its place.

@@ -16,12 +16,12 @@ use super::record::Journal;
 use super::replies::{self, Ended, with_meta};
 use super::snapshot::{Snapshot, ToolLink};
 use super::{Engine, Ports};
-use crate::domain::limits::Tracker;
+use crate::domain::limits::{Refused, Tracker};
 use crate::domain::ports::{CallUpstream, Clock, ToClient};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::record::CallOutcome;
 use crate::domain::route::Route;
-use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, RpcError};
+use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED, RpcError};
 use crate::domain::upstream::{Answer, Era, OutCall, UpstreamError};
 
 /// JSON-RPC code of a request that took too long, as the SDKs have it.
@@ -101,8 +101,13 @@ impl<P: Ports> Engine<P> {
         let meta = Meta::read(request.meta);
         let mut traces = Traces::default();
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
+        let cut = self.state.cut.load_full();
         let run = self.run(&snapshot, &request, &meta, &mut journal, &mut traces);
-        let end = tokio::time::timeout(ceiling, run).await.unwrap_or_else(|_| ceiling_reached(ceiling));
+        let end = tokio::select! {
+            biased;
+            end = tokio::time::timeout(ceiling, run) => end.unwrap_or_else(|_| ceiling_reached(ceiling)),
+            () = cut.cancelled() => stopped(),
+        };
         self.finish(end, journal, traces, &meta, request.caller.era).await
     }
 
@@ -413,6 +418,13 @@ fn ended(ending: Ending) -> End {
 
 fn internal(message: &str) -> End {
     End::new(Reply::Error(RpcError::new(INTERNAL_ERROR, message)), CallOutcome::RpcError, message.to_owned())
+}
+
+/// The stop switch ended it, with `stopMode: Cancel`, or a call came while it is on.
+fn stopped() -> End {
+    let data = json!({"reason": Refused::Stopped.as_str()});
+    let error = RpcError::new(REFUSED, "this gateway is stopped, and its calls in flight were ended").with_data(data);
+    End::new(Reply::Error(error), CallOutcome::Refused, Refused::Stopped.as_str().to_owned())
 }
 
 fn ceiling_reached(ceiling: Duration) -> End {

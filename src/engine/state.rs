@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use dashmap::DashMap;
+use tokio_util::sync::CancellationToken;
 
 use super::sessions::Sessions;
 use crate::domain::health::Health;
@@ -12,20 +14,18 @@ use crate::domain::limits::Tracker;
 use crate::domain::tool::Tool;
 use crate::domain::upstream::ServerFacts;
 
-/// The most principals whose calls are counted apart; beyond it those without a call in flight are forgotten.
-const MAX_PRINCIPALS: usize = 10_000;
-
 /// Everything that a new plan leaves as it is.
 #[derive(Default)]
 pub struct State {
     upstreams: DashMap<ObjectKey, UpstreamState>,
-    principals: DashMap<String, Arc<Tracker>>,
     /// Legacy sessions.
     pub sessions: Sessions,
     /// Calls of this process.
     pub(super) calls: Arc<Tracker>,
     /// Executions off the path of their call.
     pub(super) background: Arc<Tracker>,
+    /// Fires when calls in flight are to end (`stopMode: Cancel`); a new one takes its place when calls run again.
+    pub(super) cut: ArcSwap<CancellationToken>,
     /// Set when the process is about to end.
     pub(super) draining: std::sync::atomic::AtomicBool,
 }
@@ -108,16 +108,5 @@ impl State {
             state.tools = Some(Arc::new(ToolList { tools, ever_seen }));
             true
         })
-    }
-
-    /// The counts of a principal's calls (stateless era).
-    pub fn principal(&self, name: &str) -> Arc<Tracker> {
-        if let Some(tracker) = self.principals.get(name) {
-            return Arc::clone(&tracker);
-        }
-        if self.principals.len() >= MAX_PRINCIPALS {
-            self.principals.retain(|_, tracker| tracker.in_flight() > 0);
-        }
-        Arc::clone(&self.principals.entry(name.to_owned()).or_default())
     }
 }

@@ -24,7 +24,7 @@ impl FileSecrets {
         Self { documents, folder }
     }
 
-    fn from_folder(&self, secret: &ObjectKey, key: &str) -> Option<SecretText> {
+    fn in_folder(&self, secret: &ObjectKey, key: &str) -> Option<SecretText> {
         let folder = self.folder.as_ref()?;
         if [&secret.namespace, &secret.name, key].iter().any(|word| word.contains('/') || word.starts_with("..")) {
             return None;
@@ -44,7 +44,7 @@ fn read(file: &Path) -> Option<SecretText> {
 impl Secrets for FileSecrets {
     fn secret(&self, secret: &ObjectKey, key: &str) -> Option<SecretText> {
         let document = || self.documents.get(secret)?.get(key).cloned();
-        self.from_folder(secret, key).or_else(document)
+        self.in_folder(secret, key).or_else(document)
     }
 
     fn environment(&self, name: &str) -> Option<SecretText> {

@@ -46,10 +46,8 @@ impl Watch {
         }
         let mut watched = BTreeSet::new();
         for folder in folders {
-            // Anew even where it was watched: a folder that was made anew has another watch.
-            if self.folders.contains(&folder) && folder.is_dir() {
-                watched.insert(folder);
-            } else if self.watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok() {
+            let is_watched = self.folders.contains(&folder) && folder.is_dir();
+            if is_watched || self.watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok() {
                 watched.insert(folder);
             }
         }

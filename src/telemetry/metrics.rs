@@ -86,6 +86,7 @@ impl Metrics {
         let m = Maker(Registry::new());
         let in_flight = IntGauge::new("hawsepipe_calls_in_flight", "Calls that are not answered yet")?;
         m.0.register(Box::new(in_flight.clone()))?;
+        m.0.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
         let build = GaugeVec::new(Opts::new("hawsepipe_build_info", "1, with what was built"), &["version"])?;
         m.0.register(Box::new(build.clone()))?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1.0);
