@@ -52,8 +52,22 @@ pub trait RunPlugin: Send + Sync + 'static {
     /// Every worker there is.
     fn workers(&self) -> Vec<WorkerInfo>;
 
+    /// How much of what bounds all plugins together is in use.
+    fn load(&self) -> PluginLoad;
+
     /// Ends every worker and waits for it.
     fn shutdown(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// What bounds the executions of all plugins together, at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PluginLoad {
+    /// Executions that may run at once.
+    pub permits: u32,
+    /// Executions that run.
+    pub permits_in_use: u32,
+    /// Executions that wait.
+    pub queued: u32,
 }
 
 /// A worker process, as document 000's PluginProcess has it.
@@ -93,6 +107,19 @@ pub enum WorkerState {
     Unhealthy,
     /// Gone.
     Terminated,
+}
+
+impl WorkerState {
+    /// The metric label; none for a worker that is gone.
+    pub fn as_label(self) -> Option<&'static str> {
+        match self {
+            Self::Spawned => Some("spawned"),
+            Self::Available => Some("available"),
+            Self::Executing => Some("executing"),
+            Self::Unhealthy => Some("unhealthy"),
+            Self::Terminated => None,
+        }
+    }
 }
 
 /// Speaks with upstream MCP servers.

@@ -5,16 +5,24 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($(#[doc = $doc:literal] $name:ident,)*) => {
         /// Why something is not as it should be.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        pub enum Reason { $($(#[$doc])* $name,)* }
+        pub enum Reason { $(#[doc = $doc] $name,)* }
 
         impl Reason {
             /// The word itself.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
             }
+
+            /// What it means, for the reference.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$name => $doc.trim_ascii(),)* }
+            }
+
+            /// Every reason, in the order of this file.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
         }
     };
 }

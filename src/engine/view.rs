@@ -206,6 +206,12 @@ impl<P: Ports> Engine<P> {
         }
     }
 
+    /// All metrics in the text format of Prometheus.
+    pub fn render_metrics(&self) -> String {
+        self.metrics.workers(self.plugins.load(), &self.plugins.workers());
+        self.metrics.render()
+    }
+
     /// Every worker.
     pub fn workers(&self) -> Vec<WorkerInfo> {
         self.plugins.workers()

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::process::Tasks;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::Failure;
+use crate::domain::ports::PluginLoad;
 use crate::domain::reason::Reason;
 
 /// The bounds. They may change while executions run.
@@ -84,6 +85,17 @@ impl Admission {
             });
         }
         *granted = wanted;
+    }
+
+    /// How much is in use.
+    pub fn load(&self) -> PluginLoad {
+        let granted = *self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        PluginLoad {
+            permits: number(granted),
+            permits_in_use: number(granted.saturating_sub(self.permits.available_permits())),
+            queued: u32::try_from(self.queue.taken.load(Ordering::Acquire)).unwrap_or(u32::MAX),
+        }
     }
 
     /// How long an execution may wait for a worker and a permit.

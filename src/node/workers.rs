@@ -18,7 +18,7 @@ use super::pool::Pool;
 use super::starter::{Lifetimes, StartError, Starter};
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Ran};
-use crate::domain::ports::{LinkedPlugin, RunPlugin, WorkerInfo};
+use crate::domain::ports::{LinkedPlugin, PluginLoad, RunPlugin, WorkerInfo};
 use crate::domain::reason::Reason;
 
 /// How long [`RunPlugin::prepare`] waits for pools to be warm.
@@ -174,6 +174,10 @@ impl RunPlugin for Workers {
             (None, Some(pool)) if !pool.is_cold() => pool.availability(),
             (None, pool) => self.node().and_then(|_| pool.map_or(Ok(()), |pool| pool.availability())),
         })
+    }
+
+    fn load(&self) -> PluginLoad {
+        self.admission.load()
     }
 
     fn workers(&self) -> Vec<WorkerInfo> {

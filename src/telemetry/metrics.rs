@@ -12,6 +12,7 @@ use prometheus::{
 };
 
 use crate::domain::health::ConnectionState;
+use crate::domain::ports::{PluginLoad, WorkerInfo};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::record::{CallRecord, PluginExecution};
 
@@ -40,6 +41,10 @@ pub struct Metrics {
     queue_duration: HistogramVec,
     input_bytes: IntCounterVec,
     output_bytes: IntCounterVec,
+    permits: IntGaugeVec,
+    permits_in_use: IntGaugeVec,
+    queue_length: IntGaugeVec,
+    workers: IntGaugeVec,
     upstream_state: IntGaugeVec,
     ping_duration: HistogramVec,
     upstream_failures: IntCounterVec,
@@ -139,6 +144,10 @@ impl Metrics {
                 "Content out of plugins",
                 &["plugin", "phase"],
             )?,
+            permits: m.gauge("hawsepipe_plugin_permits", "Executions that may run at once", &[])?,
+            permits_in_use: m.gauge("hawsepipe_plugin_permits_in_use", "Executions that run", &[])?,
+            queue_length: m.gauge("hawsepipe_plugin_queue_length", "Executions that wait for a worker", &[])?,
+            workers: m.gauge("hawsepipe_workers", "Worker processes by state", &["plugin", "state"])?,
             upstream_state: m.gauge("hawsepipe_upstream_state", "1 for the state it is in", &["upstream", "state"])?,
             ping_duration: m.histogram(
                 "hawsepipe_upstream_ping_duration_seconds",
@@ -249,6 +258,19 @@ impl Metrics {
     /// What an entry did, whether it ran or not.
     pub fn entry(&self, plugin: &str, chain: &str, phase: &str, mode: &str, status: &str, reason: &str) {
         self.executions.with_label_values(&[plugin, chain, phase, mode, status, reason]).inc();
+    }
+
+    /// What workers do at this moment.
+    pub fn workers(&self, load: PluginLoad, workers: &[WorkerInfo]) {
+        self.permits.with_label_values::<&str>(&[]).set(i64::from(load.permits));
+        self.permits_in_use.with_label_values::<&str>(&[]).set(i64::from(load.permits_in_use));
+        self.queue_length.with_label_values::<&str>(&[]).set(i64::from(load.queued));
+        self.workers.reset();
+        for worker in workers {
+            if let Some(state) = worker.state.as_label() {
+                self.workers.with_label_values(&[worker.plugin.as_str(), state]).inc();
+            }
+        }
     }
 
     /// An upstream is in this state now.

@@ -217,5 +217,5 @@ async fn readyz<P: Ports>(State(engine): Shared<P>) -> (StatusCode, &'static str
 }
 
 async fn metrics<P: Ports>(State(engine): Shared<P>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], engine.metrics().render())
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], engine.render_metrics())
 }
