@@ -49,9 +49,10 @@ fmt: ## Format the Rust code
 	cargo fmt --all
 
 .PHONY: bench
-bench: setup ## Measure the gateway against direct calls and a peer
+bench: cargo-there ## Measure the gateway against direct calls, a bare hop and a peer; ARGS="--quick", "--help"
+	@.ci/setup.sh node
 	@.ci/setup.sh venv benches/requirements.txt
-	HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo bench --locked
+	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo bench --locked --bench gateway -- $(ARGS)
 
 .PHONY: crds
 crds: ## Write crds/ anew from the types

@@ -1,0 +1,96 @@
+//! The gateway itself: the real binary, with manifests as a user would write them.
+
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+use http::Uri;
+
+use crate::child::{self, Child, Scratch};
+use crate::client::Era;
+use crate::systems::System;
+
+/// One gateway, one upstream. The session limit would turn the load away; a queued `Once` waits its turn.
+const BASE: &str = r#"
+apiVersion: hawsepipe.dev/v1alpha1
+kind: MCPGateway
+metadata: {name: bench}
+spec:
+  authentication: {anonymous: {}}
+  limits:
+    perSession: {concurrentCalls: -1}
+  plugins:
+    queueTimeoutMs: 30000
+---
+apiVersion: hawsepipe.dev/v1alpha1
+kind: MCPUpstream
+metadata: {name: bench}
+spec:
+  external: {url: "{{url}}"}
+  protocol: {era: {{era}}}
+"#;
+
+/// A plugin that gives back what it got, kept warm.
+const MODULE: &str = r#"---
+apiVersion: hawsepipe.dev/v1alpha1
+kind: Plugin
+metadata: {name: {{name}}}
+spec:
+  phases: [Response]
+  protocol: Module
+  source:
+    inline: |
+      export default async ({ rawContent }) => ({ text: rawContent, continue: true });
+"#;
+
+/// The same by contract 1.0: one line in, one line out, exit.
+const ONCE: &str = r#"---
+apiVersion: hawsepipe.dev/v1alpha1
+kind: Plugin
+metadata: {name: {{name}}}
+spec:
+  phases: [Response]
+  protocol: Once
+  source:
+    inline: |
+      const input = JSON.parse(require("fs").readFileSync(0, "utf8"));
+      console.log(JSON.stringify({ text: input.rawContent, continue: true }));
+"#;
+
+/// Each entry fails its call when it fails: one that was passed over would look fast.
+const CHAIN: &str = r#"---
+apiVersion: hawsepipe.dev/v1alpha1
+kind: PluginChain
+metadata: {name: answers}
+spec:
+  phase: Response
+  entries:
+"#;
+
+/// Starts it in front of `upstream` with the plugins that `system` has.
+pub fn start(system: System, era: Era, upstream: &Uri, scratch: &Scratch) -> Result<(Child, Uri)> {
+    let file = format!("{}-{}.yaml", system.label().replace([' ', ','], ""), era.word());
+    let manifests = scratch.write(&file, &manifests(system, era, upstream))?;
+    let (port, admin) = (child::free_port()?, child::free_port()?);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_hawsepipe"));
+    command.arg("run").arg("-f").arg(manifests);
+    command.args(["--listen", &format!("127.0.0.1:{port}"), "--admin", &format!("127.0.0.1:{admin}")]);
+    command.env("HAWSEPIPE_LOG", "warn").stdin(Stdio::null()).stdout(Stdio::null());
+    Ok((Child::start("the gateway", &mut command)?, child::endpoint(port)?))
+}
+
+fn manifests(system: System, era: Era, upstream: &Uri) -> String {
+    let era = match era {
+        Era::Legacy => "Legacy",
+        Era::Modern => "Modern",
+    };
+    let base = BASE.replace("{{url}}", &upstream.to_string()).replace("{{era}}", era);
+    let (plugin, names): (_, &[&str]) = match system {
+        System::OneModule => (MODULE, &["first"]),
+        System::ThreeModules => (MODULE, &["first", "second", "third"]),
+        System::OneOnce => (ONCE, &["once"]),
+        _ => return base,
+    };
+    let plugins: String = names.iter().map(|name| plugin.replace("{{name}}", name)).collect();
+    let entries: String = names.iter().map(|name| format!("  - {{name: {name}, failurePolicy: Fail}}\n")).collect();
+    format!("{base}{plugins}{CHAIN}{entries}")
+}

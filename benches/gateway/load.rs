@@ -1,0 +1,205 @@
+//! Closed-loop load: each client has one call in flight, and checks every answer.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use futures_util::future::try_join_all;
+use memchr::memmem;
+use serde::Serialize;
+
+use crate::client::{Client, excerpt, message};
+use crate::procfs::tree_cpu_seconds;
+use crate::systems::Running;
+
+/// Times of calls in microseconds.
+pub type Latencies = Vec<f64>;
+
+/// How long clients call before it counts.
+const WARM_UP: Duration = Duration::from_millis(300);
+/// So many times as long a slice may last where calls are slow, until each client has had two answers.
+const PATIENCE: u32 = 4;
+/// How many different errors are told.
+const MAX_KINDS: usize = 4;
+
+/// What clients are to do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+pub struct Load {
+    /// Bytes of text that are sent and come back.
+    pub size: u32,
+    /// Clients at once.
+    pub connections: u16,
+}
+
+/// What came of one slice.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Measured {
+    /// Calls that began while it counted.
+    pub calls: usize,
+    /// None where no call came to an end.
+    pub p50_us: Option<f64>,
+    pub p99_us: Option<f64>,
+    pub calls_per_second: f64,
+    /// CPU time of the process tree between client and upstream, in microseconds; where there is one.
+    pub cpu_us_per_call: Option<f64>,
+    /// Calls that failed, by what went wrong.
+    pub errors: BTreeMap<String, usize>,
+}
+
+/// What the clients of a slice share.
+#[derive(Default)]
+struct Progress {
+    phase: AtomicU8,
+    /// Calls that ended well while it counted, whenever they began.
+    ended: AtomicUsize,
+}
+
+impl Progress {
+    /// The first phase, 0, is the warm-up.
+    const COUNTING: u8 = 1;
+    const OVER: u8 = 2;
+
+    fn is(&self, phase: u8) -> bool {
+        self.phase.load(Ordering::Relaxed) == phase
+    }
+
+    fn enter(&self, phase: u8) {
+        self.phase.store(phase, Ordering::Relaxed);
+    }
+
+    fn ended(&self) -> usize {
+        self.ended.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    latencies: Latencies,
+    errors: BTreeMap<String, usize>,
+}
+
+/// Calls `echo` of a system from so many clients for so long.
+pub async fn slice(system: &Running, load: Load, time: Duration) -> Result<Measured> {
+    let open = (0..load.connections).map(|number| Caller::open(system, load, number));
+    let callers = try_join_all(open).await.with_context(|| format!("{} gives no session", system.system.label()))?;
+    let progress = Arc::new(Progress::default());
+    let calling: Vec<_> = callers.into_iter().map(|caller| tokio::spawn(caller.run(Arc::clone(&progress)))).collect();
+
+    tokio::time::sleep(WARM_UP).await;
+    let process = system.process.as_ref().map(|process| process.id());
+    let (cpu_before, began) = (cpu(process).await?, Instant::now());
+    progress.enter(Progress::COUNTING);
+    tokio::time::sleep(time).await;
+    while progress.ended() < 2 * usize::from(load.connections) && began.elapsed() < time * PATIENCE {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    progress.enter(Progress::OVER);
+    let (took, cpu_after) = (began.elapsed().as_secs_f64(), cpu(process).await?);
+
+    let mut all = Tally::default();
+    for caller in calling {
+        all.add(caller.await?);
+    }
+    all.latencies.sort_by(f64::total_cmp);
+    let cpu_us = cpu_before.zip(cpu_after).map(|(before, after)| (after - before) * 1e6);
+    let ended = progress.ended() as f64;
+    Ok(Measured {
+        calls: all.latencies.len(),
+        p50_us: quantile(&all.latencies, 0.5),
+        p99_us: quantile(&all.latencies, 0.99),
+        calls_per_second: ended / took,
+        cpu_us_per_call: cpu_us.filter(|_| ended > 0.0).map(|cpu_us| cpu_us / ended),
+        errors: all.errors,
+    })
+}
+
+/// Reads on another thread: a walk through all processes takes longer than a call.
+async fn cpu(process: Option<u32>) -> Result<Option<f64>> {
+    Ok(tokio::task::spawn_blocking(move || process.and_then(tree_cpu_seconds)).await?)
+}
+
+impl Tally {
+    fn add(&mut self, other: Self) {
+        self.latencies.extend(other.latencies);
+        for (kind, count) in other.errors {
+            self.failed(kind, count);
+        }
+    }
+
+    fn failed(&mut self, kind: String, count: usize) {
+        let known = self.errors.len() < MAX_KINDS || self.errors.contains_key(&kind);
+        *self.errors.entry(if known { kind } else { "others".into() }).or_default() += count;
+    }
+}
+
+struct Caller {
+    client: Client,
+    tool: String,
+    text: String,
+    /// No other caller has it, so that an answer that strayed is seen.
+    name: String,
+    calls: u64,
+}
+
+impl Caller {
+    async fn open(system: &Running, load: Load, number: u16) -> Result<Self> {
+        let client = Client::open(&system.endpoint, system.era).await?;
+        let (tool, text) = (system.tool.clone(), text(load.size as usize));
+        Ok(Self { client, tool, text, name: format!("caller{number}"), calls: 0 })
+    }
+
+    async fn run(mut self, progress: Arc<Progress>) -> Tally {
+        let mut tally = Tally::default();
+        while !progress.is(Progress::OVER) {
+            let counts = progress.is(Progress::COUNTING);
+            match self.call().await {
+                Ok(took) => {
+                    if counts {
+                        tally.latencies.push(took.as_secs_f64() * 1e6);
+                    }
+                    let inside = usize::from(progress.is(Progress::COUNTING));
+                    progress.ended.fetch_add(inside, Ordering::Relaxed);
+                }
+                Err(error) => {
+                    // Those of the warm-up count: they are findings. A connection that broke is not mended.
+                    tally.failed(format!("{error:#}"), 1);
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+        }
+        self.client.close().await;
+        tally
+    }
+
+    /// One call; the time until its last byte was there.
+    async fn call(&mut self) -> Result<Duration> {
+        self.calls += 1;
+        let nonce = format!("{}call{:08}", self.name, self.calls);
+        let arguments = format!(r#"{{"text":"{}","nonce":"{nonce}"}}"#, self.text);
+        let body = self.client.call_body(self.calls, &self.tool, &arguments);
+        let began = Instant::now();
+        let answer = self.client.call(&self.tool, body).await?;
+        let took = began.elapsed();
+        let wanted = format!("{} {nonce}", self.text);
+        ensure!(memmem::find(answer, wanted.as_bytes()).is_some(), "not what was sent: {}", excerpt(answer));
+        if self.calls == 1 {
+            let result = &message(answer).context("an answer that is no message")?["result"];
+            let text = &result["content"][0]["text"];
+            ensure!(text.as_str() == Some(&*wanted) && result["isError"] != true, "not a good result: {result}");
+        }
+        Ok(took)
+    }
+}
+
+/// So many bytes of text that needs no escaping in JSON.
+pub fn text(size: usize) -> String {
+    "lorem ipsum dolor sit amet, ".chars().cycle().take(size).collect()
+}
+
+/// A quantile of sorted times.
+pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let last = sorted.len().checked_sub(1)?;
+    sorted.get((share * last as f64).round() as usize).copied()
+}

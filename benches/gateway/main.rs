@@ -1,0 +1,63 @@
+//! Measures the gateway against direct calls, a bare hop and a peer, in one run.
+//!
+//! Upstream, hop and echo run in processes of their own: this program starts itself again in another role.
+
+mod child;
+mod client;
+mod floor;
+mod gateway;
+mod hop;
+mod load;
+mod matrix;
+mod options;
+mod peer;
+mod procfs;
+mod report;
+mod systems;
+mod tables;
+mod upstream;
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use options::{Options, Role};
+
+fn main() -> Result<()> {
+    let options = Options::parse();
+    match options.role {
+        None => runtime(1)?.block_on(bench(&options)),
+        Some(Role::ServeUpstream { legacy_only }) => runtime(1)?.block_on(upstream::serve(legacy_only)),
+        // The hop gets what the gateway has: a thread for each core.
+        Some(Role::ServeHop { upstream }) => runtime(0)?.block_on(hop::serve(upstream)),
+        Some(Role::EchoFrames) => floor::echo(),
+    }
+}
+
+/// A runtime of one thread, or with 0 of as many as there are cores.
+fn runtime(threads: usize) -> Result<tokio::runtime::Runtime> {
+    let mut builder = match threads {
+        1 => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    builder.enable_all().build().context("no runtime")
+}
+
+/// Runs until the end or the first signal; either way every child is gone afterwards.
+async fn bench(options: &Options) -> Result<()> {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let results = tokio::select! {
+        results = matrix::run(options) => results?,
+        _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+        _ = terminate.recv() => anyhow::bail!("terminated"),
+    };
+    let report = report::Report::new(results);
+    print!("{}", tables::render(&report));
+    if let Some(file) = &options.json {
+        let text = serde_json::to_string_pretty(&report)?;
+        fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    anyhow::ensure!(report.errors == 0, "{} calls failed: the figures do not count", report.errors);
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use http::Uri;
+
+use crate::systems::System;
+
+/// Measure the gateway against direct calls, a bare hop and fastmcp's proxy.
+#[derive(Parser)]
+#[command(name = "gateway", args_conflicts_with_subcommands = true)]
+pub struct Options {
+    /// Only these systems (direct calls and the hop are always there, as yardsticks)
+    #[arg(long, value_delimiter = ',', value_enum)]
+    pub only: Vec<System>,
+    /// One round of short slices: shows that all works, not how fast it is
+    #[arg(long)]
+    pub quick: bool,
+    /// Rounds; each measures everything once, and the medians over them count
+    #[arg(long)]
+    rounds: Option<u32>,
+    /// Seconds that one slice is measured
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// Calls in flight, each on a connection of its own
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 64], value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub connections: Vec<u16>,
+    /// Bytes of text that are sent and come back
+    #[arg(long, value_delimiter = ',', default_values_t = [1024, 51200], value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    pub sizes: Vec<u32>,
+    /// Write the results as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Python with the packages of benches/requirements.txt; without it the peer is left out
+    #[arg(long, env = "HAWSEPIPE_TEST_PYTHON")]
+    pub python: Option<PathBuf>,
+    /// What `cargo bench` says to every benchmark
+    #[arg(long, hide = true)]
+    bench: bool,
+    #[command(subcommand)]
+    pub role: Option<Role>,
+}
+
+/// What this program is when it starts itself.
+#[derive(Subcommand)]
+pub enum Role {
+    /// Serve the tools `echo` and `blob`
+    #[command(hide = true)]
+    ServeUpstream {
+        /// Know nothing of 2026-07-28
+        #[arg(long)]
+        legacy_only: bool,
+    },
+    /// Pass calls on to an upstream
+    #[command(hide = true)]
+    ServeHop {
+        /// Its endpoint
+        upstream: Uri,
+    },
+    /// Send back each frame that comes in on standard input, a socket
+    #[command(hide = true)]
+    EchoFrames,
+}
+
+impl Options {
+    /// How many rounds there are.
+    pub fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { 1 } else { 3 }).clamp(1, 20)
+    }
+
+    /// How long one slice is measured.
+    pub fn slice(&self) -> Duration {
+        let seconds = self.seconds.unwrap_or(if self.quick { 0.4 } else { 1.5 });
+        Duration::from_secs_f64(seconds.clamp(0.1, 60.0))
+    }
+}

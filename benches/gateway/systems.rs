@@ -1,0 +1,120 @@
+//! What is measured, and the processes that it takes.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use http::Uri;
+use serde::Serialize;
+
+use crate::child::{Child, Scratch};
+use crate::client::{self, Era};
+use crate::options::Options;
+use crate::{gateway, hop, peer, upstream};
+
+/// A way from the client to the upstream.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum System {
+    /// Nothing in between
+    Direct,
+    /// The least that a gateway over HTTP does
+    Hop,
+    /// The gateway, without a plugin
+    Gateway,
+    /// The gateway with one warm plugin on the answer
+    OneModule,
+    /// The gateway with three of them in a chain
+    ThreeModules,
+    /// The gateway with one plugin that serves one call a process
+    OneOnce,
+    /// fastmcp's proxy
+    Fastmcp,
+}
+
+impl System {
+    /// The name that people read.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Direct => "direct",
+            Self::Hop => "bare hop",
+            Self::Gateway => "gateway, no plugin",
+            Self::OneModule => "gateway, 1 Module",
+            Self::ThreeModules => "gateway, 3 Modules",
+            Self::OneOnce => "gateway, 1 Once",
+            Self::Fastmcp => "fastmcp proxy",
+        }
+    }
+
+    /// Whether it speaks the stateless era from end to end, and is measured in it.
+    pub fn in_modern_row(self) -> bool {
+        matches!(self, Self::Direct | Self::Hop | Self::Gateway)
+    }
+}
+
+/// A system that runs.
+pub struct Running {
+    pub system: System,
+    pub era: Era,
+    pub endpoint: Uri,
+    /// The name of the tool `echo` at this endpoint.
+    pub tool: String,
+    /// What stands between client and upstream, if anything.
+    pub process: Option<Child>,
+}
+
+/// Everything that was started. Ends with it.
+pub struct Systems {
+    pub running: Vec<Running>,
+    /// What could not be measured, and why.
+    pub missing: Vec<(System, String)>,
+    // Dropped after what uses it.
+    _upstreams: Vec<Child>,
+    _scratch: Scratch,
+}
+
+impl Systems {
+    /// Starts the upstreams and all the systems that were asked for, and waits until each answers.
+    pub async fn start(options: &Options) -> Result<Self> {
+        let scratch = Scratch::new()?;
+        let mut systems = Self { running: Vec::new(), missing: Vec::new(), _upstreams: Vec::new(), _scratch: scratch };
+        for era in [Era::Legacy, Era::Modern] {
+            let (upstream, at) = upstream::start(era)?;
+            systems._upstreams.push(upstream);
+            for &system in System::value_variants() {
+                let wanted = options.only.is_empty() || options.only.contains(&system);
+                let yardstick = matches!(system, System::Direct | System::Hop);
+                if (wanted || yardstick) && (era == Era::Legacy || system.in_modern_row()) {
+                    systems.add(system, era, &at, options.python.as_ref()).await?;
+                }
+            }
+        }
+        Ok(systems)
+    }
+
+    async fn add(&mut self, system: System, era: Era, upstream: &Uri, python: Option<&PathBuf>) -> Result<()> {
+        let (process, endpoint) = match system {
+            System::Direct => (None, upstream.clone()),
+            System::Hop => {
+                let (child, endpoint) = hop::start(upstream)?;
+                (Some(child), endpoint)
+            }
+            System::Fastmcp => {
+                let Some(python) = python else {
+                    self.missing.push((system, "no Python environment: run `make bench`".into()));
+                    return Ok(());
+                };
+                let (child, endpoint) = peer::start(python, upstream)?;
+                (Some(child), endpoint)
+            }
+            System::Gateway | System::OneModule | System::ThreeModules | System::OneOnce => {
+                let (child, endpoint) = gateway::start(system, era, upstream, &self._scratch)?;
+                (Some(child), endpoint)
+            }
+        };
+        let tool = client::wait_for_tool(&endpoint, era, "echo", process.as_ref()).await?;
+        eprintln!("{} ({}) serves {tool} at {endpoint}", system.label(), era.word());
+        self.running.push(Running { system, era, endpoint, tool, process });
+        Ok(())
+    }
+}

@@ -1,0 +1,87 @@
+//! The report as people read it.
+
+use std::fmt::Write;
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::report::{Ratio, Report, Row};
+
+/// The whole report as text.
+pub fn render(report: &Report) -> String {
+    let machine = &report.machine;
+    let mut text = format!(
+        "\n{} cores, {}, Linux {}. Load, upstream and what is between them share the cores.\n\
+         Medians of {} rounds of {} s each; times in microseconds. CPU is that of the processes in between.\n",
+        machine.cores, machine.processor, machine.kernel, report.rounds, report.slice_seconds
+    );
+    let mut rest = report.rows.as_slice();
+    while let Some(first) = rest.first() {
+        let group = rest.iter().take_while(|row| (row.era, row.load) == (first.era, first.load)).count();
+        let (rows, others) = rest.split_at(group);
+        let plural = if first.load.connections == 1 { "" } else { "s" };
+        let (era, load) = (first.era.word(), first.load);
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "\n{} connection{plural}, {} bytes, {era} era", load.connections, load.size);
+        let _ = writeln!(text, "{}", rows_table(rows));
+        rest = others;
+    }
+    let _ = writeln!(text, "\nWhat matters");
+    let _ = writeln!(text, "{}", ratios_table(&report.ratios));
+    let _ = writeln!(text, "* measured elsewhere, where the hop added 33 and 68 us (p50) and took 26 and 79 us (CPU)");
+    for (system, why) in &report.missing {
+        let _ = writeln!(text, "Not measured: {}: {why}", system.label());
+    }
+    text
+}
+
+fn rows_table(rows: &[Row]) -> Table {
+    let mut table = table(["", "p50", "added p50", "p99", "calls/s", "CPU a call", "calls", "failed"]);
+    for row in rows {
+        table.add_row([
+            row.system.label().to_owned(),
+            row.p50_us.map_or_else(dash, whole),
+            row.added_p50_us.map_or_else(dash, whole),
+            row.p99_us.map_or_else(dash, whole),
+            whole(row.calls_per_second),
+            row.cpu_us_per_call.map_or_else(dash, whole),
+            row.calls.to_string(),
+            row.errors.to_string(),
+        ]);
+    }
+    table
+}
+
+fn ratios_table(ratios: &[Ratio]) -> Table {
+    let mut table = table(["", "bytes", "here", "yardstick", "ratio", "aim", "best gateway*"]);
+    for ratio in ratios {
+        let verdict = if ratio.ratio <= ratio.aim { "met" } else { "missed" };
+        table.add_row([
+            ratio.what.to_owned(),
+            ratio.size.to_string(),
+            whole(ratio.us),
+            whole(ratio.yardstick_us),
+            format!("{:.2}", ratio.ratio),
+            format!("<= {} {verdict}", ratio.aim),
+            ratio.best_elsewhere_us.map_or_else(dash, whole),
+        ]);
+    }
+    table
+}
+
+/// A table of a column of words and columns of numbers.
+fn table<const N: usize>(head: [&str; N]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY).set_header(head);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+fn whole(figure: f64) -> String {
+    format!("{figure:.0}")
+}
+
+fn dash() -> String {
+    "-".into()
+}
