@@ -7,6 +7,7 @@ pub mod chain;
 pub mod health;
 pub mod ids;
 pub mod limits;
+pub mod mirror;
 pub mod plan;
 pub mod plugin;
 pub mod ports;

@@ -10,6 +10,7 @@ use crate::config::compile::implicit;
 use crate::config::digest::revision;
 use crate::config::input::Inputs;
 use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::mirror::{Mirrored, marks};
 use crate::domain::plan::{FORMAT_VERSION, Plan, Refusal};
 use crate::domain::plugin::Phase;
 use crate::domain::problem::Problem;
@@ -33,6 +34,8 @@ pub struct Snapshot {
 /// What a call of one tool needs besides its route.
 pub(super) struct ToolLink {
     pub(super) arguments: Arc<Arguments>,
+    /// Arguments that modern clients mirror in headers; none where a mark is not valid, as clients drop such tools.
+    pub(super) mirrored: Arc<[Mirrored]>,
     pub(super) request: Vec<Selected>,
     pub(super) response: Vec<Selected>,
 }
@@ -135,7 +138,9 @@ impl ToolLink {
                 })
                 .collect()
         };
+        let marked = route.tool.input_schema.as_deref().and_then(|schema| marks(schema).ok());
         Self {
+            mirrored: marked.unwrap_or_default().into(),
             arguments: Arguments::reuse_or_compile(route, upstream.validate_arguments, previous),
             request: select(Phase::Request),
             response: select(Phase::Response),

@@ -6,12 +6,14 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{Query, Request, State};
+use axum::extract::{FromRequestParts, Query, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -69,6 +71,18 @@ impl IntoResponse for Refused {
     fn into_response(self) -> Response {
         let Self(status, reason, message) = self;
         (status, Json(json!({"error": {"reason": reason, "message": message}}))).into_response()
+    }
+}
+
+/// A query whose faults are answered as all errors are.
+struct Asked<T>(T);
+
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        let read = Query::try_from_uri(&parts.uri).map(|Query(asked)| Self(asked));
+        read.map_err(|fault| Refused(StatusCode::BAD_REQUEST, "InvalidQuery", fault.body_text()))
     }
 }
 
@@ -137,23 +151,23 @@ fn page<T>(items: Vec<T>, wanted: &Wanted, key: impl Fn(&T) -> &str) -> Listed<T
     Ok(Json(Page { items, next }))
 }
 
-async fn executions<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+async fn executions<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
     let mut rows = engine.records().recent_executions(wanted.plugin.as_deref(), MAX_ROWS);
     rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id));
     page(rows, &wanted, |row| &row.id)
 }
 
-async fn calls<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+async fn calls<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
     let mut rows = engine.records().recent_calls(MAX_ROWS);
     rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id));
     page(rows, &wanted, |row| &row.request_id)
 }
 
-async fn plugins<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+async fn plugins<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
     page(engine.plugins(), &wanted, |plugin| &plugin.plugin)
 }
 
-async fn workers<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+async fn workers<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
     #[derive(Serialize)]
     struct Worker {
         #[serde(skip)]
@@ -165,15 +179,15 @@ async fn workers<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted
     page(workers.collect(), &wanted, |worker| &worker.key)
 }
 
-async fn chains<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+async fn chains<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
     page(engine.chains(), &wanted, |chain| &chain.chain)
 }
 
-async fn upstreams<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+async fn upstreams<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
     page(engine.upstreams(), &wanted, |upstream| &upstream.name)
 }
 
-async fn tools<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+async fn tools<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
     #[derive(Serialize)]
     struct Tool {
         #[serde(skip)]
@@ -187,7 +201,7 @@ async fn tools<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>)
     page(tools.collect(), &wanted, |tool| &tool.key)
 }
 
-async fn sessions<P: Ports>(State(engine): Shared<P>, Query(wanted): Query<Wanted>) -> Listed<impl Serialize> {
+async fn sessions<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
     page(engine.sessions().view(), &wanted, |session| &session.id)
 }
 
@@ -204,7 +218,7 @@ struct Explained {
 
 async fn explain<P: Ports>(
     State(engine): Shared<P>,
-    Query(Explained { tool }): Query<Explained>,
+    Asked(Explained { tool }): Asked<Explained>,
 ) -> Result<impl IntoResponse, Refused> {
     engine.explain(&tool).await.map(Json).map_err(|why| Refused(StatusCode::NOT_FOUND, "ToolNotFound", why))
 }

@@ -18,3 +18,6 @@ mod server;
 pub use admin::admin_router;
 pub use mcp::{Listener, mcp_router};
 pub use server::serve;
+
+#[cfg(test)]
+mod tests;

@@ -7,6 +7,7 @@ use axum::http::HeaderMap;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
+use serde_json::value::RawValue;
 
 use super::envelope::{Incoming, Meta, Params, text};
 use super::legacy;
@@ -14,6 +15,7 @@ use super::mcp::{Gate, Scope, VERSION_HEADER};
 use super::methods::{ANONYMOUS, KEPT, NAME, VERSION, call_tool, list_tools, unknown_method};
 use super::outbox::Outbox;
 use super::reply::{Answer, SESSION_HEADER};
+use crate::domain::mirror::Mirrored;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, RpcError, UNSUPPORTED_VERSION};
 use crate::domain::upstream::Era;
@@ -58,7 +60,7 @@ pub(super) async fn answer<P: Ports>(
             Ok(()) => Answer::accepted(),
             Err(error) => Answer::modern_error("null", &error),
         },
-        Incoming::Request { id, method, params } => match check(headers, &method, &params) {
+        Incoming::Request { id, method, params } => match check(gate, scope, headers, &method, &params) {
             Err(error) => Answer::modern_error(id, &error),
             Ok(meta) => {
                 let reply = request(gate, scope, &method, &params, &meta, outbox).await;
@@ -100,9 +102,48 @@ fn discover() -> Reply {
     Reply::Result(to_raw(&result))
 }
 
+/// All that is checked before a method runs.
+fn check<'a, P: Ports>(
+    gate: &Gate<P>,
+    scope: &Scope,
+    headers: &HeaderMap,
+    method: &str,
+    params: &Params<'a>,
+) -> Result<Meta<'a>, RpcError> {
+    let meta = check_envelope(headers, method, params)?;
+    if method == "tools/call"
+        && let Some(name) = params.name.and_then(text)
+    {
+        for argument in &*gate.engine.mirrored(scope.endpoint(), &name) {
+            check_mirrored(headers, argument, params.arguments)?;
+        }
+    }
+    Ok(meta)
+}
+
+/// A marked argument and its header must be there both and agree, or both be absent.
+fn check_mirrored(headers: &HeaderMap, argument: &Mirrored, arguments: Option<&RawValue>) -> Result<(), RpcError> {
+    let mut sent = headers.get_all(&argument.header).iter();
+    let value = arguments.and_then(|arguments| argument.value(arguments));
+    let agrees = match (value, sent.next(), sent.next()) {
+        (None, None, _) => true,
+        (Some(value), Some(sent), None) => {
+            sent.to_str().ok().and_then(decode).is_some_and(|sent| argument.agrees(&value, &sent))
+        }
+        _ => false,
+    };
+    if agrees {
+        return Ok(());
+    }
+    Err(mismatch(format!("the {} header does not match the argument {}", argument.header, argument.path.join("."))))
+}
+
+fn mismatch(what: String) -> RpcError {
+    RpcError::new(HEADER_MISMATCH, what)
+}
+
 /// The envelope's checks, in the order in which the specification's own servers make them.
-fn check<'a>(headers: &HeaderMap, method: &str, params: &Params<'a>) -> Result<Meta<'a>, RpcError> {
-    let mismatch = |what: String| RpcError::new(HEADER_MISMATCH, what);
+fn check_envelope<'a>(headers: &HeaderMap, method: &str, params: &Params<'a>) -> Result<Meta<'a>, RpcError> {
     for name in [VERSION_HEADER, METHOD_HEADER, NAME_HEADER] {
         if headers.get_all(name).iter().nth(1).is_some() {
             return Err(mismatch(format!("the {name} header stands more than once")));

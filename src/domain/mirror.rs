@@ -1,0 +1,148 @@
+//! Arguments that the modern era mirrors in `Mcp-Param-*` headers: those that a tool's input schema marks with
+//! `x-mcp-header` (MCP 2026-07-28, transports: custom headers).
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::raw::RawObject;
+
+/// The mark in a schema.
+const MARK: &str = "x-mcp-header";
+/// Keywords that hold one schema, a list of them, or a map of them. Marks are allowed below none of these.
+const ONE: [&str; 11] = [
+    "items",
+    "contains",
+    "unevaluatedItems",
+    "additionalProperties",
+    "propertyNames",
+    "unevaluatedProperties",
+    "not",
+    "if",
+    "then",
+    "else",
+    "contentSchema",
+];
+const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+const MAPS: [&str; 4] = ["patternProperties", "dependentSchemas", "$defs", "definitions"];
+
+/// A marked argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mirrored {
+    /// The path of properties to it.
+    pub path: Vec<String>,
+    /// Its header, in lower case.
+    pub header: String,
+    /// Whether it is an integer, which is compared as a number.
+    pub integer: bool,
+}
+
+impl Mirrored {
+    /// The argument as its header has it. An argument that is absent, null or no scalar has none.
+    pub fn value(&self, arguments: &RawValue) -> Option<String> {
+        let (last, above) = self.path.split_last()?;
+        let mut object = RawObject::parse(arguments.get()).ok()?;
+        for key in above {
+            object = RawObject::parse(object.get(key)?.get()).ok()?;
+        }
+        let raw = object.get(last)?.get();
+        match raw.as_bytes().first()? {
+            b'"' => serde_json::from_str(raw).ok(),
+            b'{' | b'[' | b'n' => None,
+            _ => Some(raw.to_owned()),
+        }
+    }
+
+    /// Whether a header's decoded text says what the argument's own does: `42` is also `42.0`.
+    pub fn agrees(&self, argument: &str, header: &str) -> bool {
+        argument == header || (self.integer && whole(argument).is_some_and(|number| Some(number) == whole(header)))
+    }
+}
+
+/// The digits of a number without a fraction, or with one of zeros; exponents are left alone.
+fn whole(number: &str) -> Option<&str> {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let (integer, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let fits = digits(integer.strip_prefix('-').unwrap_or(integer)) && digits(fraction);
+    (fits && fraction.bytes().all(|b| b == b'0')).then_some(integer)
+}
+
+/// The marked arguments of an input schema.
+///
+/// # Errors
+/// What is wrong with a mark: then the tool is not to be offered, and nothing is mirrored.
+pub fn marks(schema: &RawValue) -> Result<Vec<Mirrored>, String> {
+    if !schema.get().contains(MARK) {
+        return Ok(Vec::new());
+    }
+    let schema: Value =
+        serde_json::from_str(schema.get()).map_err(|e| format!("its input schema cannot be read: {e}"))?;
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    // A schema that is read is at most 128 deep, so that the stack is bounded by its text.
+    let mut waiting = vec![(Some(Vec::new()), &schema)];
+    while let Some((path, node)) = waiting.pop() {
+        let Value::Object(keywords) = node else { continue };
+        if let Some(mark) = keywords.get(MARK) {
+            let mirrored = read_mark(path.as_deref(), mark, keywords.get("type"))?;
+            if !seen.insert(mirrored.header.clone()) {
+                return Err(format!("{MARK} {:.60?} stands twice", mirrored.header));
+            }
+            found.push(mirrored);
+        }
+        for (keyword, value) in keywords {
+            match (keyword.as_str(), value) {
+                ("properties", Value::Object(properties)) => waiting.extend(properties.iter().map(|(name, schema)| {
+                    let path = path.as_ref().map(|path| [path.as_slice(), std::slice::from_ref(name)].concat());
+                    (path, schema)
+                })),
+                (word, value) if ONE.contains(&word) => waiting.push((None, value)),
+                (word, Value::Array(list)) if LISTS.contains(&word) => waiting.extend(list.iter().map(|s| (None, s))),
+                (word, Value::Object(map)) if MAPS.contains(&word) => waiting.extend(map.values().map(|s| (None, s))),
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn read_mark(path: Option<&[String]>, mark: &Value, kind: Option<&Value>) -> Result<Mirrored, String> {
+    let path = path.filter(|path| !path.is_empty()).ok_or(format!("{MARK} does not stand on a plain property"))?;
+    let token = mark.as_str().filter(|token| !token.is_empty());
+    let header = token.filter(|token| token.bytes().all(is_token_byte));
+    let header = header.ok_or(format!("{MARK} on {:.60} is no header name", path.join(".")))?;
+    let header = format!("mcp-param-{}", header.to_ascii_lowercase());
+    match kind.and_then(Value::as_str) {
+        Some(kind @ ("string" | "integer" | "boolean")) => {
+            Ok(Mirrored { path: path.to_vec(), header, integer: kind == "integer" })
+        }
+        _ => Err(format!("{MARK} on {:.60} is for strings, integers and booleans only", path.join("."))),
+    }
+}
+
+/// RFC 9110, 5.6.2.
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_agree_as_numbers() {
+        let mark = |integer| Mirrored { path: vec!["n".into()], header: "mcp-param-n".into(), integer };
+        for (argument, header, integer, agrees) in [
+            ("42", "42", true, true),
+            ("42", "42.0", true, true),
+            ("42.00", "42", true, true),
+            ("12345678901234567890123", "12345678901234567890123.0", true, true),
+            ("42", "42.5", true, false),
+            ("42", "43", true, false),
+            ("42", "4.2e1", true, false),
+            ("42", "42.0", false, false),
+        ] {
+            assert_eq!(mark(integer).agrees(argument, header), agrees, "{argument} {header}");
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! A gateway of plain structs: an upstream whose tools do what their names say, and requests to its router.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request, StatusCode};
+use http_body_util::BodyExt;
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::compile::{compile, implicit};
+use crate::config::input::Inputs;
+use crate::domain::ids::ObjectKey;
+use crate::domain::plan::{EraSetting, HealthPlan, ListenerPlan, Plan, Runtime, TransportPlan, UpstreamPlan};
+use crate::domain::plugin::{Failure, Input, Ran};
+use crate::domain::ports::{CallUpstream, Clock, LinkedPlugin, Records, RunPlugin, Secrets, ToClient, WorkerInfo};
+use crate::domain::reason::Reason;
+use crate::domain::record::{CallRecord, PluginExecution};
+use crate::domain::secret::SecretText;
+use crate::domain::tool::Tool;
+use crate::domain::upstream::{Answer, Era, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::engine::{Engine, Ports};
+use crate::telemetry::metrics::Metrics;
+use crate::web::{Listener, admin_router, mcp_router};
+
+pub(super) struct Plain;
+
+impl Ports for Plain {
+    type Plugins = NoPlugins;
+    type Upstreams = Arc<Server>;
+    type Records = Calls;
+    type Clock = Fixed;
+}
+
+pub(super) struct NoPlugins;
+
+impl RunPlugin for NoPlugins {
+    async fn prepare(&self, _: &[Arc<LinkedPlugin>], _: &Runtime) {}
+    fn retire(&self, _: &[Arc<LinkedPlugin>]) {}
+    async fn run(&self, _: &Arc<LinkedPlugin>, _: &Input<'_>, _: Duration) -> Ran {
+        let output = Err(Failure::new(Reason::NotLoaded, "there are no plugins"));
+        Ran { output, queued: Duration::ZERO, ran: Duration::ZERO, worker_pid: None }
+    }
+    fn availability(&self, _: &Arc<LinkedPlugin>) -> Result<(), Failure> {
+        Ok(())
+    }
+    fn workers(&self) -> Vec<WorkerInfo> {
+        Vec::new()
+    }
+    async fn shutdown(&self) {}
+}
+
+/// An upstream with the tools `echo`, `progress`, `wait`, `fails` and `region`.
+#[derive(Default)]
+pub(super) struct Server {
+    /// Lets `wait` answer.
+    pub(super) go: Notify,
+    /// Told when `wait` began, and when it was answered or dropped.
+    pub(super) began: Notify,
+    pub(super) dropped: Notify,
+    pub(super) finished: Notify,
+}
+
+const TOOLS: [&str; 5] = [
+    r#"{"name":"echo","inputSchema":{"type":"object"}, "x-unknown": 1.0}"#,
+    r#"{"name":"progress","inputSchema":{"type":"object"}}"#,
+    r#"{"name":"wait","inputSchema":{"type":"object"}}"#,
+    r#"{"name":"fails","inputSchema":{"type":"object"}}"#,
+    r#"{"name":"region","inputSchema":{"type":"object","properties":{
+        "region":{"type":"string","x-mcp-header":"Region"},"n":{"type":"integer","x-mcp-header":"N"}}}}"#,
+];
+
+fn raw(text: &str) -> Box<RawValue> {
+    RawValue::from_string(text.to_owned()).unwrap()
+}
+
+struct Dropped<'a>(&'a Server, bool);
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        if self.1 { &self.0.finished } else { &self.0.dropped }.notify_one();
+    }
+}
+
+impl CallUpstream for Arc<Server> {
+    fn set_targets(&self, _: &[Target]) {}
+
+    async fn probe(&self, _: &ObjectKey, _: Duration) -> Result<ServerFacts, UpstreamError> {
+        let version = "2025-11-25".to_owned();
+        Ok(ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true })
+    }
+
+    async fn list_tools(&self, _: &ObjectKey, _: Duration) -> Result<Vec<Tool>, UpstreamError> {
+        Ok(TOOLS.iter().map(|tool| Tool::parse(&raw(tool)).unwrap()).collect())
+    }
+
+    async fn call(&self, _: &ObjectKey, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+        match call.tool.as_str() {
+            "fails" => return Ok(Answer::Error(raw(r#"{"code":-32602,"message":"no","data": 1.0}"#))),
+            "progress" => {
+                client.progress(raw(r#"{"progress":1,"total": 2.0}"#));
+                tokio::task::yield_now().await;
+                client.progress(raw(r#"{"progress":2}"#));
+            }
+            "wait" => {
+                let mut dropped = Dropped(self, false);
+                self.began.notify_one();
+                self.go.notified().await;
+                dropped.1 = true;
+            }
+            _ => {}
+        }
+        let arguments = call.arguments.as_deref().map_or("null", RawValue::get);
+        Ok(Answer::Result(raw(&format!(r#"{{"content":[], "n": 1.0,"got":{arguments}}}"#))))
+    }
+
+    async fn next_event(&self) -> UpstreamEvent {
+        std::future::pending().await
+    }
+
+    async fn shutdown(&self) {}
+}
+
+/// Keeps calls only.
+#[derive(Default)]
+pub(super) struct Calls(std::sync::Mutex<Vec<Arc<CallRecord>>>);
+
+impl Records for Calls {
+    fn execution(&self, _: PluginExecution) {}
+    fn call(&self, row: CallRecord) {
+        self.0.lock().unwrap().insert(0, Arc::new(row));
+    }
+    fn recent_executions(&self, _: Option<&str>, _: usize) -> Vec<Arc<PluginExecution>> {
+        Vec::new()
+    }
+    fn recent_calls(&self, limit: usize) -> Vec<Arc<CallRecord>> {
+        self.0.lock().unwrap().iter().take(limit).cloned().collect()
+    }
+}
+
+pub(super) struct Fixed;
+
+impl Clock for Fixed {
+    fn unix_millis(&self) -> u64 {
+        1
+    }
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+pub(super) struct NoSecrets;
+
+impl Secrets for NoSecrets {
+    fn secret(&self, _: &ObjectKey, _: &str) -> Option<SecretText> {
+        None
+    }
+    fn environment(&self, _: &str) -> Option<SecretText> {
+        None
+    }
+}
+
+fn upstream(name: &str) -> UpstreamPlan {
+    UpstreamPlan {
+        key: ObjectKey::new("default", name),
+        labels: Default::default(),
+        enabled: true,
+        transport: TransportPlan::External { url: "http://up.example/mcp".into(), headers: Vec::new() },
+        era: EraSetting::Auto,
+        connect_timeout_ms: 1000,
+        call_timeout_ms: None,
+        idle_timeout_ms: 1000,
+        health: HealthPlan { period_seconds: 30, timeout_ms: 1000, retry_backoff_ms: vec![1000], auto_recover: true },
+        validate_arguments: true,
+        concurrent_calls: None,
+        max_response_size: None,
+        include: Vec::new(),
+        exclude: Vec::new(),
+        overrides: Vec::new(),
+        refusing: None,
+    }
+}
+
+/// The plan of one upstream, `up`, and a listener `web` that serves pages of `https://page.example`.
+pub(super) fn plan() -> Plan {
+    let (mut plan, _) = compile(&Inputs::default(), None);
+    plan.gateway = implicit(&Inputs::default());
+    plan.gateway.limits.max_request_size = 64 * 1024;
+    plan.gateway.listeners = vec![listener()];
+    plan.upstreams = vec![upstream("up")];
+    plan
+}
+
+pub(super) fn listener() -> ListenerPlan {
+    ListenerPlan {
+        name: "web".into(),
+        port: 8080,
+        path: "/mcp".into(),
+        hosts: vec!["mcp.example".into()],
+        allowed_origins: vec!["https://page.example".into()],
+        refusing: None,
+    }
+}
+
+pub(super) struct Gateway {
+    pub(super) engine: Arc<Engine<Plain>>,
+    pub(super) server: Arc<Server>,
+    pub(super) mcp: Router,
+    pub(super) admin: Router,
+    pub(super) shutdown: CancellationToken,
+}
+
+/// An answer that was read to its end.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
+}
+
+impl Answered {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
+    }
+
+    /// The code of a JSON-RPC error; 0 where it is none.
+    pub(super) fn code(&self) -> i64 {
+        serde_json::from_str::<Value>(&self.text).map_or(0, |v| v["error"]["code"].as_i64().unwrap_or(0))
+    }
+
+    pub(super) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+impl Gateway {
+    /// Without a plan.
+    pub(super) fn idle() -> Self {
+        let server = Arc::new(Server::default());
+        let metrics = Metrics::new().unwrap();
+        let engine = Engine::new(NoPlugins, Arc::clone(&server), Calls::default(), Fixed, metrics);
+        let shutdown = CancellationToken::new();
+        let bound = "127.0.0.1:8080".parse().unwrap();
+        let settings = ListenerPlan { hosts: Vec::new(), ..listener() };
+        let mcp = mcp_router(Arc::clone(&engine), Listener { settings, bound }, shutdown.clone());
+        let admin = admin_router(Arc::clone(&engine));
+        Self { engine, server, mcp, admin, shutdown }
+    }
+
+    /// With [`plan`].
+    pub(super) async fn start() -> Self {
+        let gateway = Self::idle();
+        gateway.apply(plan()).await;
+        gateway
+    }
+
+    pub(super) async fn apply(&self, plan: Plan) {
+        self.engine.apply(plan, Vec::new(), &NoSecrets).await;
+    }
+
+    /// A legacy session.
+    pub(super) async fn session(&self) -> String {
+        let answer = self.post(&[], &initialize("2025-11-25")).await;
+        assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
+        answer.header("mcp-session-id").to_owned()
+    }
+
+    /// Sends a POST to `/mcp`; headers replace those that each client sends.
+    pub(super) async fn post(&self, headers: &[(&str, &str)], body: &str) -> Answered {
+        read(self.send(post_to("/mcp", headers, body)).await).await
+    }
+
+    pub(super) async fn send(&self, request: Request<Body>) -> hyper::Response<Body> {
+        TowerToHyperService::new(self.mcp.clone()).call(request).await.unwrap()
+    }
+}
+
+pub(super) fn post_to(path: &str, headers: &[(&str, &str)], body: &str) -> Request<Body> {
+    request("POST", path, headers, body)
+}
+
+/// A request; an empty value takes a default header out.
+pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Request<Body> {
+    let mut request = Request::builder().method(method).uri(path).body(Body::from(body.to_owned())).unwrap();
+    let defaults = [
+        ("host", "localhost:8080"),
+        ("content-type", "application/json"),
+        ("accept", "application/json, text/event-stream"),
+    ];
+    for (name, value) in defaults.iter().chain(headers) {
+        let name: hyper::header::HeaderName = name.parse().unwrap();
+        request.headers_mut().remove(&name);
+        if !value.is_empty() {
+            request.headers_mut().insert(name, value.parse().unwrap());
+        }
+    }
+    request
+}
+
+pub(super) async fn read(response: hyper::Response<Body>) -> Answered {
+    let (head, body) = response.into_parts();
+    let bytes = body.collect().await.unwrap().to_bytes();
+    Answered { status: head.status, headers: head.headers, text: String::from_utf8(bytes.to_vec()).unwrap() }
+}
+
+/// Waits for the next piece of a streamed answer.
+pub(super) async fn next(response: &mut hyper::Response<Body>) -> String {
+    let frame = tokio::time::timeout(Duration::from_secs(5), response.body_mut().frame()).await;
+    let data = frame.expect("the stream is silent").expect("the stream ended").unwrap().into_data().unwrap();
+    String::from_utf8(data.to_vec()).unwrap()
+}
+
+pub(super) fn initialize(version: &str) -> String {
+    let client = json!({"name": "t", "version": "1"});
+    let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}).to_string()
+}
+
+/// A `tools/call` of `tool`, with `_meta`.
+pub(super) fn call(tool: &str, meta: Value) -> String {
+    let params = json!({"name": tool, "arguments": {}, "_meta": meta});
+    json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).to_string()
+}

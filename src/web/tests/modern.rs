@@ -1,0 +1,165 @@
+//! The stateless era: the envelope's checks with their statuses and codes, discovery, calls that end with their client.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+
+use super::gateway::{Gateway, call, request};
+
+const VERSION: &str = "2026-07-28";
+
+fn envelope() -> Value {
+    json!({"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": {}})
+}
+
+/// A request with its envelope, and the headers that go with it.
+fn modern(method: &str, mut params: Value) -> String {
+    params["_meta"] = envelope();
+    json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string()
+}
+
+fn headers<'a>(method: &'a str, name: &'a str) -> Vec<(&'a str, &'a str)> {
+    vec![("mcp-protocol-version", VERSION), ("mcp-method", method), ("mcp-name", name)]
+}
+
+#[tokio::test]
+async fn discovery_and_lists_say_how_long_they_may_be_kept() {
+    let gateway = Gateway::start().await;
+    let answer = gateway.post(&headers("server/discover", ""), &modern("server/discover", json!({}))).await;
+    let result = &answer.json()["result"];
+    assert_eq!(result["supportedVersions"], json!([VERSION]));
+    assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "hawsepipe");
+    assert_eq!((&result["resultType"], &result["cacheScope"]), (&json!("complete"), &json!("public")));
+    let list = gateway.post(&headers("tools/list", ""), &modern("tools/list", json!({}))).await;
+    let result = &list.json()["result"];
+    assert_eq!((&result["ttlMs"], &result["tools"][0]["name"]), (&json!(5000), &json!("up__echo")));
+    assert_eq!(list.header("mcp-session-id"), "");
+}
+
+#[tokio::test]
+async fn a_call_is_answered_complete() {
+    let gateway = Gateway::start().await;
+    for name in ["up__echo", "=?base64?dXBfX2VjaG8=?="] {
+        let body = modern("tools/call", json!({"name": "up__echo", "arguments": {"a": 1}}));
+        let answer = gateway.post(&headers("tools/call", name), &body).await;
+        let expected =
+            r#"{"jsonrpc":"2.0","id":7,"result":{"resultType":"complete","content":[], "n": 1.0,"got":{"a":1}}}"#;
+        assert_eq!((answer.status, answer.text.as_str()), (StatusCode::OK, expected));
+    }
+}
+
+#[tokio::test]
+async fn the_envelope_is_checked() {
+    let gateway = Gateway::start().await;
+    let echo = json!({"name": "up__echo"});
+    let good = modern("tools/call", echo.clone());
+    let without = |key: &str| {
+        let mut body: Value = serde_json::from_str(&good).unwrap();
+        body["params"]["_meta"].as_object_mut().unwrap().remove(key);
+        body.to_string()
+    };
+    let with = |key: &str, value: Value| {
+        let mut body: Value = serde_json::from_str(&good).unwrap();
+        body["params"]["_meta"][key] = value;
+        body.to_string()
+    };
+    let version = "io.modelcontextprotocol/protocolVersion";
+    let call =
+        |version, method, name| vec![("mcp-protocol-version", version), ("mcp-method", method), ("mcp-name", name)];
+    let (ok, m) = (|| call(VERSION, "tools/call", "up__echo"), "tools/call");
+    for (headers, body, status, code) in [
+        (ok(), good.clone(), 200, 0),
+        (ok(), without(version), 400, -32602),
+        (ok(), without("io.modelcontextprotocol/clientCapabilities"), 400, -32602),
+        (ok(), json!({"jsonrpc": "2.0", "id": 7, "method": m, "params": echo}).to_string(), 400, -32602),
+        (ok(), with(version, json!("2099-01-01")), 400, -32020),
+        (ok(), with(version, json!(1)), 400, -32020),
+        (call("2099-01-01", m, "up__echo"), with(version, json!("2099-01-01")), 400, -32022),
+        (call("", m, "up__echo"), good.clone(), 400, -32020),
+        (call("2025-11-25", m, "up__echo"), good.clone(), 400, -32020),
+        (call(VERSION, "", "up__echo"), good.clone(), 400, -32020),
+        (call(VERSION, "tools/list", "up__echo"), good.clone(), 400, -32020),
+        (call(VERSION, m, ""), good.clone(), 400, -32020),
+        (call(VERSION, m, "up__other"), good.clone(), 400, -32020),
+        (call(VERSION, m, "=?base64?!?="), good.clone(), 400, -32020),
+        (call(VERSION, "ping", ""), modern("ping", json!({})), 404, -32601),
+        (call(VERSION, "resources/list", ""), modern("resources/list", json!({})), 404, -32601),
+        (call(VERSION, m, "gone"), modern(m, json!({"name": "gone"})), 400, -32602),
+        (call(VERSION, m, "up__fails"), modern(m, json!({"name": "up__fails"})), 400, -32602),
+        (ok(), r#"{"jsonrpc":"2.0","id":5,"result":{}}"#.to_owned(), 400, -32600),
+    ] {
+        let answer = gateway.post(&headers, &body).await;
+        assert_eq!((answer.status.as_u16(), answer.code()), (status, code), "{headers:?} {body}\n{answer:?}");
+        if code == -32022 {
+            assert_eq!(answer.json()["error"]["data"], json!({"supported": [VERSION], "requested": "2099-01-01"}));
+        }
+    }
+    let mut twice = super::gateway::post_to("/mcp", &ok(), &good);
+    twice.headers_mut().append("mcp-method", "tools/call".parse().unwrap());
+    assert_eq!(gateway.send(twice).await.status(), StatusCode::BAD_REQUEST);
+}
+
+#[tokio::test]
+async fn mirrored_arguments_must_match() {
+    let gateway = Gateway::start().await;
+    let (region, n) = ("mcp-param-region", "mcp-param-n");
+    for (arguments, sent, status) in [
+        (json!({"region": "eu", "n": 42}), vec![(region, "eu"), (n, "42")], 200),
+        (json!({"region": "eu"}), vec![(region, "=?base64?ZXU=?=")], 200),
+        (json!({"n": 42}), vec![(n, "42.0")], 200),
+        (json!({"region": null}), vec![], 200),
+        (json!({}), vec![], 200),
+        (json!({"region": "eu"}), vec![], 400),
+        (json!({"region": "eu"}), vec![(region, "us")], 400),
+        (json!({"region": "eu"}), vec![(region, "=?base64?!?=")], 400),
+        (json!({}), vec![(region, "eu")], 400),
+        (json!({"n": 42}), vec![(n, "43")], 400),
+    ] {
+        let body = modern("tools/call", json!({"name": "up__region", "arguments": arguments}));
+        let mut all = headers("tools/call", "up__region");
+        all.extend(&sent);
+        let answer = gateway.post(&all, &body).await;
+        let code = if status == 200 { 0 } else { -32020 };
+        assert_eq!((answer.status.as_u16(), answer.code()), (status, code), "{arguments} {sent:?} {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn only_posts_are_served_and_notifications_taken() {
+    let gateway = Gateway::start().await;
+    for method in ["GET", "DELETE", "PUT"] {
+        let response = gateway.send(request(method, "/mcp", &[("mcp-protocol-version", VERSION)], "")).await;
+        assert_eq!(
+            (response.status(), &response.headers()["allow"]),
+            (StatusCode::METHOD_NOT_ALLOWED, &"POST".parse().unwrap())
+        );
+    }
+    let body = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+    assert_eq!(gateway.post(&[("mcp-protocol-version", VERSION)], body).await.status, StatusCode::ACCEPTED);
+    let unknown = gateway.post(&[("mcp-protocol-version", "2099-01-01")], body).await;
+    assert_eq!((unknown.status, unknown.code()), (StatusCode::BAD_REQUEST, -32022));
+}
+
+#[tokio::test]
+async fn a_client_that_goes_cancels() {
+    let gateway = Gateway::start().await;
+    let mut meta = envelope();
+    meta["progressToken"] = json!(1);
+    for body in [call("up__wait", meta), call("up__wait", envelope())] {
+        let headers = headers("tools/call", "up__wait");
+        tokio::select! {
+            _ = gateway.post(&headers, &body) => panic!("it was to wait"),
+            () = gateway.server.began.notified() => {}
+        }
+        gateway.server.dropped.notified().await;
+    }
+}
+
+#[tokio::test]
+async fn progress_is_streamed() {
+    let gateway = Gateway::start().await;
+    let mut meta = envelope();
+    meta["progressToken"] = json!(1);
+    let answer = gateway.post(&headers("tools/call", "up__progress"), &call("up__progress", meta)).await;
+    assert_eq!(answer.text.matches("notifications/progress").count(), 2);
+    assert!(answer.text.contains(r#""resultType":"complete""#));
+}
