@@ -58,6 +58,10 @@ bench: cargo-there ## Measure the gateway against direct calls, a bare hop and a
 crds: ## Write crds/ anew from the types
 	cargo run --locked --quiet -- crds --write crds
 
+.PHONY: docs
+docs: ## Write docs/reference anew from the code
+	cargo run --locked --quiet -- docs docs/reference
+
 .PHONY: advisories
 advisories: deny-there ## Check dependencies against the RustSec advisories (needs the network)
 	cargo deny --locked check advisories

@@ -31,6 +31,9 @@ pub enum Command {
     Validate(Validate),
     /// Print the CustomResourceDefinitions
     Crds(Crds),
+    /// Write the reference pages of docs/reference anew
+    #[command(hide = true)]
+    Docs(Docs),
     /// List the tools of a running gateway
     Tools(Tools),
     /// Call a tool through a running gateway
@@ -121,6 +124,14 @@ pub struct Crds {
     /// Write them into this folder, a file for each kind, instead of printing them
     #[arg(long, value_name = "DIR")]
     pub write: Option<PathBuf>,
+}
+
+/// `hawsepipe docs`
+#[derive(Debug, clap::Args)]
+pub struct Docs {
+    /// The folder to write into
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
 }
 
 /// Where a running gateway's admin API is.

@@ -4,6 +4,7 @@ mod admin;
 mod args;
 mod call;
 mod clock;
+mod docs;
 mod executions;
 mod explain;
 mod output;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches};
 
 use self::args::{Args, Command};
+pub use self::docs::pages;
 
 /// Runs what the command line asks for. Errors are printed to standard error, with what to do.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -42,6 +44,7 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(args).await,
         Command::Validate(args) => validate::validate(args).await,
         Command::Crds(args) => crds(&args),
+        Command::Docs(args) => docs::docs(&args),
         Command::Tools(args) => tools::tools(args).await,
         Command::Call(args) => call::call(args).await,
         Command::Executions(args) => executions::executions(args).await,

@@ -25,7 +25,7 @@ impl Ports for Adapters {
 pub fn engine() -> anyhow::Result<Arc<Engine<Adapters>>> {
     let metrics = Metrics::new().context("cannot register metrics")?;
     let workers = WorkerMetrics::new().context("cannot make metrics of workers")?;
-    workers.register(metrics.registry()).context("cannot register metrics of workers")?;
+    workers.register(metrics.catalog()).context("cannot register metrics of workers")?;
     let launcher = Launcher::current().context("cannot tell which program this is")?;
     let workers =
         Workers::new(launcher, Lifetimes::default(), workers).context("cannot make a folder for plugin code")?;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts, Registry};
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts};
+
+use crate::telemetry::catalog::Catalog;
 
 /// Why a worker was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,15 +111,15 @@ impl WorkerMetrics {
         })
     }
 
-    /// Makes them part of `registry`.
+    /// Makes them part of `catalog`.
     ///
     /// # Errors
     /// Where a metric of the same name is there already.
-    pub fn register(&self, registry: &Registry) -> prometheus::Result<()> {
-        registry.register(Box::new(self.spawns.clone()))?;
-        registry.register(Box::new(self.recycles.clone()))?;
-        registry.register(Box::new(self.kills.clone()))?;
-        registry.register(Box::new(self.starts.clone()))
+    pub fn register(&self, catalog: &Catalog) -> prometheus::Result<()> {
+        catalog.keep(self.spawns.clone())?;
+        catalog.keep(self.recycles.clone())?;
+        catalog.keep(self.kills.clone())?;
+        catalog.keep(self.starts.clone())
     }
 
     /// A worker of `plugin` (`namespace/name`) was started.

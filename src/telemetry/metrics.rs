@@ -7,10 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dashmap::DashSet;
-use prometheus::{
-    Encoder, GaugeVec, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
-};
+use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 
+use super::catalog::Catalog;
 use crate::domain::health::ConnectionState;
 use crate::domain::ports::{PluginLoad, WorkerInfo};
 use crate::domain::problem::{Level, Problem};
@@ -28,13 +27,13 @@ const CALL_BUCKETS: &[f64] =
 
 /// Every metric of a gateway process.
 pub struct Metrics {
-    registry: Registry,
+    catalog: Catalog,
     tools: DashSet<String>,
     tool_count: AtomicUsize,
     calls: IntCounterVec,
     call_duration: HistogramVec,
     gateway_duration: HistogramVec,
-    in_flight: IntGauge,
+    in_flight: IntGaugeVec,
     refused: IntCounterVec,
     executions: IntCounterVec,
     execution_duration: HistogramVec,
@@ -59,42 +58,16 @@ pub struct Metrics {
     dropped: IntCounterVec,
 }
 
-/// Registers metrics whose names and help are constants of this file, so that neither can fail.
-struct Maker(Registry);
-
-impl Maker {
-    fn counter(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
-        let metric = IntCounterVec::new(Opts::new(name, help), labels)?;
-        self.0.register(Box::new(metric.clone()))?;
-        Ok(metric)
-    }
-
-    fn gauge(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
-        let metric = IntGaugeVec::new(Opts::new(name, help), labels)?;
-        self.0.register(Box::new(metric.clone()))?;
-        Ok(metric)
-    }
-
-    fn histogram(&self, name: &str, help: &str, labels: &[&str], buckets: &[f64]) -> prometheus::Result<HistogramVec> {
-        let metric = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)?;
-        self.0.register(Box::new(metric.clone()))?;
-        Ok(metric)
-    }
-}
-
 impl Metrics {
     /// A new set on a registry of its own.
     ///
     /// # Errors
     /// Where two metrics have one name, which a test rules out.
     pub fn new() -> prometheus::Result<Self> {
-        let m = Maker(Registry::new());
-        let in_flight = IntGauge::new("hawsepipe_calls_in_flight", "Calls that are not answered yet")?;
-        m.0.register(Box::new(in_flight.clone()))?;
-        m.0.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
-        let build = GaugeVec::new(Opts::new("hawsepipe_build_info", "1, with what was built"), &["version"])?;
-        m.0.register(Box::new(build.clone()))?;
-        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1.0);
+        let m = Catalog::default();
+        m.keep(prometheus::process_collector::ProcessCollector::for_self())?;
+        let build = m.gauge("hawsepipe_build_info", "1, with what was built", &["version"])?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         Ok(Self {
             tools: DashSet::new(),
             tool_count: AtomicUsize::new(0),
@@ -115,7 +88,7 @@ impl Metrics {
                 &["upstream"],
                 PLUGIN_BUCKETS,
             )?,
-            in_flight,
+            in_flight: m.gauge("hawsepipe_calls_in_flight", "Calls that are not answered yet", &[])?,
             refused: m.counter("hawsepipe_calls_refused_total", "Calls that were not let in", &["reason"])?,
             executions: m.counter(
                 "hawsepipe_plugin_executions_total",
@@ -186,31 +159,28 @@ impl Metrics {
                 CALL_BUCKETS,
             )?,
             dropped: m.counter("hawsepipe_history_dropped_total", "Rows that were turned away", &["store"])?,
-            registry: m.0,
+            catalog: m,
         })
     }
 
-    /// The registry, for metrics of adapters.
-    pub fn registry(&self) -> &Registry {
-        &self.registry
+    /// The metrics, to which adapters add their own.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
     }
 
     /// The text format of Prometheus.
     pub fn render(&self) -> String {
-        let mut text = Vec::new();
-        // Writing to a Vec cannot fail; a family that cannot be encoded leaves the rest.
-        let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
-        String::from_utf8_lossy(&text).into_owned()
+        self.catalog.render()
     }
 
     /// A call begins.
     pub fn call_started(&self) {
-        self.in_flight.inc();
+        self.in_flight.with_label_values::<&str>(&[]).inc();
     }
 
     /// A call ended. `known` says whether `record.tool` is one that an upstream lists.
     pub fn call_ended(&self, gateway: &str, record: &CallRecord, known: bool) {
-        self.in_flight.dec();
+        self.in_flight.with_label_values::<&str>(&[]).dec();
         let tool = if known { self.tool_label(&record.upstream, &record.tool) } else { "_other" };
         let (method, outcome) = ("tools/call", record.outcome.as_label());
         self.calls.with_label_values(&[gateway, &record.upstream, tool, method, record.era, outcome]).inc();

@@ -1,4 +1,5 @@
 //! Metrics and logs.
 
+pub mod catalog;
 pub mod log;
 pub mod metrics;
