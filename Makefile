@@ -6,7 +6,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 export PATH := $(CURDIR)/.cache/node/bin:$(PATH):$(HOME)/.cargo/bin
 
-BINARY := target/release/hawsepipe
+BINARY := $(or $(CARGO_TARGET_DIR),target)/release/hawsepipe
 DENY_VERSION := 0.20.2
 PYTHON := $(CURDIR)/.cache/venv/bin/python
 PLUGIN_TESTS := plugins/*/*.test.mjs
