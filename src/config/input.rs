@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::plan::{GatewayPlan, LabelSelector, PluginLimits, Refusal, UpstreamPlan};
+pub use crate::domain::plan::{Namespaces, Takes};
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
 use crate::domain::ports::CodeFacts;
 
@@ -66,29 +67,6 @@ pub struct GatewayInput {
     pub upstreams: Takes,
     /// Which chains it takes.
     pub chains: Takes,
-}
-
-/// Which objects a gateway takes: of which namespaces, with which labels.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Takes {
-    /// Namespaces.
-    pub namespaces: Namespaces,
-    /// Labels of the objects; an empty selector is all.
-    pub selector: LabelSelector,
-}
-
-/// A set of namespaces.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Namespaces {
-    /// The object's own.
-    #[default]
-    Same,
-    /// These.
-    Names(Vec<String>),
-    /// Those with these labels.
-    Selector(LabelSelector),
-    /// Every one.
-    All,
 }
 
 /// An upstream. Its plan's header or variable list is filled from `values` when references are resolved.

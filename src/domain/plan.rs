@@ -25,6 +25,8 @@ pub struct Plan {
     pub revision: String,
     /// The gateway's own settings.
     pub gateway: GatewayPlan,
+    /// What the gateway takes; none is everything there is, as the implicit gateway does.
+    pub takes: Option<GatewayTakes>,
     /// In routing order: by creation, in a folder by file order.
     pub upstreams: Vec<UpstreamPlan>,
     /// Every plugin that was ever accepted and is still there, by key.
@@ -185,6 +187,38 @@ impl Default for PluginLimits {
     fn default() -> Self {
         Self { max_input: 8 << 20, max_output: 8 << 20, max_stderr: 64 << 10 }
     }
+}
+
+/// What a declared gateway takes. Kept in the plan for when an edit of the gateway is not valid.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GatewayTakes {
+    /// Upstreams.
+    pub upstreams: Takes,
+    /// Chains.
+    pub chains: Takes,
+}
+
+/// Which objects a gateway takes: of which namespaces, with which labels.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Takes {
+    /// Namespaces.
+    pub namespaces: Namespaces,
+    /// Labels of the objects; an empty selector is all.
+    pub selector: LabelSelector,
+}
+
+/// A set of namespaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Namespaces {
+    /// The object's own.
+    #[default]
+    Same,
+    /// These.
+    Names(Vec<String>),
+    /// Those with these labels.
+    Selector(LabelSelector),
+    /// Every one.
+    All,
 }
 
 /// Where a value comes from. Secrets are resolved when the plan is linked, in the gateway.

@@ -57,6 +57,7 @@ impl Snapshot {
             format_version: FORMAT_VERSION,
             revision: String::new(),
             gateway,
+            takes: None,
             upstreams: Vec::new(),
             plugins: Vec::new(),
             chains: Vec::new(),

@@ -2,54 +2,48 @@
 
 use super::plugins::{self, Plugins};
 use super::resolve::{self, Found};
-use super::{id, takes, values};
+use super::{Fault, id, takes, values};
 use crate::config::digest::revision;
 use crate::config::expr::Expression;
 use crate::config::input::{ChainInput, EntryInput, Inputs};
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{ChainPlan, EntryPlan, GatewayPlan, Plan, Refusal, UpstreamPlan, UpstreamScope};
+use crate::domain::plan::{ChainPlan, EntryPlan, GatewayPlan, Plan, Refusal, Takes, UpstreamPlan, UpstreamScope};
 use crate::domain::plugin::{FailurePolicy, Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// A fault of a chain as it is written: reason, field, message.
-type Fault = (Reason, String, String);
-
 /// What chains are compiled against.
 pub(super) struct World<'a> {
     pub(super) inputs: &'a Inputs,
+    /// The plan that runs.
+    pub(super) previous: Option<&'a Plan>,
     pub(super) gateway: &'a GatewayPlan,
+    /// Which chains the gateway takes; none is all.
+    pub(super) takes: Option<&'a Takes>,
     pub(super) plugins: &'a Plugins<'a>,
     pub(super) upstreams: &'a [UpstreamPlan],
 }
 
 /// The chains that the gateway takes, in the order in which they run.
-pub(super) fn compile(
-    inputs: &Inputs,
-    previous: Option<&Plan>,
-    gateway: &GatewayPlan,
-    plugins: &Plugins<'_>,
-    upstreams: &[UpstreamPlan],
-    problems: &mut Vec<Problem>,
-) -> Vec<ChainPlan> {
-    let world = World { inputs, gateway, plugins, upstreams };
+pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<ChainPlan> {
     let mut chains = Vec::new();
-    for chain in &inputs.chains {
+    for chain in &world.inputs.chains {
         if world.takes(chain, problems) {
-            let accepted = previous.and_then(|p| p.chain(&chain.key)).filter(|c| c.refusing.is_none());
-            chains.push(world.compile_one(chain, accepted, problems));
+            chains.push(world.compile_one(chain, problems));
         }
     }
-    for invalid in inputs.invalid.iter().filter(|o| o.id.kind == Kind::PluginChain) {
-        let accepted = previous.and_then(|p| p.chain(&invalid.id.key)).filter(|c| c.refusing.is_none());
-        let form = accepted.cloned().or_else(|| world.refusing_form(&invalid.id.key, invalid.chain.as_ref()));
-        chains.extend(form);
+    for invalid in world.inputs.invalid.iter().filter(|o| o.id.kind == Kind::PluginChain) {
+        let form = world.accepted(&invalid.id.key).cloned();
+        chains.extend(form.or_else(|| world.refusing_form(&invalid.id.key, invalid.chain.as_ref())));
     }
     for chain in &mut chains {
-        resolve::resolve(&world, chain, problems);
+        // Whose it is may have changed since its form was accepted.
+        chain.owner = world.is_owner(&chain.key);
+        chain.upstreams.namespace = (!chain.owner).then(|| chain.key.namespace.clone());
+        resolve::resolve(world, chain, problems);
         chain.revision = String::new();
         let digests: Vec<_> =
-            chain.entries.iter().map(|e| plugins.accepted.get(&e.plugin).map(|p| &p.digest)).collect();
+            chain.entries.iter().map(|e| world.plugins.accepted.get(&e.plugin).map(|p| &p.digest)).collect();
         chain.revision = revision(&(&*chain, digests));
     }
     // The tenants' chains first, then the owner's, so that the owner has the last word.
@@ -58,27 +52,28 @@ pub(super) fn compile(
 }
 
 impl World<'_> {
+    /// The form of a chain that was accepted last.
+    pub(super) fn accepted(&self, chain: &ObjectKey) -> Option<&ChainPlan> {
+        self.previous.and_then(|plan| plan.chain(chain)).filter(|chain| chain.refusing.is_none())
+    }
+
     /// A gateway takes chains of the namespaces it says; one of another namespace must name the gateway besides.
     fn takes(&self, chain: &ChainInput, problems: &mut Vec<Problem>) -> bool {
-        let Some(gateway) = &self.inputs.gateway else { return true };
-        let own = &self.gateway.key.namespace;
+        let Some(wanted) = self.takes else { return true };
+        let (gateway, own) = (&self.gateway.key, &self.gateway.key.namespace);
         let required = self.gateway.required.contains(&chain.key);
-        let taken = required || takes::takes(&gateway.chains, own, &chain.key.namespace, &chain.labels, self.inputs);
+        let taken = required || takes::takes(wanted, own, &chain.key.namespace, &chain.labels, self.inputs);
         let names_it = match chain.gateways.is_empty() {
             true => chain.key.namespace == *own,
-            false => chain.gateways.contains(&self.gateway.key),
+            false => chain.gateways.contains(gateway),
         };
         if taken != names_it {
             let message = match taken {
-                true => format!("{} takes it, but it does not name that gateway in spec.gateways", self.gateway.key),
-                false => format!("it names {}, which does not take it (spec.chains of the gateway)", self.gateway.key),
+                true => format!("{gateway} takes it, but it does not name that gateway in spec.gateways"),
+                false => format!("it is for {gateway}, which does not take it (spec.chains of the gateway)"),
             };
-            problems.push(Problem::warning(
-                Reason::NotTaken,
-                id(Kind::PluginChain, &chain.key),
-                "spec.gateways",
-                message,
-            ));
+            let object = id(Kind::PluginChain, &chain.key);
+            problems.push(Problem::warning(Reason::NotTaken, object, "spec.gateways", message));
         }
         taken && names_it
     }
@@ -87,26 +82,27 @@ impl World<'_> {
         key.namespace == self.gateway.key.namespace || self.gateway.required.contains(key)
     }
 
-    fn compile_one(&self, chain: &ChainInput, accepted: Option<&ChainPlan>, problems: &mut Vec<Problem>) -> ChainPlan {
-        match self.accept(chain, accepted) {
-            Ok(plan) => plan,
-            Err((reason, field, mut message)) => {
-                let form = accepted.cloned().unwrap_or_else(|| {
-                    message.push_str(". No form of it was ever accepted, so it refuses each call that it selects");
-                    let refusing = Some(Refusal { reason, message: message.clone() });
-                    ChainPlan { entries: Vec::new(), refusing, ..self.form(chain) }
-                });
-                if form.refusing.is_none() {
-                    message.push_str(". The last accepted form runs on");
-                }
-                problems.push(Problem::error(reason, id(Kind::PluginChain, &chain.key), field, message));
-                form
+    fn compile_one(&self, chain: &ChainInput, problems: &mut Vec<Problem>) -> ChainPlan {
+        let (reason, field, mut message) = match self.accept(chain) {
+            Ok(plan) => return plan,
+            Err(fault) => fault,
+        };
+        let form = match self.accepted(&chain.key) {
+            Some(accepted) => {
+                message.push_str(". The last accepted form runs on");
+                accepted.clone()
             }
-        }
+            None => {
+                message.push_str(". No form of it was ever accepted, so it refuses each call that it selects");
+                self.refusing(chain, Refusal { reason, message: message.clone() })
+            }
+        };
+        problems.push(Problem::error(reason, id(Kind::PluginChain, &chain.key), field, message));
+        form
     }
 
     /// The chain as written, or what is wrong with it.
-    fn accept(&self, chain: &ChainInput, accepted: Option<&ChainPlan>) -> Result<ChainPlan, Fault> {
+    fn accept(&self, chain: &ChainInput) -> Result<ChainPlan, Fault> {
         let names = chain.upstreams.as_ref().map_or(&[][..], |u| &u.names);
         let globs = [
             ("spec.upstreams.names", names),
@@ -117,26 +113,22 @@ impl World<'_> {
             return Err((Reason::InvalidPattern, field, message));
         }
         for (index, entry) in chain.entries.iter().enumerate() {
-            self.accept_entry(chain, entry, index, accepted)?;
+            self.accept_entry(chain, entry, index)?;
         }
         Ok(self.form(chain))
     }
 
-    fn accept_entry(
-        &self,
-        chain: &ChainInput,
-        entry: &EntryInput,
-        index: usize,
-        accepted: Option<&ChainPlan>,
-    ) -> Result<(), Fault> {
+    fn accept_entry(&self, chain: &ChainInput, entry: &EntryInput, index: usize) -> Result<(), Fault> {
         let field = format!("spec.entries[{index}]");
         if let Some(when) = &entry.when {
             Expression::compile(when).map_err(|e| (Reason::InvalidExpression, format!("{field}.when"), e))?;
         }
         // An edit that names what cannot be had is a mistake while another form runs; what was there and went away is
         // an act, which counts at once.
-        let is_new = accepted.is_some_and(|form| !form.entries.iter().any(|e| e.plugin == entry.plugin));
-        let found = resolve::find(self, &chain.key.namespace, &entry.plugin, chain.phase);
+        let is_new = self
+            .accepted(&chain.key)
+            .is_some_and(|form| form.phase != chain.phase || !form.entries.iter().any(|e| asks_the_same(e, entry)));
+        let found = resolve::find(self, &chain.key, &entry.plugin, entry.config.is_some(), chain.phase);
         if let (Found::Missing(refusal), true) = (&found, is_new) {
             return Err((refusal.reason, field, refusal.message.clone()));
         }
@@ -144,14 +136,6 @@ impl World<'_> {
         if plugin.role == Role::Observe && entry.failure_policy == Some(FailurePolicy::Fail) {
             let message = format!("{} is an Observe plugin, off the call's path: it cannot fail the call", plugin.key);
             return Err((Reason::InvalidConfig, format!("{field}.failurePolicy"), message));
-        }
-        let foreign = plugin.key.namespace != chain.key.namespace;
-        if foreign && entry.config.is_some() && !plugin.config_overrides {
-            let message = format!(
-                "{} does not let other namespaces change its config (its shareWith.configOverrides)",
-                plugin.key
-            );
-            return Err((Reason::RefNotPermitted, format!("{field}.config"), message));
         }
         let config = plugins::merge_config(plugin.config.as_deref(), entry.config.as_deref());
         plugins::check_config(plugin, config.as_deref())
@@ -182,10 +166,22 @@ impl World<'_> {
         }
     }
 
-    /// A chain that is not valid and never was: it refuses what it selects, as far as that could be read.
+    /// A chain of which no form was ever accepted: it refuses what it selects, as far as that can be read.
+    fn refusing(&self, chain: &ChainInput, refusal: Refusal) -> ChainPlan {
+        let mut form = ChainPlan { entries: Vec::new(), refusing: Some(refusal), ..self.form(chain) };
+        for globs in [&mut form.include, &mut form.exclude] {
+            if values::bad_glob("", globs).is_some() {
+                globs.clear();
+            }
+        }
+        form.upstreams.all |= values::bad_glob("", &form.upstreams.names).is_some();
+        form
+    }
+
+    /// The same for a chain that did not pass its schema or rules. Of one that cannot be read at all, everything.
     fn refusing_form(&self, key: &ObjectKey, chain: Option<&ChainInput>) -> Option<ChainPlan> {
         let message = format!("PluginChain {key} is not valid, and no form of it was ever accepted");
-        let refusing = Some(Refusal { reason: Reason::InvalidObject, message });
+        let refusal = Refusal { reason: Reason::InvalidObject, message };
         let everything = ChainInput {
             key: key.clone(),
             labels: Default::default(),
@@ -200,13 +196,13 @@ impl World<'_> {
             entries: Vec::new(),
         };
         let chain = chain.unwrap_or(&everything);
-        let globs = [&chain.include, &chain.exclude];
-        let readable = globs.iter().all(|g| values::bad_glob("", g).is_none())
-            && chain.upstreams.as_ref().is_none_or(|u| values::bad_glob("", &u.names).is_none());
-        let form = self.form(if readable { chain } else { &everything });
-        let taken = self.takes(chain, &mut Vec::new());
-        taken.then_some(ChainPlan { entries: Vec::new(), refusing, ..form })
+        self.takes(chain, &mut Vec::new()).then(|| self.refusing(chain, refusal))
     }
+}
+
+/// Whether two forms of an entry need the same consent: of the same plugin, and to change its configuration.
+fn asks_the_same(accepted: &EntryPlan, entry: &EntryInput) -> bool {
+    accepted.plugin == entry.plugin && (accepted.config.is_some() || entry.config.is_none())
 }
 
 fn plan_entry(entry: &EntryInput, place: usize) -> EntryPlan {

@@ -1,8 +1,11 @@
 //! The gateway itself, and the chains that it requires.
 
+use super::plugins::Plugins;
 use crate::config::input::Inputs;
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{ChainPlan, GatewayPlan, Limits, Plan, PrefixMode, Refusal, Runtime};
+use crate::domain::plan::{
+    ChainPlan, GatewayPlan, GatewayTakes, Limits, Namespaces, Plan, PrefixMode, Refusal, Runtime, Takes,
+};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -14,8 +17,7 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
     let Some(invalid) = inputs.invalid.iter().find(|o| o.id.kind == Kind::MCPGateway) else {
         return implicit(inputs);
     };
-    let accepted = previous.map(|plan| &plan.gateway).filter(|g| g.declared && g.key == invalid.id.key);
-    let mut accepted = accepted.cloned();
+    let mut accepted = accepted(previous, &invalid.id.key).map(|plan| plan.gateway.clone());
     if let Some(gateway) = &mut accepted {
         // Whether the required chains are in force is found out anew.
         gateway.refusing.take_if(|refusal| refusal.reason == Reason::RequiredChainMissing);
@@ -29,6 +31,24 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
         }),
         ..implicit(inputs)
     })
+}
+
+/// What the gateway takes: as written, as last accepted, nothing where no form was ever accepted; none is everything.
+pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayTakes> {
+    if let Some(gateway) = &inputs.gateway {
+        return Some(GatewayTakes { upstreams: gateway.upstreams.clone(), chains: gateway.chains.clone() });
+    }
+    let invalid = inputs.invalid.iter().find(|o| o.id.kind == Kind::MCPGateway)?;
+    let nothing = || {
+        let nobody = Takes { namespaces: Namespaces::Names(Vec::new()), ..Takes::default() };
+        GatewayTakes { upstreams: nobody.clone(), chains: nobody }
+    };
+    Some(accepted(previous, &invalid.id.key).and_then(|plan| plan.takes.clone()).unwrap_or_else(nothing))
+}
+
+/// The plan that runs, if it is one of this gateway as it was declared.
+fn accepted<'a>(previous: Option<&'a Plan>, key: &ObjectKey) -> Option<&'a Plan> {
+    previous.filter(|plan| plan.gateway.declared && plan.gateway.key == *key)
 }
 
 /// The gateway of a folder that declares none: anonymous, on loopback.
@@ -52,9 +72,14 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
 }
 
 /// Refuses every call until each required chain is in force.
-pub(super) fn require(gateway: &mut GatewayPlan, chains: &[ChainPlan], problems: &mut Vec<Problem>) {
+pub(super) fn require(
+    gateway: &mut GatewayPlan,
+    chains: &[ChainPlan],
+    plugins: &Plugins<'_>,
+    problems: &mut Vec<Problem>,
+) {
     for key in &gateway.required {
-        let Some(why) = not_in_force(chains, key) else { continue };
+        let Some(why) = not_in_force(chains, plugins, key) else { continue };
         let message = format!("the required chain {key} is not in force: {why}. Every call is refused until it is");
         let object = super::id(Kind::MCPGateway, &gateway.key);
         problems.push(Problem::error(Reason::RequiredChainMissing, object, "spec.chains.required", message.clone()));
@@ -62,12 +87,12 @@ pub(super) fn require(gateway: &mut GatewayPlan, chains: &[ChainPlan], problems:
     }
 }
 
-fn not_in_force(chains: &[ChainPlan], key: &ObjectKey) -> Option<&'static str> {
+fn not_in_force(chains: &[ChainPlan], plugins: &Plugins<'_>, key: &ObjectKey) -> Option<&'static str> {
     let Some(chain) = chains.iter().find(|c| c.key == *key) else {
         return Some("it does not exist, or it does not name this gateway");
     };
     if chain.refusing.is_some() {
         return Some("no form of it was ever accepted");
     }
-    (!chain.entries.iter().any(|e| e.enabled)).then_some("none of its entries is enabled")
+    (!chain.entries.iter().any(|e| plugins.enable(e))).then_some("none of its entries is enabled")
 }

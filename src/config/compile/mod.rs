@@ -21,6 +21,7 @@ use super::input::Inputs;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{FORMAT_VERSION, Plan};
 use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
 
 /// Compiles. `previous` is the plan that runs, for the last accepted forms.
 ///
@@ -29,14 +30,31 @@ use crate::domain::problem::Problem;
 pub fn compile(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut gateway = gateway::compile(inputs, previous);
-    let upstreams = upstreams::compile(inputs, previous, &gateway.key, &mut problems);
+    let takes = gateway::takes(inputs, previous);
+    let upstreams = upstreams::compile(inputs, previous, &gateway.key, takes.as_ref(), &mut problems);
     let plugins = plugins::compile(inputs, previous, &mut problems);
-    let chains = chains::compile(inputs, previous, &gateway, &plugins, &upstreams, &mut problems);
-    gateway::require(&mut gateway, &chains, &mut problems);
+    let world = chains::World {
+        inputs,
+        previous,
+        gateway: &gateway,
+        takes: takes.as_ref().map(|takes| &takes.chains),
+        plugins: &plugins,
+        upstreams: &upstreams,
+    };
+    let chains = chains::compile(&world, &mut problems);
+    gateway::require(&mut gateway, &chains, &plugins, &mut problems);
     let code = kept_code(&plugins);
     let plugins = plugins.accepted.into_values().collect();
-    let mut plan =
-        Plan { format_version: FORMAT_VERSION, revision: String::new(), gateway, upstreams, plugins, chains, code };
+    let mut plan = Plan {
+        format_version: FORMAT_VERSION,
+        revision: String::new(),
+        gateway,
+        takes,
+        upstreams,
+        plugins,
+        chains,
+        code,
+    };
     plan.revision = revision(&plan);
     (plan, problems)
 }
@@ -51,6 +69,9 @@ fn kept_code(plugins: &plugins::Plugins<'_>) -> BTreeMap<String, String> {
         .map(|(d, t)| (d.clone(), t.clone()))
         .collect()
 }
+
+/// A fault of an object as it is written: reason, field, message.
+type Fault = (Reason, String, String);
 
 /// Whether an object is there but not valid.
 fn is_invalid(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> bool {

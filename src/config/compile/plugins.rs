@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use super::{id, is_invalid, takes, values};
+use super::{Fault, id, is_invalid, takes, values};
 use crate::config::digest::sha256_hex;
 use crate::config::input::{Inputs, PluginInput, ProtocolSetting, SourceInput, code_key};
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{Plan, PluginPlan};
+use crate::domain::plan::{EntryPlan, Plan, PluginPlan};
 use crate::domain::plugin::{Phase, Protocol};
 use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
@@ -26,8 +26,13 @@ pub(super) struct Plugins<'a> {
     pub(super) code: BTreeMap<String, String>,
 }
 
-/// A fault: its reason, field and message.
-type Fault = (Reason, String, String);
+impl Plugins<'_> {
+    /// Whether an entry is switched on: by its chain, and by its plugin where that can run.
+    pub(super) fn enable(&self, entry: &EntryPlan) -> bool {
+        let switched_on = || self.accepted.get(&entry.plugin).is_none_or(|plugin| plugin.enabled);
+        entry.enabled && (entry.unavailable.is_some() || switched_on())
+    }
+}
 
 /// Code found for a plugin.
 pub struct Code<'a> {
@@ -101,8 +106,7 @@ fn accept<'a>(
         return Err((Reason::InvalidPattern, field, message));
     }
     let object = id(Kind::Plugin, &input.key);
-    let env = values::resolve(inputs, &object, &input.env, problems)
-        .map_err(|refusal| (refusal.reason, "spec.env".to_owned(), refusal.message))?;
+    let env = values::resolve(inputs, &object, &input.env, problems)?;
     warn_of_missing_variables(input, facts, problems);
     let plan = PluginPlan {
         key: input.key.clone(),

@@ -17,15 +17,20 @@ pub(super) enum Found<'a> {
     Missing(Refusal),
 }
 
-/// Looks for the plugin of an entry in a chain of `namespace`.
-pub(super) fn find<'a>(world: &'a World<'_>, namespace: &str, plugin: &ObjectKey, phase: Phase) -> Found<'a> {
+/// Looks for the plugin of an entry of `chain`. `configures` says whether the entry changes its configuration.
+pub(super) fn find<'a>(
+    world: &'a World<'_>,
+    chain: &ObjectKey,
+    plugin: &ObjectKey,
+    configures: bool,
+    phase: Phase,
+) -> Found<'a> {
     let missing = |reason, message| Found::Missing(Refusal { reason, message });
     let input = world.plugins.inputs.get(plugin);
-    if let Some(input) = input.filter(|input| !permitted(world.inputs, input, namespace)) {
-        return missing(
-            Reason::RefNotPermitted,
-            format!("{} is not shared with {namespace} (its spec.shareWith)", input.key),
-        );
+    if chain.namespace != plugin.namespace
+        && let Err(message) = consent(world, chain, plugin, configures)
+    {
+        return missing(Reason::RefNotPermitted, message);
     }
     match world.plugins.accepted.get(plugin) {
         Some(accepted) if accepted.phases.contains(&phase) => Found::Accepted(accepted),
@@ -37,11 +42,35 @@ pub(super) fn find<'a>(world: &'a World<'_>, namespace: &str, plugin: &ObjectKey
     }
 }
 
+/// Whether a plugin of another namespace lets the chain use it as it does; if not, why.
+fn consent(world: &World<'_>, chain: &ObjectKey, plugin: &ObjectKey, configures: bool) -> Result<(), String> {
+    let Some(input) = world.plugins.inputs.get(plugin) else {
+        // Of a plugin that cannot be read, consent is what it was; of one that is not there, nobody asks for it.
+        let unreadable = is_invalid(world.inputs, Kind::Plugin, plugin);
+        let had = |e: &EntryPlan| e.plugin == *plugin && e.unavailable.is_none() && (e.config.is_some() || !configures);
+        let had_it = world.accepted(chain).is_some_and(|form| form.entries.iter().any(had));
+        return if unreadable && !had_it {
+            Err(format!("{plugin} is not valid: whom it is shared with is not known"))
+        } else {
+            Ok(())
+        };
+    };
+    if !permitted(world.inputs, input, &chain.namespace) {
+        return Err(format!("{plugin} is not shared with {} (its spec.shareWith)", chain.namespace));
+    }
+    if configures && !input.config_overrides {
+        return Err(format!(
+            "{plugin} does not let other namespaces change its config (its spec.shareWith.configOverrides)"
+        ));
+    }
+    Ok(())
+}
+
 /// Resolves every entry and puts them into the order in which they run.
 pub(super) fn resolve(world: &World<'_>, chain: &mut ChainPlan, problems: &mut Vec<Problem>) {
     let mut orders = Vec::with_capacity(chain.entries.len());
     for entry in &mut chain.entries {
-        let found = find(world, &chain.key.namespace, &entry.plugin, chain.phase);
+        let found = find(world, &chain.key, &entry.plugin, entry.config.is_some(), chain.phase);
         let own_order = match found {
             Found::Accepted(plugin) => {
                 (entry.role, entry.unavailable) = (plugin.role, None);
@@ -93,7 +122,7 @@ fn report_entry(chain: &ObjectKey, entry: &EntryPlan, problems: &mut Vec<Problem
 
 fn report_chain(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem>) {
     let object = id(Kind::PluginChain, &chain.key);
-    if chain.refusing.is_none() && !chain.entries.iter().any(|e| e.enabled) {
+    if chain.refusing.is_none() && !chain.entries.iter().any(|e| world.plugins.enable(e)) {
         let message = "none of its entries is enabled: it does nothing";
         problems.push(Problem::warning(Reason::NothingEnabled, object.clone(), "spec.entries", message));
     }

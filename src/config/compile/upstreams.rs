@@ -1,45 +1,68 @@
 //! Which upstreams a gateway serves, and how.
 
-use super::{id, is_invalid, takes, values};
-use crate::config::input::{GatewayInput, Inputs, UpstreamInput};
+use super::{Fault, id, is_invalid, takes, values};
+use crate::config::input::{Inputs, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{NamedValue, Plan, Refusal, TransportPlan, UpstreamPlan};
+use crate::domain::plan::{GatewayTakes, NamedValue, Plan, Refusal, Takes, TransportPlan, UpstreamPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// The upstreams in routing order.
+/// The upstreams in routing order. `takes` says which are served; none is all.
 pub(super) fn compile(
     inputs: &Inputs,
     previous: Option<&Plan>,
     gateway: &ObjectKey,
+    takes: Option<&GatewayTakes>,
     problems: &mut Vec<Problem>,
 ) -> Vec<UpstreamPlan> {
+    let takes = takes.map(|takes| &takes.upstreams);
+    let kept = kept(inputs, previous, gateway, takes);
     let mut plans: Vec<UpstreamPlan> = Vec::with_capacity(inputs.upstreams.len());
     for upstream in &inputs.upstreams {
-        if !is_taken(inputs, gateway, upstream, problems) {
+        if !is_taken(inputs, gateway, takes, upstream, problems) {
             continue;
         }
         let plan = compile_one(inputs, previous, upstream, problems);
-        add(&mut plans, plan, problems);
-    }
-    // An upstream whose edit is not valid keeps its last form, and its place as far as that can be told.
-    for (place, kept) in previous.iter().flat_map(|plan| plan.upstreams.iter().enumerate()) {
-        if is_invalid(inputs, Kind::MCPUpstream, &kept.key) && !plans.iter().any(|p| p.key.name == kept.key.name) {
-            plans.insert(place.min(plans.len()), kept.clone());
+        let older = plans.iter().chain(kept.iter().map(|(_, kept)| *kept)).find(|p| p.key.name == plan.key.name);
+        match older {
+            Some(older) => problems.push(name_conflict(&plan.key, &older.key)),
+            None => plans.push(plan),
         }
+    }
+    // Its place is the old one, as far as that can be told.
+    for (place, kept) in kept {
+        plans.insert(place.min(plans.len()), kept.clone());
     }
     plans
 }
 
-fn is_taken(inputs: &Inputs, gateway: &ObjectKey, upstream: &UpstreamInput, problems: &mut Vec<Problem>) -> bool {
+/// The last forms of upstreams whose edit is not valid, with their places.
+fn kept<'a>(
+    inputs: &Inputs,
+    previous: Option<&'a Plan>,
+    gateway: &ObjectKey,
+    wanted: Option<&Takes>,
+) -> Vec<(usize, &'a UpstreamPlan)> {
+    let still_taken = |kept: &UpstreamPlan| {
+        wanted.is_none_or(|wanted| takes::takes(wanted, &gateway.namespace, &kept.key.namespace, &kept.labels, inputs))
+    };
+    let running = previous.iter().flat_map(|plan| plan.upstreams.iter().enumerate());
+    running.filter(|(_, kept)| is_invalid(inputs, Kind::MCPUpstream, &kept.key) && still_taken(kept)).collect()
+}
+
+fn is_taken(
+    inputs: &Inputs,
+    gateway: &ObjectKey,
+    wanted: Option<&Takes>,
+    upstream: &UpstreamInput,
+    problems: &mut Vec<Problem>,
+) -> bool {
     let key = &upstream.plan.key;
-    let all = Default::default();
-    let wanted = inputs.gateway.as_ref().map_or(&all, |g: &GatewayInput| &g.upstreams);
-    let implicit = inputs.gateway.is_none();
-    if !implicit && !takes::takes(wanted, &gateway.namespace, &key.namespace, &upstream.plan.labels, inputs) {
+    let Some(wanted) = wanted else { return true };
+    if !takes::takes(wanted, &gateway.namespace, &key.namespace, &upstream.plan.labels, inputs) {
         return false;
     }
-    if implicit || takes::shared(upstream.share_with.as_ref(), &key.namespace, &gateway.namespace, inputs) {
+    if takes::shared(upstream.share_with.as_ref(), &key.namespace, &gateway.namespace, inputs) {
         return true;
     }
     let message = format!("{key} is not shared with {} (its spec.shareWith)", gateway.namespace);
@@ -47,42 +70,47 @@ fn is_taken(inputs: &Inputs, gateway: &ObjectKey, upstream: &UpstreamInput, prob
     false
 }
 
-fn add(plans: &mut Vec<UpstreamPlan>, plan: UpstreamPlan, problems: &mut Vec<Problem>) {
-    match plans.iter().find(|p| p.key.name == plan.key.name) {
-        Some(older) => problems.push(Problem::error(
-            Reason::NameConflict,
-            id(Kind::MCPUpstream, &plan.key),
-            "metadata.name",
-            format!("{} has this name already on this gateway; give one of them another", older.key),
-        )),
-        None => plans.push(plan),
-    }
+fn name_conflict(newer: &ObjectKey, older: &ObjectKey) -> Problem {
+    let message = format!("{older} has this name already on this gateway; give one of them another");
+    Problem::error(Reason::NameConflict, id(Kind::MCPUpstream, newer), "metadata.name", message)
 }
 
+/// The upstream as written, else as last accepted, else as one that refuses its calls.
 fn compile_one(
     inputs: &Inputs,
     previous: Option<&Plan>,
     upstream: &UpstreamInput,
     problems: &mut Vec<Problem>,
 ) -> UpstreamPlan {
-    let object = id(Kind::MCPUpstream, &upstream.plan.key);
+    let (reason, field, mut message) = match accept(inputs, upstream, problems) {
+        Ok(plan) => return plan,
+        Err(fault) => fault,
+    };
+    let key = &upstream.plan.key;
+    let accepted = previous.and_then(|p| p.upstream(&key.name)).filter(|u| u.key == *key && u.refusing.is_none());
+    let plan = accepted.cloned().unwrap_or_else(|| UpstreamPlan {
+        refusing: Some(Refusal { reason, message: message.clone() }),
+        include: Vec::new(),
+        exclude: Vec::new(),
+        ..upstream.plan.clone()
+    });
+    message.push_str(match plan.refusing {
+        Some(_) => ". Its calls are refused",
+        None => ". The last accepted form runs on",
+    });
+    problems.push(Problem::error(reason, id(Kind::MCPUpstream, key), field, message));
+    plan
+}
+
+/// The upstream as written, or what is wrong with it.
+fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>) -> Result<UpstreamPlan, Fault> {
     let mut plan = upstream.plan.clone();
     if let Some((field, message)) = bad_glob(&plan) {
-        problems.push(Problem::error(Reason::InvalidPattern, object, field, message.clone()));
-        let accepted = previous.and_then(|p| p.upstream(&plan.key.name)).filter(|u| u.key == plan.key);
-        return accepted.cloned().unwrap_or_else(|| {
-            plan.refusing = Some(Refusal { reason: Reason::InvalidPattern, message });
-            (plan.include, plan.exclude) = (Vec::new(), Vec::new());
-            plan
-        });
+        return Err((Reason::InvalidPattern, field, message));
     }
-    match values::resolve(inputs, &object, &upstream.values, problems) {
-        Ok(values) => put_values(&mut plan.transport, values),
-        Err(refusal) => {
-            plan.refusing.get_or_insert(refusal);
-        }
-    }
-    plan
+    let values = values::resolve(inputs, &id(Kind::MCPUpstream, &plan.key), &upstream.values, problems)?;
+    put_values(&mut plan.transport, values);
+    Ok(plan)
 }
 
 fn put_values(transport: &mut TransportPlan, values: Vec<NamedValue>) {

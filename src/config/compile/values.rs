@@ -2,35 +2,34 @@
 
 use globset::Glob;
 
+use super::Fault;
 use crate::config::input::{InputValue, Inputs, NamedInput};
 use crate::domain::ids::{ObjectId, ObjectKey};
-use crate::domain::plan::{NamedValue, Refusal, ValueSource};
+use crate::domain::plan::{NamedValue, ValueSource};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
 /// Resolves `values` of `object`. An optional one that is not there is left out.
 ///
 /// # Errors
-/// The first that is missing, as a refusal of the whole object; each is a Problem.
+/// The first that is missing; the others are Problems.
 pub(super) fn resolve(
     inputs: &Inputs,
     object: &ObjectId,
     values: &[NamedInput],
     problems: &mut Vec<Problem>,
-) -> Result<Vec<NamedValue>, Refusal> {
+) -> Result<Vec<NamedValue>, Fault> {
     let mut resolved = Vec::with_capacity(values.len());
-    let mut refusal = None;
+    let mut fault = None;
     for value in values {
         match source(inputs, &object.key.namespace, &value.value) {
             Ok(Some(source)) => resolved.push(NamedValue { name: value.name.clone(), value: source }),
             Ok(None) => {}
-            Err((reason, message)) => {
-                problems.push(Problem::error(reason, object.clone(), &value.field, message.clone()));
-                refusal.get_or_insert(Refusal { reason, message });
-            }
+            Err((reason, message)) if fault.is_none() => fault = Some((reason, value.field.clone(), message)),
+            Err((reason, message)) => problems.push(Problem::error(reason, object.clone(), &value.field, message)),
         }
     }
-    refusal.map_or(Ok(resolved), Err)
+    fault.map_or(Ok(resolved), Err)
 }
 
 fn source(inputs: &Inputs, namespace: &str, value: &InputValue) -> Result<Option<ValueSource>, (Reason, String)> {

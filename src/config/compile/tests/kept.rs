@@ -1,0 +1,211 @@
+//! A bad edit changes nothing that runs.
+
+use super::*;
+use crate::config::input::{InputValue, NamedInput};
+use crate::domain::plan::ValueSource;
+
+/// Compiles `folder`, edits it, compiles it again: the Problem is said, and what ran still runs as it did.
+fn mistake(edit: impl FnOnce(&mut Inputs), expected: &[&str]) {
+    let mut inputs = folder();
+    let first = accepted(&inputs);
+    edit(&mut inputs);
+    let second = check(&inputs, Some(&first), expected);
+    assert_eq!(second.revision, first.revision);
+    assert_eq!(serde_json::to_string(&second).unwrap(), serde_json::to_string(&first).unwrap());
+    let third = check(&inputs, Some(&second), expected);
+    assert_eq!(third.revision, first.revision);
+}
+
+#[test]
+fn of_a_plugin() {
+    let field = |name: &str| format!("Plugin default/guard spec.{name}");
+    let at = |reason: &str, name: &str| format!("{reason} {}", field(name));
+    mistake(|i| break_code(i, "guard"), &[&at("SyntaxError", "source.inline")]);
+    mistake(|i| plugin_of(i, "guard").sha256 = Some("0".repeat(64)), &[&at("DigestMismatch", "sha256")]);
+    mistake(
+        |i| {
+            let guard = plugin_of(i, "guard");
+            guard.config_schema = Some(serde_json::json!({"required": ["a"]}));
+        },
+        &[&at("InvalidConfig", "config"), "InvalidConfig PluginChain default/checks spec.entries[0].config"],
+    );
+    mistake(|i| plugin_of(i, "guard").filter_tools = vec!["[".into()], &[&at("InvalidPattern", "filter.tools[0]")]);
+    mistake(
+        |i| {
+            know(i, "guard", "index.js", &["onRequest"]);
+            plugin_of(i, "guard").phases = Some(vec![Phase::Response]);
+        },
+        &[&at("UnsupportedExports", "phases")],
+    );
+    let config_map = SourceInput::ConfigMap { name: "code".into(), key: "a.js".into() };
+    mistake(|i| plugin_of(i, "guard").source = config_map, &[&at("ConfigMapNotFound", "source.configMapKeyRef")]);
+    mistake(|i| plugin_of(i, "guard").source = SourceInput::Path("a.js".into()), &[&at("FileNotFound", "source.path")]);
+    mistake(|i| plugin_of(i, "guard").env = vec![from_config_map("A", false)], &[&at("ConfigMapNotFound", "env[0]")]);
+    mistake(
+        |i| {
+            remove_plugin(i, "guard");
+            i.invalid.push(invalid(Kind::Plugin, "guard"));
+        },
+        &[],
+    );
+}
+
+fn from_config_map(name: &str, optional: bool) -> NamedInput {
+    let value = InputValue::ConfigMap { name: "none".into(), key: "k".into(), optional };
+    NamedInput { name: name.into(), value, field: "spec.env[0]".into() }
+}
+
+#[test]
+fn of_a_chain() {
+    let at = |reason: &str, field: &str| format!("{reason} PluginChain default/checks spec.{field}");
+    mistake(|i| chain_of(i, "checks").include = vec!["[".into()], &[&at("InvalidPattern", "tools.include[0]")]);
+    mistake(|i| chain_of(i, "checks").exclude = vec!["{".into()], &[&at("InvalidPattern", "tools.exclude[0]")]);
+    mistake(|i| chain_of(i, "checks").upstreams = names(&["a", "["]), &[&at("InvalidPattern", "upstreams.names[1]")]);
+    mistake(
+        |i| chain_of(i, "checks").entries[1].when = Some("content.size >".into()),
+        &[&at("InvalidExpression", "entries[1].when")],
+    );
+    mistake(
+        |i| chain_of(i, "checks").entries[1].when = Some("1 + 1 + ".repeat(300)),
+        &[&at("InvalidExpression", "entries[1].when")],
+    );
+    mistake(|i| chain_of(i, "checks").entries.push(entry("none")), &[&at("PluginNotFound", "entries[2]")]);
+    mistake(
+        |i| {
+            add_plugin(i, "late", |p| p.phases = Some(vec![Phase::Response]));
+            remove_plugin(i, "late");
+            chain_of(i, "checks").entries[0] = entry("late");
+        },
+        &[&at("PluginNotFound", "entries[0]")],
+    );
+    mistake(
+        |i| {
+            i.chains.clear();
+            i.invalid.push(invalid(Kind::PluginChain, "checks"));
+        },
+        &[],
+    );
+}
+
+#[test]
+fn of_a_phase() {
+    let mut inputs = folder();
+    add_plugin(&mut inputs, "only", |p| p.phases = Some(vec![Phase::Request]));
+    inputs.chains.push(chain("c", &["only"]));
+    let first = accepted(&inputs);
+    let wrong = ["WrongPhase PluginChain default/c spec.entries[0]"];
+    chain_of(&mut inputs, "c").phase = Phase::Response;
+    assert_eq!(the_chain(&check(&inputs, Some(&first), &wrong), "c").phase, Phase::Request);
+    // At first there is nothing to keep.
+    assert_eq!(runs(&check(&inputs, None, &wrong), "c"), ["only Fail WrongPhase"]);
+}
+
+#[test]
+fn fail_on_an_observer_has_no_meaning() {
+    let at = ["InvalidConfig PluginChain default/logs spec.entries[0].failurePolicy"];
+    let mut inputs = folder();
+    add_plugin(&mut inputs, "log", |p| p.role = Role::Observe);
+    inputs.chains.push(chain("logs", &["log"]));
+    let first = accepted(&inputs);
+    assert_eq!(runs(&first, "logs"), ["log Ignore"]);
+    chain_of(&mut inputs, "logs").entries[0].failure_policy = Some(crate::domain::plugin::FailurePolicy::Fail);
+    assert_eq!(runs(&check(&inputs, Some(&first), &at), "logs"), ["log Ignore"]);
+    let never = check(&inputs, None, &at);
+    assert!(the_chain(&never, "logs").refusing.is_some());
+}
+
+#[test]
+fn of_a_chain_in_its_config() {
+    let mut inputs = folder();
+    plugin_of(&mut inputs, "shape").config_schema = Some(serde_json::json!({"properties": {"n": {"type": "number"}}}));
+    let first = accepted(&inputs);
+    chain_of(&mut inputs, "checks").entries[1].config = Some(raw(r#"{"n":"x"}"#));
+    let second = check(&inputs, Some(&first), &["InvalidConfig PluginChain default/checks spec.entries[1].config"]);
+    assert_eq!(second.revision, first.revision);
+}
+
+#[test]
+fn of_an_upstream() {
+    mistake(
+        |i| i.upstreams[0].plan.include = vec!["[".into()],
+        &["InvalidPattern MCPUpstream default/up spec.tools.include[0]"],
+    );
+    mistake(
+        |i| i.upstreams[0].values = vec![from_config_map("X-A", false)],
+        &["ConfigMapNotFound MCPUpstream default/up spec.env[0]"],
+    );
+    mistake(
+        |i| {
+            i.upstreams.clear();
+            i.invalid.push(invalid(Kind::MCPUpstream, "up"));
+        },
+        &[],
+    );
+}
+
+#[test]
+fn values_of_config_maps_are_read_and_optional_ones_left_out() {
+    let mut inputs = folder();
+    inputs.upstreams[0].values = vec![from_config_map("X-A", true)];
+    let headers = |plan: &Plan| match &plan.upstreams[0].transport {
+        TransportPlan::External { headers, .. } => headers.clone(),
+        _ => Vec::new(),
+    };
+    assert!(headers(&accepted(&inputs)).is_empty());
+    inputs.config_maps.insert(key("none"), [("k".to_owned(), "v".to_owned())].into());
+    assert_eq!(headers(&accepted(&inputs))[0].value, ValueSource::Literal("v".into()));
+}
+
+#[test]
+fn of_a_gateway() {
+    mistake(
+        |i| {
+            i.gateway = None;
+            i.invalid.push(invalid(Kind::MCPGateway, "gw"));
+        },
+        &[],
+    );
+}
+
+#[test]
+fn a_gateway_with_a_bad_edit_takes_no_more_than_before() {
+    let mut inputs = folder();
+    inputs.upstreams.push(upstream("team/hidden"));
+    inputs.chains.push(ChainInput { gateways: vec![key("gw")], ..chain("team/foreign", &[]) });
+    let untaken = ["?NotTaken PluginChain team/foreign spec.gateways"];
+    let first = check(&inputs, None, &untaken);
+    inputs.gateway = None;
+    inputs.invalid.push(invalid(Kind::MCPGateway, "gw"));
+    let second = check(&inputs, Some(&first), &untaken);
+    assert_eq!(second.revision, first.revision);
+    // What is new and within what it takes is served.
+    inputs.upstreams.push(upstream("new"));
+    assert_eq!(check(&inputs, Some(&second), &untaken).upstreams.len(), 2);
+}
+
+#[test]
+fn a_gateway_that_was_never_accepted_takes_nothing_and_refuses() {
+    let mut inputs = folder();
+    inputs.gateway = None;
+    inputs.invalid.push(invalid(Kind::MCPGateway, "gw"));
+    let plan = compile(&inputs, None).0;
+    assert!(plan.gateway.refusing.is_some() && plan.gateway.declared);
+    assert_eq!((plan.upstreams.len(), plan.chains.len()), (0, 0));
+}
+
+#[test]
+fn the_code_that_runs_is_kept_and_no_other() {
+    let mut inputs = folder();
+    let first = accepted(&inputs);
+    break_code(&mut inputs, "guard");
+    let second = check(&inputs, Some(&first), &["SyntaxError Plugin default/guard spec.source.inline"]);
+    assert_eq!((code_of(&second, "guard"), second.code.len()), ("guard", 2));
+    know(&mut inputs, "other", "index.js", &["default"]);
+    plugin_of(&mut inputs, "guard").source = SourceInput::Inline("other".into());
+    let third = accepted_after(&inputs, &second);
+    assert_eq!((code_of(&third, "guard"), third.code.len()), ("other", 2));
+}
+
+fn accepted_after(inputs: &Inputs, previous: &Plan) -> Plan {
+    check(inputs, Some(previous), &[])
+}

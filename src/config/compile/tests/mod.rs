@@ -1,0 +1,238 @@
+//! Tests of the compiler, by topic; here is what they are built from.
+
+mod acts;
+mod chains;
+mod kept;
+mod plugins;
+mod random;
+mod required;
+mod sharing;
+mod upstreams;
+
+use std::path::PathBuf;
+
+use serde_json::value::RawValue;
+
+use super::compile;
+use crate::config::digest::sha256_hex;
+use crate::config::input::{
+    ChainInput, EntryInput, GatewayInput, Inputs, InvalidObject, Namespaces, PluginInput, ProtocolSetting, SourceInput,
+    Takes, UpstreamInput, UpstreamsInput, code_key,
+};
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::plan::{
+    ChainPlan, EraSetting, HealthPlan, LabelSelector, Plan, PluginLimits, TransportPlan, UpstreamPlan,
+};
+use crate::domain::plugin::{Mode, Phase, Role, View};
+use crate::domain::ports::{CodeFacts, SyntaxProblem};
+
+/// `namespace/name`, or a name in `default`.
+fn key(text: &str) -> ObjectKey {
+    let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
+    ObjectKey::new(namespace, name)
+}
+
+fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.into()).unwrap()
+}
+
+/// One namespace whose labels are asked for.
+fn only(names: &[&str]) -> Namespaces {
+    Namespaces::Names(names.iter().map(|name| (*name).to_owned()).collect())
+}
+
+fn labelled(key: &str, value: &str) -> LabelSelector {
+    LabelSelector { match_labels: [(key.to_owned(), value.to_owned())].into(), ..LabelSelector::default() }
+}
+
+/// A gateway `default/gw` that takes its own namespace, an upstream `up`, a Guard `guard` and a Transform `shape`, and
+/// a request chain `checks` of both.
+fn folder() -> Inputs {
+    let mut inputs = empty();
+    declare(&mut inputs);
+    inputs.upstreams.push(upstream("up"));
+    add_plugin(&mut inputs, "guard", |plugin| plugin.role = Role::Guard);
+    add_plugin(&mut inputs, "shape", |_| {});
+    inputs.chains.push(chain("checks", &["guard", "shape"]));
+    inputs
+}
+
+fn empty() -> Inputs {
+    Inputs { default_plugin_dir: PathBuf::from("/srv"), ..Inputs::default() }
+}
+
+fn declare(inputs: &mut Inputs) -> &mut GatewayInput {
+    let mut plan = super::implicit(inputs);
+    (plan.key, plan.declared) = (key("gw"), true);
+    inputs.gateway.insert(GatewayInput { plan, upstreams: Takes::default(), chains: Takes::default() })
+}
+
+fn gateway(inputs: &mut Inputs) -> &mut GatewayInput {
+    inputs.gateway.as_mut().unwrap()
+}
+
+fn upstream(name: &str) -> UpstreamInput {
+    let health = HealthPlan { period_seconds: 30, timeout_ms: 1, retry_backoff_ms: vec![1], auto_recover: false };
+    let plan = UpstreamPlan {
+        key: key(name),
+        labels: Default::default(),
+        enabled: true,
+        transport: TransportPlan::External { url: "http://127.0.0.1:1/mcp".into(), headers: Vec::new() },
+        era: EraSetting::Auto,
+        connect_timeout_ms: 1,
+        call_timeout_ms: None,
+        idle_timeout_ms: 1,
+        health,
+        validate_arguments: true,
+        concurrent_calls: None,
+        max_response_size: None,
+        include: Vec::new(),
+        exclude: Vec::new(),
+        overrides: Vec::new(),
+        refusing: None,
+    };
+    UpstreamInput { plan, values: Vec::new(), share_with: None }
+}
+
+/// An ES module that exports `default`, its text its name.
+fn plugin(name: &str) -> PluginInput {
+    PluginInput {
+        key: key(name),
+        enabled: true,
+        role: Role::Transform,
+        phases: None,
+        order: 0,
+        protocol: ProtocolSetting::Auto,
+        source: SourceInput::Inline(name.to_owned()),
+        sha256: None,
+        filter_upstreams: Vec::new(),
+        filter_tools: Vec::new(),
+        timeout_ms: None,
+        config: None,
+        config_schema: None,
+        env: Vec::new(),
+        pool_size: None,
+        limits: PluginLimits::default(),
+        share_with: None,
+        config_overrides: false,
+        refusing: None,
+    }
+}
+
+/// Adds a plugin and what parsing its inline code found: an ES module that exports `default`.
+fn add_plugin(inputs: &mut Inputs, name: &str, change: impl FnOnce(&mut PluginInput)) {
+    let mut input = plugin(name);
+    change(&mut input);
+    know(inputs, name, "index.js", &["default"]);
+    inputs.plugins.push(input);
+}
+
+fn know(inputs: &mut Inputs, code: &str, file_name: &str, exports: &[&str]) {
+    let exports = exports.iter().map(|e| (*e).to_owned()).collect();
+    let facts = CodeFacts { is_module: true, exports, ..CodeFacts::default() };
+    inputs.facts.insert(code_key(&sha256_hex(code.as_bytes()), file_name), facts);
+}
+
+/// Gives a plugin code that does not parse.
+fn break_code(inputs: &mut Inputs, name: &str) {
+    let code = "export default (";
+    let error = Some(SyntaxProblem { line: 1, column: 17, message: "an expression is expected".into() });
+    inputs
+        .facts
+        .insert(code_key(&sha256_hex(code.as_bytes()), "index.js"), CodeFacts { error, ..CodeFacts::default() });
+    plugin_of(inputs, name).source = SourceInput::Inline(code.into());
+}
+
+fn plugin_of<'a>(inputs: &'a mut Inputs, name: &str) -> &'a mut PluginInput {
+    inputs.plugins.iter_mut().find(|p| p.key == key(name)).unwrap()
+}
+
+fn remove_plugin(inputs: &mut Inputs, name: &str) {
+    inputs.plugins.retain(|p| p.key != key(name));
+}
+
+fn entry(plugin: &str) -> EntryInput {
+    EntryInput {
+        plugin: key(plugin),
+        order: None,
+        enabled: true,
+        timeout_ms: None,
+        max_tokens: None,
+        config: None,
+        view: View::Auto,
+        when: None,
+        failure_policy: None,
+        mode: Mode::Enforce,
+    }
+}
+
+/// A request chain over every upstream in reach.
+fn chain(name: &str, plugins: &[&str]) -> ChainInput {
+    ChainInput {
+        key: key(name),
+        labels: Default::default(),
+        phase: Phase::Request,
+        order: 100,
+        gateways: Vec::new(),
+        upstreams: None,
+        include: Vec::new(),
+        exclude: Vec::new(),
+        methods: vec!["tools/call".into()],
+        notifications_pass: false,
+        entries: plugins.iter().map(|plugin| entry(plugin)).collect(),
+    }
+}
+
+fn chain_of<'a>(inputs: &'a mut Inputs, name: &str) -> &'a mut ChainInput {
+    inputs.chains.iter_mut().find(|c| c.key == key(name)).unwrap()
+}
+
+fn names(globs: &[&str]) -> Option<UpstreamsInput> {
+    Some(UpstreamsInput { names: globs.iter().map(|g| (*g).to_owned()).collect(), selector: None })
+}
+
+fn invalid(kind: Kind, name: &str) -> InvalidObject {
+    InvalidObject { id: ObjectId::new(kind, key(name)), chain: None }
+}
+
+/// Compiles, and compares the Problems with `expected`: `Reason Kind namespace/name field`, those of level warning
+/// with `?` before it. The same inputs must give the same bytes.
+fn check(inputs: &Inputs, previous: Option<&Plan>, expected: &[&str]) -> Plan {
+    let (plan, problems) = compile(inputs, previous);
+    let seen: Vec<String> = problems
+        .iter()
+        .map(|problem| {
+            let mark = if problem.is_error() { "" } else { "?" };
+            let object = problem.object.as_ref().map(ToString::to_string).unwrap_or_default();
+            format!("{mark}{} {object} {}", problem.reason, problem.field).trim_end().to_owned()
+        })
+        .collect();
+    assert_eq!(seen, expected, "{problems:#?}");
+    let again = compile(inputs, previous).0;
+    assert_eq!(serde_json::to_string(&plan).unwrap(), serde_json::to_string(&again).unwrap());
+    plan
+}
+
+/// The plan of inputs that are all right.
+fn accepted(inputs: &Inputs) -> Plan {
+    check(inputs, None, &[])
+}
+
+fn the_chain<'a>(plan: &'a Plan, name: &str) -> &'a ChainPlan {
+    plan.chain(&key(name)).unwrap_or_else(|| panic!("there is no chain {name}"))
+}
+
+/// The entries of a chain as `name policy`, with the reason of one that cannot run.
+fn runs(plan: &Plan, name: &str) -> Vec<String> {
+    let entries = the_chain(plan, name).entries.iter();
+    entries
+        .map(|e| match &e.unavailable {
+            None => format!("{} {:?}", e.plugin.name, e.failure_policy),
+            Some(refusal) => format!("{} {:?} {}", e.plugin.name, e.failure_policy, refusal.reason),
+        })
+        .collect()
+}
+
+fn code_of<'a>(plan: &'a Plan, name: &str) -> &'a str {
+    &plan.code[&plan.plugin(&key(name)).unwrap().digest]
+}

@@ -1,0 +1,155 @@
+//! Plugins: protocol, phases, names of files, environment, configuration.
+
+use super::*;
+use crate::config::compile::merge_config;
+use crate::config::input::{FileCode, InputValue, NamedInput};
+use crate::domain::plugin::Protocol::{self, Module, Once};
+
+/// The protocol and phases of code with these exports, or the reason why not.
+fn serve(
+    exports: &[&str],
+    protocol: ProtocolSetting,
+    phases: Option<&[Phase]>,
+) -> Result<(Protocol, Vec<Phase>), String> {
+    let mut inputs = empty();
+    add_plugin(&mut inputs, "p", |p| (p.protocol, p.phases) = (protocol, phases.map(<[_]>::to_vec)));
+    know(&mut inputs, "p", "index.js", exports);
+    let (plan, problems) = compile(&inputs, None);
+    match problems.first() {
+        Some(problem) => Err(format!("{} {}", problem.reason, problem.field)),
+        None => Ok((plan.plugins[0].protocol, plan.plugins[0].phases.clone())),
+    }
+}
+
+#[test]
+fn exports_say_protocol_and_phases() {
+    use Phase::{Request, Response};
+    use ProtocolSetting as Setting;
+    let both = || vec![Request, Response];
+    let wrong = |field: &str| Err(format!("UnsupportedExports spec.{field}"));
+    for (exports, protocol, phases, expected) in [
+        (&["default"][..], Setting::Auto, None, Ok((Module, both()))),
+        (&["onRequest"], Setting::Auto, None, Ok((Module, vec![Request]))),
+        (&["onResponse"], Setting::Auto, None, Ok((Module, vec![Response]))),
+        (&["onRequest", "onResponse"], Setting::Module, None, Ok((Module, both()))),
+        (&[], Setting::Auto, None, Ok((Once, both()))),
+        (&["helper"], Setting::Auto, None, Ok((Once, both()))),
+        (&["default"], Setting::Once, None, Ok((Once, both()))),
+        (&[], Setting::Module, None, wrong("protocol")),
+        (&["helper"], Setting::Module, None, wrong("protocol")),
+        (&["default"], Setting::Auto, Some(&[Response][..]), Ok((Module, vec![Response]))),
+        (&["default"], Setting::Auto, Some(&[Response, Request]), Ok((Module, both()))),
+        (&[], Setting::Auto, Some(&[Request]), Ok((Once, vec![Request]))),
+        (&["onRequest"], Setting::Auto, Some(&[Response]), wrong("phases")),
+    ] {
+        assert_eq!(serve(exports, protocol, phases), expected, "{exports:?} {protocol:?} {phases:?}");
+    }
+}
+
+#[test]
+fn a_js_file_is_named_after_what_it_is() {
+    let mut inputs = empty();
+    for (name, is_module) in [("a.js", true), ("b.js", false), ("c.mjs", true), ("d.cjs", false), ("sub/e.js", false)] {
+        let code = FileCode { text: name.into(), folder: "/srv".into() };
+        inputs.files.insert(name.into(), Ok(code));
+        let facts = CodeFacts { is_module, ..CodeFacts::default() };
+        inputs.facts.insert(code_key(&sha256_hex(name.as_bytes()), name), facts);
+        let made = plugin(&name.replace(['.', '/'], "-"));
+        inputs.plugins.push(PluginInput { source: SourceInput::Path(name.into()), ..made });
+    }
+    let plan = accepted(&inputs);
+    let files: Vec<_> = plan.plugins.iter().map(|p| p.file_name.as_str()).collect();
+    assert_eq!(files, ["a.mjs", "b.cjs", "c.mjs", "d.cjs", "e.cjs"]);
+    assert!(plan.plugins.iter().all(|p| p.folder == Some(PathBuf::from("/srv"))));
+}
+
+#[test]
+fn code_comes_from_a_config_map_of_the_same_namespace() {
+    let mut inputs = empty();
+    let source = || SourceInput::ConfigMap { name: "code".into(), key: "p.mjs".into() };
+    inputs.plugins.push(PluginInput { source: source(), ..plugin("team/p") });
+    inputs.config_maps.insert(key("code"), [("p.mjs".to_owned(), "text".to_owned())].into());
+    check(&inputs, None, &["ConfigMapNotFound Plugin team/p spec.source.configMapKeyRef"]);
+    inputs.config_maps.insert(key("team/code"), Default::default());
+    check(&inputs, None, &["KeyNotFound Plugin team/p spec.source.configMapKeyRef"]);
+    inputs.config_maps.insert(key("team/code"), [("p.mjs".to_owned(), "text".to_owned())].into());
+    assert_eq!(code_of(&accepted(&inputs), "team/p"), "text");
+}
+
+#[test]
+fn a_variable_that_is_read_and_not_given_is_a_warning() {
+    let mut inputs = empty();
+    add_plugin(&mut inputs, "p", |_| {});
+    inputs.facts.values_mut().for_each(|facts| facts.reads_env = vec!["TOKEN".into()]);
+    check(&inputs, None, &["?InvalidConfig Plugin default/p spec.env"]);
+    let value = InputValue::Secret { name: "s".into(), key: "k".into(), optional: false };
+    plugin_of(&mut inputs, "p").env = vec![NamedInput { name: "TOKEN".into(), value, field: "spec.env[0]".into() }];
+    accepted(&inputs);
+}
+
+#[test]
+fn each_missing_value_is_said_once() {
+    let mut inputs = empty();
+    let value = || InputValue::ConfigMap { name: "m".into(), key: "k".into(), optional: false };
+    let named = |name: &str, field: &str| NamedInput { name: name.into(), value: value(), field: field.into() };
+    add_plugin(&mut inputs, "p", |p| p.env = vec![named("A", "spec.env[0]"), named("B", "spec.env[1]")]);
+    check(
+        &inputs,
+        None,
+        &["ConfigMapNotFound Plugin default/p spec.env[1]", "ConfigMapNotFound Plugin default/p spec.env[0]"],
+    );
+}
+
+#[test]
+fn top_level_keys_of_a_config_are_replaced() {
+    for (own, entry, expected) in [
+        (None, None, None),
+        (Some(r#"{"a":1.0}"#), None, Some(r#"{"a":1.0}"#)),
+        (None, Some(r#"{"a":1}"#), Some(r#"{"a":1}"#)),
+        (
+            Some(r#"{"a":{"x":1,"y":2},"b":3}"#),
+            Some(r#"{"a":{"x":9},"c":null}"#),
+            Some(r#"{"a":{"x":9},"b":3,"c":null}"#),
+        ),
+    ] {
+        let (own, entry) = (own.map(raw), entry.map(raw));
+        let merged = merge_config(own.as_deref(), entry.as_deref());
+        assert_eq!(merged.as_deref().map(RawValue::get), expected);
+    }
+}
+
+#[test]
+fn an_id_is_stable_over_edits_and_a_revision_follows_content() {
+    let mut inputs = folder();
+    let first = accepted(&inputs);
+    know(&mut inputs, "edited", "index.js", &["default"]);
+    plugin_of(&mut inputs, "guard").source = SourceInput::Inline("edited".into());
+    let second = check(&inputs, Some(&first), &[]);
+    let of = |plan: &Plan| plan.plugin(&key("guard")).unwrap().clone();
+    assert_eq!((of(&first).id.len(), of(&first).id), (8, of(&second).id));
+    assert_ne!(of(&first).digest, of(&second).digest);
+    assert_ne!(first.revision, second.revision);
+    assert_ne!(the_chain(&first, "checks").revision, the_chain(&second, "checks").revision);
+    assert_eq!(check(&inputs, Some(&second), &[]).revision, second.revision);
+}
+
+#[test]
+fn what_is_not_built_cannot_run() {
+    let mut inputs = folder();
+    let reason = crate::domain::reason::Reason::NotImplemented;
+    plugin_of(&mut inputs, "guard").refusing =
+        Some(crate::domain::plan::Refusal { reason, message: "not built".into() });
+    let expected =
+        ["NotImplemented Plugin default/guard spec", "PluginNotAccepted PluginChain default/checks spec.entries[0]"];
+    assert_eq!(runs(&check(&inputs, None, &expected), "checks")[0], "guard Fail PluginNotAccepted");
+}
+
+#[test]
+fn the_order_of_plugins_and_chains_in_a_folder_does_not_matter() {
+    let mut inputs = folder();
+    inputs.chains.push(chain("other", &["shape"]));
+    let first = accepted(&inputs);
+    inputs.plugins.reverse();
+    inputs.chains.reverse();
+    assert_eq!(accepted(&inputs).revision, first.revision);
+}

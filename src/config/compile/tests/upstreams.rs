@@ -1,0 +1,73 @@
+//! Upstreams: names, places, what refuses.
+
+use super::*;
+
+fn served(plan: &Plan) -> Vec<String> {
+    plan.upstreams.iter().map(|u| u.key.to_string()).collect()
+}
+
+fn two() -> Inputs {
+    let mut inputs = folder();
+    gateway(&mut inputs).upstreams.namespaces = Namespaces::All;
+    inputs.upstreams.push(UpstreamInput { share_with: Some(Namespaces::All), ..upstream("team/up") });
+    inputs
+}
+
+const CONFLICT: &str = "NameConflict MCPUpstream team/up metadata.name";
+
+#[test]
+fn the_older_keeps_its_name() {
+    let mut inputs = two();
+    assert_eq!(served(&check(&inputs, None, &[CONFLICT])), ["default/up"]);
+    inputs.upstreams.swap(0, 1);
+    let other = "NameConflict MCPUpstream default/up metadata.name";
+    assert_eq!(served(&check(&inputs, None, &[other])), ["team/up"]);
+}
+
+#[test]
+fn an_edit_that_is_not_valid_loses_no_name_and_no_place() {
+    let mut inputs = two();
+    inputs.upstreams.push(upstream("last"));
+    let first = check(&inputs, None, &[CONFLICT]);
+    assert_eq!(served(&first), ["default/up", "default/last"]);
+    inputs.upstreams.remove(0);
+    inputs.invalid.push(invalid(Kind::MCPUpstream, "up"));
+    assert_eq!(served(&check(&inputs, Some(&first), &[CONFLICT])), ["default/up", "default/last"]);
+}
+
+#[test]
+fn one_that_is_not_valid_is_let_go_with_its_namespace() {
+    let mut inputs = two();
+    inputs.upstreams.remove(0);
+    let first = accepted(&inputs);
+    inputs.upstreams.clear();
+    inputs.invalid.push(invalid(Kind::MCPUpstream, "team/up"));
+    assert_eq!(served(&check(&inputs, Some(&first), &[])), ["team/up"]);
+    gateway(&mut inputs).upstreams.namespaces = Namespaces::Same;
+    let plan = check(&inputs, Some(&first), &["?NoUpstreams PluginChain default/checks spec.upstreams"]);
+    assert!(served(&plan).is_empty());
+}
+
+#[test]
+fn one_that_was_never_accepted_refuses_its_calls() {
+    let mut inputs = folder();
+    inputs.upstreams[0].plan.exclude = vec!["[".into()];
+    let expected = ["InvalidPattern MCPUpstream default/up spec.tools.exclude[0]"];
+    let plan = check(&inputs, None, &expected);
+    assert!(plan.upstreams[0].refusing.is_some() && plan.upstreams[0].exclude.is_empty());
+    inputs.upstreams[0].plan.exclude.clear();
+    assert!(check(&inputs, Some(&plan), &[]).upstreams[0].refusing.is_none());
+}
+
+#[test]
+fn one_bad_object_removes_no_other() {
+    let mut inputs = folder();
+    inputs.upstreams.push(upstream("bad"));
+    inputs.upstreams[1].plan.include = vec!["[".into()];
+    add_plugin(&mut inputs, "bad", |p| p.sha256 = Some("0".repeat(64)));
+    inputs.chains.push(ChainInput { exclude: vec!["[".into()], ..chain("bad", &["bad"]) });
+    let (plan, problems) = compile(&inputs, None);
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    assert_eq!(served(&plan), ["default/up", "default/bad"]);
+    assert_eq!(runs(&plan, "checks"), ["guard Fail", "shape LastGood"]);
+}
