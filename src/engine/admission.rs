@@ -11,23 +11,25 @@ use crate::domain::limits::{Full, Refused, Tracker};
 use crate::domain::plan::UpstreamPlan;
 use crate::domain::rpc::{REFUSED, RpcError};
 
-/// Counts a call out of what it was counted into.
-pub(super) struct Admitted(Vec<Arc<Tracker>>);
+/// Counts out of a tracker what was counted into it.
+pub(super) struct Counted(Arc<Tracker>);
 
-impl Admitted {
-    /// Counts a call into one more tracker.
-    fn enter(&mut self, tracker: Arc<Tracker>, concurrent: Option<u32>, total: Option<u64>) -> Result<(), Full> {
+impl Counted {
+    /// Counts one in.
+    pub(super) fn enter(tracker: &Arc<Tracker>, concurrent: Option<u32>, total: Option<u64>) -> Result<Self, Full> {
         tracker.enter(concurrent, total)?;
-        self.0.push(tracker);
-        Ok(())
+        Ok(Self(Arc::clone(tracker)))
     }
 }
 
-impl Drop for Admitted {
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.iter().for_each(|tracker| tracker.leave());
+        self.0.leave();
     }
 }
+
+/// What a call was counted into.
+pub(super) type Admitted = Vec<Counted>;
 
 /// Why a call is not let in: the word, and what a client is told.
 pub(super) struct Rejection {
@@ -64,14 +66,12 @@ impl<P: Ports> Engine<P> {
             return Err(Rejection::new(Refused::FailsClosed, refusal.message.clone()));
         }
         let limits = &gateway.limits;
-        let mut admitted = Admitted(Vec::with_capacity(3));
-        self.state.calls.enter(Some(limits.concurrent_calls), None).map_err(|_| {
+        let in_process = Counted::enter(&self.state.calls, Some(limits.concurrent_calls), None).map_err(|_| {
             let message = format!("{} calls are in flight, as many as this gateway takes", limits.concurrent_calls);
             Rejection::new(Refused::ConcurrentCalls, message)
         })?;
-        admitted.0.push(Arc::clone(&self.state.calls));
         let (concurrent, total) = (limits.session_concurrent_calls, limits.session_total_calls);
-        admitted.enter(Arc::clone(session), concurrent, total).map_err(|full| match full {
+        let in_session = Counted::enter(session, concurrent, total).map_err(|full| match full {
             Full::Concurrent => {
                 let message = format!("{} calls of this session are in flight, its limit", concurrent.unwrap_or(0));
                 Rejection::new(Refused::SessionConcurrentCalls, message)
@@ -81,7 +81,7 @@ impl<P: Ports> Engine<P> {
                 Rejection::new(Refused::SessionTotalCalls, message)
             }
         })?;
-        Ok(admitted)
+        Ok(vec![in_process, in_session])
     }
 
     /// Lets an admitted call on to its upstream, or says why not.
@@ -92,9 +92,11 @@ impl<P: Ports> Engine<P> {
         }
         let Some(limit) = plan.concurrent_calls else { return Ok(()) };
         let tracker = self.state.upstream_tracker(&plan.key);
-        admitted.enter(tracker, Some(limit), None).map_err(|_| {
+        let counted = Counted::enter(&tracker, Some(limit), None).map_err(|_| {
             let message = format!("{limit} calls of upstream {} are in flight, its limit", plan.key.name);
             Rejection::new(Refused::UpstreamConcurrentCalls, message)
-        })
+        })?;
+        admitted.push(counted);
+        Ok(())
     }
 }

@@ -3,22 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::chain::{Ending, Facts, Traces, timestamp};
+use super::chain::{Ending, Facts, timestamp};
 use super::content::Content;
 use super::list::Endpoint;
+use super::meta::Meta;
+use super::progress::{Progress, guards_response};
 use super::ready::{Refusing, Selection};
 use super::record::Journal;
 use super::replies::{self, Ended, with_meta};
+use super::shape;
 use super::snapshot::{Snapshot, ToolLink};
 use super::{Engine, Ports};
 use crate::domain::limits::{Refused, Tracker};
 use crate::domain::ports::{CallUpstream, Clock, ToClient};
-use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::raw::to_raw;
 use crate::domain::record::CallOutcome;
 use crate::domain::route::Route;
 use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED, RpcError};
@@ -82,15 +83,6 @@ impl End {
     }
 }
 
-/// What the gateway reads of `_meta`.
-struct Meta {
-    trace: bool,
-    user_query: Option<String>,
-    max_tokens: Option<u32>,
-    /// What travels on.
-    onward: Vec<(String, Box<RawValue>)>,
-}
-
 impl<P: Ports> Engine<P> {
     /// Runs a call from its arrival to its answer. Dropping the future cancels it.
     pub async fn call(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
@@ -99,16 +91,15 @@ impl<P: Ports> Engine<P> {
         let gateway = snapshot.plan().gateway.key.to_string();
         let mut journal = Journal::begin(self, gateway, request.name, era, &request.caller.principal);
         let meta = Meta::read(request.meta);
-        let mut traces = Traces::default();
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
         let cut = self.state.cut.load_full();
-        let run = self.run(&snapshot, &request, &meta, &mut journal, &mut traces);
+        let run = self.run(&snapshot, &request, &meta, &mut journal);
         let end = tokio::select! {
             biased;
             end = tokio::time::timeout(ceiling, run) => end.unwrap_or_else(|_| ceiling_reached(ceiling)),
             () = cut.cancelled() => stopped(),
         };
-        self.finish(end, journal, traces, &meta, request.caller.era).await
+        self.finish(end, journal, &meta, request.caller.era).await
     }
 
     async fn run(
@@ -117,7 +108,6 @@ impl<P: Ports> Engine<P> {
         request: &CallRequest<'_>,
         meta: &Meta,
         journal: &mut Journal<P>,
-        traces: &mut Traces,
     ) -> End {
         let mut admitted = match self.admit(snapshot, &request.caller.tracker) {
             Ok(admitted) => admitted,
@@ -146,7 +136,8 @@ impl<P: Ports> Engine<P> {
             meta_query: meta.user_query.as_deref(),
             max_tokens: meta.max_tokens,
         };
-        if let Some(refusing) = self.cannot_guard(tool, &selection, arguments, traces) {
+        journal.traces.begin(tool);
+        if let Some(refusing) = self.cannot_guard(tool, &selection, arguments, &mut journal.traces) {
             return self.refused(refusing);
         }
         if let Err(places) = tool.arguments.check(arguments) {
@@ -156,7 +147,7 @@ impl<P: Ports> Engine<P> {
         let timeout = change.and_then(|c| c.timeout_ms).or(plan.call_timeout_ms);
         let timeout = timeout.unwrap_or(snapshot.plan().gateway.limits.call_timeout_ms);
         let timeout = Duration::from_millis(u64::from(timeout));
-        self.run_guarded(&facts, tool, &selection, arguments, timeout, meta, journal, traces).await
+        self.run_guarded(&facts, tool, &selection, arguments, timeout, meta, journal).await
     }
 
     /// Request chains, the upstream, response chains.
@@ -170,14 +161,13 @@ impl<P: Ports> Engine<P> {
         timeout: Duration,
         meta: &Meta,
         journal: &mut Journal<P>,
-        traces: &mut Traces,
     ) -> End {
         let request = selection.request;
         let mut sent = request.arguments.map(RawValue::to_owned);
         if !tool.request.is_empty() {
             let content = Content::Arguments(arguments.to_owned());
             let when = selection.when(arguments);
-            let content = match self.run_chains(facts, &tool.request, &when, content, traces).await {
+            let content = match self.run_chains(facts, &tool.request, &when, content, &mut journal.traces).await {
                 Ok(content) => content,
                 Err(ending) => return ended(ending),
             };
@@ -199,8 +189,7 @@ impl<P: Ports> Engine<P> {
             wants_progress: request.wants_progress,
             timeout,
         };
-        let guarded = guards_response(tool);
-        let client = Muted { client: request.client, guarded };
+        let client = Progress { client: request.client, guarded: guards_response(tool) };
         let before = self.clock.monotonic();
         let answer = self.upstreams.call(&selection.upstream.key, call, &client).await;
         let took = self.clock.monotonic().saturating_sub(before);
@@ -209,14 +198,14 @@ impl<P: Ports> Engine<P> {
             Ok(answer) => answer,
             Err(error) => return self.upstream_failed(selection, &error),
         };
-        if asks_back(&answer) {
+        if shape::asks_back(&answer) {
             return internal("the server asked for input during the call, which this gateway does not pass on");
         }
         if tool.response.is_empty() {
             return answered(answer);
         }
         let when = selection.when(sent_text.as_deref().map_or("{}", RawValue::get));
-        match self.run_chains(facts, &tool.response, &when, Content::Answer(answer), traces).await {
+        match self.run_chains(facts, &tool.response, &when, Content::Answer(answer), &mut journal.traces).await {
             Ok(Content::Answer(answer)) => answered(answer),
             Ok(Content::Arguments(_)) => internal("a response chain gave no answer"),
             Err(ending) => ended(ending),
@@ -291,115 +280,32 @@ impl<P: Ports> Engine<P> {
         End::new(reply, outcome, error.reason().to_owned())
     }
 
-    async fn finish(&self, end: End, mut journal: Journal<P>, mut traces: Traces, meta: &Meta, era: Era) -> Reply {
-        journal.record().plugin_ms = super::record::millis(traces.on_path);
+    async fn finish(&self, end: End, mut journal: Journal<P>, meta: &Meta, era: Era) -> Reply {
         journal.end(end.outcome, end.reason);
         if meta.trace {
-            traces.settle().await;
+            journal.traces.settle().await;
         }
         let mut reply = end.reply;
         if let Reply::Result(result) = &mut reply {
             if meta.trace {
-                *result = with_meta(result, "hawsepipe.dev/trace", to_raw(&traces.entries));
+                *result = with_meta(result, "hawsepipe.dev/trace", to_raw(&journal.traces.entries));
             }
             if era == Era::Modern {
-                complete(result);
+                shape::complete(result);
             }
         }
-        if traces.pending.is_empty() {
-            journal.record().entries = traces.entries;
-        } else {
+        if !journal.traces.pending.is_empty() {
             // The record waits for what runs beside the call; the client does not.
-            tokio::spawn(async move {
-                traces.settle().await;
-                journal.record().entries = traces.entries;
-            });
+            tokio::spawn(async move { journal.traces.settle().await });
         }
         reply
     }
 }
 
-/// Drops the free text of progress while a Guard is on the response: it could carry what the Guard takes out.
-struct Muted<'a> {
-    client: &'a dyn ToClient,
-    guarded: bool,
-}
-
-impl ToClient for Muted<'_> {
-    fn progress(&self, params: Box<RawValue>) {
-        if !self.guarded {
-            return self.client.progress(params);
-        }
-        if let Ok(mut object) = RawObject::parse(params.get()) {
-            object.remove("message");
-            object.remove("_meta");
-            self.client.progress(object.to_raw());
-        }
-    }
-}
-
-fn guards_response(tool: &ToolLink) -> bool {
-    use crate::domain::plugin::{Mode, Role};
-    tool.response.iter().filter(|selected| !selected.chain.plan.notifications_pass).any(|selected| {
-        let guards = |entry: &super::link::LinkedEntry| {
-            entry.enabled && entry.plan.mode == Mode::Enforce && entry.rules.role == Role::Guard
-        };
-        selected.chain.entries.iter().zip(&selected.admitted).any(|(entry, admitted)| *admitted && guards(entry))
-    })
-}
-
-impl Meta {
-    fn read(meta: Option<&RawValue>) -> Self {
-        let object = meta.and_then(|meta| RawObject::parse(meta.get()).ok()).unwrap_or_default();
-        let flag = |key: &str| object.get(key).is_some_and(|value| value.get() == "true");
-        let number = |key: &str| object.get(key).and_then(|value| value.get().parse::<u32>().ok());
-        // What is the protocol's own is made anew for the upstream, what is ours stays here.
-        let ours = |key: &str| {
-            key == "progressToken" || key.starts_with("hawsepipe.dev/") || key.starts_with("io.modelcontextprotocol/")
-        };
-        let onward = object.iter().filter(|(key, _)| !ours(key)).map(|(key, value)| (key.to_owned(), value.to_owned()));
-        Self {
-            trace: flag("hawsepipe.dev/trace"),
-            user_query: object.get_str("hawsepipe.dev/userQuery"),
-            max_tokens: number("hawsepipe.dev/maxTokens").filter(|n| *n > 0),
-            onward: onward.collect(),
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Shape<'a> {
-    #[serde(borrow)]
-    result_type: Option<&'a RawValue>,
-    is_error: Option<bool>,
-    #[serde(rename = "content", default)]
-    _content: Option<IgnoredAny>,
-}
-
-/// MCP 2026-07-28: every result says what it is. What a legacy server sent does not yet.
-fn complete(result: &mut Box<RawValue>) {
-    let says = |result: &RawValue| serde_json::from_str::<Shape<'_>>(result.get()).map(|s| s.result_type.is_some());
-    if matches!(says(result), Ok(false)) {
-        let rest = result.get()[1..].trim_start();
-        let comma = if rest.starts_with('}') { "" } else { "," };
-        if let Ok(with) = RawValue::from_string(format!(r#"{{"resultType":"complete"{comma}{rest}"#)) {
-            *result = with;
-        }
-    }
-}
-
-fn asks_back(answer: &Answer) -> bool {
-    let Answer::Result(result) = answer else { return false };
-    let shape = serde_json::from_str::<Shape<'_>>(result.get());
-    shape.is_ok_and(|s| s.result_type.is_some_and(|kind| kind.get() == r#""input_required""#))
-}
-
 fn answered(answer: Answer) -> End {
     match answer {
         Answer::Result(result) => {
-            let is_error = serde_json::from_str::<Shape<'_>>(result.get()).is_ok_and(|s| s.is_error == Some(true));
-            let outcome = if is_error { CallOutcome::ToolError } else { CallOutcome::Ok };
+            let outcome = if shape::is_error(&result) { CallOutcome::ToolError } else { CallOutcome::Ok };
             End::new(Reply::Result(result), outcome, None)
         }
         Answer::Error(error) => End::new(Reply::UpstreamError(error), CallOutcome::RpcError, None),

@@ -6,14 +6,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::task::JoinHandle;
 
+use super::admission::Counted;
 use super::content::Content;
 use super::link::{LinkedChain, LinkedEntry};
-use super::record::{millis, trace};
+use super::record::{millis, mode_label, trace};
 use super::replies::{Culprit, Ended};
-use super::snapshot::Selected;
+use super::snapshot::{Selected, ToolLink};
 use super::{Engine, Ports};
 use crate::domain::chain::{Verdict, skip};
-use crate::domain::plugin::{Failure, Input, Metadata, Output, Ran};
+use crate::domain::plugin::{Failure, Input, Metadata, Output, Ran, Role};
 use crate::domain::ports::{Clock, Records, RunPlugin};
 use crate::domain::reason::Reason;
 use crate::domain::record::{EntryOutcome, EntryTrace, ExecutionStatus, MAX_TRACE_METADATA, PluginExecution, Skip};
@@ -57,9 +58,36 @@ pub(super) struct Traces {
     pub(super) pending: Vec<(usize, JoinHandle<EntryTrace>)>,
     /// What entries on the path took.
     pub(super) on_path: Duration,
+    /// The next entry's place in `entries`.
+    next: usize,
 }
 
 impl Traces {
+    /// Writes down every entry of every chain that selects the tool as one that was not reached, so that the record is
+    /// whole however the call ends.
+    pub(super) fn begin(&mut self, tool: &ToolLink) {
+        for Selected { chain, admitted } in tool.request.iter().chain(&tool.response) {
+            for (entry, admitted) in chain.entries.iter().zip(admitted) {
+                let why = skip(entry.enabled, *admitted, true, Role::Transform).unwrap_or(Skip::Stopped);
+                let outcome = EntryOutcome::Skipped(why);
+                self.entries.push(trace(&chain.name, &entry.name, chain.plan.phase, entry.plan.mode, outcome));
+            }
+        }
+    }
+
+    /// The place of the entry that comes now.
+    fn advance(&mut self) -> usize {
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// What came of the entry at `place`.
+    pub(super) fn set(&mut self, place: usize, outcome: EntryOutcome) {
+        if let Some(entry) = self.entries.get_mut(place) {
+            entry.outcome = outcome;
+        }
+    }
+
     /// Waits for entries off the path.
     pub(super) async fn settle(&mut self) {
         for (place, task) in self.pending.drain(..) {
@@ -100,18 +128,20 @@ impl<P: Ports> Engine<P> {
         for Selected { chain, admitted } in selected {
             let mut stopped = false;
             for (entry, admitted) in chain.entries.iter().zip(admitted) {
+                let place = traces.advance();
                 if let Some(why) = skipped(entry, *admitted, stopped, when, &content) {
-                    let outcome = EntryOutcome::Skipped(why);
-                    traces.entries.push(trace(&chain.name, &entry.name, chain.plan.phase, entry.plan.mode, outcome));
+                    traces.set(place, EntryOutcome::Skipped(why));
                     continue;
                 }
                 if !entry.rules.on_path() {
-                    self.run_beside(facts, chain, entry, &content, traces);
+                    self.run_beside(facts, chain, entry, &content, traces, place);
                     continue;
                 }
                 let judged = self.execute(facts, chain, entry, &content).await;
                 traces.on_path += Duration::from_secs_f64(judged.trace.duration_ms / 1e3);
-                traces.entries.push(judged.trace);
+                if let Some(entry) = traces.entries.get_mut(place) {
+                    *entry = judged.trace;
+                }
                 match judged.verdict {
                     Verdict::Go { stop, .. } => {
                         stopped |= stop;
@@ -137,30 +167,21 @@ impl<P: Ports> Engine<P> {
         entry: &Arc<LinkedEntry>,
         content: &Content,
         traces: &mut Traces,
+        place: usize,
     ) {
-        let mut placeholder = trace(&chain.name, &entry.name, chain.plan.phase, entry.plan.mode, EntryOutcome::Ran);
-        if self.state.background.enter(Some(MAX_BACKGROUND), None).is_err() {
-            placeholder.outcome = EntryOutcome::Failed(Reason::PoolExhausted);
-            self.metrics.entry(
-                &entry.name,
-                &chain.name,
-                chain.plan.phase.wire(),
-                "shadow",
-                "pool_exhausted",
-                "Background",
-            );
-            traces.entries.push(placeholder);
-            return;
-        }
+        let Ok(counted) = Counted::enter(&self.state.background, Some(MAX_BACKGROUND), None) else {
+            let (reason, phase, mode) = (Reason::PoolExhausted, chain.plan.phase.wire(), mode_label(entry.plan.mode));
+            self.metrics.entry(&entry.name, &chain.name, phase, mode, "pool_exhausted", reason.as_str());
+            return traces.set(place, EntryOutcome::Failed(reason));
+        };
         let (engine, facts) = (Arc::clone(self), Arc::clone(facts));
         let (chain, entry, content) = (Arc::clone(chain), Arc::clone(entry), content.clone());
         let task = tokio::spawn(async move {
-            let judged = engine.execute(&facts, &chain, &entry, &content).await;
-            engine.state.background.leave();
-            judged.trace
+            let _counted = counted;
+            engine.execute(&facts, &chain, &entry, &content).await.trace
         });
-        traces.pending.push((traces.entries.len(), task));
-        traces.entries.push(placeholder);
+        traces.pending.push((place, task));
+        traces.set(place, EntryOutcome::Ran);
     }
 
     /// Runs one entry and writes it down.

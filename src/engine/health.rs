@@ -94,7 +94,11 @@ impl<P: Ports> Engine<P> {
                         engine.probes.kick(&key);
                     }
                     UpstreamEvent::Disconnected(key) => {
-                        engine.state.update(&key, |state| state.health.state = ConnectionState::Disconnected);
+                        engine.state.update(&key, |state| {
+                            if state.health.state == ConnectionState::Connected {
+                                state.health.state = ConnectionState::Disconnected;
+                            }
+                        });
                         engine.probes.kick(&key);
                     }
                 }
@@ -108,11 +112,12 @@ impl<P: Ports> Engine<P> {
             let wait = self.probe_once(&target).await;
             let due = wait.map(|wait| self.clock.unix_millis() + u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
             self.state.update(&key, |state| state.next_probe_at = due);
-            match wait {
-                Some(wait) => {
-                    let _ = tokio::time::timeout(wait, wake.notified()).await;
-                }
-                None => wake.notified().await,
+            // A call that fails meanwhile does not shorten the wait of a retry, nor bring back what was given up.
+            let Some(wait) = wait else { return };
+            if self.state.upstream(&key).health.state == ConnectionState::Error {
+                tokio::time::sleep(wait).await;
+            } else {
+                let _ = tokio::time::timeout(wait, wake.notified()).await;
             }
         }
     }

@@ -242,7 +242,8 @@ fn link_entry(
     plugin: Option<&Result<Arc<LinkedPlugin>, Failure>>,
 ) -> Result<LinkedEntry, String> {
     let when = entry.when.as_deref().map(Expression::compile).transpose()?;
-    let plugin_plan = plan.plugin(&entry.plugin);
+    // What cannot run is not excused by the settings of a plugin that nobody vouches for.
+    let plugin_plan = plan.plugin(&entry.plugin).filter(|_| entry.unavailable.is_none());
     let plugin = match (&entry.unavailable, plugin) {
         (Some(refusal), _) => Err(Failure::new(refusal.reason, refusal.message.clone())),
         (None, Some(plugin)) => plugin.clone(),

@@ -13,11 +13,14 @@ pub mod explain;
 mod health;
 mod link;
 mod list;
+mod meta;
+mod progress;
 mod ready;
 mod record;
 mod replies;
 mod schema;
 pub mod sessions;
+mod shape;
 mod snapshot;
 pub mod state;
 pub mod view;
@@ -118,3 +121,6 @@ impl<P: Ports> Engine<P> {
         self.clock.unix_millis()
     }
 }
+
+#[cfg(test)]
+mod tests;

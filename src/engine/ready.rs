@@ -6,7 +6,6 @@ use super::call::CallRequest;
 use super::chain::{Traces, When};
 use super::content::Content;
 use super::link::LinkedEntry;
-use super::record::trace;
 use super::replies::Culprit;
 use super::snapshot::{Selected, ToolLink};
 use super::{Engine, Ports};
@@ -114,19 +113,16 @@ impl<P: Ports> Engine<P> {
         arguments: &str,
         traces: &mut Traces,
     ) -> Option<Refusing> {
+        let mut first = 0;
         for selected in tool.request.iter().chain(&tool.response) {
-            if let Some(refusal) = &selected.chain.plan.refusing {
-                let culprit = Culprit {
-                    chain: Some(selected.chain.name.clone()),
-                    plugin: None,
-                    reason: refusal.reason.to_string(),
-                };
+            let chain = &selected.chain;
+            if let Some(refusal) = &chain.plan.refusing {
+                let reason = refusal.reason.to_string();
+                let culprit = Culprit { chain: Some(chain.name.clone()), plugin: None, reason };
                 return Some(Refusing { culprit, text: format!("This call is refused: {}.", refusal.message) });
             }
-            if let Some((entry, failure)) = self.first_unable(selected, selection, arguments) {
-                let chain = &selected.chain;
-                let outcome = EntryOutcome::Failed(failure.reason);
-                traces.entries.push(trace(&chain.name, &entry.name, chain.plan.phase, entry.plan.mode, outcome));
+            if let Some((place, entry, failure)) = self.first_unable(selected, selection, arguments) {
+                traces.set(first + place, EntryOutcome::Failed(failure.reason));
                 let (phase, reason) = (chain.plan.phase.wire(), failure.reason.as_str());
                 self.metrics.entry(&entry.name, &chain.name, phase, "enforce", "failed", reason);
                 let culprit = Culprit {
@@ -137,6 +133,7 @@ impl<P: Ports> Engine<P> {
                 let text = format!("This call is refused: plugin {} guards it and cannot run ({reason}).", entry.name);
                 return Some(Refusing { culprit, text });
             }
+            first += chain.entries.len();
         }
         None
     }
@@ -146,10 +143,10 @@ impl<P: Ports> Engine<P> {
         selected: &'a Selected,
         selection: &Selection<'_>,
         arguments: &str,
-    ) -> Option<(&'a LinkedEntry, Failure)> {
+    ) -> Option<(usize, &'a LinkedEntry, Failure)> {
         let content = Content::Arguments(arguments.to_owned());
         let when = selection.when(arguments);
-        selected.chain.entries.iter().zip(&selected.admitted).find_map(|(entry, admitted)| {
+        selected.chain.entries.iter().zip(&selected.admitted).enumerate().find_map(|(place, (entry, admitted))| {
             let must_run = entry.enabled
                 && *admitted
                 && entry.plan.mode == Mode::Enforce
@@ -163,7 +160,7 @@ impl<P: Ports> Engine<P> {
             };
             // What a response would hold is not known yet, so there `when` cannot excuse it.
             let excused = selected.chain.plan.phase == Phase::Request && !when.holds(entry, &content);
-            (!excused).then_some((&**entry, failure))
+            (!excused).then_some((place, &**entry, failure))
         })
     }
 }

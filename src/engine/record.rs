@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::chain::Traces;
 use super::{Engine, Ports};
 use crate::domain::plugin::{Mode, Phase};
 use crate::domain::ports::{Clock, Records};
@@ -13,6 +14,10 @@ pub(super) struct Journal<P: Ports> {
     engine: Arc<Engine<P>>,
     gateway: String,
     record: CallRecord,
+    /// What its entries did.
+    pub(super) traces: Traces,
+    /// Whether it was ended, and counted.
+    ended: bool,
     started: Duration,
     /// Whether the tool is one that an upstream lists.
     known: bool,
@@ -37,7 +42,8 @@ impl<P: Ports> Journal<P> {
             ..blank()
         };
         let started = engine.clock.monotonic();
-        Self { engine: Arc::clone(engine), gateway, record, started, known: false }
+        let (traces, ended) = (Traces::default(), false);
+        Self { engine: Arc::clone(engine), gateway, record, traces, ended, started, known: false }
     }
 
     /// The record so far.
@@ -56,20 +62,24 @@ impl<P: Ports> Journal<P> {
     /// Ends the call.
     pub(super) fn end(&mut self, outcome: CallOutcome, reason: Option<String>) {
         let took = self.engine.clock.monotonic().saturating_sub(self.started);
+        let plugin_ms = millis(self.traces.on_path);
         let record = self.record();
         record.outcome = outcome;
         record.reason = reason;
         record.duration_ms = millis(took);
+        record.plugin_ms = plugin_ms;
+        self.ended = true;
+        self.engine.metrics.call_ended(&self.gateway, &self.record, self.known);
     }
 }
 
 impl<P: Ports> Drop for Journal<P> {
     fn drop(&mut self) {
-        let mut record = std::mem::replace(&mut self.record, blank());
-        if record.outcome == CallOutcome::Cancelled {
-            record.duration_ms = millis(self.engine.clock.monotonic().saturating_sub(self.started));
+        if !self.ended {
+            self.end(CallOutcome::Cancelled, None);
         }
-        self.engine.metrics.call_ended(&self.gateway, &record, self.known);
+        let mut record = std::mem::replace(&mut self.record, blank());
+        record.entries = std::mem::take(&mut self.traces.entries);
         for entry in &record.entries {
             if let EntryOutcome::Skipped(skip) = entry.outcome {
                 let (phase, mode) = (entry.phase.wire(), mode_label(entry.mode));
@@ -94,7 +104,8 @@ pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-fn mode_label(mode: Mode) -> &'static str {
+/// The metric label.
+pub(super) fn mode_label(mode: Mode) -> &'static str {
     match mode {
         Mode::Enforce => "enforce",
         Mode::Shadow => "shadow",

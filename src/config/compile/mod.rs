@@ -84,4 +84,4 @@ fn id(kind: Kind, key: &ObjectKey) -> ObjectId {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

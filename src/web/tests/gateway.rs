@@ -19,7 +19,9 @@ use crate::config::input::Inputs;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{EraSetting, HealthPlan, ListenerPlan, Plan, Runtime, TransportPlan, UpstreamPlan};
 use crate::domain::plugin::{Failure, Input, Ran};
-use crate::domain::ports::{CallUpstream, Clock, LinkedPlugin, Records, RunPlugin, Secrets, ToClient, WorkerInfo};
+use crate::domain::ports::{
+    CallUpstream, Clock, LinkedPlugin, PluginLoad, Records, RunPlugin, Secrets, ToClient, WorkerInfo,
+};
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::secret::SecretText;
@@ -52,6 +54,9 @@ impl RunPlugin for NoPlugins {
     }
     fn workers(&self) -> Vec<WorkerInfo> {
         Vec::new()
+    }
+    fn load(&self) -> PluginLoad {
+        PluginLoad::default()
     }
     async fn shutdown(&self) {}
 }

@@ -27,12 +27,12 @@ use crate::domain::plugin::{Mode, Phase, Role, View};
 use crate::domain::ports::{CodeFacts, SyntaxProblem};
 
 /// `namespace/name`, or a name in `default`.
-fn key(text: &str) -> ObjectKey {
+pub(crate) fn key(text: &str) -> ObjectKey {
     let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
     ObjectKey::new(namespace, name)
 }
 
-fn raw(json: &str) -> Box<RawValue> {
+pub(crate) fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.into()).unwrap()
 }
 
@@ -47,7 +47,7 @@ fn labelled(key: &str, value: &str) -> LabelSelector {
 
 /// A gateway `default/gw` that takes its own namespace, an upstream `up`, a Guard `guard` and a Transform `shape`, and
 /// a request chain `checks` of both.
-fn folder() -> Inputs {
+pub(crate) fn folder() -> Inputs {
     let mut inputs = empty();
     declare(&mut inputs);
     inputs.upstreams.push(upstream("up"));
@@ -57,7 +57,7 @@ fn folder() -> Inputs {
     inputs
 }
 
-fn empty() -> Inputs {
+pub(crate) fn empty() -> Inputs {
     Inputs { default_plugin_dir: PathBuf::from("/srv"), ..Inputs::default() }
 }
 
@@ -67,11 +67,11 @@ fn declare(inputs: &mut Inputs) -> &mut GatewayInput {
     inputs.gateway.insert(GatewayInput { plan, upstreams: Takes::default(), chains: Takes::default() })
 }
 
-fn gateway(inputs: &mut Inputs) -> &mut GatewayInput {
+pub(crate) fn gateway(inputs: &mut Inputs) -> &mut GatewayInput {
     inputs.gateway.as_mut().unwrap()
 }
 
-fn upstream(name: &str) -> UpstreamInput {
+pub(crate) fn upstream(name: &str) -> UpstreamInput {
     let health = HealthPlan { period_seconds: 30, timeout_ms: 1, retry_backoff_ms: vec![1], auto_recover: false };
     let plan = UpstreamPlan {
         key: key(name),
@@ -120,14 +120,14 @@ fn plugin(name: &str) -> PluginInput {
 }
 
 /// Adds a plugin and what parsing its inline code found: an ES module that exports `default`.
-fn add_plugin(inputs: &mut Inputs, name: &str, change: impl FnOnce(&mut PluginInput)) {
+pub(crate) fn add_plugin(inputs: &mut Inputs, name: &str, change: impl FnOnce(&mut PluginInput)) {
     let mut input = plugin(name);
     change(&mut input);
     know(inputs, name, "index.js", &["default"]);
     inputs.plugins.push(input);
 }
 
-fn know(inputs: &mut Inputs, code: &str, file_name: &str, exports: &[&str]) {
+pub(crate) fn know(inputs: &mut Inputs, code: &str, file_name: &str, exports: &[&str]) {
     let exports = exports.iter().map(|e| (*e).to_owned()).collect();
     let facts = CodeFacts { is_module: true, exports, ..CodeFacts::default() };
     inputs.facts.insert(code_key(&sha256_hex(code.as_bytes()), file_name), facts);
@@ -143,15 +143,15 @@ fn break_code(inputs: &mut Inputs, name: &str) {
     plugin_of(inputs, name).source = SourceInput::Inline(code.into());
 }
 
-fn plugin_of<'a>(inputs: &'a mut Inputs, name: &str) -> &'a mut PluginInput {
+pub(crate) fn plugin_of<'a>(inputs: &'a mut Inputs, name: &str) -> &'a mut PluginInput {
     inputs.plugins.iter_mut().find(|p| p.key == key(name)).unwrap()
 }
 
-fn remove_plugin(inputs: &mut Inputs, name: &str) {
+pub(crate) fn remove_plugin(inputs: &mut Inputs, name: &str) {
     inputs.plugins.retain(|p| p.key != key(name));
 }
 
-fn entry(plugin: &str) -> EntryInput {
+pub(crate) fn entry(plugin: &str) -> EntryInput {
     EntryInput {
         plugin: key(plugin),
         order: None,
@@ -167,7 +167,7 @@ fn entry(plugin: &str) -> EntryInput {
 }
 
 /// A request chain over every upstream in reach.
-fn chain(name: &str, plugins: &[&str]) -> ChainInput {
+pub(crate) fn chain(name: &str, plugins: &[&str]) -> ChainInput {
     ChainInput {
         key: key(name),
         labels: Default::default(),
@@ -183,7 +183,7 @@ fn chain(name: &str, plugins: &[&str]) -> ChainInput {
     }
 }
 
-fn chain_of<'a>(inputs: &'a mut Inputs, name: &str) -> &'a mut ChainInput {
+pub(crate) fn chain_of<'a>(inputs: &'a mut Inputs, name: &str) -> &'a mut ChainInput {
     inputs.chains.iter_mut().find(|c| c.key == key(name)).unwrap()
 }
 

@@ -1,0 +1,88 @@
+//! What no plugin changed leaves as it came; what the gateway adds or takes out.
+
+use super::*;
+use crate::domain::ids::ObjectKey;
+
+const EXACT: &str = r#"{"content":[{"type":"text","text":"a\u0062","x": 1.0},{"type":"image","data":"aGk=","mimeType":"image/png"}], "structuredContent":{"one":1.0,"also":1,"big":12345678901234567890123,"e":1E2},"unknown":{"z":1,"a":[ ]}}"#;
+
+async fn through(inputs: &Inputs, era: Era, answer: &str) -> String {
+    let engine = start(inputs).await;
+    *engine.upstreams.answers.lock().unwrap() = Ok(Answer::Result(raw(answer)));
+    let text = call_as(&engine, &caller(era), r#"{"n": 1.0}"#, None, &Heard::default()).await;
+    assert_eq!(sent(&engine), [r#"up/read {"n": 1.0}"#]);
+    text
+}
+
+fn chains_that_change_nothing() -> Inputs {
+    let mut inputs = bare();
+    scripts(&mut inputs, "q", Phase::Request, &[(Role::Guard, "same"), (Role::Transform, "stop")]);
+    scripts(&mut inputs, "r", Phase::Response, &[(Role::Guard, "same"), (Role::Transform, "fail Crashed")]);
+    inputs
+}
+
+#[tokio::test]
+async fn bytes_stay() {
+    for inputs in [bare(), chains_that_change_nothing()] {
+        assert_eq!(through(&inputs, Era::Legacy, EXACT).await, format!(r#"{{"result":{EXACT}}}"#));
+    }
+}
+
+#[tokio::test]
+async fn an_upstreams_error_stays() {
+    let engine = start(&chains_that_change_nothing()).await;
+    let error = r#"{"code":-32042,"message":"m","data":{"n": 1.0}}"#;
+    *engine.upstreams.answers.lock().unwrap() = Ok(Answer::Error(raw(error)));
+    let text = call_as(&engine, &caller(Era::Legacy), "{}", None, &Heard::default()).await;
+    assert_eq!(text, format!(r#"{{"error":{error}}}"#));
+}
+
+#[tokio::test]
+async fn a_modern_client_is_told_that_a_result_is_complete() {
+    let modern = |answer: &'static str| async move { through(&bare(), Era::Modern, answer).await };
+    let told = r#"{"result":{"resultType":"complete","content":[]}}"#;
+    assert_eq!(modern(r#"{"content":[]}"#).await, told);
+    assert_eq!(modern(r#"{ "content":[]}"#).await, told);
+    assert_eq!(modern("{}").await, r#"{"result":{"resultType":"complete"}}"#);
+    let own = r#"{"content":[],"resultType":"complete"}"#;
+    assert_eq!(modern(own).await, format!(r#"{{"result":{own}}}"#));
+}
+
+#[tokio::test]
+async fn a_server_that_asks_back_is_answered_for_with_an_error() {
+    for answer in [r#"{"resultType":"input_required"}"#, r#"{"isError":3,"resultType":"input\u005frequired"}"#] {
+        let text = through(&bare(), Era::Modern, answer).await;
+        assert!(text.contains("-32603") && text.contains("asked for input"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn progress_of_a_guarded_call_is_numbers() {
+    let all = r#"{"progress":1,"total":2.0,"message":"secret","_meta":{"x":1},"more":"secret"}"#;
+    let numbers = r#"{"progress":1,"total":2.0}"#;
+    for (role, pass, expected) in
+        [(Role::Guard, false, numbers), (Role::Guard, true, all), (Role::Transform, false, all)]
+    {
+        let mut inputs = bare();
+        scripts(&mut inputs, "r", Phase::Response, &[(role, "same")]).notifications_pass = pass;
+        let (engine, heard) = (start(&inputs).await, Heard::default());
+        call_as(&engine, &caller(Era::Legacy), "{}", None, &heard).await;
+        assert_eq!(*heard.0.lock().unwrap(), [expected]);
+    }
+}
+
+#[tokio::test]
+async fn an_outage_frees_no_name() {
+    let mut inputs = bare();
+    inputs.gateway.as_mut().unwrap().plan.prefix = crate::domain::plan::PrefixMode::OnConflict;
+    inputs.upstreams.push(crate::config::compile::tests::upstream("second"));
+    let engine = start(&inputs).await;
+    let names = || {
+        let snapshot = engine.snapshot();
+        snapshot.routes.all().iter().filter_map(|r| r.public.clone()).collect::<Vec<_>>()
+    };
+    until(|| names() == ["read", "second__read"]).await;
+    *engine.upstreams.tools.lock().unwrap() = "[]".into();
+    *engine.upstreams.event.lock().unwrap() = Some(UpstreamEvent::ToolsChanged(ObjectKey::new("default", "up")));
+    engine.upstreams.told.notify_one();
+    until(|| names() == ["second__read"]).await;
+}

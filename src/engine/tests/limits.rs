@@ -1,0 +1,104 @@
+//! Which calls are let in.
+
+use super::*;
+
+fn error(value: &Value) -> (i64, &str, Option<u64>) {
+    let error = &value["error"];
+    let data = &error["data"];
+    (error["code"].as_i64().unwrap(), data["reason"].as_str().unwrap_or_default(), data["retryAfterMs"].as_u64())
+}
+
+/// The error of a second call by the same caller while the first is held.
+async fn second(change: impl FnOnce(&mut Inputs)) -> (i64, String, Option<u64>) {
+    let mut inputs = bare();
+    change(&mut inputs);
+    let engine = start(&inputs).await;
+    *engine.upstreams.holds.lock().unwrap() = true;
+    let caller = caller(Era::Legacy);
+    let (first, other) = (Arc::clone(&engine), caller.clone());
+    let first = tokio::spawn(async move { call_as(&first, &other, "{}", None, &Heard::default()).await });
+    until(|| sent(&engine).len() == 1).await;
+    let text = call_as(&engine, &caller, "{}", None, &Heard::default()).await;
+    engine.upstreams.go.notify_one();
+    assert!(first.await.unwrap().contains("hello"));
+    assert_eq!((engine.state.calls.in_flight(), caller.tracker.in_flight()), (0, 0));
+    let value = serde_json::from_str(&text).unwrap();
+    let (code, reason, wait) = error(&value);
+    (code, reason.to_owned(), wait)
+}
+
+#[tokio::test]
+async fn as_many_as_are_let_in() {
+    let full = |reason: &str| (-32000, reason.to_owned(), Some(1000));
+    let limits = |i: &mut Inputs| i.gateway.as_mut().map(|g| g.plan.limits.clone()).unwrap();
+    let set = |i: &mut Inputs, limits| i.gateway.as_mut().unwrap().plan.limits = limits;
+    let session = second(|i| {
+        let limits = crate::domain::plan::Limits { session_concurrent_calls: Some(1), ..limits(i) };
+        set(i, limits);
+    });
+    assert_eq!(session.await, full("SessionConcurrentCalls"));
+    let all = second(|i| {
+        let limits = crate::domain::plan::Limits { concurrent_calls: 1, ..limits(i) };
+        set(i, limits);
+    });
+    assert_eq!(all.await, full("ConcurrentCalls"));
+    let total = second(|i| {
+        let limits = crate::domain::plan::Limits { session_total_calls: Some(1), ..limits(i) };
+        set(i, limits);
+    });
+    assert_eq!(total.await, (-32000, "SessionTotalCalls".to_owned(), None));
+    let upstream = second(|i| i.upstreams[0].plan.concurrent_calls = Some(1));
+    assert_eq!(upstream.await, full("UpstreamConcurrentCalls"));
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_stopped_or_refuses_lets_none_in() {
+    let mut inputs = bare();
+    inputs.gateway.as_mut().unwrap().plan.stopped = true;
+    assert_eq!(error(&call(&start(&inputs).await, "{}").await), (-32000, "Stopped", None));
+    let mut inputs = bare();
+    inputs.gateway.as_mut().unwrap().plan.required = vec![crate::config::compile::tests::key("none")];
+    let engine = start(&inputs).await;
+    assert_eq!(error(&call(&engine, "{}").await), (-32000, "FailsClosed", None));
+    assert!(sent(&engine).is_empty());
+    let (records, gateway) = (Log::default(), Time(Instant::now()));
+    let empty: Gateway = Engine::new(Scripts::default(), Server::default(), records, gateway, Metrics::new().unwrap());
+    assert_eq!(error(&call(&empty, "{}").await), (-32000, "FailsClosed", None));
+}
+
+#[tokio::test]
+async fn the_stop_switch_lets_running_calls_end_or_cancels_them() {
+    for cancels in [false, true] {
+        let mut inputs = bare();
+        let engine = start(&inputs).await;
+        *engine.upstreams.holds.lock().unwrap() = true;
+        let running = Arc::clone(&engine);
+        let running = tokio::spawn(async move { call(&running, "{}").await });
+        until(|| sent(&engine).len() == 1).await;
+        let gateway = &mut inputs.gateway.as_mut().unwrap().plan;
+        (gateway.stopped, gateway.stop_cancels) = (true, cancels);
+        apply(&engine, &inputs).await;
+        if !cancels {
+            engine.upstreams.go.notify_one();
+        }
+        let value = running.await.unwrap();
+        match cancels {
+            true => assert_eq!(error(&value).1, "Stopped"),
+            false => assert_eq!(value["result"]["content"][0]["text"], "hello"),
+        }
+        assert_eq!(engine.state.calls.in_flight(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_is_not_there_is_invalid_params() {
+    let engine = start(&bare()).await;
+    let (caller, heard) = (caller(Era::Legacy), Heard::default());
+    for (endpoint, name) in [(Endpoint::All, "up__none"), (Endpoint::All, "read"), (Endpoint::One("up"), "up__read")] {
+        let (arguments, meta, wants_progress) = (None, None, false);
+        let request = CallRequest { endpoint, caller: &caller, name, arguments, meta, wants_progress, client: &heard };
+        let Reply::Error(error) = engine.call(request).await else { panic!("{name} is known") };
+        assert_eq!(error.code, -32602);
+        assert!(error.message.contains(&format!("Unknown tool: {name}")), "{}", error.message);
+    }
+}

@@ -1,0 +1,180 @@
+//! What a plugin's answer does to a call, at each place of a chain, in both phases.
+
+use super::*;
+use crate::domain::plugin::FailurePolicy;
+
+/// What a chain of `same`, with `entry` in place of one of three, does to a call.
+async fn at(phase: Phase, place: usize, role: Role, code: &str) -> (Value, Vec<String>, Vec<String>) {
+    let mut inputs = bare();
+    let mut entries = [(Role::Transform, "same"); 3];
+    entries[place] = (role, code);
+    scripts(&mut inputs, "c", phase, &entries);
+    let engine = start(&inputs).await;
+    let (value, outcomes) = traced(&engine, r#"{"n":1}"#).await;
+    (value, outcomes, sent(&engine))
+}
+
+fn text(value: &Value) -> &str {
+    value["result"]["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+const REST: [&str; 3] = ["ran", "ran", "ran"];
+
+fn outcomes(place: usize, word: &str, rest: &str) -> Vec<String> {
+    (0..3)
+        .map(|index| match index.cmp(&place) {
+            std::cmp::Ordering::Less => "ran".to_owned(),
+            std::cmp::Ordering::Equal => word.to_owned(),
+            std::cmp::Ordering::Greater => rest.to_owned(),
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn changed_content_goes_on() {
+    for place in 0..3 {
+        let (_, seen, sent) = at(Phase::Request, place, Role::Transform, r#"put {"n":2.0}"#).await;
+        assert_eq!((seen, sent), (REST.map(String::from).to_vec(), vec![r#"up/read {"n":2.0}"#.to_owned()]));
+        let (value, seen, _) = at(Phase::Response, place, Role::Transform, "put bye").await;
+        assert_eq!((text(&value), seen), ("bye", REST.map(String::from).to_vec()));
+    }
+}
+
+#[tokio::test]
+async fn a_stop_skips_the_rest_and_the_call_goes_on() {
+    for place in 0..3 {
+        let (_, seen, sent) = at(Phase::Request, place, Role::Transform, r#"stop {"n":2}"#).await;
+        assert_eq!((seen, sent.len()), (outcomes(place, "ran", "skipped(stopped)"), 1));
+        let (value, seen, _) = at(Phase::Response, place, Role::Guard, "stop bye").await;
+        assert_eq!((text(&value), seen), ("bye", outcomes(place, "ran", "skipped(stopped)")));
+    }
+}
+
+#[tokio::test]
+async fn an_error_denies_a_request_and_fails_a_response() {
+    for place in 0..3 {
+        for role in [Role::Guard, Role::Transform] {
+            let (value, seen, sent) = at(Phase::Request, place, role, "deny bad words").await;
+            let denied = json!({"chain": "default/c", "plugin": format!("default/c{place}"), "error": "bad words"});
+            assert_eq!(value["result"]["_meta"]["hawsepipe.dev/denied"], denied);
+            assert_eq!((text(&value), &value["result"]["isError"]), ("not this", &json!(true)));
+            assert_eq!((seen, sent.len()), (outcomes(place, "denied", "skipped(stopped)"), 0));
+        }
+        let (value, seen, _) = at(Phase::Response, place, Role::Guard, "deny bad words").await;
+        let failed = json!({"chain": "default/c", "plugin": format!("default/c{place}"), "reason": "PluginError"});
+        assert_eq!(value["result"]["_meta"]["hawsepipe.dev/failed"], failed);
+        assert!(!value.to_string().contains("hello"), "content is withheld: {value}");
+        assert_eq!(seen, outcomes(place, "failed(PluginError)", "skipped(stopped)"));
+    }
+}
+
+#[tokio::test]
+async fn a_failure_does_what_the_role_says() {
+    for (code, word) in [
+        ("fail Timeout", "failed(Timeout)"),
+        ("fail PoolExhausted", "failed(PoolExhausted)"),
+        ("fail Crashed", "failed(Crashed)"),
+        ("put []", "failed(InvalidOutput)"),
+        ("put no json", "failed(InvalidOutput)"),
+    ] {
+        for place in 0..3 {
+            let (value, seen, sent) = at(Phase::Request, place, Role::Guard, code).await;
+            assert_eq!((seen, sent.len()), (outcomes(place, word, "skipped(stopped)"), 0), "{value}");
+            let (_, seen, sent) = at(Phase::Request, place, Role::Transform, code).await;
+            assert_eq!((seen, sent), (outcomes(place, word, "ran"), vec![r#"up/read {"n":1}"#.to_owned()]));
+        }
+    }
+    for place in 0..3 {
+        let (value, seen, _) = at(Phase::Response, place, Role::Guard, "fail Timeout").await;
+        assert_eq!(seen, outcomes(place, "failed(Timeout)", "skipped(stopped)"));
+        assert!(!value.to_string().contains("hello"));
+        let (value, seen, _) = at(Phase::Response, place, Role::Transform, "fail Timeout").await;
+        assert_eq!((text(&value), seen), ("hello", outcomes(place, "failed(Timeout)", "ran")));
+    }
+}
+
+#[tokio::test]
+async fn last_good_is_what_entered_the_entry() {
+    let mut inputs = bare();
+    let entries = [(Role::Guard, "put redacted"), (Role::Transform, "fail Crashed"), (Role::Transform, "same")];
+    scripts(&mut inputs, "c", Phase::Response, &entries);
+    scripts(&mut inputs, "d", Phase::Response, &[(Role::Transform, "deny x"), (Role::Transform, "fail Timeout")]);
+    assert_eq!(text(&call(&start(&inputs).await, "{}").await), "redacted");
+}
+
+#[tokio::test]
+async fn a_written_policy_comes_before_the_roles() {
+    for (role, policy, sends) in [
+        (Role::Guard, FailurePolicy::LastGood, 1),
+        (Role::Guard, FailurePolicy::Ignore, 1),
+        (Role::Transform, FailurePolicy::Fail, 0),
+    ] {
+        let mut inputs = bare();
+        scripts(&mut inputs, "c", Phase::Request, &[(role, "fail Crashed")]).entries[0].failure_policy = Some(policy);
+        let engine = start(&inputs).await;
+        call(&engine, "{}").await;
+        assert_eq!(sent(&engine).len(), sends, "{role:?} {policy:?}");
+    }
+}
+
+#[tokio::test]
+async fn guards_run_in_spite_of_a_stop() {
+    let mut inputs = bare();
+    let entries = [(Role::Transform, "stop"), (Role::Transform, "put lost"), (Role::Guard, "put redacted")];
+    scripts(&mut inputs, "c", Phase::Response, &entries);
+    let (value, seen) = traced(&start(&inputs).await, "{}").await;
+    assert_eq!((text(&value), seen), ("redacted", vec!["ran".into(), "skipped(stopped)".into(), "ran".into()]));
+}
+
+#[tokio::test]
+async fn a_stop_ends_its_own_chain_alone() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "a", Phase::Response, &[(Role::Transform, "stop one")]);
+    scripts(&mut inputs, "b", Phase::Response, &[(Role::Transform, "put two")]);
+    assert_eq!(text(&call(&start(&inputs).await, "{}").await), "two");
+}
+
+#[tokio::test]
+async fn each_cause_of_a_skip_is_told() {
+    let mut inputs = bare();
+    let same = (Role::Transform, "same");
+    let made = scripts(&mut inputs, "c", Phase::Request, &[same, same, same, (Role::Transform, "stop"), same]);
+    made.entries[0].when = Some("content.size > 1000".into());
+    made.entries[1].enabled = false;
+    inputs.plugins[2].filter_tools = vec!["other".into()];
+    let (_, seen) = traced(&start(&inputs).await, "{}").await;
+    assert_eq!(seen, ["skipped(when)", "skipped(disabled)", "skipped(filter)", "ran", "skipped(stopped)"]);
+}
+
+#[tokio::test]
+async fn a_when_that_errs_counts_as_true() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "deny x")]).entries[0].when =
+        Some("call.arguments.missing == 1".into());
+    let engine = start(&inputs).await;
+    call(&engine, "{}").await;
+    assert!(sent(&engine).is_empty());
+}
+
+#[tokio::test]
+async fn what_runs_beside_changes_and_delays_nothing() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "log", Phase::Request, &[(Role::Observe, r#"wait {"n":9}"#)]);
+    scripts(&mut inputs, "shadow", Phase::Response, &[(Role::Guard, "wait hidden"), (Role::Guard, "deny x")])
+        .entries
+        .iter_mut()
+        .for_each(|entry| entry.mode = crate::domain::plugin::Mode::Shadow);
+    let engine = start(&inputs).await;
+    // The scripts wait: an answer proves that the call did not.
+    let value = call(&engine, r#"{"n":1}"#).await;
+    assert_eq!((text(&value), sent(&engine)), ("hello", vec![r#"up/read {"n":1}"#.to_owned()]));
+    assert!(engine.records.calls.lock().unwrap().is_empty(), "the record waits for what runs beside");
+    until(|| {
+        engine.plugins.go.notify_waiters();
+        !engine.records.calls.lock().unwrap().is_empty()
+    })
+    .await;
+    let seen: Vec<_> = last_call(&engine).entries.iter().map(|e| json!(e.outcome).to_string()).collect();
+    assert_eq!(seen, [r#""ran""#, r#""ran""#, r#""failed(PluginError)""#]);
+    assert_eq!(engine.state.background.in_flight(), 0);
+}

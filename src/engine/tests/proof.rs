@@ -1,0 +1,99 @@
+//! Traces, records and metrics say the same.
+
+use super::*;
+
+/// How often the counter of executions has this outcome.
+fn counted(engine: &Gateway, status: &str, reason: &str) -> usize {
+    let (status, reason) = (format!("status=\"{status}\""), format!("reason=\"{reason}\""));
+    let text = engine.metrics().render();
+    let lines = text.lines().filter(|line| line.starts_with("hawsepipe_plugin_executions_total{"));
+    let of = lines.filter(|line| line.contains(&status) && line.contains(&reason));
+    of.map(|line| line.rsplit(' ').next().unwrap().parse::<usize>().unwrap()).sum()
+}
+
+#[tokio::test]
+async fn of_one_call() {
+    let mut inputs = bare();
+    let made = scripts(
+        &mut inputs,
+        "c",
+        Phase::Request,
+        &[(Role::Transform, r#"put {"n":5}"#), (Role::Transform, "fail Timeout"), (Role::Transform, "same")],
+    );
+    made.entries[2].enabled = false;
+    scripts(&mut inputs, "d", Phase::Response, &[(Role::Guard, "fail Crashed"), (Role::Guard, "same")]);
+    let engine = start(&inputs).await;
+    let (value, seen) = traced(&engine, "{}").await;
+    assert_eq!(seen, ["ran", "failed(Timeout)", "skipped(disabled)", "failed(Crashed)", "skipped(stopped)"]);
+    let record = last_call(&engine);
+    let trace = &value["result"]["_meta"]["hawsepipe.dev/trace"];
+    assert_eq!(serde_json::to_value(&record.entries).unwrap(), *trace);
+    assert_eq!((trace[0]["changed"].clone(), trace[0]["metadata"].clone()), (json!(true), json!({"m": 1})));
+    assert_eq!((record.outcome.as_label(), record.reason.as_deref()), ("failed", Some("Crashed")));
+    assert_eq!((record.upstream.as_str(), record.tool.as_str()), ("up", "read"));
+    for (status, reason) in [
+        ("success", ""),
+        ("timeout", "Timeout"),
+        ("skipped", "disabled"),
+        ("failed", "Crashed"),
+        ("skipped", "stopped"),
+    ] {
+        assert_eq!(counted(&engine, status, reason), 1, "{status} {reason}");
+    }
+    let rows = engine.records.executions.lock().unwrap();
+    let statuses: Vec<_> = rows.iter().map(|row| row.status.as_label()).collect();
+    assert_eq!(statuses, ["success", "timeout", "failed"]);
+    assert!(rows.iter().all(|row| row.request_id == record.request_id));
+    assert!(engine.metrics().render().contains(r#"outcome="failed""#));
+}
+
+#[tokio::test]
+async fn of_a_call_that_asks_for_none() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, "same")]);
+    let engine = start(&inputs).await;
+    assert_eq!(call(&engine, "{}").await["result"].get("_meta"), None);
+    assert_eq!(last_call(&engine).entries.len(), 1);
+}
+
+#[tokio::test]
+async fn of_a_call_whose_upstream_fails() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, "same")]);
+    scripts(&mut inputs, "d", Phase::Response, &[(Role::Transform, "same")]);
+    let engine = start(&inputs).await;
+    *engine.upstreams.answers.lock().unwrap() = Err(UpstreamError::Timeout(Duration::from_secs(1)));
+    let value = call(&engine, "{}").await;
+    assert_eq!((&value["error"]["code"], &value["error"]["data"]["reason"]), (&json!(-32001), &json!("Timeout")));
+    let record = last_call(&engine);
+    assert_eq!(record.outcome.as_label(), "timeout");
+    let seen = serde_json::to_value(&record.entries).unwrap();
+    assert_eq!((&seen[0]["outcome"], &seen[1]["outcome"]), (&json!("ran"), &json!("skipped(stopped)")));
+}
+
+#[tokio::test]
+async fn of_a_call_that_was_given_up() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, "same")]);
+    scripts(&mut inputs, "d", Phase::Response, &[(Role::Guard, "same")]);
+    let engine = start(&inputs).await;
+    *engine.upstreams.holds.lock().unwrap() = true;
+    let (caller, heard) = (caller(Era::Legacy), Heard::default());
+    let given_up = call_as(&engine, &caller, "{}", None, &heard);
+    assert!(tokio::time::timeout(Duration::from_millis(20), given_up).await.is_err());
+    let record = last_call(&engine);
+    assert_eq!((record.outcome.as_label(), record.entries.len(), sent(&engine).len()), ("cancelled", 2, 1));
+    assert_eq!((engine.state.calls.in_flight(), caller.tracker.in_flight()), (0, 0));
+    assert!(engine.metrics().render().contains("hawsepipe_calls_in_flight 0"));
+}
+
+#[tokio::test]
+async fn of_a_call_over_the_ceiling() {
+    let mut inputs = bare();
+    inputs.gateway.as_mut().unwrap().plan.limits.call_ceiling_ms = 20;
+    let engine = start(&inputs).await;
+    *engine.upstreams.holds.lock().unwrap() = true;
+    assert_eq!(call(&engine, "{}").await["error"]["code"], -32001);
+    assert_eq!(last_call(&engine).outcome.as_label(), "timeout");
+    assert_eq!(engine.state.calls.in_flight(), 0);
+}

@@ -1,0 +1,95 @@
+//! New plans under calls, and the health of upstreams.
+
+use super::*;
+use crate::domain::ids::ObjectKey;
+
+#[tokio::test]
+async fn a_call_ends_on_the_plan_that_it_began_with() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Response, &[(Role::Transform, "put old")]);
+    let engine = start(&inputs).await;
+    *engine.upstreams.holds.lock().unwrap() = true;
+    let running = Arc::clone(&engine);
+    let running = tokio::spawn(async move { call(&running, "{}").await });
+    until(|| sent(&engine).len() == 1).await;
+    inputs.plugins[0].source = SourceInput::Inline("put new".into());
+    know(&mut inputs, "put new", "index.js", &["default"]);
+    apply(&engine, &inputs).await;
+    engine.upstreams.go.notify_one();
+    assert_eq!(running.await.unwrap()["result"]["content"][0]["text"], "old");
+    *engine.upstreams.holds.lock().unwrap() = false;
+    assert_eq!(call(&engine, "{}").await["result"]["content"][0]["text"], "new");
+}
+
+fn probing(failures: usize, backoff: &[u32], auto_recover: bool) -> (Inputs, Server) {
+    let mut inputs = bare();
+    inputs.upstreams[0].plan.health.retry_backoff_ms = backoff.to_vec();
+    inputs.upstreams[0].plan.health.auto_recover = auto_recover;
+    let server = Server::default();
+    let refused = || UpstreamError::Connect("refused".into());
+    *server.probes.lock().unwrap() = (0..failures).map(|_| refused()).collect();
+    (inputs, server)
+}
+
+fn up() -> ObjectKey {
+    ObjectKey::new("default", "up")
+}
+
+#[tokio::test]
+async fn retries_wait_as_long_as_they_should() {
+    let (inputs, server) = probing(3, &[20, 40, 60], false);
+    let engine = start_with(&inputs, server).await;
+    // Calls that fail meanwhile shorten no wait.
+    (0..10).for_each(|_| engine.probes.kick(&up()));
+    until(|| engine.upstreams.probed.lock().unwrap().len() >= 4).await;
+    let probed = engine.upstreams.probed.lock().unwrap().clone();
+    for (pair, wait) in probed.windows(2).zip([20, 40, 60]) {
+        assert!(pair[1] - pair[0] >= Duration::from_millis(wait), "{:?}", pair[1] - pair[0]);
+    }
+    until(|| engine.state.upstream(&up()).health.failures == 0).await;
+    assert!(engine.state.in_routing(&up()));
+}
+
+#[tokio::test]
+async fn one_that_left_routing_is_refused_until_its_spec_changes() {
+    let (mut inputs, server) = probing(2, &[1], false);
+    let engine = start_with(&inputs, server).await;
+    until(|| !engine.state.in_routing(&up())).await;
+    engine.probes.kick(&up());
+    assert_eq!(engine.upstreams.probed.lock().unwrap().len(), 2);
+    inputs.upstreams[0].plan.health.timeout_ms = 2;
+    apply(&engine, &inputs).await;
+    until(|| engine.snapshot().routes.all().len() == 1).await;
+    assert!(call(&engine, "{}").await["result"].is_object());
+}
+
+#[tokio::test]
+async fn one_that_recovers_is_called_again() {
+    let (inputs, server) = probing(3, &[5], true);
+    let engine = start_with(&inputs, server).await;
+    until(|| engine.state.upstream(&up()).last_ping_at.is_some()).await;
+    until(|| engine.snapshot().routes.all().len() == 1).await;
+    assert!(call(&engine, "{}").await["result"].is_object());
+}
+
+#[tokio::test]
+async fn calls_of_one_out_of_routing_are_told_when_to_try_again() {
+    let engine = start(&bare()).await;
+    engine.state.update(&up(), |state| state.health.auto_disabled = Some(Duration::ZERO));
+    let value = call(&engine, "{}").await;
+    assert_eq!(value["error"]["data"], json!({"reason": "AutoDisabled", "retryAfterMs": 30_000}));
+    assert!(sent(&engine).is_empty());
+}
+
+#[tokio::test]
+async fn a_changed_list_is_read_again_and_announced() {
+    let engine = start(&bare()).await;
+    let mut lists = engine.tool_lists();
+    lists.mark_unchanged();
+    *engine.upstreams.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
+    *engine.upstreams.event.lock().unwrap() = Some(UpstreamEvent::ToolsChanged(up()));
+    engine.upstreams.told.notify_one();
+    tokio::time::timeout(Duration::from_secs(5), lists.changed()).await.unwrap().unwrap();
+    let page = engine.list_tools(Endpoint::All, None).await.unwrap();
+    assert!(page.tools.get().contains("up__write"), "{}", page.tools);
+}

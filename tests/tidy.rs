@@ -1,0 +1,185 @@
+//! The layers, sizes and texts of this repository, checked by reading its files.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The most lines of a file.
+const MAX_LINES: usize = 400;
+
+/// Longer files, and why.
+const LONG: [(&str, &str); 1] =
+    [("src/domain/plan.rs", "every type of the plan's format, most of it their descriptions")];
+
+/// What a folder below `src` may not name, and the rule.
+const LAYERS: [(&[&str], &[&str], &str); 7] = [
+    (
+        &["domain", "config"],
+        &[
+            "tokio",
+            "kube::",
+            "axum",
+            "hyper",
+            "std::fs",
+            "std::process",
+            "std::net",
+            "std::env",
+            "SystemTime",
+            "Instant",
+        ],
+        "the pure layers do no IO and know no runtime and no clock",
+    ),
+    (
+        &["domain", "config"],
+        &[
+            "crate::api",
+            "crate::source",
+            "crate::node",
+            "crate::upstream",
+            "crate::store",
+            "crate::engine",
+            "crate::web",
+            "crate::cli",
+            "crate::telemetry",
+        ],
+        "the pure layers know no other",
+    ),
+    (&["domain"], &["crate::config"], "the domain knows no compiler"),
+    (
+        &["source", "node", "upstream", "store"],
+        &[
+            "crate::source",
+            "crate::node",
+            "crate::upstream",
+            "crate::store",
+            "crate::engine",
+            "crate::web",
+            "crate::cli",
+        ],
+        "adapters know neither one another nor what uses them",
+    ),
+    (
+        &["web"],
+        &["crate::source", "crate::node", "crate::upstream", "crate::store", "crate::cli"],
+        "the web reaches adapters only through the engine",
+    ),
+    (
+        &["engine"],
+        &["crate::source", "crate::node", "crate::upstream", "crate::store", "crate::web", "crate::cli"],
+        "the engine knows its ports, not who implements them",
+    ),
+    (
+        &["config", "domain", "engine", "node", "store", "telemetry", "upstream", "web"],
+        &["crate::api"],
+        "types of the API are lowered at once",
+    ),
+];
+
+/// Texts that no file may hold, each in two halves so that this one does not.
+const FOREIGN: [(&str, &str, &str); 6] = [
+    ("/wo", "rk/", "a path of one machine"),
+    ("/tmp/", "wt", "a path of one machine"),
+    ("registry.npm", "js.org", "the address of a package registry"),
+    ("index.crates", ".io", "the address of a package registry"),
+    ("pypi.org/", "simple", "the address of a package registry"),
+    ("proxy.go", "lang.org", "the address of a package registry"),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every file that git tracks, or would, below the repository's root, and its text.
+fn files() -> Vec<(String, String)> {
+    let listed = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .expect("git runs");
+    assert!(listed.status.success(), "git ls-files: {}", String::from_utf8_lossy(&listed.stderr));
+    let names = String::from_utf8(listed.stdout).unwrap();
+    let read = |name: &str| {
+        let bytes = std::fs::read(root().join(PathBuf::from(name))).ok()?;
+        Some((name.to_owned(), String::from_utf8_lossy(&bytes).into_owned()))
+    };
+    let files: Vec<_> = names.lines().filter_map(read).collect();
+    assert!(files.len() > 100, "too few files to be all of them: {}", files.len());
+    files
+}
+
+fn rust() -> impl Iterator<Item = (String, String)> {
+    files().into_iter().filter(|(name, _)| name.ends_with(".rs"))
+}
+
+fn report(rule: &str, found: &[String]) {
+    assert!(found.is_empty(), "{rule}:\n  {}", found.join("\n  "));
+}
+
+/// Lines of code, numbered from 1, without comments.
+fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+    numbered.map(|(number, line)| (number, line.split("//").next().unwrap_or_default()))
+}
+
+/// Whether `line` names `word` as a path or a name of its own, not as the end of another name.
+fn names(line: &str, word: &str) -> bool {
+    let of_a_name = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word).any(|(at, _)| {
+        let begins = !line[..at].ends_with(of_a_name);
+        begins && (word.ends_with(':') || !line[at + word.len()..].starts_with(of_a_name))
+    })
+}
+
+#[test]
+fn layers_know_only_what_they_may() {
+    let mut found = Vec::new();
+    for (name, text) in rust() {
+        let Some(layer) = name.strip_prefix("src/").and_then(|rest| rest.split(['/', '.']).next()) else { continue };
+        for (layers, forbidden, rule) in LAYERS.iter().filter(|(layers, ..)| layers.contains(&layer)) {
+            assert!(!layers.is_empty());
+            let own = format!("crate::{layer}");
+            for (number, line) in code(&text) {
+                let named = forbidden.iter().find(|word| **word != own && names(line, word));
+                found.extend(named.map(|word| format!("{name}:{number}: names {word}: {rule}")));
+            }
+        }
+    }
+    report("a layer names what it may not", &found);
+}
+
+#[test]
+fn files_are_short() {
+    let mut found = Vec::new();
+    for (name, text) in rust() {
+        let lines = text.lines().count();
+        match LONG.iter().find(|(long, _)| *long == name) {
+            None if lines > MAX_LINES => {
+                found.push(format!("{name}:{MAX_LINES}: has {lines} lines, {MAX_LINES} are allowed"))
+            }
+            Some((_, why)) if lines <= MAX_LINES => {
+                found.push(format!("{name}:1: is short enough to need no reason: {why}"))
+            }
+            _ => {}
+        }
+    }
+    report("a file is too long, or its exception is void", &found);
+}
+
+#[test]
+fn files_say_what_lives_there() {
+    let silent = rust().filter(|(_, text)| !text.starts_with("//!"));
+    report("a file does not begin with //!", &silent.map(|(name, _)| format!("{name}:1")).collect::<Vec<_>>());
+}
+
+#[test]
+fn nothing_names_a_machine_or_a_registry() {
+    let mut found = Vec::new();
+    for (name, text) in files() {
+        for (number, line) in text.lines().enumerate() {
+            let foreign = FOREIGN.iter().find(|(first, second, _)| line.contains(&format!("{first}{second}")));
+            found.extend(foreign.map(|(_, _, what)| format!("{name}:{}: {what}", number + 1)));
+        }
+    }
+    report("a text is foreign to the repository", &found);
+}
