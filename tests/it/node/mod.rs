@@ -18,7 +18,7 @@ use hawsepipe::domain::ports::{LinkedPlugin, RunPlugin};
 use hawsepipe::domain::secret::SecretText;
 use hawsepipe::node::WorkerMetrics;
 use hawsepipe::node::{Launcher, Lifetimes, Workers};
-use prometheus::{Registry, TextEncoder};
+use hawsepipe::telemetry::catalog::Catalog;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
@@ -27,7 +27,7 @@ pub const PROGRAM: &str = env!("CARGO_BIN_EXE_hawsepipe");
 /// Workers with their metrics.
 pub struct Rig {
     pub workers: Arc<Workers>,
-    registry: Registry,
+    catalog: Catalog,
 }
 
 impl Rig {
@@ -36,9 +36,9 @@ impl Rig {
     }
 
     pub fn living(lifetimes: Lifetimes) -> Self {
-        let (metrics, registry) = (WorkerMetrics::new().unwrap(), Registry::new());
-        metrics.register(&registry).unwrap();
-        Self { workers: Arc::new(Workers::new(Launcher::at(PROGRAM), lifetimes, metrics).unwrap()), registry }
+        let (metrics, catalog) = (WorkerMetrics::new().unwrap(), Catalog::default());
+        metrics.register(&catalog).unwrap();
+        Self { workers: Arc::new(Workers::new(Launcher::at(PROGRAM), lifetimes, metrics).unwrap()), catalog }
     }
 
     /// A rig in which these plugins are warm.
@@ -71,7 +71,7 @@ impl Rig {
 
     /// A counter's value over all plugins, by its `cause`.
     pub fn count(&self, metric: &str, cause: &str) -> f64 {
-        let text = TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap();
+        let text = self.catalog.render();
         let label = format!("cause=\"{cause}\"");
         let lines = text.lines().filter(|line| line.starts_with(metric) && line.contains(&label));
         lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
