@@ -43,10 +43,7 @@ pub enum Command {
     /// Show which chains and entries would run on a tool, and why the others not
     Explain(Explain),
     /// Print a completion script for a shell
-    Completion {
-        /// The shell
-        shell: clap_complete::Shell,
-    },
+    Completion(Completion),
 }
 
 /// `hawsepipe run`
@@ -228,6 +225,18 @@ pub struct Explain {
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub output: Format,
+}
+
+/// `hawsepipe completion`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  source <(hawsepipe completion bash)
+  hawsepipe completion zsh > ~/.zfunc/_hawsepipe
+  hawsepipe completion fish > ~/.config/fish/completions/hawsepipe.fish")]
+pub struct Completion {
+    /// The shell
+    pub shell: clap_complete::Shell,
 }
 
 /// How lists are printed.

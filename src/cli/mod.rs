@@ -49,8 +49,8 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
         Command::Call(args) => call::call(args).await,
         Command::Executions(args) => executions::executions(args).await,
         Command::Explain(args) => explain::explain(args).await,
-        Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "hawsepipe", &mut std::io::stdout());
+        Command::Completion(args) => {
+            clap_complete::generate(args.shell, &mut Args::command(), "hawsepipe", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
     }
