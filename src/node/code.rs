@@ -124,7 +124,18 @@ impl Code {
                 symlink(origin.join(&name), self.folder.join(&name))?;
             }
         }
-        Ok(())
+        self.link_packages(&origin)
+    }
+
+    /// Links the packages that Node.js would find for code in `origin`: of the nearest folder above it that has some,
+    /// where it has none of its own.
+    fn link_packages(&self, origin: &Path) -> io::Result<()> {
+        const PACKAGES: &str = "node_modules";
+        let packages = origin.ancestors().map(|folder| folder.join(PACKAGES)).find(|packages| packages.is_dir());
+        match packages {
+            Some(packages) if packages.parent() != Some(origin) => symlink(packages, self.folder.join(PACKAGES)),
+            _ => Ok(()),
+        }
     }
 }
 
