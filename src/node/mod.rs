@@ -17,6 +17,7 @@ pub mod process;
 pub mod protocol;
 pub mod spawn;
 pub mod starter;
+pub mod voice;
 pub mod worker;
 pub mod workers;
 

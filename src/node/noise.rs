@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::voice::Voice;
+
 /// Bytes of one logged line.
 const LINE: usize = 1 << 10;
 /// Bytes kept of what a process prints first, for why it did not start.
@@ -51,8 +53,8 @@ fn names_error(line: &str) -> bool {
     name.ends_with("Error") && name.chars().all(|c| c.is_ascii_alphanumeric()) && !line.contains("JSON")
 }
 
-/// Reads `source` to its end. Up to `limit` bytes of each call are logged for `plugin`.
-pub async fn drain(mut source: impl AsyncRead + Unpin, noise: Arc<Noise>, plugin: String, pid: u32, limit: u64) {
+/// Reads `source` to its end. Up to `limit` bytes of each call are logged for the plugin of `voice`.
+pub async fn drain(mut source: impl AsyncRead + Unpin, noise: Arc<Noise>, voice: Voice, pid: u32, limit: u64) {
     let mut chunk = vec![0; 8 << 10];
     let mut line = Vec::new();
     while let Ok(read) = source.read(&mut chunk).await
@@ -67,18 +69,19 @@ pub async fn drain(mut source: impl AsyncRead + Unpin, noise: Arc<Noise>, plugin
             let room = LINE.saturating_sub(line.len()).min(piece.len());
             line.extend_from_slice(&piece[..room]);
             if piece.ends_with(b"\n") {
-                write_line(&plugin, pid, &line);
+                write_line(&voice, pid, &line);
                 line.clear();
             }
         }
     }
     if !line.is_empty() {
-        write_line(&plugin, pid, &line);
+        write_line(&voice, pid, &line);
     }
 }
 
-fn write_line(plugin: &str, pid: u32, line: &[u8]) {
-    tracing::debug!(target: "hawsepipe::plugin", plugin, worker = pid, "{}", String::from_utf8_lossy(line).trim_end());
+fn write_line(voice: &Voice, pid: u32, line: &[u8]) {
+    let line = voice.masked(String::from_utf8_lossy(line));
+    tracing::debug!(target: "hawsepipe::plugin", plugin = voice.name(), worker = pid, "{}", line.trim_end());
 }
 
 #[cfg(test)]
@@ -89,7 +92,7 @@ mod tests {
     async fn counts_all_and_keeps_little() {
         let noise = Arc::new(Noise::default());
         let flood = vec![b'x'; 100_000];
-        drain(&flood[..], Arc::clone(&noise), "p".into(), 1, 1000).await;
+        drain(&flood[..], Arc::clone(&noise), Voice::named("p", &[]), 1, 1000).await;
         assert_eq!(noise.bytes(), 100_000);
         assert_eq!(noise.opening.lock().unwrap().len(), OPENING);
         noise.reset();
@@ -100,7 +103,7 @@ mod tests {
     async fn finds_what_nobody_caught() {
         let noise = Arc::new(Noise::default());
         let printed = "file:///x/plugin.mjs:1\nthrow new TypeError('bad')\n^\n\nTypeError: bad\n    at file:///x\n";
-        drain(printed.as_bytes(), Arc::clone(&noise), "p".into(), 1, 1000).await;
+        drain(printed.as_bytes(), Arc::clone(&noise), Voice::named("p", &[]), 1, 1000).await;
         assert_eq!(noise.first_error().as_deref(), Some("TypeError: bad"));
         assert!(names_error("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x'"));
         assert!(!names_error("SyntaxError: Unexpected token 's', \"s3cret\" is not valid JSON"));

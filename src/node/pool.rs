@@ -15,7 +15,8 @@ use super::admission::Admission;
 use super::code::Code;
 use super::lease::Lease;
 use super::metrics::{RecycleCause, SpawnCause};
-use super::starter::{StartError, Starter, without_secrets};
+use super::starter::{StartError, Starter};
+use super::voice::Voice;
 use super::worker::{Fate, Worker};
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, WorkerState};
@@ -268,7 +269,8 @@ impl Pool {
     fn lost(self: &Arc<Self>, state: &mut State, worker: Worker) {
         let status = worker.process.status().map(|status| format!(" ({status})")).unwrap_or_default();
         let error = worker.noise.first_error().map(|error| format!("; {error}")).unwrap_or_default();
-        let message = without_secrets(format!("ended while it was idle{status}{error}"), &self.plugin);
+        let message = format!("ended while it was idle{status}{error}");
+        let message = Voice::of(&self.plugin).masked(message);
         self.end(worker, Fate::Recycle(RecycleCause::Exited));
         self.failed(state, Failure::new(Reason::NotLoaded, message));
     }

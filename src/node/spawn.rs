@@ -12,6 +12,7 @@ use super::discovery::Node;
 use super::launcher::{Launcher, Stdin};
 use super::protocol::channel::Channel;
 use super::protocol::once::Pipes;
+use super::voice::Voice;
 use super::worker::Talk;
 use crate::domain::plugin::Protocol;
 use crate::domain::ports::LinkedPlugin;
@@ -54,7 +55,7 @@ fn spawn_module(
     let child = run(command, code)?;
     ours.set_nonblocking(true)?;
     let socket = tokio::net::UnixStream::from_std(ours)?;
-    Ok((child, Talk::Module(Box::new(Channel::new(socket, plugin.plan.key.to_string())))))
+    Ok((child, Talk::Module(Box::new(Channel::new(socket, Voice::of(plugin))))))
 }
 
 fn spawn_once(

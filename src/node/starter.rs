@@ -19,6 +19,7 @@ use super::metrics::{KillCause, SpawnCause, WorkerMetrics};
 use super::noise::{Noise, drain};
 use super::process::{Group, Process, Tasks};
 use super::spawn::{Spawned, spawn};
+use super::voice::Voice;
 use super::worker::{Card, Talk, Worker, executions_of};
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
@@ -177,7 +178,7 @@ impl Starter {
                 worker.card.set_state(WorkerState::Available);
                 Ok(worker)
             }
-            Some(Err(error)) => Err(error.without_secrets(plugin)),
+            Some(Err(error)) => Err(error.masked(&Voice::of(plugin))),
             None => {
                 self.metrics.killed(&name, KillCause::Start);
                 Err(StartError::Late(START_DEADLINE))
@@ -229,8 +230,8 @@ impl Starter {
     fn listen(&self, plugin: &LinkedPlugin, process: &Process, printed: io::PipeReader) -> io::Result<Arc<Noise>> {
         let noise = Arc::new(Noise::default());
         let printed = pipe::Receiver::from_owned_fd(printed.into())?;
-        let (name, limit) = (plugin.plan.key.to_string(), plugin.plan.limits.max_stderr);
-        let draining = drain(printed, Arc::clone(&noise), name, process.pid(), limit);
+        let (voice, limit) = (Voice::of(plugin), plugin.plan.limits.max_stderr);
+        let draining = drain(printed, Arc::clone(&noise), voice, process.pid(), limit);
         let over = process.over();
         self.tasks.spawn(async move {
             // A process that left the group may hold the pipe open for ever.
@@ -277,19 +278,15 @@ impl Worker {
 }
 
 impl StartError {
-    fn without_secrets(self, plugin: &LinkedPlugin) -> Self {
+    /// What a plugin says of its failure may quote its environment.
+    fn masked(self, voice: &Voice) -> Self {
+        let masked = |said: String| voice.masked(said).into_owned();
         match self {
-            Self::Load(said) => Self::Load(without_secrets(said, plugin)),
-            Self::Exited { status, cause } => Self::Exited { status, cause: cause.map(|c| without_secrets(c, plugin)) },
+            Self::Load(said) => Self::Load(masked(said)),
+            Self::Exited { status, cause } => Self::Exited { status, cause: cause.map(masked) },
             other => other,
         }
     }
-}
-
-/// What a plugin says of its failure may quote its environment.
-pub fn without_secrets(text: String, plugin: &LinkedPlugin) -> String {
-    let secrets = plugin.env.iter().map(|(_, value)| value.expose()).filter(|value| value.len() > 3);
-    secrets.fold(text, |text, secret| text.replace(secret, "[secret]"))
 }
 
 fn forget(starter: &Weak<Starter>, id: u64) {

@@ -12,6 +12,7 @@ use super::process::{Process, Tasks};
 use super::protocol::Exchange;
 use super::protocol::channel::Channel;
 use super::protocol::once::Pipes;
+use super::voice::Voice;
 use crate::domain::plugin::{Failure, Input, Protocol};
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
 use crate::domain::reason::Reason;
@@ -69,6 +70,18 @@ impl Worker {
     pub async fn execute(&mut self, input: &Input<'_>, max_output: usize) -> Exchange {
         self.card.used();
         self.noise.reset();
+        let mut exchange = self.exchange(input, max_output).await;
+        let said = match &mut exchange.output {
+            Ok(output) => output.error.as_mut(),
+            Err(failure) => Some(&mut failure.message),
+        };
+        if let Some(said) = said {
+            *said = Voice::of(&self.card.plugin).masked(std::mem::take(said)).into_owned();
+        }
+        exchange
+    }
+
+    async fn exchange(&mut self, input: &Input<'_>, max_output: usize) -> Exchange {
         match &mut self.talk {
             Talk::Once(pipes) => Exchange::last(pipes.exchange(&mut self.process, input, max_output).await),
             Talk::Module(channel) => {

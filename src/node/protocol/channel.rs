@@ -12,6 +12,7 @@ use super::Exchange;
 use super::frame::{HEAD, Head, Kind, VERSION};
 use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::reason::Reason;
+use crate::node::voice::Voice;
 
 /// Bytes that the JSON header of a worker's frame may have.
 const MAX_HEADER: usize = 1 << 20;
@@ -26,7 +27,7 @@ pub struct Channel {
     socket: UnixStream,
     inbox: BytesMut,
     outbox: Vec<u8>,
-    plugin: String,
+    voice: Voice,
     last_id: u64,
 }
 
@@ -74,9 +75,9 @@ struct FailureHeader {
 }
 
 impl Channel {
-    /// Speaks over `socket` with a worker of `plugin`, which is named in its log lines.
-    pub fn new(socket: UnixStream, plugin: String) -> Self {
-        Self { socket, inbox: BytesMut::with_capacity(64 << 10), outbox: Vec::new(), plugin, last_id: 0 }
+    /// Speaks over `socket` with a worker of the plugin of `voice`, which is named in its log lines.
+    pub fn new(socket: UnixStream, voice: Voice) -> Self {
+        Self { socket, inbox: BytesMut::with_capacity(64 << 10), outbox: Vec::new(), voice, last_id: 0 }
     }
 
     /// Waits until the worker says that the plugin is loaded.
@@ -103,7 +104,7 @@ impl Channel {
                     let message = serde_json::from_slice::<FailureHeader>(json).map(|f| f.message);
                     return Err(Some(message.unwrap_or_else(|_| "could not say why it failed to load".into())));
                 }
-                Kind::Log => log_line(&self.plugin, json, text),
+                Kind::Log => log_line(&self.voice, json, text),
                 _ => {}
             }
             self.take(&head);
@@ -155,7 +156,7 @@ impl Channel {
                 (failure.id == self.last_id).then(|| Err(self.plugin_failure(failure)))
             }
             Kind::Log => {
-                log_line(&self.plugin, json, text);
+                log_line(&self.voice, json, text);
                 None
             }
             _ => None,
@@ -164,7 +165,8 @@ impl Channel {
 
     fn plugin_failure(&self, failure: FailureHeader) -> Failure {
         if !failure.stack.is_empty() {
-            tracing::debug!(target: "hawsepipe::plugin", plugin = self.plugin, "{}\n{}", failure.message, failure.stack);
+            let said = format!("{}\n{}", failure.message, failure.stack);
+            tracing::debug!(target: "hawsepipe::plugin", plugin = self.voice.name(), "{}", self.voice.masked(said));
         }
         match failure.reason.as_str() {
             "InvalidOutput" => {
@@ -259,9 +261,9 @@ fn too_large(what: &str, limit: usize) -> Failure {
     Failure::new(Reason::TooLarge, format!("{what} is larger than {limit} bytes"))
 }
 
-fn log_line(plugin: &str, header: &[u8], text: &[u8]) {
+fn log_line(voice: &Voice, header: &[u8], text: &[u8]) {
     let Ok(header) = serde_json::from_slice::<LogHeader>(header) else { return };
-    let (call, text) = (header.id, String::from_utf8_lossy(text));
+    let (plugin, call, text) = (voice.name(), header.id, voice.masked(String::from_utf8_lossy(text)));
     match header.level.as_str() {
         "error" | "warn" => tracing::warn!(target: "hawsepipe::plugin", plugin, call, "{text}"),
         "debug" => tracing::debug!(target: "hawsepipe::plugin", plugin, call, "{text}"),
