@@ -79,7 +79,13 @@ impl Gateway {
 
     /// The same with more arguments.
     pub fn start_with(folder: &Folder, arguments: &[&str]) -> Self {
+        Self::start_in(folder, arguments, &[])
+    }
+
+    /// The same with more environment.
+    pub fn start_in(folder: &Folder, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut child = hawsepipe()
+            .envs(environment.iter().copied())
             .args(["run", "-f"])
             .arg(folder.path())
             .args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])

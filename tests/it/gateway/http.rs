@@ -1,8 +1,8 @@
 //! Raw requests, where a test needs to see the bytes.
 
 use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
-use hyper::{HeaderMap, Method, Request};
+use hyper::body::{Bytes, Incoming};
+use hyper::{HeaderMap, Method, Request, Response};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -16,10 +16,77 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Its body as JSON; of an event stream, that of its last event.
+    /// Its message; of an event stream, that of its last event.
+    fn message(&self) -> &str {
+        self.body.lines().filter_map(|line| line.strip_prefix("data:")).next_back().unwrap_or(&self.body)
+    }
+
+    /// Its body as JSON.
     pub fn json(&self) -> Value {
-        let data = self.body.lines().filter_map(|line| line.strip_prefix("data:")).next_back();
-        serde_json::from_str(data.unwrap_or(&self.body)).unwrap_or_else(|e| panic!("{e}: {}", self.body))
+        serde_json::from_str(self.message()).unwrap_or_else(|e| panic!("{e}: {}", self.body))
+    }
+
+    /// The bytes of its `result`.
+    pub fn result(&self) -> String {
+        #[derive(serde::Deserialize)]
+        struct Parts<'a> {
+            #[serde(borrow)]
+            result: &'a serde_json::value::RawValue,
+        }
+        let parts: Parts<'_> = serde_json::from_str(self.message()).unwrap_or_else(|e| panic!("{e}: {}", self.body));
+        parts.result.get().to_owned()
+    }
+}
+
+/// What a client of either era sends with each message.
+pub const JSON: [(&str, &str); 2] =
+    [("content-type", "application/json"), ("accept", "application/json, text/event-stream")];
+
+/// The headers of a stateless `tools/call`.
+pub fn call_headers(tool: &str) -> [(&str, &str); 5] {
+    [JSON[0], JSON[1], ("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", tool)]
+}
+
+/// Its body; `meta` goes into its `_meta`.
+pub fn call_body(tool: &str, arguments: &str, meta: &Value) -> String {
+    let mut all = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    for (key, value) in meta.as_object().unwrap() {
+        all[key] = value.clone();
+    }
+    let name = json!(tool);
+    format!(
+        r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":{name},"arguments":{arguments},"_meta":{all}}}}}"#
+    )
+}
+
+/// A session of the legacy era.
+#[derive(Clone)]
+pub struct Session {
+    pub http: Http,
+    pub url: String,
+    pub id: String,
+}
+
+impl Session {
+    /// The headers of its requests.
+    pub fn headers(&self) -> [(&str, &str); 4] {
+        [JSON[0], JSON[1], ("mcp-protocol-version", "2025-11-25"), ("mcp-session-id", &self.id)]
+    }
+
+    /// Sends a message.
+    pub async fn send(&self, message: impl Into<Bytes>) -> Answer {
+        self.http.send(Method::POST, &self.url, &self.headers(), message).await
+    }
+
+    /// A `tools/call` under `id`, its arguments as raw JSON text.
+    pub async fn call_raw(&self, id: u64, tool: &str, arguments: &str) -> Answer {
+        let name = json!(tool);
+        let params = format!(r#"{{"name":{name},"arguments":{arguments}}}"#);
+        self.send(format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)).await
     }
 }
 
@@ -53,28 +120,35 @@ impl Http {
         self.send(Method::GET, url, &[], Bytes::new()).await
     }
 
+    /// Sends a request and leaves its answer's body unread; dropping that closes the stream.
+    pub async fn open(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Response<Incoming> {
+        let mut request = Request::builder().method(method).uri(url);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.0.request(request.body(Full::new(body.into())).unwrap()).await.unwrap()
+    }
+
+    /// Begins a session of the legacy era.
+    pub async fn initialize(&self, url: &str) -> Session {
+        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}});
+        let answer = self.send(Method::POST, url, &JSON, body.to_string()).await;
+        assert_eq!(answer.json()["result"]["protocolVersion"], "2025-11-25", "{}", answer.body);
+        let id = answer.headers["mcp-session-id"].to_str().unwrap().to_owned();
+        Session { http: self.clone(), url: url.to_owned(), id }
+    }
+
     /// A stateless `tools/call`, its arguments as raw JSON text.
     pub async fn call_raw(&self, url: &str, tool: &str, arguments: &str, meta: &Value) -> Answer {
-        let mut all = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-            "io.modelcontextprotocol/clientCapabilities": {},
-        });
-        for (key, value) in meta.as_object().unwrap() {
-            all[key] = value.clone();
-        }
-        let body = format!(
-            r#"{{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{{"name":{},"arguments":{arguments},"_meta":{all}}}}}"#,
-            json!(tool)
-        );
-        let headers = [
-            ("content-type", "application/json"),
-            ("accept", "application/json, text/event-stream"),
-            ("mcp-protocol-version", "2026-07-28"),
-            ("mcp-method", "tools/call"),
-            ("mcp-name", tool),
-        ];
-        self.send(Method::POST, url, &headers, body).await
+        let body = call_body(tool, arguments, meta);
+        self.send(Method::POST, url, &call_headers(tool), body).await
     }
 
     /// A stateless `tools/call`; what came back as JSON.

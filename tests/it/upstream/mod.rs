@@ -111,7 +111,7 @@ async fn result_of(upstreams: &Upstreams, out: OutCall) -> String {
 }
 
 /// A server that is killed at the end of its test.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -121,7 +121,7 @@ impl Drop for Running {
 }
 
 /// server-everything over Streamable HTTP at a port of the caller's choice.
-fn everything_http(port: u16) -> Running {
+pub fn everything_http(port: u16) -> Running {
     let script = fixtures::node_module("@modelcontextprotocol/server-everything/dist/index.js");
     let mut command = Command::new("node");
     command.arg(script).arg("streamableHttp").env("PORT", port.to_string());
@@ -139,7 +139,8 @@ fn everything_http(port: u16) -> Running {
     running
 }
 
-fn free_port() -> u16 {
+/// A port that nothing uses.
+pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
