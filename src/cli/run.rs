@@ -58,7 +58,10 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     stop.cancel();
     tokio::select! {
         () = engine.shutdown(PATIENCE) => {}
-        _ = end_signal() => { engine.shutdown(Duration::ZERO).await; }
+        _ = end_signal() => {
+            engine.abort().await;
+            return Ok(ExitCode::SUCCESS);
+        }
     }
     let _ = tokio::time::timeout(Duration::from_secs(1), async { while servers.join_next().await.is_some() {} }).await;
     Ok(ExitCode::SUCCESS)

@@ -51,7 +51,9 @@ impl EntryRules {
         match answer {
             Ok(Output { text, proceed, error: None, .. }) => Verdict::Go { text, stop: !proceed },
             Ok(Output { text, error: Some(error), .. }) if self.may_deny() => Verdict::Deny { text, error },
-            Ok(Output { error: Some(error), .. }) => self.failed(Failure::new(Reason::PluginError, error)),
+            Ok(Output { error: Some(error), .. }) => {
+                self.failed(Failure::new(Reason::PluginError, format!("reported error: {error}")))
+            }
             Err(failure) => self.failed(failure),
         }
     }
@@ -108,7 +110,7 @@ mod tests {
             let verdict = rules(Phase::Request, role).judge(output(false, Some("no")));
             assert_eq!(verdict, Verdict::Deny { text: "t".into(), error: "no".into() });
         }
-        let failure = Failure::new(Reason::PluginError, "no");
+        let failure = Failure::new(Reason::PluginError, "reported error: no");
         let judge = |role| rules(Phase::Response, role).judge(output(false, Some("no")));
         assert_eq!(judge(Role::Guard), Verdict::Fail(failure.clone()));
         assert_eq!(judge(Role::Transform), Verdict::Pass(failure.clone()));

@@ -103,7 +103,7 @@ pub enum Skip {
     Disabled,
     /// The plugin's own filter or phases leave the call out.
     Filter,
-    /// An entry before it said `continue: false`.
+    /// An entry before it said `continue: false`, or the call had ended.
     Stopped,
 }
 

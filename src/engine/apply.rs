@@ -105,6 +105,13 @@ impl<P: Ports> Engine<P> {
         tokio::join!(self.plugins.shutdown(), self.upstreams.shutdown());
     }
 
+    /// Ends at once: calls in flight are cut off.
+    pub async fn abort(&self) {
+        self.state.draining.store(true, Ordering::Release);
+        self.probes.stop();
+        tokio::join!(self.plugins.shutdown(), self.upstreams.abort());
+    }
+
     /// Ends sessions that were idle for too long.
     pub fn expire_sessions(&self) {
         let idle_ms = u64::from(self.snapshot().plan().gateway.session_idle_seconds) * 1000;

@@ -37,7 +37,7 @@ pub(super) struct Facts {
     pub(super) max_tokens: Option<u32>,
 }
 
-/// Answers whether an entry's `when` holds for this content. An entry without one always runs.
+/// Answers whether an entry's `when` holds for this content; `None` is "it has none".
 pub(super) trait When {
     fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool;
 }
@@ -227,7 +227,8 @@ impl<P: Ports> Engine<P> {
             ..row(facts, chain, entry, &verdict, started_at)
         };
         let trace = EntryTrace {
-            changed: row.changed,
+            // What an observer answers is thrown away; of a shadow it is told what it would have changed.
+            changed: row.changed && entry.rules.role != Role::Observe,
             duration_ms: row.duration_ms,
             metadata: metadata.filter(|m| m.get().len() <= MAX_TRACE_METADATA),
             ..trace(&chain.name, &entry.name, chain.plan.phase, entry.plan.mode, outcome(&verdict))
@@ -304,8 +305,7 @@ fn row(facts: &Facts, chain: &LinkedChain, entry: &LinkedEntry, verdict: &Verdic
                 Reason::PoolExhausted => ExecutionStatus::PoolExhausted,
                 _ => ExecutionStatus::Failed,
             };
-            let said = if failure.reason == Reason::PluginError { "reported error: " } else { "" };
-            (status, Some(failure.reason), Some(format!("{said}{}", failure.message)))
+            (status, Some(failure.reason), Some(failure.message.clone()))
         }
     };
     let plugin = entry.plugin.as_ref().ok();

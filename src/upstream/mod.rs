@@ -106,10 +106,18 @@ impl CallUpstream for Upstreams {
 
     async fn shutdown(&self) {
         let closing = self.replace(&[]).into_iter().map(|gone| async move { gone.close(AT_SHUTDOWN).await });
-        futures_util::future::join_all(closing).await;
+        tokio::select! {
+            _ = futures_util::future::join_all(closing) => {}
+            () = self.shared.hurry.cancelled() => {}
+        }
         self.shared.tasks.close();
         if tokio::time::timeout(SHUTDOWN, self.shared.tasks.wait()).await.is_err() {
             tracing::warn!("some upstreams did not end in time");
         }
+    }
+
+    async fn abort(&self) {
+        self.shared.hurry.cancel();
+        self.shutdown().await;
     }
 }

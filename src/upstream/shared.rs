@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::events::Events;
@@ -18,6 +19,8 @@ pub(super) struct Shared {
     pub(super) events: Events,
     /// Every task, so that the end can be waited for.
     pub(super) tasks: TaskTracker,
+    /// Fired where processes get no time to end by themselves.
+    pub(super) hurry: CancellationToken,
     runtime: Handle,
     background: Arc<Semaphore>,
 }
@@ -26,7 +29,8 @@ impl Shared {
     /// For the runtime that this is called in.
     pub(super) fn new() -> Self {
         let (events, tasks) = (Events::default(), TaskTracker::new());
-        Self { events, tasks, runtime: Handle::current(), background: Arc::new(Semaphore::new(BACKGROUND)) }
+        let background = Arc::new(Semaphore::new(BACKGROUND));
+        Self { events, tasks, hurry: CancellationToken::new(), runtime: Handle::current(), background }
     }
 
     /// The runtime, for tasks that are begun outside of it.

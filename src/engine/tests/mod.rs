@@ -171,6 +171,8 @@ impl CallUpstream for Server {
     }
 
     async fn shutdown(&self) {}
+
+    async fn abort(&self) {}
 }
 
 #[derive(Default)]

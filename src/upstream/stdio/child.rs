@@ -197,35 +197,40 @@ impl Supervisor {
         let exited = tokio::select! {
             status = child.wait() => Some(status),
             () = self.stop.cancelled() => None,
+            () = self.shared.hurry.cancelled() => None,
             () = self.ended.cancelled() => tokio::time::timeout(LAST_WORDS, child.wait()).await.ok(),
         };
-        let asked = self.stop.is_cancelled();
+        let asked = self.stop.is_cancelled() || self.shared.hurry.is_cancelled();
         self.stop.cancel();
         let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
-        let signal = |signal| {
-            if let Some(group) = group {
-                // Fails only where the whole group is gone already.
-                let _ = kill_process_group(group, signal);
-            }
-        };
         let status = match exited {
             Some(status) => status,
-            None => match tokio::time::timeout(GRACE, child.wait()).await {
-                Ok(status) => status,
-                Err(_) => {
-                    signal(Signal::TERM);
-                    match tokio::time::timeout(GRACE, child.wait()).await {
-                        Ok(status) => status,
-                        Err(_) => {
-                            signal(Signal::KILL);
-                            child.wait().await
-                        }
-                    }
-                }
-            },
+            None => self.end(child, group).await,
         };
-        signal(Signal::KILL);
+        signal(group, Signal::KILL);
         if asked { None } else { status.ok() }
+    }
+
+    /// Ends a process whose stdin is closed: it may end by itself, then after SIGTERM; in a hurry it may not.
+    async fn end(&self, child: &mut Child, group: Option<Pid>) -> std::io::Result<ExitStatus> {
+        let gently = async {
+            if let Ok(status) = tokio::time::timeout(GRACE, child.wait()).await {
+                return Some(status);
+            }
+            signal(group, Signal::TERM);
+            tokio::time::timeout(GRACE, child.wait()).await.ok()
+        };
+        let status = tokio::select! {
+            status = gently => status,
+            () = self.shared.hurry.cancelled() => None,
+        };
+        match status {
+            Some(status) => status,
+            None => {
+                signal(group, Signal::KILL);
+                child.wait().await
+            }
+        }
     }
 
     /// Tells everybody. `status` is there where it ended unasked.
@@ -241,5 +246,12 @@ impl Supervisor {
             self.shared.events.tell(UpstreamEvent::Disconnected(key.clone()));
         }
         self.calls.close(UpstreamError::Lost(reason));
+    }
+}
+
+/// Signals the whole group; that fails only where it is gone already.
+fn signal(group: Option<Pid>, signal: Signal) {
+    if let Some(group) = group {
+        let _ = kill_process_group(group, signal);
     }
 }

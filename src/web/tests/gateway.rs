@@ -130,6 +130,8 @@ impl CallUpstream for Arc<Server> {
     }
 
     async fn shutdown(&self) {}
+
+    async fn abort(&self) {}
 }
 
 /// Keeps calls only.

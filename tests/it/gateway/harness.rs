@@ -8,7 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use super::http::Http;
+
+/// Held by the tests that keep every core busy, so that none of them is tried on what another leaves over.
+pub static HEAVY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// How long something that has to happen may take on a busy machine.
 pub const SOON: Duration = Duration::from_secs(30);
@@ -135,9 +140,45 @@ impl Gateway {
         format!("http://{}/{upstream}/mcp", self.mcp)
     }
 
+    /// The address of the endpoints.
+    pub fn address(&self) -> SocketAddr {
+        self.mcp
+    }
+
     /// The admin address.
     pub fn admin(&self) -> String {
         self.admin.to_string()
+    }
+
+    /// Calls a tool until its answer has this value at this place.
+    pub async fn until_answer(&self, tool: &str, arguments: &Value, pointer: &str, wanted: &Value) {
+        let (http, deadline) = (Http::new(), Instant::now() + SOON);
+        loop {
+            let answer = http.call(&self.url(), tool, arguments, &json!({})).await;
+            if answer.pointer(pointer) == Some(wanted) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{tool}: no {wanted} at {pointer} of {answer}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits until it has ended by itself, and says whether it ended well.
+    pub async fn ended(mut self) -> bool {
+        let deadline = Instant::now() + SOON;
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.success();
+            }
+            assert!(Instant::now() < deadline, "it does not end; the log:\n{}", self.log().join("\n"));
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Its process id.

@@ -48,6 +48,8 @@ spec:
 async fn a_call_goes_through_a_chain_and_back() {
     let folder = Folder::with(&manifests());
     let gateway = Gateway::start(&folder);
+    let text = "/result/content/0/text";
+    gateway.until_answer("everything__echo", &json!({"message": "hi"}), text, &json!("ECHO: HI!")).await;
     let meta = json!({"hawsepipe.dev/trace": true});
     let answer = Http::new().call(&gateway.url(), "everything__echo", &json!({"message": "hi"}), &meta).await;
     assert_eq!(answer["result"]["content"][0]["text"], "ECHO: HI!", "{answer}");

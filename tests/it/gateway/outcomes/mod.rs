@@ -1,0 +1,10 @@
+//! What each outcome of a plugin does to a call, through real workers and a real upstream.
+
+mod acts;
+mod beside;
+mod cases;
+mod exhausted;
+mod refusals;
+pub mod seen;
+mod table;
+mod withdrawn;
