@@ -1,4 +1,4 @@
-//! The only traits: what the use cases ask of the outside. Adapters implement them, tests put plain structs in.
+//! What the use cases ask of the outside, as traits. Adapters implement them, tests put plain structs in.
 //!
 //! A call is cancelled by dropping its future: the adapter then tells the other side.
 
@@ -26,8 +26,9 @@ pub struct LinkedPlugin {
     pub code: Arc<str>,
     /// Its whole environment.
     pub env: Vec<(String, SecretText)>,
-    /// What a worker is made of: digest of code, environment, protocol and limits. Workers of one identity are alike;
-    /// another identity means new workers.
+    /// What a worker is made of: a digest of key, code, file name, folder, protocol, limits, environment, pool size and
+    /// Node.js. Workers of one identity are alike; another identity means new workers. Files that the code imports are
+    /// not part of it.
     pub identity: String,
     /// Warm workers to keep.
     pub pool_size: u32,

@@ -25,7 +25,7 @@ pub const UNSUPPORTED_VERSION: i64 = -32022;
 /// Any JSON-RPC message, its parts raw.
 #[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Message<'a> {
-    /// `"2.0"`; read as raw so that a wrong one is told apart from none.
+    /// `"2.0"`.
     #[serde(borrow)]
     pub jsonrpc: Option<&'a str>,
     /// Absent in notifications.

@@ -37,7 +37,7 @@ pub(super) struct Facts {
     pub(super) max_tokens: Option<u32>,
 }
 
-/// Answers whether an entry's `when` holds for this content; `None` is "it has none".
+/// Answers whether an entry's `when` holds for this content. An entry without one always runs.
 pub(super) trait When {
     fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool;
 }

@@ -1,4 +1,4 @@
-//! Whether what guards a call can run, asked before anything is sent; and `when`.
+//! Whether what guards a call can run, asked before anything is sent; and `when`, for this question and for chains.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! Plugin code on disk: a private folder for each revision, so that no later edit of the original reaches a worker.
+//! Plugin code on disk: a private folder for each revision, so that no later edit of the original reaches a worker. The
+//! other files of its folder are links: an edit of one reaches the workers that start after it.
 
 use std::fs::{self, DirBuilder};
 use std::io;
