@@ -47,6 +47,8 @@ pub struct FileCode {
     pub text: String,
     /// Its folder, whose other files it may import.
     pub folder: PathBuf,
+    /// Digest of those other files: where they change, workers are made anew.
+    pub siblings: String,
 }
 
 /// An object that did not pass its schema or rules. Its Problems are reported by whoever found them.
@@ -54,7 +56,8 @@ pub struct FileCode {
 pub struct InvalidObject {
     /// Which one.
     pub id: ObjectId,
-    /// Of a chain: what it selects, as far as that could be read, without entries. None selects everything.
+    /// Of a chain: what it selects, as far as that could be read, without entries. None where that cannot be told: it
+    /// selects everything, of each gateway that takes chains of its namespace.
     pub chain: Option<ChainInput>,
 }
 

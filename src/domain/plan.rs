@@ -367,6 +367,9 @@ pub struct PluginPlan {
     pub file_name: String,
     /// The folder whose other files the code may import, for code from a `path`.
     pub folder: Option<PathBuf>,
+    /// Digest of those other files; empty where there is no folder.
+    #[serde(default)]
+    pub siblings: String,
     /// What it is for.
     pub role: Role,
     /// Phases it serves.
@@ -544,8 +547,16 @@ impl Plan {
         self.upstreams.iter().find(|u| u.key.name == name)
     }
 
-    /// Blanks what manifests write as values of headers and variables, for showing the plan.
+    /// Blanks where people put secrets although they should not, for showing the plan: values of headers and variables,
+    /// arguments of processes, what of a URL is no address.
     pub fn hide_values(&mut self) {
+        for upstream in &mut self.upstreams {
+            match &mut upstream.transport {
+                TransportPlan::External { url, .. } => *url = address_of(url),
+                TransportPlan::Process { args, .. } => args.iter_mut().for_each(|arg| "[hidden]".clone_into(arg)),
+                TransportPlan::None => {}
+            }
+        }
         let upstreams = self.upstreams.iter_mut().filter_map(|upstream| match &mut upstream.transport {
             TransportPlan::External { headers, .. } => Some(headers),
             TransportPlan::Process { env, .. } => Some(env),
@@ -555,6 +566,29 @@ impl Plan {
             if let ValueSource::Literal(text) = &mut value.value {
                 "[hidden]".clone_into(text);
             }
+        }
+    }
+}
+
+/// A URL without user, query and fragment.
+fn address_of(url: &str) -> String {
+    let plain = url.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = plain.split_once("://") else { return plain.to_owned() };
+    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    format!("{scheme}://{host}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_address_holds_no_user_and_no_query() {
+        for (url, address) in [
+            ("https://user:pw@host:8443/mcp?token=x#y", "https://host:8443/mcp"),
+            ("http://host/a@b", "http://host/a@b"),
+            ("http://host", "http://host"),
+        ] {
+            assert_eq!(super::address_of(url), address);
         }
     }
 }

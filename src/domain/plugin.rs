@@ -167,10 +167,22 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure of this reason.
+    /// A failure of this reason. A message longer than [`MAX_MESSAGE`] is cut.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into() }
+        Self { reason, message: cut(message.into()) }
     }
+}
+
+/// The longest message of a failure or a denial, in bytes: it is kept with each record, and a plugin may put whatever
+/// it was given into its words.
+pub const MAX_MESSAGE: usize = 1024;
+
+fn cut(mut message: String) -> String {
+    if message.len() > MAX_MESSAGE {
+        message.truncate(message.floor_char_boundary(MAX_MESSAGE));
+        message.push_str("...");
+    }
+    message
 }
 
 /// One execution, as the runner reports it.
@@ -212,7 +224,7 @@ impl Output {
         if wire.error.is_some() && proceed {
             return Err(invalid("its answer has an `error` with `continue: true`".into()));
         }
-        Ok(Self { text, proceed, metadata: wire.metadata.filter(|m| m.get() != "null"), error: wire.error })
+        Ok(Self { text, proceed, metadata: wire.metadata.filter(|m| m.get() != "null"), error: wire.error.map(cut) })
     }
 }
 
@@ -251,6 +263,14 @@ mod tests {
         ] {
             assert_eq!(Output::parse(bad, None).unwrap_err().reason, Reason::InvalidOutput, "{bad}");
         }
+    }
+
+    #[test]
+    fn long_words_of_a_plugin_are_cut() {
+        let answer = format!(r#"{{"text":"","continue":false,"error":"{}"}}"#, "ä".repeat(2000));
+        let error = Output::parse(&answer, None).unwrap().error.unwrap();
+        assert!(error.len() <= MAX_MESSAGE + 3 && error.ends_with("..."));
+        assert!(Failure::new(Reason::PluginError, "x".repeat(5000)).message.len() <= MAX_MESSAGE + 3);
     }
 
     #[test]

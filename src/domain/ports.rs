@@ -142,10 +142,11 @@ pub trait CallUpstream: Send + Sync + 'static {
         timeout: Duration,
     ) -> impl Future<Output = Result<Vec<Tool>, UpstreamError>> + Send;
 
-    /// Sends a tool call. What the server sends meanwhile goes to `client`.
+    /// Sends a tool call. What the server sends meanwhile goes to `client`. Where the upstream is no longer `target`,
+    /// because another plan is in force by now, nothing is sent.
     fn call(
         &self,
-        upstream: &ObjectKey,
+        target: &Target,
         call: OutCall,
         client: &dyn ToClient,
     ) -> impl Future<Output = Result<Answer, UpstreamError>> + Send;

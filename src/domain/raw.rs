@@ -30,12 +30,15 @@ impl RawObject {
         serde_json::from_str(self.get(key)?.get()).ok()
     }
 
-    /// Puts `value` under `key`, in the place where the key stands, else at the end.
+    /// Puts `value` under `key`, in the place where the key stands, else at the end. A key that stood twice stands once
+    /// after it: readers differ in which one they take.
     pub fn set(&mut self, key: &str, value: Box<RawValue>) {
-        match self.0.iter_mut().find(|(k, _)| k == key) {
-            Some(member) => member.1 = value,
-            None => self.0.push((key.to_owned(), value)),
-        }
+        let Some(place) = self.0.iter().position(|(k, _)| k == key) else {
+            return self.0.push((key.to_owned(), value));
+        };
+        self.0[place].1 = value;
+        let mut seen = 0;
+        self.0.retain(|(k, _)| k != key || std::mem::replace(&mut seen, 1) == 0);
     }
 
     /// Takes `key` out, all of it where it stands more than once.
@@ -106,6 +109,14 @@ mod tests {
         object.set("a", RawValue::from_string("true".into()).unwrap());
         assert_eq!(object.to_raw().get(), r#"{"b":1.0,"a":true,"b2":{"x" : null}}"#);
         assert_eq!(object.get("b").unwrap().get(), "1.0");
+    }
+
+    #[test]
+    fn a_doubled_key_stands_once_after_it_is_set() {
+        let mut object = RawObject::parse(r#"{"a":1,"b":2,"a":3}"#).unwrap();
+        assert_eq!(object.get("a").unwrap().get(), "3");
+        object.set("a", RawValue::from_string("4".into()).unwrap());
+        assert_eq!(object.to_raw().get(), r#"{"a":4,"b":2}"#);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! JSON-RPC 2.0 envelopes, read and written without touching what they carry.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -23,7 +25,7 @@ pub const CAPABILITY_REQUIRED: i64 = -32021;
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 
 /// Any JSON-RPC message, its parts raw.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub struct Message<'a> {
     /// `"2.0"`.
     #[serde(borrow)]
@@ -31,9 +33,9 @@ pub struct Message<'a> {
     /// Absent in notifications.
     #[serde(borrow, default)]
     pub id: Option<&'a RawValue>,
-    /// Present in requests and notifications.
-    #[serde(borrow, default)]
-    pub method: Option<&'a str>,
+    /// Present in requests and notifications; it may hold escapes.
+    #[serde(default)]
+    pub method: Option<Cow<'a, str>>,
     /// Parameters.
     #[serde(borrow, default)]
     pub params: Option<&'a RawValue>,

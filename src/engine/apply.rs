@@ -25,6 +25,7 @@ impl<P: Ports> Engine<P> {
         self.plugins.prepare(&plugins, &linked.plan.gateway.runtime).await;
         let targets: Vec<_> = linked.upstreams.iter().map(|u| Arc::clone(&u.target)).collect();
         self.forget_missing(&linked);
+        self.let_calls_run(&linked);
         self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems.clone(), &self.state, previous));
         self.cut_calls(&linked);
         self.upstreams.set_targets(&targets);
@@ -45,14 +46,19 @@ impl<P: Ports> Engine<P> {
         );
     }
 
+    /// Before a plan that is not stopped is in force: calls that it lets in are not to find the old word that ended
+    /// calls.
+    fn let_calls_run(&self, linked: &Linked) {
+        if !linked.plan.gateway.stopped && self.state.cut.load().is_cancelled() {
+            self.state.cut.store(Arc::default());
+        }
+    }
+
     /// Ends calls in flight where the stop switch says so.
     fn cut_calls(&self, linked: &Linked) {
         let gateway = &linked.plan.gateway;
-        let cut = self.state.cut.load();
         if gateway.stopped && gateway.stop_cancels {
-            cut.cancel();
-        } else if cut.is_cancelled() {
-            self.state.cut.store(Arc::default());
+            self.state.cut.load().cancel();
         }
     }
 

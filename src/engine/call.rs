@@ -133,6 +133,7 @@ impl<P: Ports> Engine<P> {
             request,
             route,
             upstream: plan,
+            target: &upstream.target,
             meta_query: meta.user_query.as_deref(),
             max_tokens: meta.max_tokens,
         };
@@ -191,7 +192,7 @@ impl<P: Ports> Engine<P> {
         };
         let client = Progress { client: request.client, guarded: guards_response(tool) };
         let before = self.clock.monotonic();
-        let answer = self.upstreams.call(&selection.upstream.key, call, &client).await;
+        let answer = self.upstreams.call(selection.target, call, &client).await;
         let took = self.clock.monotonic().saturating_sub(before);
         journal.record().upstream_ms = super::record::millis(took);
         let answer = match answer {
@@ -274,7 +275,13 @@ impl<P: Ports> Engine<P> {
             UpstreamError::Timeout(_) => (REQUEST_TIMEOUT, CallOutcome::Timeout),
             _ => (INTERNAL_ERROR, CallOutcome::RpcError),
         };
-        let message = format!("upstream {name}: {error}");
+        // What a server says as it ends goes into the log: no Guard has seen it.
+        let said = match error {
+            UpstreamError::Connect(_) => "it cannot be reached; the gateway's log says why".to_owned(),
+            UpstreamError::Lost(_) => "connection lost; the gateway's log says why".to_owned(),
+            other => other.to_string(),
+        };
+        let message = format!("upstream {name}: {said}");
         let error_data = json!({"reason": error.reason(), "upstream": name});
         let reply = Reply::Error(RpcError::new(code, message).with_data(error_data));
         End::new(reply, outcome, error.reason().to_owned())

@@ -202,8 +202,13 @@ impl<P: Ports> Engine<P> {
         }
         let timeout = self.snapshot().plan().gateway.limits.list_timeout_ms;
         let timeout = Duration::from_millis(u64::from(timeout));
-        let tools = self.upstreams.list_tools(key, timeout).await;
-        self.take_list(key, tools.map_err(|error| format!("tools/list: {}: {error}", error.reason()))?)
+        // Before it is asked: a change that is told while the answer is on its way is one to ask again for.
+        self.state.update(key, |state| state.stale = false);
+        let tools = self.upstreams.list_tools(key, timeout).await.map_err(|error| {
+            self.state.update(key, |state| state.stale = true);
+            format!("tools/list: {}: {error}", error.reason())
+        })?;
+        self.take_list(key, tools)
     }
 
     fn take_list(&self, key: &ObjectKey, tools: Vec<crate::domain::tool::Tool>) -> Result<(), String> {

@@ -180,7 +180,14 @@ fn link_plugin(
     let runtime = &plan.gateway.runtime;
     let pool_size = plugin.pool_size.unwrap_or(runtime.pool_size_per_plugin);
     let exposed: Vec<_> = env.iter().map(|(name, value)| (name, value.expose())).collect();
-    let made_of = (&plugin.key, &plugin.digest, &plugin.file_name, &plugin.folder, plugin.protocol, &plugin.limits);
+    let made_of = (
+        &plugin.key,
+        &plugin.digest,
+        &plugin.file_name,
+        (&plugin.folder, &plugin.siblings),
+        plugin.protocol,
+        &plugin.limits,
+    );
     let identity = revision(&(made_of, exposed, pool_size, &runtime.node_executable));
     Ok(Arc::new(LinkedPlugin { plan: plugin.clone(), code: code.as_str().into(), env, identity, pool_size }))
 }

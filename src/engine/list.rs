@@ -88,11 +88,6 @@ impl<P: Ports> Engine<P> {
             .map_or_else(Arc::default, |route| Arc::clone(&snapshot.tools[route.index].mirrored))
     }
 
-    /// Whether there is an upstream of this name.
-    pub fn has_upstream(&self, name: &str) -> bool {
-        self.snapshot().upstream(name).is_some()
-    }
-
     /// Waits until each upstream that is to be served was tried once, at most for the list's deadline.
     pub(super) async fn wait_for_lists(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>) {
         let wanted =

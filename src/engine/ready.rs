@@ -15,6 +15,7 @@ use crate::domain::plugin::{ContentType, Failure, FailurePolicy, Mode, Phase};
 use crate::domain::ports::RunPlugin;
 use crate::domain::record::EntryOutcome;
 use crate::domain::route::Route;
+use crate::domain::upstream::Target;
 
 /// Why a call is refused before it is sent.
 pub(super) struct Refusing {
@@ -35,6 +36,7 @@ pub(super) struct Selection<'a> {
     pub(super) request: &'a CallRequest<'a>,
     pub(super) route: &'a Route,
     pub(super) upstream: &'a UpstreamPlan,
+    pub(super) target: &'a Target,
     pub(super) meta_query: Option<&'a str>,
     pub(super) max_tokens: Option<u32>,
 }

@@ -1,5 +1,6 @@
 //! Arguments against a tool's input schema, before anything is sent.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use jsonschema::Validator;
@@ -13,6 +14,58 @@ use crate::domain::route::Route;
 const MAX_PLACES: usize = 10;
 /// The largest schema that is enforced, in bytes.
 const MAX_SCHEMA: usize = 256 * 1024;
+
+/// The most places of a schema with its references followed: each may be visited on a check.
+const MAX_EXPANSION: u64 = 100_000;
+/// The longest chain of references, and the deepest nesting.
+const MAX_DEPTH: usize = 128;
+
+/// How large a schema is with its references followed. A few lines of `allOf` that each name the next line twice would
+/// be visited more often than there is time.
+struct Expansion<'a> {
+    root: &'a Value,
+    /// By reference; none while its target is being measured: what refers to itself is visited only as far as the
+    /// arguments go.
+    known: HashMap<&'a str, Option<u64>>,
+}
+
+impl<'a> Expansion<'a> {
+    fn of(root: &'a Value) -> Self {
+        Self { root, known: HashMap::new() }
+    }
+
+    fn size(&mut self, value: &'a Value, depth: usize) -> u64 {
+        if depth > MAX_DEPTH {
+            return u64::MAX;
+        }
+        match value {
+            Value::Array(items) => self.sum(items.iter(), depth),
+            Value::Object(members) => {
+                let target = members.get("$ref").and_then(Value::as_str);
+                let followed = target.map_or(0, |reference| self.follow(reference, depth));
+                followed.saturating_add(self.sum(members.values(), depth))
+            }
+            _ => 1,
+        }
+    }
+
+    fn sum(&mut self, values: impl Iterator<Item = &'a Value>, depth: usize) -> u64 {
+        values.fold(1, |sum: u64, value| sum.saturating_add(self.size(value, depth + 1)))
+    }
+
+    fn follow(&mut self, reference: &'a str, depth: usize) -> u64 {
+        if let Some(known) = self.known.get(reference) {
+            return known.unwrap_or(1);
+        }
+        let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+        // An anchor, or another document: how large that is is not known.
+        let Some(target) = target else { return u64::MAX };
+        self.known.insert(reference, None);
+        let size = self.size(target, depth + 1);
+        self.known.insert(reference, Some(size));
+        size
+    }
+}
 
 /// How a tool's arguments are checked.
 pub(super) struct Arguments {
@@ -39,6 +92,11 @@ impl Arguments {
                 return Err(format!("it has more than {MAX_SCHEMA} bytes"));
             }
             let value: Value = serde_json::from_str(schema.get()).map_err(|e| e.to_string())?;
+            if Expansion::of(&value).size(&value, 0) > MAX_EXPANSION {
+                return Err(format!(
+                    "its references unfold to more than {MAX_EXPANSION} places, or cannot be followed"
+                ));
+            }
             // References to the network are not fetched: the library is built without it.
             jsonschema::validator_for(&value).map_err(|e| e.to_string())
         });
@@ -86,6 +144,22 @@ mod tests {
             assert!(error.contains(place), "{error}");
         }
         assert_eq!(check(schema, r#"{"c":1}"#), Ok(()));
+    }
+
+    #[test]
+    fn a_schema_that_unfolds_without_end_is_not_enforced() {
+        let mut definitions = serde_json::Map::new();
+        for n in 0..40 {
+            let next = serde_json::json!({"$ref": format!("#/$defs/d{}", n + 1)});
+            definitions.insert(format!("d{n}"), serde_json::json!({"allOf": [next, next]}));
+        }
+        definitions.insert("d40".into(), serde_json::json!({"type": "string"}));
+        let bomb = serde_json::json!({"$defs": definitions, "properties": {"x": {"$ref": "#/$defs/d0"}}});
+        let arguments = Arguments::compile(Some(RawValue::from_string(bomb.to_string()).unwrap()), true);
+        assert!(arguments.not_enforced.as_ref().is_some_and(|why| why.contains("unfold")));
+        assert_eq!(arguments.check(r#"{"x":"a"}"#), Ok(()));
+        let tree = r##"{"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"next":{"$ref":"#/$defs/node"}}}}}"##;
+        assert!(check(tree, r#"{"next":{"next":{}}}"#).is_ok() && check(tree, r#"{"next":{"next":1}}"#).is_err());
     }
 
     #[test]

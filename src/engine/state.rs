@@ -95,7 +95,6 @@ impl State {
     /// Puts a new tool list in. Returns whether it differs from the last.
     pub(super) fn set_tools(&self, upstream: &ObjectKey, tools: Vec<Tool>) -> bool {
         self.update(upstream, |state| {
-            state.stale = false;
             let same = |list: &ToolList| {
                 list.tools.len() == tools.len()
                     && list.tools.iter().zip(&tools).all(|(a, b)| a.definition.get() == b.definition.get())

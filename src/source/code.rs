@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use crate::config::compile::{Code, plugin_code};
 use crate::config::digest::sha256_hex;
@@ -11,6 +11,8 @@ use crate::config::input::{FileCode, Inputs, PluginInput, SourceInput, code_key}
 
 /// The largest plugin file, in bytes.
 const MAX_CODE: u64 = 1 << 20;
+/// Files beside a plugin that are looked at for changes.
+const MAX_SIBLINGS: usize = 200;
 
 /// Reads the files that plugins name by path.
 pub(super) fn read_plugin_files(
@@ -45,7 +47,26 @@ fn read_one(plugin_dir: &Path, path: &str) -> Result<FileCode, String> {
     }
     let text = String::from_utf8(bytes).map_err(|_| format!("{path} is no UTF-8 text"))?;
     let folder = full.parent().map_or_else(|| root.clone(), Path::to_owned);
-    Ok(FileCode { text, folder })
+    let siblings = digest_of_siblings(&folder, &full);
+    Ok(FileCode { text, folder, siblings })
+}
+
+/// Digest of the files beside `entry` that code may import: their names and texts, in order of names, within bounds.
+fn digest_of_siblings(folder: &Path, entry: &Path) -> String {
+    let imported = |path: &PathBuf| {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        path != entry && matches!(ending, Some("js" | "mjs" | "cjs" | "json"))
+    };
+    let listed = fs::read_dir(folder).into_iter().flatten().filter_map(|found| Some(found.ok()?.path()));
+    let mut files: Vec<_> = listed.filter(imported).take(MAX_SIBLINGS).collect();
+    files.sort();
+    let mut all = String::new();
+    for file in files {
+        let small = fs::metadata(&file).is_ok_and(|found| found.is_file() && found.len() <= MAX_CODE);
+        let digest = small.then(|| fs::read(&file).map(|bytes| sha256_hex(&bytes)).unwrap_or_default());
+        all.push_str(&format!("{} {}\n", file.display(), digest.unwrap_or_default()));
+    }
+    sha256_hex(all.as_bytes())
 }
 
 /// Code that there is, by the key that its facts have.

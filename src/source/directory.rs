@@ -11,11 +11,13 @@ use super::located::Located;
 use super::secrets::FileSecrets;
 use crate::config::compile::compile;
 use crate::config::input::{GatewayInput, Inputs};
-use crate::domain::ids::Kind;
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::Plan;
 use crate::domain::ports::{CodeFacts, Inspect};
 use crate::domain::problem::Problem;
 
+/// The most folders of secrets that are watched.
+const MAX_SECRETS: usize = 1000;
 /// The most code texts whose facts are kept.
 const MAX_FACTS: usize = 10_000;
 
@@ -70,6 +72,9 @@ pub enum DirectoryError {
         /// What there is.
         found: String,
     },
+    /// A path of the command line that was there before cannot be read.
+    #[error("{} cannot be read now", .0.display())]
+    Unreadable(PathBuf),
     /// A plan could not be made because reading was stopped.
     #[error("reading was interrupted")]
     Interrupted,
@@ -90,8 +95,9 @@ impl<I: Inspect> Directory<I> {
         let folder = plugin_dir.clone();
         let loaded = tokio::task::spawn_blocking(move || load(read_files(&paths), before.as_deref(), &folder)).await;
         let loaded = Arc::new(loaded.map_err(|_| DirectoryError::Interrupted)?);
+        self.all_there(&loaded)?;
         let gateway = choose(&loaded, self.settings.gateway.as_deref())?.cloned();
-        let mut inputs = inputs(&loaded, gateway, plugin_dir);
+        let mut inputs = inputs(&loaded, gateway, plugin_dir, self.settings.gateway.as_deref());
         let plugin_dir = inputs.gateway.as_ref().map_or(&inputs.default_plugin_dir, |g| &g.plan.runtime.plugin_dir);
         inputs.files = read_plugin_files(plugin_dir, &inputs.plugins);
         let folders = self.folders(&inputs, plugin_dir);
@@ -109,6 +115,13 @@ impl<I: Inspect> Directory<I> {
         Ok(Compiled { plan, problems, located, secrets, unreadable, folders })
     }
 
+    /// A folder that cannot be listed now is no empty one: nothing in it was deleted.
+    fn all_there(&self, loaded: &Loaded) -> Result<(), DirectoryError> {
+        let Some(before) = &self.loaded else { return Ok(()) };
+        let lost = loaded.unreadable.iter().find(|path| self.settings.paths.contains(path) && !before.has_file(path));
+        lost.map_or(Ok(()), |path| Err(DirectoryError::Unreadable(path.clone())))
+    }
+
     /// A Problem with its place, by what was read last.
     pub fn locate(&self, problem: Problem) -> Located {
         match &self.loaded {
@@ -124,7 +137,11 @@ impl<I: Inspect> Directory<I> {
 
     fn folders(&self, inputs: &Inputs, plugin_dir: &Path) -> BTreeSet<PathBuf> {
         let mut folders: BTreeSet<_> = self.settings.paths.iter().map(|path| folder_of(path)).collect();
-        folders.extend(self.settings.secrets_dir.clone());
+        // Values lie one or two folders below it.
+        let secrets = self.settings.secrets_dir.clone();
+        let below: Vec<_> = secrets.iter().flat_map(|folder| folders_in(folder)).collect();
+        folders.extend(below.iter().flat_map(|folder| folders_in(folder)));
+        folders.extend(secrets.into_iter().chain(below));
         folders.insert(plugin_dir.to_owned());
         let files = inputs.files.values().filter_map(|file| file.as_ref().ok());
         folders.extend(files.map(|file| file.folder.clone()));
@@ -149,6 +166,12 @@ impl<I: Inspect> Directory<I> {
     }
 }
 
+/// Folders in a folder.
+fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    let found = std::fs::read_dir(folder).into_iter().flatten().filter_map(|found| Some(found.ok()?.path()));
+    found.filter(|path| path.is_dir()).take(MAX_SECRETS).collect()
+}
+
 /// The folder of a file, or the folder itself.
 fn folder_of(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
@@ -158,22 +181,28 @@ fn folder_of(path: &Path) -> PathBuf {
     absolute.parent().map_or_else(PathBuf::new, Path::to_owned)
 }
 
-fn inputs(loaded: &Loaded, gateway: Option<GatewayInput>, default_plugin_dir: PathBuf) -> Inputs {
-    let key = gateway.as_ref().map(|g| g.plan.key.clone());
+fn inputs(loaded: &Loaded, gateway: Option<GatewayInput>, default_plugin_dir: PathBuf, wanted: Option<&str>) -> Inputs {
     // Where one gateway was chosen, another that is not valid is none of its business.
-    let concerns = |id: &crate::domain::ids::ObjectId| id.kind != Kind::MCPGateway || key.is_none();
+    let chosen = |key: &ObjectKey| gateway.is_none() && wanted.is_none_or(|wanted| is_named(key, wanted));
+    let concerns = |id: &ObjectId| id.kind != Kind::MCPGateway || chosen(&id.key);
+    let invalid = loaded.invalid.iter().filter(|o| concerns(&o.id)).cloned().collect();
     Inputs {
         gateway,
         default_plugin_dir,
         upstreams: loaded.upstreams.clone(),
         plugins: loaded.plugins.clone(),
         chains: loaded.chains.clone(),
-        invalid: loaded.invalid.iter().filter(|o| concerns(&o.id)).cloned().collect(),
+        invalid,
         config_maps: loaded.config_maps.clone(),
         namespaces: loaded.namespaces.clone(),
         files: BTreeMap::new(),
         facts: BTreeMap::new(),
     }
+}
+
+/// Whether `name` is the key's name, or all of it.
+fn is_named(key: &ObjectKey, name: &str) -> bool {
+    key.name == name || key.to_string() == name
 }
 
 /// The gateway to run: the one that is named, else the only one, else none.
@@ -187,7 +216,7 @@ fn choose<'a>(loaded: &'a Loaded, wanted: Option<&str>) -> Result<Option<&'a Gat
             _ => Err(DirectoryError::SeveralGateways(found())),
         };
     };
-    let is_wanted = |key: &crate::domain::ids::ObjectKey| key.name == wanted || key.to_string() == wanted;
+    let is_wanted = |key: &ObjectKey| is_named(key, wanted);
     match keys.iter().filter(|key| is_wanted(key)).count() {
         0 => Err(DirectoryError::NoSuchGateway { wanted: wanted.to_owned(), found: found() }),
         1 => Ok(loaded.gateways.iter().find(|g| is_wanted(&g.plan.key))),

@@ -71,7 +71,8 @@ fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
     for entry in fs::read_dir(path)? {
         let file = entry?.path();
         let is_manifest = file.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|e| ending == *e));
-        if is_manifest && fs::metadata(&file).is_ok_and(|found| found.is_file()) {
+        // What cannot be looked at stays in the list, so that reading it fails and is said.
+        if is_manifest && fs::metadata(&file).map_or(true, |found| found.is_file()) {
             files.push(file);
         }
     }

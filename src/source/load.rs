@@ -54,6 +54,11 @@ impl Loaded {
         }
     }
 
+    /// Whether a file of this path was read, now or before.
+    pub(super) fn has_file(&self, path: &Path) -> bool {
+        self.files.contains_key(path)
+    }
+
     /// The file that an object stands in.
     pub fn file_of(&self, id: &ObjectId) -> Option<&Path> {
         self.objects.get(id).map(|object| object.file.as_path())
@@ -120,8 +125,9 @@ impl Loading<'_> {
                 problems
             }
             Err(problems) => {
-                let chain = (object.id.kind == Kind::PluginChain)
-                    .then(|| lower::invalid_chain(&object.id.key, &object.document, &problems));
+                let is_chain = object.id.kind == Kind::PluginChain;
+                let chain =
+                    is_chain.then(|| lower::invalid_chain(&object.id.key, &object.document, &problems)).flatten();
                 self.loaded.invalid.push(InvalidObject { id: object.id.clone(), chain });
                 self.loaded.accepted.extend(before.map(|document| (object.id.clone(), Arc::clone(document))));
                 problems

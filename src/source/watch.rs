@@ -2,8 +2,9 @@
 //!
 //! Folders are watched, not files: editors put a new file in a file's place, and ConfigMap volumes swap a link.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,8 @@ const LONGEST: Duration = Duration::from_millis(200);
 /// A set of watched folders.
 pub struct Watch {
     watcher: RecommendedWatcher,
-    folders: BTreeSet<PathBuf>,
+    /// With what tells a folder from another that took its path.
+    folders: BTreeMap<PathBuf, (u64, u64)>,
     changed: Arc<Notify>,
 }
 
@@ -36,19 +38,27 @@ impl Watch {
                 notify.notify_one();
             }
         })?;
-        Ok(Self { watcher, folders: BTreeSet::new(), changed })
+        Ok(Self { watcher, folders: BTreeMap::new(), changed })
     }
 
-    /// Watches these folders and no others. A folder that is not there is not watched, and tried again next time.
+    /// Watches these folders and no others. A folder that is not there is not watched, and tried again next time. Where
+    /// one is watched that was not, or is another folder than before, that counts as a change: nobody knows what happened
+    /// in it until now.
     pub fn set(&mut self, folders: BTreeSet<PathBuf>) {
-        for gone in self.folders.difference(&folders) {
+        for gone in self.folders.keys().filter(|folder| !folders.contains(*folder)) {
             let _ = self.watcher.unwatch(gone);
         }
-        let mut watched = BTreeSet::new();
+        let mut watched = BTreeMap::new();
         for folder in folders {
-            let is_watched = self.folders.contains(&folder) && folder.is_dir();
-            if is_watched || self.watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok() {
-                watched.insert(folder);
+            let Some(identity) = identity(&folder) else { continue };
+            if self.folders.get(&folder) == Some(&identity) {
+                watched.insert(folder, identity);
+                continue;
+            }
+            let _ = self.watcher.unwatch(&folder);
+            if self.watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok() {
+                watched.insert(folder, identity);
+                self.changed.notify_one();
             }
         }
         self.folders = watched;
@@ -59,5 +69,40 @@ impl Watch {
         self.changed.notified().await;
         let quiet = async { while tokio::time::timeout(QUIET, self.changed.notified()).await.is_ok() {} };
         let _ = tokio::time::timeout(LONGEST, quiet).await;
+    }
+}
+
+/// Device and inode of a folder; none where there is none.
+fn identity(folder: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::metadata(folder).ok().filter(std::fs::Metadata::is_dir)?;
+    Some((found.dev(), found.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn is_told(watch: &Watch) -> bool {
+        tokio::time::timeout(Duration::from_secs(5), watch.changed()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_took_anothers_path_is_watched_anew() {
+        let folder = std::env::temp_dir().join(format!("hawsepipe-watch-{}", std::process::id()));
+        let old = folder.with_extension("old");
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut watch = Watch::new().unwrap();
+        watch.set(BTreeSet::from([folder.clone()]));
+        assert!(is_told(&watch).await, "of the folder itself");
+        std::fs::write(folder.join("a"), "1").unwrap();
+        assert!(is_told(&watch).await, "of a file");
+        std::fs::rename(&folder, &old).unwrap();
+        std::fs::create_dir_all(&folder).unwrap();
+        watch.set(BTreeSet::from([folder.clone()]));
+        assert!(is_told(&watch).await, "of the new folder");
+        std::fs::write(folder.join("b"), "1").unwrap();
+        assert!(is_told(&watch).await, "of a file in it");
+        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::remove_dir_all(&old).unwrap();
     }
 }

@@ -56,6 +56,11 @@ impl Upstreams {
         Self { known: ArcSwap::default(), changing: Mutex::default(), shared: Arc::new(Shared::new()) }
     }
 
+    /// The target that an upstream has now.
+    pub fn target(&self, upstream: &ObjectKey) -> Option<Target> {
+        self.known.load().get(upstream).map(|server| Arc::clone(server.target()))
+    }
+
     fn find(&self, upstream: &ObjectKey) -> Result<Arc<Server>, UpstreamError> {
         let found = self.known.load().get(upstream).cloned();
         found.ok_or_else(|| UpstreamError::Connect("it is not configured".into()))
@@ -96,8 +101,12 @@ impl CallUpstream for Upstreams {
         listed.unwrap_or(Err(UpstreamError::Timeout(timeout)))
     }
 
-    async fn call(&self, upstream: &ObjectKey, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
-        self.find(upstream)?.call(&call, client).await
+    async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+        let server = self.find(&target.plan.key)?;
+        if !server.serves(target) {
+            return Err(UpstreamError::Connect("its configuration changed while the call was on its way".into()));
+        }
+        server.call(&call, client).await
     }
 
     async fn next_event(&self) -> UpstreamEvent {

@@ -69,6 +69,11 @@ impl Server {
         Self { plan: Arc::new(plan), slot: Arc::default() }
     }
 
+    /// The target that it was made for.
+    pub(super) fn target(&self) -> &Target {
+        &self.plan.target
+    }
+
     /// Whether a connection of ours is one for this target: what else a plan says is not the connection's business.
     pub(super) fn serves(&self, target: &Target) -> bool {
         let (ours, theirs) = (&self.plan.target, target);

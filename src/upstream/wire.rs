@@ -1,5 +1,7 @@
 //! The text of what is sent to a server, and what a server's text says. No IO.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 use crate::domain::raw::RawObject;
@@ -174,9 +176,30 @@ pub(super) enum Incoming<'a> {
     /// An answer; `id` is raw JSON, none where it is null or absent.
     Answer { id: Option<&'a RawValue>, answer: Answer },
     /// A request to us.
-    Request { id: &'a RawValue, method: &'a str },
+    Request { id: &'a RawValue, method: Cow<'a, str> },
     /// A notification.
-    Notification { method: &'a str, params: Option<&'a RawValue> },
+    Notification { notice: Notice, params: Option<&'a RawValue> },
+}
+
+/// What a notification is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// How far a call is.
+    Progress,
+    /// The tool list is another.
+    ToolsChanged,
+    /// Nothing that concerns us.
+    Other,
+}
+
+impl Notice {
+    fn of(method: &str) -> Self {
+        match method {
+            "notifications/progress" => Self::Progress,
+            "notifications/tools/list_changed" => Self::ToolsChanged,
+            _ => Self::Other,
+        }
+    }
 }
 
 /// Reads one message. Fails with what is wrong, in words that hold nothing of the text.
@@ -190,7 +213,9 @@ pub(super) fn read(text: &[u8]) -> Result<Incoming<'_>, &'static str> {
     }
     match message {
         Message { method: Some(method), id: Some(id), .. } => Ok(Incoming::Request { id, method }),
-        Message { method: Some(method), params, .. } => Ok(Incoming::Notification { method, params }),
+        Message { method: Some(method), params, .. } => {
+            Ok(Incoming::Notification { notice: Notice::of(&method), params })
+        }
         Message { id, result: Some(result), error: None, .. } => {
             Ok(Incoming::Answer { id, answer: Answer::Result(result.to_owned()) })
         }
@@ -272,6 +297,9 @@ mod tests {
         assert!(matches!(read_all(r#"{"jsonrpc":"2.0","id":null,"error":{}}"#), Ok(Incoming::Answer { id: None, .. })));
         assert!(matches!(read_all(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), Ok(Incoming::Request { .. })));
         assert!(matches!(read_all(r#"{"jsonrpc":"2.0","method":"x"}"#), Ok(Incoming::Notification { .. })));
+        // PHP's encoder escapes slashes.
+        let escaped = read_all(r#"{"jsonrpc":"2.0","method":"notifications\/progress"}"#);
+        assert!(matches!(escaped, Ok(Incoming::Notification { notice: Notice::Progress, .. })));
         for bad in [
             "",
             "[]",

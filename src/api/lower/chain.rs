@@ -39,9 +39,14 @@ pub fn chain(object: &PluginChain) -> (ChainInput, Vec<Problem>) {
 }
 
 /// What a chain that did not pass its check selects: each part that is valid by itself counts, one that is not
-/// selects everything, so that nothing gets by unguarded. `problems` are those of its check.
-pub fn invalid_chain(key: &ObjectKey, document: &Value, problems: &[Problem]) -> ChainInput {
+/// selects everything, so that nothing gets by unguarded. None where it cannot be told which gateways it is for.
+/// `problems` are those of its check.
+pub fn invalid_chain(key: &ObjectKey, document: &Value, problems: &[Problem]) -> Option<ChainInput> {
     let part = Part { document, problems };
+    let labels = document.pointer("/metadata/labels").map_or(Some(Labels::default()), read)?;
+    if part.is_bad("gateways") {
+        return None;
+    }
     let scope = Scope {
         order: part.read("order"),
         gateways: part.read("gateways"),
@@ -49,9 +54,8 @@ pub fn invalid_chain(key: &ObjectKey, document: &Value, problems: &[Problem]) ->
         tools: part.read("tools"),
         methods: part.read("methods").or(part.is_bad("methods").then(|| ALL_METHODS.to_vec())),
     };
-    let labels = document.pointer("/metadata/labels").and_then(read).unwrap_or_default();
     let phase = part.read("phase").map_or(domain::Phase::Request, phase);
-    scope.into_input(key.clone(), labels, phase)
+    Some(scope.into_input(key.clone(), labels, phase))
 }
 
 /// What a chain applies to, as written.

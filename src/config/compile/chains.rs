@@ -57,6 +57,13 @@ impl World<'_> {
         self.previous.and_then(|plan| plan.chain(chain)).filter(|chain| chain.refusing.is_none())
     }
 
+    /// Whether the gateway may take a chain of which only its key is known.
+    fn takes_from(&self, chain: &ObjectKey) -> bool {
+        let own = &self.gateway.key.namespace;
+        let includes = |wanted: &Takes| takes::includes(&wanted.namespaces, own, &chain.namespace, self.inputs);
+        self.gateway.required.contains(chain) || self.takes.is_none_or(includes)
+    }
+
     /// A gateway takes chains of the namespaces it says; one of another namespace must name the gateway besides.
     fn takes(&self, chain: &ChainInput, problems: &mut Vec<Problem>) -> bool {
         let Some(wanted) = self.takes else { return true };
@@ -195,8 +202,8 @@ impl World<'_> {
             notifications_pass: false,
             entries: Vec::new(),
         };
-        let chain = chain.unwrap_or(&everything);
-        self.takes(chain, &mut Vec::new()).then(|| self.refusing(chain, refusal))
+        let taken = chain.map_or_else(|| self.takes_from(key), |chain| self.takes(chain, &mut Vec::new()));
+        taken.then(|| self.refusing(chain.unwrap_or(&everything), refusal))
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Code<'a> {
     pub file_name: String,
     /// The folder whose other files it may import.
     folder: Option<&'a std::path::Path>,
+    /// Digest of those files.
+    siblings: &'a str,
 }
 
 /// The code of a plugin, where it can be had.
@@ -114,6 +116,7 @@ fn accept<'a>(
         digest,
         file_name: loaded_name(&code.file_name, facts),
         folder: code.folder.map(Into::into),
+        siblings: code.siblings.to_owned(),
         role: input.role,
         phases,
         protocol,
@@ -142,15 +145,15 @@ fn source_field(input: &PluginInput) -> &'static str {
 fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Result<Code<'a>, Fault> {
     let field = source_field(input).to_owned();
     match &input.source {
-        SourceInput::Inline(text) => Ok(Code { text, file_name: "index.js".into(), folder: None }),
+        SourceInput::Inline(text) => Ok(Code { text, file_name: "index.js".into(), folder: None, siblings: "" }),
         SourceInput::ConfigMap { name, key } => {
             let text = values::config_map(inputs, &input.key.namespace, name, key).map_err(|(r, m)| (r, field, m))?;
-            Ok(Code { text, file_name: key.clone(), folder: None })
+            Ok(Code { text, file_name: key.clone(), folder: None, siblings: "" })
         }
         SourceInput::Path(path) => match inputs.files.get(path) {
             Some(Ok(file)) => {
                 let file_name = path.rsplit('/').next().unwrap_or(path).to_owned();
-                Ok(Code { text: &file.text, file_name, folder: Some(&file.folder) })
+                Ok(Code { text: &file.text, file_name, folder: Some(&file.folder), siblings: &file.siblings })
             }
             Some(Err(error)) => Err((Reason::FileNotFound, field, error.clone())),
             None => Err((Reason::FileNotFound, field, format!("{path} was not read"))),

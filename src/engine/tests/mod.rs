@@ -151,7 +151,8 @@ impl CallUpstream for Server {
         Ok(tools.iter().map(|tool| Tool::parse(tool).unwrap()).collect())
     }
 
-    async fn call(&self, key: &ObjectKey, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+    async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+        let key = &target.plan.key;
         let arguments = call.arguments.as_deref().map_or("-", RawValue::get).to_owned();
         self.sent.lock().unwrap().push(format!("{}/{} {arguments}", key.name, call.tool));
         client.progress(raw(r#"{"progress":1,"total":2.0,"message":"secret","_meta":{"x":1},"more":"secret"}"#));

@@ -18,7 +18,7 @@ use super::calls::Calls;
 use super::lines::Lines;
 use super::{OUTGOING, Wire};
 use crate::upstream::shared::Shared;
-use crate::upstream::wire::{self, ENVELOPE, Incoming};
+use crate::upstream::wire::{self, ENVELOPE, Incoming, Notice};
 
 /// What a process gets of the gateway's own environment.
 const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TMPDIR"];
@@ -44,7 +44,7 @@ pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(Wire, Canc
     let (ended, last_words) = (CancellationToken::new(), Arc::new(Mutex::default()));
     let wire = Wire { calls: Arc::clone(&calls), outgoing, stop: stop.clone(), ended: ended.clone() };
     let name = target.plan.key.to_string();
-    shared.tasks.spawn(write(stdin, queue, stop.clone()));
+    shared.tasks.spawn(write(stdin, queue, stop.clone(), ended.clone()));
     let log = Log { name, target: Arc::clone(target), last: Arc::clone(&last_words) };
     let logged = shared.tasks.spawn(log.run(stderr));
     let reader = Reader { target: Arc::clone(target), shared: Arc::clone(shared), wire: wire.clone() };
@@ -81,7 +81,12 @@ fn spawn(target: &Target) -> Result<Child, UpstreamError> {
 }
 
 /// Writes what is queued until it is told to stop; then closes the process's stdin.
-async fn write(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Vec<u8>>, stop: CancellationToken) {
+async fn write(
+    mut stdin: ChildStdin,
+    mut queue: mpsc::Receiver<Vec<u8>>,
+    stop: CancellationToken,
+    ended: CancellationToken,
+) {
     loop {
         let text = tokio::select! {
             biased;
@@ -90,7 +95,10 @@ async fn write(mut stdin: ChildStdin, mut queue: mpsc::Receiver<Vec<u8>>, stop: 
         };
         let Some(text) = text else { return };
         tokio::select! {
-            written = stdin.write_all(&text) => if written.is_err() { return },
+            written = stdin.write_all(&text) => if written.is_err() {
+                // It no longer listens, so it is of no use, though it may live.
+                return ended.cancel();
+            },
             () = stop.cancelled() => return,
         }
     }
@@ -130,13 +138,13 @@ impl Reader {
                     tracing::debug!(upstream = %self.target.plan.key, "an answer that nobody waits for was dropped");
                 }
             }
-            Ok(Incoming::Request { id, method }) => self.wire.offer(wire::reply(id, method)),
-            Ok(Incoming::Notification { method: "notifications/progress", params }) => {
+            Ok(Incoming::Request { id, method }) => self.wire.offer(wire::reply(id, &method)),
+            Ok(Incoming::Notification { notice: Notice::Progress, params }) => {
                 if let Some((token, params)) = wire::progress(params) {
                     self.wire.calls.progress(token, params);
                 }
             }
-            Ok(Incoming::Notification { method: "notifications/tools/list_changed", .. }) => {
+            Ok(Incoming::Notification { notice: Notice::ToolsChanged, .. }) => {
                 self.shared.events.tell(UpstreamEvent::ToolsChanged(self.target.plan.key.clone()));
             }
             Ok(Incoming::Notification { .. }) => {}

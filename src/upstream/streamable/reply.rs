@@ -13,7 +13,7 @@ use super::{Line, SESSION_ID, SMALL};
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::REFUSED;
 use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
-use crate::upstream::wire::{self, Incoming};
+use crate::upstream::wire::{self, Incoming, Notice};
 
 /// What came of a request.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ async fn read_events(
                 messages.finish(&line.endpoint.shared, SMALL);
                 return Ok(own);
             }
-            Incoming::Notification { method: "notifications/progress", params } => {
+            Incoming::Notification { notice: Notice::Progress, params } => {
                 if let (Some(to), Some((token, params))) = (to, wire::progress(params))
                     && token == id
                 {
@@ -111,8 +111,8 @@ async fn read_events(
 pub(super) fn hear(line: &Arc<Line>, message: Incoming<'_>) {
     let key = &line.endpoint.target.plan.key;
     match message {
-        Incoming::Request { id, method } => line.tell_later(wire::reply(id, method)),
-        Incoming::Notification { method: "notifications/tools/list_changed", .. } => {
+        Incoming::Request { id, method } => line.tell_later(wire::reply(id, &method)),
+        Incoming::Notification { notice: Notice::ToolsChanged, .. } => {
             line.endpoint.shared.events.tell(UpstreamEvent::ToolsChanged(key.clone()));
         }
         Incoming::Notification { .. } => {}

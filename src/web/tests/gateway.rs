@@ -105,7 +105,7 @@ impl CallUpstream for Arc<Server> {
         Ok(TOOLS.iter().map(|tool| Tool::parse(&raw(tool)).unwrap()).collect())
     }
 
-    async fn call(&self, _: &ObjectKey, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+    async fn call(&self, _: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
         match call.tool.as_str() {
             "fails" => return Ok(Answer::Error(raw(r#"{"code":-32602,"message":"no","data": 1.0}"#))),
             "progress" => {

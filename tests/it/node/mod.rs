@@ -155,6 +155,7 @@ impl Code {
             digest: digest.clone(),
             file_name: self.file_name.into(),
             folder: self.folder,
+            siblings: String::new(),
             role: Role::Transform,
             phases: vec![Phase::Request, Phase::Response],
             protocol: self.protocol,

@@ -98,8 +98,12 @@ impl ToClient for Listener {
     }
 }
 
+async fn call_heard(upstreams: &Upstreams, call: OutCall, client: &Listener) -> Result<Answer, UpstreamError> {
+    upstreams.call(&upstreams.target(&key()).unwrap(), call, client).await
+}
+
 async fn call(upstreams: &Upstreams, call: OutCall) -> Result<Answer, UpstreamError> {
-    upstreams.call(&key(), call, &Listener::default()).await
+    call_heard(upstreams, call, &Listener::default()).await
 }
 
 /// The text of a result.

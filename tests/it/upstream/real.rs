@@ -18,7 +18,7 @@ async fn speaks_everything(target: UpstreamTarget) -> Upstreams {
     let heard = Listener::default();
     let long =
         OutCall { wants_progress: true, ..out("trigger-long-running-operation", r#"{"duration":0.1,"steps":2}"#) };
-    assert!(matches!(upstreams.call(&key(), long, &heard).await, Ok(Answer::Result(_))));
+    assert!(matches!(call_heard(&upstreams, long, &heard).await, Ok(Answer::Result(_))));
     let expected = [r#"{"progress":1,"total":2}"#, r#"{"progress":2,"total":2}"#];
     assert_eq!(*heard.0.lock().unwrap(), expected);
     upstreams
@@ -57,7 +57,7 @@ async fn speaks_python(target: UpstreamTarget, era: Era) {
     assert!(mixed.contains("12345678901234567890123") && mixed.contains(r#""one":1.0,"more":1"#), "{mixed}");
     let heard = Listener::default();
     let slow = OutCall { wants_progress: true, ..out("slow", r#"{"seconds":0.1,"steps":2}"#) };
-    assert!(matches!(upstreams.call(&key(), slow, &heard).await, Ok(Answer::Result(_))));
+    assert!(matches!(call_heard(&upstreams, slow, &heard).await, Ok(Answer::Result(_))));
     let heard = heard.0.lock().unwrap().clone();
     assert_eq!(heard.len(), 2);
     assert!(heard[1].contains(r#""message":"step 2""#) && !heard[1].contains("progressToken"), "{heard:?}");

@@ -50,7 +50,7 @@ fn exports_say_protocol_and_phases() {
 fn a_js_file_is_named_after_what_it_is() {
     let mut inputs = empty();
     for (name, is_module) in [("a.js", true), ("b.js", false), ("c.mjs", true), ("d.cjs", false), ("sub/e.js", false)] {
-        let code = FileCode { text: name.into(), folder: "/srv".into() };
+        let code = FileCode { text: name.into(), folder: "/srv".into(), siblings: String::new() };
         inputs.files.insert(name.into(), Ok(code));
         let facts = CodeFacts { is_module, ..CodeFacts::default() };
         inputs.facts.insert(code_key(&sha256_hex(name.as_bytes()), name), facts);
