@@ -13,7 +13,22 @@ const LONG: [(&str, &str); 1] =
     [("src/domain/plan.rs", "every type of the plan's format, most of it their descriptions")];
 
 /// What a folder below `src` may not name, and the rule.
-const LAYERS: [(&[&str], &[&str], &str); 7] = [
+const LAYERS: [(&[&str], &[&str], &str); 9] = [
+    (&["engine"], &["axum", "hyper", "http::"], "the use cases know no HTTP"),
+    (
+        &["api"],
+        &[
+            "crate::source",
+            "crate::node",
+            "crate::upstream",
+            "crate::store",
+            "crate::engine",
+            "crate::web",
+            "crate::cli",
+            "crate::telemetry",
+        ],
+        "the types of the API know only what they are lowered into",
+    ),
     (
         &["domain", "config"],
         &[

@@ -51,16 +51,19 @@ async fn targets_that_did_not_change_keep_their_process() {
     let before = processes(&marker);
     let mut other = everything(&marker);
     other.plan.labels.insert("team".into(), "a".into());
-    with(&upstreams, other.clone());
+    let old = with(&upstreams, other.clone());
     result_of(&upstreams, echo("x")).await;
     assert_eq!(processes(&marker), before);
     other.values = vec![secret("KEY", "new")];
-    with(&upstreams, other);
+    let new = with(&upstreams, other);
+    let late = upstreams.call(&old, echo("x"), &Listener::default()).await;
+    assert!(matches!(late, Err(UpstreamError::Connect(_))), "a call for what was there before: {late:?}");
     result_of(&upstreams, echo("x")).await;
     until("the old process ended", || processes(&marker).len() == 1).await;
     assert_ne!(processes(&marker), before);
     upstreams.set_targets(&[]);
-    assert!(matches!(call(&upstreams, echo("x")).await, Err(UpstreamError::Connect(_))));
+    let gone = upstreams.call(&new, echo("x"), &Listener::default()).await;
+    assert!(matches!(gone, Err(UpstreamError::Connect(_))), "{gone:?}");
     until("every process ended", || processes(&marker).is_empty()).await;
     upstreams.shutdown().await;
 }
