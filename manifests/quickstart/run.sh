@@ -13,7 +13,14 @@ url=http://$listen/mcp
 tool=files__read_text_file
 gateway=
 
-say() { printf '\n\033[1m%s\033[0m\n' "$*"; }
+# A heading; bold on a terminal that wants it.
+say() {
+    if [[ -t 1 && -z ${NO_COLOR:-} ]]; then
+        printf '\n\033[1m%s\033[0m\n' "$*"
+    else
+        printf '\n%s\n' "$*"
+    fi
+}
 
 # Ends the gateway, which ends its children, and waits for it.
 stop() {
