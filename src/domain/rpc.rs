@@ -112,34 +112,35 @@ pub const MAX_DEPTH: usize = 128;
 
 /// Whether brackets nest deeper than [`MAX_DEPTH`]. Scans bytes once, strings skipped; does not judge the syntax.
 pub fn too_deep(json: &[u8]) -> bool {
-    // Few texts have so many brackets at all, and counting them takes a fraction of the time.
-    if json.iter().filter(|&&byte| byte | 0x20 == b'{').count() <= MAX_DEPTH {
-        return false;
-    }
-    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
-    for &byte in json {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
+    let (mut depth, mut rest) = (0usize, json);
+    while let Some((byte, after)) = rest.split_first() {
+        rest = match byte {
+            // Most bytes of large messages are those of strings, and a search takes many of them at once.
+            b'"' => after_string(after),
+            _ => after,
+        };
         match byte {
-            b'"' => in_string = true,
-            b'[' | b'{' => {
-                depth += 1;
-                if depth > MAX_DEPTH {
-                    return true;
-                }
-            }
+            b'[' | b'{' => depth += 1,
             b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
         }
+        if depth > MAX_DEPTH {
+            return true;
+        }
     }
     false
+}
+
+/// What follows the string that `rest` is within.
+fn after_string(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
+        let escapes = rest[at] == b'\\';
+        rest = rest.get(at + 1 + usize::from(escapes)..).unwrap_or_default();
+        if !escapes {
+            return rest;
+        }
+    }
+    &[]
 }
 
 #[cfg(test)]
@@ -158,5 +159,7 @@ mod tests {
         assert!(!too_deep(br#"{"a":"[[[[\"[[["}"#));
         assert!(!too_deep("[".repeat(128).as_bytes()));
         assert!(too_deep("[".repeat(129).as_bytes()));
+        assert!(too_deep(format!(r#"{{"a\\":{}"#, "[".repeat(128)).as_bytes()));
+        assert!(!too_deep(br#"{"a\"#));
     }
 }

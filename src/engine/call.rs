@@ -14,7 +14,7 @@ use super::progress::{Progress, guards_response};
 use super::ready::{Refusing, Selection};
 use super::record::Journal;
 use super::replies::{self, Ended, with_meta};
-use super::shape;
+use super::shape::{self, Shape};
 use super::snapshot::{Snapshot, ToolLink};
 use super::{Engine, Ports};
 use crate::domain::limits::{Refused, Tracker};
@@ -75,11 +75,13 @@ struct End {
     reply: Reply,
     outcome: CallOutcome,
     reason: Option<String>,
+    /// Whether a result says what it is, as the modern era wants it.
+    typed: bool,
 }
 
 impl End {
     fn new(reply: Reply, outcome: CallOutcome, reason: impl Into<Option<String>>) -> Self {
-        Self { reply, outcome, reason: reason.into() }
+        Self { reply, outcome, reason: reason.into(), typed: false }
     }
 }
 
@@ -199,15 +201,19 @@ impl<P: Ports> Engine<P> {
             Ok(answer) => answer,
             Err(error) => return self.upstream_failed(selection, &error),
         };
-        if shape::asks_back(&answer) {
+        let shape = Shape::of(&answer);
+        if shape.asks_back {
             return internal("the server asked for input during the call, which this gateway does not pass on");
         }
         if tool.response.is_empty() {
-            return answered(answer);
+            return answered(answer, shape);
         }
         let when = selection.when(sent_text.as_deref().map_or("{}", RawValue::get));
         match self.run_chains(facts, &tool.response, &when, Content::Answer(answer), &mut journal.traces).await {
-            Ok(Content::Answer(answer)) => answered(answer),
+            Ok(Content::Answer(answer)) => {
+                let shape = Shape::of(&answer);
+                answered(answer, shape)
+            }
             Ok(Content::Arguments(_)) => internal("a response chain gave no answer"),
             Err(ending) => ended(ending),
         }
@@ -297,7 +303,7 @@ impl<P: Ports> Engine<P> {
             if meta.trace {
                 *result = with_meta(result, "hawsepipe.dev/trace", to_raw(&journal.traces.entries));
             }
-            if era == Era::Modern {
+            if era == Era::Modern && !end.typed {
                 shape::complete(result);
             }
         }
@@ -309,14 +315,13 @@ impl<P: Ports> Engine<P> {
     }
 }
 
-fn answered(answer: Answer) -> End {
-    match answer {
-        Answer::Result(result) => {
-            let outcome = if shape::is_error(&result) { CallOutcome::ToolError } else { CallOutcome::Ok };
-            End::new(Reply::Result(result), outcome, None)
-        }
-        Answer::Error(error) => End::new(Reply::UpstreamError(error), CallOutcome::RpcError, None),
-    }
+fn answered(answer: Answer, shape: Shape) -> End {
+    let (reply, outcome) = match answer {
+        Answer::Result(result) if shape.is_error => (Reply::Result(result), CallOutcome::ToolError),
+        Answer::Result(result) => (Reply::Result(result), CallOutcome::Ok),
+        Answer::Error(error) => (Reply::UpstreamError(error), CallOutcome::RpcError),
+    };
+    End { typed: shape.typed, ..End::new(reply, outcome, None) }
 }
 
 fn ended(ending: Ending) -> End {

@@ -43,13 +43,27 @@ enum Mirror {
     Other,
 }
 
+/// What is read of a result of `tools/call`. A member that stands twice is an error, so that such a result is seen whole.
 #[derive(Deserialize)]
-struct Block {
-    #[serde(rename = "type")]
-    kind: String,
-    #[serde(default)]
-    text: Option<Box<RawValue>>,
+#[serde(rename_all = "camelCase")]
+struct ToolResult<'a> {
+    #[serde(borrow)]
+    content: Vec<Block<'a>>,
+    #[serde(borrow)]
+    structured_content: Option<&'a RawValue>,
 }
+
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow)]
+    text: Option<&'a RawValue>,
+}
+
+/// A JSON string; copied only where it has escapes.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Content {
     /// What an entry with this `view` sees.
@@ -105,21 +119,17 @@ fn invalid(what: &str) -> Failure {
 
 /// The only text block of a result; none where there is another block, or where its text has lone surrogates.
 fn only_text(result: &RawValue) -> Option<Seen<'_>> {
-    let object = RawObject::parse(result.get()).ok()?;
-    let blocks: Vec<Block> = serde_json::from_str(object.get("content")?.get()).ok()?;
-    let [Block { kind, text: Some(text) }] = &blocks[..] else { return None };
+    let ToolResult { content, structured_content } = serde_json::from_str(result.get()).ok()?;
+    let [Block { kind, text: Some(text) }] = &content[..] else { return None };
     if kind != "text" {
         return None;
     }
-    let text: String = serde_json::from_str(text.get()).ok()?;
-    let mirror = object.get("structuredContent").map_or(Mirror::Absent, |structured| mirror(structured, &text));
-    Some(Seen { text: Cow::Owned(text), kind: ContentType::Text, mirror })
+    let Text(text) = serde_json::from_str(text.get()).ok()?;
+    let mirror = structured_content.map_or(Mirror::Absent, |structured| mirror(structured, &text));
+    Some(Seen { text, kind: ContentType::Text, mirror })
 }
 
 fn mirror(structured: &RawValue, text: &str) -> Mirror {
-    if structured.get() == "null" {
-        return Mirror::Absent;
-    }
     let object = RawObject::parse(structured.get()).unwrap_or_default();
     if object.iter().count() == 1 && object.get_str("result").as_deref() == Some(text) {
         return Mirror::Wrapped;
@@ -250,6 +260,7 @@ mod tests {
             r#"{"content":[{"type":"image","data":"","mimeType":"image/png"}]}"#,
             r#"{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}"#,
             r#"{"content":[{"type":"text","text":"\ud800"}]}"#,
+            r#"{"content":[{"type":"text","text":"a"}],"content":[{"type":"text","text":"b"}]}"#,
             r#"{"toolResult":1}"#,
         ] {
             assert_eq!(pass(json, View::Text, json), (json.to_owned(), Ok(None)), "{json}");

@@ -5,38 +5,46 @@ use serde_json::value::RawValue;
 
 use crate::domain::upstream::Answer;
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Shape<'a> {
-    #[serde(borrow)]
-    result_type: Option<&'a RawValue>,
-    #[serde(borrow)]
-    is_error: Option<&'a RawValue>,
+/// What is read of an answer, in one pass: results are large.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Shape {
+    /// The server asks for input during the call.
+    pub(super) asks_back: bool,
+    /// A result that says `isError`.
+    pub(super) is_error: bool,
+    /// A result that says what it is, or no object that could.
+    pub(super) typed: bool,
 }
 
-fn read(result: &RawValue) -> Option<Shape<'_>> {
-    serde_json::from_str(result.get()).ok()
-}
-
-/// Whether a result says `isError`.
-pub(super) fn is_error(result: &RawValue) -> bool {
-    read(result).and_then(|shape| shape.is_error).is_some_and(|flag| flag.get() == "true")
-}
-
-/// Whether a server asks for input during the call.
-pub(super) fn asks_back(answer: &Answer) -> bool {
-    let Answer::Result(result) = answer else { return false };
-    let kind = read(result).and_then(|shape| shape.result_type);
-    kind.is_some_and(|kind| serde_json::from_str::<String>(kind.get()).is_ok_and(|kind| kind == "input_required"))
-}
-
-/// MCP 2026-07-28: every result says what it is. What a legacy server sent does not yet.
-pub(super) fn complete(result: &mut Box<RawValue>) {
-    if read(result).is_some_and(|shape| shape.result_type.is_none()) {
-        let rest = result.get()[1..].trim_start();
-        let comma = if rest.starts_with('}') { "" } else { "," };
-        if let Ok(with) = RawValue::from_string(format!(r#"{{"resultType":"complete"{comma}{rest}"#)) {
-            *result = with;
+impl Shape {
+    /// Reads it.
+    pub(super) fn of(answer: &Answer) -> Self {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Members<'a> {
+            #[serde(borrow)]
+            result_type: Option<&'a RawValue>,
+            #[serde(borrow)]
+            is_error: Option<&'a RawValue>,
         }
+        let Answer::Result(result) = answer else { return Self::default() };
+        let Ok(Members { result_type, is_error }) = serde_json::from_str(result.get()) else {
+            return Self { typed: true, ..Self::default() };
+        };
+        let kind = result_type.and_then(|kind| serde_json::from_str::<String>(kind.get()).ok());
+        Self {
+            asks_back: kind.is_some_and(|kind| kind == "input_required"),
+            is_error: is_error.is_some_and(|flag| flag.get() == "true"),
+            typed: result_type.is_some(),
+        }
+    }
+}
+
+/// MCP 2026-07-28: every result says what it is. What a legacy server sent, and what is made here, does not yet.
+pub(super) fn complete(result: &mut Box<RawValue>) {
+    let Some(rest) = result.get().strip_prefix('{').map(str::trim_start) else { return };
+    let comma = if rest.starts_with('}') { "" } else { "," };
+    if let Ok(with) = RawValue::from_string(format!(r#"{{"resultType":"complete"{comma}{rest}"#)) {
+        *result = with;
     }
 }

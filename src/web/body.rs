@@ -11,6 +11,9 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the rest of a body that is too large is read and thrown away, so that its sender gets to read the answer.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
+/// The most bytes that are set aside because a client says that so many come.
+const MAX_RESERVED: usize = 1024 * 1024;
+
 /// Why there is no body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BodyError {
@@ -35,7 +38,8 @@ pub(super) async fn read(mut body: Body, declared: Option<u64>, limit: u64) -> R
         discard(body);
         return Err(BodyError::TooLarge(limit));
     }
-    let read = tokio::time::timeout(BODY_TIMEOUT, collect(&mut body, limit)).await;
+    let expected = declared.and_then(|length| usize::try_from(length).ok()).unwrap_or_default().min(MAX_RESERVED);
+    let read = tokio::time::timeout(BODY_TIMEOUT, collect(&mut body, expected, limit)).await;
     let result = read.unwrap_or(Err(BodyError::TooSlow(BODY_TIMEOUT)));
     if matches!(result, Err(BodyError::TooLarge(_))) {
         discard(body);
@@ -43,7 +47,7 @@ pub(super) async fn read(mut body: Body, declared: Option<u64>, limit: u64) -> R
     result
 }
 
-async fn collect(body: &mut Body, limit: u64) -> Result<Bytes, BodyError> {
+async fn collect(body: &mut Body, expected: usize, limit: u64) -> Result<Bytes, BodyError> {
     let mut first = Bytes::new();
     let mut more = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -54,7 +58,10 @@ async fn collect(body: &mut Body, limit: u64) -> Result<Bytes, BodyError> {
         if first.is_empty() && more.is_empty() {
             first = data;
         } else {
-            more.extend_from_slice(&std::mem::take(&mut first));
+            if more.is_empty() {
+                more.reserve(expected.max(first.len() + data.len()));
+                more.extend_from_slice(&std::mem::take(&mut first));
+            }
             more.extend_from_slice(&data);
         }
     }
