@@ -1,5 +1,6 @@
 //! The gateway itself: the real binary, with manifests as a user would write them.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
@@ -8,6 +9,9 @@ use http::Uri;
 use crate::child::{self, Child, Scratch};
 use crate::client::Era;
 use crate::systems::System;
+
+/// The binary that was built with this program.
+pub const BINARY: &str = env!("CARGO_BIN_EXE_hawsepipe");
 
 /// One gateway, one upstream. The session limit would turn the load away; a queued `Once` waits its turn.
 const BASE: &str = r#"
@@ -66,15 +70,15 @@ spec:
   entries:
 "#;
 
-/// Starts it in front of `upstream` with the plugins that `system` has.
-pub fn start(system: System, era: Era, upstream: &Uri, scratch: &Scratch) -> Result<(Child, Uri)> {
+/// Starts `binary` in front of `upstream` with the plugins that `system` has.
+pub fn start(binary: &Path, system: System, era: Era, upstream: &Uri, scratch: &Scratch) -> Result<(Child, Uri)> {
     let file = format!("{}-{}.yaml", system.label().replace([' ', ','], ""), era.word());
     let manifests = scratch.write(&file, &manifests(system, era, upstream))?;
     let (port, admin) = (child::free_port()?, child::free_port()?);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hawsepipe"));
+    let mut command = Command::new(binary);
     command.arg("run").arg("-f").arg(manifests);
     command.args(["--listen", &format!("127.0.0.1:{port}"), "--admin", &format!("127.0.0.1:{admin}")]);
-    command.env("HAWSEPIPE_LOG", "warn").stdin(Stdio::null()).stdout(Stdio::null());
+    command.env("HAWSEPIPE_LOG", "error").stdin(Stdio::null()).stdout(Stdio::null());
     Ok((Child::start("the gateway", &mut command)?, child::endpoint(port)?))
 }
 
@@ -85,7 +89,7 @@ fn manifests(system: System, era: Era, upstream: &Uri) -> String {
     };
     let base = BASE.replace("{{url}}", &upstream.to_string()).replace("{{era}}", era);
     let (plugin, names): (_, &[&str]) = match system {
-        System::OneModule => (MODULE, &["first"]),
+        System::OneModule | System::BaselineModule => (MODULE, &["first"]),
         System::ThreeModules => (MODULE, &["first", "second", "third"]),
         System::OneOnce => (ONCE, &["once"]),
         _ => return base,

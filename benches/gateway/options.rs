@@ -30,6 +30,9 @@ pub struct Options {
     /// Bytes of text that are sent and come back
     #[arg(long, value_delimiter = ',', default_values_t = [1024, 51200], value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub sizes: Vec<u32>,
+    /// Another binary of the gateway, to measure a change: without a plugin, and with one Module
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
     /// Write the results as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

@@ -1,6 +1,6 @@
 //! What is measured, and the processes that it takes.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -30,6 +30,10 @@ pub enum System {
     OneOnce,
     /// fastmcp's proxy
     Fastmcp,
+    /// Another binary of the gateway, without a plugin
+    Baseline,
+    /// The same with one warm plugin
+    BaselineModule,
 }
 
 impl System {
@@ -43,6 +47,16 @@ impl System {
             Self::ThreeModules => "gateway, 3 Modules",
             Self::OneOnce => "gateway, 1 Once",
             Self::Fastmcp => "fastmcp proxy",
+            Self::Baseline => "baseline, no plugin",
+            Self::BaselineModule => "baseline, 1 Module",
+        }
+    }
+
+    fn is_wanted(self, options: &Options) -> bool {
+        match self {
+            Self::Direct | Self::Hop => true,
+            Self::Baseline | Self::BaselineModule => options.baseline.is_some(),
+            _ => options.only.is_empty() || options.only.contains(&self),
         }
     }
 
@@ -70,29 +84,27 @@ pub struct Systems {
     pub missing: Vec<(System, String)>,
     // Dropped after what uses it.
     _upstreams: Vec<Child>,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
 
 impl Systems {
     /// Starts the upstreams and all the systems that were asked for, and waits until each answers.
     pub async fn start(options: &Options) -> Result<Self> {
         let scratch = Scratch::new()?;
-        let mut systems = Self { running: Vec::new(), missing: Vec::new(), _upstreams: Vec::new(), _scratch: scratch };
+        let mut systems = Self { running: Vec::new(), missing: Vec::new(), _upstreams: Vec::new(), scratch };
         for era in [Era::Legacy, Era::Modern] {
             let (upstream, at) = upstream::start(era)?;
             systems._upstreams.push(upstream);
             for &system in System::value_variants() {
-                let wanted = options.only.is_empty() || options.only.contains(&system);
-                let yardstick = matches!(system, System::Direct | System::Hop);
-                if (wanted || yardstick) && (era == Era::Legacy || system.in_modern_row()) {
-                    systems.add(system, era, &at, options.python.as_ref()).await?;
+                if system.is_wanted(options) && (era == Era::Legacy || system.in_modern_row()) {
+                    systems.add(system, era, &at, options).await?;
                 }
             }
         }
         Ok(systems)
     }
 
-    async fn add(&mut self, system: System, era: Era, upstream: &Uri, python: Option<&PathBuf>) -> Result<()> {
+    async fn add(&mut self, system: System, era: Era, upstream: &Uri, options: &Options) -> Result<()> {
         let (process, endpoint) = match system {
             System::Direct => (None, upstream.clone()),
             System::Hop => {
@@ -100,15 +112,17 @@ impl Systems {
                 (Some(child), endpoint)
             }
             System::Fastmcp => {
-                let Some(python) = python else {
+                let Some(python) = &options.python else {
                     self.missing.push((system, "no Python environment: run `make bench`".into()));
                     return Ok(());
                 };
                 let (child, endpoint) = peer::start(python, upstream)?;
                 (Some(child), endpoint)
             }
-            System::Gateway | System::OneModule | System::ThreeModules | System::OneOnce => {
-                let (child, endpoint) = gateway::start(system, era, upstream, &self._scratch)?;
+            _ => {
+                let baseline = matches!(system, System::Baseline | System::BaselineModule);
+                let binary = options.baseline.as_deref().filter(|_| baseline).unwrap_or(Path::new(gateway::BINARY));
+                let (child, endpoint) = gateway::start(binary, system, era, upstream, &self.scratch)?;
                 (Some(child), endpoint)
             }
         };
