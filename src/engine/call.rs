@@ -166,23 +166,10 @@ impl<P: Ports> Engine<P> {
         journal: &mut Journal<P>,
     ) -> End {
         let request = selection.request;
-        let mut sent = request.arguments.map(RawValue::to_owned);
-        if !tool.request.is_empty() {
-            let content = Content::Arguments(arguments.to_owned());
-            let when = selection.when(arguments);
-            let content = match self.run_chains(facts, &tool.request, &when, content, &mut journal.traces).await {
-                Ok(content) => content,
-                Err(ending) => return ended(ending),
-            };
-            let Content::Arguments(text) = content else { return internal("a request chain gave no arguments") };
-            if text != arguments {
-                if let Err(places) = tool.arguments.check(&text) {
-                    let reply = replies::invalid_arguments(request.name, &places);
-                    return End::new(Reply::Result(reply), CallOutcome::ToolError, "InvalidArguments".to_owned());
-                }
-                sent = RawValue::from_string(text).ok();
-            }
-        }
+        let sent = match self.arguments_to_send(facts, tool, selection, arguments, journal).await {
+            Ok(sent) => sent,
+            Err(end) => return end,
+        };
         // Only `when`s of the response phase ask for it again.
         let sent_text = if tool.response.is_empty() { None } else { sent.clone() };
         let call = OutCall {
@@ -217,6 +204,36 @@ impl<P: Ports> Engine<P> {
             Ok(Content::Arguments(_)) => internal("a response chain gave no answer"),
             Err(ending) => ended(ending),
         }
+    }
+
+    /// What the request chains make of the arguments; checked again where they changed them.
+    async fn arguments_to_send(
+        self: &Arc<Self>,
+        facts: &Arc<Facts>,
+        tool: &ToolLink,
+        selection: &Selection<'_>,
+        arguments: &str,
+        journal: &mut Journal<P>,
+    ) -> Result<Option<Box<RawValue>>, End> {
+        let request = selection.request;
+        let as_they_came = || request.arguments.map(RawValue::to_owned);
+        if tool.request.is_empty() {
+            return Ok(as_they_came());
+        }
+        let content = Content::Arguments(arguments.to_owned());
+        let when = selection.when(arguments);
+        let chains = self.run_chains(facts, &tool.request, &when, content, &mut journal.traces);
+        let Content::Arguments(text) = chains.await.map_err(ended)? else {
+            return Err(internal("a request chain gave no arguments"));
+        };
+        if text == arguments {
+            return Ok(as_they_came());
+        }
+        if let Err(places) = tool.arguments.check(&text) {
+            let reply = replies::invalid_arguments(request.name, &places);
+            return Err(End::new(Reply::Result(reply), CallOutcome::ToolError, "InvalidArguments".to_owned()));
+        }
+        Ok(RawValue::from_string(text).ok())
     }
 
     /// The route of a name. One that is not known yet is waited for while upstreams are tried for the first time.
