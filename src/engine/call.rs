@@ -197,10 +197,7 @@ impl<P: Ports> Engine<P> {
         }
         let when = selection.when(sent_text.as_deref().map_or("{}", RawValue::get));
         match self.run_chains(facts, &tool.response, &when, Content::Answer(answer), &mut journal.traces).await {
-            Ok(Content::Answer(answer)) => {
-                let shape = Shape::of(&answer);
-                answered(answer, shape)
-            }
+            Ok(Content::Answer(answer)) => made(answer),
             Ok(Content::Arguments(_)) => internal("a response chain gave no answer"),
             Err(ending) => ended(ending),
         }
@@ -330,6 +327,12 @@ impl<P: Ports> Engine<P> {
         }
         reply
     }
+}
+
+/// The end of a call whose answer chains may have made anew.
+fn made(answer: Answer) -> End {
+    let shape = Shape::of(&answer);
+    answered(answer, shape)
 }
 
 fn answered(answer: Answer, shape: Shape) -> End {
