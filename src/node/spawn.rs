@@ -12,6 +12,7 @@ use super::discovery::Node;
 use super::launcher::{Launcher, Stdin};
 use super::protocol::channel::Channel;
 use super::protocol::once::Pipes;
+use super::protocol::socket::Socket;
 use super::voice::Voice;
 use super::worker::Talk;
 use crate::domain::plugin::Protocol;
@@ -53,9 +54,8 @@ fn spawn_module(
     command.arg(code.parent().host()).arg(code.entry()).stdin(OwnedFd::from(theirs));
     command.stdout(to_log.try_clone()?).stderr(to_log);
     let child = run(command, code)?;
-    ours.set_nonblocking(true)?;
-    let socket = tokio::net::UnixStream::from_std(ours)?;
-    Ok((child, Talk::Module(Box::new(Channel::new(socket, Voice::of(plugin))))))
+    let channel = Channel::new(Socket::new(ours)?, Voice::of(plugin));
+    Ok((child, Talk::Module(Box::new(channel))))
 }
 
 fn spawn_once(

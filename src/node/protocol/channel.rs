@@ -3,13 +3,11 @@
 
 use std::io::{self, IoSlice};
 
-use bytes::{Buf, BytesMut};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixStream;
 
 use super::Exchange;
 use super::frame::{HEAD, Head, Kind, VERSION};
+use super::socket::Socket;
 use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::reason::Reason;
 use crate::node::voice::Voice;
@@ -24,8 +22,8 @@ const KEPT: usize = 512 << 10;
 /// One worker's socket with its buffers.
 #[derive(Debug)]
 pub struct Channel {
-    socket: UnixStream,
-    inbox: BytesMut,
+    socket: Socket,
+    inbox: Vec<u8>,
     outbox: Vec<u8>,
     voice: Voice,
     last_id: u64,
@@ -76,8 +74,8 @@ struct FailureHeader {
 
 impl Channel {
     /// Speaks over `socket` with a worker of the plugin of `voice`, which is named in its log lines.
-    pub fn new(socket: UnixStream, voice: Voice) -> Self {
-        Self { socket, inbox: BytesMut::with_capacity(64 << 10), outbox: Vec::new(), voice, last_id: 0 }
+    pub fn new(socket: Socket, voice: Voice) -> Self {
+        Self { socket, inbox: Vec::with_capacity(64 << 10), outbox: Vec::new(), voice, last_id: 0 }
     }
 
     /// Waits until the worker says that the plugin is loaded.
@@ -192,15 +190,7 @@ impl Channel {
         };
         let bytes = head.encode().ok_or(io::ErrorKind::InvalidInput)?;
         self.outbox[..HEAD].copy_from_slice(&bytes);
-        let mut slices = [IoSlice::new(&self.outbox), IoSlice::new(content.as_bytes())];
-        let mut rest = &mut slices[..];
-        while !rest.is_empty() {
-            match self.socket.write_vectored(rest).await? {
-                0 => return Err(io::ErrorKind::WriteZero.into()),
-                written => IoSlice::advance_slices(&mut rest, written),
-            }
-        }
-        Ok(())
+        self.socket.write_all(&mut [IoSlice::new(&self.outbox), IoSlice::new(content.as_bytes())]).await
     }
 
     /// Reads until the inbox starts with a whole frame.
@@ -221,8 +211,8 @@ impl Channel {
                     return Ok(head);
                 }
             }
-            self.inbox.reserve(wanted - self.inbox.len());
-            match self.socket.read_buf(&mut self.inbox).await {
+            self.inbox.reserve(wanted.saturating_sub(self.inbox.len()).max(1));
+            match self.socket.read(&mut self.inbox).await {
                 Ok(0) | Err(_) => return Err(Broken::Closed),
                 Ok(_) => {}
             }
@@ -236,9 +226,9 @@ impl Channel {
     }
 
     fn take(&mut self, head: &Head) {
-        self.inbox.advance((HEAD + head.rest()).min(self.inbox.len()));
-        if self.inbox.is_empty() && self.inbox.capacity() > KEPT {
-            self.inbox = BytesMut::with_capacity(64 << 10);
+        self.inbox.drain(..(HEAD + head.rest()).min(self.inbox.len()));
+        if self.inbox.is_empty() {
+            self.inbox.shrink_to(KEPT);
         }
     }
 }

@@ -4,6 +4,7 @@
 pub mod channel;
 pub mod frame;
 pub mod once;
+pub mod socket;
 
 use crate::domain::plugin::{Failure, Output};
 
