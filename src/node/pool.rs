@@ -121,7 +121,7 @@ impl Pool {
     }
 
     /// Takes a worker back after a call.
-    pub fn give_back(self: &Arc<Self>, worker: Worker, fate: Fate, went_well: bool) {
+    pub fn give_back(self: &Arc<Self>, mut worker: Worker, fate: Fate, went_well: bool) {
         let mut state = self.lock();
         state.leased = state.leased.saturating_sub(1);
         if went_well {
@@ -130,7 +130,10 @@ impl Pool {
             state.not_before = None;
         }
         match fate {
-            Fate::Keep => self.offer(&mut state, worker),
+            Fate::Keep => {
+                self.succeed(&mut state, &mut worker);
+                self.offer(&mut state, worker);
+            }
             fate => self.end(worker, fate),
         }
         self.fill(&mut state, SpawnCause::Replace);
@@ -182,11 +185,27 @@ impl Pool {
                 Err(Err(_)) => return,
             }
         }
+        if state.idle.len() >= state.target && !worker.succeeded {
+            // The one that it was started for may go now.
+            if let Some(at) = state.idle.iter().position(|idle| idle.succeeded) {
+                let spent = state.idle.remove(at);
+                self.end(spent, Fate::Recycle(RecycleCause::Executions));
+            }
+        }
         if state.idle.len() < state.target {
             worker.card.set_state(WorkerState::Available);
             state.idle.push(worker);
         } else {
-            self.end(worker, Fate::Recycle(RecycleCause::Retired));
+            let cause = if worker.succeeded { RecycleCause::Executions } else { RecycleCause::Retired };
+            self.end(worker, Fate::Recycle(cause));
+        }
+    }
+
+    /// Starts the successor of a worker that has few calls left, so that no call waits for it.
+    fn succeed(self: &Arc<Self>, state: &mut State, worker: &mut Worker) {
+        if worker.nearly_spent() && !worker.succeeded && state.target > 0 && state.not_before.is_none() {
+            worker.succeeded = true;
+            self.begin_start(state, SpawnCause::Replace);
         }
     }
 
@@ -208,10 +227,14 @@ impl Pool {
         let living = state.idle.len() + state.leased + state.starting;
         let demand = if state.size == 0 { state.waiting.len().saturating_sub(state.starting) } else { 0 };
         for _ in 0..state.target.saturating_sub(living).max(demand) {
-            state.starting += 1;
-            let pool = Arc::clone(self);
-            self.starter.tasks.spawn(async move { pool.start(cause).await });
+            self.begin_start(state, cause);
         }
+    }
+
+    fn begin_start(self: &Arc<Self>, state: &mut State, cause: SpawnCause) {
+        state.starting += 1;
+        let pool = Arc::clone(self);
+        self.starter.tasks.spawn(async move { pool.start(cause).await });
     }
 
     async fn start(self: Arc<Self>, cause: SpawnCause) {

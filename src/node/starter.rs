@@ -224,7 +224,17 @@ impl Starter {
         let Lifetimes { max_executions, max_age } = self.lifetimes;
         let max_executions = executions_of(plugin.plan.protocol, jittered(max_executions, id));
         let expires = Instant::now() + Duration::from_millis(jittered(millis(max_age), id));
-        Ok(Worker { id, process, talk, noise, card, max_executions, expires, max_noise: plugin.plan.limits.max_stderr })
+        Ok(Worker {
+            id,
+            process,
+            talk,
+            noise,
+            card,
+            max_executions,
+            succeeded: false,
+            expires,
+            max_noise: plugin.plan.limits.max_stderr,
+        })
     }
 
     fn listen(&self, plugin: &LinkedPlugin, process: &Process, printed: io::PipeReader) -> io::Result<Arc<Noise>> {

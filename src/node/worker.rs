@@ -59,6 +59,8 @@ pub struct Worker {
     pub card: Arc<Card>,
     /// Calls that it may serve.
     pub max_executions: u64,
+    /// Whether the worker that takes its place was started already.
+    pub succeeded: bool,
     /// Until when it may serve.
     pub expires: Instant,
     /// Bytes that it may print besides, a call.
@@ -105,6 +107,11 @@ impl Worker {
         let over = self.process.status().is_some();
         let answered = exchange.output.is_ok() && matches!(self.talk, Talk::Once(_));
         if over || answered { Fate::Spent } else { Fate::Kill(KillCause::Broken) }
+    }
+
+    /// Whether it is in its last twentieth of calls.
+    pub fn nearly_spent(&self) -> bool {
+        self.card.executions() >= self.max_executions - self.max_executions / 20
     }
 
     /// Why it should not serve another call.
