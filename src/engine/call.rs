@@ -196,10 +196,13 @@ impl<P: Ports> Engine<P> {
             return answered(answer, shape);
         }
         let when = selection.when(sent_text.as_deref().map_or("{}", RawValue::get));
-        match self.run_chains(facts, &tool.response, &when, Content::Answer(answer), &mut journal.traces).await {
-            Ok(Content::Answer(answer)) => made(answer),
-            Ok(Content::Arguments(_)) => internal("a response chain gave no answer"),
-            Err(ending) => ended(ending),
+        let content = Content::Answer(answer);
+        let changed = self.run_chains(facts, &tool.response, &when, &content, &mut journal.traces).await;
+        match (changed, content) {
+            (Ok(None), Content::Answer(answer)) => answered(answer, shape),
+            (Ok(Some(Content::Answer(answer))), _) => made(answer),
+            (Ok(_), _) => internal("a response chain gave no answer"),
+            (Err(ending), _) => ended(ending),
         }
     }
 
@@ -219,13 +222,12 @@ impl<P: Ports> Engine<P> {
         }
         let content = Content::Arguments(arguments.to_owned());
         let when = selection.when(arguments);
-        let chains = self.run_chains(facts, &tool.request, &when, content, &mut journal.traces);
-        let Content::Arguments(text) = chains.await.map_err(ended)? else {
-            return Err(internal("a request chain gave no arguments"));
+        let chains = self.run_chains(facts, &tool.request, &when, &content, &mut journal.traces);
+        let text = match chains.await.map_err(ended)? {
+            None => return Ok(as_they_came()),
+            Some(Content::Arguments(text)) => text,
+            Some(Content::Answer(_)) => return Err(internal("a request chain gave no arguments")),
         };
-        if text == arguments {
-            return Ok(as_they_came());
-        }
         if let Err(places) = tool.arguments.check(&text) {
             let reply = replies::invalid_arguments(request.name, &places);
             return Err(End::new(Reply::Result(reply), CallOutcome::ToolError, "InvalidArguments".to_owned()));
@@ -247,7 +249,7 @@ impl<P: Ports> Engine<P> {
         if let Some(found) = find(snapshot) {
             return Some(found);
         }
-        self.wait_for_lists(snapshot, endpoint).await;
+        self.wait_for_tool(snapshot, endpoint, name).await;
         find(&self.snapshot())
     }
 

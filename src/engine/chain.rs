@@ -113,7 +113,8 @@ pub(super) fn timestamp(unix_millis: u64) -> String {
 }
 
 impl<P: Ports> Engine<P> {
-    /// Runs the selected chains of one phase, one after another, each entry on what the one before it gave.
+    /// Runs the selected chains of one phase, one after another, each entry on what the one before it gave. None where
+    /// nothing changed the content.
     ///
     /// # Errors
     /// How a denial or a failure ended the call.
@@ -122,22 +123,24 @@ impl<P: Ports> Engine<P> {
         facts: &Arc<Facts>,
         selected: &[Selected],
         when: &impl When,
-        mut content: Content,
+        content: &Content,
         traces: &mut Traces,
-    ) -> Result<Content, Ending> {
+    ) -> Result<Option<Content>, Ending> {
+        let mut changed = None;
         for Selected { chain, admitted } in selected {
             let mut stopped = false;
             for (entry, admitted) in chain.entries.iter().zip(admitted) {
                 let place = traces.advance();
-                if let Some(why) = skipped(entry, *admitted, stopped, when, &content) {
+                let content = changed.as_ref().unwrap_or(content);
+                if let Some(why) = skipped(entry, *admitted, stopped, when, content) {
                     traces.set(place, EntryOutcome::Skipped(why));
                     continue;
                 }
                 if !entry.rules.on_path() {
-                    self.run_beside(facts, chain, entry, &content, traces, place);
+                    self.run_beside(facts, chain, entry, content, traces, place);
                     continue;
                 }
-                let judged = self.execute(facts, chain, entry, &content).await;
+                let judged = self.execute(facts, chain, entry, content).await;
                 traces.on_path += Duration::from_secs_f64(judged.trace.duration_ms / 1e3);
                 if let Some(entry) = traces.entries.get_mut(place) {
                     *entry = judged.trace;
@@ -145,7 +148,7 @@ impl<P: Ports> Engine<P> {
                 match judged.verdict {
                     Verdict::Go { stop, .. } => {
                         stopped |= stop;
-                        content = judged.changed.unwrap_or(content);
+                        changed = judged.changed.or(changed);
                     }
                     Verdict::Pass(_) => {}
                     Verdict::Deny { text, error } => return Err(ending(Ended::Denied, chain, entry, error, text)),
@@ -156,7 +159,7 @@ impl<P: Ports> Engine<P> {
                 }
             }
         }
-        Ok(content)
+        Ok(changed)
     }
 
     /// Starts an entry off the call's path. Its trace says `ran` until it is known better.
