@@ -10,6 +10,9 @@ use super::ids::ObjectKey;
 use super::plan::UpstreamPlan;
 use super::secret::SecretText;
 
+/// What a process has for its first connection: `npx` may have to fetch it first.
+pub const FIRST_START: Duration = Duration::from_secs(60);
+
 /// An upstream ready to be connected to: its plan with secrets resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamTarget {

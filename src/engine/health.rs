@@ -12,12 +12,9 @@ use super::record::millis;
 use super::{Engine, Ports};
 use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
-use crate::domain::plan::TransportPlan;
+use crate::domain::plan::{TransportPlan, UpstreamPlan};
 use crate::domain::ports::{CallUpstream, Clock};
-use crate::domain::upstream::{Era, ServerFacts, Target, UpstreamEvent};
-
-/// A process may have to be downloaded before it answers for the first time (`npx` on a cold cache).
-const FIRST_START: Duration = Duration::from_secs(60);
+use crate::domain::upstream::{Era, FIRST_START, ServerFacts, Target, UpstreamEvent};
 
 /// The running probes, by upstream.
 #[derive(Default)]
@@ -222,9 +219,18 @@ impl<P: Ports> Engine<P> {
 fn probe_timeout(target: &Target, connected: bool, tried: bool) -> Duration {
     let plan = &target.plan;
     let probe = Duration::from_millis(u64::from(plan.health.timeout_ms));
-    match (&plan.transport, connected) {
-        (_, true) => probe,
-        (TransportPlan::Process { .. }, false) if !tried => FIRST_START.max(probe),
+    match (connected, tried) {
+        (true, _) => probe,
+        (false, false) => first_try(plan),
+        (false, true) => Duration::from_millis(u64::from(plan.connect_timeout_ms)) + probe,
+    }
+}
+
+/// How long the first try of an upstream may take.
+pub(super) fn first_try(plan: &UpstreamPlan) -> Duration {
+    let probe = Duration::from_millis(u64::from(plan.health.timeout_ms));
+    match plan.transport {
+        TransportPlan::Process { .. } => FIRST_START.max(probe),
         _ => Duration::from_millis(u64::from(plan.connect_timeout_ms)) + probe,
     }
 }

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
+use super::health::first_try;
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
 use crate::domain::mirror::Mirrored;
+use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::route::Route;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 
@@ -88,27 +90,51 @@ impl<P: Ports> Engine<P> {
             .map_or_else(Arc::default, |route| Arc::clone(&snapshot.tools[route.index].mirrored))
     }
 
-    /// Waits until each upstream that is to be served was tried once, at most for the list's deadline.
+    /// Waits until each upstream that this endpoint serves was tried once, at most for the list's deadline.
     pub(super) async fn wait_for_lists(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>) {
-        let wanted =
-            |name: &str| matches!(endpoint, Endpoint::All) || matches!(endpoint, Endpoint::One(n) if *n == name);
-        let untried = || {
-            snapshot.linked.upstreams.iter().any(|upstream| {
-                let plan = &upstream.target.plan;
-                let served = plan.enabled && upstream.refusing.is_none() && wanted(&plan.key.name);
-                served && !self.state.upstream(&plan.key).tried
-            })
-        };
-        let mut lists = self.tool_lists();
         let deadline = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.list_timeout_ms));
-        let _ = tokio::time::timeout(deadline, async {
-            while untried() {
-                if lists.changed().await.is_err() {
-                    return;
-                }
+        let serves = |plan: &UpstreamPlan| match endpoint {
+            Endpoint::All => true,
+            Endpoint::One(name) => *name == plan.key.name,
+        };
+        let untried = || self.untried(snapshot, serves).next().is_some();
+        let _ = tokio::time::timeout(deadline, self.wait_while(untried)).await;
+    }
+
+    /// Waits until the upstreams that may turn out to have this tool were tried once, for as long as their first try
+    /// may take: a call needs the server that it names, where a list does without.
+    pub(super) async fn wait_for_tool(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>, name: &str) {
+        let prefix = snapshot.plan().gateway.prefix;
+        let may_have = |plan: &UpstreamPlan| match endpoint {
+            Endpoint::One(upstream) => *upstream == plan.key.name,
+            Endpoint::All => {
+                prefix != PrefixMode::Always
+                    || name.strip_prefix(&*plan.key.name).is_some_and(|rest| rest.starts_with("__"))
             }
-        })
-        .await;
+        };
+        let Some(longest) = self.untried(snapshot, may_have).map(first_try).max() else { return };
+        let untried =
+            || endpoint.route(&self.snapshot(), name).is_none() && self.untried(snapshot, may_have).next().is_some();
+        let _ = tokio::time::timeout(longest, self.wait_while(untried)).await;
+    }
+
+    fn untried<'s>(
+        &self,
+        snapshot: &'s Snapshot,
+        wanted: impl Fn(&UpstreamPlan) -> bool,
+    ) -> impl Iterator<Item = &'s UpstreamPlan> {
+        let upstreams = snapshot.linked.upstreams.iter().filter(|upstream| upstream.refusing.is_none());
+        let plans = upstreams.map(|upstream| &upstream.target.plan);
+        plans.filter(move |plan| plan.enabled && wanted(plan) && !self.state.upstream(&plan.key).tried)
+    }
+
+    async fn wait_while(&self, holds: impl Fn() -> bool) {
+        let mut lists = self.tool_lists();
+        while holds() {
+            if lists.changed().await.is_err() {
+                return;
+            }
+        }
     }
 }
 

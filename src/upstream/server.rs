@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::plan::TransportPlan;
 use crate::domain::ports::ToClient;
 use crate::domain::tool::Tool;
-use crate::domain::upstream::{Answer, Era, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{Answer, Era, FIRST_START, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
 
 use super::link::{Failure, Link};
 use super::shared::Shared;
@@ -19,8 +19,6 @@ use super::streamable::{Endpoint, Session};
 use super::tools::ToolList;
 use super::wire::Request;
 
-/// What a process has for its first connection: `npx` may have to fetch it.
-const FIRST_START: Duration = Duration::from_secs(60);
 /// No request waits longer, whatever it says.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// The shortest time between two looks at whether a session is idle.

@@ -12,6 +12,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
 use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::mcp::Gate;
 use super::outbox::Outbox;
@@ -99,8 +100,9 @@ pub(super) async fn respond<P: Ports>(
     if let (Some(answer), None) = (answer.take_if(|_| first.is_none()), &first) {
         return answer.into_response();
     }
-    let open = OpenStream::new(&gate.engine, era);
-    let call = CallStream { first, running, outbox, answer, ended: false, _open: open };
+    // From here on it runs by itself: a client that reads slowly, or not at all, must not hold up what the call holds.
+    let running = answer.is_none().then(|| AbortOnDropHandle::new(tokio::spawn(running)));
+    let call = CallStream { first, running, outbox, answer, _open: OpenStream::new(&gate.engine, era) };
     let events = stream::unfold(call, |mut call| async move {
         let event = call.next().await?;
         Some((Ok::<_, Infallible>(event), call))
@@ -111,10 +113,10 @@ pub(super) async fn respond<P: Ports>(
 /// A call's progress and, at the end, its answer.
 struct CallStream<P: Ports> {
     first: Option<String>,
-    running: Running,
+    /// None where the answer is there, or was sent.
+    running: Option<AbortOnDropHandle<Answer>>,
     outbox: Arc<Outbox>,
     answer: Option<Answer>,
-    ended: bool,
     _open: OpenStream<P>,
 }
 
@@ -125,15 +127,15 @@ impl<P: Ports> CallStream<P> {
                 return Some(event(&message));
             }
             if let Some(answer) = self.answer.take() {
-                self.ended = true;
                 return Some(answer.to_event());
             }
-            if self.ended {
-                return None;
-            }
+            let running = self.running.as_mut()?;
             tokio::select! {
                 biased;
-                answer = &mut self.running => self.answer = Some(answer),
+                answer = running => {
+                    self.running = None;
+                    self.answer = answer.ok();
+                }
                 () = self.outbox.filled() => {}
                 () = tokio::time::sleep(KEEP_ALIVE_EVERY) => return Some(KEEP_ALIVE),
             }
