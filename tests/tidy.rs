@@ -8,10 +8,6 @@ use std::process::Command;
 /// The most lines of a file.
 const MAX_LINES: usize = 400;
 
-/// Longer files, and why.
-const LONG: [(&str, &str); 1] =
-    [("src/domain/plan.rs", "every type of the plan's format, most of it their descriptions")];
-
 /// What a folder below `src` may not name, and the rule.
 const LAYERS: [(&[&str], &[&str], &str); 9] = [
     (&["engine"], &["axum", "hyper", "http::"], "the use cases know no HTTP"),
@@ -168,17 +164,11 @@ fn files_are_short() {
     let mut found = Vec::new();
     for (name, text) in rust() {
         let lines = text.lines().count();
-        match LONG.iter().find(|(long, _)| *long == name) {
-            None if lines > MAX_LINES => {
-                found.push(format!("{name}:{MAX_LINES}: has {lines} lines, {MAX_LINES} are allowed"))
-            }
-            Some((_, why)) if lines <= MAX_LINES => {
-                found.push(format!("{name}:1: is short enough to need no reason: {why}"))
-            }
-            _ => {}
+        if lines > MAX_LINES {
+            found.push(format!("{name}:{MAX_LINES}: has {lines} lines, {MAX_LINES} are allowed"));
         }
     }
-    report("a file is too long, or its exception is void", &found);
+    report("a file is too long", &found);
 }
 
 #[test]

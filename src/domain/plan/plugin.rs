@@ -1,0 +1,69 @@
+//! A plugin: its code by digest, and all that its workers are made of.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::value::NamedValue;
+use crate::domain::ids::ObjectKey;
+use crate::domain::plugin::{Phase, Protocol, Role};
+
+/// A plugin in the form that was accepted.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PluginPlan {
+    /// Its object.
+    pub key: ObjectKey,
+    /// 8 hex characters of the hash of its identity: document 000's Plugin.id, stable over edits.
+    pub id: String,
+    /// SHA-256 of its code in hex; the key into [`Plan::code`].
+    pub digest: String,
+    /// File name that the code is written under: its ending tells ESM from CommonJS.
+    pub file_name: String,
+    /// The folder whose other files the code may import, for code from a `path`.
+    pub folder: Option<PathBuf>,
+    /// Digest of those other files; empty where there is no folder.
+    #[serde(default)]
+    pub siblings: String,
+    /// What it is for.
+    pub role: Role,
+    /// Phases it serves.
+    pub phases: Vec<Phase>,
+    /// How it is spoken with, `Auto` resolved.
+    pub protocol: Protocol,
+    /// `spec.enabled`.
+    pub enabled: bool,
+    /// Of an entry that names none.
+    pub order: i64,
+    /// Globs over upstream names; empty is all.
+    pub filter_upstreams: Vec<String>,
+    /// Globs over tool names; empty is all.
+    pub filter_tools: Vec<String>,
+    /// Milliseconds; none is the gateway's default.
+    pub timeout_ms: Option<u32>,
+    /// Its own configuration.
+    pub config: Option<Box<RawValue>>,
+    /// Its environment, all of it.
+    pub env: Vec<NamedValue>,
+    /// Warm workers; none is the gateway's `poolSizePerPlugin`.
+    pub pool_size: Option<u32>,
+    /// Bytes of input, output, and stderr a call.
+    pub limits: PluginLimits,
+}
+
+/// Bytes that one execution may use.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct PluginLimits {
+    /// Content in.
+    pub max_input: u64,
+    /// Content out.
+    pub max_output: u64,
+    /// Standard error a call; beyond it the worker is replaced.
+    pub max_stderr: u64,
+}
+
+impl Default for PluginLimits {
+    fn default() -> Self {
+        Self { max_input: 8 << 20, max_output: 8 << 20, max_stderr: 64 << 10 }
+    }
+}
