@@ -12,6 +12,7 @@ use super::link::{LinkedChain, LinkedEntry};
 use super::record::{millis, mode_label, trace};
 use super::replies::{Culprit, Ended};
 use super::snapshot::{Selected, ToolLink};
+use super::when::When;
 use super::{Engine, Ports};
 use crate::domain::chain::{Verdict, skip};
 use crate::domain::plugin::{Failure, Input, Metadata, Output, Ran, Role};
@@ -35,11 +36,6 @@ pub(super) struct Facts {
     pub(super) user_query: Option<String>,
     /// From the call's `_meta`; an entry's own comes first.
     pub(super) max_tokens: Option<u32>,
-}
-
-/// Answers whether an entry's `when` holds for this content. An entry without one always runs.
-pub(super) trait When {
-    fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool;
 }
 
 /// How chains ended a call.
@@ -122,7 +118,7 @@ impl<P: Ports> Engine<P> {
         self: &Arc<Self>,
         facts: &Arc<Facts>,
         selected: &[Selected],
-        when: &impl When,
+        when: &When<'_>,
         content: &Content,
         traces: &mut Traces,
     ) -> Result<Option<Content>, Ending> {
@@ -256,7 +252,7 @@ impl<P: Ports> Engine<P> {
     }
 }
 
-fn skipped(entry: &LinkedEntry, admitted: bool, stopped: bool, when: &impl When, content: &Content) -> Option<Skip> {
+fn skipped(entry: &LinkedEntry, admitted: bool, stopped: bool, when: &When<'_>, content: &Content) -> Option<Skip> {
     let skip = skip(entry.enabled, admitted, stopped, entry.rules.role);
     skip.or_else(|| (!when.holds(entry, content)).then_some(Skip::When))
 }

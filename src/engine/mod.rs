@@ -24,6 +24,7 @@ mod shape;
 mod snapshot;
 pub mod state;
 pub mod view;
+mod when;
 
 use std::sync::{Arc, Mutex};
 
