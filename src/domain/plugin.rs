@@ -84,6 +84,16 @@ pub enum Mode {
     Shadow,
 }
 
+impl Mode {
+    /// The metric label.
+    pub fn as_label(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Shadow => "shadow",
+        }
+    }
+}
+
 /// How a worker speaks with its plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Protocol {

@@ -1,11 +1,11 @@
 //! Whether what guards a call can run, asked before anything is sent.
 
-use super::chain::Traces;
 use super::content::Content;
 use super::link::LinkedEntry;
 use super::replies::Culprit;
-use super::snapshot::{Selected, ToolLink};
-use super::when::Selection;
+use super::routed::Routed;
+use super::snapshot::Selected;
+use super::traces::Traces;
 use super::{Engine, Ports};
 use crate::domain::plan::Refusal;
 use crate::domain::plugin::{Failure, FailurePolicy, Mode, Phase};
@@ -29,25 +29,19 @@ impl Refusing {
 impl<P: Ports> Engine<P> {
     /// The first thing that guards this call and cannot run here. A response that would have to be withheld is no
     /// reason to run the tool, so both phases are asked before anything is sent.
-    pub(super) fn cannot_guard(
-        &self,
-        tool: &ToolLink,
-        selection: &Selection<'_>,
-        arguments: &str,
-        traces: &mut Traces,
-    ) -> Option<Refusing> {
+    pub(super) fn cannot_guard(&self, call: &Routed<'_>, traces: &mut Traces) -> Option<Refusing> {
         let mut first = 0;
-        for selected in tool.request.iter().chain(&tool.response) {
+        for selected in call.tool.request.iter().chain(&call.tool.response) {
             let chain = &selected.chain;
             if let Some(refusal) = &chain.plan.refusing {
                 let reason = refusal.reason.to_string();
                 let culprit = Culprit { chain: Some(chain.name.clone()), plugin: None, reason };
                 return Some(Refusing { culprit, text: format!("This call is refused: {}.", refusal.message) });
             }
-            if let Some((place, entry, failure)) = self.first_unable(selected, selection, arguments) {
+            if let Some((place, entry, failure)) = self.first_unable(selected, call) {
                 traces.set(first + place, EntryOutcome::Failed(failure.reason));
                 let (phase, reason) = (chain.plan.phase.wire(), failure.reason.as_str());
-                self.metrics.entry(&entry.name, &chain.name, phase, "enforce", "failed", reason);
+                self.metrics.entry(&entry.name, &chain.name, phase, Mode::Enforce.as_label(), "failed", reason);
                 let culprit = Culprit {
                     chain: Some(chain.name.clone()),
                     plugin: Some(entry.name.clone()),
@@ -61,14 +55,9 @@ impl<P: Ports> Engine<P> {
         None
     }
 
-    fn first_unable<'a>(
-        &self,
-        selected: &'a Selected,
-        selection: &Selection<'_>,
-        arguments: &str,
-    ) -> Option<(usize, &'a LinkedEntry, Failure)> {
-        let content = Content::Arguments(arguments.to_owned());
-        let when = selection.when(arguments);
+    fn first_unable<'a>(&self, selected: &'a Selected, call: &Routed<'_>) -> Option<(usize, &'a LinkedEntry, Failure)> {
+        let content = Content::Arguments(call.arguments().to_owned());
+        let when = call.when(call.arguments());
         selected.chain.entries.iter().zip(&selected.admitted).enumerate().find_map(|(place, (entry, admitted))| {
             let must_run = entry.enabled
                 && *admitted

@@ -1,13 +1,12 @@
-//! What is written down of a call and of each execution.
+//! What is written down of a call.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::chain::Traces;
+use super::traces::Traces;
 use super::{Engine, Ports};
-use crate::domain::plugin::{Mode, Phase};
 use crate::domain::ports::{Clock, Records};
-use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace};
+use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome};
 
 /// A call while it runs. Dropped before it was ended, it is written down as cancelled.
 pub(super) struct Journal<P: Ports> {
@@ -82,7 +81,7 @@ impl<P: Ports> Drop for Journal<P> {
         record.entries = std::mem::take(&mut self.traces.entries);
         for entry in &record.entries {
             if let EntryOutcome::Skipped(skip) = entry.outcome {
-                let (phase, mode) = (entry.phase.wire(), mode_label(entry.mode));
+                let (phase, mode) = (entry.phase.wire(), entry.mode.as_label());
                 self.engine.metrics.entry(&entry.plugin, &entry.chain, phase, mode, "skipped", skip.as_str());
             }
         }
@@ -102,28 +101,6 @@ impl<P: Ports> Drop for Journal<P> {
 /// A duration in milliseconds.
 pub(super) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
-}
-
-/// The metric label.
-pub(super) fn mode_label(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Enforce => "enforce",
-        Mode::Shadow => "shadow",
-    }
-}
-
-/// The trace of an entry that did not run, or not yet.
-pub(super) fn trace(chain: &str, plugin: &str, phase: Phase, mode: Mode, outcome: EntryOutcome) -> EntryTrace {
-    EntryTrace {
-        chain: chain.to_owned(),
-        plugin: plugin.to_owned(),
-        phase,
-        outcome,
-        mode,
-        changed: false,
-        duration_ms: 0.0,
-        metadata: None,
-    }
 }
 
 /// Nothing yet: a call that ends now was cancelled.

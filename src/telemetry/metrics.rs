@@ -216,7 +216,7 @@ impl Metrics {
     pub fn execution(&self, row: &PluginExecution) {
         let phase = row.phase.wire();
         let reason = row.reason.map_or("", |r| r.as_str());
-        self.entry(&row.plugin, &row.chain_id, phase, mode(row), row.status.as_label(), reason);
+        self.entry(&row.plugin, &row.chain_id, phase, row.mode.as_label(), row.status.as_label(), reason);
         let labels = [row.plugin.as_str(), &row.chain_id, phase];
         self.execution_duration.with_label_values(&labels).observe(row.run_ms / 1e3);
         self.queue_duration.with_label_values(&labels).observe(row.queue_ms / 1e3);
@@ -308,13 +308,6 @@ impl Metrics {
     /// A row was turned away by a store.
     pub fn dropped(&self, store: &str) {
         self.dropped.with_label_values(&[store]).inc();
-    }
-}
-
-fn mode(row: &PluginExecution) -> &'static str {
-    match row.mode {
-        crate::domain::plugin::Mode::Enforce => "enforce",
-        crate::domain::plugin::Mode::Shadow => "shadow",
     }
 }
 

@@ -1,0 +1,174 @@
+//! How calls end: what the client gets, what the record says.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::admission::Rejection;
+use super::call::{CallRequest, Reply};
+use super::chain::Ending;
+use super::list::Endpoint;
+use super::meta::Meta;
+use super::ready::Refusing;
+use super::record::Journal;
+use super::replies::{self, Ended, with_meta};
+use super::routed::Routed;
+use super::shape::{self, Shape};
+use super::snapshot::Snapshot;
+use super::{Engine, Ports};
+use crate::domain::limits::Refused;
+use crate::domain::raw::to_raw;
+use crate::domain::record::CallOutcome;
+use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED, RpcError};
+use crate::domain::upstream::{Answer, Era, UpstreamError};
+
+/// JSON-RPC code of a request that took too long, as the SDKs have it.
+const REQUEST_TIMEOUT: i64 = -32001;
+
+/// How a call ended, before it is written down.
+pub(super) struct End {
+    reply: Reply,
+    outcome: CallOutcome,
+    reason: Option<String>,
+    /// Whether a result says what it is, as the modern era wants it.
+    typed: bool,
+}
+
+impl End {
+    fn new(reply: Reply, outcome: CallOutcome, reason: impl Into<Option<String>>) -> Self {
+        Self { reply, outcome, reason: reason.into(), typed: false }
+    }
+
+    /// With the upstream's answer, which has this shape.
+    pub(super) fn answered(answer: Answer, shape: Shape) -> Self {
+        let (reply, outcome) = match answer {
+            Answer::Result(result) if shape.is_error => (Reply::Result(result), CallOutcome::ToolError),
+            Answer::Result(result) => (Reply::Result(result), CallOutcome::Ok),
+            Answer::Error(error) => (Reply::UpstreamError(error), CallOutcome::RpcError),
+        };
+        Self { typed: shape.typed, ..Self::new(reply, outcome, None) }
+    }
+
+    /// With an answer that chains made anew.
+    pub(super) fn answered_anew(answer: Answer) -> Self {
+        let shape = Shape::of(&answer);
+        Self::answered(answer, shape)
+    }
+
+    /// By a chain.
+    pub(super) fn by_chain(ending: Ending) -> Self {
+        let outcome = match ending.how {
+            Ended::Denied => CallOutcome::Denied,
+            Ended::Failed => CallOutcome::Failed,
+            Ended::Refused => CallOutcome::Refused,
+        };
+        let reply = replies::ended(ending.how, &ending.culprit, &ending.text);
+        Self::new(Reply::Result(reply), outcome, ending.culprit.reason)
+    }
+
+    /// Because something went wrong that should not.
+    pub(super) fn internal(message: &str) -> Self {
+        let error = RpcError::new(INTERNAL_ERROR, message);
+        Self::new(Reply::Error(error), CallOutcome::RpcError, message.to_owned())
+    }
+
+    /// The stop switch ended it, with `stopMode: Cancel`, or a call came while it is on.
+    pub(super) fn stopped() -> Self {
+        let data = json!({"reason": Refused::Stopped.as_str()});
+        let message = "this gateway is stopped, and its calls in flight were ended";
+        let error = RpcError::new(REFUSED, message).with_data(data);
+        Self::new(Reply::Error(error), CallOutcome::Refused, Refused::Stopped.as_str().to_owned())
+    }
+
+    /// It took as long as a call may.
+    pub(super) fn ceiling_reached(ceiling: Duration) -> Self {
+        let message = format!("the call took longer than {ceiling:?}, the longest that this gateway lets one take");
+        let error = RpcError::new(REQUEST_TIMEOUT, message);
+        Self::new(Reply::Error(error), CallOutcome::Timeout, "CallCeiling".to_owned())
+    }
+
+    /// There is no tool of that name, or not now.
+    pub(super) fn unknown_tool(snapshot: &Snapshot, request: &CallRequest<'_>) -> Self {
+        let name: String = request.name.chars().take(128).collect();
+        let upstream = match &request.endpoint {
+            Endpoint::One(upstream) => Some(*upstream),
+            Endpoint::All => name.split_once("__").map(|(upstream, _)| upstream),
+        };
+        let hint = upstream.and_then(|name| snapshot.upstream(name)).map_or(String::new(), |index| {
+            format!(" (upstream {} lists no such tool now)", snapshot.linked.upstreams[index].target.plan.key.name)
+        });
+        let error = RpcError::new(INVALID_PARAMS, format!("Unknown tool: {name}{hint}"));
+        Self::new(Reply::Error(error), CallOutcome::RpcError, "UnknownTool".to_owned())
+    }
+
+    /// The arguments do not fit the tool's schema at these places.
+    pub(super) fn invalid_arguments(tool: &str, places: &str) -> Self {
+        let reply = replies::invalid_arguments(tool, places);
+        Self::new(Reply::Result(reply), CallOutcome::ToolError, "InvalidArguments".to_owned())
+    }
+
+    fn upstream_failed(name: &str, error: &UpstreamError) -> Self {
+        let (code, outcome) = match error {
+            UpstreamError::Timeout(_) => (REQUEST_TIMEOUT, CallOutcome::Timeout),
+            _ => (INTERNAL_ERROR, CallOutcome::RpcError),
+        };
+        // What a server says as it ends goes into the log: no Guard has seen it.
+        let said = match error {
+            UpstreamError::Connect(_) => "it cannot be reached; the gateway's log says why".to_owned(),
+            UpstreamError::Lost(_) => "connection lost; the gateway's log says why".to_owned(),
+            other => other.to_string(),
+        };
+        let data = json!({"reason": error.reason(), "upstream": name});
+        let reply = Reply::Error(RpcError::new(code, format!("upstream {name}: {said}")).with_data(data));
+        Self::new(reply, outcome, error.reason().to_owned())
+    }
+}
+
+impl<P: Ports> Engine<P> {
+    /// It was not let in.
+    pub(super) fn rejected(&self, rejection: &Rejection) -> End {
+        self.metrics.refused(rejection.reason.as_str());
+        let reason = rejection.reason.as_str().to_owned();
+        End::new(Reply::Error(rejection.to_error()), CallOutcome::Refused, reason)
+    }
+
+    /// It was not sent.
+    pub(super) fn refused(&self, refusing: Refusing) -> End {
+        self.metrics.refused(&refusing.culprit.reason);
+        let reply = replies::ended(Ended::Refused, &refusing.culprit, &refusing.text);
+        End::new(Reply::Result(reply), CallOutcome::Refused, refusing.culprit.reason)
+    }
+
+    /// Its upstream gave no answer. One that may be gone is probed at once.
+    pub(super) fn upstream_failed(&self, call: &Routed<'_>, error: &UpstreamError) -> End {
+        let key = &call.plan().key;
+        self.metrics.upstream_failed(&key.name);
+        if matches!(error, UpstreamError::Connect(_) | UpstreamError::Lost(_)) {
+            self.probes.kick(key);
+        }
+        tracing::warn!(upstream = key.name, reason = error.reason(), "{error}");
+        End::upstream_failed(&key.name, error)
+    }
+
+    /// Writes the end down, and makes of it what the client gets.
+    pub(super) async fn finish(&self, end: End, mut journal: Journal<P>, meta: &Meta, era: Era) -> Reply {
+        journal.end(end.outcome, end.reason);
+        if meta.trace {
+            journal.traces.settle().await;
+        }
+        let mut reply = end.reply;
+        if let Reply::Result(result) = &mut reply {
+            if meta.trace {
+                *result = with_meta(result, "hawsepipe.dev/trace", to_raw(&journal.traces.entries));
+            }
+            if era == Era::Modern && !end.typed {
+                shape::complete(result);
+            }
+        }
+        if journal.traces.unsettled() {
+            // The record waits for what runs beside the call; the client does not.
+            tokio::spawn(async move { journal.traces.settle().await });
+        }
+        reply
+    }
+}

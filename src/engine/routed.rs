@@ -1,0 +1,106 @@
+//! A call that found its tool: what its way needs to know of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+
+use super::call::CallRequest;
+use super::link::LinkedUpstream;
+use super::meta::Meta;
+use super::snapshot::{Snapshot, ToolLink};
+use crate::domain::plan::{Refusal, ToolOverride, UpstreamPlan};
+use crate::domain::record::CallRecord;
+use crate::domain::route::Route;
+
+/// A call on its way through the chains and to its upstream. All of it is of one snapshot.
+pub(super) struct Routed<'a> {
+    pub(super) request: &'a CallRequest<'a>,
+    pub(super) meta: &'a Meta,
+    pub(super) route: &'a Route,
+    pub(super) tool: &'a ToolLink,
+    pub(super) upstream: &'a LinkedUpstream,
+    /// For the upstream's answer.
+    pub(super) timeout: Duration,
+    pub(super) facts: Arc<Facts>,
+    change: Option<&'a ToolOverride>,
+}
+
+impl<'a> Routed<'a> {
+    /// The call that `record` is begun for, on `route`.
+    pub(super) fn new(
+        snapshot: &'a Snapshot,
+        route: &'a Route,
+        request: &'a CallRequest<'a>,
+        meta: &'a Meta,
+        record: &CallRecord,
+    ) -> Self {
+        let upstream = &snapshot.linked.upstreams[route.upstream];
+        let plan = &upstream.target.plan;
+        let change = route.change.and_then(|index| plan.overrides.get(index));
+        let timeout = change.and_then(|change| change.timeout_ms).or(plan.call_timeout_ms);
+        let timeout = timeout.unwrap_or(snapshot.plan().gateway.limits.call_timeout_ms);
+        Self {
+            request,
+            meta,
+            route,
+            tool: &snapshot.tools[route.index],
+            upstream,
+            timeout: Duration::from_millis(u64::from(timeout)),
+            facts: Arc::new(Facts::new(record, &plan.key.name, &route.tool.name, meta)),
+            change,
+        }
+    }
+
+    /// The arguments as they came.
+    pub(super) fn arguments(&self) -> &'a str {
+        self.request.arguments.map_or("{}", RawValue::get)
+    }
+
+    /// The upstream's plan.
+    pub(super) fn plan(&self) -> &'a UpstreamPlan {
+        &self.upstream.target.plan
+    }
+
+    /// Why the upstream or its override of the tool refuses.
+    pub(super) fn refusing(&self) -> Option<&'a Refusal> {
+        self.upstream.refusing.as_ref().or(self.change.and_then(|change| change.refusing.as_ref()))
+    }
+}
+
+/// What every entry of one call is told alike.
+pub(super) struct Facts {
+    pub(super) request_id: String,
+    /// RFC 3339.
+    pub(super) timestamp: String,
+    /// `{upstream}/{tool}`.
+    pub(super) tool_name: String,
+    pub(super) upstream: String,
+    pub(super) tool: String,
+    pub(super) principal: String,
+    pub(super) user_query: Option<String>,
+    /// From the call's `_meta`; an entry's own comes first.
+    pub(super) max_tokens: Option<u32>,
+}
+
+impl Facts {
+    fn new(record: &CallRecord, upstream: &str, tool: &str, meta: &Meta) -> Self {
+        Self {
+            request_id: record.request_id.clone(),
+            timestamp: timestamp(record.started_at),
+            tool_name: format!("{upstream}/{tool}"),
+            upstream: upstream.to_owned(),
+            tool: tool.to_owned(),
+            principal: record.principal.clone(),
+            user_query: meta.user_query.clone(),
+            max_tokens: meta.max_tokens,
+        }
+    }
+}
+
+/// RFC 3339 in UTC with milliseconds.
+fn timestamp(unix_millis: u64) -> String {
+    let time = Timestamp::from_millisecond(i64::try_from(unix_millis).unwrap_or(i64::MAX)).unwrap_or_default();
+    format!("{time:.3}")
+}
