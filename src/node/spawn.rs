@@ -51,6 +51,8 @@ fn spawn_module(
 ) -> io::Result<(Child, Talk)> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = launcher.command(Stdin::Socket, &node.program, &plugin.env);
+    // One of many processes on few cores: helpers of the garbage collector would only wake each other.
+    command.arg("--single-threaded-gc");
     command.arg(code.parent().host()).arg(code.entry()).stdin(OwnedFd::from(theirs));
     command.stdout(to_log.try_clone()?).stderr(to_log);
     let child = run(command, code)?;

@@ -4,6 +4,7 @@
 // raw UTF-8. Content is never escaped, is read as Latin-1 where the sender says that it is ASCII, and every frame is
 // written at once from one buffer: together that is what makes a call cheap. What a plugin answers is checked by the
 // gateway, not here.
+import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pathToFileURL } from 'node:url';
 import { format } from 'node:util';
@@ -13,6 +14,8 @@ const HEAD = 8;
 const HEADER_BITS = 0x00ffffff;
 const CALL = 1, RESULT = 2, LOG = 3, READY = 4, PING = 5, FAILURE = 7;
 const CONTENT = 0x40, ASCII = 0x80;
+// The largest buffer that is kept for the next frame.
+const KEPT = 512 * 1024;
 const LOG_BYTES_PER_CALL = 65536, LOG_LINE = 8192;
 
 let current = 0;
@@ -28,18 +31,36 @@ const socket = new Socket({
 socket.on('end', () => process.exit(0));
 socket.on('error', () => process.exit(0));
 
+// A frame is written here and now, from a buffer that is used again: a stream would allocate for each frame, and take
+// four times as long. What the socket has no room for is left to the stream, with all that comes after it.
+let out = Buffer.allocUnsafeSlow(64 * 1024);
+
+function write(frame, length) {
+  let written = 0;
+  if (socket.writableLength === 0) {
+    try {
+      written = writeSync(3, frame, 0, length);
+    } catch {
+      // No room, or no gateway any more; the stream finds out which.
+    }
+  }
+  if (written < length) socket.write(Buffer.from(frame.subarray(written, length)));
+}
+
 function send(kind, header, text) {
   const json = JSON.stringify(header);
   const headerLength = Buffer.byteLength(json);
   const bodyLength = text === undefined ? 0 : Buffer.byteLength(text);
   const ascii = text !== undefined && bodyLength === text.length;
   const flags = kind | (text === undefined ? 0 : CONTENT) | (ascii ? ASCII : 0);
-  const frame = Buffer.allocUnsafeSlow(HEAD + headerLength + bodyLength);
+  const length = HEAD + headerLength + bodyLength;
+  if (length > out.length && length <= KEPT) out = Buffer.allocUnsafeSlow(KEPT);
+  const frame = length <= out.length ? out : Buffer.allocUnsafeSlow(length);
   frame.writeUInt32LE(((flags << 24) | headerLength) >>> 0, 0);
   frame.writeUInt32LE(bodyLength, 4);
   frame.write(json, HEAD, headerLength, 'utf8');
   if (bodyLength > 0) frame.write(text, HEAD + headerLength, bodyLength, ascii ? 'latin1' : 'utf8');
-  socket.write(frame);
+  write(frame, length);
 }
 
 function log(level, args) {
