@@ -11,15 +11,13 @@ use serde_json::{Value, json};
 use super::admin::send;
 use super::args::{Call, ResultFormat};
 use super::output::{Colour, column, paint, print_line, print_list, text};
-
-/// The protocol version that it speaks.
-const VERSION: &str = "2026-07-28";
+use crate::domain::version::MODERN_VERSION;
 
 /// Calls a tool and prints what came back.
 pub async fn call(args: Call) -> anyhow::Result<ExitCode> {
     let arguments = arguments(&args.arguments)?;
     let mut meta = json!({
-        "io.modelcontextprotocol/protocolVersion": VERSION,
+        "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
         "io.modelcontextprotocol/clientInfo": {"name": "hawsepipe", "version": env!("CARGO_PKG_VERSION")},
         "io.modelcontextprotocol/clientCapabilities": {},
     });
@@ -37,7 +35,7 @@ pub async fn call(args: Call) -> anyhow::Result<ExitCode> {
     let request = Request::post(&args.url)
         .header("content-type", "application/json")
         .header("accept", "application/json, text/event-stream")
-        .header("mcp-protocol-version", VERSION)
+        .header("mcp-protocol-version", MODERN_VERSION)
         .header("mcp-method", "tools/call")
         .header("mcp-name", &args.tool)
         .body(Full::from(body.to_string()))

@@ -4,7 +4,6 @@
 //! Problem, and everything else still ships.
 
 pub mod compile;
-pub mod digest;
 pub mod expr;
 pub mod input;
 pub mod variables;

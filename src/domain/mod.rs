@@ -4,6 +4,7 @@
 //! trait in [`ports`].
 
 pub mod chain;
+pub mod digest;
 pub mod health;
 pub mod ids;
 pub mod limits;
@@ -20,3 +21,4 @@ pub mod rpc;
 pub mod secret;
 pub mod tool;
 pub mod upstream;
+pub mod version;

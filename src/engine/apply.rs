@@ -67,7 +67,7 @@ impl<P: Ports> Engine<P> {
         let _one_at_a_time = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let previous = self.snapshot.load_full();
         let next = build(&previous);
-        let changed = next.lists != previous.lists;
+        let changed = next.list_revision != previous.list_revision;
         self.snapshot.store(Arc::new(next));
         if changed {
             self.lists.send_modify(|count| *count += 1);

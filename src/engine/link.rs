@@ -7,9 +7,9 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::value::RawValue;
 
 use crate::config::compile::merge_config;
-use crate::config::digest::revision;
 use crate::config::expr::Expression;
 use crate::domain::chain::EntryRules;
+use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
     ChainPlan, EntryPlan, NamedValue, Plan, PluginPlan, Refusal, TransportPlan, UpstreamPlan, ValueSource,

@@ -64,7 +64,7 @@ impl<P: Ports> Engine<P> {
         self.wait_for_lists(&self.snapshot(), &endpoint).await;
         let snapshot = self.snapshot();
         let definitions = endpoint.definitions(&snapshot);
-        let from = cursor.map_or(Ok(0), |cursor| offset(cursor, &snapshot.lists, definitions.len()))?;
+        let from = cursor.map_or(Ok(0), |cursor| offset(cursor, &snapshot.list_revision, definitions.len()))?;
         let page = &definitions[from..definitions.len().min(from + PAGE)];
         let mut tools = String::with_capacity(page.iter().map(|d| d.get().len() + 1).sum::<usize>() + 2);
         tools.push('[');
@@ -76,7 +76,7 @@ impl<P: Ports> Engine<P> {
         }
         tools.push(']');
         let next = from + page.len();
-        let next_cursor = (next < definitions.len()).then(|| format!("{}.{next}", snapshot.lists));
+        let next_cursor = (next < definitions.len()).then(|| format!("{}.{next}", snapshot.list_revision));
         let tools = RawValue::from_string(tools)
             .map_err(|e| RpcError::new(crate::domain::rpc::INTERNAL_ERROR, format!("a tool's definition: {e}")))?;
         Ok(ToolPage { tools, next_cursor })
@@ -138,8 +138,9 @@ impl<P: Ports> Engine<P> {
     }
 }
 
-fn offset(cursor: &str, lists: &str, length: usize) -> Result<usize, RpcError> {
-    let offset = cursor.strip_prefix(lists).and_then(|rest| rest.strip_prefix('.')).and_then(|n| n.parse().ok());
+fn offset(cursor: &str, list_revision: &str, length: usize) -> Result<usize, RpcError> {
+    let offset =
+        cursor.strip_prefix(list_revision).and_then(|rest| rest.strip_prefix('.')).and_then(|n| n.parse().ok());
     offset.filter(|offset| *offset < length).ok_or_else(|| {
         RpcError::new(INVALID_PARAMS, "the cursor is not of this list, which may have changed: list from the start")
     })

@@ -7,8 +7,8 @@ use super::link::{Linked, LinkedChain};
 use super::schema::Arguments;
 use super::state::State;
 use crate::config::compile::implicit;
-use crate::config::digest::revision;
 use crate::config::input::Inputs;
+use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::mirror::{Mirrored, marks};
 use crate::domain::plan::{FORMAT_VERSION, Plan, Refusal};
@@ -25,8 +25,8 @@ pub struct Snapshot {
     pub(super) tools: Vec<ToolLink>,
     /// Of the plan, of linking it, and of the tool lists.
     pub(super) problems: Vec<Problem>,
-    /// Names the tool list; cursors hold it.
-    pub(super) lists: String,
+    /// Digest of the tools as clients see them; cursors hold it.
+    pub(super) list_revision: String,
     /// Problems of the plan alone, to build the next snapshot from.
     plan_problems: Vec<Problem>,
 }
@@ -69,7 +69,7 @@ impl Snapshot {
             routes: Routes::default(),
             tools: Vec::new(),
             problems: Vec::new(),
-            lists: String::new(),
+            list_revision: String::new(),
             plan_problems: Vec::new(),
         }
     }
@@ -100,8 +100,8 @@ impl Snapshot {
         problems.extend(unnamed(&linked, &routes));
         problems.extend(unknown_overrides(&linked, &lists));
         let listed: Vec<_> = routes.all().iter().map(|r| (&r.public, &r.own, r.own_definition.get())).collect();
-        let lists = revision(&listed);
-        Self { linked, routes, tools, problems, lists, plan_problems }
+        let list_revision = revision(&listed);
+        Self { linked, routes, tools, problems, list_revision, plan_problems }
     }
 
     /// The same plan with the tool lists of now.

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use sha2::{Digest, Sha256};
-
+use crate::domain::digest::sha256_hex;
 use crate::domain::plan::PluginPlan;
 
 /// Files of a plugin's folder that its code may import.
@@ -82,7 +81,7 @@ impl CodeFolder {
     /// # Errors
     /// Where the text is not what the plan's digest names, or the disk says no.
     pub fn write(self: &Arc<Self>, plan: &PluginPlan, text: &str) -> Result<Code, CodeError> {
-        if hex(&Sha256::digest(text.as_bytes())) != plan.digest {
+        if sha256_hex(text.as_bytes()) != plan.digest {
             return Err(CodeError::Digest(plan.digest.clone()));
         }
         if Path::new(&plan.file_name).file_name() != Some(plan.file_name.as_ref()) {
@@ -150,11 +149,4 @@ impl Drop for CodeFolder {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        text.extend([byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap_or_default()));
-        text
-    })
 }

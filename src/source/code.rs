@@ -6,8 +6,8 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use crate::config::compile::{Code, plugin_code};
-use crate::config::digest::sha256_hex;
 use crate::config::input::{FileCode, Inputs, PluginInput, SourceInput, code_key};
+use crate::domain::digest::sha256_hex;
 
 /// The largest plugin file, in bytes.
 const MAX_CODE: u64 = 1 << 20;

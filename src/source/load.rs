@@ -58,11 +58,6 @@ impl Loaded {
     pub(super) fn has_file(&self, path: &Path) -> bool {
         self.files.contains_key(path)
     }
-
-    /// The file that an object stands in.
-    pub fn file_of(&self, id: &ObjectId) -> Option<&Path> {
-        self.objects.get(id).map(|object| object.file.as_path())
-    }
 }
 
 /// Reads what `files` hold. `previous` is what was loaded before: files that are no YAML now count as they were then,

@@ -9,8 +9,7 @@ use serde_json::value::RawValue;
 use crate::domain::plan::EraSetting;
 use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, UNSUPPORTED_VERSION};
 use crate::domain::upstream::{Answer, Era, ServerFacts, UpstreamError};
-
-use super::wire::{LEGACY_VERSIONS, MODERN_VERSION};
+use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,36 +1,32 @@
 //! The text of what is sent to a server, and what a server's text says. No IO.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use serde_json::value::RawValue;
 
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::{METHOD_NOT_FOUND, Message, RpcError, failure};
 use crate::domain::upstream::{Answer, Era, OutCall};
+use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
 
-/// The protocol version of the modern era.
-pub(super) const MODERN_VERSION: &str = "2026-07-28";
-/// The versions of the legacy era that are spoken, the one that is offered first.
-pub(super) const LEGACY_VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 /// What a message may be larger than the result in it: envelope, ids, white space.
 pub(super) const ENVELOPE: u64 = 1024;
 
-macro_rules! client_info {
-    () => {
-        concat!(r#"{"name":"hawsepipe","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#)
-    };
-}
+const CLIENT_INFO: &str = concat!(r#"{"name":"hawsepipe","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
 /// What every modern request says of its client (MCP 2026-07-28, per-request protocol fields). No capability is
 /// declared: servers then must not ask anything back.
-const MODERN_META: &str = concat!(
-    r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":"#,
-    client_info!(),
-    r#","io.modelcontextprotocol/clientCapabilities":{}"#
-);
+static MODERN_META: LazyLock<String> = LazyLock::new(|| {
+    let version = format!(r#""io.modelcontextprotocol/protocolVersion":"{MODERN_VERSION}""#);
+    let client = format!(r#""io.modelcontextprotocol/clientInfo":{CLIENT_INFO}"#);
+    format!(r#"{version},{client},"io.modelcontextprotocol/clientCapabilities":{{}}"#)
+});
 
-const INITIALIZE_PARAMS: &str =
-    concat!(r#""protocolVersion":"2025-11-25","capabilities":{},"clientInfo":"#, client_info!());
+/// The newest version is offered.
+static INITIALIZE_PARAMS: LazyLock<String> = LazyLock::new(|| {
+    format!(r#""protocolVersion":"{}","capabilities":{{}},"clientInfo":{CLIENT_INFO}"#, LEGACY_VERSIONS[0])
+});
 
 /// The notification that ends a legacy handshake.
 pub(super) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;

@@ -22,13 +22,10 @@ use super::reply::{Answer, KEEP_ALIVE, SESSION_HEADER, event, event_stream, refu
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
 use crate::domain::upstream::Era;
+use crate::domain::version::{LEGACY_VERSIONS, UNSPOKEN_VERSION};
 use crate::engine::sessions::Session;
 use crate::engine::{Caller, Ports, Reply};
 
-/// Every version that `initialize` ever agreed on.
-pub(super) const KNOWN_VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
-/// Those spoken here, the newest first.
-const VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 /// Open GET streams of one session: one, and another while the first one's end was not noticed yet.
 const STREAMS_PER_SESSION: u32 = 2;
 /// Open GET streams of one listener.
@@ -122,13 +119,13 @@ fn initialize<P: Ports>(gate: &Gate<P>, scope: &Scope, id: &str, params: &Params
         let error = RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a string");
         return Answer::reply(id, &Reply::Error(error), Era::Legacy);
     };
-    if asked == "2024-11-05" {
-        let data = json!({"supported": VERSIONS, "requested": asked});
-        let message = format!("Protocol version {asked} is not spoken here; {} are", VERSIONS.join(", "));
+    if asked == UNSPOKEN_VERSION {
+        let data = json!({"supported": LEGACY_VERSIONS, "requested": asked});
+        let message = format!("Protocol version {asked} is not spoken here; {} are", LEGACY_VERSIONS.join(", "));
         let error = RpcError::new(INVALID_PARAMS, message).with_data(data);
         return Answer::reply(id, &Reply::Error(error), Era::Legacy);
     }
-    let version = VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(VERSIONS[0]);
+    let version = LEGACY_VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(LEGACY_VERSIONS[0]);
     let upstream = scope.upstream().map(ToOwned::to_owned);
     let now = gate.engine.now();
     let Some(session) = gate.engine.sessions().open(version.to_owned(), client_of(params), upstream, now) else {
@@ -165,9 +162,9 @@ fn find_session<P: Ports>(
     headers: &HeaderMap,
 ) -> Result<Arc<Session>, (StatusCode, String)> {
     if let Some(version) = headers.get(VERSION_HEADER)
-        && !VERSIONS.iter().any(|known| version.as_bytes() == known.as_bytes())
+        && !LEGACY_VERSIONS.iter().any(|known| version.as_bytes() == known.as_bytes())
     {
-        let message = format!("Unsupported protocol version; {} are spoken in sessions", VERSIONS.join(", "));
+        let message = format!("Unsupported protocol version; {} are spoken in sessions", LEGACY_VERSIONS.join(", "));
         return Err((StatusCode::BAD_REQUEST, message));
     }
     let Some(id) = headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()) else {

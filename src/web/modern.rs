@@ -10,7 +10,6 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::envelope::{Incoming, Meta, Params, text};
-use super::legacy;
 use super::mcp::{Gate, Scope, VERSION_HEADER};
 use super::methods::{ANONYMOUS, KEPT, NAME, VERSION, call_tool, list_tools, unknown_method};
 use super::outbox::Outbox;
@@ -19,10 +18,9 @@ use crate::domain::mirror::Mirrored;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, RpcError, UNSUPPORTED_VERSION};
 use crate::domain::upstream::Era;
+use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSIONS, UNSPOKEN_VERSION};
 use crate::engine::{Caller, Ports, Reply};
 
-/// The versions spoken in this era.
-const VERSIONS: [&str; 1] = ["2026-07-28"];
 /// Headers that say what the body says, so that intermediaries need not read it.
 const METHOD_HEADER: &str = "mcp-method";
 const NAME_HEADER: &str = "mcp-name";
@@ -31,7 +29,8 @@ const NAME_HEADER: &str = "mcp-name";
 pub(super) fn is_meant(headers: &HeaderMap) -> bool {
     headers.get(VERSION_HEADER).is_some_and(|version| {
         let is = |known: &&str| version.as_bytes() == known.as_bytes();
-        VERSIONS.iter().any(is) || !(legacy::KNOWN_VERSIONS.iter().any(is) || headers.contains_key(SESSION_HEADER))
+        let known_to_initialize = LEGACY_VERSIONS.iter().chain([&UNSPOKEN_VERSION]).any(is);
+        MODERN_VERSIONS.iter().any(is) || !(known_to_initialize || headers.contains_key(SESSION_HEADER))
     })
 }
 
@@ -96,7 +95,7 @@ async fn request<P: Ports>(
 
 fn discover() -> Reply {
     let mut result = json!(KEPT);
-    result["supportedVersions"] = json!(VERSIONS);
+    result["supportedVersions"] = json!(MODERN_VERSIONS);
     result["capabilities"] = json!({"tools": {}});
     result["_meta"] = json!({"io.modelcontextprotocol/serverInfo": {"name": NAME, "version": VERSION}});
     Reply::Result(to_raw(&result))
@@ -180,10 +179,10 @@ fn lacks(key: &str) -> RpcError {
 }
 
 fn supported(version: &str) -> Result<(), RpcError> {
-    if VERSIONS.contains(&version) {
+    if MODERN_VERSIONS.contains(&version) {
         return Ok(());
     }
-    let data = json!({"supported": VERSIONS, "requested": version.chars().take(64).collect::<String>()});
+    let data = json!({"supported": MODERN_VERSIONS, "requested": version.chars().take(64).collect::<String>()});
     Err(RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version").with_data(data))
 }
 

@@ -3,9 +3,9 @@
 use super::plugins::{self, Plugins};
 use super::resolve::{self, Found};
 use super::{Fault, id, takes, values};
-use crate::config::digest::revision;
 use crate::config::expr::Expression;
 use crate::config::input::{ChainInput, EntryInput, Inputs};
+use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{ChainPlan, EntryPlan, GatewayPlan, Plan, Refusal, Takes, UpstreamPlan, UpstreamScope};
 use crate::domain::plugin::{FailurePolicy, Phase, Role};

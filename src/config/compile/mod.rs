@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, HashSet};
 
 pub use self::gateway::implicit;
 pub use self::plugins::{Code, merge_config, plugin_code};
-use super::digest::revision;
 use super::input::Inputs;
+use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{FORMAT_VERSION, Plan};
 use crate::domain::problem::Problem;

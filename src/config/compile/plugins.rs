@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::{Fault, id, is_invalid, takes, values};
-use crate::config::digest::sha256_hex;
 use crate::config::input::{Inputs, PluginInput, ProtocolSetting, SourceInput, code_key};
+use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{EntryPlan, Plan, PluginPlan};
 use crate::domain::plugin::{Phase, Protocol};

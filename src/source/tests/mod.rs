@@ -230,10 +230,11 @@ fn old_booleans_are_refused_with_a_word_of_help() {
 fn later_problems_are_located() {
     let loaded = one(CHAIN);
     let id = ObjectId::new(Kind::PluginChain, ObjectKey::new("team", "c"));
-    let problem = crate::domain::problem::Problem::error(Reason::PluginNotFound, id.clone(), "spec.entries[0]", "gone");
-    let place = loaded.locate(problem).place.unwrap();
+    let problem = crate::domain::problem::Problem::error(Reason::PluginNotFound, id, "spec.entries[0]", "gone");
+    let located = loaded.locate(problem);
+    let place = located.place.unwrap();
     assert_eq!((place.line, place.column), (8, 5));
-    assert_eq!(loaded.file_of(&id), Some(Path::new("a.yaml")));
+    assert_eq!(located.file.as_deref(), Some(Path::new("a.yaml")));
 }
 
 #[test]

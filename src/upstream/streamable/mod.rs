@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::ports::ToClient;
 use crate::domain::tool::Tool;
 use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError};
+use crate::domain::version::MODERN_VERSION;
 
 use self::client::{Client, same_origin_redirect};
 use self::params::ParamHeaders;
@@ -25,7 +26,7 @@ use self::reply::Reply;
 use super::handshake::{Handshake, Step};
 use super::link::Failure;
 use super::shared::Shared;
-use super::wire::{self, MODERN_VERSION, Request};
+use super::wire::{self, Request};
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");

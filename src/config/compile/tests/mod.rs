@@ -14,11 +14,11 @@ use std::path::PathBuf;
 use serde_json::value::RawValue;
 
 use super::compile;
-use crate::config::digest::sha256_hex;
 use crate::config::input::{
     ChainInput, EntryInput, GatewayInput, Inputs, InvalidObject, Namespaces, PluginInput, ProtocolSetting, SourceInput,
     Takes, UpstreamInput, UpstreamsInput, code_key,
 };
+use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
     ChainPlan, EraSetting, HealthPlan, LabelSelector, Plan, PluginLimits, TransportPlan, UpstreamPlan,
