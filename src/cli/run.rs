@@ -191,7 +191,10 @@ async fn follow(
                 }
                 put_in_force(&engine, &log, &mut watch, compiled).await;
             }
-            Err(error) => tracing::error!("the plan stays as it is: {error}"),
+            Err(error) => {
+                tracing::error!("the plan stays as it is: {error}");
+                watch.renew();
+            }
         }
     }
 }

@@ -15,12 +15,17 @@ use tokio::sync::Notify;
 const QUIET: Duration = Duration::from_millis(25);
 /// The longest that a change waits for quiet.
 const LONGEST: Duration = Duration::from_millis(200);
+/// How often a folder that is not there is looked for.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A set of watched folders.
 pub struct Watch {
     watcher: RecommendedWatcher,
-    /// With what tells a folder from another that took its path.
+    wanted: BTreeSet<PathBuf>,
+    /// Those that are watched, with what tells a folder from another that took its path.
     folders: BTreeMap<PathBuf, (u64, u64)>,
+    /// Those that are not there.
+    missing: Vec<PathBuf>,
     changed: Arc<Notify>,
 }
 
@@ -38,37 +43,62 @@ impl Watch {
                 notify.notify_one();
             }
         })?;
-        Ok(Self { watcher, folders: BTreeMap::new(), changed })
+        let (wanted, folders, missing) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+        Ok(Self { watcher, wanted, folders, missing, changed })
     }
 
-    /// Watches these folders and no others. A folder that is not there is not watched, and tried again next time. Where
-    /// one is watched that was not, or is another folder than before, that counts as a change: nobody knows what happened
-    /// in it until now.
+    /// Watches these folders and no others; one that is not there counts as a change when it is. Where one is watched
+    /// that was not, or is another folder than before, that counts as a change too: nobody knows what happened in it
+    /// until now.
     pub fn set(&mut self, folders: BTreeSet<PathBuf>) {
         for gone in self.folders.keys().filter(|folder| !folders.contains(*folder)) {
             let _ = self.watcher.unwatch(gone);
         }
-        let mut watched = BTreeMap::new();
-        for folder in folders {
-            let Some(identity) = identity(&folder) else { continue };
-            if self.folders.get(&folder) == Some(&identity) {
-                watched.insert(folder, identity);
+        let (mut watched, mut missing) = (BTreeMap::new(), Vec::new());
+        for folder in &folders {
+            let found = identity(folder);
+            if let Some(same) = found.filter(|found| self.folders.get(folder) == Some(found)) {
+                watched.insert(folder.clone(), same);
                 continue;
             }
-            let _ = self.watcher.unwatch(&folder);
-            if self.watcher.watch(&folder, RecursiveMode::NonRecursive).is_ok() {
-                watched.insert(folder, identity);
+            let _ = self.watcher.unwatch(folder);
+            let Some(new) = found else {
+                missing.push(folder.clone());
+                continue;
+            };
+            if self.watcher.watch(folder, RecursiveMode::NonRecursive).is_ok() {
+                watched.insert(folder.clone(), new);
                 self.changed.notify_one();
             }
         }
-        self.folders = watched;
+        // What appears in a folder that is watched is told by that.
+        missing.retain(|folder| !folder.parent().is_some_and(|parent| watched.contains_key(parent)));
+        (self.wanted, self.folders, self.missing) = (folders, watched, missing);
+    }
+
+    /// Looks again at which of the folders are there.
+    pub fn renew(&mut self) {
+        self.set(self.wanted.clone());
     }
 
     /// Waits for a change, and then for quiet.
     pub async fn changed(&self) {
-        self.changed.notified().await;
+        tokio::select! {
+            () = self.changed.notified() => {}
+            () = self.appeared() => {}
+        }
         let quiet = async { while tokio::time::timeout(QUIET, self.changed.notified()).await.is_ok() {} };
         let _ = tokio::time::timeout(LONGEST, quiet).await;
+    }
+
+    /// Waits until a folder is there that was not.
+    async fn appeared(&self) {
+        if self.missing.is_empty() {
+            std::future::pending::<()>().await;
+        }
+        while !self.missing.iter().any(|folder| identity(folder).is_some()) {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 }
 
@@ -84,6 +114,28 @@ mod tests {
 
     async fn is_told(watch: &Watch) -> bool {
         tokio::time::timeout(Duration::from_secs(5), watch.changed()).await.is_ok()
+    }
+
+    #[tokio::test]
+    async fn a_folder_that_is_not_there_is_waited_for() {
+        let folder = std::env::temp_dir().join(format!("hawsepipe-watch-later-{}", std::process::id()));
+        let inside = folder.join("a/b");
+        let mut watch = Watch::new().unwrap();
+        watch.set(BTreeSet::from([inside.clone()]));
+        let waiting = tokio::time::timeout(Duration::from_millis(50), watch.changed());
+        assert!(waiting.await.is_err(), "nothing is there");
+        std::fs::create_dir_all(&inside).unwrap();
+        assert!(is_told(&watch).await, "of the folder itself");
+        watch.renew();
+        assert!(is_told(&watch).await, "that it is watched from now on");
+        std::fs::write(inside.join("c"), "1").unwrap();
+        assert!(is_told(&watch).await, "of a file in it");
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(is_told(&watch).await, "of its end");
+        watch.renew();
+        std::fs::create_dir_all(&inside).unwrap();
+        assert!(is_told(&watch).await, "of the next one");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[tokio::test]

@@ -11,6 +11,7 @@ mod http;
 mod limits;
 mod manifests;
 mod outcomes;
+mod outside;
 mod parts;
 mod reload;
 mod smoke;
