@@ -13,5 +13,7 @@ mod manifests;
 mod outcomes;
 mod outside;
 mod parts;
+mod processes;
 mod reload;
 mod smoke;
+mod unread;

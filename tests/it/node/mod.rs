@@ -5,6 +5,7 @@ mod inspect;
 mod life;
 mod module;
 mod once;
+mod succession;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -141,6 +141,32 @@ async fn processes_that_answer_nonsense() {
 }
 
 #[tokio::test]
+async fn a_process_that_reads_no_more_is_ended_though_it_lives() {
+    let folder = std::env::temp_dir().join(format!("hawsepipe-deaf-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let deaf = folder.join("deaf");
+    // The first one closes its input after the handshake and lives on; the second one answers.
+    let init = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{}}}"#;
+    let script = format!(
+        r#"read -r _; echo '{init}'; read -r _
+        if [ ! -e "$0" ]; then exec <&-; echo $$ >"$0.new"; mv "$0.new" "$0"; while :; do sleep 1; done; fi
+        read -r _; echo '{{"jsonrpc":"2.0","id":2,"result":{GOOD}}}'; read -r _"#
+    );
+    let mut target = process("sh", &["-c", &script, &deaf.to_string_lossy()]);
+    target.plan.era = EraSetting::Legacy;
+    let upstreams = started(target);
+    upstreams.probe(&key(), PATIENCE).await.unwrap();
+    until("it closed its input", || deaf.exists()).await;
+    let pid = std::fs::read_to_string(&deaf).unwrap();
+    let error = call(&upstreams, out("x", "{}")).await.unwrap_err();
+    assert_eq!(error.reason(), "ConnectFailed", "{error}");
+    until("it is ended", || !std::path::Path::new(&format!("/proc/{}", pid.trim())).exists()).await;
+    assert_eq!(result_of(&upstreams, out("x", "{}")).await, GOOD);
+    upstreams.shutdown().await;
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
 async fn noise_on_stdout_is_passed_over() {
     let noise = r#"echo 'Server is ready!'; echo '{"level":30,"msg":"a log"}'; echo; echo '[1]'"#;
     let ping = r#"echo '{"jsonrpc":"2.0","id":"p","method":"ping"}'; read -r pong"#;

@@ -7,4 +7,5 @@ mod exhausted;
 mod refusals;
 pub mod seen;
 mod table;
+mod unreadable;
 mod withdrawn;

@@ -1,0 +1,130 @@
+//! What servers do in their own time: start slowly, change their list while it is read, speak as they end.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::harness::{Folder, Gateway};
+use super::http::Http;
+use super::outcomes::seen::list;
+use super::parts::{object, process, raw_stdio, tools_of, until};
+use crate::fixtures::fixture;
+
+/// Far less than a first start may take (60 s), far more than an answer does.
+const AT_ONCE: Duration = Duration::from_secs(10);
+
+/// A server of these tools. `TOOLS` and `CALL` are JavaScript, which see `lists`, how often it was listed, and `name`.
+fn server(tools: &str, call: &str) -> String {
+    format!(
+        r"import {{ createInterface }} from 'node:readline';
+import {{ existsSync, writeFileSync }} from 'node:fs';
+import {{ setTimeout as sleep }} from 'node:timers/promises';
+const say = (message) => process.stdout.write(`${{JSON.stringify({{ jsonrpc: '2.0', ...message }})}}\n`);
+const facts = {{ capabilities: {{ tools: {{ listChanged: true }} }}, serverInfo: {{ name: 'own', version: '1' }} }};
+const tools = async (lists) => {{ {tools} }};
+const call = async (name) => {{ {call} }};
+let lists = 0;
+for await (const line of createInterface({{ input: process.stdin }})) {{
+  const {{ id, method, params }} = JSON.parse(line);
+  if (method === 'initialize') say({{ id, result: {{ protocolVersion: '2025-11-25', ...facts }} }});
+  else if (method === 'ping') say({{ id, result: {{}} }});
+  else if (method === 'tools/list') {{
+    const names = await tools((lists += 1));
+    say({{ id, result: {{ tools: names.map((name) => ({{ name, inputSchema: {{ type: 'object' }} }})) }} }});
+  }} else if (method === 'tools/call') {{
+    say({{ id, result: {{ content: [{{ type: 'text', text: await call(params.name) }}] }} }});
+  }} else if (id !== undefined) say({{ id, error: {{ code: -32601, message: 'Method not found' }} }});
+}}"
+    )
+}
+
+/// It as an upstream.
+fn own(folder: &Folder, code: &str, args: &[&str]) -> String {
+    folder.write("server.mjs", code);
+    let script = folder.path().join("server.mjs");
+    process("up", Path::new("node"), &[&[script.to_str().unwrap()], args].concat())
+}
+
+#[tokio::test]
+async fn a_call_waits_for_the_first_start_of_its_server_and_for_nothing_else() {
+    let folder = Folder::new();
+    let go = folder.path().join("go");
+    // As `npx` has it, which may have to fetch the server first.
+    let wait = "while [ ! -e \"$0\" ]; do sleep 0.05; done; exec \"$@\"";
+    let raw = fixture("servers/raw.mjs");
+    let args = ["-c", wait, go.to_str().unwrap(), "node", raw.to_str().unwrap(), "--stdio"];
+    folder.write(
+        "manifests.yaml",
+        &[
+            object("MCPGateway", "main", "limits: {listTimeoutMs: 1000}, authentication: {anonymous: {}}"),
+            process("up", Path::new("sh"), &args),
+            raw_stdio("other", &folder.path().join("log")),
+        ]
+        .concat(),
+    );
+    let gateway = Gateway::start(&folder);
+    gateway.until_answer("other__args", &json!({}), "/result/content/0/text", &json!("{}")).await;
+    let (http, url, began) = (Http::new(), gateway.url(), Instant::now());
+    let (caller, at) = (http.clone(), url.clone());
+    let call = tokio::spawn(async move { caller.call(&at, "up__args", &json!({"m": 1}), &json!({})).await });
+    // Nobody has these names, whatever the server that starts will list.
+    for unknown in ["nobody__args", "other__nothing", "args"] {
+        let answer = http.call(&url, unknown, &json!({}), &json!({})).await;
+        assert_eq!(answer["error"]["code"], -32602, "{unknown}: {answer}");
+    }
+    assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());
+    // A list does without the server once its deadline is over.
+    let listed = list(&gateway, "tools").await;
+    assert!(!listed.is_empty() && listed.iter().all(|tool| tool["upstream"] == "other"), "{listed:?}");
+    assert!(began.elapsed() >= Duration::from_secs(1) && !call.is_finished());
+    std::fs::write(go, "").unwrap();
+    let answer = call.await.unwrap();
+    assert_eq!(answer["result"]["content"][0]["text"], r#"{"m":1}"#, "{answer}");
+}
+
+#[tokio::test]
+async fn a_list_that_changes_while_it_is_read_is_read_again() {
+    let folder = Folder::new();
+    let tools = "if (lists > 1) return ['new'];
+  say({ method: 'notifications/tools/list_changed' });
+  // What it answers with is old by the time that it arrives.
+  await sleep(200);
+  return ['old'];";
+    folder.write("manifests.yaml", &own(&folder, &server(tools, "return name;"), &[]));
+    let gateway = Gateway::start(&folder);
+    until("the new tool is listed", async || {
+        let tools = list(&gateway, "tools").await;
+        tools.iter().map(|tool| tool["name"].as_str().unwrap()).eq(["up__new"])
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_server_says_as_it_ends_is_for_the_log_alone() {
+    let folder = Folder::new();
+    let died = folder.path().join("died");
+    // It dies of its first call, and does not start again.
+    let tools = "return ['print'];";
+    let call = "writeFileSync(process.argv[2], '');
+  process.stderr.write('out of ink\\n');
+  process.exit(3);";
+    let start = "if (existsSync(process.argv[2])) {
+  process.stderr.write('no paper\\n');
+  process.exit(4);
+}";
+    let code = server(tools, call).replace("let lists", &format!("{start}\nlet lists"));
+    folder.write("manifests.yaml", &own(&folder, &code, &[died.to_str().unwrap()]));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["up"]).await;
+    let http = Http::new();
+    for (said, words) in [("out of ink", "connection lost"), ("no paper", "it cannot be reached")] {
+        let answer = http.call_raw(&gateway.url(), "up__print", "{}", &json!({"hawsepipe.dev/trace": true})).await;
+        let error = &answer.json()["error"];
+        assert_eq!(error["data"]["reason"], "ConnectFailed", "{}", answer.body);
+        assert!(error["message"].as_str().unwrap().contains(words), "{}", answer.body);
+        assert!(!answer.body.contains("ink") && !answer.body.contains("paper"), "{}", answer.body);
+        let warned = |line: &Value| line["level"] == "WARN" && line["message"].as_str().unwrap().contains(said);
+        gateway.logged(warned);
+    }
+}
