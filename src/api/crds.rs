@@ -12,12 +12,23 @@ use super::canonical;
 use super::yaml;
 use crate::api::chain::PluginChain;
 use crate::api::gateway::MCPGateway;
+use crate::api::pipeline::ToolPipeline;
 use crate::api::plugin::Plugin;
+use crate::api::section::SectionBinding;
+use crate::api::snapshot::GatewaySnapshot;
 use crate::api::upstream::MCPUpstream;
 
 /// The definitions, one for each kind.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    let mut crds = vec![MCPGateway::crd(), MCPUpstream::crd(), Plugin::crd(), PluginChain::crd()];
+    let mut crds = vec![
+        MCPGateway::crd(),
+        MCPUpstream::crd(),
+        Plugin::crd(),
+        PluginChain::crd(),
+        ToolPipeline::crd(),
+        SectionBinding::crd(),
+        GatewaySnapshot::crd(),
+    ];
     for crd in &mut crds {
         for version in &mut crd.spec.versions {
             if let Some(schema) = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut()) {

@@ -174,15 +174,11 @@ fn kind(version: &str, word: &str) -> Result<Kind, Unread> {
         (API_VERSION, "MCPUpstream") => Ok(Kind::MCPUpstream),
         (API_VERSION, "Plugin") => Ok(Kind::Plugin),
         (API_VERSION, "PluginChain") => Ok(Kind::PluginChain),
+        (API_VERSION, "ToolPipeline") => Ok(Kind::ToolPipeline),
+        (API_VERSION, "SectionBinding") => Ok(Kind::SectionBinding),
         ("v1", "Secret") => Ok(Kind::Secret),
         ("v1", "ConfigMap") => Ok(Kind::ConfigMap),
         ("v1", "Namespace") => Ok(Kind::Namespace),
-        (API_VERSION, "ToolPipeline" | "SectionBinding") => Err(Unread {
-            level: Level::Warning,
-            reason: Reason::NotImplemented,
-            field: "kind",
-            message: format!("this version accepts a {word} and does nothing with it"),
-        }),
         (API_VERSION, "GatewaySnapshot") => {
             Err(Unread::wrong("kind", "a GatewaySnapshot is written by the operator only; take it out"))
         }

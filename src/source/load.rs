@@ -162,7 +162,7 @@ impl Loading<'_> {
                 loaded.namespaces.insert(id.key.name.clone(), labels);
                 problems
             }
-            Kind::ToolPipeline | Kind::SectionBinding => Vec::new(),
+            Kind::ToolPipeline | Kind::SectionBinding => vec![lower::not_served(id)],
         };
         Ok(problems)
     }

@@ -5,6 +5,12 @@ use crate::domain::plan::Refusal;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
+/// An object of a kind that the API has and this version does not serve.
+pub fn not_served(object: &ObjectId) -> Problem {
+    let message = "this version accepts the object and does nothing with it";
+    Problem::warning(Reason::NotImplemented, object.clone(), "kind", message)
+}
+
 /// The findings of one object.
 pub(super) struct Findings {
     object: ObjectId,

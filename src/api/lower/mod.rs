@@ -15,6 +15,7 @@ mod upstream;
 
 pub use self::chain::{chain, invalid_chain};
 pub use self::core::{config_map, namespace, secret};
+pub use self::findings::not_served;
 pub use self::gateway::gateway;
 pub use self::plugin::plugin;
 pub use self::upstream::upstream;

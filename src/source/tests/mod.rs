@@ -46,7 +46,16 @@ spec:
 #[test]
 fn golden_manifests() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/api");
-    for name in ["00-minimal", "01-gateway", "02-upstreams", "03-plugins", "04-chains", "07-access"] {
+    for name in [
+        "00-minimal",
+        "01-gateway",
+        "02-upstreams",
+        "03-plugins",
+        "04-chains",
+        "05-pipeline",
+        "06-sections",
+        "07-access",
+    ] {
         let files = read_files(&[folder.join(format!("{name}.yaml"))]);
         let loaded = load(files, None, Path::new("plugins"));
         assert!(loaded.invalid.is_empty() && loaded.unreadable.is_empty(), "{name}: {:#?}", said(&loaded));
@@ -100,8 +109,9 @@ kind: Plugin
 metadata: {name: x}
 ---
 apiVersion: hawsepipe.dev/v1alpha1
-kind: ToolPipeline
+kind: SectionBinding
 metadata: {name: x}
+spec: {document: {glob: a.md}, block: {id: b}, upstream: {name: u}}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
@@ -117,9 +127,9 @@ metadata: {}
             "a.yaml:1:1: error: no object of Kubernetes: apiVersion is missing (InvalidObject)",
             "a.yaml:4:1: error: no such kind: Plugins; did you mean Plugin? (InvalidObject)",
             "a.yaml:7:1: error: Plugin: apiVersion must be hawsepipe.dev/v1alpha1 (InvalidObject)",
-            "a.yaml:12:1: warning: this version accepts a ToolPipeline and does nothing with it (NotImplemented)",
-            "a.yaml:16:1: warning: Role (rbac.authorization.k8s.io/v1) is not read outside a cluster (ClusterOnly)",
-            "a.yaml:21:1: error: Plugin: metadata.name is missing, or no string (InvalidObject)",
+            "a.yaml:17:1: warning: Role (rbac.authorization.k8s.io/v1) is not read outside a cluster (ClusterOnly)",
+            "a.yaml:22:1: error: Plugin: metadata.name is missing, or no string (InvalidObject)",
+            "a.yaml:12:1: warning: SectionBinding default/x: kind: this version accepts the object and does nothing with it (NotImplemented)",
         ]
     );
 }

@@ -1,0 +1,170 @@
+//! The kind GatewaySnapshot: what the operator compiled for one gateway. People do not write it.
+
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::api::values::{DNS_LABEL, SHA256};
+
+/// One part of what a gateway's pods run: the index, which changes, or a shard, which never does.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[kube(
+    group = "hawsepipe.dev",
+    version = "v1alpha1",
+    kind = "GatewaySnapshot",
+    namespaced,
+    derive = "PartialEq",
+    doc = "One part of what a gateway's pods run; written by the operator only.",
+    printcolumn(name = "GATEWAY", type_ = "string", json_path = ".spec.gateway"),
+    printcolumn(name = "PART", type_ = "string", json_path = ".metadata.labels.hawsepipe\\.dev/part"),
+    printcolumn(name = "KIND", type_ = "string", json_path = ".spec.shard.kind"),
+    printcolumn(name = "REVISION", type_ = "string", json_path = ".spec.index.current"),
+    printcolumn(name = "SIZE", type_ = "integer", json_path = ".spec.shard.sizeBytes"),
+    printcolumn(name = "AGE", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[x_kube(validation = Rule::new(
+    "(has(self.index) ? 1 : 0) + (has(self.shard) ? 1 : 0) == 1"
+).message(
+    "give exactly one of index, shard"
+))]
+pub struct GatewaySnapshotSpec {
+    /// The gateway, of the same namespace.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
+    pub gateway: String,
+    /// Which shards make up each revision. Default: none; then it is a shard.
+    pub index: Option<SnapshotIndex>,
+    /// A piece of plans. Default: none; then it is the index.
+    pub shard: Option<Shard>,
+}
+
+/// The revisions that are kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(
+    "self.revisions.exists(r, r.revision == self.current)"
+).message(
+    "index.current must be one of revisions"
+))]
+pub struct SnapshotIndex {
+    /// What pods are to run.
+    #[schemars(length(min = 12, max = 12))]
+    pub current: String,
+    /// Newest first: the current one, the last before it, and a pinned one.
+    #[schemars(length(min = 1, max = 8))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["revision"]))]
+    pub revisions: Vec<SnapshotRevision>,
+}
+
+/// One compiled plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotRevision {
+    /// The start of the digest of its list of shards.
+    #[schemars(length(min = 12, max = 12))]
+    pub revision: String,
+    /// When it was compiled.
+    #[schemars(length(max = 64), extend("format" = "date-time"))]
+    pub created_time: Option<String>,
+    /// Of the plan in its shards. A pod that does not know it keeps what it has.
+    #[schemars(range(min = 1))]
+    pub format_version: u32,
+    /// The operator's version.
+    #[schemars(length(max = 64))]
+    pub compiled_by: Option<String>,
+    /// Objects that went in.
+    pub inputs: Option<u32>,
+    /// Problems that were found.
+    pub problems: Option<u32>,
+    /// Its pieces, by name.
+    #[schemars(length(max = 512))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub shards: Vec<ShardRef>,
+    /// Secrets that pods join in, by name; never values.
+    #[schemars(length(max = 1024))]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
+    pub secrets: Option<Vec<SecretUse>>,
+}
+
+/// A shard of a revision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ShardRef {
+    /// The GatewaySnapshot that holds it.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// What is in it.
+    pub kind: ShardKind,
+    /// Which of its kind it is. Default: 0.
+    #[schemars(range(max = 4095))]
+    pub bucket: Option<u32>,
+    /// Of the plain JSON.
+    #[schemars(length(min = 64, max = 64), regex(pattern = SHA256))]
+    pub sha256: String,
+    /// Of the plain JSON.
+    pub size_bytes: u32,
+}
+
+/// Keys of a Secret that a plan names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretUse {
+    /// The Secret's namespace.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
+    pub namespace: String,
+    /// The Secret's name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+    /// The keys. Default: none are named.
+    #[schemars(length(max = 64), inner(length(max = 253)), extend("x-kubernetes-list-type" = "set"))]
+    pub keys: Option<Vec<String>>,
+}
+
+/// A piece of plans. Its name is its content, so it never changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(
+    "self == oldSelf"
+).message(
+    "a shard never changes: its name is its content"
+))]
+pub struct Shard {
+    /// What is in it.
+    pub kind: ShardKind,
+    /// How `data` was made.
+    pub encoding: ShardEncoding,
+    /// Of the plain JSON; checked when it is read.
+    #[schemars(length(min = 64, max = 64), regex(pattern = SHA256))]
+    pub sha256: String,
+    /// Of the plain JSON; no more is unpacked.
+    pub size_bytes: u32,
+    /// In base64.
+    #[schemars(length(min = 1, max = 1_300_000), extend("format" = "byte"))]
+    pub data: String,
+}
+
+/// What a shard holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum ShardKind {
+    /// The gateway itself.
+    Gateway,
+    /// Upstreams.
+    Upstreams,
+    /// Chains and the plugins they run.
+    Chains,
+    /// Who may do what.
+    Access,
+    /// Pipelines.
+    Pipelines,
+    /// Bindings of sections.
+    Sections,
+    /// The text of a plugin.
+    Code,
+}
+
+/// How a shard's JSON is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum ShardEncoding {
+    /// Zstandard (RFC 8878).
+    JSONZstd,
+}
