@@ -10,6 +10,7 @@ pub mod discovery;
 pub mod inspect;
 pub mod launcher;
 pub mod lease;
+pub mod loading;
 pub mod metrics;
 pub mod noise;
 pub mod pool;

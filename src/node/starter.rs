@@ -2,35 +2,27 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::process::ExitStatus;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::net::unix::pipe;
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{Instant, timeout};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::code::{Code, CodeError, CodeFolder};
+use super::code::{Code, CodeFolder};
 use super::discovery::{Node, NodeError};
 use super::launcher::Launcher;
+use super::loading::START_DEADLINE;
+pub use super::loading::StartError;
 use super::metrics::{KillCause, SpawnCause, WorkerMetrics};
 use super::noise::{Noise, drain};
 use super::process::{Group, Process, Tasks};
 use super::spawn::{Spawned, spawn};
 use super::voice::Voice;
-use super::worker::{Card, Talk, Worker, executions_of};
-use crate::domain::plugin::Failure;
+use super::worker::{Card, Worker, executions_of};
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
-use crate::domain::reason::Reason;
-
-/// How long a plugin may take to load.
-const START_DEADLINE: Duration = Duration::from_secs(10);
-/// How long a plugin that loads keeps others from being started: one that never ends must not hold up the rest.
-const SLOT_HOLD: Duration = Duration::from_secs(1);
-/// A script that was not over by then has come to the read of its input, or soon will.
-const SETTLE: Duration = Duration::from_millis(50);
 
 /// How long what a process printed is read after its end.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -48,43 +40,6 @@ impl Default for Lifetimes {
     /// Document 000's: 1,000 calls, an hour.
     fn default() -> Self {
         Self { max_executions: 1000, max_age: Duration::from_secs(3600) }
-    }
-}
-
-/// Why a worker could not be started.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// No Node.js to run it on.
-    #[error("{0}")]
-    Node(#[from] NodeError),
-    /// Its code cannot be put on disk.
-    #[error("{0}")]
-    Code(#[from] CodeError),
-    /// The process cannot be made.
-    #[error("its process cannot be made: {0}")]
-    Spawn(#[from] io::Error),
-    /// The plugin said why.
-    #[error("{0}")]
-    Load(String),
-    /// The process ended.
-    #[error("it ended while it was loaded ({status}{})", cause.as_deref().map(|c| format!("; {c}")).unwrap_or_default())]
-    Exited {
-        /// How.
-        status: ExitStatus,
-        /// The error that it printed.
-        cause: Option<String>,
-    },
-    /// It took too long.
-    #[error("it was not loaded within {0:?}")]
-    Late(Duration),
-    /// The gateway is ending.
-    #[error("the gateway is ending")]
-    Closed,
-}
-
-impl From<StartError> for Failure {
-    fn from(error: StartError) -> Self {
-        Self::new(Reason::NotLoaded, format!("cannot be started: {error}"))
     }
 }
 
@@ -251,51 +206,6 @@ impl Starter {
             }
         });
         Ok(noise)
-    }
-}
-
-impl Worker {
-    /// None where the deadline came first. The slot is given up early.
-    async fn loaded_by_deadline(&mut self, slot: SemaphorePermit<'_>) -> Option<Result<(), StartError>> {
-        let loading = self.loaded();
-        tokio::pin!(loading);
-        if let Ok(loaded) = timeout(SLOT_HOLD, &mut loading).await {
-            return Some(loaded);
-        }
-        drop(slot);
-        timeout(START_DEADLINE - SLOT_HOLD, loading).await.ok()
-    }
-
-    async fn loaded(&mut self) -> Result<(), StartError> {
-        let said = match &mut self.talk {
-            Talk::Module(channel) => match channel.ready().await {
-                Ok(()) => return Ok(()),
-                Err(said) => said,
-            },
-            Talk::Once(_) => match timeout(SETTLE, self.process.exited()).await {
-                Ok(Some(status)) if !status.success() => None,
-                _ => return Ok(()),
-            },
-        };
-        if let Some(said) = said {
-            return Err(StartError::Load(said));
-        }
-        match self.process.exited().await {
-            Some(status) => Err(StartError::Exited { status, cause: self.noise.first_error() }),
-            None => Err(StartError::Load("it ended while it was loaded".into())),
-        }
-    }
-}
-
-impl StartError {
-    /// What a plugin says of its failure may quote its environment.
-    fn masked(self, voice: &Voice) -> Self {
-        let masked = |said: String| voice.masked(said).into_owned();
-        match self {
-            Self::Load(said) => Self::Load(masked(said)),
-            Self::Exited { status, cause } => Self::Exited { status, cause: cause.map(masked) },
-            other => other,
-        }
     }
 }
 

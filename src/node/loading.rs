@@ -1,0 +1,104 @@
+//! Waits until a worker has loaded its plugin, and says why one has not.
+
+use std::io;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use tokio::sync::SemaphorePermit;
+use tokio::time::timeout;
+
+use super::code::CodeError;
+use super::discovery::NodeError;
+use super::voice::Voice;
+use super::worker::{Talk, Worker};
+use crate::domain::plugin::Failure;
+use crate::domain::reason::Reason;
+
+/// How long a plugin may take to load.
+pub(super) const START_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a plugin that loads keeps others from being started: one that never ends must not hold up the rest.
+const SLOT_HOLD: Duration = Duration::from_secs(1);
+/// A script that was not over by then has come to the read of its input, or soon will.
+const SETTLE: Duration = Duration::from_millis(50);
+
+/// Why a worker could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// No Node.js to run it on.
+    #[error("{0}")]
+    Node(#[from] NodeError),
+    /// Its code cannot be put on disk.
+    #[error("{0}")]
+    Code(#[from] CodeError),
+    /// The process cannot be made.
+    #[error("its process cannot be made: {0}")]
+    Spawn(#[from] io::Error),
+    /// The plugin said why.
+    #[error("{0}")]
+    Load(String),
+    /// The process ended.
+    #[error("it ended while it was loaded ({status}{})", cause.as_deref().map(|c| format!("; {c}")).unwrap_or_default())]
+    Exited {
+        /// How.
+        status: ExitStatus,
+        /// The error that it printed.
+        cause: Option<String>,
+    },
+    /// It took too long.
+    #[error("it was not loaded within {0:?}")]
+    Late(Duration),
+    /// The gateway is ending.
+    #[error("the gateway is ending")]
+    Closed,
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        Self::new(Reason::NotLoaded, format!("cannot be started: {error}"))
+    }
+}
+
+impl StartError {
+    /// What a plugin says of its failure may quote its environment.
+    pub(super) fn masked(self, voice: &Voice) -> Self {
+        let masked = |said: String| voice.masked(said).into_owned();
+        match self {
+            Self::Load(said) => Self::Load(masked(said)),
+            Self::Exited { status, cause } => Self::Exited { status, cause: cause.map(masked) },
+            other => other,
+        }
+    }
+}
+
+impl Worker {
+    /// Waits until it is loaded. None where the deadline came first. The slot is given up early.
+    pub(super) async fn loaded_by_deadline(&mut self, slot: SemaphorePermit<'_>) -> Option<Result<(), StartError>> {
+        let loading = self.loaded();
+        tokio::pin!(loading);
+        if let Ok(loaded) = timeout(SLOT_HOLD, &mut loading).await {
+            return Some(loaded);
+        }
+        drop(slot);
+        timeout(START_DEADLINE - SLOT_HOLD, loading).await.ok()
+    }
+
+    async fn loaded(&mut self) -> Result<(), StartError> {
+        let said = match &mut self.talk {
+            Talk::Module(channel) => match channel.ready().await {
+                Ok(()) => return Ok(()),
+                Err(said) => said,
+            },
+            Talk::Once(_) => match timeout(SETTLE, self.process.exited()).await {
+                Ok(Some(status)) if !status.success() => None,
+                _ => return Ok(()),
+            },
+        };
+        if let Some(said) = said {
+            return Err(StartError::Load(said));
+        }
+        match self.process.exited().await {
+            Some(status) => Err(StartError::Exited { status, cause: self.noise.first_error() }),
+            None => Err(StartError::Load("it ended while it was loaded".into())),
+        }
+    }
+}
