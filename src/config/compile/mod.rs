@@ -6,6 +6,7 @@
 
 mod chains;
 mod gateway;
+mod plugin_code;
 mod plugins;
 mod resolve;
 mod takes;
@@ -15,7 +16,8 @@ mod values;
 use std::collections::{BTreeMap, HashSet};
 
 pub use self::gateway::implicit;
-pub use self::plugins::{Code, merge_config, plugin_code};
+pub use self::plugin_code::{Code, plugin_code};
+pub use self::plugins::merge_config;
 use super::input::Inputs;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};

@@ -1,15 +1,17 @@
-//! Plugins: their code, what it serves, whether it is accepted.
+//! Plugins: whether they are accepted, and what stays of those that are not.
 
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use super::plugin_code::{
+    check_digest, check_syntax, find_code, loaded_name, phases, protocol, warn_of_missing_variables,
+};
 use super::{Fault, id, is_invalid, takes, values};
-use crate::config::input::{Inputs, PluginInput, ProtocolSetting, SourceInput, code_key};
+use crate::config::input::{Inputs, PluginInput, code_key};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{EntryPlan, Plan, PluginPlan};
-use crate::domain::plugin::{Phase, Protocol};
 use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
 use crate::domain::raw::RawObject;
@@ -32,23 +34,6 @@ impl Plugins<'_> {
         let switched_on = || self.accepted.get(&entry.plugin).is_none_or(|plugin| plugin.enabled);
         entry.enabled && (entry.unavailable.is_some() || switched_on())
     }
-}
-
-/// Code found for a plugin.
-pub struct Code<'a> {
-    /// Its text.
-    pub text: &'a str,
-    /// The name that it goes by; its ending tells ESM from CommonJS.
-    pub file_name: String,
-    /// The folder whose other files it may import.
-    folder: Option<&'a std::path::Path>,
-    /// Digest of those files.
-    siblings: &'a str,
-}
-
-/// The code of a plugin, where it can be had.
-pub fn plugin_code<'a>(inputs: &'a Inputs, plugin: &'a PluginInput) -> Option<Code<'a>> {
-    find_code(inputs, plugin).ok()
 }
 
 pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems: &mut Vec<Problem>) -> Plugins<'a> {
@@ -87,26 +72,13 @@ fn accept<'a>(
     }
     let code = find_code(inputs, input)?;
     let digest = sha256_hex(code.text.as_bytes());
-    if let Some(wanted) = input.sha256.as_ref().filter(|wanted| **wanted != digest) {
-        let message =
-            format!("the code's SHA-256 is {digest}, not {wanted:.12}...: put the right one, or the right code");
-        return Err((Reason::DigestMismatch, "spec.sha256".into(), message));
-    }
+    check_digest(input, &digest)?;
     let unknown = CodeFacts::default();
     let facts = inputs.facts.get(&code_key(&digest, &code.file_name)).unwrap_or(&unknown);
-    if let Some(error) = &facts.error {
-        let place =
-            if error.line > 0 { format!("line {}, column {}: ", error.line, error.column) } else { String::new() };
-        return Err((Reason::SyntaxError, source_field(input).into(), format!("{place}{}", error.message)));
-    }
+    check_syntax(input, facts)?;
     let protocol = protocol(input, facts)?;
     let phases = phases(input, protocol, facts)?;
-    check_config(input, input.config.as_deref())
-        .map_err(|message| (Reason::InvalidConfig, "spec.config".to_owned(), message))?;
-    let filters = [("spec.filter.upstreams", &input.filter_upstreams), ("spec.filter.tools", &input.filter_tools)];
-    if let Some((field, message)) = filters.into_iter().find_map(|(field, globs)| values::bad_glob(field, globs)) {
-        return Err((Reason::InvalidPattern, field, message));
-    }
+    check_settings(input)?;
     let object = id(Kind::Plugin, &input.key);
     let env = values::resolve(inputs, &object, &input.env, problems)?;
     warn_of_missing_variables(input, facts, problems);
@@ -133,76 +105,13 @@ fn accept<'a>(
     Ok((plan, code.text))
 }
 
-fn source_field(input: &PluginInput) -> &'static str {
-    match input.source {
-        SourceInput::Inline(_) => "spec.source.inline",
-        SourceInput::ConfigMap { .. } => "spec.source.configMapKeyRef",
-        SourceInput::Path(_) => "spec.source.path",
-        SourceInput::NotBuilt => "spec.source",
-    }
-}
-
-fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Result<Code<'a>, Fault> {
-    let field = source_field(input).to_owned();
-    match &input.source {
-        SourceInput::Inline(text) => Ok(Code { text, file_name: "index.js".into(), folder: None, siblings: "" }),
-        SourceInput::ConfigMap { name, key } => {
-            let text = values::config_map(inputs, &input.key.namespace, name, key).map_err(|(r, m)| (r, field, m))?;
-            Ok(Code { text, file_name: key.clone(), folder: None, siblings: "" })
-        }
-        SourceInput::Path(path) => match inputs.files.get(path) {
-            Some(Ok(file)) => {
-                let file_name = path.rsplit('/').next().unwrap_or(path).to_owned();
-                Ok(Code { text: &file.text, file_name, folder: Some(&file.folder), siblings: &file.siblings })
-            }
-            Some(Err(error)) => Err((Reason::FileNotFound, field, error.clone())),
-            None => Err((Reason::FileNotFound, field, format!("{path} was not read"))),
-        },
-        SourceInput::NotBuilt => Err((Reason::NotImplemented, field, "this source is not built".into())),
-    }
-}
-
-/// `.js` becomes what it is, so that no `package.json` and no version of Node decides.
-fn loaded_name(file_name: &str, facts: &CodeFacts) -> String {
-    match file_name.strip_suffix(".js") {
-        Some(stem) => format!("{stem}.{}", if facts.is_module { "mjs" } else { "cjs" }),
-        None => file_name.to_owned(),
-    }
-}
-
-fn protocol(input: &PluginInput, facts: &CodeFacts) -> Result<Protocol, Fault> {
-    let exports_any = facts.exports.iter().any(|e| matches!(e.as_str(), "default" | "onRequest" | "onResponse"));
-    match input.protocol {
-        ProtocolSetting::Once => Ok(Protocol::Once),
-        ProtocolSetting::Module | ProtocolSetting::Auto if exports_any => Ok(Protocol::Module),
-        ProtocolSetting::Auto => Ok(Protocol::Once),
-        ProtocolSetting::Module => {
-            let message =
-                "a Module exports default, onRequest or onResponse; this exports none of them: export one, or \
-                           write protocol: Once"
-                    .to_owned();
-            Err((Reason::UnsupportedExports, "spec.protocol".into(), message))
-        }
-    }
-}
-
-fn phases(input: &PluginInput, protocol: Protocol, facts: &CodeFacts) -> Result<Vec<Phase>, Fault> {
-    let exports = |name: &str| facts.exports.iter().any(|e| e == name);
-    let serves = |phase: Phase| {
-        protocol == Protocol::Once
-            || exports("default")
-            || exports(if phase == Phase::Request { "onRequest" } else { "onResponse" })
-    };
-    let both = [Phase::Request, Phase::Response];
-    let Some(written) = &input.phases else {
-        return Ok(both.into_iter().filter(|p| serves(*p)).collect());
-    };
-    match written.iter().find(|phase| !serves(**phase)) {
-        Some(phase) => {
-            let message = format!("its code exports nothing for phase {phase:?}: export default or take the phase out");
-            Err((Reason::UnsupportedExports, "spec.phases".into(), message))
-        }
-        None => Ok(both.into_iter().filter(|p| written.contains(p)).collect()),
+fn check_settings(input: &PluginInput) -> Result<(), Fault> {
+    check_config(input, input.config.as_deref())
+        .map_err(|message| (Reason::InvalidConfig, "spec.config".to_owned(), message))?;
+    let filters = [("spec.filter.upstreams", &input.filter_upstreams), ("spec.filter.tools", &input.filter_tools)];
+    match filters.into_iter().find_map(|(field, globs)| values::bad_glob(field, globs)) {
+        Some((field, message)) => Err((Reason::InvalidPattern, field, message)),
+        None => Ok(()),
     }
 }
 
@@ -229,17 +138,6 @@ pub fn merge_config(own: Option<&RawValue>, entry: Option<&RawValue>) -> Option<
         merged.set(key, value.to_owned());
     }
     Some(merged.to_raw())
-}
-
-fn warn_of_missing_variables(input: &PluginInput, facts: &CodeFacts, problems: &mut Vec<Problem>) {
-    for name in &facts.reads_env {
-        if input.env.iter().any(|e| e.name == *name) {
-            continue;
-        }
-        let message =
-            format!("its code reads process.env.{name}, which it is not given: add `- name: {name}` to spec.env");
-        problems.push(Problem::warning(Reason::InvalidConfig, id(Kind::Plugin, &input.key), "spec.env", message));
-    }
 }
 
 /// Whether a chain of `namespace` may name the plugin.
