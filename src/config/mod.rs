@@ -6,4 +6,5 @@
 pub mod compile;
 pub mod expr;
 pub mod input;
+pub mod shards;
 pub mod variables;

@@ -4,7 +4,7 @@ mod acts;
 mod chains;
 mod kept;
 mod plugins;
-mod random;
+pub(crate) mod random;
 mod required;
 mod sharing;
 mod upstreams;

@@ -71,6 +71,12 @@ fn random_chain(dice: &mut Dice, name: &str) -> ChainInput {
     made
 }
 
+/// The folders that come of a seed, one after another.
+pub(crate) fn random_folders(seed: u64) -> impl Iterator<Item = Inputs> {
+    let mut dice = Dice(seed);
+    std::iter::repeat_with(move || random_folder(&mut dice))
+}
+
 fn random_folder(dice: &mut Dice) -> Inputs {
     let mut inputs = empty();
     if !dice.hit(5) {
