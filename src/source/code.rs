@@ -64,7 +64,8 @@ fn digest_of_siblings(folder: &Path, entry: &Path) -> String {
     for file in files {
         let small = fs::metadata(&file).is_ok_and(|found| found.is_file() && found.len() <= MAX_CODE);
         let digest = small.then(|| fs::read(&file).map(|bytes| sha256_hex(&bytes)).unwrap_or_default());
-        all.push_str(&format!("{} {}\n", file.display(), digest.unwrap_or_default()));
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        all.push_str(&format!("{name} {}\n", digest.unwrap_or_default()));
     }
     sha256_hex(all.as_bytes())
 }

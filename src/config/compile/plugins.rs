@@ -47,11 +47,15 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
                 plugins.accepted.insert(input.key.clone(), plan);
             }
             Err((reason, field, mut message)) => {
-                if let Some(kept) = previous.and_then(|p| p.plugin(&input.key)) {
+                let kept = previous.and_then(|p| p.plugin(&input.key));
+                if let Some(kept) = kept {
                     message.push_str(&format!(". Not loaded; revision {:.8} still runs", kept.digest));
                     plugins.accepted.insert(input.key.clone(), kept.clone());
                 }
-                problems.push(Problem::error(reason, object, field, message));
+                // What is not built was reported at its field.
+                if kept.is_some() || input.refusing.is_none() {
+                    problems.push(Problem::error(reason, object, field, message));
+                }
             }
         }
     }

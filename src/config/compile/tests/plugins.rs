@@ -139,9 +139,12 @@ fn what_is_not_built_cannot_run() {
     let reason = crate::domain::reason::Reason::NotImplemented;
     plugin_of(&mut inputs, "guard").refusing =
         Some(crate::domain::plan::Refusal { reason, message: "not built".into() });
-    let expected =
-        ["NotImplemented Plugin default/guard spec", "PluginNotAccepted PluginChain default/checks spec.entries[0]"];
+    let expected = ["PluginNotAccepted PluginChain default/checks spec.entries[0]"];
     assert_eq!(runs(&check(&inputs, None, &expected), "checks")[0], "guard Fail PluginNotAccepted");
+    // What ran before runs on, and that is said.
+    let first = accepted(&folder());
+    let plan = check(&inputs, Some(&first), &["NotImplemented Plugin default/guard spec"]);
+    assert_eq!(runs(&plan, "checks")[0], "guard Fail");
 }
 
 #[test]
