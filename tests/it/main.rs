@@ -4,5 +4,6 @@
 
 mod fixtures;
 mod gateway;
+mod golden;
 mod node;
 mod upstream;

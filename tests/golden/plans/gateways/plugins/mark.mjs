@@ -1,0 +1,3 @@
+import { word } from './word.mjs';
+
+export default () => ({ text: word, continue: true });
