@@ -90,6 +90,10 @@ pub struct WorkerInfo {
     pub execution_count: u64,
     /// Whether it may serve another.
     pub is_healthy: bool,
+    /// Bytes of its process's own memory: what it allocated and is resident, without the program that all share. None
+    /// where the system does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
     /// Where it stands in its life.
     pub state: WorkerState,
 }

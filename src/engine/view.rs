@@ -208,8 +208,7 @@ impl<P: Ports> Engine<P> {
 
     /// All metrics in the text format of Prometheus.
     pub fn render_metrics(&self) -> String {
-        self.metrics.workers(self.plugins.load(), &self.plugins.workers());
-        self.metrics.render()
+        self.metrics.render(self.plugins.load(), &self.plugins.workers())
     }
 
     /// Every worker.

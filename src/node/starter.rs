@@ -18,7 +18,7 @@ use super::loading::START_DEADLINE;
 pub use super::loading::StartError;
 use super::metrics::{KillCause, SpawnCause, WorkerMetrics};
 use super::noise::{Noise, drain};
-use super::process::{Group, Process, Tasks};
+use super::process::{Group, Process, Tasks, own_memory};
 use super::spawn::{Spawned, spawn};
 use super::voice::Voice;
 use super::worker::{Card, Worker, executions_of};
@@ -143,7 +143,8 @@ impl Starter {
 
     /// Every worker there is.
     pub fn workers(&self) -> Vec<WorkerInfo> {
-        lock(&self.living).values().map(|living| living.card.info()).collect()
+        let workers: Vec<_> = lock(&self.living).values().map(|living| living.card.info()).collect();
+        workers.into_iter().map(|worker| WorkerInfo { memory_bytes: own_memory(worker.pid), ..worker }).collect()
     }
 
     /// Kills every worker, and every one that is still to be started.

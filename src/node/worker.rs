@@ -194,7 +194,7 @@ impl Card {
         self.set_state(WorkerState::Executing);
     }
 
-    /// For the list of workers.
+    /// For the list of workers, without the memory of its process.
     pub fn info(&self) -> WorkerInfo {
         let state = self.state();
         WorkerInfo {
@@ -206,6 +206,7 @@ impl Card {
             last_used_at: Some(self.last_used_at.load(Ordering::Relaxed)).filter(|at| *at > 0),
             execution_count: self.executions(),
             is_healthy: !matches!(state, WorkerState::Unhealthy | WorkerState::Terminated),
+            memory_bytes: None,
             state,
         }
     }

@@ -4,6 +4,7 @@
 //! (`_other` beyond [`MAX_TOOLS`]), everything else is a closed set of words.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use dashmap::DashSet;
@@ -28,6 +29,8 @@ const CALL_BUCKETS: &[f64] =
 /// Every metric of a gateway process.
 pub struct Metrics {
     catalog: Catalog,
+    /// Held while gauges that are made anew for each rendering are.
+    rendering: Mutex<()>,
     tools: DashSet<String>,
     tool_count: AtomicUsize,
     calls: IntCounterVec,
@@ -44,6 +47,7 @@ pub struct Metrics {
     permits_in_use: IntGaugeVec,
     queue_length: IntGaugeVec,
     workers: IntGaugeVec,
+    worker_memory: IntGaugeVec,
     upstream_state: IntGaugeVec,
     ping_duration: HistogramVec,
     upstream_failures: IntCounterVec,
@@ -69,6 +73,7 @@ impl Metrics {
         let build = m.gauge("hawsepipe_build_info", "1, with what was built", &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         Ok(Self {
+            rendering: Mutex::default(),
             tools: DashSet::new(),
             tool_count: AtomicUsize::new(0),
             calls: m.counter(
@@ -121,6 +126,11 @@ impl Metrics {
             permits_in_use: m.gauge("hawsepipe_plugin_permits_in_use", "Executions that run", &[])?,
             queue_length: m.gauge("hawsepipe_plugin_queue_length", "Executions that wait for a worker", &[])?,
             workers: m.gauge("hawsepipe_workers", "Worker processes by state", &["plugin", "state"])?,
+            worker_memory: m.gauge(
+                "hawsepipe_worker_memory_bytes",
+                "Memory of its workers' processes, without what they share; what they start is not in it",
+                &["plugin"],
+            )?,
             upstream_state: m.gauge("hawsepipe_upstream_state", "1 for the state it is in", &["upstream", "state"])?,
             ping_duration: m.histogram(
                 "hawsepipe_upstream_ping_duration_seconds",
@@ -168,8 +178,11 @@ impl Metrics {
         &self.catalog
     }
 
-    /// The text format of Prometheus.
-    pub fn render(&self) -> String {
+    /// All of it in the text format of Prometheus, with what workers do at this moment.
+    pub fn render(&self, load: PluginLoad, workers: &[WorkerInfo]) -> String {
+        // Two that render at once would count each worker twice.
+        let _alone = self.rendering.lock().unwrap_or_else(PoisonError::into_inner);
+        self.workers(load, workers);
         self.catalog.render()
     }
 
@@ -231,14 +244,19 @@ impl Metrics {
     }
 
     /// What workers do at this moment.
-    pub fn workers(&self, load: PluginLoad, workers: &[WorkerInfo]) {
+    fn workers(&self, load: PluginLoad, workers: &[WorkerInfo]) {
         self.permits.with_label_values::<&str>(&[]).set(i64::from(load.permits));
         self.permits_in_use.with_label_values::<&str>(&[]).set(i64::from(load.permits_in_use));
         self.queue_length.with_label_values::<&str>(&[]).set(i64::from(load.queued));
         self.workers.reset();
+        self.worker_memory.reset();
         for worker in workers {
             if let Some(state) = worker.state.as_label() {
                 self.workers.with_label_values(&[worker.plugin.as_str(), state]).inc();
+            }
+            if let Some(bytes) = worker.memory_bytes {
+                let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+                self.worker_memory.with_label_values(&[worker.plugin.as_str()]).add(bytes);
             }
         }
     }
@@ -314,12 +332,48 @@ impl Metrics {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ports::WorkerState;
 
     #[test]
     fn every_metric_can_be_registered() {
         let metrics = Metrics::new().unwrap();
         metrics.refused("Stopped");
-        assert!(metrics.render().contains("hawsepipe_calls_refused_total{reason=\"Stopped\"} 1"));
+        let text = metrics.render(PluginLoad::default(), &[]);
+        assert!(text.contains("hawsepipe_calls_refused_total{reason=\"Stopped\"} 1"), "{text}");
+    }
+
+    fn worker(plugin: &str, memory_bytes: Option<u64>) -> WorkerInfo {
+        WorkerInfo {
+            pid: 1,
+            plugin: plugin.into(),
+            plugin_id: String::new(),
+            revision: String::new(),
+            spawned_at: 0,
+            last_used_at: None,
+            execution_count: 0,
+            is_healthy: true,
+            memory_bytes,
+            state: WorkerState::Available,
+        }
+    }
+
+    #[test]
+    fn workers_are_counted_and_their_memory_added_up_for_each_plugin() {
+        let metrics = Metrics::new().unwrap();
+        let workers = [worker("n/a", Some(10)), worker("n/a", Some(5)), worker("n/b", None)];
+        for _ in 0..2 {
+            let text = metrics.render(PluginLoad::default(), &workers);
+            let lines: Vec<_> = text.lines().filter(|line| line.starts_with("hawsepipe_worker")).collect();
+            let expected = [
+                r#"hawsepipe_worker_memory_bytes{plugin="n/a"} 15"#,
+                r#"hawsepipe_workers{plugin="n/a",state="available"} 2"#,
+                r#"hawsepipe_workers{plugin="n/b",state="available"} 1"#,
+            ];
+            assert_eq!(lines, expected);
+        }
+        // Those of a plugin that is gone are not shown any more.
+        let text = metrics.render(PluginLoad::default(), &workers[2..]);
+        assert!(!text.contains(r#"plugin="n/a""#), "{text}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::*;
 /// How often the counter of executions has this outcome.
 fn counted(engine: &Gateway, status: &str, reason: &str) -> usize {
     let (status, reason) = (format!("status=\"{status}\""), format!("reason=\"{reason}\""));
-    let text = engine.metrics().render();
+    let text = engine.render_metrics();
     let lines = text.lines().filter(|line| line.starts_with("hawsepipe_plugin_executions_total{"));
     let of = lines.filter(|line| line.contains(&status) && line.contains(&reason));
     of.map(|line| line.rsplit(' ').next().unwrap().parse::<usize>().unwrap()).sum()
@@ -44,7 +44,7 @@ async fn of_one_call() {
     let statuses: Vec<_> = rows.iter().map(|row| row.status.as_label()).collect();
     assert_eq!(statuses, ["success", "timeout", "failed"]);
     assert!(rows.iter().all(|row| row.request_id == record.request_id));
-    assert!(engine.metrics().render().contains(r#"outcome="failed""#));
+    assert!(engine.render_metrics().contains(r#"outcome="failed""#));
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn of_a_call_that_was_given_up() {
     let record = last_call(&engine);
     assert_eq!((record.outcome.as_label(), record.entries.len(), sent(&engine).len()), ("cancelled", 2, 1));
     assert_eq!((engine.state.calls.in_flight(), caller.tracker.in_flight()), (0, 0));
-    assert!(engine.metrics().render().contains("hawsepipe_calls_in_flight 0"));
+    assert!(engine.render_metrics().contains("hawsepipe_calls_in_flight 0"));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 mod bounds;
 mod inspect;
 mod life;
+mod memory;
 mod module;
 mod once;
 mod succession;
