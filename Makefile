@@ -1,5 +1,5 @@
 # What people and CI call. `make help` lists it. Everything that is installed goes into the checkout: .cache,
-# node_modules, target.
+# node_modules, target; only Kubernetes, which takes minutes to build, into the user's cache.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -33,10 +33,11 @@ test: setup ## Set up and run every test
 	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked
 
 .PHONY: setup
-setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Node where it lacks
+setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Kubernetes, Node where it lacks
 	@.ci/setup.sh node
 	@.ci/setup.sh npm manifests/quickstart/servers tests/fixtures
 	@.ci/setup.sh venv tests/fixtures/requirements.txt
+	@.ci/setup.sh k8s
 
 .PHONY: lint
 lint: deny-there ## Check formatting, clippy, licences and sources of dependencies

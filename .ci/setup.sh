@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Installs what the quickstart or the tests need, into the checkout only. Does nothing where it is there already.
+# Installs what the quickstart or the tests need, into the checkout; what is slow to build, into the user's cache.
+# Does nothing where it is there already.
 #
 #   setup.sh node            a Node of at least 20 in .cache/node, where the machine's is older or missing
 #   setup.sh npm FOLDER...   the packages of the folders' lock files
 #   setup.sh venv FILE...    .cache/venv with the packages of the requirements files
+#   setup.sh k8s             .cache/k8s/bin with a Kubernetes control plane, where no other is named
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -80,11 +82,55 @@ setup_venv() {
     done
 }
 
-what=${1:?node, npm or venv}
+# Builds the programs named, of the versions that the Go module says, into the folder. Two checkouts may do it at once.
+build_k8s() {
+    local folder=$1 version=$2 minor name package
+    shift 2
+    minor=${version#v1.}
+    local -a versions=(-X k8s.io/component-base/version.gitVersion="$version"
+        -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor="${minor%%.*}")
+    for name in "$@"; do
+        package=k8s.io/kubernetes/cmd/$name
+        [[ $name != etcd ]] || package=go.etcd.io/etcd/server/v3
+        say "go build $name (Kubernetes $version; a first build of all takes some minutes)"
+        CGO_ENABLED=0 nice -n 10 go build -C tests/cluster/control-plane -mod=readonly -trimpath \
+            -ldflags "-s -w ${versions[*]}" -o "$folder/$name.$$" "$package"
+        mv "$folder/$name.$$" "$folder/$name"
+    done
+}
+
+# The tests take each program from KUBEBUILDER_ASSETS, then from .cache/k8s/bin; from neither with KUBECONFIG_TEST.
+setup_k8s() {
+    local version folder name
+    local -a missing=()
+    if [[ -n ${KUBECONFIG_TEST:-} ]]; then
+        command -v kubectl >/dev/null || lacks kubectl "https://kubernetes.io/docs/tasks/tools"
+        return
+    fi
+    version=$(sed -n 's|.*k8s.io/kubernetes \(v[0-9.]*\).*|\1|p' tests/cluster/control-plane/go.mod)
+    folder=${XDG_CACHE_HOME:-$HOME/.cache}/hawsepipe/k8s/$version/bin
+    mkdir -p "$folder" .cache/k8s
+    ln -sfn "$folder" .cache/k8s/bin
+    for name in etcd kube-apiserver kube-controller-manager kubectl; do
+        [[ -x ${KUBEBUILDER_ASSETS:-$folder}/$name || -x $folder/$name ]] || missing+=("$name")
+    done
+    if (( ${#missing[@]} == 0 )); then
+        return
+    fi
+    # Since 1.21 Go fetches the version by itself that the module asks for.
+    if ! go version 2>/dev/null | grep -qE 'go1\.(2[1-9]|[3-9][0-9])'; then
+        lacks "Go 1.21 or newer, to build ${missing[*]} (or a throw-away cluster in KUBECONFIG_TEST, or a folder with \
+these programs in KUBEBUILDER_ASSETS)" "the archive from https://go.dev/dl"
+    fi
+    build_k8s "$folder" "$version" "${missing[@]}"
+}
+
+what=${1:?node, npm, venv or k8s}
 shift
 case $what in
     node) setup_node ;;
     npm) setup_npm "$@" ;;
     venv) setup_venv "$@" ;;
+    k8s) setup_k8s ;;
     *) echo "setup.sh: no part $what" >&2 && exit 2 ;;
 esac

@@ -1,0 +1,41 @@
+//! A Kubernetes control plane for the run, and what tests do with it.
+//!
+//! `Cluster::shared` is one for all tests; each works in a namespace of its own. It is a throw-away cluster that
+//! `KUBECONFIG_TEST` names, or etcd, kube-apiserver and kube-controller-manager on loopback. A test that stops the
+//! API server starts a `Cluster::own`, so that no other test feels it.
+
+mod audit;
+mod cluster;
+mod control_plane;
+mod programs;
+mod supervisor;
+
+pub use audit::{Request, counts};
+pub use cluster::Cluster;
+use cluster::unique;
+pub use control_plane::API_SERVER;
+
+use std::time::Duration;
+
+/// How long something that has to happen may take on a busy machine.
+pub const SOON: Duration = Duration::from_secs(60);
+
+/// The checkout.
+pub fn checkout() -> &'static std::path::Path {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Asks until the answer is there.
+///
+/// # Panics
+/// If there is none in time; the message holds `what`.
+pub async fn until<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    let deadline = tokio::time::Instant::now() + SOON;
+    loop {
+        if let Some(answer) = ask().await {
+            return answer;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "not in time: {what}");
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+}

@@ -1,0 +1,9 @@
+//! Tests against a real Kubernetes control plane. One test binary, a module each; `harness` brings the control plane.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod harness;
+
+mod control_plane;
+mod definitions;
+mod objects;
