@@ -1,5 +1,8 @@
 //! The kind GatewaySnapshot: what the operator compiled for one gateway. People do not write it.
 
+// Several columns have the same type.
+#![allow(clippy::duplicated_attributes)]
+
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
