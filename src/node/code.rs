@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::private::PrivateFolder;
 use crate::domain::digest::sha256_hex;
 use crate::domain::plan::PluginPlan;
 
@@ -40,7 +39,7 @@ pub enum CodeError {
 /// The private folder of this process. Removed, with all in it, when it and every [`Code`] are dropped.
 #[derive(Debug)]
 pub struct CodeFolder {
-    private: PrivateFolder,
+    path: PathBuf,
     next: AtomicU64,
 }
 
@@ -53,12 +52,15 @@ pub struct Code {
 }
 
 impl CodeFolder {
-    /// Makes the folder.
+    /// Makes the folder below the system's folder for temporary files, open to nobody else.
     ///
     /// # Errors
     /// Where it cannot be made or written.
     pub fn create() -> io::Result<Self> {
-        let folder = Self { private: PrivateFolder::create()?, next: AtomicU64::new(0) };
+        let name = format!("hawsepipe-{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
+        let path = std::env::temp_dir().join(name);
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let folder = Self { path, next: AtomicU64::new(0) };
         fs::write(folder.host(), HOST)?;
         fs::write(folder.once_preload(), ONCE_PRELOAD)?;
         Ok(folder)
@@ -66,12 +68,12 @@ impl CodeFolder {
 
     /// The worker's side of the Module protocol.
     pub fn host(&self) -> PathBuf {
-        self.private.path().join("host.mjs")
+        self.path.join("host.mjs")
     }
 
     /// What is loaded before a Once script.
     pub fn once_preload(&self) -> PathBuf {
-        self.private.path().join("once.cjs")
+        self.path.join("once.cjs")
     }
 
     /// Writes `text` as the entry of `plan`, beside links to the other files of the folder that it comes from.
@@ -86,7 +88,7 @@ impl CodeFolder {
             return Err(CodeError::FileName);
         }
         let short = plan.digest.get(..12).unwrap_or_default();
-        let folder = self.private.path().join(format!("{short}-{}", self.next.fetch_add(1, Ordering::Relaxed)));
+        let folder = self.path.join(format!("{short}-{}", self.next.fetch_add(1, Ordering::Relaxed)));
         let entry = folder.join(&plan.file_name);
         let code = Code { folder, entry, parent: Arc::clone(self) };
         code.fill(text, plan.folder.as_deref())
@@ -140,5 +142,11 @@ impl Code {
 impl Drop for Code {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Drop for CodeFolder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
     }
 }

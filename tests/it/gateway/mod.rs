@@ -8,7 +8,6 @@ mod ending;
 mod harness;
 mod hostile;
 mod http;
-mod killed;
 mod limits;
 mod manifests;
 mod outcomes;
