@@ -6,6 +6,7 @@ pub mod check;
 pub mod crds;
 pub mod gateway;
 pub mod lower;
+pub mod pack;
 pub mod pipeline;
 pub mod plugin;
 pub mod section;

@@ -1,0 +1,170 @@
+//! Pieces of a plan as shards of a snapshot, and back.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::snapshot::{Shard, ShardEncoding, ShardKind, ShardRef};
+use crate::config::shards::{Piece, PieceKind};
+use crate::domain::digest::{self, sha256_hex};
+
+/// Zstandard's own default: a plan is packed within milliseconds.
+const LEVEL: i32 = 3;
+/// The most characters of `data`; the schema's bound, so that an object stays far below etcd's.
+const MAX_DATA: usize = 1_300_000;
+/// The most bytes that are unpacked, whatever a shard says of itself.
+const MAX_PLAIN: usize = 64 << 20;
+
+/// Why a piece cannot be stored.
+#[derive(Debug, thiserror::Error)]
+#[error("a piece of kind {kind:?} has {size} bytes, which do not fit into one object: use fewer or smaller configs")]
+pub struct TooLarge {
+    /// The piece's kind.
+    pub kind: PieceKind,
+    /// Bytes of its JSON.
+    pub size: usize,
+}
+
+/// Why a shard is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum UnpackError {
+    /// It cannot be unpacked within its own and our bounds.
+    #[error("it cannot be unpacked: {0}")]
+    Packed(String),
+    /// It is not what its digest says.
+    #[error("its content has digest {found:.12}, where it says {said:.12}")]
+    Digest {
+        /// What the content has.
+        found: String,
+        /// What the shard says.
+        said: String,
+    },
+    /// It is of a kind that this version does not know.
+    #[error("this version does not know shards of kind {0:?}")]
+    Kind(ShardKind),
+}
+
+/// A piece as a shard of `gateway`, and how an index names it.
+///
+/// # Errors
+/// If it does not fit into an object.
+pub fn pack(gateway: &str, piece: &Piece) -> Result<(ShardRef, Shard), TooLarge> {
+    let too_large = || TooLarge { kind: piece.kind, size: piece.json.len() };
+    let packed = zstd::bulk::compress(piece.json.as_bytes(), LEVEL).map_err(|_| too_large())?;
+    let data = STANDARD.encode(packed);
+    if data.len() > MAX_DATA || piece.json.len() > MAX_PLAIN {
+        return Err(too_large());
+    }
+    let size_bytes = u32::try_from(piece.json.len()).map_err(|_| too_large())?;
+    let shard = Shard {
+        kind: kind(piece.kind),
+        encoding: ShardEncoding::JSONZstd,
+        sha256: piece.sha256.clone(),
+        size_bytes,
+        data,
+    };
+    Ok((reference(gateway, piece, size_bytes), shard))
+}
+
+fn reference(gateway: &str, piece: &Piece, size_bytes: u32) -> ShardRef {
+    let kind = kind(piece.kind);
+    ShardRef {
+        name: format!("{gateway}.{}.{:.12}", format!("{kind:?}").to_ascii_lowercase(), piece.sha256),
+        kind,
+        bucket: Some(piece.bucket),
+        sha256: piece.sha256.clone(),
+        size_bytes,
+    }
+}
+
+/// The JSON in a shard.
+///
+/// # Errors
+/// See [`UnpackError`].
+pub fn unpack(shard: &Shard) -> Result<(PieceKind, String), UnpackError> {
+    let wrong = |error: &dyn std::fmt::Display| UnpackError::Packed(error.to_string());
+    let kind = piece_kind(shard.kind)?;
+    let packed = STANDARD.decode(&shard.data).map_err(|error| wrong(&error))?;
+    let size = usize::try_from(shard.size_bytes).unwrap_or(usize::MAX);
+    if size > MAX_PLAIN {
+        return Err(wrong(&format!("{size} bytes are more than {MAX_PLAIN}")));
+    }
+    let plain = zstd::bulk::decompress(&packed, size).map_err(|error| wrong(&error))?;
+    let found = sha256_hex(&plain);
+    if found != shard.sha256 {
+        return Err(UnpackError::Digest { found, said: shard.sha256.clone() });
+    }
+    Ok((kind, String::from_utf8(plain).map_err(|error| wrong(&error))?))
+}
+
+/// What a revision that consists of `shards` is called: the start of the digest of theirs.
+pub fn revision(shards: &[ShardRef]) -> String {
+    let mut digests: Vec<_> = shards.iter().map(|shard| shard.sha256.as_str()).collect();
+    digests.sort_unstable();
+    digest::revision(&digests)
+}
+
+fn kind(kind: PieceKind) -> ShardKind {
+    match kind {
+        PieceKind::Gateway => ShardKind::Gateway,
+        PieceKind::Upstreams => ShardKind::Upstreams,
+        PieceKind::Chains => ShardKind::Chains,
+        PieceKind::Code => ShardKind::Code,
+    }
+}
+
+fn piece_kind(kind: ShardKind) -> Result<PieceKind, UnpackError> {
+    match kind {
+        ShardKind::Gateway => Ok(PieceKind::Gateway),
+        ShardKind::Upstreams => Ok(PieceKind::Upstreams),
+        ShardKind::Chains => Ok(PieceKind::Chains),
+        ShardKind::Code => Ok(PieceKind::Code),
+        ShardKind::Access | ShardKind::Pipelines | ShardKind::Sections => Err(UnpackError::Kind(kind)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn piece(json: &str) -> Piece {
+        Piece { kind: PieceKind::Chains, bucket: 3, json: json.to_owned(), sha256: sha256_hex(json.as_bytes()) }
+    }
+
+    #[test]
+    fn a_piece_comes_back() {
+        let piece = piece(r#"{"plugins":[],"chains":[]}"#);
+        let (reference, shard) = pack("main", &piece).unwrap();
+        assert_eq!(reference.name, format!("main.chains.{:.12}", piece.sha256));
+        let (kind, json) = unpack(&shard).unwrap();
+        assert_eq!((kind, json), (piece.kind, piece.json));
+    }
+
+    #[test]
+    fn what_is_not_as_it_says_is_refused() {
+        let (_, good) = pack("main", &piece(&"[1, 2]".repeat(100))).unwrap();
+        let longer = Shard { size_bytes: 10, ..good.clone() };
+        assert!(matches!(unpack(&longer), Err(UnpackError::Packed(_))));
+        let huge = Shard { size_bytes: u32::MAX, ..good.clone() };
+        assert!(matches!(unpack(&huge), Err(UnpackError::Packed(_))));
+        let other = Shard { sha256: sha256_hex(b"other"), ..good.clone() };
+        assert!(matches!(unpack(&other), Err(UnpackError::Digest { .. })));
+        let broken = Shard { data: "!".to_owned(), ..good.clone() };
+        assert!(matches!(unpack(&broken), Err(UnpackError::Packed(_))));
+        let unknown = Shard { kind: ShardKind::Access, ..good };
+        assert!(matches!(unpack(&unknown), Err(UnpackError::Kind(ShardKind::Access))));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let noise: String = (0..60_000_u32).map(|n| sha256_hex(&n.to_le_bytes())).collect();
+        assert!(pack("main", &piece(&noise)).is_err());
+    }
+
+    #[test]
+    fn a_revision_follows_from_the_shards_alone() {
+        let (a, _) = pack("main", &piece("[1]")).unwrap();
+        let (b, _) = pack("main", &piece("[2]")).unwrap();
+        assert_eq!(revision(&[a.clone(), b.clone()]), revision(&[b.clone(), a.clone()]));
+        assert_ne!(revision(&[a]), revision(&[b]));
+    }
+}
