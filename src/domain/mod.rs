@@ -16,6 +16,7 @@ pub mod problem;
 pub mod raw;
 pub mod reason;
 pub mod record;
+pub mod report;
 pub mod route;
 pub mod rpc;
 pub mod secret;
