@@ -11,6 +11,7 @@ use crate::domain::plan::{GatewayPlan, LabelSelector, PluginLimits, Refusal, Ups
 pub use crate::domain::plan::{Namespaces, Takes};
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
 use crate::domain::ports::CodeFacts;
+use crate::domain::reason::Reason;
 
 /// Labels of an object or a namespace.
 pub type Labels = BTreeMap<String, String>;
@@ -32,6 +33,8 @@ pub struct Inputs {
     pub invalid: Vec<InvalidObject>,
     /// ConfigMaps by key, with their data.
     pub config_maps: BTreeMap<ObjectKey, BTreeMap<String, String>>,
+    /// URLs of servers by the namespace and object that name them, or why there is none.
+    pub servers: BTreeMap<(String, ServerInput), Result<String, (Reason, String)>>,
     /// Labels of namespaces; one that is not here has only `kubernetes.io/metadata.name`.
     pub namespaces: BTreeMap<String, Labels>,
     /// Files of plugins with `source.path`, by that path; an error says why one cannot be read.
@@ -79,8 +82,26 @@ pub struct UpstreamInput {
     pub plan: UpstreamPlan,
     /// Headers or variables as written.
     pub values: Vec<NamedInput>,
+    /// The object that knows where it is, where it is not written.
+    pub server: Option<ServerInput>,
     /// Which other namespaces' gateways may take it; none is nobody.
     pub share_with: Option<Namespaces>,
+}
+
+/// An object of a cluster that knows where an MCP server is: a Service, or one with `status.address.url`. It is in
+/// the namespace of the upstream that names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ServerInput {
+    /// Its API group; empty is core.
+    pub group: String,
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Of a Service: number or name.
+    pub port: Option<String>,
+    /// The endpoint's path; none is that of the URL, or `/mcp`.
+    pub path: Option<String>,
 }
 
 /// A header or variable as written.

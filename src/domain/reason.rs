@@ -66,6 +66,8 @@ reasons! {
     NotImplemented,
     /// What only a cluster can serve.
     ClusterOnly,
+    /// What only a standalone gateway can serve.
+    StandaloneOnly,
     // -- of what an object names ------------------------------------------------------------------
     /// No such Plugin.
     PluginNotFound,
@@ -87,6 +89,10 @@ reasons! {
     KeyNotFound,
     /// No such chain.
     ChainNotFound,
+    /// No such server object, or it does not say yet where the server is.
+    ServerNotFound,
+    /// A kind that the cluster does not have, or that the operator may not read.
+    KindNotSupported,
     /// No such file, or it cannot be read.
     FileNotFound,
     /// Two upstreams of one gateway have one name.

@@ -194,6 +194,7 @@ fn inputs(loaded: &Loaded, gateway: Option<GatewayInput>, default_plugin_dir: Pa
         chains: loaded.chains.clone(),
         invalid,
         config_maps: loaded.config_maps.clone(),
+        servers: BTreeMap::new(),
         namespaces: loaded.namespaces.clone(),
         files: BTreeMap::new(),
         facts: BTreeMap::new(),

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::document::{self, FileObjects, Object};
 use super::files::FileText;
 use super::located::Located;
-use crate::api::{check, lower};
+use crate::api::lower::{self, Lowered, Place};
 use crate::config::input::{ChainInput, GatewayInput, InvalidObject, Labels, PluginInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::problem::{Level, Problem};
@@ -109,44 +108,17 @@ impl Loading<'_> {
             return self.loaded.problems.push(object.locate(problem));
         }
         self.loaded.objects.insert(object.id.clone(), object.clone());
-        let before = self.previous.and_then(|p| p.accepted.get(&object.id));
-        let broken = check::check(&object.id, &object.document, before.map(|document| &**document));
-        let lowered = if broken.is_empty() { self.lower(object, folder) } else { Err(broken) };
-        let problems = match lowered {
-            Ok(problems) => {
-                if object.id.kind != Kind::Secret {
-                    self.loaded.accepted.insert(object.id.clone(), Arc::clone(&object.document));
-                }
-                problems
-            }
-            Err(problems) => {
-                let is_chain = object.id.kind == Kind::PluginChain;
-                let chain =
-                    is_chain.then(|| lower::invalid_chain(&object.id.key, &object.document, &problems)).flatten();
-                self.loaded.invalid.push(InvalidObject { id: object.id.clone(), chain });
-                self.loaded.accepted.extend(before.map(|document| (object.id.clone(), Arc::clone(document))));
-                problems
-            }
-        };
+        let problems = self.read(object, folder);
         let mut located: Vec<_> = problems.into_iter().map(|problem| object.locate(problem)).collect();
         located.sort_by_key(|problem| problem.place);
         self.loaded.problems.extend(located);
     }
 
-    /// Lowers an object that passed its check.
-    ///
-    /// # Errors
-    /// Problems of a value that its type cannot hold, such as a negative size; then nothing was added.
-    fn lower(&mut self, object: &Object, folder: &Path) -> Result<Vec<Problem>, Vec<Problem>> {
+    /// Adds the object, or what counts while it is not valid, and says what is wrong with it.
+    fn read(&mut self, object: &Object, folder: &Path) -> Vec<Problem> {
         let Object { id, document, .. } = object;
         let loaded = &mut self.loaded;
-        let problems = match id.kind {
-            Kind::MCPGateway => {
-                typed(object, |gateway| lower::gateway(&gateway, folder, self.plugin_dir), &mut loaded.gateways)?
-            }
-            Kind::MCPUpstream => typed(object, |upstream| lower::upstream(&upstream, folder), &mut loaded.upstreams)?,
-            Kind::Plugin => typed(object, |plugin| lower::plugin(&plugin), &mut loaded.plugins)?,
-            Kind::PluginChain => typed(object, |chain| lower::chain(&chain), &mut loaded.chains)?,
+        match id.kind {
             Kind::Secret => {
                 let (values, problems) = lower::secret(&id.key, document);
                 loaded.secrets.insert(id.key.clone(), values);
@@ -162,24 +134,28 @@ impl Loading<'_> {
                 loaded.namespaces.insert(id.key.name.clone(), labels);
                 problems
             }
-            Kind::ToolPipeline | Kind::SectionBinding => vec![lower::not_served(id)],
-        };
-        Ok(problems)
+            _ => self.read_ours(id, document, folder),
+        }
     }
-}
 
-/// Lowers a document as an object of type `T` into `list`.
-fn typed<T: DeserializeOwned, I>(
-    object: &Object,
-    lower: impl FnOnce(T) -> (I, Vec<Problem>),
-    list: &mut Vec<I>,
-) -> Result<Vec<Problem>, Vec<Problem>> {
-    let typed = serde_json::from_value((*object.document).clone()).map_err(|error| {
-        vec![Problem::error(Reason::InvalidObject, object.id.clone(), "", format!("cannot be read: {error}"))]
-    })?;
-    let (input, problems) = lower(typed);
-    list.push(input);
-    Ok(problems)
+    /// The same for our own kinds.
+    fn read_ours(&mut self, id: &ObjectId, document: &Arc<Value>, folder: &Path) -> Vec<Problem> {
+        let loaded = &mut self.loaded;
+        let before = self.previous.and_then(|p| p.accepted.get(id));
+        let place = Place::File { folder, plugin_dir: self.plugin_dir };
+        let (lowered, problems) = lower::document(id, document, before.map(|document| &**document), place);
+        let accepted = lowered.is_ok().then_some(document).or(before);
+        loaded.accepted.extend(accepted.map(|document| (id.clone(), Arc::clone(document))));
+        match lowered {
+            Ok(Lowered::Gateway(input)) => loaded.gateways.push(input),
+            Ok(Lowered::Upstream(input)) => loaded.upstreams.push(input),
+            Ok(Lowered::Plugin(input)) => loaded.plugins.push(input),
+            Ok(Lowered::Chain(input)) => loaded.chains.push(input),
+            Ok(Lowered::NotServed) => {}
+            Err(invalid) => loaded.invalid.push(invalid),
+        }
+        problems
+    }
 }
 
 fn unreadable(path: &Path, error: &str) -> Located {

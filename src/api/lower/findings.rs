@@ -1,5 +1,6 @@
 //! What lowering finds: fields without effect, fields that need a cluster, and guards that are not built.
 
+use super::document::Place;
 use crate::domain::ids::ObjectId;
 use crate::domain::plan::Refusal;
 use crate::domain::problem::Problem;
@@ -15,12 +16,18 @@ pub fn not_served(object: &ObjectId) -> Problem {
 pub(super) struct Findings {
     object: ObjectId,
     problems: Vec<Problem>,
+    in_cluster: bool,
     cluster_only: Vec<&'static str>,
 }
 
 impl Findings {
     pub(super) fn new(object: ObjectId) -> Self {
-        Self { object, problems: Vec::new(), cluster_only: Vec::new() }
+        Self { object, problems: Vec::new(), in_cluster: false, cluster_only: Vec::new() }
+    }
+
+    /// Of an object that stands there.
+    pub(super) fn at(object: ObjectId, place: Place<'_>) -> Self {
+        Self { in_cluster: matches!(place, Place::Cluster), ..Self::new(object) }
     }
 
     /// A field that is set and has no effect yet.
@@ -31,11 +38,18 @@ impl Findings {
         }
     }
 
-    /// A field that only a cluster can serve.
+    /// A field that only a cluster can serve, and that is not built there either.
     pub(super) fn cluster(&mut self, set: bool, field: &'static str) {
-        if set {
+        if self.in_cluster {
+            self.later(set, field);
+        } else if set {
             self.cluster_only.push(field);
         }
+    }
+
+    /// A field that cannot be served where the object stands.
+    pub(super) fn wrong(&mut self, reason: Reason, field: &str, message: &str) {
+        self.problems.push(Problem::error(reason, self.object.clone(), field, message));
     }
 
     /// A field that is set, guards something, and is not built. `effect` says what is refused while it is there.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::document::Place;
 use super::findings::Findings;
 use super::shared::{below, key, namespaces, object_ref, program, selector, size};
 use crate::api::gateway::access::Authentication;
@@ -20,11 +21,18 @@ use crate::domain::reason::Reason;
 /// What is refused while a guard of the whole gateway is not built.
 const EVERY_CALL: &str = "every call is refused";
 
-/// A gateway's settings. Relative paths start in `folder`, that of its file; `plugin_dir` is used where it names none.
-pub fn gateway(object: &MCPGateway, folder: &Path, plugin_dir: &Path) -> (GatewayInput, Vec<Problem>) {
+/// Where a pod's plugins are, and where relative paths start in it.
+const POD_PLUGINS: &str = "/plugins";
+
+/// A gateway's settings.
+pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Problem>) {
+    let (folder, plugin_dir) = match place {
+        Place::File { folder, plugin_dir } => (folder, plugin_dir),
+        Place::Cluster => (Path::new("/"), Path::new(POD_PLUGINS)),
+    };
     let spec = &object.spec;
     let key = key(&object.metadata);
-    let mut findings = Findings::new(ObjectId::new(Kind::MCPGateway, key.clone()));
+    let mut findings = Findings::at(ObjectId::new(Kind::MCPGateway, key.clone()), place);
     let refusing = guards(spec, &mut findings);
     let own = key.namespace.clone();
     let required = spec.chains.iter().filter_map(|c| c.required.as_ref()).flatten();

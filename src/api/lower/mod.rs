@@ -5,6 +5,7 @@
 
 mod chain;
 mod core;
+mod document;
 mod findings;
 mod gateway;
 mod plugin;
@@ -13,9 +14,10 @@ mod shared;
 mod tests;
 mod upstream;
 
-pub use self::chain::{chain, invalid_chain};
+use self::chain::{chain, invalid_chain};
 pub use self::core::{config_map, namespace, secret};
-pub use self::findings::not_served;
-pub use self::gateway::gateway;
-pub use self::plugin::plugin;
-pub use self::upstream::upstream;
+pub use self::document::{Lowered, Place, document};
+use self::findings::not_served;
+use self::gateway::gateway;
+use self::plugin::plugin;
+use self::upstream::upstream;

@@ -12,6 +12,8 @@ use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
+const FILE: fn() -> Place<'static> = || Place::File { folder: Path::new("/m"), plugin_dir: Path::new("/p") };
+
 fn object<T: DeserializeOwned>(spec: Value) -> T {
     serde_json::from_value(json!({"metadata": {"name": "x", "namespace": "ns", "labels": {"l": "v"}}, "spec": spec}))
         .unwrap()
@@ -25,12 +27,12 @@ fn said(problems: &[Problem]) -> Vec<String> {
 
 fn lower_gateway(mut spec: Value) -> (crate::config::input::GatewayInput, Vec<String>) {
     spec.as_object_mut().unwrap().entry("authentication").or_insert(json!({"anonymous": {}}));
-    let (input, problems) = gateway(&object(spec), Path::new("/m"), Path::new("/p"));
+    let (input, problems) = gateway(&object(spec), FILE());
     (input, said(&problems))
 }
 
 fn lower_upstream(spec: Value) -> (crate::config::input::UpstreamInput, Vec<String>) {
-    let (input, problems) = upstream(&object(spec), Path::new("/m"));
+    let (input, problems) = upstream(&object(spec), FILE());
     (input, said(&problems))
 }
 
@@ -275,4 +277,25 @@ fn a_chain_has_its_defaults_and_what_is_written() {
     assert_eq!((entry.plugin.to_string().as_str(), entry.order, entry.max_tokens), ("o/p", Some(3), Some(9)));
     assert_eq!((entry.failure_policy, entry.view), (Some(FailurePolicy::Ignore), View::Json));
     assert_eq!(entry.config.as_ref().unwrap().get(), r#"{"k":1}"#);
+}
+
+#[test]
+fn a_cluster_serves_other_upstreams_than_a_folder() {
+    let lower = |spec: Value| {
+        let (input, problems) = upstream(&object(spec), Place::Cluster);
+        (input, said(&problems))
+    };
+    let (input, problems) = lower(json!({"process": {"command": "node"}}));
+    assert_eq!(problems, ["!StandaloneOnly spec.process"]);
+    assert_eq!(input.plan.refusing.map(|r| r.reason), Some(Reason::StandaloneOnly));
+    let (_, problems) = lower(json!({"managed": {"image": "x"}}));
+    assert_eq!(problems, ["NotImplemented spec.managed"]);
+
+    let (input, problems) = lower(json!({"serverRef": {"kind": "Service", "name": "up", "port": 80}}));
+    assert_eq!((problems.len(), input.plan.refusing), (0, None));
+    let server = input.server.unwrap();
+    assert_eq!((server.kind.as_str(), server.port.as_deref(), server.path), ("Service", Some("80"), None));
+
+    let (_, problems) = gateway(&object(json!({"authentication": {"anonymous": {}}, "replicas": 2})), Place::Cluster);
+    assert_eq!(said(&problems), ["NotImplemented spec.replicas"]);
 }

@@ -2,14 +2,18 @@
 
 use std::path::Path;
 
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::document::Place;
 use super::findings::Findings;
 use super::shared::{below, key, labels, named, namespaces, program, size};
 use crate::api::upstream::behaviour::{ArgumentValidation, Era, Retry, RetryWhen};
 use crate::api::upstream::external::{External, HttpTransport};
 use crate::api::upstream::process::{Process, ProcessEnvVar, ProcessSession};
+use crate::api::upstream::referred::ServerRef;
 use crate::api::upstream::tools::{PinningMode, ToolOverride, UpstreamTools};
 use crate::api::upstream::{MCPUpstream, MCPUpstreamSpec};
-use crate::config::input::{InputValue, NamedInput, UpstreamInput};
+use crate::config::input::{InputValue, NamedInput, ServerInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{self, EraSetting, HealthPlan, Refusal, TransportPlan, UpstreamPlan};
 use crate::domain::problem::Problem;
@@ -18,12 +22,12 @@ use crate::domain::reason::Reason;
 /// What is refused while a guard of the upstream is not built.
 const ITS_CALLS: &str = "calls to the upstream are refused";
 
-/// An upstream's settings. Relative paths start in `folder`, that of its file.
-pub fn upstream(object: &MCPUpstream, folder: &Path) -> (UpstreamInput, Vec<Problem>) {
+/// An upstream's settings.
+pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<Problem>) {
     let spec = &object.spec;
     let key = key(&object.metadata);
-    let mut findings = Findings::new(ObjectId::new(Kind::MCPUpstream, key.clone()));
-    let (transport, values, unreachable) = transport(spec, folder, &mut findings);
+    let mut findings = Findings::at(ObjectId::new(Kind::MCPUpstream, key.clone()), place);
+    let (transport, values, unreachable) = transport(spec, place, &mut findings);
     let pinned = spec.pinning.as_ref().and_then(|p| p.mode);
     findings.later(pinned == Some(PinningMode::Alert), "spec.pinning.mode");
     let unpinned = findings.refuse(pinned == Some(PinningMode::Enforce), "spec.pinning.mode", ITS_CALLS);
@@ -50,37 +54,64 @@ pub fn upstream(object: &MCPUpstream, folder: &Path) -> (UpstreamInput, Vec<Prob
         refusing: unreachable.or(unpinned),
     };
     let share_with = spec.share_with.as_ref().map(|s| namespaces(&s.namespaces));
-    (UpstreamInput { plan, values, share_with }, findings.finish())
+    let server = spec.server_ref.as_ref().map(server);
+    (UpstreamInput { plan, values, server, share_with }, findings.finish())
 }
 
 type Transport = (TransportPlan, Vec<NamedInput>, Option<Refusal>);
 
-fn transport(spec: &MCPUpstreamSpec, folder: &Path, findings: &mut Findings) -> Transport {
-    if let Some(server) = &spec.external {
-        return external(server, findings);
+fn transport(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) -> Transport {
+    match (&spec.external, &spec.process, &spec.server_ref, place) {
+        (Some(server), ..) => external(server, findings),
+        (_, Some(server), _, Place::File { folder, .. }) => process(server, folder, findings),
+        // The compiler puts in where it is, as far as that is known.
+        (_, _, Some(server), Place::Cluster) => {
+            let sse = server.transport == Some(HttpTransport::SSE);
+            let refusing = findings.refuse(sse, "spec.serverRef.transport", ITS_CALLS);
+            (TransportPlan::None, Vec::new(), refusing)
+        }
+        _ => unreachable(spec, place, findings),
     }
-    if let Some(server) = &spec.process {
-        return process(server, folder, findings);
-    }
-    let (reason, field) = unreachable(spec);
-    let message = format!("{field}: this version does not serve such an upstream outside a cluster");
+}
+
+/// A server that cannot be reached here, and why not.
+fn unreachable(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) -> Transport {
+    let (only_there, elsewhere, field) = if spec.process.is_some() {
+        (Reason::StandaloneOnly, "only a standalone gateway starts processes", "spec.process")
+    } else if spec.managed.is_some() {
+        (Reason::ClusterOnly, "only a cluster runs servers", "spec.managed")
+    } else if spec.server_ref.is_some() {
+        (Reason::ClusterOnly, "only a cluster has such an object", "spec.serverRef")
+    } else if spec.vector_search.is_some() {
+        (Reason::NotImplemented, "", "spec.vectorSearch")
+    } else {
+        (Reason::NotImplemented, "", "spec.knowledgeAssistant")
+    };
+    let in_cluster = matches!(place, Place::Cluster);
+    let reason = if in_cluster && only_there == Reason::ClusterOnly { Reason::NotImplemented } else { only_there };
+    let message = match reason {
+        Reason::NotImplemented => format!("{field}: this version does not serve such an upstream"),
+        _ => format!("{field}: {elsewhere}"),
+    };
     match reason {
         Reason::ClusterOnly => findings.cluster(true, field),
+        Reason::StandaloneOnly => findings.wrong(reason, field, elsewhere),
         _ => findings.later(true, field),
     }
     (TransportPlan::None, Vec::new(), Some(Refusal { reason, message }))
 }
 
-/// Which field names a server that cannot be reached here, and why not.
-fn unreachable(spec: &MCPUpstreamSpec) -> (Reason, &'static str) {
-    if spec.managed.is_some() {
-        (Reason::ClusterOnly, "spec.managed")
-    } else if spec.server_ref.is_some() {
-        (Reason::ClusterOnly, "spec.serverRef")
-    } else if spec.vector_search.is_some() {
-        (Reason::NotImplemented, "spec.vectorSearch")
-    } else {
-        (Reason::NotImplemented, "spec.knowledgeAssistant")
+/// The object that knows where the server is.
+fn server(reference: &ServerRef) -> ServerInput {
+    ServerInput {
+        group: reference.api_group.clone().unwrap_or_default(),
+        kind: reference.kind.clone(),
+        name: reference.name.clone(),
+        port: reference.port.as_ref().map(|port| match port {
+            IntOrString::Int(number) => number.to_string(),
+            IntOrString::String(name) => name.clone(),
+        }),
+        path: reference.path.clone(),
     }
 }
 

@@ -108,6 +108,13 @@ fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>
     if let Some((field, message)) = bad_glob(&plan) {
         return Err((Reason::InvalidPattern, field, message));
     }
+    if let Some(server) = &upstream.server
+        && let Some(found) = inputs.servers.get(&(plan.key.namespace.clone(), server.clone()))
+    {
+        let field = || "spec.serverRef".to_owned();
+        let url = found.clone().map_err(|(reason, message)| (reason, field(), message))?;
+        plan.transport = TransportPlan::External { url, headers: Vec::new() };
+    }
     let values = values::resolve(inputs, &id(Kind::MCPUpstream, &plan.key), &upstream.values, problems)?;
     put_values(&mut plan.transport, values);
     Ok(plan)

@@ -91,7 +91,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
         overrides: Vec::new(),
         refusing: None,
     };
-    UpstreamInput { plan, values: Vec::new(), share_with: None }
+    UpstreamInput { plan, values: Vec::new(), server: None, share_with: None }
 }
 
 /// An ES module that exports `default`, its text its name.

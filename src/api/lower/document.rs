@@ -1,0 +1,89 @@
+//! From a document of one of our kinds to its input, or to what counts while it is not valid.
+
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{chain, gateway, invalid_chain, not_served, plugin, upstream};
+use crate::api::check;
+use crate::config::input::{ChainInput, GatewayInput, InvalidObject, PluginInput, UpstreamInput};
+use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+/// Where an object stands: what there is for it differs.
+#[derive(Clone, Copy, Debug)]
+pub enum Place<'a> {
+    /// In a file.
+    File {
+        /// Where its relative paths start.
+        folder: &'a Path,
+        /// Where plugins' paths start, for a gateway that names no folder.
+        plugin_dir: &'a Path,
+    },
+    /// In a cluster.
+    Cluster,
+}
+
+/// An object as the compiler reads it.
+#[derive(Clone, Debug)]
+pub enum Lowered {
+    /// An MCPGateway.
+    Gateway(GatewayInput),
+    /// An MCPUpstream.
+    Upstream(UpstreamInput),
+    /// A Plugin.
+    Plugin(PluginInput),
+    /// A PluginChain.
+    Chain(ChainInput),
+    /// A kind that is accepted and not served.
+    NotServed,
+}
+
+/// Checks and lowers an object of our kinds. `previous` is its last accepted form, for rules about changes. The
+/// Problems of a valid object are of fields without effect; of an invalid one they say why it is not.
+pub fn document(
+    id: &ObjectId,
+    document: &Value,
+    previous: Option<&Value>,
+    place: Place<'_>,
+) -> (Result<Lowered, InvalidObject>, Vec<Problem>) {
+    let broken = check::check(id, document, previous);
+    let lowered = if broken.is_empty() { lower(id, document, place) } else { Err(broken) };
+    match lowered {
+        Ok((lowered, problems)) => (Ok(lowered), problems),
+        Err(problems) => {
+            let is_chain = id.kind == Kind::PluginChain;
+            let chain = is_chain.then(|| invalid_chain(&id.key, document, &problems)).flatten();
+            (Err(InvalidObject { id: id.clone(), chain }), problems)
+        }
+    }
+}
+
+/// Lowers an object that passed its check.
+///
+/// # Errors
+/// Problems of a value that its type cannot hold, such as a negative size.
+fn lower(id: &ObjectId, document: &Value, place: Place<'_>) -> Result<(Lowered, Vec<Problem>), Vec<Problem>> {
+    Ok(match id.kind {
+        Kind::MCPGateway => typed(id, document, |object| gateway(&object, place), Lowered::Gateway)?,
+        Kind::MCPUpstream => typed(id, document, |object| upstream(&object, place), Lowered::Upstream)?,
+        Kind::Plugin => typed(id, document, |object| plugin(&object), Lowered::Plugin)?,
+        Kind::PluginChain => typed(id, document, |object| chain(&object), Lowered::Chain)?,
+        _ => (Lowered::NotServed, vec![not_served(id)]),
+    })
+}
+
+fn typed<T: DeserializeOwned, I>(
+    id: &ObjectId,
+    document: &Value,
+    lower: impl FnOnce(T) -> (I, Vec<Problem>),
+    wrap: impl FnOnce(I) -> Lowered,
+) -> Result<(Lowered, Vec<Problem>), Vec<Problem>> {
+    let typed = T::deserialize(document).map_err(|error| {
+        vec![Problem::error(Reason::InvalidObject, id.clone(), "", format!("cannot be read: {error}"))]
+    })?;
+    let (input, problems) = lower(typed);
+    Ok((wrap(input), problems))
+}
