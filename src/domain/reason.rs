@@ -81,6 +81,8 @@ reasons! {
     WrongType,
     /// No such Secret, or no such key in it.
     SecretNotFound,
+    /// A Secret of another namespace whose owner has not granted it to the gateway.
+    SecretNotGranted,
     /// A Secret whose value cannot be used as it is.
     InvalidSecret,
     /// No such ConfigMap.
@@ -124,6 +126,12 @@ reasons! {
     NotTaken,
     /// The sandbox that is required cannot be had.
     SandboxUnavailable,
+    /// A part of a compiled revision is not there.
+    SnapshotIncomplete,
+    /// A part of a compiled revision is not what its digest says, or cannot be read.
+    SnapshotUnreadable,
+    /// A compiled revision has a format that this version of the gateway does not know.
+    UnknownFormat,
 }
 
 impl fmt::Display for Reason {
