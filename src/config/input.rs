@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::plan::{GatewayPlan, LabelSelector, PluginLimits, Refusal, UpstreamPlan};
 pub use crate::domain::plan::{Namespaces, Takes};
-use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
+use crate::domain::plugin::{FailurePolicy, Mode, Phase, Protocol, Role, View};
 use crate::domain::ports::CodeFacts;
 use crate::domain::reason::Reason;
 
@@ -37,11 +37,17 @@ pub struct Inputs {
     pub servers: BTreeMap<(String, ServerInput), Result<String, (Reason, String)>>,
     /// Labels of namespaces; one that is not here has only `kubernetes.io/metadata.name`.
     pub namespaces: BTreeMap<String, Labels>,
-    /// Files of plugins with `source.path`, by that path; an error says why one cannot be read.
-    pub files: BTreeMap<String, Result<FileCode, String>>,
+    /// Files of plugins with `source.path`.
+    pub files: Files,
+    /// Whether only the gateway can read those: then such plugins are planned without code, and the gateway completes
+    /// its plan ([`super::compile::complete`]).
+    pub files_elsewhere: bool,
     /// What is known of code, by [`code_key`] of text and file name.
     pub facts: BTreeMap<String, CodeFacts>,
 }
+
+/// Files of plugins by their path below the plugin folder; an error says why one cannot be read.
+pub type Files = BTreeMap<String, Result<FileCode, String>>;
 
 /// A plugin file that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -195,6 +201,17 @@ pub enum ProtocolSetting {
     Once,
     /// Exported functions.
     Module,
+}
+
+impl ProtocolSetting {
+    /// The protocol that is written; none is `Auto`.
+    pub fn written(self) -> Option<Protocol> {
+        match self {
+            Self::Auto => None,
+            Self::Once => Some(Protocol::Once),
+            Self::Module => Some(Protocol::Module),
+        }
+    }
 }
 
 /// Where a plugin's code is.

@@ -181,7 +181,7 @@ pub fn join<'p>(pieces: impl IntoIterator<Item = (PieceKind, &'p str)>) -> Resul
     let count = gateways.len();
     let (Some(piece), 1) = (gateways.pop(), count) else { return Err(JoinError::Gateways(count)) };
     let plugins = in_order("Plugin", &piece.plugins, plugins)?;
-    if let Some(lacks) = plugins.iter().find(|plugin| !code.contains_key(&plugin.digest)) {
+    if let Some(lacks) = plugins.iter().find(|plugin| plugin.path.is_none() && !code.contains_key(&plugin.digest)) {
         return Err(JoinError::Missing { what: "the code of Plugin", key: lacks.key.to_string() });
     }
     let mut plan = Plan {

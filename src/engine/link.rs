@@ -169,7 +169,10 @@ fn link_plugin(
         return Err(not_loaded(refusal.message.clone()));
     }
     let Some(code) = plan.code.get(&plugin.digest) else {
-        return Err(not_loaded(format!("the plan does not hold code {:.12}", plugin.digest)));
+        return Err(not_loaded(match &plugin.path {
+            Some(path) => format!("its file {path} was never accepted; its own Problem says why"),
+            None => format!("the plan does not hold code {:.12}", plugin.digest),
+        }));
     };
     let (env, missing) = put_in(&plugin.env, secrets);
     if let Some(message) = missing {

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use crate::config::compile::{Code, plugin_code};
-use crate::config::input::{FileCode, Inputs, PluginInput, SourceInput, code_key};
+use crate::config::input::{FileCode, Files, Inputs, PluginInput, SourceInput, code_key};
 use crate::domain::digest::sha256_hex;
 
 /// The largest plugin file, in bytes.
@@ -14,16 +14,17 @@ const MAX_CODE: u64 = 1 << 20;
 /// Files beside a plugin that are looked at for changes.
 const MAX_SIBLINGS: usize = 200;
 
-/// Reads the files that plugins name by path.
-pub(super) fn read_plugin_files(
-    plugin_dir: &Path,
-    plugins: &[PluginInput],
-) -> BTreeMap<String, Result<FileCode, String>> {
-    let paths = plugins.iter().filter_map(|plugin| match &plugin.source {
-        SourceInput::Path(path) => Some(path),
+/// The paths that plugins name.
+pub(super) fn paths_of(plugins: &[PluginInput]) -> impl Iterator<Item = &str> {
+    plugins.iter().filter_map(|plugin| match &plugin.source {
+        SourceInput::Path(path) => Some(path.as_str()),
         _ => None,
-    });
-    paths.map(|path| (path.clone(), read_one(plugin_dir, path))).collect()
+    })
+}
+
+/// Reads files below the plugin folder.
+pub(super) fn read_plugin_files<'p>(plugin_dir: &Path, paths: impl Iterator<Item = &'p str>) -> Files {
+    paths.map(|path| (path.to_owned(), read_one(plugin_dir, path))).collect()
 }
 
 /// A file below `plugin_dir`; links out of it are refused.
@@ -72,6 +73,10 @@ fn digest_of_siblings(folder: &Path, entry: &Path) -> String {
 
 /// Code that there is, by the key that its facts have.
 pub(super) fn wanted_code(inputs: &Inputs) -> BTreeMap<String, Code<'_>> {
-    let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(inputs, plugin));
+    by_key(inputs.plugins.iter().filter_map(|plugin| plugin_code(inputs, plugin)))
+}
+
+/// Code by the key that its facts have.
+pub(super) fn by_key<'c>(code: impl Iterator<Item = Code<'c>>) -> BTreeMap<String, Code<'c>> {
     code.map(|code| (code_key(&sha256_hex(code.text.as_bytes()), &code.file_name), code)).collect()
 }

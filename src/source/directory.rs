@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::code::{read_plugin_files, wanted_code};
+use super::code::{paths_of, read_plugin_files, wanted_code};
+use super::facts::Facts;
 use super::files::read_files;
 use super::load::{Loaded, load};
 use super::located::Located;
@@ -13,13 +14,11 @@ use crate::config::compile::compile;
 use crate::config::input::{GatewayInput, Inputs};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::Plan;
-use crate::domain::ports::{CodeFacts, Inspect};
+use crate::domain::ports::Inspect;
 use crate::domain::problem::Problem;
 
 /// The most folders of secrets that are watched.
 const MAX_SECRETS: usize = 1000;
-/// The most code texts whose facts are kept.
-const MAX_FACTS: usize = 10_000;
 
 /// Where manifests are and how they are read.
 #[derive(Clone, Debug)]
@@ -37,9 +36,8 @@ pub struct Settings {
 /// The manifests of [`Settings`], and what is remembered of them between two readings.
 pub struct Directory<I> {
     settings: Settings,
-    inspect: I,
     loaded: Option<Arc<Loaded>>,
-    facts: BTreeMap<String, CodeFacts>,
+    facts: Facts<I>,
 }
 
 /// What one reading gave.
@@ -83,7 +81,7 @@ pub enum DirectoryError {
 impl<I: Inspect> Directory<I> {
     /// Nothing is read yet.
     pub fn new(settings: Settings, inspect: I) -> Self {
-        Self { settings, inspect, loaded: None, facts: BTreeMap::new() }
+        Self { settings, loaded: None, facts: Facts::new(inspect) }
     }
 
     /// Reads everything and compiles it. `previous` is the plan that runs.
@@ -99,9 +97,9 @@ impl<I: Inspect> Directory<I> {
         let gateway = choose(&loaded, self.settings.gateway.as_deref())?.cloned();
         let mut inputs = inputs(&loaded, gateway, plugin_dir, self.settings.gateway.as_deref());
         let plugin_dir = inputs.gateway.as_ref().map_or(&inputs.default_plugin_dir, |g| &g.plan.runtime.plugin_dir);
-        inputs.files = read_plugin_files(plugin_dir, &inputs.plugins);
+        inputs.files = read_plugin_files(plugin_dir, paths_of(&inputs.plugins));
         let folders = self.folders(&inputs, plugin_dir);
-        self.inspect_new(&mut inputs).await;
+        inputs.facts = self.facts.of(&wanted_code(&inputs)).await;
         let (mut plan, found) = compile(&inputs, previous);
         if let Some(node) = &self.settings.node {
             plan.gateway.runtime.node_executable.clone_from(node);
@@ -147,23 +145,6 @@ impl<I: Inspect> Directory<I> {
         folders.extend(files.map(|file| file.folder.clone()));
         folders
     }
-
-    /// Has code inspected whose facts are not known yet, each in a child of its own, a few at a time.
-    async fn inspect_new(&mut self, inputs: &mut Inputs) {
-        let wanted = wanted_code(inputs);
-        let new: Vec<_> = wanted.iter().filter(|(key, _)| !self.facts.contains_key(*key)).collect();
-        for few in new.chunks(4) {
-            let inspections = few
-                .iter()
-                .map(|(key, code)| async { ((*key).clone(), self.inspect.inspect(code.text, &code.file_name).await) });
-            self.facts.extend(futures_util::future::join_all(inspections).await);
-        }
-        let facts = wanted.keys().filter_map(|key| Some((key.clone(), self.facts.get(key)?.clone()))).collect();
-        inputs.facts = facts;
-        if self.facts.len() > MAX_FACTS {
-            self.facts.clone_from(&inputs.facts);
-        }
-    }
 }
 
 /// Folders in a folder.
@@ -197,6 +178,7 @@ fn inputs(loaded: &Loaded, gateway: Option<GatewayInput>, default_plugin_dir: Pa
         servers: BTreeMap::new(),
         namespaces: loaded.namespaces.clone(),
         files: BTreeMap::new(),
+        files_elsewhere: false,
         facts: BTreeMap::new(),
     }
 }

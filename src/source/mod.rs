@@ -3,6 +3,7 @@
 mod code;
 pub mod directory;
 pub mod document;
+mod facts;
 pub mod files;
 pub mod load;
 pub mod located;

@@ -5,6 +5,7 @@
 //! its reason. Nothing is left out because it is bad.
 
 mod chains;
+mod complete;
 mod gateway;
 mod plugin_code;
 mod plugins;
@@ -15,8 +16,9 @@ mod values;
 
 use std::collections::{BTreeMap, HashSet};
 
+pub use self::complete::complete;
 pub use self::gateway::implicit;
-pub use self::plugin_code::{Code, plugin_code};
+pub use self::plugin_code::{Code, file_code, plugin_code};
 pub use self::plugins::merge_config;
 use super::input::Inputs;
 use crate::domain::digest::revision;

@@ -1,10 +1,14 @@
 //! The code of plugins: where it is found, whether it parses, what it serves.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{Fault, id, values};
-use crate::config::input::{Inputs, PluginInput, ProtocolSetting, SourceInput};
+use crate::config::input::{Files, Inputs, PluginInput, ProtocolSetting, SourceInput, code_key};
+use crate::domain::digest::sha256_hex;
 use crate::domain::ids::Kind;
+use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::{Phase, Protocol};
 use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
@@ -27,7 +31,30 @@ pub fn plugin_code<'a>(inputs: &'a Inputs, plugin: &'a PluginInput) -> Option<Co
     find_code(inputs, plugin).ok()
 }
 
-fn source_field(input: &PluginInput) -> &'static str {
+/// The code in a file below the plugin folder.
+///
+/// # Errors
+/// Why it cannot be had.
+pub fn file_code<'a>(files: &'a Files, path: &str) -> Result<Code<'a>, String> {
+    match files.get(path) {
+        Some(Ok(file)) => Ok(Code {
+            text: &file.text,
+            file_name: file_name(path).to_owned(),
+            folder: Some(&file.folder),
+            siblings: &file.siblings,
+        }),
+        Some(Err(error)) => Err(error.clone()),
+        None => Err(format!("{path} was not read")),
+    }
+}
+
+/// The last part of a path.
+pub(super) fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The field that says where the code is.
+pub(super) fn source_field(input: &PluginInput) -> &'static str {
     match input.source {
         SourceInput::Inline(_) => "spec.source.inline",
         SourceInput::ConfigMap { .. } => "spec.source.configMapKeyRef",
@@ -46,91 +73,129 @@ pub(super) fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Resul
             let text = values::config_map(inputs, &input.key.namespace, name, key).map_err(|(r, m)| (r, field, m))?;
             Ok(Code { text, file_name: key.clone(), folder: None, siblings: "" })
         }
-        SourceInput::Path(path) => match inputs.files.get(path) {
-            Some(Ok(file)) => {
-                let file_name = path.rsplit('/').next().unwrap_or(path).to_owned();
-                Ok(Code { text: &file.text, file_name, folder: Some(&file.folder), siblings: &file.siblings })
-            }
-            Some(Err(error)) => Err((Reason::FileNotFound, field, error.clone())),
-            None => Err((Reason::FileNotFound, field, format!("{path} was not read"))),
-        },
+        SourceInput::Path(path) => file_code(&inputs.files, path).map_err(|why| (Reason::FileNotFound, field, why)),
         SourceInput::NotBuilt => Err((Reason::NotImplemented, field, "this source is not built".into())),
     }
 }
 
-/// Checks that the code is the one that the manifest names, where it names one.
-pub(super) fn check_digest(input: &PluginInput, digest: &str) -> Result<(), Fault> {
-    match input.sha256.as_ref().filter(|wanted| *wanted != digest) {
-        Some(wanted) => {
-            let message =
-                format!("the code's SHA-256 is {digest}, not {wanted:.12}...: put the right one, or the right code");
-            Err((Reason::DigestMismatch, "spec.sha256".into(), message))
-        }
-        None => Ok(()),
-    }
+/// What a manifest wants of the code.
+pub(super) struct Wanted<'a> {
+    /// Where the manifest says where the code is.
+    pub(super) field: &'static str,
+    /// The digest that it must have, hex; none is any.
+    pub(super) sha256: Option<&'a str>,
+    /// How it is to be spoken with.
+    pub(super) protocol: ProtocolSetting,
+    /// Phases that it is to serve; none is all that it can.
+    pub(super) phases: Option<&'a [Phase]>,
 }
 
-/// Checks that the code parses.
-pub(super) fn check_syntax(input: &PluginInput, facts: &CodeFacts) -> Result<(), Fault> {
-    let Some(error) = &facts.error else { return Ok(()) };
-    let place = if error.line > 0 { format!("line {}, column {}: ", error.line, error.column) } else { String::new() };
-    Err((Reason::SyntaxError, source_field(input).into(), format!("{place}{}", error.message)))
+/// What the code turned out to be.
+pub(super) struct Judged {
+    /// SHA-256 of its text.
+    pub(super) digest: String,
+    /// The name that workers load it under.
+    pub(super) file_name: String,
+    /// How it is spoken with.
+    pub(super) protocol: Protocol,
+    /// Phases that it serves.
+    pub(super) phases: Vec<Phase>,
+}
+
+/// Judges code by what is wanted of it and what parsing it showed.
+///
+/// # Errors
+/// It is not the one that is wanted, does not parse, or does not export what it should.
+pub(super) fn judge<'f>(
+    wanted: &Wanted<'_>,
+    code: &Code<'_>,
+    facts: &'f BTreeMap<String, CodeFacts>,
+) -> Result<(Judged, Cow<'f, CodeFacts>), Fault> {
+    let digest = sha256_hex(code.text.as_bytes());
+    wanted.check_digest(&digest)?;
+    let facts = facts.get(&code_key(&digest, &code.file_name)).map_or_else(Default::default, Cow::Borrowed);
+    wanted.check_syntax(&facts)?;
+    let protocol = wanted.protocol(&facts)?;
+    let phases = wanted.phases(protocol, &facts)?;
+    Ok((Judged { digest, file_name: loaded_name(&code.file_name, &facts), protocol, phases }, facts))
 }
 
 /// `.js` becomes what it is, so that no `package.json` and no version of Node decides.
-pub(super) fn loaded_name(file_name: &str, facts: &CodeFacts) -> String {
+fn loaded_name(file_name: &str, facts: &CodeFacts) -> String {
     match file_name.strip_suffix(".js") {
         Some(stem) => format!("{stem}.{}", if facts.is_module { "mjs" } else { "cjs" }),
         None => file_name.to_owned(),
     }
 }
 
-/// How a worker speaks with it, `Auto` resolved.
-pub(super) fn protocol(input: &PluginInput, facts: &CodeFacts) -> Result<Protocol, Fault> {
-    let exports_any = facts.exports.iter().any(|e| matches!(e.as_str(), "default" | "onRequest" | "onResponse"));
-    match input.protocol {
-        ProtocolSetting::Once => Ok(Protocol::Once),
-        ProtocolSetting::Module | ProtocolSetting::Auto if exports_any => Ok(Protocol::Module),
-        ProtocolSetting::Auto => Ok(Protocol::Once),
-        ProtocolSetting::Module => {
-            let message =
-                "a Module exports default, onRequest or onResponse; this exports none of them: export one, or \
-                           write protocol: Once"
-                    .to_owned();
-            Err((Reason::UnsupportedExports, "spec.protocol".into(), message))
+impl Wanted<'_> {
+    /// Checks that the code is the one that the manifest names, where it names one.
+    fn check_digest(&self, digest: &str) -> Result<(), Fault> {
+        match self.sha256.filter(|wanted| *wanted != digest) {
+            Some(wanted) => {
+                let message = format!(
+                    "the code's SHA-256 is {digest}, not {wanted:.12}...: put the right one, or the right code"
+                );
+                Err((Reason::DigestMismatch, "spec.sha256".into(), message))
+            }
+            None => Ok(()),
         }
     }
-}
 
-/// The phases that it serves: those written, or all that its code can.
-pub(super) fn phases(input: &PluginInput, protocol: Protocol, facts: &CodeFacts) -> Result<Vec<Phase>, Fault> {
-    let exports = |name: &str| facts.exports.iter().any(|e| e == name);
-    let serves = |phase: Phase| {
-        protocol == Protocol::Once
-            || exports("default")
-            || exports(if phase == Phase::Request { "onRequest" } else { "onResponse" })
-    };
-    let both = [Phase::Request, Phase::Response];
-    let Some(written) = &input.phases else {
-        return Ok(both.into_iter().filter(|p| serves(*p)).collect());
-    };
-    match written.iter().find(|phase| !serves(**phase)) {
-        Some(phase) => {
-            let message = format!("its code exports nothing for phase {phase:?}: export default or take the phase out");
-            Err((Reason::UnsupportedExports, "spec.phases".into(), message))
+    /// Checks that the code parses.
+    fn check_syntax(&self, facts: &CodeFacts) -> Result<(), Fault> {
+        let Some(error) = &facts.error else { return Ok(()) };
+        let place =
+            if error.line > 0 { format!("line {}, column {}: ", error.line, error.column) } else { String::new() };
+        Err((Reason::SyntaxError, self.field.into(), format!("{place}{}", error.message)))
+    }
+
+    /// How a worker speaks with it, `Auto` resolved.
+    fn protocol(&self, facts: &CodeFacts) -> Result<Protocol, Fault> {
+        let exports_any = facts.exports.iter().any(|e| matches!(e.as_str(), "default" | "onRequest" | "onResponse"));
+        match self.protocol {
+            ProtocolSetting::Once => Ok(Protocol::Once),
+            ProtocolSetting::Module | ProtocolSetting::Auto if exports_any => Ok(Protocol::Module),
+            ProtocolSetting::Auto => Ok(Protocol::Once),
+            ProtocolSetting::Module => {
+                let message = "a Module exports default, onRequest or onResponse; this exports none of them: export \
+                               one, or write protocol: Once";
+                Err((Reason::UnsupportedExports, "spec.protocol".into(), message.into()))
+            }
         }
-        None => Ok(both.into_iter().filter(|p| written.contains(p)).collect()),
+    }
+
+    /// The phases that it serves: those written, or all that its code can.
+    fn phases(&self, protocol: Protocol, facts: &CodeFacts) -> Result<Vec<Phase>, Fault> {
+        let exports = |name: &str| facts.exports.iter().any(|e| e == name);
+        let serves = |phase: Phase| {
+            protocol == Protocol::Once
+                || exports("default")
+                || exports(if phase == Phase::Request { "onRequest" } else { "onResponse" })
+        };
+        let both = [Phase::Request, Phase::Response];
+        let Some(written) = self.phases else {
+            return Ok(both.into_iter().filter(|p| serves(*p)).collect());
+        };
+        match written.iter().find(|phase| !serves(**phase)) {
+            Some(phase) => {
+                let message =
+                    format!("its code exports nothing for phase {phase:?}: export default or take the phase out");
+                Err((Reason::UnsupportedExports, "spec.phases".into(), message))
+            }
+            None => Ok(both.into_iter().filter(|p| written.contains(p)).collect()),
+        }
     }
 }
 
 /// Warns of environment variables that the code reads and is not given.
-pub(super) fn warn_of_missing_variables(input: &PluginInput, facts: &CodeFacts, problems: &mut Vec<Problem>) {
+pub(super) fn warn_of_missing_variables(plugin: &PluginPlan, facts: &CodeFacts, problems: &mut Vec<Problem>) {
     for name in &facts.reads_env {
-        if input.env.iter().any(|e| e.name == *name) {
+        if plugin.env.iter().any(|e| e.name == *name) {
             continue;
         }
         let message =
             format!("its code reads process.env.{name}, which it is not given: add `- name: {name}` to spec.env");
-        problems.push(Problem::warning(Reason::InvalidConfig, id(Kind::Plugin, &input.key), "spec.env", message));
+        problems.push(Problem::warning(Reason::InvalidConfig, id(Kind::Plugin, &plugin.key), "spec.env", message));
     }
 }

@@ -4,15 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use super::plugin_code::{
-    check_digest, check_syntax, find_code, loaded_name, phases, protocol, warn_of_missing_variables,
-};
+use super::plugin_code::{Judged, Wanted, file_name, find_code, judge, source_field, warn_of_missing_variables};
 use super::{Fault, id, is_invalid, takes, values};
-use crate::config::input::{Inputs, PluginInput, code_key};
+use crate::config::input::{Inputs, PluginInput, SourceInput};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{EntryPlan, Plan, PluginPlan};
-use crate::domain::ports::CodeFacts;
+use crate::domain::plugin::{Phase, Protocol};
 use crate::domain::problem::Problem;
 use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
@@ -43,7 +41,7 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
         let object = id(Kind::Plugin, &input.key);
         match accept(inputs, input, problems) {
             Ok((plan, text)) => {
-                plugins.code.insert(plan.digest.clone(), text.to_owned());
+                plugins.code.extend(text.map(|text| (plan.digest.clone(), text.to_owned())));
                 plugins.accepted.insert(input.key.clone(), plan);
             }
             Err((reason, field, mut message)) => {
@@ -66,36 +64,75 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
     plugins
 }
 
+/// The plugin as written with its code, or what is wrong with it. There is no code where only the gateway can read it.
 fn accept<'a>(
     inputs: &'a Inputs,
     input: &'a PluginInput,
     problems: &mut Vec<Problem>,
-) -> Result<(PluginPlan, &'a str), Fault> {
+) -> Result<(PluginPlan, Option<&'a str>), Fault> {
     if let Some(refusal) = &input.refusing {
         return Err((refusal.reason, "spec".into(), refusal.message.clone()));
     }
+    if let (SourceInput::Path(path), true) = (&input.source, inputs.files_elsewhere) {
+        check_settings(input)?;
+        return Ok((plan_of_path(inputs, input, path, problems)?, None));
+    }
     let code = find_code(inputs, input)?;
-    let digest = sha256_hex(code.text.as_bytes());
-    check_digest(input, &digest)?;
-    let unknown = CodeFacts::default();
-    let facts = inputs.facts.get(&code_key(&digest, &code.file_name)).unwrap_or(&unknown);
-    check_syntax(input, facts)?;
-    let protocol = protocol(input, facts)?;
-    let phases = phases(input, protocol, facts)?;
+    let wanted = Wanted {
+        field: source_field(input),
+        sha256: input.sha256.as_deref(),
+        protocol: input.protocol,
+        phases: input.phases.as_deref(),
+    };
+    let (judged, facts) = judge(&wanted, &code, &inputs.facts)?;
     check_settings(input)?;
-    let object = id(Kind::Plugin, &input.key);
-    let env = values::resolve(inputs, &object, &input.env, problems)?;
-    warn_of_missing_variables(input, facts, problems);
-    let plan = PluginPlan {
+    let mut plan = plan(inputs, input, judged, problems)?;
+    warn_of_missing_variables(&plan, &facts, problems);
+    plan.folder = code.folder.map(Into::into);
+    code.siblings.clone_into(&mut plan.siblings);
+    Ok((plan, Some(code.text)))
+}
+
+/// A plugin whose code is in the gateway's pod: what that code is like is left open.
+fn plan_of_path(
+    inputs: &Inputs,
+    input: &PluginInput,
+    path: &str,
+    problems: &mut Vec<Problem>,
+) -> Result<PluginPlan, Fault> {
+    let wanted_protocol = input.protocol.written();
+    let open = Judged {
+        digest: String::new(),
+        file_name: file_name(path).to_owned(),
+        protocol: wanted_protocol.unwrap_or(Protocol::Module),
+        phases: input.phases.clone().unwrap_or_else(|| vec![Phase::Request, Phase::Response]),
+    };
+    let plan = plan(inputs, input, open, problems)?;
+    let (sha256, wanted_phases) = (input.sha256.clone(), input.phases.clone());
+    Ok(PluginPlan { path: Some(path.to_owned()), sha256, wanted_protocol, wanted_phases, ..plan })
+}
+
+fn plan(
+    inputs: &Inputs,
+    input: &PluginInput,
+    judged: Judged,
+    problems: &mut Vec<Problem>,
+) -> Result<PluginPlan, Fault> {
+    let env = values::resolve(inputs, &id(Kind::Plugin, &input.key), &input.env, problems)?;
+    Ok(PluginPlan {
         key: input.key.clone(),
         id: sha256_hex(input.key.to_string().as_bytes())[..8].to_owned(),
-        digest,
-        file_name: loaded_name(&code.file_name, facts),
-        folder: code.folder.map(Into::into),
-        siblings: code.siblings.to_owned(),
+        digest: judged.digest,
+        path: None,
+        sha256: None,
+        wanted_protocol: None,
+        wanted_phases: None,
+        file_name: judged.file_name,
+        folder: None,
+        siblings: String::new(),
         role: input.role,
-        phases,
-        protocol,
+        phases: judged.phases,
+        protocol: judged.protocol,
         enabled: input.enabled,
         order: input.order,
         filter_upstreams: input.filter_upstreams.clone(),
@@ -105,8 +142,7 @@ fn accept<'a>(
         env,
         pool_size: input.pool_size,
         limits: input.limits.clone(),
-    };
-    Ok((plan, code.text))
+    })
 }
 
 fn check_settings(input: &PluginInput) -> Result<(), Fault> {

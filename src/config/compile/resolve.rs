@@ -34,7 +34,7 @@ pub(super) fn find<'a>(
     }
     match world.plugins.accepted.get(plugin) {
         Some(accepted) if accepted.phases.contains(&phase) => Found::Accepted(accepted),
-        Some(_) => missing(Reason::WrongPhase, format!("Plugin {plugin} does not serve phase {phase:?}")),
+        Some(_) => Found::Missing(wrong_phase(plugin, phase)),
         None if input.is_some() || is_invalid(world.inputs, Kind::Plugin, plugin) => {
             missing(Reason::PluginNotAccepted, format!("Plugin {plugin} was never accepted; its own Problem says why"))
         }
@@ -77,7 +77,7 @@ pub(super) fn resolve(world: &World<'_>, chain: &mut ChainPlan, problems: &mut V
                 plugin.order
             }
             Found::Missing(refusal) => {
-                (entry.role, entry.unavailable) = (Role::Guard, Some(refusal));
+                withhold(entry, refusal);
                 world.plugins.inputs.get(&entry.plugin).map_or(0, |input| input.order)
             }
         };
@@ -91,6 +91,17 @@ pub(super) fn resolve(world: &World<'_>, chain: &mut ChainPlan, problems: &mut V
     report_chain(world, chain, problems);
 }
 
+/// An entry that cannot run counts as a Guard that always fails.
+pub(super) fn withhold(entry: &mut EntryPlan, refusal: Refusal) {
+    (entry.role, entry.unavailable) = (Role::Guard, Some(refusal));
+    entry.failure_policy = policy(entry);
+}
+
+/// Why an entry in a chain of `phase` cannot run `plugin`.
+pub(super) fn wrong_phase(plugin: &ObjectKey, phase: Phase) -> Refusal {
+    Refusal { reason: Reason::WrongPhase, message: format!("Plugin {plugin} does not serve phase {phase:?}") }
+}
+
 /// The policy in force. `Fail` on what is off the path has no meaning; a plugin that became Observe under a kept chain
 /// falls back to its role's.
 fn policy(entry: &EntryPlan) -> FailurePolicy {
@@ -101,7 +112,8 @@ fn policy(entry: &EntryPlan) -> FailurePolicy {
     }
 }
 
-fn report_entry(chain: &ObjectKey, entry: &EntryPlan, problems: &mut Vec<Problem>) {
+/// Reports an entry that cannot run, or that guards less than it seems to.
+pub(super) fn report_entry(chain: &ObjectKey, entry: &EntryPlan, problems: &mut Vec<Problem>) {
     let object = id(Kind::PluginChain, chain);
     let field = format!("spec.entries[{}]", entry.place);
     let softened = entry.role == Role::Guard && entry.failure_policy != FailurePolicy::Fail;

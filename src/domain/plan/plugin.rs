@@ -16,8 +16,20 @@ pub struct PluginPlan {
     pub key: ObjectKey,
     /// 8 hex characters of the hash of its identity: document 000's Plugin.id, stable over edits.
     pub id: String,
-    /// SHA-256 of its code in hex; the key into [`Plan::code`].
+    /// SHA-256 of its code in hex; the key into [`Plan::code`]. Empty where the plan does not hold the code.
     pub digest: String,
+    /// File below the gateway's plugin folder, for code that only the gateway can read; `digest` is empty until it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// The digest that the code of `path` must have, hex; none is any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// How the code of `path` is to be spoken with; none is what its exports say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted_protocol: Option<Protocol>,
+    /// Phases that the code of `path` is to serve; none is what its exports say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wanted_phases: Option<Vec<Phase>>,
     /// File name that the code is written under: its ending tells ESM from CommonJS.
     pub file_name: String,
     /// The folder whose other files the code may import, for code from a `path`.
@@ -27,9 +39,9 @@ pub struct PluginPlan {
     pub siblings: String,
     /// What it is for.
     pub role: Role,
-    /// Phases it serves.
+    /// Phases it serves; both where nobody knows yet.
     pub phases: Vec<Phase>,
-    /// How it is spoken with, `Auto` resolved.
+    /// How it is spoken with, `Auto` resolved where the code is known.
     pub protocol: Protocol,
     /// `spec.enabled`.
     pub enabled: bool,

@@ -152,6 +152,10 @@ impl Code {
     pub fn link(self) -> Arc<LinkedPlugin> {
         let digest: String = Sha256::digest(self.text.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
         let plan = PluginPlan {
+            path: None,
+            sha256: None,
+            wanted_protocol: None,
+            wanted_phases: None,
             key: ObjectKey::new("default", "p"),
             id: "0a1b2c3d".into(),
             digest: digest.clone(),

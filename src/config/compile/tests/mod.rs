@@ -2,6 +2,7 @@
 
 mod acts;
 mod chains;
+mod complete;
 mod kept;
 mod plugins;
 pub(crate) mod random;

@@ -1,0 +1,98 @@
+//! A plan whose plugins' code is partly in the gateway's own files: puts that in.
+
+use std::collections::BTreeMap;
+
+use super::plugin_code::{Judged, Wanted, file_code, judge, warn_of_missing_variables};
+use super::resolve::{report_entry, withhold, wrong_phase};
+use super::{Fault, id};
+use crate::config::input::{Files, ProtocolSetting};
+use crate::domain::ids::Kind;
+use crate::domain::plan::{Plan, PluginPlan};
+use crate::domain::plugin::Protocol;
+use crate::domain::ports::CodeFacts;
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+/// The field that names the file.
+const FIELD: &str = "spec.source.path";
+
+/// Puts the code of `files` into the plugins that have a path, with what it turned out to be. `previous` is the plan
+/// that runs.
+///
+/// As everywhere, what is not accepted changes nothing that runs: a plugin whose code is not accepted keeps the form
+/// that it has in `previous`. Where it has none there, it stays without code and cannot be loaded where it is used.
+pub fn complete(
+    mut plan: Plan,
+    previous: Option<&Plan>,
+    files: &Files,
+    facts: &BTreeMap<String, CodeFacts>,
+) -> (Plan, Vec<Problem>) {
+    let mut problems = Vec::new();
+    for plugin in plan.plugins.iter_mut().filter(|plugin| plugin.path.is_some()) {
+        match put_in(plugin, files, facts, &mut problems) {
+            Ok(text) => {
+                plan.code.insert(plugin.digest.clone(), text);
+            }
+            Err((reason, field, mut message)) => {
+                let kept = previous.and_then(|plan| kept_form(plan, plugin));
+                if let Some((form, text)) = kept {
+                    message.push_str(&format!(". Not loaded; revision {:.8} still runs", form.digest));
+                    plan.code.insert(form.digest.clone(), text.clone());
+                    plugin.clone_from(form);
+                }
+                problems.push(Problem::error(reason, id(Kind::Plugin, &plugin.key), field, message));
+            }
+        }
+    }
+    withhold_wrong_phases(&mut plan, &mut problems);
+    (plan, problems)
+}
+
+/// Gives a plugin its code; what it gives is the text.
+fn put_in(
+    plugin: &mut PluginPlan,
+    files: &Files,
+    facts: &BTreeMap<String, CodeFacts>,
+    problems: &mut Vec<Problem>,
+) -> Result<String, Fault> {
+    let path = plugin.path.as_deref().unwrap_or_default();
+    let code = file_code(files, path).map_err(|why| (Reason::FileNotFound, FIELD.to_owned(), why))?;
+    let wanted = Wanted {
+        field: FIELD,
+        sha256: plugin.sha256.as_deref(),
+        protocol: match plugin.wanted_protocol {
+            None => ProtocolSetting::Auto,
+            Some(Protocol::Once) => ProtocolSetting::Once,
+            Some(Protocol::Module) => ProtocolSetting::Module,
+        },
+        phases: plugin.wanted_phases.as_deref(),
+    };
+    let (judged, facts) = judge(&wanted, &code, facts)?;
+    warn_of_missing_variables(plugin, &facts, problems);
+    let Judged { digest, file_name, protocol, phases } = judged;
+    (plugin.digest, plugin.file_name, plugin.protocol, plugin.phases) = (digest, file_name, protocol, phases);
+    plugin.folder = code.folder.map(Into::into);
+    code.siblings.clone_into(&mut plugin.siblings);
+    Ok(code.text.to_owned())
+}
+
+/// The plugin in the plan that runs, and its text, where it has one.
+fn kept_form<'p>(previous: &'p Plan, plugin: &PluginPlan) -> Option<(&'p PluginPlan, &'p String)> {
+    let form = previous.plugin(&plugin.key)?;
+    Some((form, previous.code.get(&form.digest)?))
+}
+
+/// Whoever made the plan did not know which phases the code serves.
+fn withhold_wrong_phases(plan: &mut Plan, problems: &mut Vec<Problem>) {
+    let known = plan.plugins.iter().filter(|plugin| plugin.path.is_some() && !plugin.digest.is_empty());
+    let known: BTreeMap<_, _> = known.map(|plugin| (&plugin.key, &plugin.phases)).collect();
+    for chain in &mut plan.chains {
+        for entry in chain.entries.iter_mut().filter(|entry| entry.unavailable.is_none()) {
+            if known.get(&entry.plugin).is_some_and(|phases| !phases.contains(&chain.phase)) {
+                let refusal = wrong_phase(&entry.plugin, chain.phase);
+                withhold(entry, refusal);
+                report_entry(&chain.key, entry, problems);
+            }
+        }
+    }
+}

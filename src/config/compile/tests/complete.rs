@@ -1,0 +1,107 @@
+//! Plugins whose code only the gateway has: planned without, completed there.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::config::compile::complete;
+use crate::config::input::{FileCode, Files};
+use crate::config::shards::{join, split};
+use crate::domain::plugin::Protocol;
+use crate::domain::problem::Problem;
+
+/// What the gateway has.
+#[derive(Default)]
+struct Pod {
+    files: Files,
+    facts: BTreeMap<String, CodeFacts>,
+}
+
+impl Pod {
+    /// Has `a.js` with this text, an ES module with these exports.
+    fn has(text: &str, exports: &[&str]) -> Self {
+        let file = FileCode { text: text.into(), folder: "/plugins".into(), siblings: "others".into() };
+        let exports = exports.iter().map(|export| (*export).to_owned()).collect();
+        let facts = CodeFacts { is_module: true, exports, reads_env: vec!["HOME".into()], error: None };
+        Self {
+            files: [("a.js".to_owned(), Ok(file))].into(),
+            facts: [(code_key(&sha256_hex(text.as_bytes()), "a.js"), facts)].into(),
+        }
+    }
+
+    /// Cannot read it.
+    fn cannot_read() -> Self {
+        Self { files: [("a.js".to_owned(), Err("a.js cannot be read".to_owned()))].into(), ..Self::default() }
+    }
+
+    fn complete(&self, plan: &Plan, previous: Option<&Plan>) -> (Plan, Vec<String>) {
+        let (plan, problems) = complete(plan.clone(), previous, &self.files, &self.facts);
+        let seen = |problem: &Problem| format!("{} {}", problem.reason, problem.field);
+        (plan, problems.iter().map(seen).collect())
+    }
+}
+
+/// The plan of [`folder`] whose Transform `shape` is in the pod's file `a.js`, as the gateway gets it.
+fn plan(change: impl FnOnce(&mut PluginInput)) -> Plan {
+    let mut inputs = folder();
+    inputs.files_elsewhere = true;
+    let shape = plugin_of(&mut inputs, "shape");
+    shape.source = SourceInput::Path("a.js".into());
+    change(shape);
+    let pieces = split(&accepted(&inputs));
+    join(pieces.iter().map(|piece| (piece.kind, piece.json.as_str()))).unwrap()
+}
+
+fn shape(plan: &Plan) -> &crate::domain::plan::PluginPlan {
+    plan.plugin(&key("shape")).unwrap()
+}
+
+const UNKNOWN_VARIABLE: &str = "InvalidConfig spec.env";
+
+#[test]
+fn a_plugin_in_the_pod_is_planned_without_code_and_completed() {
+    let open = plan(|_| {});
+    assert_eq!((shape(&open).path.as_deref(), shape(&open).digest.as_str()), (Some("a.js"), ""));
+    assert_eq!(runs(&open, "checks"), ["guard Fail", "shape LastGood"]);
+    let (done, problems) = Pod::has("text", &["onRequest"]).complete(&open, None);
+    assert_eq!(problems, [UNKNOWN_VARIABLE]);
+    let plugin = shape(&done);
+    assert_eq!((code_of(&done, "shape"), plugin.file_name.as_str()), ("text", "a.mjs"));
+    assert_eq!((plugin.protocol, &plugin.phases[..]), (Protocol::Module, &[Phase::Request][..]));
+    assert_eq!((plugin.folder.clone(), plugin.siblings.as_str()), (Some("/plugins".into()), "others"));
+    assert_eq!(runs(&done, "checks"), ["guard Fail", "shape LastGood"]);
+}
+
+#[test]
+fn what_the_manifest_wants_of_the_code_is_asked_in_the_pod() {
+    let wanted = sha256_hex(b"text");
+    let open = plan(|plugin| {
+        (plugin.sha256, plugin.protocol) = (Some(wanted), ProtocolSetting::Once);
+        plugin.phases = Some(vec![Phase::Request]);
+    });
+    let (done, _) = Pod::has("text", &[]).complete(&open, None);
+    assert_eq!((shape(&done).protocol, &shape(&done).phases[..]), (Protocol::Once, &[Phase::Request][..]));
+    let (without, problems) = Pod::has("other text", &[]).complete(&open, None);
+    assert_eq!((problems, shape(&without).digest.as_str()), (vec!["DigestMismatch spec.sha256".to_owned()], ""));
+    let open = plan(|plugin| plugin.phases = Some(vec![Phase::Request]));
+    let (_, problems) = Pod::has("text", &["onResponse"]).complete(&open, None);
+    assert_eq!(problems, ["UnsupportedExports spec.phases"]);
+}
+
+#[test]
+fn an_entry_in_a_phase_that_the_code_does_not_serve_cannot_run() {
+    let (done, problems) = Pod::has("text", &["onResponse"]).complete(&plan(|_| {}), None);
+    assert_eq!(problems, [UNKNOWN_VARIABLE, "WrongPhase spec.entries[1]"]);
+    assert_eq!(runs(&done, "checks"), ["guard Fail", "shape Fail WrongPhase"]);
+}
+
+#[test]
+fn a_file_that_is_not_accepted_changes_nothing_that_runs() {
+    let open = plan(|_| {});
+    let (without, problems) = Pod::cannot_read().complete(&open, None);
+    assert_eq!((problems, shape(&without).digest.as_str()), (vec!["FileNotFound spec.source.path".to_owned()], ""));
+    let (running, _) = Pod::has("text", &["default"]).complete(&open, None);
+    let (kept, problems) = Pod::cannot_read().complete(&open, Some(&running));
+    assert_eq!((problems, code_of(&kept, "shape")), (vec!["FileNotFound spec.source.path".to_owned()], "text"));
+    let (edited, _) = Pod::has("edited", &["default"]).complete(&open, Some(&kept));
+    assert_eq!((code_of(&edited, "shape"), edited.code.len()), ("edited", 2), "guard and shape");
+}
