@@ -107,15 +107,20 @@ pub fn endpoint(port: u16) -> Result<Uri> {
     Ok(format!("http://127.0.0.1:{port}/mcp").parse()?)
 }
 
-/// A folder of this run. Dropping it removes it.
+/// A folder of a part of this run. Dropping it removes it.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
     /// Makes it in Cargo's folder for such files.
-    pub fn new() -> Result<Self> {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{}", std::process::id()));
+    pub fn new(part: &str) -> Result<Self> {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{part}-{}", std::process::id()));
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Self(path))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 
     /// Writes a file of `text` and tells its path.

@@ -1,6 +1,6 @@
 //! The gateway itself: the real binary, with manifests as a user would write them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Result;
@@ -13,8 +13,8 @@ use crate::systems::System;
 /// The binary that was built with this program.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_hawsepipe");
 
-/// One gateway, one upstream. The session limit would turn the load away; a queued `Once` waits its turn.
-const BASE: &str = r#"
+/// The session limit would turn the load away; a queued `Once` waits its turn.
+const GATEWAY: &str = "
 apiVersion: hawsepipe.dev/v1alpha1
 kind: MCPGateway
 metadata: {name: bench}
@@ -25,6 +25,9 @@ spec:
   plugins:
     queueTimeoutMs: 30000
 ---
+";
+
+const UPSTREAM: &str = r#"
 apiVersion: hawsepipe.dev/v1alpha1
 kind: MCPUpstream
 metadata: {name: bench}
@@ -70,10 +73,8 @@ spec:
   entries:
 "#;
 
-/// Starts `binary` in front of `upstream` with the plugins that `system` has.
-pub fn start(binary: &Path, system: System, era: Era, upstream: &Uri, scratch: &Scratch) -> Result<(Child, Uri)> {
-    let file = format!("{}-{}.yaml", system.label().replace([' ', ','], ""), era.word());
-    let manifests = scratch.write(&file, &manifests(system, era, upstream))?;
+/// Starts `binary` with these manifests, a file or a folder.
+pub fn start(binary: &Path, manifests: &Path) -> Result<(Child, Uri)> {
     let (port, admin) = (child::free_port()?, child::free_port()?);
     let mut command = Command::new(binary);
     command.arg("run").arg("-f").arg(manifests);
@@ -82,12 +83,23 @@ pub fn start(binary: &Path, system: System, era: Era, upstream: &Uri, scratch: &
     Ok((Child::start("the gateway", &mut command)?, child::endpoint(port)?))
 }
 
-fn manifests(system: System, era: Era, upstream: &Uri) -> String {
+/// Writes the manifests of a gateway in front of `upstream` with the plugins that `system` has.
+pub fn write_manifests(system: System, era: Era, upstream: &Uri, scratch: &Scratch) -> Result<PathBuf> {
+    let file = format!("{}-{}.yaml", system.label().replace([' ', ','], ""), era.word());
+    scratch.write(&file, &manifests(system, era, upstream))
+}
+
+/// The manifest of an upstream that speaks one era.
+pub fn upstream_manifest(at: &Uri, era: Era) -> String {
     let era = match era {
         Era::Legacy => "Legacy",
         Era::Modern => "Modern",
     };
-    let base = BASE.replace("{{url}}", &upstream.to_string()).replace("{{era}}", era);
+    UPSTREAM.replace("{{url}}", &at.to_string()).replace("{{era}}", era)
+}
+
+fn manifests(system: System, era: Era, upstream: &Uri) -> String {
+    let base = format!("{GATEWAY}{}", upstream_manifest(upstream, era));
     let (plugin, names): (_, &[&str]) = match system {
         System::OneModule | System::BaselineModule => (MODULE, &["first"]),
         System::ThreeModules => (MODULE, &["first", "second", "third"]),

@@ -4,6 +4,7 @@
 
 mod child;
 mod client;
+mod edits;
 mod floor;
 mod gateway;
 mod hop;
@@ -22,7 +23,9 @@ use std::fs;
 use anyhow::{Context, Result};
 use clap::Parser;
 
-use options::{Options, Role};
+use edits::Outcome;
+use matrix::Results;
+use options::{Options, Part, Role};
 
 fn main() -> Result<()> {
     let options = Options::parse();
@@ -47,17 +50,30 @@ fn runtime(threads: usize) -> Result<tokio::runtime::Runtime> {
 /// Runs until the end or the first signal; either way every child is gone afterwards.
 async fn bench(options: &Options) -> Result<()> {
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    let results = tokio::select! {
-        results = matrix::run(options) => results?,
+    let (results, edits) = tokio::select! {
+        measured = measure(options) => measured?,
         _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
         _ = terminate.recv() => anyhow::bail!("terminated"),
     };
-    let report = report::Report::new(results);
+    let report = report::Report::new(results, edits);
     print!("{}", tables::render(&report));
     if let Some(file) = &options.json {
         let text = serde_json::to_string_pretty(&report)?;
         fs::write(file, text + "\n").with_context(|| format!("cannot write {}", file.display()))?;
     }
-    anyhow::ensure!(report.errors == 0, "{} calls failed: the figures do not count", report.errors);
+    anyhow::ensure!(report.errors == 0, "{} calls failed or were wrong: the figures do not count", report.errors);
     Ok(())
+}
+
+/// The parts that were asked for. The edits come first, while nothing else runs.
+async fn measure(options: &Options) -> Result<(Results, Option<Outcome>)> {
+    let edits = match options.wants(Part::Edits) {
+        true => Some(edits::run(options).await?),
+        false => None,
+    };
+    let results = match options.wants_matrix() {
+        true => matrix::run(options).await?,
+        false => Results::default(),
+    };
+    Ok((results, edits))
 }

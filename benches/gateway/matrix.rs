@@ -20,6 +20,7 @@ pub struct Cell {
 }
 
 /// Everything that was measured; each list has one element a round.
+#[derive(Default)]
 pub struct Results {
     pub cells: BTreeMap<Cell, Vec<Measured>>,
     /// Microseconds of an echo over a socketpair, by its bytes.

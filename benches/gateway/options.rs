@@ -1,9 +1,11 @@
 //! The command line.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
+use clap::builder::PossibleValue;
+use clap::{Parser, Subcommand, ValueEnum};
 use http::Uri;
 
 use crate::systems::System;
@@ -12,9 +14,9 @@ use crate::systems::System;
 #[derive(Parser)]
 #[command(name = "gateway", args_conflicts_with_subcommands = true)]
 pub struct Options {
-    /// Only these systems (direct calls and the hop are always there, as yardsticks)
+    /// Only these systems (with direct calls and the hop, as yardsticks), or only the edits
     #[arg(long, value_delimiter = ',', value_enum)]
-    pub only: Vec<System>,
+    only: Vec<Part>,
     /// One round of short slices: shows that all works, not how fast it is
     #[arg(long)]
     pub quick: bool,
@@ -46,6 +48,33 @@ pub struct Options {
     pub role: Option<Role>,
 }
 
+/// What can be measured alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// A system under the loads of the matrix.
+    System(System),
+    /// Edits under load.
+    Edits,
+}
+
+static PARTS: LazyLock<Vec<Part>> = LazyLock::new(|| {
+    let systems = System::value_variants().iter().map(|system| Part::System(*system));
+    systems.chain([Part::Edits]).collect()
+});
+
+impl ValueEnum for Part {
+    fn value_variants<'a>() -> &'a [Self] {
+        &PARTS
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::System(system) => system.to_possible_value(),
+            Self::Edits => Some(PossibleValue::new("edits").help("A plugin and its chain that are edited under load")),
+        }
+    }
+}
+
 /// What this program is when it starts itself.
 #[derive(Subcommand)]
 pub enum Role {
@@ -68,6 +97,16 @@ pub enum Role {
 }
 
 impl Options {
+    /// Whether this part is asked for.
+    pub fn wants(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
+
+    /// Whether a system is asked for.
+    pub fn wants_matrix(&self) -> bool {
+        self.only.is_empty() || self.only.iter().any(|part| *part != Part::Edits)
+    }
+
     /// How many rounds there are.
     pub fn rounds(&self) -> u32 {
         self.rounds.unwrap_or(if self.quick { 1 } else { 3 }).clamp(1, 20)

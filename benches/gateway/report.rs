@@ -6,6 +6,7 @@ use std::fs;
 use serde::Serialize;
 
 use crate::client::Era;
+use crate::edits::Outcome;
 use crate::load::{Load, Measured};
 use crate::matrix::{Cell, Results};
 use crate::systems::System;
@@ -22,7 +23,9 @@ pub struct Report {
     pub floor_us: BTreeMap<u32, f64>,
     /// What could not be measured, and why.
     pub missing: Vec<(System, String)>,
-    /// Calls that failed.
+    /// Edits under load, where they were asked for.
+    pub edits: Option<Outcome>,
+    /// Calls that failed; with edits also those that were answered as before one, and edits that no call showed.
     pub errors: usize,
 }
 
@@ -72,7 +75,7 @@ const AIM_OVER_FLOOR: f64 = 6.0;
 
 impl Report {
     /// Works it out.
-    pub fn new(results: Results) -> Self {
+    pub fn new(results: Results, edits: Option<Outcome>) -> Self {
         let cells = Cells(&results.cells);
         let rows: Vec<Row> = results.cells.keys().map(|cell| cells.row(*cell)).collect();
         let floor_us: BTreeMap<u32, f64> =
@@ -82,7 +85,8 @@ impl Report {
             rounds: results.cells.values().map(Vec::len).max().unwrap_or_default(),
             slice_seconds: results.slice_seconds,
             ratios: floor_us.iter().flat_map(|(size, floor)| cells.ratios(*size, *floor)).collect(),
-            errors: rows.iter().map(|row| row.errors).sum(),
+            errors: rows.iter().map(|row| row.errors).sum::<usize>() + edits.as_ref().map_or(0, Outcome::errors),
+            edits,
             rows,
             floor_us,
             missing: results.missing,
@@ -159,7 +163,7 @@ impl Cells<'_> {
 }
 
 /// The middle one; of an even number of figures the mean of the middle two.
-fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
+pub fn median(figures: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut sorted: Vec<f64> = figures.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
     let (low, high) = (sorted.get(sorted.len().checked_sub(1)? / 2)?, sorted.get(sorted.len() / 2)?);

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::child::{Child, Scratch};
 use crate::client::{self, Era};
-use crate::options::Options;
+use crate::options::{Options, Part};
 use crate::{gateway, hop, peer, upstream};
 
 /// A way from the client to the upstream.
@@ -56,7 +56,7 @@ impl System {
         match self {
             Self::Direct | Self::Hop => true,
             Self::Baseline | Self::BaselineModule => options.baseline.is_some(),
-            _ => options.only.is_empty() || options.only.contains(&self),
+            _ => options.wants(Part::System(self)),
         }
     }
 
@@ -90,7 +90,7 @@ pub struct Systems {
 impl Systems {
     /// Starts the upstreams and all the systems that were asked for, and waits until each answers.
     pub async fn start(options: &Options) -> Result<Self> {
-        let scratch = Scratch::new()?;
+        let scratch = Scratch::new("matrix")?;
         let mut systems = Self { running: Vec::new(), missing: Vec::new(), _upstreams: Vec::new(), scratch };
         for era in [Era::Legacy, Era::Modern] {
             let (upstream, at) = upstream::start(era)?;
@@ -122,7 +122,8 @@ impl Systems {
             _ => {
                 let baseline = matches!(system, System::Baseline | System::BaselineModule);
                 let binary = options.baseline.as_deref().filter(|_| baseline).unwrap_or(Path::new(gateway::BINARY));
-                let (child, endpoint) = gateway::start(binary, system, era, upstream, &self.scratch)?;
+                let manifests = gateway::write_manifests(system, era, upstream, &self.scratch)?;
+                let (child, endpoint) = gateway::start(binary, &manifests)?;
                 (Some(child), endpoint)
             }
         };

@@ -4,15 +4,60 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::report::{Ratio, Report, Row};
+use crate::edits::{AIM_MS, Edited, Outcome};
+use crate::report::{Ratio, Report, Row, median};
 
 /// The whole report as text.
 pub fn render(report: &Report) -> String {
     let machine = &report.machine;
     let mut text = format!(
-        "\n{} cores, {}, Linux {}. Load, upstream and what is between them share the cores.\n\
-         Medians of {} rounds of {} s each; times in microseconds. CPU is that of the processes in between.\n",
-        machine.cores, machine.processor, machine.kernel, report.rounds, report.slice_seconds
+        "\n{} cores, {}, Linux {}. Load, upstream and what is between them share the cores.\n",
+        machine.cores, machine.processor, machine.kernel
+    );
+    if let Some(edits) = &report.edits {
+        text += &edits_text(edits);
+    }
+    if !report.rows.is_empty() {
+        text += &matrix_text(report);
+    }
+    text
+}
+
+fn edits_text(edits: &Outcome) -> String {
+    let lost: usize = edits.lost.values().sum();
+    format!(
+        "\nEdits under load: 50 calls a second for {} s, one of ten edits broken; times in milliseconds\n\
+         {} calls, {lost} lost, {} answered as before an edit that had been seen\n{}\n",
+        edits.seconds,
+        edits.calls,
+        edits.stale,
+        edits_table(edits)
+    )
+}
+
+fn edits_table(edits: &Outcome) -> Table {
+    let mut table = table(["", "edits", "seen", "p50", "max", "aim"]);
+    for (edited, label) in [(Edited::PluginFile, "the plugin's file"), (Edited::Chain, "the chain")] {
+        let made: Vec<_> = edits.edits.iter().filter(|edit| edit.edited == edited).collect();
+        let after: Vec<f64> = made.iter().filter_map(|edit| edit.after_ms).collect();
+        let max = after.iter().copied().max_by(f64::total_cmp);
+        let verdict = if max.is_some_and(|max| max <= AIM_MS) { "met" } else { "missed" };
+        table.add_row([
+            label.to_owned(),
+            made.len().to_string(),
+            after.len().to_string(),
+            median(after.iter().copied()).map_or_else(dash, whole),
+            max.map_or_else(dash, whole),
+            format!("<= {AIM_MS} {verdict}"),
+        ]);
+    }
+    table
+}
+
+fn matrix_text(report: &Report) -> String {
+    let mut text = format!(
+        "\nMedians of {} rounds of {} s each; times in microseconds. CPU is that of the processes in between.\n",
+        report.rounds, report.slice_seconds
     );
     let mut rest = report.rows.as_slice();
     while let Some(first) = rest.first() {
