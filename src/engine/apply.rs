@@ -7,7 +7,6 @@ use super::link::{Linked, link};
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
 use crate::domain::plan::Plan;
-use crate::domain::plugin::{FailurePolicy, Mode, Role};
 use crate::domain::ports::{CallUpstream, Clock, RunPlugin, Secrets};
 use crate::domain::problem::Problem;
 
@@ -32,8 +31,7 @@ impl<P: Ports> Engine<P> {
         self.plugins.retire(&plugins);
         self.probe_targets(&linked);
         let took = self.clock.monotonic().saturating_sub(started);
-        let (refusing, open) = chain_states(&linked);
-        self.metrics.plan(&linked.plan.revision, &problems, &refusing, &open, took);
+        self.metrics.plan(&linked.plan.revision, &problems, took);
         if previous == linked.plan.revision {
             return;
         }
@@ -124,23 +122,4 @@ impl<P: Ports> Engine<P> {
         self.state.sessions.expire(self.clock.unix_millis(), idle_ms);
         self.metrics.sessions(self.state.sessions.count());
     }
-}
-
-type Reasons = Vec<(String, &'static str)>;
-
-/// The chains that refuse, and those that fail open, each with the reason.
-fn chain_states(linked: &Linked) -> (Reasons, Reasons) {
-    let (mut refusing, mut open) = (Vec::new(), Vec::new());
-    for chain in &linked.chains {
-        let active = || chain.entries.iter().filter(|e| e.enabled && e.plan.mode == Mode::Enforce);
-        let unable = active().filter(|e| e.rules.policy == FailurePolicy::Fail).find_map(|e| e.plugin.as_ref().err());
-        let reason = chain.plan.refusing.as_ref().map(|r| r.reason).or(unable.map(|f| f.reason));
-        if let Some(reason) = reason {
-            refusing.push((chain.name.clone(), reason.as_str()));
-        }
-        if active().any(|e| e.rules.role == Role::Guard && e.rules.policy != FailurePolicy::Fail) {
-            open.push((chain.name.clone(), "GuardWeakened"));
-        }
-    }
-    (refusing, open)
 }

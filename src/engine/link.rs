@@ -14,7 +14,7 @@ use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
     ChainPlan, EntryPlan, NamedValue, Plan, PluginPlan, Refusal, TransportPlan, UpstreamPlan, ValueSource,
 };
-use crate::domain::plugin::{Failure, Phase};
+use crate::domain::plugin::{Failure, FailurePolicy, Mode, Phase};
 use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -118,6 +118,16 @@ impl LinkedEntry {
     /// Whether the plugin's own filter lets it run on this tool of this upstream.
     pub(super) fn admits(&self, upstream: &str, tool: &str) -> bool {
         self.filter_upstreams.admits(upstream) && self.filter_tools.admits(tool)
+    }
+
+    /// Whether it acts: it is enabled and no shadow.
+    pub(super) fn enforces(&self) -> bool {
+        self.enabled && self.plan.mode == Mode::Enforce
+    }
+
+    /// Whether no call may pass without it.
+    pub(super) fn must_run(&self) -> bool {
+        self.enforces() && self.rules.policy == FailurePolicy::Fail
     }
 }
 

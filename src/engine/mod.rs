@@ -22,6 +22,7 @@ mod record;
 mod replies;
 mod routed;
 mod schema;
+mod scrape;
 pub mod sessions;
 mod shape;
 mod snapshot;

@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 
 use super::link::LinkedEntry;
 use super::snapshot::ToolLink;
-use crate::domain::plugin::{Mode, Role};
+use crate::domain::plugin::Role;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 
@@ -35,8 +35,7 @@ impl ToClient for Progress<'_> {
 
 /// Whether a Guard is on the tool's response, in a chain that does not let notifications pass.
 pub(super) fn guards_response(tool: &ToolLink) -> bool {
-    let guards =
-        |entry: &LinkedEntry| entry.enabled && entry.plan.mode == Mode::Enforce && entry.rules.role == Role::Guard;
+    let guards = |entry: &LinkedEntry| entry.enforces() && entry.rules.role == Role::Guard;
     tool.response.iter().filter(|selected| !selected.chain.plan.notifications_pass).any(|selected| {
         selected.chain.entries.iter().zip(&selected.admitted).any(|(entry, admitted)| *admitted && guards(entry))
     })

@@ -1,15 +1,16 @@
 //! Whether what guards a call can run, asked before anything is sent.
 
 use super::content::Content;
-use super::link::LinkedEntry;
+use super::link::{LinkedChain, LinkedEntry};
 use super::replies::Culprit;
 use super::routed::Routed;
 use super::snapshot::Selected;
 use super::traces::Traces;
 use super::{Engine, Ports};
 use crate::domain::plan::Refusal;
-use crate::domain::plugin::{Failure, FailurePolicy, Mode, Phase};
+use crate::domain::plugin::{Failure, Mode, Phase};
 use crate::domain::ports::RunPlugin;
+use crate::domain::reason::Reason;
 use crate::domain::record::EntryOutcome;
 
 /// Why a call is refused before it is sent.
@@ -56,23 +57,31 @@ impl<P: Ports> Engine<P> {
     }
 
     fn first_unable<'a>(&self, selected: &'a Selected, call: &Routed<'_>) -> Option<(usize, &'a LinkedEntry, Failure)> {
-        let content = Content::Arguments(call.arguments().to_owned());
+        let content = || Content::Arguments(call.arguments().to_owned());
         let when = call.when(call.arguments());
         selected.chain.entries.iter().zip(&selected.admitted).enumerate().find_map(|(place, (entry, admitted))| {
-            let must_run = entry.enabled
-                && *admitted
-                && entry.plan.mode == Mode::Enforce
-                && entry.rules.policy == FailurePolicy::Fail;
-            if !must_run {
+            if !(*admitted && entry.must_run()) {
                 return None;
             }
-            let failure = match &entry.plugin {
-                Err(failure) => failure.clone(),
-                Ok(plugin) => self.plugins.availability(plugin).err()?,
-            };
+            let failure = self.unable(entry)?;
             // What a response would hold is not known yet, so there `when` cannot excuse it.
-            let excused = selected.chain.plan.phase == Phase::Request && !when.holds(entry, &content);
+            let excused = selected.chain.plan.phase == Phase::Request && !when.holds(entry, &content());
             (!excused).then_some((place, &**entry, failure))
         })
+    }
+
+    /// Why a chain refuses what it selects, as far as this process knows now. What the filter of a plugin leaves out,
+    /// and a call that a `when` excuses, are not refused all the same.
+    pub(super) fn refusing(&self, chain: &LinkedChain) -> Option<Reason> {
+        let unable = || chain.entries.iter().filter(|entry| entry.must_run()).find_map(|entry| self.unable(entry));
+        chain.plan.refusing.as_ref().map(|refusal| refusal.reason).or_else(|| unable().map(|failure| failure.reason))
+    }
+
+    /// Why an entry cannot run here, as far as this process knows now.
+    pub(super) fn unable(&self, entry: &LinkedEntry) -> Option<Failure> {
+        match &entry.plugin {
+            Err(failure) => Some(failure.clone()),
+            Ok(plugin) => self.plugins.availability(plugin).err(),
+        }
     }
 }

@@ -179,10 +179,7 @@ impl<P: Ports> Engine<P> {
         let named = snapshot.linked.chains.iter().filter(|c| c.entries.iter().any(|e| e.plan.plugin == plugin.key));
         let chains: Vec<_> = named.map(|chain| chain.name.clone()).collect();
         let entry = snapshot.linked.chains.iter().flat_map(|c| &c.entries).find(|e| e.plan.plugin == plugin.key);
-        let error = entry.and_then(|entry| match &entry.plugin {
-            Err(failure) => Some(failure.clone()),
-            Ok(linked) => self.plugins.availability(linked).err(),
-        });
+        let error = entry.and_then(|entry| self.unable(entry));
         let own = workers.iter().filter(|w| w.plugin_id == plugin.id);
         let executing = own.clone().any(|w| w.state == crate::domain::ports::WorkerState::Executing);
         let state = match (&error, plugin.enabled, chains.is_empty()) {
@@ -204,11 +201,6 @@ impl<P: Ports> Engine<P> {
             chains,
             workers: own.count(),
         }
-    }
-
-    /// All metrics in the text format of Prometheus.
-    pub fn render_metrics(&self) -> String {
-        self.metrics.render(self.plugins.load(), &self.plugins.workers())
     }
 
     /// Every worker.

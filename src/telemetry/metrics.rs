@@ -26,6 +26,19 @@ const PLUGIN_BUCKETS: &[f64] =
 const CALL_BUCKETS: &[f64] =
     &[2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
+/// How things are when metrics are read.
+#[derive(Debug, Default)]
+pub struct Moment<'a> {
+    /// What plugins share.
+    pub load: PluginLoad,
+    /// Every worker.
+    pub workers: Vec<WorkerInfo>,
+    /// The chains that refuse what they select, each with the reason.
+    pub refusing: Vec<(&'a str, &'static str)>,
+    /// The chains that fail open, each with the reason.
+    pub failing_open: Vec<(&'a str, &'static str)>,
+}
+
 /// Every metric of a gateway process.
 pub struct Metrics {
     catalog: Catalog,
@@ -178,11 +191,17 @@ impl Metrics {
         &self.catalog
     }
 
-    /// All of it in the text format of Prometheus, with what workers do at this moment.
-    pub fn render(&self, load: PluginLoad, workers: &[WorkerInfo]) -> String {
+    /// All of it in the text format of Prometheus.
+    pub fn render(&self, now: &Moment<'_>) -> String {
         // Two that render at once would count each worker twice.
         let _alone = self.rendering.lock().unwrap_or_else(PoisonError::into_inner);
-        self.workers(load, workers);
+        self.workers(now.load, &now.workers);
+        for (gauge, chains) in [(&self.chain_refusing, &now.refusing), (&self.chain_fails_open, &now.failing_open)] {
+            gauge.reset();
+            for (chain, reason) in chains {
+                gauge.with_label_values(&[*chain, *reason]).set(1);
+            }
+        }
         self.catalog.render()
     }
 
@@ -299,26 +318,13 @@ impl Metrics {
         self.streams.with_label_values(&[era]).add(change);
     }
 
-    /// A plan is in force. `refusing` and `open` are its chains that refuse or fail open, with the reason.
-    pub fn plan(
-        &self,
-        revision: &str,
-        problems: &[Problem],
-        refusing: &[(String, &'static str)],
-        open: &[(String, &'static str)],
-        took: Duration,
-    ) {
+    /// A plan is in force.
+    pub fn plan(&self, revision: &str, problems: &[Problem], took: Duration) {
         self.plan_info.reset();
         self.plan_info.with_label_values(&[revision]).set(1);
         for (level, label) in [(Level::Error, "error"), (Level::Warning, "warning")] {
             let count = problems.iter().filter(|p| p.level == level).count();
             self.plan_problems.with_label_values(&[label]).set(i64::try_from(count).unwrap_or(i64::MAX));
-        }
-        for (gauge, chains) in [(&self.chain_refusing, refusing), (&self.chain_fails_open, open)] {
-            gauge.reset();
-            for (chain, reason) in chains {
-                gauge.with_label_values(&[chain.as_str(), *reason]).set(1);
-            }
         }
         self.plan_apply.with_label_values::<&str>(&[]).observe(took.as_secs_f64());
     }
@@ -338,7 +344,7 @@ mod tests {
     fn every_metric_can_be_registered() {
         let metrics = Metrics::new().unwrap();
         metrics.refused("Stopped");
-        let text = metrics.render(PluginLoad::default(), &[]);
+        let text = metrics.render(&Moment::default());
         assert!(text.contains("hawsepipe_calls_refused_total{reason=\"Stopped\"} 1"), "{text}");
     }
 
@@ -360,9 +366,10 @@ mod tests {
     #[test]
     fn workers_are_counted_and_their_memory_added_up_for_each_plugin() {
         let metrics = Metrics::new().unwrap();
-        let workers = [worker("n/a", Some(10)), worker("n/a", Some(5)), worker("n/b", None)];
+        let workers = vec![worker("n/a", Some(10)), worker("n/a", Some(5)), worker("n/b", None)];
+        let mut now = Moment { workers, ..Moment::default() };
         for _ in 0..2 {
-            let text = metrics.render(PluginLoad::default(), &workers);
+            let text = metrics.render(&now);
             let lines: Vec<_> = text.lines().filter(|line| line.starts_with("hawsepipe_worker")).collect();
             let expected = [
                 r#"hawsepipe_worker_memory_bytes{plugin="n/a"} 15"#,
@@ -372,7 +379,8 @@ mod tests {
             assert_eq!(lines, expected);
         }
         // Those of a plugin that is gone are not shown any more.
-        let text = metrics.render(PluginLoad::default(), &workers[2..]);
+        now.workers.drain(..2);
+        let text = metrics.render(&now);
         assert!(!text.contains(r#"plugin="n/a""#), "{text}");
     }
 

@@ -5,9 +5,11 @@ mod limits;
 mod outcomes;
 mod proof;
 mod refusals;
+mod scrape;
 mod swaps;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -39,6 +41,8 @@ struct Scripts {
     ran: Mutex<Vec<String>>,
     /// Lets one `wait` go on.
     go: Notify,
+    /// Whether no worker of any plugin can be started.
+    down: AtomicBool,
 }
 
 impl Scripts {
@@ -84,7 +88,7 @@ impl RunPlugin for Scripts {
     }
 
     fn availability(&self, plugin: &Arc<LinkedPlugin>) -> Result<(), Failure> {
-        match plugin.code.starts_with("absent") {
+        match plugin.code.starts_with("absent") || self.down.load(Ordering::Relaxed) {
             true => Err(Failure::new(Reason::NotLoaded, "it does not start")),
             false => Ok(()),
         }

@@ -16,4 +16,5 @@ mod parts;
 mod processes;
 mod reload;
 mod smoke;
+mod starts;
 mod unread;

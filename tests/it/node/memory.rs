@@ -1,7 +1,7 @@
 //! What workers' processes take.
 
 use hawsepipe::domain::ports::RunPlugin;
-use hawsepipe::telemetry::metrics::Metrics;
+use hawsepipe::telemetry::metrics::{Metrics, Moment};
 
 use super::{Rig, module};
 
@@ -9,7 +9,7 @@ const MEBIBYTE: f64 = (1 << 20) as f64;
 
 /// What the metric says, in MiB.
 fn shown(rig: &Rig) -> f64 {
-    let text = Metrics::new().unwrap().render(rig.workers.load(), &rig.workers.workers());
+    let text = Metrics::new().unwrap().render(&Moment { workers: rig.workers.workers(), ..Moment::default() });
     let line = text.lines().find(|line| line.starts_with("hawsepipe_worker_memory_bytes{plugin=\"default/p\"} "));
     line.unwrap_or_else(|| panic!("{text}")).rsplit_once(' ').unwrap().1.parse::<f64>().unwrap() / MEBIBYTE
 }

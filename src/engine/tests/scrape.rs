@@ -1,0 +1,58 @@
+//! What metrics say of chains follows what they do, without a new plan.
+
+use super::*;
+use crate::config::compile::tests::entry;
+use crate::domain::plugin::{FailurePolicy, Mode};
+
+/// The chains for which this gauge is 1, as `chain reason`.
+fn chains(engine: &Gateway, gauge: &str) -> Vec<String> {
+    let text = engine.render_metrics();
+    let lines = text.lines().filter_map(|line| line.strip_prefix(gauge)?.strip_suffix(" 1"));
+    lines.map(|labels| labels.replace(['{', '}', '"'], "").replace("chain=", "").replace(",reason=", " ")).collect()
+}
+
+fn refusing(engine: &Gateway) -> Vec<String> {
+    chains(engine, "hawsepipe_chain_refusing")
+}
+
+#[tokio::test]
+async fn a_chain_refuses_while_its_workers_cannot_start() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "same")]);
+    let engine = start(&inputs).await;
+    for down in [false, true, false] {
+        engine.plugins.down.store(down, Ordering::Relaxed);
+        let expected: &[&str] = if down { &["default/c NotLoaded"] } else { &[] };
+        assert_eq!(refusing(&engine), expected);
+        let refused = call(&engine, "{}").await["result"]["_meta"]["hawsepipe.dev/refused"]["reason"].clone();
+        assert_eq!(refused, if down { json!("NotLoaded") } else { Value::Null });
+    }
+}
+
+#[tokio::test]
+async fn what_may_fail_refuses_nothing() {
+    let mut inputs = bare();
+    let roles = [(Role::Transform, "same"), (Role::Guard, "same"), (Role::Transform, "same")];
+    let made = scripts(&mut inputs, "c", Phase::Request, &roles);
+    made.entries[0].mode = Mode::Shadow;
+    made.entries[1].failure_policy = Some(FailurePolicy::Ignore);
+    made.entries[2].enabled = false;
+    let engine = start(&inputs).await;
+    engine.plugins.down.store(true, Ordering::Relaxed);
+    assert_eq!(refusing(&engine), [""; 0]);
+    assert_eq!(chains(&engine, "hawsepipe_chain_fails_open"), ["default/c GuardWeakened"]);
+    assert_eq!(call(&engine, "{}").await["result"]["content"][0]["text"], "hello");
+}
+
+#[tokio::test]
+async fn what_a_plan_lacks_refuses_until_another_has_it() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[]).entries.push(entry("late"));
+    scripts(&mut inputs, "d", Phase::Response, &[(Role::Transform, "same")]).entries[0].when = Some("(".into());
+    let engine = start(&inputs).await;
+    assert_eq!(refusing(&engine), ["default/c PluginNotFound", "default/d InvalidExpression"]);
+    script(&mut inputs, "late", Role::Transform, "same");
+    inputs.chains[1].entries[0].when = None;
+    apply(&engine, &inputs).await;
+    assert_eq!(refusing(&engine), [""; 0]);
+}
