@@ -47,54 +47,72 @@ async fn a_call_is_answered_complete() {
     }
 }
 
+/// Headers, a body, and the status and code of the answer.
+type Case = (Vec<(&'static str, &'static str)>, String, u16, i64);
+
+async fn try_all(gateway: &Gateway, cases: Vec<Case>) {
+    for (headers, body, status, code) in cases {
+        let answer = gateway.post(&headers, &body).await;
+        assert_eq!((answer.status.as_u16(), answer.code()), (status, code), "{headers:?} {body}\n{answer:?}");
+    }
+}
+
+/// A good call whose envelope says this instead; none takes the key out.
+fn echo_with(key: &str, value: Option<Value>) -> String {
+    let mut body: Value = serde_json::from_str(&modern("tools/call", json!({"name": "up__echo"}))).unwrap();
+    let meta = body["params"]["_meta"].as_object_mut().unwrap();
+    match value {
+        Some(value) => drop(meta.insert(key.to_owned(), value)),
+        None => drop(meta.remove(key)),
+    }
+    body.to_string()
+}
+
+const VERSION_KEY: &str = "io.modelcontextprotocol/protocolVersion";
+
 #[tokio::test]
 async fn the_envelope_is_checked() {
     let gateway = Gateway::start().await;
-    let echo = json!({"name": "up__echo"});
-    let good = modern("tools/call", echo.clone());
-    let without = |key: &str| {
-        let mut body: Value = serde_json::from_str(&good).unwrap();
-        body["params"]["_meta"].as_object_mut().unwrap().remove(key);
-        body.to_string()
-    };
-    let with = |key: &str, value: Value| {
-        let mut body: Value = serde_json::from_str(&good).unwrap();
-        body["params"]["_meta"][key] = value;
-        body.to_string()
-    };
-    let version = "io.modelcontextprotocol/protocolVersion";
-    let call =
-        |version, method, name| vec![("mcp-protocol-version", version), ("mcp-method", method), ("mcp-name", name)];
-    let (ok, m) = (|| call(VERSION, "tools/call", "up__echo"), "tools/call");
-    for (headers, body, status, code) in [
-        (ok(), good.clone(), 200, 0),
-        (ok(), without(version), 400, -32602),
-        (ok(), without("io.modelcontextprotocol/clientCapabilities"), 400, -32602),
-        (ok(), json!({"jsonrpc": "2.0", "id": 7, "method": m, "params": echo}).to_string(), 400, -32602),
-        (ok(), with(version, json!("2099-01-01")), 400, -32020),
-        (ok(), with(version, json!(1)), 400, -32020),
-        (call("2099-01-01", m, "up__echo"), with(version, json!("2099-01-01")), 400, -32022),
-        (call("", m, "up__echo"), good.clone(), 400, -32020),
-        (call("2025-11-25", m, "up__echo"), good.clone(), 400, -32020),
-        (call(VERSION, "", "up__echo"), good.clone(), 400, -32020),
-        (call(VERSION, "tools/list", "up__echo"), good.clone(), 400, -32020),
-        (call(VERSION, m, ""), good.clone(), 400, -32020),
-        (call(VERSION, m, "up__other"), good.clone(), 400, -32020),
-        (call(VERSION, m, "=?base64?!?="), good.clone(), 400, -32020),
-        (call(VERSION, "ping", ""), modern("ping", json!({})), 404, -32601),
-        (call(VERSION, "resources/list", ""), modern("resources/list", json!({})), 404, -32601),
-        (call(VERSION, m, "gone"), modern(m, json!({"name": "gone"})), 400, -32602),
-        (call(VERSION, m, "up__fails"), modern(m, json!({"name": "up__fails"})), 400, -32602),
+    let ok = || headers("tools/call", "up__echo");
+    let bare = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "up__echo"}});
+    let cases = vec![
+        (ok(), modern("tools/call", json!({"name": "up__echo"})), 200, 0),
+        (ok(), echo_with(VERSION_KEY, None), 400, -32602),
+        (ok(), echo_with("io.modelcontextprotocol/clientCapabilities", None), 400, -32602),
+        (ok(), bare.to_string(), 400, -32602),
+        (ok(), echo_with(VERSION_KEY, Some(json!("2099-01-01"))), 400, -32020),
+        (ok(), echo_with(VERSION_KEY, Some(json!(1))), 400, -32020),
         (ok(), r#"{"jsonrpc":"2.0","id":5,"result":{}}"#.to_owned(), 400, -32600),
-    ] {
-        let answer = gateway.post(&headers, &body).await;
-        assert_eq!((answer.status.as_u16(), answer.code()), (status, code), "{headers:?} {body}\n{answer:?}");
-        if code == -32022 {
-            assert_eq!(answer.json()["error"]["data"], json!({"supported": [VERSION], "requested": "2099-01-01"}));
-        }
-    }
-    let mut twice = super::gateway::post_to("/mcp", &ok(), &good);
-    twice.headers_mut().append("mcp-method", "tools/call".parse().unwrap());
+    ];
+    try_all(&gateway, cases).await;
+}
+
+#[tokio::test]
+async fn headers_must_say_what_the_body_says() {
+    let gateway = Gateway::start().await;
+    let (m, name) = ("tools/call", "up__echo");
+    let of_version = |version| vec![("mcp-protocol-version", version), ("mcp-method", m), ("mcp-name", name)];
+    let good = || modern(m, json!({"name": name}));
+    let cases = vec![
+        (of_version(""), good(), 400, -32020),
+        (of_version("2025-11-25"), good(), 400, -32020),
+        (headers("", name), good(), 400, -32020),
+        (headers("tools/list", name), good(), 400, -32020),
+        (headers(m, ""), good(), 400, -32020),
+        (headers(m, "up__other"), good(), 400, -32020),
+        (headers(m, "=?base64?!?="), good(), 400, -32020),
+        (headers("ping", ""), modern("ping", json!({})), 404, -32601),
+        (headers("resources/list", ""), modern("resources/list", json!({})), 404, -32601),
+        (headers(m, "gone"), modern(m, json!({"name": "gone"})), 400, -32602),
+        (headers(m, "up__fails"), modern(m, json!({"name": "up__fails"})), 400, -32602),
+    ];
+    try_all(&gateway, cases).await;
+    let unspoken = echo_with(VERSION_KEY, Some(json!("2099-01-01")));
+    let answer = gateway.post(&of_version("2099-01-01"), &unspoken).await;
+    assert_eq!((answer.status, answer.code()), (StatusCode::BAD_REQUEST, -32022), "{answer:?}");
+    assert_eq!(answer.json()["error"]["data"], json!({"supported": [VERSION], "requested": "2099-01-01"}));
+    let mut twice = super::gateway::post_to("/mcp", &headers(m, name), &good());
+    twice.headers_mut().append("mcp-method", m.parse().unwrap());
     assert_eq!(gateway.send(twice).await.status(), StatusCode::BAD_REQUEST);
 }
 

@@ -47,21 +47,20 @@ async fn provoke(session: &Session, upstream: &str, tool: &str, arguments: &str,
     serves_on(session, &format!("{upstream}__args"), tool).await;
 }
 
+/// The server without manners over stdio and over HTTP, with this in both specs.
+fn hostile(folder: &Folder, url: &str, name: &str, more: &str) -> [String; 2] {
+    let stdio = format!("{name}stdio");
+    let log = folder.path().join(&stdio);
+    [with(&raw_stdio(&stdio, &log), more), with(&external(&format!("{name}http"), url), more)]
+}
+
 #[tokio::test]
 async fn answers_of_hostile_servers() {
     let folder = Folder::new();
     let (_server, url) = raw_http(&folder.path().join("http"));
-    let stdio = |name: &str| raw_stdio(name, &folder.path().join(name));
-    let (small, hasty) = ("limits: {maxResponseSize: 1Mi}", "timeouts: {callMs: 500}");
-    let manifests = [
-        with(&stdio("stdio"), small),
-        with(&external("http", &url), small),
-        with(&stdio("hasty-stdio"), hasty),
-        with(&external("hasty-http", &url), hasty),
-    ];
-    folder.write("manifests.yaml", &manifests.concat());
+    folder.write("manifests.yaml", &hostile(&folder, &url, "", "limits: {maxResponseSize: 1Mi}").concat());
     let gateway = Gateway::start(&folder);
-    tools_of(&gateway, &["stdio", "http", "hasty-stdio", "hasty-http"]).await;
+    tools_of(&gateway, &["stdio", "http"]).await;
     let session = Http::new().initialize(&gateway.url()).await;
     let deep = r#"{"content":[],"structuredContent":{"a":[[[[[["#;
     let both = [
@@ -74,12 +73,6 @@ async fn answers_of_hostile_servers() {
         for upstream in ["stdio", "http"] {
             provoke(&session, upstream, tool, arguments, comes).await;
         }
-    }
-    for (upstream, other) in [("hasty-stdio", "stdio__args"), ("hasty-http", "http__args")] {
-        let late = session.call_raw(5, &format!("{upstream}__silent"), "{}").await.json();
-        let words = format!("upstream {upstream}: no answer within 500ms");
-        assert_eq!((&late["error"]["code"], &late["error"]["message"]), (&json!(-32001), &json!(words)), "{late}");
-        serves_on(&session, other, "silence").await;
     }
     for (tool, arguments, comes) in [
         ("garbage", "{}", Result("after garbage")),
@@ -97,6 +90,23 @@ async fn answers_of_hostile_servers() {
     let gone = session.call_raw(6, "http__die", "{}").await.json();
     assert_eq!((&gone["error"]["code"], &gone["error"]["data"]["reason"]), (&json!(-32603), &json!("ConnectFailed")));
     serves_on(&session, "stdio__args", "the end of another server").await;
+}
+
+#[tokio::test]
+async fn servers_that_never_answer() {
+    let folder = Folder::new();
+    let (_server, url) = raw_http(&folder.path().join("log"));
+    let hasty = hostile(&folder, &url, "hasty-", "timeouts: {callMs: 500}");
+    folder.write("manifests.yaml", &[hasty, hostile(&folder, &url, "", "enabled: true")].concat().concat());
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["stdio", "http", "hasty-stdio", "hasty-http"]).await;
+    let session = Http::new().initialize(&gateway.url()).await;
+    for (upstream, other) in [("hasty-stdio", "stdio__args"), ("hasty-http", "http__args")] {
+        let late = session.call_raw(5, &format!("{upstream}__silent"), "{}").await.json();
+        let words = format!("upstream {upstream}: no answer within 500ms");
+        assert_eq!((&late["error"]["code"], &late["error"]["message"]), (&json!(-32001), &json!(words)), "{late}");
+        serves_on(&session, other, "silence").await;
+    }
 }
 
 /// A request and what it gets.

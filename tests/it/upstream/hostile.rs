@@ -32,18 +32,9 @@ fn misbehave(seen: &Seen) -> Response<Body> {
         "html" => typed(200, "text/html", "<p>"),
         "accepted" => status(202),
         "broken" => status(500),
-        "large" => answer(seen, &format!("\"{}\"", "x".repeat(200_000))),
-        "endless_json" => typed(200, "application/json", endless("          ")),
-        "endless_event" => typed(200, "text/event-stream", endless("data: xxxxxxxxxxxxxxxxxx\n")),
-        "endless_line" => typed(200, "text/event-stream", endless("data: xxxxxxxxxxxxxxxxxx")),
-        "endless_comments" => typed(200, "text/event-stream", endless(": still here\n\n")),
         "ends_early" => events(&[]),
         "overloaded" => status(503),
         "forbidden" => typed(403, "application/json", r#"{"error":"no"}"#),
-        "never" => {
-            typed(200, "text/event-stream", Body::from_stream(futures_util::stream::pending::<std::io::Result<&str>>()))
-        }
-        "deep" => answer(seen, &format!("{{\"a\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000))),
         "refused" => {
             typed(400, "application/json", r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32602,"message":"m"}}"#)
         }
@@ -54,6 +45,22 @@ fn misbehave(seen: &Seen) -> Response<Body> {
             own.clone(),
             own,
         ]),
+        fault => exceed(seen, fault),
+    }
+}
+
+/// The same for what is too much, or too long in coming; all else is answered well.
+fn exceed(seen: &Seen, fault: &str) -> Response<Body> {
+    match fault {
+        "large" => answer(seen, &format!("\"{}\"", "x".repeat(200_000))),
+        "endless_json" => typed(200, "application/json", endless("          ")),
+        "endless_event" => typed(200, "text/event-stream", endless("data: xxxxxxxxxxxxxxxxxx\n")),
+        "endless_line" => typed(200, "text/event-stream", endless("data: xxxxxxxxxxxxxxxxxx")),
+        "endless_comments" => typed(200, "text/event-stream", endless(": still here\n\n")),
+        "deep" => answer(seen, &format!("{{\"a\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000))),
+        "never" => {
+            typed(200, "text/event-stream", Body::from_stream(futures_util::stream::pending::<std::io::Result<&str>>()))
+        }
         _ => answer(seen, GOOD),
     }
 }

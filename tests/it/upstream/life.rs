@@ -3,11 +3,12 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use axum::body::Body;
+use axum::http::Response;
 use hawsepipe::domain::plan::EraSetting;
 use hawsepipe::domain::upstream::{Era, UpstreamEvent};
 use serde_json::json;
 
-use super::fake::{Fake, answer, answer_text, events, legacy_or, status, typed};
+use super::fake::{Fake, Seen, answer, answer_text, events, legacy_or, status, typed};
 use super::*;
 
 /// Processes whose command line has `marker`, of this machine.
@@ -238,13 +239,12 @@ async fn the_stream_brings_changes_and_questions() {
     upstreams.shutdown().await;
 }
 
-#[tokio::test]
-async fn headers_of_both_eras() {
+/// A stateless server that lives at another path than the one that is asked, and has a tool that mirrors an argument. A
+/// call of `never` waits until it is closed, which `closed` tells.
+fn moved(seen: &Seen, closed: &Arc<AtomicBool>) -> Response<Body> {
     let tool = json!({"name": "t", "inputSchema": {"type": "object",
         "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}});
-    let closed = Arc::new(AtomicBool::new(false));
-    let at_close = Arc::clone(&closed);
-    let fake = Fake::start(move |seen| match seen.rpc() {
+    match seen.rpc() {
         _ if seen.path == "/mcp" => {
             let mut response = status(307);
             response.headers_mut().insert("location", "/mcp/".parse().unwrap());
@@ -253,7 +253,7 @@ async fn headers_of_both_eras() {
         "server/discover" => answer(seen, r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#),
         "tools/list" => answer(seen, &json!({"tools": [tool], "ttlMs": 1000}).to_string()),
         "tools/call" if seen.body["params"]["name"] == "never" => {
-            let guard = AtClose(Arc::clone(&at_close));
+            let guard = AtClose(Arc::clone(closed));
             let never = futures_util::stream::poll_fn(move |_| {
                 let _held = &guard;
                 std::task::Poll::<Option<std::io::Result<&str>>>::Pending
@@ -261,8 +261,14 @@ async fn headers_of_both_eras() {
             typed(200, "text/event-stream", Body::from_stream(never))
         }
         _ => answer(seen, "{}"),
-    })
-    .await;
+    }
+}
+
+#[tokio::test]
+async fn headers_of_both_eras() {
+    let closed = Arc::new(AtomicBool::new(false));
+    let at_close = Arc::clone(&closed);
+    let fake = Fake::start(move |seen| moved(seen, &at_close)).await;
     let mut target = external(&fake.url);
     target.values = vec![secret("authorization", "Bearer swordfish")];
     let upstreams = started(target);
