@@ -13,18 +13,31 @@ use super::{Code, Rig, is_running, module, once, runtime};
 const PID: &str = "export default (input) => new Promise((done) => setTimeout(
     () => done({ text: String(process.pid), continue: true }), Number(input.rawContent)));";
 
+/// Ends at once where it is given nothing; else when three workers have met in the folder that it is given.
+const MEET: &str = "import { readdirSync, writeFileSync } from 'node:fs';
+export default async ({ rawContent: folder }) => {
+  if (folder) writeFileSync(`${folder}/${process.pid}`, '');
+  while (folder && readdirSync(folder).length < 3) await new Promise((done) => setTimeout(done, 10));
+  return { text: String(process.pid), continue: true };
+};";
+
 #[tokio::test]
 async fn a_pool_grows_with_demand_and_uses_the_last_one_first() {
-    let plugin = Code { size: 3, ..module(PID) }.link();
-    let rig = Rig::with(&[&plugin]).await;
+    let plugin = Code { size: 3, ..module(MEET) }.link();
+    let rig = Rig::new();
+    rig.prepare(&[&plugin], &Runtime { queue_timeout_ms: 30_000, ..runtime() }).await;
     assert_eq!(rig.workers.workers().len(), 1);
-    let calls = tokio::join!(rig.answer(&plugin, "400"), rig.answer(&plugin, "400"), rig.answer(&plugin, "400"));
-    assert!([&calls.1.text, &calls.2.text].iter().any(|pid| **pid != calls.0.text), "no call ran beside another");
+    let folder = std::env::temp_dir().join(format!("hawsepipe-meet-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let meet = async || rig.run_for(&plugin, folder.to_str().unwrap(), 30_000).await.output.unwrap().text;
+    let met: [String; 3] = tokio::join!(meet(), meet(), meet()).into();
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(met[0] != met[1] && met[1] != met[2] && met[2] != met[0], "{met:?}");
     let available = |rig: &Rig| rig.workers.workers().iter().filter(|w| w.state == WorkerState::Available).count();
     rig.until("it has grown to its size", |rig| available(rig) == 3).await;
-    let last = rig.answer(&plugin, "0").await.text;
+    let last = rig.answer(&plugin, "").await.text;
     for _ in 0..5 {
-        assert_eq!(rig.answer(&plugin, "0").await.text, last);
+        assert_eq!(rig.answer(&plugin, "").await.text, last);
     }
     let info = rig.workers.workers().into_iter().find(|worker| worker.pid.to_string() == last).unwrap();
     assert_eq!((info.plugin.as_str(), info.state, info.is_healthy), ("default/p", WorkerState::Available, true));
