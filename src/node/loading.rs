@@ -5,10 +5,11 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use tokio::sync::SemaphorePermit;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::code::CodeError;
 use super::discovery::NodeError;
+use super::process::Rest;
 use super::voice::Voice;
 use super::worker::{Talk, Worker};
 use crate::domain::plugin::Failure;
@@ -18,8 +19,12 @@ use crate::domain::reason::Reason;
 pub(super) const START_DEADLINE: Duration = Duration::from_secs(10);
 /// How long a plugin that loads keeps others from being started: one that never ends must not hold up the rest.
 const SLOT_HOLD: Duration = Duration::from_secs(1);
-/// A script that was not over by then has come to the read of its input, or soon will.
+/// A script that is known to work and was not over by then has come to the read of its input, or soon will.
 const SETTLE: Duration = Duration::from_millis(50);
+/// How often it is looked whether another script has come so far.
+const LOOK: Duration = Duration::from_millis(20);
+/// One that never rests counts as started by then.
+const LONGEST_SETTLE: Duration = Duration::from_secs(3);
 
 /// Why a worker could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -71,9 +76,14 @@ impl StartError {
 }
 
 impl Worker {
-    /// Waits until it is loaded. None where the deadline came first. The slot is given up early.
-    pub(super) async fn loaded_by_deadline(&mut self, slot: SemaphorePermit<'_>) -> Option<Result<(), StartError>> {
-        let loading = self.loaded();
+    /// Waits until it is loaded. None where the deadline came first. The slot is given up early. `proven` says whether
+    /// a call of this plugin has gone well before.
+    pub(super) async fn loaded_by_deadline(
+        &mut self,
+        slot: SemaphorePermit<'_>,
+        proven: bool,
+    ) -> Option<Result<(), StartError>> {
+        let loading = self.loaded(proven);
         tokio::pin!(loading);
         if let Ok(loaded) = timeout(SLOT_HOLD, &mut loading).await {
             return Some(loaded);
@@ -82,16 +92,24 @@ impl Worker {
         timeout(START_DEADLINE - SLOT_HOLD, loading).await.ok()
     }
 
-    async fn loaded(&mut self) -> Result<(), StartError> {
+    async fn loaded(&mut self, proven: bool) -> Result<(), StartError> {
         let said = match &mut self.talk {
             Talk::Module(channel) => match channel.ready().await {
                 Ok(()) => return Ok(()),
                 Err(said) => said,
             },
-            Talk::Once(_) => match timeout(SETTLE, self.process.exited()).await {
-                Ok(Some(status)) if !status.success() => None,
-                _ => return Ok(()),
-            },
+            Talk::Once(_) => {
+                let pid = self.process.pid();
+                let ended = tokio::select! {
+                    biased;
+                    ended = self.process.exited() => ended,
+                    () = settled(pid, proven) => None,
+                };
+                match ended {
+                    Some(status) if !status.success() => None,
+                    _ => return Ok(()),
+                }
+            }
         };
         if let Some(said) = said {
             return Err(StartError::Load(said));
@@ -101,4 +119,24 @@ impl Worker {
             None => Err(StartError::Load("it ended while it was loaded".into())),
         }
     }
+}
+
+/// Waits until a script has likely come to the read of its input: it does not say so. One that has never worked may die
+/// before that, and nothing is to be sent to an upstream on the word of a Guard that cannot start. So that one is
+/// watched until it rests.
+async fn settled(pid: u32, proven: bool) {
+    if proven {
+        return sleep(SETTLE).await;
+    }
+    let _ = timeout(LONGEST_SETTLE, async {
+        let mut before = None;
+        loop {
+            sleep(LOOK).await;
+            match Rest::of(pid) {
+                Some(now) if before == Some(now) => return,
+                now => before = now,
+            }
+        }
+    })
+    .await;
 }

@@ -49,6 +49,8 @@ struct State {
     /// What `target` may grow to; 0 keeps none, and workers are started when they are asked for.
     size: usize,
     waiting: VecDeque<oneshot::Sender<Result<Lease, Failure>>>,
+    /// Whether a call has gone well.
+    proven: bool,
     /// Failed starts, and ends while idle, since the last call that went well.
     failures: u32,
     cause: Option<Failure>,
@@ -125,6 +127,7 @@ impl Pool {
         let mut state = self.lock();
         state.leased = state.leased.saturating_sub(1);
         if went_well {
+            state.proven = true;
             state.failures = 0;
             state.cause = None;
             state.not_before = None;
@@ -254,8 +257,8 @@ impl Pool {
 
     async fn start_worker(self: &Arc<Self>, cause: SpawnCause) -> Result<Worker, StartError> {
         let code = self.code.get_or_try_init(|| self.starter.write(&self.plugin)).await?;
-        let pool = Arc::downgrade(self);
-        self.starter.start(&self.plugin, code, cause, move |id| exited(&pool, id)).await
+        let (pool, proven) = (Arc::downgrade(self), self.lock().proven);
+        self.starter.start(&self.plugin, code, cause, proven, move |id| exited(&pool, id)).await
     }
 
     /// A start failed: the next one waits, and where there is no worker at all, so does nobody else.

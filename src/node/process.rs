@@ -134,6 +134,30 @@ pub fn own_memory(pid: u32) -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
+/// A process of which every thread sleeps. Of two moments at which it rested alike, it rested all the time between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    threads: usize,
+    /// How often they have given up the processor, or were made to, so far.
+    switches: u64,
+}
+
+impl Rest {
+    /// None where a thread does not sleep, the process has ended or the system does not say (`/proc`).
+    pub fn of(pid: u32) -> Option<Self> {
+        let mut rest = Self { threads: 0, switches: 0 };
+        for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
+            let status = std::fs::read_to_string(thread.ok()?.path().join("status")).ok()?;
+            let field = |name| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim_start);
+            field("State:")?.starts_with('S').then_some(())?;
+            let switches = |name| field(name)?.parse::<u64>().ok();
+            rest.threads += 1;
+            rest.switches += switches("voluntary_ctxt_switches:")? + switches("nonvoluntary_ctxt_switches:")?;
+        }
+        Some(rest)
+    }
+}
+
 /// The failure of a call whose process ended with `status` instead of an answer.
 pub fn ended(status: ExitStatus) -> Failure {
     match (status.code(), status.signal()) {

@@ -108,7 +108,8 @@ impl Starter {
         Ok(written.map_err(io::Error::other)??)
     }
 
-    /// Starts a worker and waits until it is loaded. `on_exit` gets its id when its process has ended.
+    /// Starts a worker and waits until it is loaded. `proven` says whether a call of the plugin has gone well before;
+    /// `on_exit` gets its id when its process has ended.
     ///
     /// # Errors
     /// Why it could not be started. Then no process is left.
@@ -117,6 +118,7 @@ impl Starter {
         plugin: &Arc<LinkedPlugin>,
         code: &Code,
         cause: SpawnCause,
+        proven: bool,
         on_exit: impl FnOnce(u64) + Send + 'static,
     ) -> Result<Worker, StartError> {
         let slot = self.slots.acquire().await.map_err(|_| StartError::Closed)?;
@@ -127,7 +129,7 @@ impl Starter {
         if self.closed.is_cancelled() {
             return Err(StartError::Closed);
         }
-        match worker.loaded_by_deadline(slot).await {
+        match worker.loaded_by_deadline(slot, proven).await {
             Some(Ok(())) => {
                 self.metrics.ready(&name, began.elapsed());
                 worker.card.set_state(WorkerState::Available);

@@ -40,6 +40,7 @@ const WHY: &[Why] = &[
     why("foreign", "RefNotPermitted"),
     why("half", "WrongPhase"),
     why("dies", "NotLoaded"),
+    why("dies-once", "NotLoaded"),
     Why { plugin: "dies-transform", reason: "NotLoaded", may_pass: true },
 ];
 
@@ -62,6 +63,7 @@ fn unable() -> Vec<Value> {
         half("half-request", "onResponse"),
         half("half-response", "onRequest"),
         plugin("dies", "throw new Error('at once'); export default () => {};", &guard),
+        plugin("dies-once", "const end = Date.now() + 300; while (Date.now() < end); process.exit(4);", &guard),
         plugin("dies-transform", "throw new Error('at once, too'); export default () => {};", &json!({})),
     ]
 }
