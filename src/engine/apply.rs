@@ -1,6 +1,5 @@
 //! Puts a plan in force: link, warm what is new, swap, let go of what is old.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::link::{Linked, link};
@@ -94,32 +93,5 @@ impl<P: Ports> Engine<P> {
                 Some(_) => {}
             }
         }
-    }
-
-    /// Ends: no new calls, running ones may end, then every worker and connection is closed.
-    pub async fn shutdown(&self, patience: std::time::Duration) {
-        self.state.draining.store(true, Ordering::Release);
-        self.probes.stop();
-        let calls_end = async {
-            while self.state.calls.in_flight() > 0 {
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-            }
-        };
-        let _ = tokio::time::timeout(patience, calls_end).await;
-        tokio::join!(self.plugins.shutdown(), self.upstreams.shutdown());
-    }
-
-    /// Ends at once: calls in flight are cut off.
-    pub async fn abort(&self) {
-        self.state.draining.store(true, Ordering::Release);
-        self.probes.stop();
-        tokio::join!(self.plugins.shutdown(), self.upstreams.abort());
-    }
-
-    /// Ends sessions that were idle for too long.
-    pub fn expire_sessions(&self) {
-        let idle_ms = u64::from(self.snapshot().plan().gateway.session_idle_seconds) * 1000;
-        self.state.sessions.expire(self.clock.unix_millis(), idle_ms);
-        self.metrics.sessions(self.state.sessions.count());
     }
 }

@@ -25,6 +25,7 @@ mod schema;
 mod scrape;
 pub mod sessions;
 mod shape;
+mod shutdown;
 mod snapshot;
 pub mod state;
 mod traces;

@@ -7,7 +7,9 @@ use dashmap::DashMap;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::{Engine, Ports};
 use crate::domain::limits::Tracker;
+use crate::domain::ports::Clock;
 
 /// The most sessions there may be.
 pub const MAX_SESSIONS: usize = 10_000;
@@ -169,6 +171,15 @@ impl Session {
             calls_in_flight: self.tracker.in_flight(),
             calls_total: self.tracker.total(),
         }
+    }
+}
+
+impl<P: Ports> Engine<P> {
+    /// Ends sessions that were idle for too long.
+    pub fn expire_sessions(&self) {
+        let idle_ms = u64::from(self.snapshot().plan().gateway.session_idle_seconds) * 1000;
+        self.state.sessions.expire(self.clock.unix_millis(), idle_ms);
+        self.metrics.sessions(self.state.sessions.count());
     }
 }
 
