@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::private::PrivateFolder;
 use crate::domain::digest::sha256_hex;
 use crate::domain::plan::PluginPlan;
 
@@ -39,7 +40,7 @@ pub enum CodeError {
 /// The private folder of this process. Removed, with all in it, when it and every [`Code`] are dropped.
 #[derive(Debug)]
 pub struct CodeFolder {
-    path: PathBuf,
+    private: PrivateFolder,
     next: AtomicU64,
 }
 
@@ -52,28 +53,30 @@ pub struct Code {
 }
 
 impl CodeFolder {
-    /// Makes the folder below the system's folder for temporary files, open to nobody else.
+    /// Makes the folder.
     ///
     /// # Errors
     /// Where it cannot be made or written.
     pub fn create() -> io::Result<Self> {
-        let name = format!("hawsepipe-{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
-        let path = std::env::temp_dir().join(name);
-        DirBuilder::new().mode(0o700).create(&path)?;
-        let folder = Self { path, next: AtomicU64::new(0) };
+        let folder = Self { private: PrivateFolder::create()?, next: AtomicU64::new(0) };
         fs::write(folder.host(), HOST)?;
         fs::write(folder.once_preload(), ONCE_PRELOAD)?;
         Ok(folder)
     }
 
+    /// Removes the folder with all in it now. A gateway that ends does not wait until everyone has let go of it.
+    pub fn remove(&self) {
+        self.private.remove();
+    }
+
     /// The worker's side of the Module protocol.
     pub fn host(&self) -> PathBuf {
-        self.path.join("host.mjs")
+        self.private.path().join("host.mjs")
     }
 
     /// What is loaded before a Once script.
     pub fn once_preload(&self) -> PathBuf {
-        self.path.join("once.cjs")
+        self.private.path().join("once.cjs")
     }
 
     /// Writes `text` as the entry of `plan`, beside links to the other files of the folder that it comes from.
@@ -88,7 +91,7 @@ impl CodeFolder {
             return Err(CodeError::FileName);
         }
         let short = plan.digest.get(..12).unwrap_or_default();
-        let folder = self.path.join(format!("{short}-{}", self.next.fetch_add(1, Ordering::Relaxed)));
+        let folder = self.private.path().join(format!("{short}-{}", self.next.fetch_add(1, Ordering::Relaxed)));
         let entry = folder.join(&plan.file_name);
         let code = Code { folder, entry, parent: Arc::clone(self) };
         code.fill(text, plan.folder.as_deref())
@@ -142,11 +145,5 @@ impl Code {
 impl Drop for Code {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-impl Drop for CodeFolder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
     }
 }

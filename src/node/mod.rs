@@ -14,6 +14,7 @@ pub mod loading;
 pub mod metrics;
 pub mod noise;
 pub mod pool;
+pub mod private;
 pub mod process;
 pub mod protocol;
 pub mod spawn;

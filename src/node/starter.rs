@@ -159,6 +159,11 @@ impl Starter {
         }
     }
 
+    /// Removes all plugin code from the disk. For the end, when no worker lives.
+    pub fn remove_code(&self) {
+        self.folder.remove();
+    }
+
     fn spawn(
         self: &Arc<Self>,
         plugin: &Arc<LinkedPlugin>,

@@ -188,5 +188,6 @@ impl RunPlugin for Workers {
         self.retire(&[]);
         self.starter.close();
         self.starter.tasks.finish().await;
+        self.starter.remove_code();
     }
 }

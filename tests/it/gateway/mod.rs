@@ -8,6 +8,7 @@ mod ending;
 mod harness;
 mod hostile;
 mod http;
+mod killed;
 mod limits;
 mod manifests;
 mod outcomes;

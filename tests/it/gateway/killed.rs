@@ -1,0 +1,53 @@
+//! What gateways leave among the temporary files: nothing when they end, and what a killed one left the next one removes.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use super::harness::{Folder, Gateway};
+use super::manifests::{chain, plugin, raw_server, yaml};
+
+/// The private folders among these temporary files.
+fn private(temporary: &Folder) -> BTreeSet<PathBuf> {
+    let found = std::fs::read_dir(temporary.path()).unwrap().map(|found| found.unwrap().path());
+    found.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("hawsepipe-plugins-")).collect()
+}
+
+#[tokio::test]
+async fn the_next_start_removes_the_folder_of_a_killed_gateway_and_of_no_other() {
+    let shout = "export default ({ rawContent }) => ({ text: rawContent.toUpperCase(), continue: true });";
+    let manifests = |code: &str| {
+        let answers = chain("answers", "Response", "args", &[json!({"name": "shout"})]);
+        yaml(&[raw_server("up", &[]), plugin("shout", code, &json!({})), answers])
+    };
+    let (folder, temporary) = (Folder::with(&manifests(shout)), Folder::new());
+    let started = || Gateway::start_in(&folder, &[], &[("TMPDIR", temporary.path().to_str().unwrap())]);
+    let shouts = async |gateway: &Gateway, text: &str| {
+        gateway.until_answer("up__args", &json!({"m": "a"}), "/result/content/0/text", &json!(text)).await;
+    };
+    let living = started();
+    let of_living = private(&temporary);
+    assert_eq!(of_living.len(), 1, "{of_living:?}");
+    let killed = started();
+    shouts(&killed, r#"{"M":"A"}"#).await;
+    assert_eq!(private(&temporary).len(), 2);
+    killed.signal(Signal::KILL);
+    assert!(!killed.ended().await);
+    assert_eq!(private(&temporary).len(), 2, "it had no time to clear up");
+
+    let next = started();
+    let left = private(&temporary);
+    assert!(left.len() == 2 && left.is_superset(&of_living), "{left:?}, {of_living:?}");
+    next.logged(|line| line["removed"] == 1);
+    // The other one goes on, and finds its folder where it was.
+    shouts(&living, r#"{"M":"A"}"#).await;
+    folder.write("manifests.yaml", &manifests(&shout.replace("()", "() + '!'")));
+    shouts(&living, r#"{"M":"A"}!"#).await;
+    shouts(&next, r#"{"M":"A"}!"#).await;
+    for gateway in [living, next] {
+        assert!(gateway.end().1);
+    }
+    assert_eq!(private(&temporary), BTreeSet::new());
+}
