@@ -123,9 +123,9 @@ impl Worker {
 
 /// Waits until a script has likely come to the read of its input: it does not say so. One that has never worked may die
 /// before that, and nothing is to be sent to an upstream on the word of a Guard that cannot start. So that one is
-/// watched until it rests.
+/// watched until it rests, where the system shows it.
 async fn settled(pid: u32, proven: bool) {
-    if proven {
+    if proven || !Rest::is_shown() {
         return sleep(SETTLE).await;
     }
     let _ = timeout(LONGEST_SETTLE, async {

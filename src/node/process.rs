@@ -143,6 +143,11 @@ pub struct Rest {
 }
 
 impl Rest {
+    /// Whether the system says at all what processes do.
+    pub fn is_shown() -> bool {
+        std::fs::exists("/proc/self/task").unwrap_or(false)
+    }
+
     /// None where a thread does not sleep, the process has ended or the system does not say (`/proc`).
     pub fn of(pid: u32) -> Option<Self> {
         let mut rest = Self { threads: 0, switches: 0 };
