@@ -3,6 +3,7 @@
 pub mod api;
 pub mod cli;
 pub mod config;
+pub mod controller;
 pub mod domain;
 pub mod engine;
 pub mod node;

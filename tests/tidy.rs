@@ -9,7 +9,21 @@ use std::process::Command;
 const MAX_LINES: usize = 400;
 
 /// What a folder below `src` may not name, and the rule.
-const LAYERS: [(&[&str], &[&str], &str); 9] = [
+const LAYERS: [(&[&str], &[&str], &str); 10] = [
+    (
+        &["controller"],
+        &[
+            "crate::source",
+            "crate::node",
+            "crate::upstream",
+            "crate::store",
+            "crate::engine",
+            "crate::web",
+            "crate::cli",
+            "axum",
+        ],
+        "the operator calls no MCP server and runs no plugin",
+    ),
     (&["engine"], &["axum", "hyper", "http::"], "the use cases know no HTTP"),
     (
         &["api"],

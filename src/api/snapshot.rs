@@ -36,8 +36,10 @@ pub struct GatewaySnapshotSpec {
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub gateway: String,
     /// Which shards make up each revision. Default: none; then it is a shard.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<SnapshotIndex>,
     /// A piece of plans. Default: none; then it is the index.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
 }
 
@@ -68,16 +70,20 @@ pub struct SnapshotRevision {
     pub revision: String,
     /// When it was compiled.
     #[schemars(length(max = 64), extend("format" = "date-time"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub created_time: Option<String>,
     /// Of the plan in its shards. A pod that does not know it keeps what it has.
     #[schemars(range(min = 1))]
     pub format_version: u32,
     /// The operator's version.
     #[schemars(length(max = 64))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub compiled_by: Option<String>,
     /// Objects that went in.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<u32>,
     /// Problems that were found.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub problems: Option<u32>,
     /// Its pieces, by name.
     #[schemars(length(max = 512))]
@@ -86,6 +92,7 @@ pub struct SnapshotRevision {
     /// Secrets that pods join in, by name; never values.
     #[schemars(length(max = 1024))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub secrets: Option<Vec<SecretUse>>,
 }
 
@@ -100,6 +107,7 @@ pub struct ShardRef {
     pub kind: ShardKind,
     /// Which of its kind it is. Default: 0.
     #[schemars(range(max = 4095))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket: Option<u32>,
     /// Of the plain JSON.
     #[schemars(length(min = 64, max = 64), regex(pattern = SHA256))]
@@ -120,6 +128,7 @@ pub struct SecretUse {
     pub name: String,
     /// The keys. Default: none are named.
     #[schemars(length(max = 64), inner(length(max = 253)), extend("x-kubernetes-list-type" = "set"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub keys: Option<Vec<String>>,
 }
 

@@ -27,6 +27,8 @@ Examples:
 pub enum Command {
     /// Run a gateway from manifests on disk; edits take effect at once
     Run(Run),
+    /// Run the operator: watch custom resources, compile them for gateways, tell the truth in status
+    Operator(super::operator::Operator),
     /// Check manifests and plugins, and say what is wrong, where, and what to do
     Validate(Validate),
     /// Print the CustomResourceDefinitions

@@ -7,6 +7,7 @@ mod clock;
 mod docs;
 mod executions;
 mod explain;
+mod operator;
 mod output;
 mod run;
 mod tools;
@@ -42,6 +43,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Run(args) => run::run(args).await,
+        Command::Operator(args) => operator::operator(args).await,
         Command::Validate(args) => validate::validate(args).await,
         Command::Crds(args) => crds(&args),
         Command::Docs(args) => docs::docs(&args),

@@ -208,7 +208,7 @@ async fn sweep(engine: Gateway) {
 }
 
 /// Waits for Ctrl-C or SIGTERM.
-async fn end_signal() -> anyhow::Result<()> {
+pub(super) async fn end_signal() -> anyhow::Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
     tokio::select! {

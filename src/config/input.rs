@@ -79,6 +79,8 @@ pub struct GatewayInput {
     pub upstreams: Takes,
     /// Which chains it takes.
     pub chains: Takes,
+    /// The revision that pods are to stay at, in a cluster.
+    pub pinned: Option<String>,
 }
 
 /// An upstream. Its plan's header or variable list is filled from `values` when references are resolved.

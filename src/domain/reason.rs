@@ -124,6 +124,16 @@ reasons! {
     NoGateway,
     /// A chain that no gateway takes.
     NotTaken,
+    /// A plugin that no chain names.
+    NotUsed,
+    /// It is on its way.
+    Pending,
+    /// None of a gateway's pods is ready.
+    NoReadyPods,
+    /// A revision that is pinned runs, not the newest.
+    Pinned,
+    /// An object of this name is somebody else's.
+    NameTaken,
     /// The sandbox that is required cannot be had.
     SandboxUnavailable,
     /// A part of a compiled revision is not there.

@@ -11,12 +11,14 @@ mod legacy;
 mod mcp;
 mod methods;
 mod modern;
+mod operator;
 mod outbox;
 mod reply;
 mod server;
 
 pub use admin::admin_router;
 pub use mcp::{Listener, mcp_router};
+pub use operator::operator_router;
 pub use server::serve;
 
 #[cfg(test)]

@@ -7,3 +7,4 @@ mod harness;
 mod control_plane;
 mod definitions;
 mod objects;
+mod operator;

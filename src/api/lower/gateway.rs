@@ -52,11 +52,16 @@ pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Prob
         refusing,
         key,
     };
-    note_cluster(spec, &mut findings);
+    note_cluster(spec, place, &mut findings);
     note_later(spec, &mut findings);
     let upstreams = spec.upstreams.as_ref().map(|u| takes(u.namespaces.as_ref(), u.selector.as_ref()));
     let chains = spec.chains.as_ref().map(|c| takes(c.namespaces.as_ref(), c.selector.as_ref()));
-    let input = GatewayInput { plan, upstreams: upstreams.unwrap_or_default(), chains: chains.unwrap_or_default() };
+    let input = GatewayInput {
+        plan,
+        upstreams: upstreams.unwrap_or_default(),
+        chains: chains.unwrap_or_default(),
+        pinned: spec.pinned_revision.clone(),
+    };
     (input, findings.finish())
 }
 
@@ -166,7 +171,9 @@ fn takes(from: Option<&FromNamespaces>, labels: Option<&Selector>) -> Takes {
     Takes { namespaces: from.map(namespaces).unwrap_or_default(), selector: labels.map(selector).unwrap_or_default() }
 }
 
-fn note_cluster(spec: &MCPGatewaySpec, findings: &mut Findings) {
+fn note_cluster(spec: &MCPGatewaySpec, place: Place<'_>, findings: &mut Findings) {
+    let standalone = matches!(place, Place::File { .. });
+    findings.cluster(standalone && spec.pinned_revision.is_some(), "spec.pinnedRevision");
     findings.cluster(spec.replicas.is_some(), "spec.replicas");
     findings.cluster(spec.autoscaling.is_some(), "spec.autoscaling");
     findings.cluster(spec.disruption_budget.is_some(), "spec.disruptionBudget");
@@ -181,7 +188,6 @@ fn note_cluster(spec: &MCPGatewaySpec, findings: &mut Findings) {
 }
 
 fn note_later(spec: &MCPGatewaySpec, findings: &mut Findings) {
-    findings.later(spec.pinned_revision.is_some(), "spec.pinnedRevision");
     let admin = spec.admin.as_ref();
     findings.later(admin.is_some_and(|a| a.port.is_some()), "spec.admin.port");
     findings.later(admin.is_some_and(|a| a.console.is_some()), "spec.admin.console");

@@ -145,7 +145,7 @@ fn report_chain(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem
 }
 
 /// Whether a chain covers an upstream. Globs that do not compile cover nothing; they were refused before.
-fn covers(chain: &ChainPlan, upstream: &ObjectKey, labels: &std::collections::BTreeMap<String, String>) -> bool {
+pub fn covers(chain: &ChainPlan, upstream: &ObjectKey, labels: &std::collections::BTreeMap<String, String>) -> bool {
     let scope = &chain.upstreams;
     let in_reach = scope.namespace.as_ref().is_none_or(|namespace| *namespace == upstream.namespace);
     let named = || {

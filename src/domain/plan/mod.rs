@@ -99,7 +99,7 @@ impl Plan {
 }
 
 /// A URL without user, query and fragment.
-fn address_of(url: &str) -> String {
+pub fn address_of(url: &str) -> String {
     let plain = url.split(['?', '#']).next().unwrap_or_default();
     let Some((scheme, rest)) = plain.split_once("://") else { return plain.to_owned() };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));

@@ -93,18 +93,37 @@ impl Cluster {
         name
     }
 
+    /// The file that says how to reach it as somebody who may do anything.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
     /// A client with a token of a new service account, which may do what roles are bound to it.
     pub async fn service_account(&self, namespace: &str, name: &str) -> Client {
+        self.make_account(namespace, name).await;
+        let mut config = self.config().await;
+        let token = Some(self.token(namespace, name, &[]).await.into());
+        config.auth_info = AuthInfo { token, ..AuthInfo::default() };
+        config.default_namespace = namespace.to_owned();
+        Client::try_from(config).unwrap()
+    }
+
+    /// A new service account.
+    pub async fn make_account(&self, namespace: &str, name: &str) {
         let accounts: Api<ServiceAccount> = Api::namespaced(self.admin().await, namespace);
         let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
         let account = ServiceAccount { metadata, ..ServiceAccount::default() };
         accounts.create(&PostParams::default(), &account).await.unwrap();
-        let request = TokenRequest { spec: TokenRequestSpec::default(), ..TokenRequest::default() };
-        let token = accounts.create_token_request(name, &PostParams::default(), &request).await.unwrap();
-        let mut config = self.config().await;
-        config.auth_info = AuthInfo { token: token.status.map(|made| made.token.into()), ..AuthInfo::default() };
-        config.default_namespace = namespace.to_owned();
-        Client::try_from(config).unwrap()
+    }
+
+    /// A token of a service account, for these audiences; none is the API server.
+    pub async fn token(&self, namespace: &str, name: &str, audiences: &[&str]) -> String {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.admin().await, namespace);
+        let audiences = audiences.iter().map(|audience| (*audience).to_owned()).collect();
+        let spec = TokenRequestSpec { audiences, ..TokenRequestSpec::default() };
+        let request = TokenRequest { spec, ..TokenRequest::default() };
+        let made = accounts.create_token_request(name, &PostParams::default(), &request).await.unwrap();
+        made.status.unwrap().token
     }
 
     /// Runs kubectl as the admin, with `input` on its standard input, and gives what it printed.

@@ -7,6 +7,7 @@
 mod audit;
 mod cluster;
 mod control_plane;
+mod process;
 mod programs;
 mod supervisor;
 
@@ -14,6 +15,7 @@ pub use audit::{Request, counts};
 pub use cluster::Cluster;
 use cluster::unique;
 pub use control_plane::API_SERVER;
+pub use process::Process;
 
 use std::time::Duration;
 

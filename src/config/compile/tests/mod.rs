@@ -65,7 +65,7 @@ pub(crate) fn empty() -> Inputs {
 fn declare(inputs: &mut Inputs) -> &mut GatewayInput {
     let mut plan = super::implicit(inputs);
     (plan.key, plan.declared) = (key("gw"), true);
-    inputs.gateway.insert(GatewayInput { plan, upstreams: Takes::default(), chains: Takes::default() })
+    inputs.gateway.insert(GatewayInput { plan, upstreams: Takes::default(), chains: Takes::default(), pinned: None })
 }
 
 pub(crate) fn gateway(inputs: &mut Inputs) -> &mut GatewayInput {

@@ -1,0 +1,130 @@
+//! Every gateway's plan, and what was found on the way.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::build::{self, Owner};
+use super::dereference::Found;
+use super::lowered::Read;
+use crate::api::lower::Lowered;
+use crate::config::compile::{compile, covers};
+use crate::config::input::{GatewayInput, Inputs};
+use crate::domain::digest;
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::plan::{ChainPlan, Plan};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+/// What is known of every object.
+#[derive(Default)]
+pub(super) struct Compiled {
+    pub(super) objects: Vec<Read>,
+    /// Problems that objects have whatever gateway takes them, by object.
+    pub(super) own: HashMap<ObjectId, Vec<Problem>>,
+    /// Plugins that are not accepted as they are written.
+    pub(super) wrong_plugins: HashSet<ObjectKey>,
+}
+
+impl Compiled {
+    pub(super) fn new(objects: Vec<Read>, own: HashMap<ObjectId, Vec<Problem>>) -> Self {
+        let wrong = |object: &&Read| {
+            object.lowered.is_err() || own.get(&object.id).into_iter().flatten().any(Problem::is_error)
+        };
+        let plugins = objects.iter().filter(|object| object.id.kind == Kind::Plugin).filter(wrong);
+        let wrong_plugins = plugins.map(|object| object.id.key.clone()).collect();
+        Self { objects, own, wrong_plugins }
+    }
+}
+
+/// A gateway with its plan.
+pub(super) struct Planned {
+    pub(super) owner: Owner,
+    /// `spec.pinnedRevision`.
+    pub(super) pinned: Option<String>,
+    pub(super) plan: Plan,
+    /// What each object of the plan is in it: where that is equal, so is the object.
+    pub(super) digests: Arc<Digests>,
+    /// How many upstreams each chain covers.
+    pub(super) covered: HashMap<ObjectKey, usize>,
+    /// Problems with objects as this gateway takes them, by object.
+    pub(super) problems: HashMap<ObjectId, Vec<Problem>>,
+}
+
+/// Digests of the objects in a plan.
+pub(super) type Digests = HashMap<ObjectId, String>;
+
+/// The compiler's inputs but the gateway.
+pub(super) fn inputs(objects: &[Read], found: &Found) -> Inputs {
+    let mut inputs = Inputs {
+        config_maps: found.config_maps.clone(),
+        servers: found.servers.clone(),
+        namespaces: found.namespaces.clone(),
+        files_elsewhere: true,
+        ..Inputs::default()
+    };
+    for object in objects {
+        match &*object.lowered {
+            Ok(Lowered::Upstream(input)) => inputs.upstreams.push(input.clone()),
+            Ok(Lowered::Plugin(input)) => inputs.plugins.push(input.clone()),
+            Ok(Lowered::Chain(input)) => inputs.chains.push(input.clone()),
+            Ok(Lowered::Gateway(_) | Lowered::NotServed) => {}
+            // A gateway that is not valid is no other's business.
+            Err(invalid) if invalid.id.kind == Kind::MCPGateway => {}
+            Err(invalid) => inputs.invalid.push(invalid.clone()),
+        }
+    }
+    inputs
+}
+
+/// Problems of objects whatever gateway takes them: as one would find them that takes everything.
+pub(super) fn survey(inputs: &Inputs) -> HashMap<ObjectId, Vec<Problem>> {
+    let everything = Inputs { gateway: None, ..inputs.clone() };
+    let (_, problems) = compile(&everything, None);
+    // Names are in the way only in a gateway that takes both.
+    by_object(problems.into_iter().filter(|p| !matches!(p.reason, Reason::NameConflict | Reason::NoUpstreams)))
+}
+
+/// The plan of one gateway. `previous` is the newest that was compiled before.
+pub(super) fn plan(gateway: &Read, inputs: &mut Inputs, previous: Option<&Plan>) -> Planned {
+    let taken = match &*gateway.lowered {
+        Ok(Lowered::Gateway(input)) => Some(input.clone()),
+        _ => None,
+    };
+    let invalid = gateway.lowered.as_ref().as_ref().err().cloned();
+    let pinned = taken.as_ref().and_then(|input: &GatewayInput| input.pinned.clone());
+    inputs.gateway = taken;
+    let valid = inputs.invalid.len();
+    inputs.invalid.extend(invalid);
+    let (mut plan, problems) = compile(inputs, previous);
+    inputs.invalid.truncate(valid);
+    build::prune(&mut plan);
+    let owner = Owner { key: gateway.id.key.clone(), uid: gateway.uid().to_owned() };
+    let digests = Arc::new(digests(&plan));
+    let covered = covered(&plan);
+    Planned { owner, pinned, digests, covered, problems: by_object(problems), plan }
+}
+
+/// How many upstreams each chain covers.
+fn covered(plan: &Plan) -> HashMap<ObjectKey, usize> {
+    let count = |chain: &ChainPlan| plan.upstreams.iter().filter(|u| covers(chain, &u.key, &u.labels)).count();
+    plan.chains.iter().map(|chain| (chain.key.clone(), count(chain))).collect()
+}
+
+/// What each object of a plan is in it.
+pub(super) fn digests(plan: &Plan) -> Digests {
+    let upstreams = plan.upstreams.iter().map(|u| (Kind::MCPUpstream, &u.key, digest::revision(u)));
+    let plugins = plan.plugins.iter().map(|p| (Kind::Plugin, &p.key, digest::revision(p)));
+    let chains = plan.chains.iter().map(|c| (Kind::PluginChain, &c.key, c.revision.clone()));
+    let all = upstreams.chain(plugins).chain(chains);
+    all.map(|(kind, key, digest)| (ObjectId::new(kind, key.clone()), digest)).collect()
+}
+
+fn by_object(problems: impl IntoIterator<Item = Problem>) -> HashMap<ObjectId, Vec<Problem>> {
+    let mut found: HashMap<ObjectId, Vec<Problem>> = HashMap::new();
+    for problem in problems {
+        if let Some(object) = &problem.object {
+            found.entry(object.clone()).or_default().push(problem);
+        }
+    }
+    found
+}

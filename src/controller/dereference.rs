@@ -1,0 +1,153 @@
+//! Reads what objects refer to: ConfigMaps when they changed, Services and servers of other operators as they are seen,
+//! labels of namespaces, facts about code.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::{ConfigMap, Service};
+use kube::{Api, Client, ResourceExt};
+
+use super::references::References;
+use super::servers::Servers;
+use super::watches::{Watches, all, by_key};
+use crate::config::compile::plugin_code;
+use crate::config::input::{Inputs, Labels, ServerInput, code_key};
+use crate::domain::digest::sha256_hex;
+use crate::domain::ids::ObjectKey;
+use crate::domain::ports::{CodeFacts, Inspect};
+use crate::domain::reason::Reason;
+
+/// How long a ConfigMap that could not be read is left alone.
+const PAUSE: Duration = Duration::from_secs(60);
+/// The most code texts whose facts are kept.
+const MAX_FACTS: usize = 10_000;
+
+/// What was read, and what is remembered of it.
+pub(super) struct Dereferencing {
+    client: Client,
+    servers: Servers,
+    config_maps: BTreeMap<ObjectKey, Known>,
+    facts: BTreeMap<String, CodeFacts>,
+}
+
+/// A ConfigMap as it was read.
+struct Known {
+    version: Option<String>,
+    data: BTreeMap<String, String>,
+    /// When reading it failed last.
+    failed: Option<Instant>,
+}
+
+/// What references lead to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Found {
+    pub(super) config_maps: BTreeMap<ObjectKey, BTreeMap<String, String>>,
+    pub(super) servers: BTreeMap<(String, ServerInput), Result<String, (Reason, String)>>,
+    pub(super) namespaces: BTreeMap<String, Labels>,
+}
+
+impl Dereferencing {
+    pub(super) fn new(client: Client, watches: &Watches) -> Self {
+        let servers = Servers::new(client.clone(), watches.changed.clone());
+        Self { client, servers, config_maps: BTreeMap::new(), facts: BTreeMap::new() }
+    }
+
+    /// Follows `references`. What cannot be read now is as it was read last.
+    pub(super) async fn find(&mut self, references: &References, watches: &Watches) -> Found {
+        self.read_config_maps(references, watches).await;
+        let services = by_key(&watches.services);
+        let servers = references.servers.iter().map(|(namespace, server)| {
+            let url = match (server.group.as_str(), server.kind.as_str()) {
+                ("", "Service") => service_url(
+                    services.get(&(namespace.clone(), server.name.clone())).map(|s| &**s),
+                    namespace,
+                    server,
+                ),
+                _ => self.servers.url(namespace, server),
+            };
+            ((namespace.clone(), server.clone()), url)
+        });
+        let servers = servers.collect();
+        let namespaces = all(&watches.namespaces).map(|namespace| (namespace.name_any(), namespace.labels().clone()));
+        let config_maps = self.config_maps.iter().filter(|(_, known)| known.version.is_some());
+        Found {
+            config_maps: config_maps.map(|(key, known)| (key.clone(), known.data.clone())).collect(),
+            servers,
+            namespaces: namespaces.collect(),
+        }
+    }
+
+    async fn read_config_maps(&mut self, references: &References, watches: &Watches) {
+        let seen = by_key(&watches.config_maps);
+        self.config_maps.retain(|key, _| references.config_maps.contains(key));
+        for key in &references.config_maps {
+            let version = seen.get(&(key.namespace.clone(), key.name.clone())).and_then(|seen| seen.resource_version());
+            let Some(version) = version else {
+                self.config_maps.remove(key);
+                continue;
+            };
+            let known = self.config_maps.get(key);
+            let paused = known.and_then(|known| known.failed).is_some_and(|failed| failed.elapsed() < PAUSE);
+            if known.is_some_and(|known| known.version.as_ref() == Some(&version)) || paused {
+                continue;
+            }
+            let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &key.namespace);
+            match api.get_opt(&key.name).await {
+                Ok(Some(map)) => {
+                    let version = map.resource_version().or(Some(version));
+                    let data = map.data.unwrap_or_default();
+                    self.config_maps.insert(key.clone(), Known { version, data, failed: None });
+                }
+                Ok(None) => drop(self.config_maps.remove(key)),
+                Err(error) => {
+                    tracing::warn!(%error, config_map = %key, "a ConfigMap cannot be read; what was read before counts");
+                    let before = || Known { version: None, data: BTreeMap::new(), failed: None };
+                    self.config_maps.entry(key.clone()).or_insert_with(before).failed = Some(Instant::now());
+                }
+            }
+        }
+    }
+
+    /// Adds what is known of the plugins' code. New code is parsed in a child.
+    pub(super) async fn inspect(&mut self, inputs: &mut Inputs, inspect: &impl Inspect) {
+        let mut facts = BTreeMap::new();
+        for code in inputs.plugins.iter().filter_map(|plugin| plugin_code(inputs, plugin)) {
+            let key = code_key(&sha256_hex(code.text.as_bytes()), &code.file_name);
+            if facts.contains_key(&key) {
+                continue;
+            }
+            let found = match self.facts.get(&key) {
+                Some(known) => known.clone(),
+                None => inspect.inspect(code.text, &code.file_name).await,
+            };
+            facts.insert(key, found);
+        }
+        self.facts.extend(facts.iter().take(MAX_FACTS).map(|(key, found)| (key.clone(), found.clone())));
+        if self.facts.len() > MAX_FACTS {
+            self.facts.clone_from(&facts);
+        }
+        inputs.facts = facts;
+    }
+}
+
+/// Where a Service is reached: its DNS name, so that its pods may change.
+fn service_url(service: Option<&Service>, namespace: &str, server: &ServerInput) -> Result<String, (Reason, String)> {
+    let not_found = |why: String| (Reason::ServerNotFound, why);
+    let name = format!("Service {namespace}/{}", server.name);
+    let service = service.ok_or_else(|| not_found(format!("there is no {name}")))?;
+    let wanted = server.port.as_deref().unwrap_or_default();
+    let ports = service.spec.as_ref().and_then(|spec| spec.ports.as_ref()).into_iter().flatten();
+    let port = ports.clone().find(|port| port.name.as_deref() == Some(wanted) || port.port.to_string() == wanted);
+    let port = port.ok_or_else(|| {
+        let has: Vec<_> =
+            ports.map(|port| format!("{} ({})", port.port, port.name.as_deref().unwrap_or("-"))).collect();
+        not_found(format!("{name} has no port {wanted:?}; it has {}", has.join(", ")))
+    })?;
+    let path = server.path.as_deref().unwrap_or("/mcp");
+    let spec = service.spec.as_ref();
+    let host = match spec.and_then(|spec| spec.external_name.as_deref()) {
+        Some(external) if spec.and_then(|s| s.type_.as_deref()) == Some("ExternalName") => external.to_owned(),
+        _ => format!("{}.{namespace}.svc", server.name),
+    };
+    Ok(format!("http://{host}:{}{path}", port.port))
+}

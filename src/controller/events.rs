@@ -1,0 +1,113 @@
+//! Events: what became bad, and what became good again.
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use serde_json::Value;
+
+use super::lowered::Read;
+use super::writer::Writer;
+use crate::api::status::{Condition, ConditionStatus};
+use crate::domain::reason::Reason;
+
+/// The most characters of a note (Kubernetes, events.k8s.io).
+const MAX_NOTE: usize = 1000;
+
+/// Publishes Events; equal ones of a few minutes are counted, not repeated.
+pub(super) struct Events {
+    recorder: Recorder,
+    writer: Writer,
+}
+
+impl Events {
+    pub(super) fn new(writer: Writer) -> Self {
+        let reporter = Reporter { controller: "hawsepipe".into(), instance: None };
+        Self { recorder: Recorder::new(writer.client.clone(), reporter), writer }
+    }
+
+    /// Tells what differs between the conditions that `object` had and those of `status`.
+    pub(super) async fn tell(&self, object: &Read, status: &Value) {
+        let before = object.conditions();
+        let now: Vec<Condition> =
+            serde_json::from_value(status.get("conditions").cloned().unwrap_or_default()).unwrap_or_default();
+        let reference = ObjectReference {
+            api_version: Some("hawsepipe.dev/v1alpha1".into()),
+            kind: Some(object.id.kind.as_str().into()),
+            namespace: Some(object.id.key.namespace.clone()),
+            name: Some(object.id.key.name.clone()),
+            uid: Some(object.uid().to_owned()),
+            ..ObjectReference::default()
+        };
+        for event in changes(&before, &now) {
+            if !self.writer.leads() {
+                return;
+            }
+            if let Err(error) = self.recorder.publish(&event, &reference).await {
+                tracing::warn!(object = %object.id, %error, "an Event cannot be published");
+            }
+        }
+    }
+}
+
+/// The Events of a change of conditions.
+fn changes(before: &[Condition], now: &[Condition]) -> Vec<Event> {
+    let same = |condition: &Condition| {
+        before
+            .iter()
+            .any(|b| b.r#type == condition.r#type && b.reason == condition.reason && b.status == condition.status)
+    };
+    let changed = now.iter().filter(|condition| !same(condition));
+    changed.filter_map(event).collect()
+}
+
+/// The Event of a condition that came: of a bad one, or of `Ready`. What is only pending is no news.
+fn event(condition: &Condition) -> Option<Event> {
+    let is_ready = condition.r#type == "Ready";
+    let exists_while_bad =
+        matches!(condition.r#type.as_str(), "PartiallyInvalid" | "Refusing" | "FailsOpen" | "CrashLooping");
+    let good = (condition.status == ConditionStatus::True) != exists_while_bad;
+    if condition.reason == Reason::Pending.as_str() || (good != is_ready) {
+        return None;
+    }
+    let message = if condition.message.is_empty() { "everything it needs is there" } else { &condition.message };
+    Some(Event {
+        type_: if good { EventType::Normal } else { EventType::Warning },
+        reason: condition.reason.clone(),
+        note: Some(format!("{}: {message}", condition.r#type).chars().take(MAX_NOTE).collect()),
+        action: "Reconcile".into(),
+        secondary: None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn condition(name: &str, status: ConditionStatus, reason: &str) -> Condition {
+        Condition {
+            r#type: name.to_owned(),
+            status,
+            reason: reason.to_owned(),
+            message: String::new(),
+            last_transition_time: String::new(),
+            observed_generation: None,
+        }
+    }
+
+    #[test]
+    fn what_became_bad_is_told_once_and_what_became_ready() {
+        use ConditionStatus::{False, True};
+        let bad = [
+            condition("Accepted", False, "SyntaxError"),
+            condition("Programmed", False, "Pending"),
+            condition("Refusing", True, "GuardUnavailable"),
+            condition("Ready", False, "SyntaxError"),
+        ];
+        let told = |before: &[Condition], now: &[Condition]| -> Vec<String> {
+            changes(before, now).into_iter().map(|event| event.reason).collect()
+        };
+        assert_eq!(told(&[], &bad), ["SyntaxError", "GuardUnavailable"]);
+        assert!(told(&bad, &bad).is_empty());
+        let good = [condition("Accepted", True, "Accepted"), condition("Ready", True, "Ready")];
+        assert_eq!(told(&bad, &good), ["Ready"]);
+    }
+}

@@ -1,0 +1,161 @@
+//! Who leads: one Lease (Kubernetes, coordination.k8s.io), taken by whoever finds it free and renewed while it works.
+//!
+//! A leader that was paused finds its own clock beyond what it renewed before it writes anything.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// How long a lease counts after it was renewed.
+const DURATION: Duration = Duration::from_secs(15);
+/// A leader stops to write this long before its lease ends: clocks differ, and a request takes its time.
+const MARGIN: Duration = Duration::from_secs(5);
+/// How often it is renewed, or looked at.
+const PERIOD: Duration = Duration::from_secs(2);
+
+/// Where the lease is, and who asks for it.
+#[derive(Clone, Debug)]
+pub struct LeaseSettings {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// This process, unlike any other.
+    pub holder: String,
+}
+
+/// Whether this process leads.
+#[derive(Clone, Default)]
+pub(super) struct Leadership {
+    until: Arc<Mutex<Option<Instant>>>,
+    /// Told when this process begins to lead, or ends.
+    pub(super) changed: Arc<Notify>,
+}
+
+impl Leadership {
+    /// Whether it may write now.
+    pub(super) fn leads(&self) -> bool {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| Instant::now() < until)
+    }
+
+    fn set(&self, until: Option<Instant>) {
+        let led = self.leads();
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
+        if led != self.leads() {
+            self.changed.notify_one();
+        }
+    }
+}
+
+/// What was last seen of somebody else's lease, and when it last changed by our own clock.
+struct Observed {
+    renewed: Option<MicroTime>,
+    holder: Option<String>,
+    at: Instant,
+}
+
+/// Takes and renews the lease until `stop`; then gives it back.
+pub(super) async fn keep(client: Client, settings: LeaseSettings, leadership: Leadership, stop: CancellationToken) {
+    let api: Api<Lease> = Api::namespaced(client, &settings.namespace);
+    let mut observed = None;
+    loop {
+        let began = Instant::now();
+        match tokio::time::timeout(MARGIN, round(&api, &settings, &mut observed)).await {
+            Ok(Ok(true)) => leadership.set(Some(began + DURATION - MARGIN)),
+            Ok(Ok(false)) => leadership.set(None),
+            // Until its time is over, nobody else can have it.
+            Ok(Err(error)) => tracing::warn!(%error, "the lease cannot be renewed"),
+            Err(_) => tracing::warn!("the lease cannot be renewed: the API server does not answer"),
+        }
+        if !leadership.leads() {
+            leadership.set(None);
+        }
+        tokio::select! {
+            () = stop.cancelled() => break,
+            () = tokio::time::sleep(PERIOD) => {}
+        }
+    }
+    if leadership.leads() {
+        leadership.set(None);
+        if let Err(error) = release(&api, &settings).await {
+            tracing::warn!(%error, "the lease cannot be given back; it ends by itself");
+        }
+    }
+}
+
+/// One look at the lease. Says whether it is ours now.
+async fn round(api: &Api<Lease>, settings: &LeaseSettings, seen: &mut Option<Observed>) -> Result<bool, kube::Error> {
+    let Some(mut lease) = api.get_opt(&settings.name).await? else {
+        let metadata = ObjectMeta { name: Some(settings.name.clone()), ..ObjectMeta::default() };
+        let spec = Some(held(settings, None));
+        return won(api.create(&PostParams::default(), &Lease { metadata, spec }).await);
+    };
+    let spec = lease.spec.clone().unwrap_or_default();
+    let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty());
+    let ours = holder.as_ref() == Some(&settings.holder);
+    if !ours && holder.is_some() && !is_over(&spec, seen) {
+        return Ok(false);
+    }
+    lease.spec = Some(held(settings, Some(&spec)));
+    lease.metadata.managed_fields = None;
+    // Its resourceVersion goes along: of two that try, one wins.
+    won(api.replace(&settings.name, &PostParams::default(), &lease).await)
+}
+
+/// Whether somebody else's lease has not changed for its whole time, by our clock.
+fn is_over(spec: &LeaseSpec, seen: &mut Option<Observed>) -> bool {
+    let same = |seen: &&mut Observed| seen.renewed == spec.renew_time && seen.holder == spec.holder_identity;
+    match seen.as_mut().filter(same) {
+        Some(seen) => {
+            let duration = u64::try_from(spec.lease_duration_seconds.unwrap_or_default()).unwrap_or_default();
+            seen.at.elapsed() > Duration::from_secs(duration)
+        }
+        None => {
+            let (renewed, holder) = (spec.renew_time.clone(), spec.holder_identity.clone());
+            *seen = Some(Observed { renewed, holder, at: Instant::now() });
+            false
+        }
+    }
+}
+
+fn held(settings: &LeaseSettings, before: Option<&LeaseSpec>) -> LeaseSpec {
+    let now = MicroTime(Timestamp::now());
+    let ours = before.is_some_and(|before| before.holder_identity.as_ref() == Some(&settings.holder));
+    let transitions = before.and_then(|before| before.lease_transitions).unwrap_or_default();
+    LeaseSpec {
+        holder_identity: Some(settings.holder.clone()),
+        lease_duration_seconds: i32::try_from(DURATION.as_secs()).ok(),
+        acquire_time: before.filter(|_| ours).and_then(|before| before.acquire_time.clone()).or(Some(now.clone())),
+        renew_time: Some(now),
+        lease_transitions: Some(if ours || before.is_none() { transitions } else { transitions + 1 }),
+        ..LeaseSpec::default()
+    }
+}
+
+/// A conflict is a race that somebody else won.
+fn won(answer: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
+    match answer {
+        Ok(_) => Ok(true),
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Lets the next one lead at once.
+async fn release(api: &Api<Lease>, settings: &LeaseSettings) -> Result<(), kube::Error> {
+    let Some(mut lease) = api.get_opt(&settings.name).await? else { return Ok(()) };
+    if let Some(spec) = lease.spec.as_mut().filter(|spec| spec.holder_identity.as_ref() == Some(&settings.holder)) {
+        spec.holder_identity = None;
+        spec.renew_time = Some(MicroTime(Timestamp::now()));
+        lease.metadata.managed_fields = None;
+        api.replace(&settings.name, &PostParams::default(), &lease).await?;
+    }
+    Ok(())
+}

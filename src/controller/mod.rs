@@ -1,0 +1,35 @@
+//! The operator: custom resources in; what gateways run, and the truth about it in status, out.
+//!
+//! Seen ([`watches`]) -> dereferenced ([`dereference`]) -> lowered ([`lowered`]) -> compiled (`config::compile`) -> built
+//! ([`build`]) -> applied ([`apply`]) -> reported by pods ([`pods`]) -> told in status ([`status`]). Whatever is written
+//! goes through [`writer`], which writes while this process leads and never otherwise.
+
+mod apply;
+mod build;
+mod compiled;
+mod dereference;
+mod events;
+mod lease;
+mod lowered;
+mod metrics;
+mod operator;
+mod pods;
+mod references;
+mod servers;
+mod status;
+mod status_loop;
+mod watches;
+mod writer;
+
+pub use self::lease::LeaseSettings;
+pub use self::metrics::ControllerMetrics;
+pub use self::operator::{Settings, run};
+
+/// The one field manager of everything that is written (Kubernetes, server-side apply).
+const FIELD_MANAGER: &str = "hawsepipe";
+/// On everything that is ours: which gateway it belongs to.
+const GATEWAY_LABEL: &str = "hawsepipe.dev/gateway";
+/// On snapshots: `index` or `shard`.
+const PART_LABEL: &str = "hawsepipe.dev/part";
+/// On everything that is ours.
+const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "hawsepipe");

@@ -1,0 +1,265 @@
+//! The loops: one brings snapshots to what objects say, one brings statuses to what is true.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
+
+use super::apply::{self, ApplyError, Stored};
+use super::compiled::{self, Compiled, Planned};
+use super::dereference::{Dereferencing, Found};
+use super::lease::{self, Leadership, LeaseSettings};
+use super::lowered::Lowering;
+use super::metrics::ControllerMetrics;
+use super::pods::{self, Asking};
+use super::references::references;
+use super::status::GatewayState;
+use super::status_loop::StatusLoop;
+use super::watches::Watches;
+use super::writer::Writer;
+use crate::domain::ids::{Kind, ObjectKey};
+use crate::domain::ports::Inspect;
+use crate::domain::reason::Reason;
+
+/// Changes that come together are compiled together.
+const TOGETHER: Duration = Duration::from_millis(5);
+/// The wait after what may pass, doubled until the longest.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// How long after a write what is seen may lag behind it.
+const LAG: Duration = Duration::from_secs(10);
+
+/// How the operator runs.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Namespaces to watch; empty is all.
+    pub namespaces: Vec<String>,
+    /// The lease of the leader.
+    pub lease: LeaseSettings,
+    /// A file with a service account token that gateways accept.
+    pub token_file: Option<PathBuf>,
+}
+
+/// What the planning loop found, for the loop of statuses.
+#[derive(Clone, Default)]
+pub(super) struct Planning {
+    pub(super) compiled: Arc<Compiled>,
+    pub(super) gateways: BTreeMap<ObjectKey, GatewayState>,
+}
+
+/// Runs until `stop`. `ready` is told when every kind was listed once.
+pub async fn run(
+    client: Client,
+    settings: Settings,
+    inspect: impl Inspect + 'static,
+    metrics: ControllerMetrics,
+    ready: Arc<std::sync::atomic::AtomicBool>,
+    stop: CancellationToken,
+) {
+    let watches = Arc::new(Watches::start(&client, &settings.namespaces));
+    let leadership = Leadership::default();
+    let writer = Writer::new(client.clone(), leadership.clone());
+    let lease = tokio::spawn(lease::keep(client.clone(), settings.lease, leadership.clone(), stop.clone()));
+    let (planning, plans) = watch::channel(Planning::default());
+    let (reports, reported) = watch::channel(pods::ByGateway::new());
+    let status_changed = Arc::new(Notify::new());
+    let asking = Asking::new(settings.token_file);
+    let statuses = StatusLoop::new(writer.clone(), Arc::clone(&watches), plans, reported, metrics.clone());
+    let planner = Planner {
+        dereferencing: Dereferencing::new(client, &watches),
+        watches: Arc::clone(&watches),
+        writer,
+        leadership,
+        inspect,
+        metrics,
+        planning,
+        status_changed: Arc::clone(&status_changed),
+        lowering: Lowering::default(),
+        found: Found::default(),
+        gateways: HashMap::new(),
+        led: false,
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = planner.run(&ready) => {}
+        () = pods::follow(Arc::clone(&watches), asking, reports, Arc::clone(&status_changed)) => {}
+        () = statuses.run(&status_changed) => {}
+    }
+    // Given back, so that the next one need not wait.
+    let _ = lease.await;
+}
+
+/// What is kept of a gateway between two rounds.
+struct Kept {
+    planned: Arc<Planned>,
+    stored: Stored,
+    fault: Option<(Reason, String)>,
+    /// When something of it was written last.
+    written: Instant,
+    /// After a failure that may pass: the wait, and when to try again unless its plan changes.
+    retry: Option<(Duration, Instant)>,
+}
+
+impl Kept {
+    /// Writes what differs from the plan.
+    async fn apply(
+        &mut self,
+        writer: &Writer,
+        watches: &Watches,
+        key: &ObjectKey,
+        changed: bool,
+    ) -> Result<(), ApplyError> {
+        // Somebody else may have written or deleted what is ours: then what is there is read anew.
+        let foreign = self.written.elapsed() > LAG && !self.stored.is_seen(watches, key);
+        if foreign || self.retry.is_some() {
+            (self.stored, _) = Stored::read(writer, key).await?;
+        }
+        if changed || foreign {
+            self.written = Instant::now();
+        }
+        apply::access(writer, watches, &self.planned.owner).await?;
+        self.stored.write(writer, &self.planned).await
+    }
+}
+
+/// Brings snapshots to what objects say.
+struct Planner<I> {
+    watches: Arc<Watches>,
+    writer: Writer,
+    leadership: Leadership,
+    dereferencing: Dereferencing,
+    inspect: I,
+    metrics: ControllerMetrics,
+    planning: watch::Sender<Planning>,
+    status_changed: Arc<Notify>,
+    lowering: Lowering,
+    found: Found,
+    gateways: HashMap<ObjectKey, Kept>,
+    led: bool,
+}
+
+impl<I: Inspect> Planner<I> {
+    async fn run(mut self, ready: &std::sync::atomic::AtomicBool) {
+        self.watches.ready().await;
+        ready.store(true, std::sync::atomic::Ordering::Release);
+        tracing::info!("every kind is watched");
+        loop {
+            let again = self.round().await;
+            let (changed, led) = (Arc::clone(&self.watches.changed), Arc::clone(&self.leadership.changed));
+            tokio::select! {
+                () = changed.notified() => tokio::time::sleep(TOGETHER).await,
+                () = led.notified() => {}
+                () = tokio::time::sleep(again) => {}
+            }
+        }
+    }
+
+    /// Brings everything to what it is to be, as far as that differs. Says when to look again, whatever happens.
+    async fn round(&mut self) -> Duration {
+        let began = Instant::now();
+        let leads = self.writer.leads();
+        self.metrics.leader(leads);
+        let (objects, mut changed) = self.lowering.read(self.watches.objects());
+        let references = references(&objects);
+        let found = self.dereferencing.find(&references, &self.watches).await;
+        changed |= found != self.found;
+        self.found = found;
+        if !leads {
+            // Warm, and silent. What the leader writes meanwhile is read when this process leads.
+            self.gateways.clear();
+            self.led = false;
+            return LONGEST_RETRY;
+        }
+        let first = !std::mem::replace(&mut self.led, true);
+        if changed || first {
+            self.compile(objects).await;
+        }
+        let wait = self.apply(changed || first).await;
+        if changed || first {
+            self.metrics.reconciled("MCPGateway", began.elapsed());
+        }
+        wait
+    }
+
+    async fn compile(&mut self, objects: Vec<super::lowered::Read>) {
+        let mut inputs = compiled::inputs(&objects, &self.found);
+        self.dereferencing.inspect(&mut inputs, &self.inspect).await;
+        let own = compiled::survey(&inputs);
+        let mut before = std::mem::take(&mut self.gateways);
+        for gateway in objects.iter().filter(|object| object.id.kind == Kind::MCPGateway) {
+            let key = &gateway.id.key;
+            let kept = before.remove(key).filter(|kept| kept.planned.owner.uid == gateway.uid());
+            let fault = kept.as_ref().and_then(|kept| kept.fault.clone());
+            let (stored, previous) = match kept {
+                Some(kept) => (Ok((kept.stored, None)), Some(kept.planned)),
+                None => (Stored::read(&self.writer, key).await, None),
+            };
+            let (stored, newest) = match stored {
+                Ok(stored) => stored,
+                Err(error) => {
+                    // Without what ran before, an older form could be lost: this gateway waits.
+                    tracing::warn!(gateway = %key, "{error}");
+                    self.lowering.forget(&gateway.id);
+                    continue;
+                }
+            };
+            let previous = previous.as_ref().map(|planned| &planned.plan).or(newest.as_ref());
+            let planned = Arc::new(compiled::plan(gateway, &mut inputs, previous));
+            self.gateways.insert(key.clone(), Kept { planned, stored, fault, written: Instant::now(), retry: None });
+        }
+        let compiled = Arc::new(Compiled::new(objects, own));
+        self.planning.send_modify(|planning| planning.compiled = compiled);
+    }
+
+    /// Writes what differs. Says when to look again.
+    async fn apply(&mut self, changed: bool) -> Duration {
+        let mut again = LAG + Duration::from_secs(1);
+        let mut told = changed;
+        for (key, kept) in &mut self.gateways {
+            if let Some((_, when)) = kept.retry.filter(|(_, when)| *when > Instant::now()) {
+                again = again.min(when.saturating_duration_since(Instant::now()));
+                continue;
+            }
+            let was = kept.fault.clone();
+            let result = kept.apply(&self.writer, &self.watches, key, changed).await;
+            if let Err(error) = &result {
+                self.metrics.failed("MCPGateway", error.reason().as_str());
+                tracing::warn!(gateway = %key, "{error}");
+            }
+            kept.fault = result.as_ref().err().map(|error| (error.reason(), error.to_string()));
+            told |= kept.fault != was;
+            kept.retry = result.is_err_and(|error| error.is_passing()).then(|| {
+                let wait = kept.retry.map_or(FIRST_RETRY, |(wait, _)| (wait * 2).min(LONGEST_RETRY));
+                again = again.min(wait);
+                (wait, Instant::now() + wait)
+            });
+        }
+        if told {
+            self.publish();
+        }
+        again
+    }
+
+    /// Tells the loop of statuses.
+    fn publish(&self) {
+        let state = |kept: &Kept| {
+            let index = kept.stored.index.as_ref();
+            let current = index.map(|index| index.current.clone());
+            let newest = index.and_then(|index| index.revisions.first()).map(|newest| newest.revision.clone());
+            GatewayState {
+                planned: Arc::clone(&kept.planned),
+                pinned: current != newest,
+                current,
+                revisions: kept.stored.revisions.clone(),
+                fault: kept.fault.clone(),
+            }
+        };
+        let states = self.gateways.iter().map(|(key, kept)| (key.clone(), state(kept))).collect();
+        self.planning.send_modify(|planning| planning.gateways = states);
+        self.status_changed.notify_one();
+    }
+}

@@ -1,0 +1,132 @@
+//! The status of a PluginChain.
+
+use serde_json::Value;
+
+use super::Truth;
+use super::conditions::Set;
+use super::serving::{Serving, gateways, live, problems, programmed, serving};
+use crate::api::chain::status::PluginChainStatus;
+use crate::api::lower::Lowered;
+use crate::controller::lowered::Read;
+use crate::domain::plan::{ChainPlan, EntryPlan};
+use crate::domain::plugin::{FailurePolicy, Mode};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+/// Upstreams are counted so far.
+const MANY: usize = 32;
+
+pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
+    let serving = serving(truth, &object.id);
+    let mut found = problems(&serving, &object.id);
+    found.extend(truth.compiled.own.get(&object.id).into_iter().flatten().cloned());
+    let forms: Vec<_> = serving.iter().filter_map(|s| s.state.planned.plan.chain(&object.id.key)).collect();
+    let mut set = Set::new(object, now);
+    let fine = set.accepted(&found) & set.resolved(&found);
+    refusing(&mut set, &forms);
+    let in_force = forms.iter().all(|form| form.refusing.is_none());
+    // What was there and went away counts at once: then no older form runs.
+    let kept = !fine && in_force && !forms.iter().any(|form| form.entries.iter().any(|e| e.unavailable.is_some()));
+    programmed(&mut set, &serving, kept, absent(truth, object));
+    partial(&mut set, truth, &found, &forms);
+    let first = forms.first();
+    let status = PluginChainStatus {
+        observed_generation: Some(object.generation()),
+        live: Some(live(&serving)),
+        gateways: Some(gateways(&serving)),
+        revision: first.map(|form| form.revision.clone()),
+        runs: Some(runs(object, first.copied())),
+        entries: entries(object),
+        upstreams: Some(upstreams(&serving, object)),
+        conditions: Some(set.finish()),
+    };
+    serde_json::to_value(status).unwrap_or_default()
+}
+
+/// Why no gateway takes it.
+fn absent(truth: &Truth, object: &Read) -> (Reason, &'static str) {
+    let found = truth.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
+    if found.clone().any(|problem| problem.reason == Reason::NotTaken) {
+        return (Reason::NotTaken, "no gateway takes it: a gateway's spec.chains and its own spec.gateways must agree");
+    }
+    (Reason::NoGateway, "no gateway is there that takes it")
+}
+
+/// Whether an entry that cannot run has every call refused.
+fn refuses(entry: &EntryPlan) -> bool {
+    entry.unavailable.is_some()
+        && entry.enabled
+        && entry.mode == Mode::Enforce
+        && entry.failure_policy == FailurePolicy::Fail
+}
+
+fn refusing(set: &mut Set, forms: &[&ChainPlan]) {
+    let whole = forms.iter().find_map(|form| form.refusing.as_ref());
+    let entry = || forms.iter().flat_map(|form| &form.entries).find(|entry| refuses(entry));
+    let refusal = whole.or_else(|| entry().and_then(|entry| entry.unavailable.as_ref()));
+    if let Some(refusal) = refusal {
+        let message = format!("each call that it selects is refused: {}", refusal.message);
+        set.stops("Refusing", Reason::GuardUnavailable.as_str(), &message);
+    }
+}
+
+/// What is bad and leaves it ready.
+fn partial(set: &mut Set, truth: &Truth, found: &[Problem], forms: &[&ChainPlan]) {
+    let first = |reason: Reason| found.iter().find(|problem| problem.reason == reason);
+    if let Some(weak) = first(Reason::GuardWeakened) {
+        set.bad_while_true("FailsOpen", weak.reason.as_str(), &format!("{}: {}", weak.field, weak.message));
+    }
+    let older: Vec<_> = forms.iter().flat_map(|form| &form.entries).filter(|entry| is_older(truth, entry)).collect();
+    let passed_by = || {
+        forms
+            .iter()
+            .flat_map(|form| &form.entries)
+            .filter(|e| e.enabled && !refuses(e))
+            .find_map(|e| e.unavailable.as_ref())
+    };
+    if let Some(entry) = older.first() {
+        let message = format!("Plugin {} runs on in its last accepted form", entry.plugin);
+        set.bad_while_true("PartiallyInvalid", Reason::PreviousRevision.as_str(), &message);
+    } else if let Some(refusal) = passed_by() {
+        set.bad_while_true("PartiallyInvalid", Reason::EntryUnavailable.as_str(), &refusal.message);
+    } else if let Some(empty) = first(Reason::NothingEnabled) {
+        set.bad_while_true("PartiallyInvalid", empty.reason.as_str(), &empty.message);
+    }
+}
+
+/// Whether an entry runs although its plugin, as it is written now, is not accepted.
+fn is_older(truth: &Truth, entry: &EntryPlan) -> bool {
+    entry.enabled && entry.unavailable.is_none() && truth.compiled.wrong_plugins.contains(&entry.plugin)
+}
+
+/// The plugins of its enabled entries, in order.
+fn runs(object: &Read, form: Option<&ChainPlan>) -> String {
+    let name = |key: &crate::domain::ids::ObjectKey| match key.namespace == object.id.key.namespace {
+        true => key.name.clone(),
+        false => key.to_string(),
+    };
+    let names: Vec<_> = match (form, &*object.lowered) {
+        (Some(form), _) => form.entries.iter().filter(|e| e.enabled).map(|e| name(&e.plugin)).collect(),
+        (None, Ok(Lowered::Chain(chain))) => {
+            chain.entries.iter().filter(|e| e.enabled).map(|e| name(&e.plugin)).collect()
+        }
+        _ => Vec::new(),
+    };
+    names.join(",").chars().take(2048).collect()
+}
+
+fn entries(object: &Read) -> Option<u32> {
+    match &*object.lowered {
+        Ok(Lowered::Chain(chain)) => u32::try_from(chain.entries.len()).ok(),
+        _ => None,
+    }
+}
+
+/// How many upstreams it covers, on the gateway where that is most.
+fn upstreams(serving: &[Serving<'_>], object: &Read) -> String {
+    let covered = serving.iter().filter_map(|s| s.state.planned.covered.get(&object.id.key)).max();
+    match covered.copied().unwrap_or_default() {
+        many if many > MANY => format!("{MANY}+"),
+        few => few.to_string(),
+    }
+}

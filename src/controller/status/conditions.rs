@@ -1,0 +1,167 @@
+//! Conditions: one after the other, the first that is bad decides about `Ready`.
+
+use crate::api::status::{Condition, ConditionStatus};
+use crate::controller::lowered::Read;
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+/// The most characters of a message.
+const MAX_MESSAGE: usize = 4096;
+
+/// The conditions of one object.
+pub(in crate::controller) struct Set {
+    generation: i64,
+    before: Vec<Condition>,
+    now: String,
+    conditions: Vec<Condition>,
+    own: Vec<Problem>,
+    /// The first thing wrong: status, reason and message of `Ready`.
+    first: Option<(ConditionStatus, String, String)>,
+}
+
+/// Reasons for which an object by itself is not accepted.
+fn is_of_itself(reason: Reason) -> bool {
+    use Reason::*;
+    matches!(
+        reason,
+        InvalidObject
+            | InvalidExpression
+            | InvalidPattern
+            | InvalidConfig
+            | SyntaxError
+            | DigestMismatch
+            | UnsupportedExports
+            | StandaloneOnly
+            | NotImplemented
+            | SandboxUnavailable
+    )
+}
+
+/// Reasons for which what an object names is not to be had.
+fn is_of_references(reason: Reason) -> bool {
+    use Reason::*;
+    matches!(
+        reason,
+        PluginNotFound
+            | PluginNotAccepted
+            | RefNotPermitted
+            | WrongPhase
+            | WrongType
+            | SecretNotFound
+            | SecretNotGranted
+            | InvalidSecret
+            | ConfigMapNotFound
+            | KeyNotFound
+            | ChainNotFound
+            | FileNotFound
+            | ServerNotFound
+            | KindNotSupported
+    )
+}
+
+impl Set {
+    /// No condition yet.
+    pub(in crate::controller) fn new(object: &Read, now: &str) -> Self {
+        Self {
+            generation: object.generation(),
+            before: object.conditions(),
+            now: now.to_owned(),
+            conditions: Vec::new(),
+            own: object.problems.to_vec(),
+            first: None,
+        }
+    }
+
+    /// `Accepted`: what the object alone shows. Says whether it holds.
+    pub(super) fn accepted(&mut self, more: &[Problem]) -> bool {
+        self.of_problems("Accepted", more, is_of_itself)
+    }
+
+    /// `ResolvedRefs`: what it names. Says whether it holds.
+    pub(super) fn resolved(&mut self, more: &[Problem]) -> bool {
+        self.of_problems("ResolvedRefs", more, is_of_references)
+    }
+
+    fn of_problems(&mut self, name: &str, more: &[Problem], counts: fn(Reason) -> bool) -> bool {
+        let wrong: Vec<_> =
+            self.own.iter().chain(more).filter(|problem| problem.is_error() && counts(problem.reason)).collect();
+        let Some(first) = wrong.first() else {
+            self.yes(name, name, "");
+            return true;
+        };
+        let mut told: Vec<String> = Vec::new();
+        for problem in &wrong {
+            let field = if problem.field.is_empty() { String::new() } else { format!("{}: ", problem.field) };
+            let text = format!("{field}{}", problem.message);
+            if !told.contains(&text) {
+                told.push(text);
+            }
+        }
+        let reason = first.reason;
+        self.no(name, reason.as_str(), &told.join("; "));
+        false
+    }
+
+    /// It holds.
+    pub(super) fn yes(&mut self, name: &str, reason: &str, message: &str) {
+        self.add(name, ConditionStatus::True, reason, message);
+    }
+
+    /// It does not.
+    pub(super) fn no(&mut self, name: &str, reason: &str, message: &str) {
+        self.wrong(ConditionStatus::False, reason, message);
+        self.add(name, ConditionStatus::False, reason, message);
+    }
+
+    /// What was said of `name` before is not all: this is worse.
+    pub(super) fn replace(&mut self, name: &str, reason: &str, message: &str) {
+        let was_true = |c: &Condition| c.r#type == name && c.status == ConditionStatus::True;
+        if let Some(place) = self.conditions.iter().position(was_true) {
+            self.conditions.remove(place);
+            self.no(name, reason, message);
+        }
+    }
+
+    /// It is not known.
+    pub(super) fn unknown(&mut self, name: &str, reason: &str, message: &str) {
+        self.wrong(ConditionStatus::Unknown, reason, message);
+        self.add(name, ConditionStatus::Unknown, reason, message);
+    }
+
+    /// A condition that is there only while it is True, and is bad, but leaves the object `Ready`.
+    pub(super) fn bad_while_true(&mut self, name: &str, reason: &str, message: &str) {
+        self.add(name, ConditionStatus::True, reason, message);
+    }
+
+    /// The same, and the object is not `Ready`.
+    pub(super) fn stops(&mut self, name: &str, reason: &str, message: &str) {
+        self.wrong(ConditionStatus::False, reason, message);
+        self.add(name, ConditionStatus::True, reason, message);
+    }
+
+    fn wrong(&mut self, status: ConditionStatus, reason: &str, message: &str) {
+        self.first.get_or_insert_with(|| (status, reason.to_owned(), message.to_owned()));
+    }
+
+    fn add(&mut self, name: &str, status: ConditionStatus, reason: &str, message: &str) {
+        let before = self.before.iter().find(|before| before.r#type == name && before.status == status);
+        let since = before.map_or(&self.now, |before| &before.last_transition_time).clone();
+        self.conditions.push(Condition {
+            r#type: name.to_owned(),
+            status,
+            reason: reason.to_owned(),
+            message: message.chars().take(MAX_MESSAGE).collect(),
+            last_transition_time: since,
+            observed_generation: Some(self.generation),
+        });
+    }
+
+    /// All of them, `Ready` with the first thing wrong.
+    pub(in crate::controller) fn finish(mut self) -> Vec<Condition> {
+        match self.first.take() {
+            Some((status, reason, message)) => self.add("Ready", status, &reason, &message),
+            None => self.add("Ready", ConditionStatus::True, "Ready", ""),
+        }
+        self.conditions
+    }
+}

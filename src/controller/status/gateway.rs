@@ -1,0 +1,126 @@
+//! The status of an MCPGateway.
+
+use serde_json::Value;
+
+use super::conditions::Set;
+use super::{GatewayState, Truth};
+use crate::api::gateway::status::{MCPGatewayStatus, SnapshotRef};
+use crate::controller::GATEWAY_LABEL;
+use crate::controller::lowered::Read;
+use crate::controller::pods::Pods;
+use crate::domain::ids::ObjectKey;
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+/// The most Problems that are told in a message.
+const MAX_TOLD: usize = 5;
+
+pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
+    let key = &object.id.key;
+    let state = truth.gateways.get(key);
+    let pods = truth.pods.get(key).cloned().unwrap_or_default();
+    let found = state.and_then(|state| state.planned.problems.get(&object.id)).cloned().unwrap_or_default();
+    let mut set = Set::new(object, now);
+    let accepted = set.accepted(&found);
+    set.resolved(&found);
+    programmed(&mut set, truth, state, &pods, accepted);
+    refusing(&mut set, state, &found);
+    let problems = state.map(problems).unwrap_or_default();
+    if !problems.is_empty() {
+        let told: Vec<_> = problems.iter().take(MAX_TOLD).map(ToString::to_string).collect();
+        let more = problems.len().saturating_sub(MAX_TOLD);
+        let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
+        set.bad_while_true("PartiallyInvalid", problems[0].reason.as_str(), &format!("{}{rest}", told.join("; ")));
+    }
+    let count = |n: usize| u32::try_from(n).ok();
+    let on_current = pods.reports().filter(|report| Some(&report.revision) == state.and_then(|s| s.current.as_ref()));
+    let status = MCPGatewayStatus {
+        observed_generation: Some(object.generation()),
+        live: Some(format!("{}/{}", on_current.count(), pods.ready.len())),
+        replicas: Some(pods.all),
+        ready_replicas: count(pods.ready.len()),
+        selector: Some(format!("{GATEWAY_LABEL}={}", key.name)),
+        ready_pods: Some(format!("{}/{}", pods.ready.len(), pods.all)),
+        snapshot: state.and_then(snapshot),
+        upstreams: state.and_then(|state| count(state.planned.plan.upstreams.len())),
+        tools: tools(&pods),
+        chains: state.and_then(|state| count(state.planned.plan.chains.len())),
+        problems: count(problems.len()),
+        conditions: Some(set.finish()),
+        ..MCPGatewayStatus::default()
+    };
+    serde_json::to_value(status).unwrap_or_default()
+}
+
+/// Problems of level error with what the gateway takes, in a fixed order.
+fn problems(state: &GatewayState) -> Vec<Problem> {
+    let mut problems: Vec<_> = state.planned.problems.values().flatten().filter(|p| p.is_error()).cloned().collect();
+    problems.sort_by(|a, b| (&a.object, &a.field, &a.message).cmp(&(&b.object, &b.field, &b.message)));
+    problems
+}
+
+fn programmed(set: &mut Set, truth: &Truth, state: Option<&GatewayState>, pods: &Pods, accepted: bool) {
+    const NAME: &str = "Programmed";
+    if let Some(blind) = truth.blind.first() {
+        return set.unknown(NAME, Reason::Pending.as_str(), &format!("the operator does not see everything: {blind}"));
+    }
+    let Some(state) = state else { return set.unknown(NAME, Reason::Pending.as_str(), "it is not compiled yet") };
+    if let Some((reason, message)) = &state.fault {
+        return set.no(NAME, reason.as_str(), message);
+    }
+    let Some(current) = &state.current else {
+        return set.unknown(NAME, Reason::Pending.as_str(), "its snapshot is not written yet");
+    };
+    if pods.ready.is_empty() {
+        return set.no(NAME, Reason::NoReadyPods.as_str(), "none of its pods is ready");
+    }
+    for (pod, report) in &pods.ready {
+        let message = match report {
+            None => format!("pod {pod} does not report; its admin port is asked"),
+            Some(report) if report.revision == *current => continue,
+            Some(report) => {
+                let why = report.pending.as_ref().map(|pending| format!(": {}", pending.message)).unwrap_or_default();
+                format!("pod {pod} runs revision {}, not {current}{why}", report.revision)
+            }
+        };
+        return set.no(NAME, Reason::Pending.as_str(), &message);
+    }
+    if state.pinned {
+        let message = format!("spec.pinnedRevision: pods run {current}; newer revisions are compiled and wait");
+        return set.no(NAME, Reason::Pinned.as_str(), &message);
+    }
+    if !accepted {
+        return set.no(NAME, Reason::PreviousRevision.as_str(), "the last accepted form runs on; see Accepted");
+    }
+    set.yes(NAME, NAME, "");
+}
+
+/// Why every call is refused, if it is.
+fn refusing(set: &mut Set, state: Option<&GatewayState>, found: &[Problem]) {
+    let Some(state) = state else { return };
+    let gateway = &state.planned.plan.gateway;
+    if gateway.stopped {
+        set.stops("Refusing", Reason::Stopped.as_str(), "spec.stopped: every call is refused");
+    } else if let Some(refusal) = &gateway.refusing {
+        let told: Vec<_> = found.iter().filter(|p| p.reason == refusal.reason).map(|p| p.message.as_str()).collect();
+        let message = if told.is_empty() { refusal.message.clone() } else { told.join("; ") };
+        set.stops("Refusing", refusal.reason.as_str(), &message);
+    }
+}
+
+fn snapshot(state: &GatewayState) -> Option<SnapshotRef> {
+    Some(SnapshotRef { revision: Some(state.current.clone()?), ..SnapshotRef::default() })
+}
+
+/// Tools that its pods offer: the most that one of them does, so that one that just started changes nothing.
+fn tools(pods: &Pods) -> Option<u32> {
+    let offered = |report: &crate::domain::report::Report| {
+        report.upstreams.iter().map(|upstream| upstream.tool_count.unwrap_or_default()).sum()
+    };
+    pods.reports().map(offered).max()
+}
+
+/// The command that makes a gateway's rights on what an object names in another namespace.
+pub(super) fn grant_command(object: &ObjectKey, gateway: &ObjectKey) -> String {
+    format!("hawsepipe grant {object} --to {gateway}")
+}

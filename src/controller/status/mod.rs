@@ -1,0 +1,81 @@
+//! What is true of every object, from what was compiled, stored and reported. Pure.
+
+mod chain;
+mod conditions;
+mod gateway;
+mod plugin;
+mod serving;
+#[cfg(test)]
+mod tests;
+mod upstream;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub(super) use self::conditions::Set;
+use super::compiled::{Compiled, Digests, Planned};
+use super::lowered::Read;
+use super::pods::ByGateway;
+use crate::domain::ids::{Kind, ObjectKey};
+use crate::domain::reason::Reason;
+
+/// Everything that statuses follow from.
+#[derive(Default)]
+pub(super) struct Truth {
+    pub(super) compiled: Arc<Compiled>,
+    pub(super) gateways: BTreeMap<ObjectKey, GatewayState>,
+    pub(super) pods: ByGateway,
+    /// What cannot be watched.
+    pub(super) blind: Vec<String>,
+}
+
+/// A gateway as it is stored.
+#[derive(Clone)]
+pub(super) struct GatewayState {
+    pub(super) planned: Arc<Planned>,
+    /// The revision that pods are to run; none before the first.
+    pub(super) current: Option<String>,
+    /// Whether that is not the newest one.
+    pub(super) pinned: bool,
+    /// Digests of each kept revision's objects.
+    pub(super) revisions: BTreeMap<String, Arc<Digests>>,
+    /// Why its objects are not as they are to be.
+    pub(super) fault: Option<(Reason, String)>,
+}
+
+/// The status of an object, without absent fields.
+pub(super) fn of(truth: &Truth, object: &Read, now: &str) -> Value {
+    let mut status = match object.id.kind {
+        Kind::MCPGateway => gateway::status(truth, object, now),
+        Kind::MCPUpstream => upstream::status(truth, object, now),
+        Kind::Plugin => plugin::status(truth, object, now),
+        Kind::PluginChain => chain::status(truth, object, now),
+        _ => not_served(object, now),
+    };
+    strip(&mut status);
+    status
+}
+
+/// The status of a kind that is accepted and not served.
+fn not_served(object: &Read, now: &str) -> Value {
+    let mut set = Set::new(object, now);
+    set.accepted(&[]);
+    let message = "this version accepts the object and does nothing with it";
+    set.bad_while_true("PartiallyInvalid", Reason::NotImplemented.as_str(), message);
+    set.no("Programmed", Reason::NotImplemented.as_str(), message);
+    serde_json::json!({"observedGeneration": object.generation(), "conditions": set.finish()})
+}
+
+/// Takes out what is absent.
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, member| !member.is_null());
+            members.values_mut().for_each(strip);
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        _ => {}
+    }
+}

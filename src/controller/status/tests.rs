@@ -1,0 +1,1 @@
+//! Statuses from what was compiled and reported.

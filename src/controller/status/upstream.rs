@@ -1,0 +1,149 @@
+//! The status of an MCPUpstream.
+
+use serde_json::Value;
+
+use super::Truth;
+use super::conditions::Set;
+use super::plugin::{secret_keys, told_of_secrets};
+use super::serving::{Serving, gateways, live, problems, programmed, serving};
+use crate::api::upstream::status::{
+    ConnectionState as Shown, MCPUpstreamStatus, ServerInfo, SpokenProtocol, ToolStatus,
+};
+use crate::controller::lowered::Read;
+use crate::domain::health::ConnectionState;
+use crate::domain::plan::{TransportPlan, UpstreamPlan};
+use crate::domain::reason::Reason;
+use crate::domain::report::UpstreamReport;
+
+/// Which field of the spec says what it is.
+const TYPES: [&str; 6] = ["managed", "external", "process", "serverRef", "vectorSearch", "knowledgeAssistant"];
+
+pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
+    let serving = serving(truth, &object.id);
+    let mut found = truth.compiled.own.get(&object.id).cloned().unwrap_or_default();
+    found.extend(problems(&serving, &object.id));
+    let plan = serving.iter().find_map(|s| s.state.planned.plan.upstreams.iter().find(|u| u.key == object.id.key));
+    let headers = plan.map(|plan| match &plan.transport {
+        TransportPlan::External { headers, .. } => secret_keys(headers),
+        TransportPlan::Process { .. } | TransportPlan::None => Vec::new(),
+    });
+    let mut set = Set::new(object, now);
+    let fine = set.accepted(&found) & set.resolved(&found);
+    let fine = fine & told_of_secrets(&mut set, &object.id.key, &serving, &headers.unwrap_or_default());
+    let kept = !fine && plan.is_some_and(|plan| plan.refusing.is_none());
+    programmed(&mut set, &serving, kept, absent(truth, object));
+    let reports = reports(&serving, object);
+    connected(&mut set, plan, &reports);
+    partial(&mut set, &serving, object);
+    let mut status = MCPUpstreamStatus {
+        observed_generation: Some(object.generation()),
+        live: Some(live(&serving)),
+        gateways: Some(gateways(&serving)),
+        r#type: TYPES.into_iter().find(|name| object.spec.get(name).is_some()).map(Into::into),
+        address: plan.and_then(address),
+        conditions: Some(set.finish()),
+        ..MCPUpstreamStatus::default()
+    };
+    reported(&mut status, &reports);
+    serde_json::to_value(status).unwrap_or_default()
+}
+
+/// Why no gateway takes it.
+fn absent(truth: &Truth, object: &Read) -> (Reason, &'static str) {
+    let found = truth.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
+    if found.clone().any(|problem| problem.reason == Reason::NameConflict) {
+        return (Reason::NameConflict, "an older upstream has this name on every gateway that would take it");
+    }
+    if found.clone().any(|problem| problem.reason == Reason::RefNotPermitted) {
+        return (Reason::NoGateway, "a gateway would take it, but it is not shared with that one (its spec.shareWith)");
+    }
+    (Reason::NoGateway, "no gateway takes it")
+}
+
+/// What pods say of it. One that just came up says less than one that is connected.
+fn reports<'a>(serving: &[Serving<'a>], object: &Read) -> Vec<&'a UpstreamReport> {
+    let name = object.id.key.to_string();
+    let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
+    reports.filter_map(|report| report.upstreams.iter().find(|upstream| upstream.upstream == name)).collect()
+}
+
+fn connected(set: &mut Set, plan: Option<&UpstreamPlan>, reports: &[&UpstreamReport]) {
+    const NAME: &str = "Connected";
+    if plan.is_some_and(|plan| !plan.enabled) {
+        return set.no(NAME, "Disabled", "spec.enabled is false");
+    }
+    let Some(first) = reports.first() else {
+        return set.unknown(NAME, Reason::Pending.as_str(), "no ready pod has reported on it");
+    };
+    let worst = reports.iter().max_by_key(|report| rank(report)).unwrap_or(first);
+    let why = worst.error.as_deref().unwrap_or_default();
+    match worst.connection_state {
+        _ if worst.auto_disabled => set.no(NAME, "AutoDisabled", &format!("it left routing: {why}")),
+        ConnectionState::Connected => set.yes(NAME, NAME, ""),
+        ConnectionState::Error => set.no(NAME, "ConnectFailed", why),
+        ConnectionState::Connecting | ConnectionState::Disconnected => set.unknown(NAME, "Connecting", why),
+    }
+}
+
+fn rank(report: &UpstreamReport) -> u8 {
+    match report.connection_state {
+        _ if report.auto_disabled => 3,
+        ConnectionState::Error => 2,
+        ConnectionState::Connecting | ConnectionState::Disconnected => 1,
+        ConnectionState::Connected => 0,
+    }
+}
+
+/// What pods found wrong with its tools.
+fn partial(set: &mut Set, serving: &[Serving<'_>], object: &Read) {
+    let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
+    let wrong = reports.flat_map(|report| &report.problems).find(|problem| {
+        problem.object.as_ref() == Some(&object.id)
+            && matches!(problem.reason, Reason::ToolNotFound | Reason::ToolNameConflict)
+    });
+    if let Some(wrong) = wrong {
+        set.bad_while_true("PartiallyInvalid", wrong.reason.as_str(), &wrong.message);
+    }
+}
+
+/// The fields that follow from what pods say.
+fn reported(status: &mut MCPUpstreamStatus, reports: &[&UpstreamReport]) {
+    let Some(worst) = reports.iter().max_by_key(|report| rank(report)) else { return };
+    status.connection_state = Some(match worst.connection_state {
+        ConnectionState::Disconnected => Shown::Disconnected,
+        ConnectionState::Connecting => Shown::Connecting,
+        ConnectionState::Connected => Shown::Connected,
+        ConnectionState::Error => Shown::Error,
+    });
+    status.failure_count = Some(reports.iter().map(|report| report.failures).max().unwrap_or_default());
+    let disabled = reports.iter().filter(|report| report.auto_disabled).count();
+    status.auto_disabled_pods = (disabled > 0).then(|| format!("{disabled}/{}", reports.len()));
+    status.last_connected_time = reports.iter().filter_map(|report| report.last_connected_at.clone()).max();
+    let Some(known) = reports.iter().filter(|report| report.tool_count.is_some()).max_by_key(|r| r.tool_count) else {
+        return;
+    };
+    status.protocol = known.era.is_some().then(|| SpokenProtocol {
+        era: known.era.clone(),
+        version: known.version.clone(),
+        transport: known.transport.clone(),
+    });
+    let named = known.server_name.is_some() || known.server_version.is_some();
+    status.server =
+        named.then(|| ServerInfo { name: known.server_name.clone(), version: known.server_version.clone() });
+    status.tool_count = known.tool_count;
+    status.tools_revision.clone_from(&known.tools_revision);
+    let tools = known.tools.iter().map(|tool| ToolStatus {
+        name: tool.name.clone(),
+        r#as: tool.r#as.clone(),
+        sha256: Some(tool.sha256.clone()),
+        approved: None,
+    });
+    status.tools = Some(tools.collect());
+}
+
+fn address(plan: &UpstreamPlan) -> Option<String> {
+    match &plan.transport {
+        TransportPlan::External { url, .. } => Some(crate::domain::plan::address_of(url)),
+        TransportPlan::Process { .. } | TransportPlan::None => None,
+    }
+}

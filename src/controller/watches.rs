@@ -1,0 +1,283 @@
+//! What is seen of the cluster: a store for each kind, kept by a watch.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::core::NamespaceResourceScope;
+use kube::runtime::reflector::{Lookup, Store, store::Writer};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+
+use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
+use crate::api::snapshot::GatewaySnapshot;
+use crate::domain::ids::Kind;
+
+/// The kinds that people write.
+pub(super) const KINDS: [(Kind, &str); 6] = [
+    (Kind::MCPGateway, "mcpgateways"),
+    (Kind::MCPUpstream, "mcpupstreams"),
+    (Kind::Plugin, "plugins"),
+    (Kind::PluginChain, "pluginchains"),
+    (Kind::ToolPipeline, "toolpipelines"),
+    (Kind::SectionBinding, "sectionbindings"),
+];
+/// The wait after a watch failed; doubled until the longest.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(15);
+/// The wait where it was forbidden: only a person changes that.
+const FORBIDDEN_WAIT: Duration = Duration::from_secs(60);
+
+/// Stores of one kind, one for each namespace that is watched, or one for all.
+type Stores<K> = Vec<Store<K>>;
+
+/// Everything that is watched.
+pub(super) struct Watches {
+    objects: Vec<(Kind, Stores<DynamicObject>)>,
+    pub(super) namespaces: Stores<PartialObjectMeta<Namespace>>,
+    pub(super) config_maps: Stores<PartialObjectMeta<ConfigMap>>,
+    pub(super) services: Stores<Service>,
+    pub(super) pods: Stores<Pod>,
+    pub(super) indices: Stores<GatewaySnapshot>,
+    pub(super) shards: Stores<PartialObjectMeta<GatewaySnapshot>>,
+    pub(super) accounts: Stores<ServiceAccount>,
+    pub(super) roles: Stores<Role>,
+    pub(super) bindings: Stores<RoleBinding>,
+    /// Watches that fail, by what they watch, and what was said.
+    faults: Arc<Mutex<BTreeMap<String, String>>>,
+    /// Told whenever anything changed.
+    pub(super) changed: Arc<Notify>,
+    _tasks: JoinSet<()>,
+}
+
+/// The resource of one of our kinds.
+pub(super) fn resource(kind: Kind) -> ApiResource {
+    let plural = KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(_, plural)| plural);
+    ApiResource {
+        group: "hawsepipe.dev".into(),
+        version: "v1alpha1".into(),
+        api_version: "hawsepipe.dev/v1alpha1".into(),
+        kind: kind.as_str().into(),
+        plural: plural.into(),
+    }
+}
+
+impl Watches {
+    /// Begins to watch. `namespaces` are those to watch; none is all.
+    pub(super) fn start(client: &Client, namespaces: &[String]) -> Self {
+        let changed = Arc::new(Notify::new());
+        let faults = Arc::default();
+        let mut starting = Starting { client, namespaces, changed: &changed, faults: &faults, tasks: JoinSet::new() };
+        let managed = format!("{}={}", MANAGED_BY.0, MANAGED_BY.1);
+        let with = |labels: &str| watcher::Config::default().labels(labels);
+        let objects = KINDS.map(|(kind, _)| (kind, starting.objects(kind)));
+        Self {
+            objects: objects.into(),
+            namespaces: starting.namespaces(),
+            config_maps: starting.metadata(&watcher::Config::default()),
+            services: starting.typed(&watcher::Config::default()),
+            pods: starting.typed(&with(GATEWAY_LABEL)),
+            indices: starting.typed(&with(&format!("{managed},{PART_LABEL}=index"))),
+            shards: starting.metadata(&with(&format!("{managed},{PART_LABEL}=shard"))),
+            accounts: starting.typed(&with(&managed)),
+            roles: starting.typed(&with(&managed)),
+            bindings: starting.typed(&with(&managed)),
+            _tasks: starting.tasks,
+            faults,
+            changed,
+        }
+    }
+
+    /// Waits until each kind was listed once.
+    pub(super) async fn ready(&self) {
+        for (_, stores) in &self.objects {
+            ready(stores).await;
+        }
+        tokio::join!(
+            ready(&self.namespaces),
+            ready(&self.config_maps),
+            ready(&self.services),
+            ready(&self.pods),
+            ready(&self.indices),
+            ready(&self.shards),
+            ready(&self.accounts),
+            ready(&self.roles),
+            ready(&self.bindings),
+        );
+    }
+
+    /// Every object that people write.
+    pub(super) fn objects(&self) -> impl Iterator<Item = (Kind, Arc<DynamicObject>)> + '_ {
+        self.objects.iter().flat_map(|(kind, stores)| all(stores).map(|object| (*kind, object)))
+    }
+
+    /// What cannot be watched now, and why.
+    pub(super) fn faults(&self) -> Vec<String> {
+        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
+        faults.iter().map(|(what, why)| format!("{what}: {why}")).collect()
+    }
+}
+
+/// Everything in these stores.
+pub(super) fn all<K>(stores: &Stores<K>) -> impl Iterator<Item = Arc<K>> + '_
+where
+    K: Lookup + Clone + 'static,
+    K::DynamicType: Clone + Debug + Eq + Hash,
+{
+    stores.iter().flat_map(Store::state)
+}
+
+/// By namespace and name.
+pub(super) fn by_key<K>(stores: &Stores<K>) -> HashMap<(String, String), Arc<K>>
+where
+    K: Resource + Lookup + Clone + 'static,
+    <K as Lookup>::DynamicType: Clone + Debug + Eq + Hash,
+{
+    all(stores)
+        .map(|object| ((Resource::meta(&*object).namespace.clone().unwrap_or_default(), object.name_any()), object))
+        .collect()
+}
+
+async fn ready<K>(stores: &Stores<K>)
+where
+    K: Lookup + Clone + 'static,
+    K::DynamicType: Clone + Debug + Eq + Hash,
+{
+    for store in stores {
+        // A writer ends with the process.
+        let _ = store.wait_until_ready().await;
+    }
+}
+
+/// What watches are started with.
+struct Starting<'a> {
+    client: &'a Client,
+    namespaces: &'a [String],
+    changed: &'a Arc<Notify>,
+    faults: &'a Arc<Mutex<BTreeMap<String, String>>>,
+    tasks: JoinSet<()>,
+}
+
+impl Starting<'_> {
+    fn objects(&mut self, kind: Kind) -> Stores<DynamicObject> {
+        let resource = resource(kind);
+        let scopes = self.scopes(|client, namespace| match namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+            None => Api::all_with(client, &resource),
+        });
+        let follow = |api: Api<DynamicObject>| {
+            let stream = watcher(api, watcher::Config::default());
+            self.follow(resource.plural.clone(), Writer::new(resource.clone()), stream)
+        };
+        scopes.into_iter().map(follow).collect()
+    }
+
+    fn typed<K>(&mut self, config: &watcher::Config) -> Stores<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+        K: Send + Sync + 'static,
+    {
+        let scopes = self.scopes(scoped::<K>);
+        let follow = |api| self.follow(K::plural(&()).into_owned(), Writer::default(), watcher(api, config.clone()));
+        scopes.into_iter().map(follow).collect()
+    }
+
+    fn metadata<K>(&mut self, config: &watcher::Config) -> Stores<PartialObjectMeta<K>>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+        K: Send + Sync + 'static,
+    {
+        let scopes = self.scopes(scoped::<PartialObjectMeta<K>>);
+        let follow = |api| self.follow(K::plural(&()).into_owned(), Writer::default(), watcher(api, config.clone()));
+        scopes.into_iter().map(follow).collect()
+    }
+
+    fn namespaces(&mut self) -> Stores<PartialObjectMeta<Namespace>> {
+        let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
+        let stream = watcher(api, watcher::Config::default());
+        vec![self.follow("namespaces".to_owned(), Writer::default(), stream)]
+    }
+
+    /// One for each namespace, or one for all.
+    fn scopes<K>(&self, scope: impl Fn(Client, Option<&str>) -> Api<K>) -> Vec<Api<K>> {
+        if self.namespaces.is_empty() {
+            return vec![scope(self.client.clone(), None)];
+        }
+        self.namespaces.iter().map(|namespace| scope(self.client.clone(), Some(namespace))).collect()
+    }
+
+    fn follow<K>(
+        &mut self,
+        what: String,
+        writer: Writer<K>,
+        stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+    ) -> Store<K>
+    where
+        K: Resource + Lookup<DynamicType = <K as Resource>::DynamicType> + Clone + Send + Sync + 'static,
+        <K as Resource>::DynamicType: Clone + Debug + Eq + Hash + Send + Sync,
+    {
+        let store = writer.as_reader();
+        let (changed, faults) = (Arc::clone(self.changed), Arc::clone(self.faults));
+        let told = move |fault: Option<String>| {
+            let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
+            match fault {
+                Some(fault) => drop(faults.insert(what.clone(), fault)),
+                None => drop(faults.remove(&what)),
+            }
+            changed.notify_one();
+        };
+        self.tasks.spawn(async move {
+            let mut stream = pin!(stream.modify(slim).reflect(writer));
+            let mut wait = FIRST_WAIT;
+            while let Some(event) = stream.next().await {
+                let Err(error) = event else {
+                    wait = FIRST_WAIT;
+                    told(None);
+                    continue;
+                };
+                tracing::warn!(%error, "a watch failed");
+                told(Some(error.to_string()));
+                tokio::time::sleep(if is_forbidden(&error) { FORBIDDEN_WAIT } else { wait }).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+        });
+        store
+    }
+}
+
+fn scoped<K>(client: Client, namespace: Option<&str>) -> Api<K>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    }
+}
+
+/// What nobody reads and takes most of the room.
+fn slim(object: &mut impl Resource) {
+    object.meta_mut().managed_fields = None;
+    if let Some(annotations) = &mut object.meta_mut().annotations {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+}
+
+fn is_forbidden(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 403,
+        watcher::Error::WatchError(status) => status.code == 403,
+        _ => false,
+    }
+}

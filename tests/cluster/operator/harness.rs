@@ -1,0 +1,133 @@
+//! An operator for one test: it watches the test's namespace, with the rights that `manifests/operator` gives.
+
+use std::path::PathBuf;
+
+use kube::api::{ApiResource, DynamicObject};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+
+use crate::harness::{Cluster, Process, checkout, until};
+
+/// The first operator's service account, in the test's namespace.
+pub const ACCOUNT: &str = "hawsepipe-operator";
+
+/// A namespace with an operator.
+pub struct Operated {
+    pub cluster: &'static Cluster,
+    pub client: Client,
+    pub namespace: String,
+    pub operator: Process,
+}
+
+impl Operated {
+    /// A new namespace on the shared cluster, and an operator for it.
+    pub async fn start() -> Self {
+        let cluster = Cluster::shared().await;
+        let namespace = cluster.namespace().await;
+        let operator = operator(cluster, &namespace, ACCOUNT).await;
+        Self { cluster, client: cluster.admin().await, namespace, operator }
+    }
+
+    /// Another operator of the namespace, under a service account of its own.
+    pub async fn another(&self, account: &str) -> Process {
+        operator(self.cluster, &self.namespace, account).await
+    }
+
+    /// Applies objects in the namespace.
+    pub async fn apply(&self, objects: &[Value]) {
+        let list: Vec<_> = objects.iter().map(Value::to_string).collect();
+        self.cluster
+            .kubectl(&["apply", "--validate=strict", "-n", &self.namespace, "-f", "-"], &list.join("\n"))
+            .await
+            .unwrap();
+    }
+
+    /// What kubectl prints of the namespace.
+    pub async fn get(&self, arguments: &[&str]) -> String {
+        let all = [&["get", "-n", &self.namespace], arguments].concat();
+        self.cluster.kubectl(&all, "").await.unwrap()
+    }
+
+    fn api(&self, plural: &str) -> Api<DynamicObject> {
+        let resource = ApiResource {
+            group: "hawsepipe.dev".into(),
+            version: "v1alpha1".into(),
+            api_version: "hawsepipe.dev/v1alpha1".into(),
+            kind: plural.into(),
+            plural: plural.into(),
+        };
+        Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
+    }
+
+    /// An object of ours as it is stored; null where it is not there.
+    pub async fn object(&self, plural: &str, name: &str) -> Value {
+        let found = self.api(plural).get_opt(name).await.unwrap();
+        found.map_or(Value::Null, |object| serde_json::to_value(object).unwrap())
+    }
+
+    /// Every object of ours of a kind.
+    pub async fn objects(&self, plural: &str) -> Vec<Value> {
+        let list = self.api(plural).list(&Default::default()).await.unwrap();
+        list.items.into_iter().map(|object| serde_json::to_value(object).unwrap()).collect()
+    }
+
+    /// Waits until a condition has this status and reason, and gives its message.
+    pub async fn until_condition(&self, plural: &str, name: &str, condition: &str, is: &str) -> String {
+        let mut last = Value::Null;
+        let found = tokio::time::timeout(crate::harness::SOON, async {
+            until(&format!("{plural}/{name}: {condition} is {is}"), async || {
+                last = self.object(plural, name).await["status"].clone();
+                let (status, message) = self::condition(&last, condition)?;
+                (status == is).then_some(message)
+            })
+            .await
+        });
+        match found.await {
+            Ok(message) => message,
+            Err(_) => panic!("{plural}/{name}: {condition} is not {is}: {last:#}"),
+        }
+    }
+}
+
+/// A condition as `True Reason`, and its message.
+pub fn condition(status: &Value, name: &str) -> Option<(String, String)> {
+    let found = status["conditions"].as_array()?.iter().find(|condition| condition["type"] == name)?;
+    let word = |member: &str| found[member].as_str().unwrap_or_default().to_owned();
+    Some((format!("{} {}", word("status"), word("reason")), word("message")))
+}
+
+/// An object of ours.
+pub fn object(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+/// An open gateway.
+pub fn gateway(name: &str) -> Value {
+    object("MCPGateway", name, &json!({"authentication": {"anonymous": {}}}))
+}
+
+/// Gives an account the operator's rights.
+async fn rights(cluster: &Cluster, namespace: &str, account: &str) {
+    static ROLE: OnceCell<()> = OnceCell::const_new();
+    let file: PathBuf = checkout().join("manifests/operator/rbac.yaml");
+    let apply = async || {
+        cluster.kubectl(&["apply", "-f", &file.to_string_lossy()], "").await.unwrap();
+    };
+    ROLE.get_or_init(apply).await;
+    cluster.make_account(namespace, account).await;
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": format!("{account}-{namespace}")},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "hawsepipe-operator"},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    });
+    cluster.kubectl(&["apply", "-f", "-"], &binding.to_string()).await.unwrap();
+}
+
+async fn operator(cluster: &Cluster, namespace: &str, account: &str) -> Process {
+    rights(cluster, namespace, account).await;
+    let token = cluster.token(namespace, account, &[]).await;
+    let arguments = ["operator", "--namespaces", namespace, "--listen", "127.0.0.1:0"];
+    Process::start(cluster, namespace, &token, &arguments)
+}

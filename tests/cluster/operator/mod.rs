@@ -1,0 +1,5 @@
+//! The operator as a process, against a real API server.
+
+mod harness;
+mod leader;
+mod snapshots;

@@ -1,0 +1,113 @@
+//! What the operator writes for a gateway: its snapshot, and the rights of its pods.
+
+use std::collections::BTreeSet;
+
+use hawsepipe::api::pack::{revision, unpack};
+use hawsepipe::api::snapshot::GatewaySnapshotSpec;
+use hawsepipe::config::shards::join;
+use serde_json::{Value, json};
+
+use super::harness::{Operated, condition, gateway, object};
+use crate::harness::until;
+
+const CODE: &str = "export default () => ({ continue: true });";
+
+fn objects() -> Vec<Value> {
+    vec![
+        gateway("main"),
+        object("MCPUpstream", "up", &json!({"external": {"url": "http://up.example/mcp"}})),
+        object("Plugin", "mark", &json!({"source": {"inline": CODE}, "role": "Guard"})),
+        object("Plugin", "unused", &json!({"source": {"inline": "export default () => ({});"}})),
+        object("PluginChain", "answers", &json!({"phase": "Response", "entries": [{"name": "mark"}]})),
+    ]
+}
+
+fn spec(object: &Value) -> GatewaySnapshotSpec {
+    serde_json::from_value(object["spec"].clone()).unwrap()
+}
+
+/// The plan that the index names.
+async fn plan(operated: &Operated) -> hawsepipe::domain::plan::Plan {
+    let stored = operated.objects("gatewaysnapshots").await;
+    let index = stored.iter().find_map(|object| spec(object).index).unwrap();
+    let current = index.revisions.iter().find(|revision| revision.revision == index.current).unwrap();
+    assert_eq!(current.revision, revision(&current.shards));
+    let shards: Vec<_> = stored.iter().filter_map(|object| spec(object).shard).collect();
+    let named = |sha256: &str| shards.iter().find(|shard| shard.sha256 == sha256).unwrap();
+    let pieces: Vec<_> = current.shards.iter().map(|shard| unpack(named(&shard.sha256)).unwrap()).collect();
+    join(pieces.iter().map(|(kind, json)| (*kind, json.as_str()))).unwrap()
+}
+
+#[tokio::test]
+async fn objects_become_a_snapshot_and_an_edit_another() {
+    let operated = Operated::start().await;
+    operated.apply(&objects()).await;
+    operated.until_condition("mcpgateways", "main", "Programmed", "False NoReadyPods").await;
+    let first = plan(&operated).await;
+    assert_eq!(first.upstreams.len(), 1);
+    let plugins: Vec<_> = first.plugins.iter().map(|plugin| plugin.key.name.as_str()).collect();
+    assert_eq!(plugins, ["mark"], "only what its chains name");
+    assert_eq!(first.code.values().collect::<Vec<_>>(), [CODE]);
+
+    // Nothing but what it may read.
+    let role = operated.get(&["role", "main-gateway", "-o", "json"]).await;
+    let role: Value = serde_json::from_str(&role).unwrap();
+    let rules =
+        json!([{"apiGroups": ["hawsepipe.dev"], "resources": ["gatewaysnapshots"], "verbs": ["get", "list", "watch"]}]);
+    assert_eq!(role["rules"], rules);
+    operated.get(&["serviceaccount", "main-gateway"]).await;
+    operated.get(&["rolebinding", "main-gateway"]).await;
+
+    let mut edited = Vec::new();
+    for n in 0..5 {
+        let code = format!("export default () => ({{ text: '{n}', continue: true }});");
+        operated.apply(&[object("Plugin", "mark", &json!({"source": {"inline": code}, "role": "Guard"}))]).await;
+        until("the edit is in the snapshot", async || {
+            plan(&operated).await.code.values().any(|c| *c == code).then_some(())
+        })
+        .await;
+        edited.push(code);
+    }
+    let stored = operated.objects("gatewaysnapshots").await;
+    let index = stored.iter().find_map(|object| spec(object).index).unwrap();
+    assert_eq!(index.revisions.len(), 3, "three are kept");
+    let named: BTreeSet<_> =
+        index.revisions.iter().flat_map(|revision| &revision.shards).map(|s| s.name.clone()).collect();
+    until("shards that no revision names are gone", async || {
+        let stored = operated.objects("gatewaysnapshots").await;
+        let shards = stored.iter().filter(|object| spec(object).shard.is_some());
+        let names: BTreeSet<_> = shards.map(|shard| shard["metadata"]["name"].as_str().unwrap().to_owned()).collect();
+        (names == named).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wrong_edit_is_told_and_changes_nothing() {
+    let operated = Operated::start().await;
+    operated.apply(&objects()).await;
+    operated.until_condition("mcpgateways", "main", "Programmed", "False NoReadyPods").await;
+    operated.until_condition("plugins", "mark", "Accepted", "True Accepted").await;
+    let before = plan(&operated).await;
+
+    operated
+        .apply(&[object("Plugin", "mark", &json!({"source": {"inline": "export default ("}, "role": "Guard"}))])
+        .await;
+    let message = operated.until_condition("plugins", "mark", "Accepted", "False SyntaxError").await;
+    assert!(message.contains("still runs") || message.contains("line"), "{message}");
+    let chain = operated.object("pluginchains", "answers").await;
+    until("the chain says that an older form runs", async || {
+        let chain = operated.object("pluginchains", "answers").await;
+        (condition(&chain["status"], "PartiallyInvalid")?.0 == "True PreviousRevision").then_some(())
+    })
+    .await;
+    assert_eq!(plan(&operated).await.code, before.code, "{chain}");
+    until("an Event tells it", async || {
+        let events: Value = serde_json::from_str(&operated.get(&["events", "-o", "json"]).await).unwrap();
+        let told = |event: &Value| {
+            event["reason"] == "SyntaxError" && event["involvedObject"]["name"] == "mark" && event["type"] == "Warning"
+        };
+        events["items"].as_array().unwrap().iter().any(told).then_some(())
+    })
+    .await;
+}
