@@ -10,6 +10,7 @@ mod explain;
 mod operator;
 mod output;
 mod run;
+mod signals;
 mod tools;
 mod validate;
 mod wiring;

@@ -11,7 +11,7 @@ use kube::Client;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::run::end_signal;
+use super::signals::EndSignals;
 use crate::controller::{self, ControllerMetrics, LeaseSettings, Settings};
 use crate::node::{Inspector, Launcher};
 use crate::telemetry::catalog::Catalog;
@@ -56,7 +56,7 @@ pub async fn operator(args: Operator) -> anyhow::Result<ExitCode> {
         namespaces: args.namespaces,
         token_file: args.gateway_token_file,
     };
-    let stop = CancellationToken::new();
+    let (mut signals, stop) = (EndSignals::listen()?, CancellationToken::new());
     let socket = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}: give another address with --listen ADDR", args.listen))?;
@@ -67,8 +67,7 @@ pub async fn operator(args: Operator) -> anyhow::Result<ExitCode> {
     tokio::pin!(run);
     tokio::select! {
         () = &mut run => {}
-        ended = end_signal() => {
-            ended?;
+        () = signals.next() => {
             tracing::info!("ending: the lease is given back");
             stop.cancel();
             run.await;

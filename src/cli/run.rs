@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::args::Run;
+use super::signals::EndSignals;
 use super::validate::{directory, line};
 use super::wiring::{Adapters, engine};
 use crate::domain::plan::{GatewayPlan, ListenerPlan, Plan};
@@ -43,28 +44,55 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     }
     let listeners = listeners(&first.plan.gateway, args.listen);
     check_open(&first.plan.gateway, &listeners, args.insecure_anonymous)?;
+    // From here on there is something to end in order.
+    let mut signals = EndSignals::listen()?;
     let engine = engine()?;
     let stop = CancellationToken::new();
-    let mut servers = open(&engine, listeners, args.admin, &stop).await?;
+    let started = tokio::select! {
+        started = start(&engine, log, directory, first, listeners, args.admin, &stop) => started.map(Some),
+        () = signals.next() => Ok(None),
+    };
+    let servers = match started {
+        Ok(Some(servers)) => servers,
+        early => {
+            engine.abort().await;
+            return early.map(|_| ExitCode::SUCCESS);
+        }
+    };
+    signals.next().await;
+    tracing::info!("ending: calls in flight have {PATIENCE:?}; a second signal ends at once");
+    stop.cancel();
+    tokio::select! {
+        () = engine.shutdown(PATIENCE) => servers_end(servers).await,
+        () = signals.next() => engine.abort().await,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the listeners, puts the first plan in force, and follows changes from then on.
+async fn start(
+    engine: &Gateway,
+    log: LogLevel,
+    directory: Directory<Inspector>,
+    first: Compiled,
+    listeners: Vec<Opened>,
+    admin: SocketAddr,
+    stop: &CancellationToken,
+) -> anyhow::Result<JoinSet<()>> {
+    let servers = open(engine, listeners, admin, stop).await?;
     let mut watch = Watch::new().context("cannot watch the manifests for changes")?;
     say_sandbox(&first.plan);
     report(&first.located);
     let reported = first.located.clone();
-    put_in_force(&engine, &log, &mut watch, first).await;
-    tokio::spawn(follow(Arc::clone(&engine), log, directory, watch, reported));
-    tokio::spawn(sweep(Arc::clone(&engine)));
-    end_signal().await?;
-    tracing::info!("ending: calls in flight have {PATIENCE:?}; a second signal ends at once");
-    stop.cancel();
-    tokio::select! {
-        () = engine.shutdown(PATIENCE) => {}
-        _ = end_signal() => {
-            engine.abort().await;
-            return Ok(ExitCode::SUCCESS);
-        }
-    }
+    put_in_force(engine, &log, &mut watch, first).await;
+    tokio::spawn(follow(Arc::clone(engine), log, directory, watch, reported));
+    tokio::spawn(sweep(Arc::clone(engine)));
+    Ok(servers)
+}
+
+/// Gives answers that are on their way a moment to get out.
+async fn servers_end(mut servers: JoinSet<()>) {
     let _ = tokio::time::timeout(Duration::from_secs(1), async { while servers.join_next().await.is_some() {} }).await;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// An address, and the listener of the plan that it serves.
@@ -204,15 +232,5 @@ async fn sweep(engine: Gateway) {
     loop {
         ticks.tick().await;
         engine.expire_sessions();
-    }
-}
-
-/// Waits for Ctrl-C or SIGTERM.
-pub(super) async fn end_signal() -> anyhow::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?;
-    tokio::select! {
-        result = tokio::signal::ctrl_c() => result.context("cannot wait for Ctrl-C"),
-        _ = terminate.recv() => Ok(()),
     }
 }

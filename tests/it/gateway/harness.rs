@@ -89,6 +89,13 @@ impl Gateway {
 
     /// The same with more environment.
     pub fn start_in(folder: &Folder, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let gateway = Self::starting(folder, arguments, environment);
+        gateway.logged(|line| line["message"] == "plan in force");
+        gateway
+    }
+
+    /// The same, while its first plan is not yet in force.
+    pub fn starting(folder: &Folder, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut child = hawsepipe()
             .envs(environment.iter().copied())
             .args(["run", "-f"])
@@ -108,7 +115,6 @@ impl Gateway {
         let address = |line: &Value| line["address"].as_str().unwrap().parse().unwrap();
         gateway.mcp = address(&gateway.logged(|line| line["message"] == "MCP endpoint"));
         gateway.admin = address(&gateway.logged(|line| line["message"] == "admin API and metrics"));
-        gateway.logged(|line| line["message"] == "plan in force");
         gateway
     }
 

@@ -51,3 +51,15 @@ async fn the_next_start_removes_the_folder_of_a_killed_gateway_and_of_no_other()
     }
     assert_eq!(private(&temporary), BTreeSet::new());
 }
+
+#[tokio::test]
+async fn one_that_is_ended_while_it_starts_leaves_nothing() {
+    let never = "setInterval(() => {}, 1000); await new Promise(() => {}); export default () => {};";
+    let answers = chain("answers", "Response", "args", &[json!({"name": "never"})]);
+    let folder = Folder::with(&yaml(&[raw_server("up", &[]), plugin("never", never, &json!({})), answers]));
+    let temporary = Folder::new();
+    let gateway = Gateway::starting(&folder, &[], &[("TMPDIR", temporary.path().to_str().unwrap())]);
+    assert_eq!(private(&temporary).len(), 1);
+    assert!(gateway.end().1);
+    assert_eq!(private(&temporary), BTreeSet::new());
+}
