@@ -7,11 +7,11 @@ use super::build::{self, Owner};
 use super::dereference::Found;
 use super::lowered::Read;
 use crate::api::lower::Lowered;
-use crate::config::compile::{compile, covers};
+use crate::config::compile::{compile, covered};
 use crate::config::input::{GatewayInput, Inputs};
 use crate::domain::digest;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
-use crate::domain::plan::{ChainPlan, Plan};
+use crate::domain::plan::Plan;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -100,14 +100,8 @@ pub(super) fn plan(gateway: &Read, inputs: &mut Inputs, previous: Option<&Plan>)
     build::prune(&mut plan);
     let owner = Owner { key: gateway.id.key.clone(), uid: gateway.uid().to_owned() };
     let digests = Arc::new(digests(&plan));
-    let covered = covered(&plan);
+    let covered = plan.chains.iter().map(|chain| (chain.key.clone(), covered(chain, &plan.upstreams))).collect();
     Planned { owner, pinned, digests, covered, problems: by_object(problems), plan }
-}
-
-/// How many upstreams each chain covers.
-fn covered(plan: &Plan) -> HashMap<ObjectKey, usize> {
-    let count = |chain: &ChainPlan| plan.upstreams.iter().filter(|u| covers(chain, &u.key, &u.labels)).count();
-    plan.chains.iter().map(|chain| (chain.key.clone(), count(chain))).collect()
 }
 
 /// What each object of a plan is in it.

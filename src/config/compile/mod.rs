@@ -20,7 +20,7 @@ pub use self::complete::complete;
 pub use self::gateway::implicit;
 pub use self::plugin_code::{Code, file_code, plugin_code};
 pub use self::plugins::merge_config;
-pub use self::resolve::covers;
+pub use self::resolve::covered;
 use super::input::Inputs;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};

@@ -1,10 +1,12 @@
 //! From a chain's form, new or kept, to the plugins there are: what runs, in which order, and what cannot.
 
+use globset::{Glob, GlobSetBuilder};
+
 use super::chains::World;
 use super::plugins::permitted;
 use super::{id, is_invalid};
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{ChainPlan, EntryPlan, PluginPlan, Refusal};
+use crate::domain::plan::{ChainPlan, EntryPlan, PluginPlan, Refusal, UpstreamPlan};
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -138,21 +140,24 @@ fn report_chain(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem
         let message = "none of its entries is enabled: it does nothing";
         problems.push(Problem::warning(Reason::NothingEnabled, object.clone(), "spec.entries", message));
     }
-    if !world.upstreams.iter().any(|u| covers(chain, &u.key, &u.labels)) {
+    if covered(chain, world.upstreams) == 0 {
         let message = "it selects no upstream that this gateway serves: it does nothing";
         problems.push(Problem::warning(Reason::NoUpstreams, object, "spec.upstreams", message));
     }
 }
 
-/// Whether a chain covers an upstream. Globs that do not compile cover nothing; they were refused before.
-pub fn covers(chain: &ChainPlan, upstream: &ObjectKey, labels: &std::collections::BTreeMap<String, String>) -> bool {
+/// How many of `upstreams` a chain covers. Globs that do not compile cover nothing; they were refused before.
+pub fn covered(chain: &ChainPlan, upstreams: &[UpstreamPlan]) -> usize {
     let scope = &chain.upstreams;
-    let in_reach = scope.namespace.as_ref().is_none_or(|namespace| *namespace == upstream.namespace);
-    let named = || {
-        scope
-            .names
-            .iter()
-            .any(|glob| globset::Glob::new(glob).is_ok_and(|glob| glob.compile_matcher().is_match(&upstream.name)))
+    let mut names = GlobSetBuilder::new();
+    for glob in scope.names.iter().filter_map(|glob| Glob::new(glob).ok()) {
+        names.add(glob);
+    }
+    let names = names.build().unwrap_or_default();
+    let covers = |upstream: &&UpstreamPlan| {
+        let in_reach = scope.namespace.as_ref().is_none_or(|namespace| *namespace == upstream.key.namespace);
+        let labelled = || scope.selector.as_ref().is_some_and(|selector| selector.matches(&upstream.labels));
+        in_reach && (scope.all || names.is_match(&upstream.key.name) || labelled())
     };
-    in_reach && (scope.all || named() || scope.selector.as_ref().is_some_and(|s| s.matches(labels)))
+    upstreams.iter().filter(covers).count()
 }

@@ -1,5 +1,8 @@
 //! Which upstreams a gateway serves, and how.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
 use super::{Fault, id, is_invalid, takes, values};
 use crate::config::input::{Inputs, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectKey};
@@ -18,15 +21,19 @@ pub(super) fn compile(
     let takes = takes.map(|takes| &takes.upstreams);
     let kept = kept(inputs, previous, gateway, takes);
     let mut plans: Vec<UpstreamPlan> = Vec::with_capacity(inputs.upstreams.len());
+    let mut named: HashMap<String, ObjectKey> =
+        kept.iter().map(|(_, kept)| (kept.key.name.clone(), kept.key.clone())).collect();
     for upstream in &inputs.upstreams {
         if !is_taken(inputs, gateway, takes, upstream, problems) {
             continue;
         }
         let plan = compile_one(inputs, previous, upstream, problems);
-        let older = plans.iter().chain(kept.iter().map(|(_, kept)| *kept)).find(|p| p.key.name == plan.key.name);
-        match older {
-            Some(older) => problems.push(name_conflict(&plan.key, &older.key)),
-            None => plans.push(plan),
+        match named.entry(plan.key.name.clone()) {
+            Entry::Occupied(older) => problems.push(name_conflict(&plan.key, older.get())),
+            Entry::Vacant(free) => {
+                free.insert(plan.key.clone());
+                plans.push(plan);
+            }
         }
     }
     // Its place is the old one, as far as that can be told.

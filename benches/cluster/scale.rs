@@ -1,0 +1,163 @@
+//! Thousands of upstreams and hundreds of chains: the first reconcile, one edit, the operator's memory.
+
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt, stream};
+use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::harness::{Cluster, Process, checkout};
+
+/// Objects created at once.
+const AT_ONCE: usize = 16;
+/// The namespace, and the operator's account in it.
+const ACCOUNT: &str = "hawsepipe-operator";
+/// How long everything may take before it counts as failed.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// Measures, and prints a table.
+pub async fn measure(upstreams: usize, chains: usize) {
+    let cluster = Cluster::own().await;
+    let namespace = cluster.namespace().await;
+    let client = cluster.admin().await;
+    eprintln!("creating {upstreams} upstreams and {chains} chains");
+    create(&client, &namespace, objects(upstreams, chains)).await;
+    let token = rights(&cluster, &namespace).await;
+    let began = Instant::now();
+    let operator = Process::start(
+        &cluster,
+        &namespace,
+        &token,
+        &["operator", "--namespaces", &namespace, "--listen", "127.0.0.1:0"],
+    );
+    let seen = Seen { client, namespace };
+    let (first, _) = seen.until_index_is_not(None, began).await;
+    eprintln!("the first snapshot was written after {first:?}");
+    seen.until_all_told(upstreams, began).await;
+    let whole = began.elapsed();
+    let mark = cluster.mark().await;
+    let (edits, mut before) = (10, seen.index().await);
+    let mut took = Vec::new();
+    for n in 0..edits {
+        let began = Instant::now();
+        seen.edit(n).await;
+        let (took_one, now) = seen.until_index_is_not(before.as_deref(), began).await;
+        before = now;
+        took.push(took_one);
+    }
+    took.sort();
+    let writes = cluster.requests_since(mark).await;
+    let writes = writes.iter().filter(|request| {
+        request.user.ends_with(ACCOUNT) && !matches!(request.verb.as_str(), "get" | "list" | "watch")
+    });
+    println!("| {upstreams} upstreams, {chains} chains | |\n|---|---|");
+    println!("| from the operator's start to the first snapshot | {:.1} s |", first.as_secs_f64());
+    println!("| to the last status | {:.1} s |", whole.as_secs_f64());
+    println!("| an edit to its snapshot: median of {edits} | {:.0} ms |", took[took.len() / 2].as_secs_f64() * 1e3);
+    println!("| the slowest | {:.0} ms |", took[took.len() - 1].as_secs_f64() * 1e3);
+    println!(
+        "| writes for an edit, its status and the lease included | {:.1} |",
+        writes.count() as f64 / f64::from(edits)
+    );
+    println!("| most memory of the operator | {} MB |", operator.most_memory() / 1000);
+}
+
+fn objects(upstreams: usize, chains: usize) -> Vec<(&'static str, Value)> {
+    let gateway = json!({"authentication": {"anonymous": {}}});
+    let mut objects = vec![("mcpgateways", object("MCPGateway", "main", &gateway))];
+    for n in 0..upstreams {
+        let spec =
+            json!({"external": {"url": format!("http://server-{n}.example/mcp")}, "description": "One of many."});
+        objects.push(("mcpupstreams", object("MCPUpstream", &format!("upstream-{n}"), &spec)));
+    }
+    for n in 0..20 {
+        let code = format!("export default () => ({{ continue: true }}); // {n}");
+        objects.push(("plugins", object("Plugin", &format!("plugin-{n}"), &json!({"source": {"inline": code}}))));
+    }
+    for n in 0..chains {
+        let spec = json!({"phase": "Response", "upstreams": {"names": [format!("upstream-{n}*")]},
+            "entries": [{"name": format!("plugin-{}", n % 20), "config": {"n": n}}]});
+        objects.push(("pluginchains", object("PluginChain", &format!("chain-{n}"), &spec)));
+    }
+    objects
+}
+
+fn object(kind: &str, name: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec})
+}
+
+fn api(client: &Client, namespace: &str, plural: &str) -> Api<DynamicObject> {
+    let resource = ApiResource {
+        group: "hawsepipe.dev".into(),
+        version: "v1alpha1".into(),
+        api_version: "hawsepipe.dev/v1alpha1".into(),
+        kind: plural.into(),
+        plural: plural.into(),
+    };
+    Api::namespaced_with(client.clone(), namespace, &resource)
+}
+
+async fn create(client: &Client, namespace: &str, objects: Vec<(&'static str, Value)>) {
+    let creations = objects.into_iter().map(|(plural, object)| async move {
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        api(client, namespace, plural).create(&PostParams::default(), &object).await.unwrap();
+    });
+    stream::iter(creations).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
+}
+
+/// Gives the operator's account its rights; its token.
+async fn rights(cluster: &Cluster, namespace: &str) -> String {
+    let file = checkout().join("manifests/operator/rbac.yaml");
+    cluster.kubectl(&["apply", "-f", &file.to_string_lossy()], "").await.unwrap();
+    cluster.make_account(namespace, ACCOUNT).await;
+    let subject = format!("--serviceaccount={namespace}:{ACCOUNT}");
+    let role = format!("--clusterrole={ACCOUNT}");
+    cluster.kubectl(&["create", "clusterrolebinding", "bench", &role, &subject], "").await.unwrap();
+    cluster.token(namespace, ACCOUNT, &[]).await
+}
+
+/// What is asked of the cluster.
+struct Seen {
+    client: Client,
+    namespace: String,
+}
+
+impl Seen {
+    /// The revision that pods are to run.
+    async fn index(&self) -> Option<String> {
+        let found = api(&self.client, &self.namespace, "gatewaysnapshots").get_opt("main").await.unwrap()?;
+        Some(found.data.pointer("/spec/index/current")?.as_str()?.to_owned())
+    }
+
+    /// Waits for another revision; how long it took since `began`.
+    async fn until_index_is_not(&self, before: Option<&str>, began: Instant) -> (Duration, Option<String>) {
+        loop {
+            let now = self.index().await;
+            if now.is_some() && now.as_deref() != before {
+                return (began.elapsed(), now);
+            }
+            assert!(began.elapsed() < DEADLINE, "no snapshot in time");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Waits until every upstream has a status.
+    async fn until_all_told(&self, upstreams: usize, began: Instant) {
+        loop {
+            let list = api(&self.client, &self.namespace, "mcpupstreams").list(&ListParams::default()).await.unwrap();
+            let told = list.items.iter().filter(|o| o.data.pointer("/status/observedGeneration").is_some()).count();
+            if told == upstreams {
+                return;
+            }
+            assert!(began.elapsed() < DEADLINE, "{told} of {upstreams} statuses were written in time");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }
+
+    async fn edit(&self, n: i32) {
+        let patch = json!({"spec": {"external": {"url": format!("http://edited-{n}.example/mcp")}}});
+        let api = api(&self.client, &self.namespace, "mcpupstreams");
+        api.patch("upstream-7", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    }
+}
