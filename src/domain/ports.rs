@@ -13,7 +13,7 @@ use super::ids::ObjectKey;
 use super::plan::{PluginPlan, Runtime};
 use super::plugin::{Failure, Input, Ran};
 use super::record::{CallRecord, PluginExecution};
-use super::secret::SecretText;
+use super::secret::{NoSecret, SecretText};
 use super::tool::Tool;
 use super::upstream::{Answer, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
 
@@ -197,7 +197,10 @@ pub trait Clock: Send + Sync + 'static {
 /// Values that plans only name.
 pub trait Secrets: Send + Sync {
     /// The value under `key` of a Secret.
-    fn secret(&self, secret: &ObjectKey, key: &str) -> Option<SecretText>;
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn secret(&self, secret: &ObjectKey, key: &str) -> Result<SecretText, NoSecret>;
 
     /// A variable of the gateway's own environment.
     fn environment(&self, name: &str) -> Option<SecretText>;

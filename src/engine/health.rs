@@ -139,9 +139,12 @@ impl<P: Ports> Engine<P> {
             Err(error) => Err(format!("{}: {error}", error.reason())),
         };
         let wait = match listed {
-            Ok(()) => {
-                Some(self.state.update(&plan.key, |state| state.health.succeeded(&plan.health, self.clock.monotonic())))
-            }
+            Ok(()) => Some(self.state.update(&plan.key, |state| {
+                if !connected {
+                    state.connected_at = Some(self.clock.unix_millis());
+                }
+                state.health.succeeded(&plan.health, self.clock.monotonic())
+            })),
             Err(error) => self.note_failure(target, error),
         };
         let first = self.state.update(&plan.key, |state| !std::mem::replace(&mut state.tried, true));

@@ -18,7 +18,8 @@ use crate::domain::plugin::{Failure, FailurePolicy, Mode, Phase};
 use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::domain::secret::SecretText;
+use crate::domain::report::{SecretReport, SecretState};
+use crate::domain::secret::{NoSecret, SecretText, secret_uses};
 use crate::domain::upstream::{Target, UpstreamTarget};
 
 /// A plan that can run, apart from tool lists.
@@ -28,6 +29,8 @@ pub(super) struct Linked {
     pub(super) chains: Vec<Arc<LinkedChain>>,
     /// In the plan's order; a refusal where one cannot be reached as it should.
     pub(super) upstreams: Vec<LinkedUpstream>,
+    /// Whether the keys of Secrets that it names were found.
+    pub(super) secrets: Vec<SecretReport>,
 }
 
 /// An upstream with its filters.
@@ -139,7 +142,8 @@ pub(super) fn link(plan: Plan, secrets: &impl Secrets) -> (Linked, Vec<Problem>)
         plan.plugins.iter().map(|p| (&p.key, link_plugin(&plan, p, secrets, &mut problems))).collect();
     let find = |key: &ObjectKey| plugins.iter().find(|(k, _)| *k == key).map(|(_, plugin)| plugin);
     let chains = plan.chains.iter().map(|chain| Arc::new(link_chain(&plan, chain, &find))).collect();
-    (Linked { upstreams, chains, plan: Arc::new(plan) }, problems)
+    let secrets = secret_states(&plan, secrets);
+    (Linked { upstreams, chains, secrets, plan: Arc::new(plan) }, problems)
 }
 
 fn link_upstream(
@@ -155,16 +159,15 @@ fn link_upstream(
     };
     let object = ObjectId::new(Kind::MCPUpstream, upstream.key.clone());
     let (values, missing) = put_in(values, secrets);
-    let refusing = missing.map(|message| {
-        problems.push(Problem::error(Reason::SecretNotFound, object, field, message.clone()));
-        Refusal { reason: Reason::SecretNotFound, message }
-    });
+    if let Some(missing) = &missing {
+        problems.push(Problem::error(missing.reason, object, field, &missing.message));
+    }
     let max_response_size = upstream.max_response_size.unwrap_or(plan.gateway.limits.max_response_size);
     LinkedUpstream {
         target: Arc::new(UpstreamTarget { plan: upstream.clone(), values, max_response_size }),
         include: Globs::new(&upstream.include),
         exclude: Globs::new(&upstream.exclude),
-        refusing: upstream.refusing.clone().or(refusing),
+        refusing: upstream.refusing.clone().or(missing),
     }
 }
 
@@ -185,9 +188,9 @@ fn link_plugin(
         }));
     };
     let (env, missing) = put_in(&plugin.env, secrets);
-    if let Some(message) = missing {
+    if let Some(Refusal { reason, message }) = missing {
         let object = ObjectId::new(Kind::Plugin, plugin.key.clone());
-        problems.push(Problem::error(Reason::SecretNotFound, object, "spec.env", message.clone()));
+        problems.push(Problem::error(reason, object, "spec.env", message.clone()));
         return Err(not_loaded(message));
     }
     let runtime = &plan.gateway.runtime;
@@ -205,29 +208,42 @@ fn link_plugin(
     Ok(Arc::new(LinkedPlugin { plan: plugin.clone(), code: code.as_str().into(), env, identity, pool_size }))
 }
 
-/// Values by name, and what the first missing one is.
-fn put_in(values: &[NamedValue], secrets: &impl Secrets) -> (Vec<(String, SecretText)>, Option<String>) {
+/// Values by name, and why the first missing one is.
+fn put_in(values: &[NamedValue], secrets: &impl Secrets) -> (Vec<(String, SecretText)>, Option<Refusal>) {
     let mut known = Vec::with_capacity(values.len());
     let mut missing = None;
     for NamedValue { name, value } in values {
         let (found, optional, place) = match value {
-            ValueSource::Literal(text) => (Some(SecretText::new(text)), false, String::new()),
+            ValueSource::Literal(text) => (Ok(SecretText::new(text)), false, String::new()),
             ValueSource::Secret { secret, key, optional } => {
                 (secrets.secret(secret, key), *optional, format!("key {key:?} of Secret {secret}"))
             }
             ValueSource::Environment(variable) => {
-                (secrets.environment(variable), false, format!("the gateway's environment variable {variable}"))
+                let found = secrets.environment(variable).ok_or(NoSecret::NotFound);
+                (found, false, format!("the gateway's environment variable {variable}"))
             }
         };
         match found {
-            Some(value) => known.push((name.clone(), value)),
-            None if optional => {}
-            None => {
-                missing.get_or_insert(format!("{name}: there is no {place}"));
+            Ok(value) => known.push((name.clone(), value)),
+            Err(_) if optional => {}
+            Err(why) => {
+                let message = format!("{name}: {}", why.message(&place));
+                missing.get_or_insert(Refusal { reason: why.reason(), message });
             }
         }
     }
     (known, missing)
+}
+
+/// What is known of each key of a Secret that the plan names.
+fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
+    let state = |(secret, key): (&ObjectKey, &str)| SecretReport {
+        namespace: secret.namespace.clone(),
+        name: secret.name.clone(),
+        key: key.to_owned(),
+        state: secrets.secret(secret, key).map_or_else(NoSecret::state, |_| SecretState::Found),
+    };
+    secret_uses(plan).into_iter().map(state).collect()
 }
 
 fn link_chain<'a>(
@@ -286,6 +302,11 @@ fn link_entry(
 }
 
 impl Linked {
+    /// The first entry that names a plugin.
+    pub(super) fn entry_of(&self, plugin: &ObjectKey) -> Option<&Arc<LinkedEntry>> {
+        self.chains.iter().flat_map(|chain| &chain.entries).find(|entry| entry.plan.plugin == *plugin)
+    }
+
     /// The plugins that enabled entries name, each once.
     pub(super) fn used_plugins(&self) -> Vec<Arc<LinkedPlugin>> {
         let mut used: Vec<Arc<LinkedPlugin>> = Vec::new();

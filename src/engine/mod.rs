@@ -20,6 +20,7 @@ mod progress;
 mod ready;
 mod record;
 mod replies;
+mod report;
 mod routed;
 mod schema;
 mod scrape;

@@ -100,7 +100,7 @@ impl Facts {
 }
 
 /// RFC 3339 in UTC with milliseconds.
-fn timestamp(unix_millis: u64) -> String {
+pub(super) fn timestamp(unix_millis: u64) -> String {
     let time = Timestamp::from_millisecond(i64::try_from(unix_millis).unwrap_or(i64::MAX)).unwrap_or_default();
     format!("{time:.3}")
 }

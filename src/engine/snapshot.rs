@@ -63,7 +63,7 @@ impl Snapshot {
             chains: Vec::new(),
             code: Default::default(),
         };
-        let linked = Linked { plan: Arc::new(plan), chains: Vec::new(), upstreams: Vec::new() };
+        let linked = Linked { plan: Arc::new(plan), chains: Vec::new(), upstreams: Vec::new(), secrets: Vec::new() };
         Self {
             linked: Arc::new(linked),
             routes: Routes::default(),

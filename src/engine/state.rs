@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use dashmap::DashMap;
 use tokio_util::sync::CancellationToken;
 
 use super::sessions::Sessions;
+use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::health::Health;
 use crate::domain::ids::ObjectKey;
 use crate::domain::limits::Tracker;
+use crate::domain::report::PendingReport;
 use crate::domain::tool::Tool;
 use crate::domain::upstream::ServerFacts;
 
@@ -28,6 +30,8 @@ pub struct State {
     pub(super) cut: ArcSwap<CancellationToken>,
     /// Set when the process is about to end.
     pub(super) draining: std::sync::atomic::AtomicBool,
+    /// What is to run and cannot.
+    pub(super) pending: ArcSwapOption<PendingReport>,
 }
 
 /// What is known of an upstream.
@@ -35,6 +39,8 @@ pub struct State {
 pub struct UpstreamState {
     /// How it stands.
     pub health: Health,
+    /// Unix milliseconds of when it last became connected.
+    pub connected_at: Option<u64>,
     /// What its last handshake said.
     pub facts: Option<ServerFacts>,
     /// Its last good tool list; none before the first.
@@ -57,8 +63,21 @@ pub struct UpstreamState {
 pub struct ToolList {
     /// In the server's order.
     pub tools: Vec<Tool>,
+    /// SHA-256 of each tool's definition as it came, in the same order, hex.
+    pub digests: Vec<String>,
+    /// Digest of names and definitions, whatever their order.
+    pub revision: String,
     /// Every name that it was ever seen to have.
     pub ever_seen: BTreeSet<String>,
+}
+
+impl ToolList {
+    fn new(tools: Vec<Tool>, ever_seen: BTreeSet<String>) -> Self {
+        let digests: Vec<_> = tools.iter().map(|tool| sha256_hex(tool.definition.get().as_bytes())).collect();
+        let named: BTreeSet<_> = tools.iter().zip(&digests).map(|(tool, digest)| (&tool.name, digest)).collect();
+        let revision = revision(&named);
+        Self { tools, digests, revision, ever_seen }
+    }
 }
 
 impl State {
@@ -104,7 +123,7 @@ impl State {
             }
             let mut ever_seen = state.tools.as_ref().map(|list| list.ever_seen.clone()).unwrap_or_default();
             ever_seen.extend(tools.iter().map(|tool| tool.name.clone()));
-            state.tools = Some(Arc::new(ToolList { tools, ever_seen }));
+            state.tools = Some(Arc::new(ToolList::new(tools, ever_seen)));
             true
         })
     }

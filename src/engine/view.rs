@@ -178,8 +178,7 @@ impl<P: Ports> Engine<P> {
     fn plugin_view(&self, snapshot: &super::Snapshot, plugin: &PluginPlan, workers: &[WorkerInfo]) -> PluginView {
         let named = snapshot.linked.chains.iter().filter(|c| c.entries.iter().any(|e| e.plan.plugin == plugin.key));
         let chains: Vec<_> = named.map(|chain| chain.name.clone()).collect();
-        let entry = snapshot.linked.chains.iter().flat_map(|c| &c.entries).find(|e| e.plan.plugin == plugin.key);
-        let error = entry.and_then(|entry| self.unable(entry));
+        let error = snapshot.linked.entry_of(&plugin.key).and_then(|entry| self.unable(entry));
         let own = workers.iter().filter(|w| w.plugin_id == plugin.id);
         let executing = own.clone().any(|w| w.state == crate::domain::ports::WorkerState::Executing);
         let state = match (&error, plugin.enabled, chains.is_empty()) {

@@ -17,9 +17,6 @@ use crate::domain::plan::Plan;
 use crate::domain::ports::Inspect;
 use crate::domain::problem::Problem;
 
-/// The most folders of secrets that are watched.
-const MAX_SECRETS: usize = 1000;
-
 /// Where manifests are and how they are read.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -98,7 +95,8 @@ impl<I: Inspect> Directory<I> {
         let mut inputs = inputs(&loaded, gateway, plugin_dir, self.settings.gateway.as_deref());
         let plugin_dir = inputs.gateway.as_ref().map_or(&inputs.default_plugin_dir, |g| &g.plan.runtime.plugin_dir);
         inputs.files = read_plugin_files(plugin_dir, paths_of(&inputs.plugins));
-        let folders = self.folders(&inputs, plugin_dir);
+        let secrets = FileSecrets::new(loaded.secrets.clone(), self.settings.secrets_dir.clone());
+        let folders = self.folders(&inputs, plugin_dir, &secrets);
         inputs.facts = self.facts.of(&wanted_code(&inputs)).await;
         let (mut plan, found) = compile(&inputs, previous);
         if let Some(node) = &self.settings.node {
@@ -106,7 +104,6 @@ impl<I: Inspect> Directory<I> {
         }
         let mut located = loaded.problems.clone();
         located.extend(found.into_iter().map(|problem| loaded.locate(problem)));
-        let secrets = FileSecrets::new(loaded.secrets.clone(), self.settings.secrets_dir.clone());
         let unreadable = loaded.unreadable.clone();
         self.loaded = Some(loaded);
         let problems = located.iter().map(|l| l.problem.clone()).collect();
@@ -133,24 +130,14 @@ impl<I: Inspect> Directory<I> {
         self.settings.paths.first().map_or_else(PathBuf::new, |path| folder_of(path)).join("plugins")
     }
 
-    fn folders(&self, inputs: &Inputs, plugin_dir: &Path) -> BTreeSet<PathBuf> {
+    fn folders(&self, inputs: &Inputs, plugin_dir: &Path, secrets: &FileSecrets) -> BTreeSet<PathBuf> {
         let mut folders: BTreeSet<_> = self.settings.paths.iter().map(|path| folder_of(path)).collect();
-        // Values lie one or two folders below it.
-        let secrets = self.settings.secrets_dir.clone();
-        let below: Vec<_> = secrets.iter().flat_map(|folder| folders_in(folder)).collect();
-        folders.extend(below.iter().flat_map(|folder| folders_in(folder)));
-        folders.extend(secrets.into_iter().chain(below));
+        folders.extend(secrets.folders());
         folders.insert(plugin_dir.to_owned());
         let files = inputs.files.values().filter_map(|file| file.as_ref().ok());
         folders.extend(files.map(|file| file.folder.clone()));
         folders
     }
-}
-
-/// Folders in a folder.
-fn folders_in(folder: &Path) -> Vec<PathBuf> {
-    let found = std::fs::read_dir(folder).into_iter().flatten().filter_map(|found| Some(found.ok()?.path()));
-    found.filter(|path| path.is_dir()).take(MAX_SECRETS).collect()
 }
 
 /// The folder of a file, or the folder itself.

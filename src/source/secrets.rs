@@ -1,50 +1,80 @@
 //! Values of secrets: documents of the manifests, a folder of files, the gateway's own environment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::domain::ids::ObjectKey;
 use crate::domain::ports::Secrets;
-use crate::domain::secret::SecretText;
+use crate::domain::secret::{MAX_VALUE, NoSecret, SecretText, text_of};
 
-/// The largest value, in bytes: what a Kubernetes Secret holds at the most.
-const MAX_VALUE: u64 = 1 << 20;
+/// The most folders of secrets that are watched.
+const MAX_FOLDERS: usize = 1000;
 
-/// Secrets of a standalone gateway.
+/// Secrets of documents and of a folder of files.
 #[derive(Debug)]
 pub struct FileSecrets {
     documents: BTreeMap<ObjectKey, BTreeMap<String, SecretText>>,
     folder: Option<PathBuf>,
+    /// The namespace whose Secrets the folder holds under their bare names; none is every one.
+    namespace: Option<String>,
 }
 
 impl FileSecrets {
     /// Documents, then files `NAMESPACE/NAME/KEY` or `NAME/KEY` of `folder`, which win.
     pub fn new(documents: BTreeMap<ObjectKey, BTreeMap<String, SecretText>>, folder: Option<PathBuf>) -> Self {
-        Self { documents, folder }
+        Self { documents, folder, namespace: None }
     }
 
-    fn in_folder(&self, secret: &ObjectKey, key: &str) -> Option<SecretText> {
-        let folder = self.folder.as_ref()?;
+    /// Files of `folder`: `NAME/KEY` of Secrets of `namespace`, `NAMESPACE/NAME/KEY` of any.
+    pub fn mounted(namespace: &str, folder: Option<PathBuf>) -> Self {
+        Self { documents: BTreeMap::new(), folder, namespace: Some(namespace.to_owned()) }
+    }
+
+    /// Folders where a change may mean another value.
+    pub fn folders(&self) -> BTreeSet<PathBuf> {
+        // Values lie one or two folders below it.
+        let below: Vec<_> = self.folder.iter().flat_map(|folder| folders_in(folder)).collect();
+        let mut folders: BTreeSet<_> = below.iter().flat_map(|folder| folders_in(folder)).collect();
+        folders.extend(self.folder.iter().cloned().chain(below));
+        folders
+    }
+
+    fn in_folder(&self, secret: &ObjectKey, key: &str) -> Result<SecretText, NoSecret> {
+        let folder = self.folder.as_ref().ok_or(NoSecret::NotFound)?;
         if [&secret.namespace, &secret.name, key].iter().any(|word| word.contains('/') || word.starts_with("..")) {
-            return None;
+            return Err(NoSecret::NotFound);
         }
-        let qualified = folder.join(&secret.namespace).join(&secret.name).join(key);
-        read(&qualified).or_else(|| read(&folder.join(&secret.name).join(key)))
+        let found = read(&folder.join(&secret.namespace).join(&secret.name).join(key));
+        let may_be_bare = self.namespace.as_ref().is_none_or(|namespace| *namespace == secret.namespace);
+        match found {
+            Err(NoSecret::NotFound) if may_be_bare => read(&folder.join(&secret.name).join(key)),
+            found => found,
+        }
     }
 }
 
-fn read(file: &Path) -> Option<SecretText> {
-    let size = fs::metadata(file).ok().filter(fs::Metadata::is_file)?.len();
-    let text = (size <= MAX_VALUE).then(|| fs::read_to_string(file).ok()).flatten()?;
-    // Editors end files with a newline that nobody means.
-    Some(SecretText::new(text.strip_suffix('\n').unwrap_or(&text)))
+/// Folders in a folder.
+fn folders_in(folder: &Path) -> Vec<PathBuf> {
+    let found = fs::read_dir(folder).into_iter().flatten().filter_map(|found| Some(found.ok()?.path()));
+    found.filter(|path| path.is_dir()).take(MAX_FOLDERS).collect()
+}
+
+fn read(file: &Path) -> Result<SecretText, NoSecret> {
+    let found = fs::metadata(file).ok().filter(fs::Metadata::is_file).ok_or(NoSecret::NotFound)?;
+    if found.len() > MAX_VALUE as u64 {
+        return Err(NoSecret::Invalid);
+    }
+    text_of(&fs::read(file).map_err(|_| NoSecret::NotFound)?)
 }
 
 impl Secrets for FileSecrets {
-    fn secret(&self, secret: &ObjectKey, key: &str) -> Option<SecretText> {
+    fn secret(&self, secret: &ObjectKey, key: &str) -> Result<SecretText, NoSecret> {
         let document = || self.documents.get(secret)?.get(key).cloned();
-        self.in_folder(secret, key).or_else(document)
+        match self.in_folder(secret, key) {
+            Err(NoSecret::NotFound) => document().ok_or(NoSecret::NotFound),
+            found => found,
+        }
     }
 
     fn environment(&self, name: &str) -> Option<SecretText> {
@@ -68,9 +98,30 @@ mod tests {
         ]);
         let secrets = FileSecrets::new(BTreeMap::from([(key.clone(), values)]), Some(folder.clone()));
         let value = |name: &str| secrets.secret(&key, name).map(|v| v.expose().to_owned());
-        assert_eq!(value("key").as_deref(), Some("from a file"));
-        assert_eq!(value("other").as_deref(), Some("only there"));
-        assert_eq!(value("../api/key"), None);
+        assert_eq!(value("key").as_deref(), Ok("from a file"));
+        assert_eq!(value("other").as_deref(), Ok("only there"));
+        assert_eq!(value("../api/key"), Err(NoSecret::NotFound));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_bare_name_is_of_the_gateways_own_namespace() {
+        let folder = std::env::temp_dir().join(format!("hawsepipe-mounted-{}", std::process::id()));
+        for (file, text) in [("api/key", "own"), ("api/bytes", ""), ("finance/ledger/key", "theirs")] {
+            let file = folder.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        fs::write(folder.join("api/bytes"), [0xff, 0xfe]).unwrap();
+        let secrets = FileSecrets::mounted("mcp", Some(folder.clone()));
+        let value = |namespace: &str, name: &str, key: &str| {
+            secrets.secret(&ObjectKey::new(namespace, name), key).map(|v| v.expose().to_owned())
+        };
+        assert_eq!(value("mcp", "api", "key").as_deref(), Ok("own"));
+        assert_eq!(value("finance", "api", "key"), Err(NoSecret::NotFound));
+        assert_eq!(value("finance", "ledger", "key").as_deref(), Ok("theirs"));
+        assert_eq!(value("mcp", "api", "bytes"), Err(NoSecret::Invalid));
+        assert!(secrets.folders().contains(&folder.join("finance/ledger")));
         fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -29,7 +29,7 @@ use crate::domain::ports::{
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
-use crate::domain::secret::SecretText;
+use crate::domain::secret::{NoSecret, SecretText};
 use crate::domain::tool::Tool;
 use crate::domain::upstream::{Answer, Era, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::telemetry::metrics::Metrics;
@@ -219,8 +219,8 @@ impl Clock for Time {
 struct NoSecrets;
 
 impl Secrets for NoSecrets {
-    fn secret(&self, _: &ObjectKey, _: &str) -> Option<SecretText> {
-        None
+    fn secret(&self, _: &ObjectKey, _: &str) -> Result<SecretText, NoSecret> {
+        Err(NoSecret::NotFound)
     }
 
     fn environment(&self, _: &str) -> Option<SecretText> {

@@ -24,7 +24,7 @@ use crate::domain::ports::{
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
-use crate::domain::secret::SecretText;
+use crate::domain::secret::{NoSecret, SecretText};
 use crate::domain::tool::Tool;
 use crate::domain::upstream::{Answer, Era, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::engine::{Engine, Ports};
@@ -165,8 +165,8 @@ impl Clock for Fixed {
 pub(super) struct NoSecrets;
 
 impl Secrets for NoSecrets {
-    fn secret(&self, _: &ObjectKey, _: &str) -> Option<SecretText> {
-        None
+    fn secret(&self, _: &ObjectKey, _: &str) -> Result<SecretText, NoSecret> {
+        Err(NoSecret::NotFound)
     }
     fn environment(&self, _: &str) -> Option<SecretText> {
         None

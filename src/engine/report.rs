@@ -1,0 +1,93 @@
+//! What this process reports to whoever made its plan.
+
+use std::collections::HashMap;
+
+use super::link::LinkedUpstream;
+use super::routed::timestamp;
+use super::snapshot::Snapshot;
+use super::{Engine, Ports};
+use crate::domain::plan::{PluginPlan, TransportPlan};
+use crate::domain::report::{MAX_TOOLS, PendingReport, PluginReport, PluginState, Report, ToolReport, UpstreamReport};
+
+impl<P: Ports> Engine<P> {
+    /// All of it, as it is now. Equal states give equal reports.
+    pub fn report(&self) -> Report {
+        let snapshot = self.snapshot();
+        let mut upstreams: Vec<_> =
+            snapshot.linked.upstreams.iter().enumerate().map(|(i, u)| self.report_upstream(&snapshot, i, u)).collect();
+        upstreams.sort_by(|a, b| a.upstream.cmp(&b.upstream));
+        let mut plugins: Vec<_> = snapshot.plan().plugins.iter().map(|p| self.report_plugin(&snapshot, p)).collect();
+        plugins.sort_by(|a, b| a.plugin.cmp(&b.plugin));
+        Report {
+            revision: snapshot.plan().revision.clone(),
+            problems: snapshot.problems().to_vec(),
+            upstreams,
+            plugins,
+            secrets: snapshot.linked.secrets.clone(),
+            pending: self.state.pending.load().as_deref().cloned(),
+        }
+    }
+
+    /// Notes what is to run and cannot; none where that is over.
+    pub fn set_pending(&self, pending: Option<PendingReport>) {
+        self.state.pending.store(pending.map(Into::into));
+    }
+
+    fn report_upstream(&self, snapshot: &Snapshot, index: usize, upstream: &LinkedUpstream) -> UpstreamReport {
+        let plan = &upstream.target.plan;
+        let state = self.state.upstream(&plan.key);
+        let transport = match plan.transport {
+            TransportPlan::External { .. } => Some("StreamableHTTP"),
+            TransportPlan::Process { .. } => Some("Stdio"),
+            TransportPlan::None => None,
+        };
+        let mut report = UpstreamReport {
+            upstream: plan.key.to_string(),
+            connection_state: state.health.state,
+            failures: state.health.failures,
+            auto_disabled: !state.health.in_routing(),
+            last_connected_at: state.connected_at.map(timestamp),
+            error: upstream.refusing.as_ref().map(|refusal| refusal.message.clone()).or(state.health.last_error),
+            transport: transport.map(str::to_owned),
+            ..UpstreamReport::default()
+        };
+        if let Some(facts) = state.facts {
+            (report.era, report.version) = (Some(format!("{:?}", facts.era)), Some(facts.version));
+            (report.server_name, report.server_version) = (facts.server_name, facts.server_version);
+        }
+        if let Some(list) = state.tools {
+            report.tool_count = Some(u32::try_from(list.tools.len()).unwrap_or(u32::MAX));
+            report.tools_revision = Some(list.revision.clone());
+            let routes = snapshot.routes.all().iter().filter(|route| route.upstream == index);
+            let public: HashMap<_, _> = routes.map(|route| (route.tool.name.as_str(), &route.public)).collect();
+            let tools = list.tools.iter().zip(&list.digests).map(|(tool, sha256)| ToolReport {
+                name: tool.name.clone(),
+                r#as: public.get(tool.name.as_str()).and_then(|name| (*name).clone()),
+                sha256: sha256.clone(),
+            });
+            report.tools = tools.collect();
+            report.tools.sort_by(|a, b| a.name.cmp(&b.name));
+            report.tools.truncate(MAX_TOOLS);
+        }
+        report
+    }
+
+    fn report_plugin(&self, snapshot: &Snapshot, plugin: &PluginPlan) -> PluginReport {
+        let entry = snapshot.linked.entry_of(&plugin.key);
+        let failure = entry.and_then(|entry| self.unable(entry));
+        let state = match &failure {
+            _ if !plugin.enabled => PluginState::Disabled,
+            Some(_) => PluginState::Failed,
+            None if entry.is_none() => PluginState::Registered,
+            None => PluginState::Enabled,
+        };
+        let failure = failure.filter(|_| state == PluginState::Failed);
+        PluginReport {
+            plugin: plugin.key.to_string(),
+            state,
+            reason: failure.as_ref().map(|failure| failure.reason.as_str().to_owned()),
+            message: failure.map(|failure| failure.message),
+            digest: plugin.digest.clone(),
+        }
+    }
+}
