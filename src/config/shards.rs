@@ -101,6 +101,11 @@ struct OwnObjects {
     chains: Vec<ChainPlan>,
 }
 
+/// Whether plans of this format can be read.
+pub fn is_readable(format_version: u32) -> bool {
+    (OLDEST_FORMAT..=FORMAT_VERSION).contains(&format_version)
+}
+
 /// Takes a plan apart. The same plan gives the same pieces.
 pub fn split(plan: &Plan) -> Vec<Piece> {
     let gateway = GatewayPiece {
@@ -200,7 +205,7 @@ pub fn join<'p>(pieces: impl IntoIterator<Item = (PieceKind, &'p str)>) -> Resul
 
 fn read_gateway(json: &str) -> Result<GatewayPiece, JoinError> {
     let Format { format_version: found } = read(PieceKind::Gateway, json)?;
-    if !(OLDEST_FORMAT..=FORMAT_VERSION).contains(&found) {
+    if !is_readable(found) {
         return Err(JoinError::Format { found });
     }
     read(PieceKind::Gateway, json)

@@ -1,5 +1,6 @@
 //! Where a gateway gets its plan: files and folders on disk.
 
+pub mod cluster;
 mod code;
 pub mod directory;
 pub mod document;

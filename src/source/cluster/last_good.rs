@@ -1,0 +1,171 @@
+//! The last good revision on disk, for a start without the API server.
+//!
+//! The file holds the index's entry and its shards as they are. Its first line is the digest of all below it: a torn or
+//! changed file is refused as a whole.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::received::Version;
+use crate::api::snapshot::{Shard, SnapshotRevision};
+use crate::domain::digest::sha256_hex;
+use crate::domain::ids::ObjectKey;
+
+/// The largest file that is read: as many shards as an index names, each as large as one may be.
+const MAX_FILE: u64 = 700 << 20;
+const FILE: &str = "last-good-snapshot";
+const BEING_WRITTEN: &str = "last-good-snapshot.new";
+
+/// What is kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Kept {
+    /// The gateway that it is of.
+    pub(super) gateway: ObjectKey,
+    /// Of the index that named it.
+    pub(super) version: Version,
+    /// The revision.
+    pub(super) revision: SnapshotRevision,
+    /// Its shards by name.
+    pub(super) shards: Vec<(String, Shard)>,
+}
+
+/// Why there is nothing to start from.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LastGoodError {
+    /// There is no file, or it cannot be read.
+    #[error("{} cannot be read: {error}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// It is torn, or was changed.
+    #[error("{} is damaged: {why}; it is not used", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// It is of another gateway.
+    #[error("{} is of gateway {of}; it is not used. Give each gateway a folder of its own", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// The gateway.
+        of: ObjectKey,
+    },
+}
+
+/// A folder that outlives the process.
+#[derive(Clone, Debug)]
+pub(super) struct LastGood {
+    folder: PathBuf,
+    gateway: ObjectKey,
+}
+
+impl LastGood {
+    pub(super) fn new(folder: PathBuf, gateway: ObjectKey) -> Self {
+        Self { folder, gateway }
+    }
+
+    /// Reads what was kept last.
+    pub(super) fn read(&self) -> Result<Kept, LastGoodError> {
+        let path = self.folder.join(FILE);
+        let unreadable = |error| LastGoodError::Unreadable { path: path.clone(), error };
+        let damaged = |why: String| LastGoodError::Damaged { path: path.clone(), why };
+        let mut bytes = Vec::new();
+        File::open(&path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
+        if bytes.len() as u64 > MAX_FILE {
+            return Err(damaged(format!("it has more than {MAX_FILE} bytes")));
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(|| damaged("it has no digest".into()))?;
+        let (digest, json) = (&bytes[..end], &bytes[end + 1..]);
+        if sha256_hex(json).as_bytes() != digest {
+            return Err(damaged("its content does not have its digest".into()));
+        }
+        let kept: Kept = serde_json::from_slice(json).map_err(|error| damaged(error.to_string()))?;
+        if kept.gateway != self.gateway {
+            return Err(LastGoodError::Foreign { path, of: kept.gateway });
+        }
+        Ok(kept)
+    }
+
+    /// Keeps a revision in the place of the last one; a reader sees the one or the other, whole.
+    pub(super) fn write(&self, kept: &Kept) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        let json = serde_json::to_vec(kept)?;
+        let new = self.folder.join(BEING_WRITTEN);
+        // Plans hold what people wrote into manifests: nobody else is to read it.
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(sha256_hex(&json).as_bytes())?;
+        file.write_all(b"\n")?;
+        file.write_all(&json)?;
+        file.sync_all()?;
+        fs::rename(&new, self.folder.join(FILE))?;
+        File::open(&self.folder)?.sync_all()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(revision: &str) -> Kept {
+        let revision = SnapshotRevision {
+            revision: revision.to_owned(),
+            created_time: None,
+            format_version: 1,
+            compiled_by: None,
+            inputs: None,
+            problems: None,
+            shards: Vec::new(),
+            secrets: None,
+        };
+        Kept { gateway: ObjectKey::new("mcp", "main"), version: Version::default(), revision, shards: Vec::new() }
+    }
+
+    fn folder(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("hawsepipe-state-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn what_is_kept_comes_back_and_the_next_takes_its_place() {
+        let folder = folder("kept");
+        let state = LastGood::new(folder.clone(), ObjectKey::new("mcp", "main"));
+        assert!(matches!(state.read(), Err(LastGoodError::Unreadable { .. })), "nothing was kept yet");
+        for revision in ["first", "second"] {
+            state.write(&kept(revision)).unwrap();
+            assert_eq!(state.read().unwrap().revision.revision, revision);
+        }
+        let other = LastGood::new(folder.clone(), ObjectKey::new("mcp", "other"));
+        assert!(matches!(other.read(), Err(LastGoodError::Foreign { .. })));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_torn_or_changed_file_is_refused() {
+        let folder = folder("torn");
+        let state = LastGood::new(folder.clone(), ObjectKey::new("mcp", "main"));
+        state.write(&kept("first")).unwrap();
+        let whole = fs::read(folder.join(FILE)).unwrap();
+        let mut changed = whole.clone();
+        let last = changed.len() - 20;
+        changed[last] ^= 1;
+        for damaged in [&whole[..whole.len() / 2], &whole[..10], b"", &changed] {
+            fs::write(folder.join(FILE), damaged).unwrap();
+            assert!(matches!(state.read(), Err(LastGoodError::Damaged { .. })));
+        }
+        // One that was being written when the power went counts for nothing.
+        fs::write(folder.join(FILE), &whole).unwrap();
+        fs::write(folder.join(BEING_WRITTEN), "torn").unwrap();
+        assert_eq!(state.read().unwrap().revision.revision, "first");
+        state.write(&kept("second")).unwrap();
+        fs::remove_dir_all(folder).unwrap();
+    }
+}

@@ -1,0 +1,21 @@
+//! Where a gateway in a cluster gets its plan: objects that an operator wrote, code in its own image, Secrets.
+//!
+//! All of it is read with the pod's own rights: snapshots of its own namespace, and Secrets whose owners granted them.
+
+mod backoff;
+mod client;
+mod code;
+mod granted;
+mod last_good;
+mod parts;
+mod received;
+mod secrets;
+mod snapshots;
+mod tokens;
+
+pub use self::client::connect;
+pub use self::code::{Completed, PodCode};
+pub use self::received::Received;
+pub use self::secrets::ClusterSecrets;
+pub use self::snapshots::{News, Snapshots};
+pub use self::tokens::{ServiceAccountName, Tokens};

@@ -1,0 +1,65 @@
+//! What came from the cluster or from disk, and how old it is.
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::snapshot::{Shard, SnapshotRevision};
+use crate::domain::plan::Plan;
+
+/// Which state of an index something is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Version {
+    /// The object's.
+    pub(super) uid: String,
+    /// Counts the object's changes.
+    pub(super) generation: i64,
+    /// Counts the changes of the whole cluster.
+    pub(super) resource_version: u64,
+}
+
+impl Version {
+    /// Whether it is from before `other`: somebody read it late.
+    pub(super) fn is_before(&self, other: &Self) -> bool {
+        match self.uid == other.uid {
+            true => self.generation < other.generation,
+            false => self.resource_version < other.resource_version,
+        }
+    }
+}
+
+/// A plan to put in force.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// It is called what the index calls it. Plugins with a path have no code yet.
+    pub plan: Plan,
+    /// What it came from, to be kept once it is in force; none where it came from there.
+    pub(super) from: Option<Origin>,
+}
+
+/// The objects of a plan.
+#[derive(Clone, Debug)]
+pub(super) struct Origin {
+    pub(super) version: Version,
+    pub(super) revision: SnapshotRevision,
+    /// By name.
+    pub(super) shards: Vec<(String, Shard)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_states_are_told_from_newer_ones() {
+        let version =
+            |uid: &str, generation, resource_version| Version { uid: uid.into(), generation, resource_version };
+        for (a, b, before) in [
+            (version("a", 1, 9), version("a", 2, 5), true),
+            (version("a", 2, 5), version("a", 2, 9), false),
+            (version("a", 3, 5), version("a", 2, 9), false),
+            (version("b", 1, 9), version("a", 7, 5), false),
+            (version("b", 9, 4), version("a", 7, 5), true),
+        ] {
+            assert_eq!(a.is_before(&b), before, "{a:?} {b:?}");
+        }
+    }
+}

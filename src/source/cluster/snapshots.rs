@@ -1,0 +1,288 @@
+//! The watch of one gateway's snapshot objects.
+//!
+//! Whatever is broken, incomplete or from before what runs is never given: a gateway keeps what it has.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use futures_util::stream::BoxStream;
+use futures_util::{FutureExt, StreamExt};
+use kube::core::DeserializeGuard;
+use kube::runtime::reflector::{ObjectRef, Store, store};
+use kube::runtime::watcher::Event;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, ResourceExt};
+use tokio::time::Instant;
+
+use super::backoff::Waits;
+use super::client::WATCH_SECONDS;
+use super::last_good::{Kept, LastGood};
+use super::parts::{Found, Parts};
+use super::received::{Origin, Received, Version};
+use crate::api::snapshot::{GatewaySnapshot, SnapshotIndex, SnapshotRevision};
+use crate::domain::ids::ObjectKey;
+use crate::domain::reason::Reason;
+use crate::domain::report::PendingReport;
+
+/// The label by which a gateway's objects are found.
+const LABEL: &str = "hawsepipe.dev/gateway";
+/// How long a start waits for the API server before it takes what is on disk.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The longest wait between two tries.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+
+/// An object of ours, or why it is none: one that cannot be read does not hide the others.
+type Object = DeserializeGuard<GatewaySnapshot>;
+
+/// What became known.
+#[derive(Debug)]
+pub enum News {
+    /// A plan to put in force.
+    Plan(Box<Received>),
+    /// What the gateway is to run and cannot; none where that is over.
+    Pending(Option<PendingReport>),
+}
+
+/// What the watch gave.
+enum Heard {
+    Objects,
+    /// Nothing for too long, or that nobody is there.
+    Nobody(String),
+}
+
+/// The snapshots of one gateway.
+pub struct Snapshots {
+    gateway: ObjectKey,
+    events: BoxStream<'static, watcher::Result<Event<Object>>>,
+    objects: Store<Object>,
+    /// Whether all objects were listed once.
+    listed: bool,
+    /// Whether the last that was heard is a failure.
+    failing: bool,
+    /// Until when a start waits; none once it is over.
+    start_until: Option<Instant>,
+    last_good: Option<LastGood>,
+    parts: Parts,
+    /// The revision that was given last.
+    running: String,
+    /// The newest state of the index that was read.
+    version: Option<Version>,
+    pending: Option<PendingReport>,
+}
+
+impl Snapshots {
+    /// Watches those of `gateway`. `state_dir` keeps the last good one.
+    pub fn new(client: Client, gateway: ObjectKey, state_dir: Option<PathBuf>) -> Self {
+        let api: Api<Object> = Api::namespaced(client, &gateway.namespace);
+        let config = watcher::Config::default().labels(&format!("{LABEL}={}", gateway.name)).timeout(WATCH_SECONDS);
+        let (objects, writer) = store();
+        Self {
+            events: watcher(api, config).backoff(Waits::new(LONGEST_WAIT)).reflect(writer).boxed(),
+            objects,
+            listed: false,
+            failing: false,
+            start_until: Some(Instant::now() + PATIENCE),
+            last_good: state_dir.map(|folder| LastGood::new(folder, gateway.clone())),
+            parts: Parts::default(),
+            running: String::new(),
+            version: None,
+            pending: None,
+            gateway,
+        }
+    }
+
+    /// Waits for something new. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> News {
+        loop {
+            let news = match self.hear().await {
+                Heard::Objects if self.listed => self.look(),
+                Heard::Objects => None,
+                Heard::Nobody(why) => self.start_without(&why).await,
+            };
+            if let Some(news) = news {
+                return news;
+            }
+        }
+    }
+
+    /// What the gateway is to run and cannot.
+    pub fn pending(&self) -> Option<PendingReport> {
+        self.pending.clone()
+    }
+
+    /// Waits for events, and takes all there are.
+    async fn hear(&mut self) -> Heard {
+        let start_until = self.start_until;
+        let silent = async {
+            match start_until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => std::future::pending().await,
+            }
+        };
+        let mut event = tokio::select! {
+            event = self.events.next() => event,
+            () = silent => return Heard::Nobody(format!("the API server did not answer within {PATIENCE:?}")),
+        };
+        while let Some(heard) = event {
+            match heard {
+                Ok(event) => self.note(&event),
+                Err(error) => {
+                    self.note_failure(&error);
+                    if self.start_until.is_some() && is_unreachable(&error) {
+                        return Heard::Nobody(error.to_string());
+                    }
+                }
+            }
+            event = self.events.next().now_or_never().flatten();
+        }
+        Heard::Objects
+    }
+
+    fn note(&mut self, event: &Event<Object>) {
+        if matches!(event, Event::InitDone) {
+            (self.listed, self.start_until) = (true, None);
+        }
+        // That a list begins says nothing yet.
+        if !matches!(event, Event::Init) && std::mem::take(&mut self.failing) {
+            tracing::info!("the API server answers again");
+        }
+    }
+
+    fn note_failure(&mut self, error: &watcher::Error) {
+        if std::mem::replace(&mut self.failing, true) {
+            tracing::debug!(%error, "snapshots cannot be watched");
+        } else {
+            tracing::warn!(
+                error = chain(error),
+                "snapshots cannot be watched; what runs goes on, and it is tried again"
+            );
+        }
+    }
+
+    /// What the objects say now, where that is new.
+    fn look(&mut self) -> Option<News> {
+        let object = self.objects.get(&self.reference(&self.gateway.name))?;
+        let snapshot = match &object.0 {
+            Ok(snapshot) => snapshot,
+            Err(invalid) => {
+                let message = format!("the index cannot be read: {}", invalid.error);
+                return self.set_pending(Some(pending("", Reason::SnapshotUnreadable, message)));
+            }
+        };
+        let index = snapshot.spec.index.as_ref()?;
+        let version = version_of(snapshot);
+        if self.version.as_ref().is_some_and(|newest| version.is_before(newest)) {
+            return None;
+        }
+        self.version = Some(version.clone());
+        if index.current == self.running {
+            return self.set_pending(None);
+        }
+        let Some(revision) = index.revisions.iter().find(|revision| revision.revision == index.current) else {
+            let message = "the index does not say what it consists of".to_owned();
+            return self.set_pending(Some(pending(&index.current, Reason::SnapshotIncomplete, message)));
+        };
+        self.take(index, revision, version)
+    }
+
+    fn take(&mut self, index: &SnapshotIndex, revision: &SnapshotRevision, version: Version) -> Option<News> {
+        let found: Vec<_> =
+            revision.shards.iter().filter_map(|shard| self.objects.get(&self.reference(&shard.name))).collect();
+        let find = |name: &str| match found.iter().find(|object| object.name_unchecked() == name).map(|found| &found.0)
+        {
+            None => Found::Absent,
+            Some(Err(invalid)) => Found::Invalid(&invalid.error),
+            Some(Ok(snapshot)) => snapshot.spec.shard.as_ref().map_or(Found::Absent, Found::Shard),
+        };
+        let plan = match self.parts.plan(revision, find) {
+            Ok(plan) => plan,
+            Err(unusable) => return self.set_pending(Some(unusable.report(&index.current))),
+        };
+        let shards = found.iter().filter_map(|object| {
+            let snapshot = object.0.as_ref().ok()?;
+            Some((snapshot.name_unchecked(), snapshot.spec.shard.clone()?))
+        });
+        let from = Origin { version, revision: revision.clone(), shards: shards.collect() };
+        (self.pending, self.running) = (None, index.current.clone());
+        Some(News::Plan(Box::new(Received { plan, from: Some(from) })))
+    }
+
+    /// The last good plan, where the API server cannot be asked. The watch goes on.
+    async fn start_without(&mut self, why: &str) -> Option<News> {
+        self.start_until = None;
+        let last_good = self.last_good.clone()?;
+        let read = tokio::task::spawn_blocking(move || last_good.read()).await.ok()?;
+        let Kept { version, revision, shards, .. } =
+            read.inspect_err(|error| tracing::warn!("{why}; there is no plan to start with: {error}")).ok()?;
+        let find = |name: &str| {
+            let shard = shards.iter().find(|(known, _)| known == name);
+            shard.map_or(Found::Absent, |(_, shard)| Found::Shard(shard))
+        };
+        let unusable = |error: &_| tracing::warn!("{why}; the last good plan cannot be used: {error}");
+        let plan = self.parts.plan(&revision, find).inspect_err(unusable).ok()?;
+        tracing::warn!(revision = revision.revision, "{why}; the last good plan is used until it does");
+        (self.version, self.running) = (Some(version), revision.revision);
+        Some(News::Plan(Box::new(Received { plan, from: None })))
+    }
+
+    /// Keeps a plan that is in force for a start without the API server.
+    pub async fn keep(&self, received: &mut Received) {
+        let (Some(last_good), Some(from)) = (self.last_good.clone(), received.from.take()) else { return };
+        let Origin { version, revision, shards } = from;
+        let kept = Kept { gateway: self.gateway.clone(), version, revision, shards };
+        let written = tokio::task::spawn_blocking(move || last_good.write(&kept)).await;
+        if let Ok(Err(error)) = written {
+            tracing::warn!("the plan cannot be kept for a start without the API server (--state-dir): {error}");
+        }
+    }
+
+    fn set_pending(&mut self, pending: Option<PendingReport>) -> Option<News> {
+        if self.pending == pending {
+            return None;
+        }
+        if let Some(PendingReport { revision, reason, message }) = &pending {
+            tracing::error!(revision, reason, "the revision is not taken, what runs stays: {message}");
+        }
+        self.pending.clone_from(&pending);
+        Some(News::Pending(pending))
+    }
+
+    fn reference(&self, name: &str) -> ObjectRef<Object> {
+        ObjectRef::new(name).within(&self.gateway.namespace)
+    }
+}
+
+fn pending(revision: &str, reason: Reason, message: String) -> PendingReport {
+    PendingReport { revision: revision.to_owned(), reason: reason.as_str().to_owned(), message }
+}
+
+fn version_of(snapshot: &GatewaySnapshot) -> Version {
+    let meta = &snapshot.metadata;
+    Version {
+        uid: meta.uid.clone().unwrap_or_default(),
+        generation: meta.generation.unwrap_or_default(),
+        resource_version: meta.resource_version.as_deref().and_then(|word| word.parse().ok()).unwrap_or_default(),
+    }
+}
+
+/// Whether nobody is there to answer, rather than somebody who refuses.
+fn is_unreachable(error: &watcher::Error) -> bool {
+    let (watcher::Error::InitialListFailed(error)
+    | watcher::Error::WatchStartFailed(error)
+    | watcher::Error::WatchFailed(error)) = error
+    else {
+        return false;
+    };
+    matches!(error, kube::Error::HyperError(_) | kube::Error::Service(_))
+}
+
+/// An error with what caused it, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    text
+}

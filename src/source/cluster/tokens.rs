@@ -1,0 +1,168 @@
+//! Tokens of service accounts (RFC 7519), checked against the keys that the API server publishes, so that who shows one
+//! needs no right here and this pod needs none there.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jsonwebtoken::errors::{Error as TokenError, ErrorKind};
+use jsonwebtoken::jwk::{Jwk, JwkSet};
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation, decode, decode_header};
+use kube::Client;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// Whom a token has to be for.
+const AUDIENCE: &str = "hawsepipe.dev/gateway";
+/// What clocks may differ by, in seconds.
+const LEEWAY: u64 = 30;
+/// Keys are asked for at most this often.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+/// How long the API server has to answer.
+const ANSWER: Duration = Duration::from_secs(5);
+/// The longest token that is looked at, in bytes.
+const MAX_TOKEN: usize = 16 << 10;
+
+/// A service account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceAccountName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl FromStr for ServiceAccountName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('/') {
+            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
+                Ok(Self { namespace: namespace.to_owned(), name: name.to_owned() })
+            }
+            _ => Err("give NAMESPACE/SERVICEACCOUNT".to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for ServiceAccountName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "system:serviceaccount:{}:{}", self.namespace, self.name)
+    }
+}
+
+/// What is checked of a token besides its times, which the library does.
+#[derive(Deserialize)]
+struct Claims {
+    #[serde(default)]
+    sub: String,
+}
+
+/// Where the API server says who it is (OpenID Connect Discovery).
+#[derive(Deserialize)]
+struct Discovery {
+    issuer: String,
+}
+
+/// What the API server publishes.
+struct Published {
+    issuer: String,
+    keys: JwkSet,
+}
+
+/// What was published, and when it was asked for last.
+#[derive(Default)]
+struct Keys {
+    published: Option<Arc<Published>>,
+    asked: Option<Instant>,
+}
+
+/// Tells tokens of one service account from all others.
+pub struct Tokens {
+    client: Client,
+    account: ServiceAccountName,
+    keys: Mutex<Keys>,
+}
+
+impl Tokens {
+    /// Takes tokens of `account`. Nothing is asked yet.
+    pub fn new(client: Client, account: ServiceAccountName) -> Self {
+        Self { client, account, keys: Mutex::default() }
+    }
+
+    /// Checks a token.
+    ///
+    /// # Errors
+    /// Why it is not accepted, for whoever showed it; holds nothing of it.
+    pub async fn check(&self, token: &str) -> Result<(), String> {
+        if token.len() > MAX_TOKEN {
+            return Err(format!("it is longer than {MAX_TOKEN} bytes"));
+        }
+        let header = decode_header(token).map_err(|_| "it is no JSON Web Token".to_owned())?;
+        let kid = header.kid.as_deref().ok_or("it does not name its key")?;
+        let published = self.published(kid).await?;
+        let key = published.keys.find(kid).ok_or("its key is none that the API server publishes")?;
+        verify(token, &header, key, &published.issuer, &self.account)
+    }
+
+    /// What the API server publishes; asked again where it is not known to hold key `kid`.
+    async fn published(&self, kid: &str) -> Result<Arc<Published>, String> {
+        let mut keys = self.keys.lock().await;
+        let is_due = keys.asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN);
+        let holds_it = keys.published.as_ref().is_some_and(|published| published.keys.find(kid).is_some());
+        if !holds_it && is_due {
+            keys.asked = Some(Instant::now());
+            match self.ask().await {
+                Ok(published) => keys.published = Some(Arc::new(published)),
+                Err(error) => tracing::warn!("the keys of service accounts cannot be read: {error}"),
+            }
+        }
+        keys.published.clone().ok_or_else(|| "the API server's keys cannot be read now".to_owned())
+    }
+
+    async fn ask(&self) -> Result<Published, String> {
+        let Discovery { issuer } = self.get("/.well-known/openid-configuration").await?;
+        Ok(Published { issuer, keys: self.get("/openid/v1/jwks").await? })
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, String> {
+        let request = http::Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
+        let answer = tokio::time::timeout(ANSWER, self.client.request(request)).await;
+        answer.map_err(|_| format!("no answer within {ANSWER:?}"))?.map_err(|error| format!("{path}: {error}"))
+    }
+}
+
+fn verify(token: &str, header: &Header, key: &Jwk, issuer: &str, account: &ServiceAccountName) -> Result<(), String> {
+    if !matches!(header.alg, Algorithm::RS256 | Algorithm::ES256) {
+        return Err("it is signed with another algorithm than RS256 or ES256".to_owned());
+    }
+    let key = DecodingKey::from_jwk(key).map_err(|_| "its key cannot be used".to_owned())?;
+    let mut wanted = Validation::new(header.alg);
+    wanted.leeway = LEEWAY;
+    wanted.validate_nbf = true;
+    wanted.set_audience(&[AUDIENCE]);
+    wanted.set_issuer(&[issuer]);
+    wanted.set_required_spec_claims(&["exp", "aud", "iss", "sub"]);
+    let claims = decode::<Claims>(token, &key, &wanted).map_err(|error| why(&error))?.claims;
+    if claims.sub != account.to_string() {
+        return Err("it is of another account than the operator's".to_owned());
+    }
+    Ok(())
+}
+
+fn why(error: &TokenError) -> String {
+    match error.kind() {
+        ErrorKind::ExpiredSignature => "it has expired".to_owned(),
+        ErrorKind::ImmatureSignature => "it is not valid yet".to_owned(),
+        ErrorKind::InvalidAudience => format!("it is not for the audience {AUDIENCE}"),
+        ErrorKind::InvalidIssuer => "it is of another issuer than the API server".to_owned(),
+        ErrorKind::MissingRequiredClaim(claim) => format!("it has no {claim}"),
+        _ => "its signature is not valid".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
