@@ -1,15 +1,13 @@
 //! The admin API: what runs and what happened, as JSON; metrics; liveness and readiness. It reads only.
 //!
-//! It stands on a port of its own that is bound to loopback. Pages cannot read it: a request with an `Origin`, or for
-//! a Host that is no loopback name, is refused.
+//! It stands on a port of its own; `guard.rs` says who may use it.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Query, Request, State};
+use axum::extract::{FromRequestParts, Query, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::middleware::{self, Next};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -17,7 +15,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::access;
+use super::guard::{CheckToken, guard};
+use crate::domain::digest::sha256_hex;
 use crate::domain::ports::Records;
 use crate::engine::{Engine, Ports};
 
@@ -65,7 +64,7 @@ struct Page<T> {
 }
 
 /// An answer that is an error.
-struct Refused(StatusCode, &'static str, String);
+pub(super) struct Refused(pub(super) StatusCode, pub(super) &'static str, pub(super) String);
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
@@ -88,8 +87,8 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
 
 type Listed<T> = Result<Json<Page<T>>, Refused>;
 
-/// The admin API of `engine`.
-pub fn admin_router<P: Ports>(engine: Arc<Engine<P>>) -> Router {
+/// The admin API of `engine`. `check` lets those in who come from elsewhere; none is nobody.
+pub fn admin_router<P: Ports>(engine: Arc<Engine<P>>, check: Option<CheckToken>) -> Router {
     let api = Router::new()
         .route("/executions", get(executions::<P>))
         .route("/calls", get(calls::<P>))
@@ -100,6 +99,7 @@ pub fn admin_router<P: Ports>(engine: Arc<Engine<P>>) -> Router {
         .route("/tools", get(tools::<P>))
         .route("/sessions", get(sessions::<P>))
         .route("/plan", get(plan::<P>))
+        .route("/report", get(report::<P>))
         .route("/explain", get(explain::<P>));
     Router::new()
         .nest("/api/v1", api)
@@ -107,26 +107,8 @@ pub fn admin_router<P: Ports>(engine: Arc<Engine<P>>) -> Router {
         .route("/readyz", get(readyz::<P>))
         .route("/metrics", get(metrics::<P>))
         .fallback(|| async { Refused(StatusCode::NOT_FOUND, "NotFound", "there is nothing here".to_owned()) })
-        .layer(middleware::from_fn(guard))
+        .layer(middleware::from_fn_with_state(check, guard))
         .with_state(engine)
-}
-
-async fn guard(request: Request, next: Next) -> Response {
-    let forbidden = |why: &str| Refused(StatusCode::FORBIDDEN, "Forbidden", why.to_owned()).into_response();
-    if let Err(why) = access::check_host(request.headers(), &[], SocketAddr::from(([127, 0, 0, 1], 0))) {
-        return forbidden(why);
-    }
-    if request.headers().contains_key(header::ORIGIN) {
-        return forbidden("pages may not read the admin API");
-    }
-    if request.method() != Method::GET && request.method() != Method::HEAD {
-        let refused =
-            Refused(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", "the admin API reads only".to_owned());
-        let mut response = refused.into_response();
-        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return response;
-    }
-    next.run(request).await
 }
 
 /// The page of `items` that is wanted. `key` names an item: its cursor.
@@ -207,6 +189,18 @@ async fn sessions<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wante
 
 async fn plan<P: Ports>(State(engine): Shared<P>) -> impl IntoResponse {
     Json(engine.plan())
+}
+
+/// What the gateway's operator reads. Its tag is the digest of the body, so that an operator that asks often is told
+/// little while nothing changes.
+async fn report<P: Ports>(State(engine): Shared<P>, headers: HeaderMap) -> Response {
+    let body = serde_json::to_vec(&engine.report()).unwrap_or_default();
+    let tag = format!("\"{:.32}\"", sha256_hex(&body));
+    let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok()).unwrap_or_default();
+    if known.split(',').any(|known| known.trim() == tag) {
+        return (StatusCode::NOT_MODIFIED, [(header::ETAG, tag)]).into_response();
+    }
+    ([(header::ETAG, tag), (header::CONTENT_TYPE, "application/json".to_owned())], body).into_response()
 }
 
 /// What is to be explained.

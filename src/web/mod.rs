@@ -7,6 +7,7 @@ mod admin;
 mod body;
 mod envelope;
 mod exchange;
+mod guard;
 mod legacy;
 mod mcp;
 mod methods;
@@ -17,6 +18,7 @@ mod reply;
 mod server;
 
 pub use admin::admin_router;
+pub use guard::CheckToken;
 pub use mcp::{Listener, mcp_router};
 pub use operator::operator_router;
 pub use server::serve;

@@ -1,11 +1,14 @@
 //! Connections: accepted, bounded, closed. What they carry is the router's.
 
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -22,6 +25,10 @@ const READ_BUFFER: usize = 64 * 1024;
 /// How long to wait after the system had no more descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// The address that a request came from; in its extensions.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(pub(super) SocketAddr);
+
 /// Serves `router` on `listener` until `shutdown`; then accepts nothing more, lets answers under way end, and returns
 /// when the last connection is closed. Dropping the future closes all connections at once.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
@@ -37,8 +44,8 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
             () = shutdown.cancelled() => break,
             Some(_) = connections.join_next() => {}
             (permit, accepted) = accepted => match accepted {
-                Ok((stream, _)) => {
-                    let served = serve_connection(stream, router.clone(), shutdown.clone());
+                Ok((stream, address)) => {
+                    let served = serve_connection(stream, Peer(address), router.clone(), shutdown.clone());
                     connections.spawn(async move {
                         let _permit = permit;
                         served.await;
@@ -55,12 +62,17 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
     while connections.join_next().await.is_some() {}
 }
 
-async fn serve_connection(stream: TcpStream, router: Router, shutdown: CancellationToken) {
+async fn serve_connection(stream: TcpStream, peer: Peer, router: Router, shutdown: CancellationToken) {
     // Answers are small and whole: waiting to fill a packet only delays them.
     let _ = stream.set_nodelay(true);
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(READ_BUFFER);
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<_>| {
+        request.extensions_mut().insert(peer);
+        router.call(request)
+    });
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = shutdown.cancelled() => {

@@ -1,11 +1,19 @@
 //! The admin API: lists with pages, readiness, and who is kept out.
 
+use std::net::SocketAddr;
+use std::sync::Arc;
+
 use axum::http::StatusCode;
+use futures_util::FutureExt;
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 
 use super::gateway::{Answered, Gateway, call, plan, read, request};
+use crate::domain::health::ConnectionState;
+use crate::domain::report::{PendingReport, Report};
+use crate::web::server::Peer;
+use crate::web::{CheckToken, admin_router};
 
 async fn ask(gateway: &Gateway, method: &str, path: &str, headers: &[(&str, &str)]) -> Answered {
     let service = TowerToHyperService::new(gateway.admin.clone());
@@ -84,5 +92,66 @@ async fn errors_are_json_and_strangers_are_kept_out() {
         let answer = ask(&gateway, method, path, &headers).await;
         assert_eq!(answer.status.as_u16(), status, "{path} {answer:?}");
         assert_eq!(answer.json()["error"]["reason"], reason, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_report_has_the_tag_of_its_content() {
+    let gateway = Gateway::start().await;
+    ask(&gateway, "GET", "/api/v1/tools", &[]).await;
+    let first = ask(&gateway, "GET", "/api/v1/report", &[]).await;
+    let report: Report = serde_json::from_str(&first.text).unwrap();
+    let [upstream] = &report.upstreams[..] else { panic!("{report:?}") };
+    assert_eq!((upstream.upstream.as_str(), upstream.connection_state), ("default/up", ConnectionState::Connected));
+    assert_eq!((upstream.era.as_deref(), upstream.transport.as_deref()), (Some("Legacy"), Some("StreamableHTTP")));
+    assert_eq!(upstream.last_connected_at.as_deref(), Some("1970-01-01T00:00:00.001Z"));
+    assert_eq!((upstream.tool_count, upstream.tools.len()), (Some(5), 5));
+    assert_eq!((upstream.tools[0].name.as_str(), upstream.tools[0].r#as.as_deref()), ("echo", Some("up__echo")));
+    let tag = first.header("etag");
+    let same = ask(&gateway, "GET", "/api/v1/report", &[("if-none-match", tag)]).await;
+    assert_eq!((same.status, same.header("etag"), same.text.as_str()), (StatusCode::NOT_MODIFIED, tag, ""));
+    let pending = PendingReport { revision: "r".into(), reason: "UnknownFormat".into(), message: "m".into() };
+    gateway.engine.set_pending(Some(pending.clone()));
+    let other = ask(&gateway, "GET", "/api/v1/report", &[("if-none-match", tag)]).await;
+    assert_eq!(other.status, StatusCode::OK);
+    assert_eq!(serde_json::from_str::<Report>(&other.text).unwrap().pending, Some(pending));
+    gateway.engine.set_pending(None);
+    assert_eq!(ask(&gateway, "GET", "/api/v1/report", &[]).await.text, first.text);
+}
+
+#[tokio::test]
+async fn from_elsewhere_a_token_is_needed() {
+    let gateway = Gateway::start().await;
+    let check: CheckToken =
+        Arc::new(|token| async move { (token == "good").then_some(()).ok_or("it is bad".to_owned()) }.boxed());
+    let ask = async |check: Option<&CheckToken>, from: &str, path: &str, headers: &[(&str, &str)]| {
+        let mut request = request("GET", path, headers, "");
+        let address: SocketAddr = from.parse().unwrap();
+        request.extensions_mut().insert(Peer(address));
+        let router = admin_router(Arc::clone(&gateway.engine), check.cloned());
+        read(TowerToHyperService::new(router).call(request).await.unwrap()).await
+    };
+    let (here, mapped, there) = ("127.0.0.1:1", "[::ffff:127.0.0.1]:1", "10.0.0.9:1");
+    let (good, bad) = (("authorization", "bearer good"), ("authorization", "Bearer bad"));
+    for (check, from, path, headers, status) in [
+        (Some(&check), here, "/api/v1/report", &[][..], 200),
+        (Some(&check), mapped, "/api/v1/report", &[], 200),
+        (Some(&check), there, "/api/v1/report", &[], 401),
+        (Some(&check), there, "/api/v1/report", &[bad], 401),
+        (Some(&check), there, "/api/v1/report", &[("authorization", "Basic good")], 401),
+        (Some(&check), there, "/api/v1/report", &[good], 200),
+        (Some(&check), there, "/metrics", &[good, ("host", "pod.example")], 200),
+        (Some(&check), there, "/metrics", &[good, ("origin", "http://page.example")], 403),
+        (None, there, "/api/v1/report", &[good], 401),
+        (None, there, "/healthz", &[("host", "10.0.0.9:9090")], 200),
+        (None, there, "/readyz", &[("host", "10.0.0.9:9090")], 200),
+        (None, there, "/readyz/", &[], 401),
+    ] {
+        let answer = ask(check, from, path, headers).await;
+        assert_eq!(answer.status.as_u16(), status, "{from} {path} {headers:?} {answer:?}");
+        if status == 401 {
+            assert_eq!(answer.json()["error"]["reason"], "Unauthorized");
+            assert_eq!(answer.header("www-authenticate"), "Bearer");
+        }
     }
 }

@@ -29,6 +29,7 @@ use crate::domain::tool::Tool;
 use crate::domain::upstream::{Answer, Era, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::engine::{Engine, Ports};
 use crate::telemetry::metrics::Metrics;
+use crate::web::server::Peer;
 use crate::web::{Listener, admin_router, mcp_router};
 
 pub(super) struct Plain;
@@ -256,7 +257,7 @@ impl Gateway {
         let bound = "127.0.0.1:8080".parse().unwrap();
         let settings = ListenerPlan { hosts: Vec::new(), ..listener() };
         let mcp = mcp_router(Arc::clone(&engine), Listener { settings, bound }, shutdown.clone());
-        let admin = admin_router(Arc::clone(&engine));
+        let admin = admin_router(Arc::clone(&engine), None);
         Self { engine, server, mcp, admin, shutdown }
     }
 
@@ -295,6 +296,7 @@ pub(super) fn post_to(path: &str, headers: &[(&str, &str)], body: &str) -> Reque
 /// A request; an empty value takes a default header out.
 pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Request<Body> {
     let mut request = Request::builder().method(method).uri(path).body(Body::from(body.to_owned())).unwrap();
+    request.extensions_mut().insert(Peer(([127, 0, 0, 1], 5000).into()));
     let defaults = [
         ("host", "localhost:8080"),
         ("content-type", "application/json"),

@@ -1,0 +1,76 @@
+//! Who may use the admin port. From this machine, anybody, but no page; from elsewhere, who shows a token that is known.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::future::BoxFuture;
+
+use super::access;
+use super::admin::Refused;
+use super::server::Peer;
+
+/// Checks a token; an error says why it is not accepted, and holds nothing of it.
+pub type CheckToken = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// What anybody may ask: the kubelet shows nothing and comes from another address.
+const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+
+/// Lets a request in, or says why not.
+pub(super) async fn guard(State(check): State<Option<CheckToken>>, request: Request, next: Next) -> Response {
+    let (parts, body) = request.into_parts();
+    match admit(&parts, check.as_ref()).await {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(refused) => refused,
+    }
+}
+
+async fn admit(parts: &Parts, check: Option<&CheckToken>) -> Result<(), Response> {
+    if !OPEN.contains(&parts.uri.path()) {
+        admit_peer(parts.extensions.get(), &parts.headers, check).await?;
+    }
+    if parts.headers.contains_key(header::ORIGIN) {
+        return Err(forbidden("pages may not read the admin API"));
+    }
+    if parts.method != Method::GET && parts.method != Method::HEAD {
+        return Err(read_only());
+    }
+    Ok(())
+}
+
+async fn admit_peer(peer: Option<&Peer>, headers: &HeaderMap, check: Option<&CheckToken>) -> Result<(), Response> {
+    if peer.is_some_and(|Peer(address)| address.ip().to_canonical().is_loopback()) {
+        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+        return access::check_host(headers, &[], loopback).map_err(forbidden);
+    }
+    let Some(check) = check else { return Err(unauthorized("only programs on this machine are served")) };
+    let token = bearer(headers).ok_or_else(|| unauthorized("a bearer token is needed"))?;
+    check(token.to_owned()).await.map_err(|why| unauthorized(&format!("the token is not accepted: {why}")))
+}
+
+/// The token of `Authorization: Bearer` (RFC 6750).
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn forbidden(why: &str) -> Response {
+    Refused(StatusCode::FORBIDDEN, "Forbidden", why.to_owned()).into_response()
+}
+
+fn unauthorized(why: &str) -> Response {
+    let mut response = Refused(StatusCode::UNAUTHORIZED, "Unauthorized", why.to_owned()).into_response();
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
+}
+
+fn read_only() -> Response {
+    let message = "the admin API reads only".to_owned();
+    let mut response = Refused(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).into_response();
+    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
+    response
+}
