@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::source::cluster::ServiceAccountName;
+
 /// An MCP gateway that runs your own JavaScript on every tool call.
 #[derive(Debug, Parser)]
 #[command(name = "hawsepipe", version, about, propagate_version = true, after_help = EXAMPLES)]
@@ -29,6 +31,8 @@ pub enum Command {
     Run(Run),
     /// Run the operator: watch custom resources, compile them for gateways, tell the truth in status
     Operator(super::operator::Operator),
+    /// Run a gateway of a cluster, from what its operator compiled
+    Gateway(Gateway),
     /// Check manifests and plugins, and say what is wrong, where, and what to do
     Validate(Validate),
     /// Print the CustomResourceDefinitions
@@ -68,6 +72,46 @@ pub struct Run {
     /// Serve anonymous clients on an address that is not loopback, although no manifest says so
     #[arg(long)]
     pub insecure_anonymous: bool,
+}
+
+/// `hawsepipe gateway`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Reads the GatewaySnapshots that an operator writes for the MCPGateway, with the rights of KUBECONFIG, else of the pod's
+service account. Nothing is served before the first one: /readyz of the admin port says so.
+
+Examples:
+  hawsepipe gateway --name main --namespace mcp
+  hawsepipe gateway --name main --namespace mcp --secrets-dir /run/secrets/mcp --state-dir /var/lib/hawsepipe \\
+      --operator hawsepipe-system/hawsepipe-operator
+  KUBECONFIG=~/.kube/config hawsepipe gateway --name main --namespace mcp --listen 127.0.0.1:8080
+
+HAWSEPIPE_LOG sets the log level, or directives such as info,hawsepipe::node=debug.")]
+pub struct Gateway {
+    /// The MCPGateway to run
+    #[arg(long, value_name = "NAME", env = "HAWSEPIPE_GATEWAY_NAME")]
+    pub name: String,
+    /// Its namespace
+    #[arg(long, value_name = "NS", env = "HAWSEPIPE_GATEWAY_NAMESPACE")]
+    pub namespace: String,
+    /// Address for MCP clients. Default: 0.0.0.0 and the ports of the gateway's listeners, else 0.0.0.0:8080
+    #[arg(long, value_name = "ADDR", env = "HAWSEPIPE_GATEWAY_LISTEN")]
+    pub listen: Option<SocketAddr>,
+    /// Address of the admin API and metrics. From other machines only --operator is let in, but for /healthz and /readyz
+    #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9090", env = "HAWSEPIPE_GATEWAY_ADMIN")]
+    pub admin: SocketAddr,
+    /// The folder where Secrets of the gateway's namespace are mounted: files NAME/KEY
+    #[arg(long, value_name = "DIR", env = "HAWSEPIPE_GATEWAY_SECRETS_DIR")]
+    pub secrets_dir: Option<PathBuf>,
+    /// A folder that outlives the process: the last good plan is kept there, for a start without the API server
+    #[arg(long, value_name = "DIR", env = "HAWSEPIPE_GATEWAY_STATE_DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// The Node.js program for plugins. Default: what the MCPGateway says, else `node`
+    #[arg(long, value_name = "PATH", env = "HAWSEPIPE_GATEWAY_NODE")]
+    pub node: Option<PathBuf>,
+    /// The operator's service account: its tokens for the audience hawsepipe.dev/gateway open the admin API
+    #[arg(long, value_name = "NAMESPACE/SERVICEACCOUNT", env = "HAWSEPIPE_GATEWAY_OPERATOR")]
+    pub operator: Option<ServiceAccountName>,
 }
 
 /// Where manifests come from.

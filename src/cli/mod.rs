@@ -7,9 +7,11 @@ mod clock;
 mod docs;
 mod executions;
 mod explain;
+mod gateway;
 mod operator;
 mod output;
 mod run;
+mod serve;
 mod signals;
 mod tools;
 mod validate;
@@ -45,6 +47,7 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Run(args) => run::run(args).await,
         Command::Operator(args) => operator::operator(args).await,
+        Command::Gateway(args) => gateway::gateway(args).await,
         Command::Validate(args) => validate::validate(args).await,
         Command::Crds(args) => crds(&args),
         Command::Docs(args) => docs::docs(&args),

@@ -1,0 +1,157 @@
+//! `hawsepipe gateway`: a gateway in a cluster, from what an operator compiled.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use futures_util::FutureExt;
+use kube::Client;
+
+use super::args;
+use super::serve::{Gateway, Servers, listeners, say_sandbox};
+use super::signals::EndSignals;
+use super::wiring::engine;
+use crate::domain::ids::ObjectKey;
+use crate::domain::problem::Problem;
+use crate::node::{Inspector, Launcher};
+use crate::source::Watch;
+use crate::source::cluster::{ClusterSecrets, News, PodCode, Received, Snapshots, Tokens, connect};
+use crate::telemetry::log::{self, LogLevel};
+use crate::web::CheckToken;
+
+/// Runs until a signal ends it.
+pub async fn gateway(args: args::Gateway) -> anyhow::Result<ExitCode> {
+    let log = log::start();
+    let client = connect().await?;
+    // From here on there is something to end in order.
+    let mut signals = EndSignals::listen()?;
+    let engine = engine()?;
+    let mut servers = Servers::new(&engine);
+    let ended = tokio::select! {
+        ended = serve(&args, client, log, &engine, &mut servers) => ended,
+        () = signals.next() => Ok(()),
+    };
+    match ended {
+        Ok(()) => servers.end(&mut signals).await,
+        Err(_) => engine.abort().await,
+    }
+    ended.map(|()| ExitCode::SUCCESS)
+}
+
+/// Opens the admin port, then follows the cluster.
+async fn serve(
+    args: &args::Gateway,
+    client: Client,
+    log: LogLevel,
+    engine: &Gateway,
+    servers: &mut Servers,
+) -> anyhow::Result<()> {
+    let tokens = args.operator.clone().map(|account| Arc::new(Tokens::new(client.clone(), account)));
+    servers.open_admin(args.admin, tokens.map(check)).await?;
+    let gateway = ObjectKey::new(&args.namespace, &args.name);
+    let following = Following {
+        engine: Arc::clone(engine),
+        log,
+        snapshots: Snapshots::new(client.clone(), gateway, args.state_dir.clone()),
+        secrets: ClusterSecrets::new(client, &args.namespace, args.secrets_dir.clone()),
+        code: PodCode::new(Inspector::new(Launcher::current().context("cannot tell which program this is")?)),
+        watch: Watch::new().context("cannot watch files for changes")?,
+        node: args.node.clone(),
+        reported: Vec::new(),
+    };
+    following.follow(servers, args).await
+}
+
+fn check(tokens: Arc<Tokens>) -> CheckToken {
+    Arc::new(move |token| {
+        let tokens = Arc::clone(&tokens);
+        async move { tokens.check(&token).await }.boxed()
+    })
+}
+
+/// Where the plan comes from, and what is put into it here.
+struct Following {
+    engine: Gateway,
+    log: LogLevel,
+    snapshots: Snapshots,
+    secrets: ClusterSecrets,
+    code: PodCode<Inspector>,
+    watch: Watch,
+    node: Option<PathBuf>,
+    /// Problems that were logged last.
+    reported: Vec<Problem>,
+}
+
+impl Following {
+    /// Keeps the newest plan in force. Opens the endpoints with the first.
+    async fn follow(mut self, servers: &mut Servers, args: &args::Gateway) -> anyhow::Result<()> {
+        let mut received = self.first().await;
+        self.put_in_force(&mut received).await;
+        say_sandbox(&received.plan);
+        let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        servers.open(listeners(&received.plan.gateway, args.listen, everywhere)).await?;
+        loop {
+            tokio::select! {
+                news = self.snapshots.next() => if let News::Plan(newer) = news {
+                    received = *newer;
+                },
+                () = self.secrets.changed() => {}
+                () = self.watch.changed() => {}
+            }
+            // Whatever woke it: a change of files that was still being waited out must not be lost.
+            self.put_in_force(&mut received).await;
+        }
+    }
+
+    /// Waits for the first plan.
+    async fn first(&mut self) -> Received {
+        loop {
+            match self.snapshots.next().await {
+                News::Plan(received) => return *received,
+                News::Pending(pending) => self.engine.set_pending(pending),
+            }
+        }
+    }
+
+    /// Puts a plan in force with the files and Secrets of now, whether it is new or they are.
+    async fn put_in_force(&mut self, received: &mut Received) {
+        let mut plan = received.plan.clone();
+        if let Some(node) = &self.node {
+            plan.gateway.runtime.node_executable.clone_from(node);
+        }
+        self.secrets.follow(&plan).await;
+        let running = Arc::clone(self.engine.snapshot().plan());
+        let completed = self.code.complete(plan, &running).await;
+        let folders: BTreeSet<_> = self.secrets.folders().into_iter().chain(completed.folders).collect();
+        self.watch.set(folders);
+        let gateway = &completed.plan.gateway;
+        if let Some(level) = &gateway.log_level {
+            self.log.set(level);
+        }
+        self.engine.records().set_per_plugin(gateway.history_per_plugin as usize);
+        self.engine.apply(completed.plan, completed.problems, &self.secrets).await;
+        self.engine.set_pending(self.snapshots.pending());
+        self.report();
+        self.snapshots.keep(received).await;
+    }
+
+    /// Logs what is wrong, where that is new.
+    fn report(&mut self) {
+        let snapshot = self.engine.snapshot();
+        if snapshot.problems() == self.reported {
+            return;
+        }
+        self.reported = snapshot.problems().to_vec();
+        for problem in &self.reported {
+            let reason = problem.reason.as_str();
+            if problem.is_error() {
+                tracing::error!(reason, "{problem}");
+            } else {
+                tracing::warn!(reason, "{problem}");
+            }
+        }
+    }
+}
