@@ -6,5 +6,6 @@ mod harness;
 
 mod control_plane;
 mod definitions;
+mod gateway;
 mod objects;
 mod operator;

@@ -1,0 +1,91 @@
+//! The admin port, from this machine and from elsewhere.
+
+use std::net::{IpAddr, UdpSocket};
+
+use super::http::{Answer, get};
+use super::process::{Place, manifests};
+use super::published::Revision;
+use super::upstream;
+use crate::harness::Cluster;
+
+const AUDIENCE: &str = "hawsepipe.dev/gateway";
+
+/// An address of this machine that is not loopback; none where it has none.
+fn outer_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent: the system only says from which address it would be.
+    socket.connect("192.0.2.1:9").ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|address| !address.is_loopback())
+}
+
+#[tokio::test]
+async fn only_the_operators_token_for_gateways_opens_it_from_elsewhere() {
+    let cluster = Cluster::shared().await;
+    let place = Place::new(cluster).await;
+    let operator = format!("{}/operator", place.namespace);
+    let gateway = place.start(&["--admin", "0.0.0.0:0", "--operator", &operator]).await;
+    let address = outer_address().expect("this test needs an address that is not loopback");
+    let ask = async |path: &str, token: Option<&str>| -> Answer {
+        let bearer = token.map(|token| format!("Bearer {token}"));
+        let headers: Vec<_> = bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();
+        get(&format!("http://{address}:{}{path}", gateway.admin.port()), &headers).await
+    };
+    for account in ["operator", "other"] {
+        cluster.make_account(&place.namespace, account).await;
+    }
+    let right = cluster.token(&place.namespace, "operator", &[AUDIENCE]).await;
+    let for_another = cluster.token(&place.namespace, "operator", &["https://kubernetes.default.svc"]).await;
+    let of_another = cluster.token(&place.namespace, "other", &[AUDIENCE]).await;
+    let torn = &right[..right.len() - 4];
+    for (token, why) in [
+        (None, "a bearer token is needed"),
+        (Some("no-token"), "no JSON Web Token"),
+        (Some(torn), "signature"),
+        (Some(&for_another), "audience"),
+        (Some(&of_another), "another account"),
+    ] {
+        let answer = ask("/api/v1/report", token).await;
+        assert_eq!(answer.status, 401, "{why}: {answer:?}");
+        let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(why), "{message}");
+        assert!(token.is_none_or(|token| !message.contains(token)), "{message}");
+    }
+    assert_eq!(ask("/api/v1/report", Some(&right)).await.status, 200);
+    assert_eq!(ask("/metrics", Some(&right)).await.status, 200);
+    assert_eq!(ask("/healthz", None).await.status, 200);
+    assert_eq!(ask("/readyz", None).await.status, 503);
+    assert_eq!(gateway.get("/api/v1/report").await.status, 200, "from this machine nothing is asked");
+    assert!(!gateway.log().contains(&right));
+}
+
+#[tokio::test]
+async fn without_an_operator_nobody_comes_in_from_elsewhere() {
+    let cluster = Cluster::shared().await;
+    let place = Place::new(cluster).await;
+    let gateway = place.start(&["--admin", "0.0.0.0:0"]).await;
+    let address = outer_address().expect("this test needs an address that is not loopback");
+    cluster.make_account(&place.namespace, "operator").await;
+    let token = format!("Bearer {}", cluster.token(&place.namespace, "operator", &[AUDIENCE]).await);
+    let url = format!("http://{address}:{}/api/v1/report", gateway.admin.port());
+    assert_eq!(get(&url, &[("authorization", &token)]).await.status, 401);
+}
+
+#[tokio::test]
+async fn a_report_that_did_not_change_is_not_sent_again() {
+    let cluster = Cluster::shared().await;
+    let place = Place::new(cluster).await;
+    let url = upstream::start().await;
+    let first = Revision::of(&manifests(&place.namespace, &url, "one"));
+    first.publish(cluster, &place.namespace).await;
+    let gateway = place.start(&[]).await;
+    gateway.until_answers("up__whoami", "one nobody").await;
+    let report = format!("http://127.0.0.1:{}/api/v1/report", gateway.admin.port());
+    let tag = get(&report, &[]).await.headers["etag"].to_str().unwrap().to_owned();
+    gateway.call("up__whoami").await.unwrap();
+    let same = get(&report, &[("if-none-match", &tag)]).await;
+    assert_eq!((same.status.as_u16(), same.text.as_str()), (304, ""), "a call changes nothing that is reported");
+    let second = Revision::of(&manifests(&place.namespace, &url, "two"));
+    second.publish(cluster, &place.namespace).await;
+    gateway.until_runs(second.name()).await;
+    assert_eq!(get(&report, &[("if-none-match", &tag)]).await.status, 200);
+}

@@ -1,0 +1,11 @@
+//! `hawsepipe gateway`, the real program, against a real API server. What an operator would write, the tests write.
+
+mod admin;
+mod code;
+mod http;
+mod outage;
+mod process;
+mod published;
+mod secrets;
+mod serving;
+mod upstream;

@@ -1,0 +1,59 @@
+//! Starts without the API server: from the last good plan on disk, with the Secrets that are mounted.
+
+use super::process::{Folder, Place, manifests};
+use super::published::Revision;
+use super::upstream;
+use crate::harness::{API_SERVER, Cluster};
+
+/// Manifests whose upstream is sent a Secret's value.
+fn with_key(place: &Place<'_>, url: &str, word: &str) -> String {
+    let headers = "external: {headers: [{name: X-Key, valueFrom: {secretKeyRef: {name: whoami, key: key}}}], ";
+    manifests(&place.namespace, url, word).replace("external: {", headers)
+}
+
+#[tokio::test]
+async fn a_restart_without_the_api_server_serves_what_was_served() {
+    let cluster = Cluster::own().await;
+    let place = Place::new(&cluster).await;
+    let url = upstream::start().await;
+    let (state, secrets) = (Folder::new(), Folder::new());
+    secrets.write("whoami/key", "hunter2\n");
+    let folders = ["--state-dir", state.path().to_str().unwrap(), "--secrets-dir", secrets.path().to_str().unwrap()];
+    let first = Revision::of(&with_key(&place, &url, "one"));
+    first.publish(&cluster, &place.namespace).await;
+    let gateway = place.start(&folders).await;
+    gateway.until_answers("up__whoami", "one hunter2").await;
+
+    cluster.plane().kill(API_SERVER);
+    assert_eq!(gateway.call("up__whoami").await.unwrap(), "one hunter2");
+    drop(gateway);
+    let gateway = place.start(&folders).await;
+    gateway.until_answers("up__whoami", "one hunter2").await;
+    assert_eq!(gateway.report().await.revision, first.name());
+    cluster.plane().start_api_server_again().await;
+    let second = Revision::of(&with_key(&place, &url, "two"));
+    second.publish(&cluster, &place.namespace).await;
+    gateway.until_answers("up__whoami", "two hunter2").await;
+    drop(gateway);
+
+    // One that hangs is not waited for either.
+    cluster.plane().signal(API_SERVER, "STOP");
+    let gateway = place.start(&folders).await;
+    gateway.until_answers("up__whoami", "two hunter2").await;
+    cluster.plane().signal(API_SERVER, "CONT");
+    first.publish(&cluster, &place.namespace).await;
+    gateway.until_answers("up__whoami", "one hunter2").await;
+    drop(gateway);
+
+    // A torn file is nothing to start from, and no reason to end.
+    cluster.plane().kill(API_SERVER);
+    let file = state.path().join("last-good-snapshot");
+    let kept = std::fs::read(&file).unwrap();
+    assert!(!String::from_utf8_lossy(&kept).contains("hunter2"), "a Secret's value is on disk");
+    std::fs::write(&file, &kept[..kept.len() - 1]).unwrap();
+    let gateway = place.start(&folders).await;
+    assert_eq!(gateway.get("/readyz").await.status, 503);
+    cluster.plane().start_api_server_again().await;
+    gateway.until_answers("up__whoami", "one hunter2").await;
+    assert!(!gateway.log().contains("hunter2"));
+}

@@ -1,0 +1,92 @@
+//! Plans come in, edits follow, and what is broken is left out.
+
+use super::process::{Gateway, Place, manifests};
+use super::published::Revision;
+use super::upstream;
+use crate::harness::{Cluster, until};
+
+#[tokio::test]
+async fn it_serves_nothing_before_its_first_plan_and_then_each_edit() {
+    let cluster = Cluster::shared().await;
+    let place = Place::new(cluster).await;
+    let url = upstream::start().await;
+    let gateway = place.start(&[]).await;
+    assert_eq!(gateway.get("/healthz").await.text, "ok\n");
+    let waits = gateway.get("/readyz").await;
+    assert_eq!(waits.status, 503, "{waits:?}");
+    assert!(waits.text.contains("no plan"), "{waits:?}");
+    assert!(!gateway.has_logged("MCP endpoint"), "{}", gateway.log());
+    assert_eq!(gateway.report().await.revision, "");
+
+    let first = Revision::of(&manifests(&place.namespace, &url, "one"));
+    first.publish(cluster, &place.namespace).await;
+    gateway.until_answers("up__whoami", "one nobody").await;
+    assert_eq!(gateway.get("/readyz").await.status, 200);
+    assert_eq!(gateway.report().await.revision, first.name());
+
+    let second = Revision::of(&manifests(&place.namespace, &url, "two"));
+    second.publish(cluster, &place.namespace).await;
+    gateway.until_runs(second.name()).await;
+    assert_eq!(gateway.call("up__whoami").await.unwrap(), "two nobody");
+    let report = gateway.report().await;
+    assert_eq!((report.problems.as_slice(), report.pending), (&[][..], None));
+    assert_eq!(report.upstreams[0].tools[0].r#as.as_deref(), Some("up__whoami"));
+}
+
+/// A gateway that runs a first revision, and a second one that is not published.
+async fn running(cluster: &Cluster) -> (Place<'_>, Gateway, Revision, Revision) {
+    let place = Place::new(cluster).await;
+    let url = upstream::start().await;
+    let first = Revision::of(&manifests(&place.namespace, &url, "one"));
+    first.publish(cluster, &place.namespace).await;
+    let gateway = place.start(&[]).await;
+    gateway.until_answers("up__whoami", "one nobody").await;
+    let second = Revision::of(&manifests(&place.namespace, &url, "two"));
+    (place, gateway, first, second)
+}
+
+/// Waits until the gateway says that it cannot run `revision`, and that it still runs the first.
+async fn is_refused(gateway: &Gateway, first: &Revision, revision: &str, reason: &str) {
+    let pending = gateway.until_reported("it is pending", |report| report.pending.clone()).await;
+    assert_eq!((pending.revision.as_str(), pending.reason.as_str()), (revision, reason), "{pending:?}");
+    assert_eq!(gateway.report().await.revision, first.name());
+    assert_eq!(gateway.call("up__whoami").await.unwrap(), "one nobody");
+}
+
+#[tokio::test]
+async fn an_incomplete_revision_is_taken_once_it_is_whole() {
+    let cluster = Cluster::shared().await;
+    let (place, gateway, first, second) = running(cluster).await;
+    second.write_index(cluster, &place.namespace).await;
+    is_refused(&gateway, &first, second.name(), "SnapshotIncomplete").await;
+    second.write_shards(cluster, &place.namespace).await;
+    gateway.until_answers("up__whoami", "two nobody").await;
+    assert_eq!(gateway.report().await.pending, None);
+}
+
+#[tokio::test]
+async fn a_corrupt_revision_is_not_taken_and_the_next_good_one_is() {
+    let cluster = Cluster::shared().await;
+    let (place, gateway, first, mut second) = running(cluster).await;
+    let good = Revision::of(&manifests(&place.namespace, "http://127.0.0.1:1/mcp", "three"));
+    let old: Vec<_> = first.shards.iter().map(|(reference, _)| reference.name.clone()).collect();
+    let (_, shard) = second.shards.iter_mut().find(|(reference, _)| !old.contains(&reference.name)).unwrap();
+    "KLUv/SAA".clone_into(&mut shard.data);
+    second.publish(cluster, &place.namespace).await;
+    is_refused(&gateway, &first, second.name(), "SnapshotUnreadable").await;
+    good.publish(cluster, &place.namespace).await;
+    gateway.until_runs(good.name()).await;
+    assert_eq!(gateway.report().await.pending, None);
+}
+
+#[tokio::test]
+async fn an_unknown_format_leaves_what_runs() {
+    let cluster = Cluster::shared().await;
+    let (place, gateway, first, mut second) = running(cluster).await;
+    second.entry.format_version += 1;
+    second.publish(cluster, &place.namespace).await;
+    is_refused(&gateway, &first, second.name(), "UnknownFormat").await;
+    // Back to what runs: nothing is pending any more.
+    first.write_index(cluster, &place.namespace).await;
+    until("nothing is pending", async || gateway.report().await.pending.is_none().then_some(())).await;
+}
