@@ -13,6 +13,8 @@ use crate::harness::{Cluster, Process, checkout};
 const AT_ONCE: usize = 16;
 /// The namespace, and the operator's account in it.
 const ACCOUNT: &str = "hawsepipe-operator";
+/// Edits that are measured.
+const EDITS: usize = 10;
 /// How long everything may take before it counts as failed.
 const DEADLINE: Duration = Duration::from_secs(600);
 
@@ -36,31 +38,22 @@ pub async fn measure(upstreams: usize, chains: usize) {
     eprintln!("the first snapshot was written after {first:?}");
     seen.until_all_told(upstreams, began).await;
     let whole = began.elapsed();
-    let mark = cluster.mark().await;
-    let (edits, mut before) = (10, seen.index().await);
-    let mut took = Vec::new();
-    for n in 0..edits {
-        let began = Instant::now();
-        seen.edit(n).await;
-        let (took_one, now) = seen.until_index_is_not(before.as_deref(), began).await;
-        before = now;
-        took.push(took_one);
-    }
-    took.sort();
-    let writes = cluster.requests_since(mark).await;
-    let writes = writes.iter().filter(|request| {
-        request.user.ends_with(ACCOUNT) && !matches!(request.verb.as_str(), "get" | "list" | "watch")
-    });
+    let edits = seen.measure_edits(&cluster).await;
     println!("| {upstreams} upstreams, {chains} chains | |\n|---|---|");
     println!("| from the operator's start to the first snapshot | {:.1} s |", first.as_secs_f64());
     println!("| to the last status | {:.1} s |", whole.as_secs_f64());
-    println!("| an edit to its snapshot: median of {edits} | {:.0} ms |", took[took.len() / 2].as_secs_f64() * 1e3);
-    println!("| the slowest | {:.0} ms |", took[took.len() - 1].as_secs_f64() * 1e3);
-    println!(
-        "| writes for an edit, its status and the lease included | {:.1} |",
-        writes.count() as f64 / f64::from(edits)
-    );
+    println!("| an edit to its snapshot: median of {EDITS} | {:.0} ms |", edits.took[EDITS / 2].as_secs_f64() * 1e3);
+    println!("| the slowest | {:.0} ms |", edits.took[EDITS - 1].as_secs_f64() * 1e3);
+    println!("| writes for each edit, its status and the lease included | {:.1} |", edits.writes);
     println!("| most memory of the operator | {} MB |", operator.most_memory() / 1000);
+}
+
+/// How edits did.
+struct Edits {
+    /// From each edit to its snapshot, the fastest first.
+    took: Vec<Duration>,
+    /// Of the operator, for each.
+    writes: f64,
 }
 
 fn objects(upstreams: usize, chains: usize) -> Vec<(&'static str, Value)> {
@@ -155,7 +148,25 @@ impl Seen {
         }
     }
 
-    async fn edit(&self, n: i32) {
+    async fn measure_edits(&self, cluster: &Cluster) -> Edits {
+        let mark = cluster.mark().await;
+        let (mut before, mut took) = (self.index().await, Vec::new());
+        for n in 0..EDITS {
+            let began = Instant::now();
+            self.edit(n).await;
+            let (took_one, now) = self.until_index_is_not(before.as_deref(), began).await;
+            before = now;
+            took.push(took_one);
+        }
+        took.sort();
+        let requests = cluster.requests_since(mark).await;
+        let reads = ["get", "list", "watch"];
+        let writes = requests.iter().filter(|r| r.user.ends_with(ACCOUNT) && !reads.contains(&r.verb.as_str()));
+        #[allow(clippy::cast_precision_loss)] // Far below 2^52.
+        Edits { took, writes: writes.count() as f64 / EDITS as f64 }
+    }
+
+    async fn edit(&self, n: usize) {
         let patch = json!({"spec": {"external": {"url": format!("http://edited-{n}.example/mcp")}}});
         let api = api(&self.client, &self.namespace, "mcpupstreams");
         api.patch("upstream-7", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();

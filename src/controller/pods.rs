@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use super::GATEWAY_LABEL;
 use super::watches::{Watches, all};
 use crate::domain::ids::ObjectKey;
-use crate::domain::report::Report;
+use crate::domain::report::{Report, UpstreamReport};
 
 /// How often each pod is asked. `Programmed` is to be right within 2 s.
 pub(super) const PERIOD: Duration = Duration::from_millis(500);
@@ -38,13 +38,45 @@ pub(super) struct Pods {
     /// How many there are.
     pub(super) all: u32,
     /// Those that are ready, by name, with what they report; none where one does not answer.
-    pub(super) ready: BTreeMap<String, Option<Arc<Report>>>,
+    pub(super) ready: BTreeMap<String, Option<Arc<Reported>>>,
 }
+
+/// A report, with its upstreams by name.
+#[derive(Debug)]
+pub(super) struct Reported {
+    pub(super) report: Report,
+    upstreams: HashMap<String, usize>,
+}
+
+impl Reported {
+    fn new(report: Report) -> Self {
+        let upstreams = report.upstreams.iter().enumerate().map(|(place, up)| (up.upstream.clone(), place)).collect();
+        Self { report, upstreams }
+    }
+
+    /// What it says of an upstream, `namespace/name`.
+    pub(super) fn upstream(&self, name: &str) -> Option<&UpstreamReport> {
+        self.report.upstreams.get(*self.upstreams.get(name)?)
+    }
+}
+
+impl PartialEq for Reported {
+    fn eq(&self, other: &Self) -> bool {
+        self.report == other.report
+    }
+}
+
+impl Eq for Reported {}
 
 impl Pods {
     /// Reports of ready pods.
     pub(super) fn reports(&self) -> impl Iterator<Item = &Report> {
-        self.ready.values().filter_map(|report| report.as_deref())
+        self.ready.values().flatten().map(|reported| &reported.report)
+    }
+
+    /// What ready pods say of an upstream.
+    pub(super) fn of_upstream(&self, name: &str) -> impl Iterator<Item = &UpstreamReport> {
+        self.ready.values().flatten().filter_map(move |reported| reported.upstream(name))
     }
 }
 
@@ -56,7 +88,7 @@ pub(super) struct Asking {
     http: Client<HttpConnector, Empty<Bytes>>,
     token_file: Option<PathBuf>,
     /// By address: the last report, and its tag.
-    known: HashMap<String, (String, Arc<Report>)>,
+    known: HashMap<String, Answer>,
 }
 
 impl Asking {
@@ -148,7 +180,8 @@ fn ready_address(pod: &Pod) -> Option<String> {
     Some(if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") })
 }
 
-type Answer = (String, Arc<Report>);
+/// A tag, and the report that has it.
+type Answer = (String, Arc<Reported>);
 
 async fn ask_one(
     http: &Client<HttpConnector, Empty<Bytes>>,
@@ -172,6 +205,7 @@ async fn ask_one(
             (http::StatusCode::OK, _) => {
                 let body = Limited::new(body, MAX_REPORT).collect().await.map_err(|error| error.to_string())?;
                 let report = serde_json::from_slice(&body.to_bytes()).map_err(|error| error.to_string())?;
+                let report = Reported::new(report);
                 let tag = head.headers.get(http::header::ETAG).and_then(|tag| tag.to_str().ok()).unwrap_or_default();
                 Ok((tag.to_owned(), Arc::new(report)))
             }

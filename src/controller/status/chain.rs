@@ -18,8 +18,7 @@ const MANY: usize = 32;
 
 pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let serving = serving(truth, &object.id);
-    let mut found = problems(&serving, &object.id);
-    found.extend(truth.compiled.own.get(&object.id).into_iter().flatten().cloned());
+    let found = problems(truth, &serving, &object.id);
     let forms: Vec<_> = serving.iter().filter_map(|s| s.state.planned.plan.chain(&object.id.key)).collect();
     let mut set = Set::new(object, now);
     let fine = set.accepted(&found) & set.resolved(&found);

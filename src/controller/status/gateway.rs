@@ -52,9 +52,10 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     serde_json::to_value(status).unwrap_or_default()
 }
 
-/// Problems of level error with what the gateway takes, in a fixed order.
+/// Problems of level error with what is in the gateway's plan, in a fixed order.
 fn problems(state: &GatewayState) -> Vec<Problem> {
-    let mut problems: Vec<_> = state.planned.problems.values().flatten().filter(|p| p.is_error()).cloned().collect();
+    let of_it = state.planned.problems.iter().filter(|(object, _)| state.planned.digests.contains_key(*object));
+    let mut problems: Vec<_> = of_it.flat_map(|(_, found)| found).filter(|p| p.is_error()).cloned().collect();
     problems.sort_by(|a, b| (&a.object, &a.field, &a.message).cmp(&(&b.object, &b.field, &b.message)));
     problems
 }
@@ -77,8 +78,9 @@ fn programmed(set: &mut Set, truth: &Truth, state: Option<&GatewayState>, pods: 
     for (pod, report) in &pods.ready {
         let message = match report {
             None => format!("pod {pod} does not report; its admin port is asked"),
-            Some(report) if report.revision == *current => continue,
-            Some(report) => {
+            Some(reported) if reported.report.revision == *current => continue,
+            Some(reported) => {
+                let report = &reported.report;
                 let why = report.pending.as_ref().map(|pending| format!(": {}", pending.message)).unwrap_or_default();
                 format!("pod {pod} runs revision {}, not {current}{why}", report.revision)
             }

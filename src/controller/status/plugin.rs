@@ -17,8 +17,7 @@ use crate::domain::report::{PluginState, SecretState};
 
 pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let serving = serving(truth, &object.id);
-    let mut found = truth.compiled.own.get(&object.id).cloned().unwrap_or_default();
-    found.extend(problems(&serving, &object.id));
+    let found = problems(truth, &serving, &object.id);
     let running = serving.iter().find_map(|s| s.state.planned.plan.plugin(&object.id.key));
     let mut set = Set::new(object, now);
     let fine = set.accepted(&found) & set.resolved(&found) & of_secrets(&mut set, object, &serving, running);

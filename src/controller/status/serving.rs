@@ -38,11 +38,16 @@ fn runs(state: &GatewayState, pods: &Pods, id: &ObjectId, digest: &str) -> bool 
     let runs_it = |revision: &String| {
         state.revisions.get(revision).and_then(|digests| digests.get(id)).is_some_and(|found| found == digest)
     };
-    !pods.ready.is_empty() && pods.ready.values().all(|report| report.as_ref().is_some_and(|r| runs_it(&r.revision)))
+    !pods.ready.is_empty()
+        && pods.ready.values().all(|report| report.as_ref().is_some_and(|r| runs_it(&r.report.revision)))
 }
 
-/// Problems with the object that these gateways found.
-pub(super) fn problems(serving: &[Serving<'_>], id: &ObjectId) -> Vec<Problem> {
+/// Problems with the object: what the gateways found that take it, which know what ran before; else what it has whoever
+/// would take it.
+pub(super) fn problems(truth: &Truth, serving: &[Serving<'_>], id: &ObjectId) -> Vec<Problem> {
+    if serving.is_empty() {
+        return truth.compiled.own.get(id).cloned().unwrap_or_default();
+    }
     let found = serving.iter().filter_map(|s| s.state.planned.problems.get(id)).flatten();
     found.cloned().collect()
 }

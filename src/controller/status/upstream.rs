@@ -20,8 +20,7 @@ const TYPES: [&str; 6] = ["managed", "external", "process", "serverRef", "vector
 
 pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let serving = serving(truth, &object.id);
-    let mut found = truth.compiled.own.get(&object.id).cloned().unwrap_or_default();
-    found.extend(problems(&serving, &object.id));
+    let found = problems(truth, &serving, &object.id);
     let plan = serving.iter().find_map(|s| s.state.planned.plan.upstreams.iter().find(|u| u.key == object.id.key));
     let headers = plan.map(|plan| match &plan.transport {
         TransportPlan::External { headers, .. } => secret_keys(headers),
@@ -63,8 +62,7 @@ fn absent(truth: &Truth, object: &Read) -> (Reason, &'static str) {
 /// What pods say of it. One that just came up says less than one that is connected.
 fn reports<'a>(serving: &[Serving<'a>], object: &Read) -> Vec<&'a UpstreamReport> {
     let name = object.id.key.to_string();
-    let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
-    reports.filter_map(|report| report.upstreams.iter().find(|upstream| upstream.upstream == name)).collect()
+    serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.of_upstream(&name).collect::<Vec<_>>()).collect()
 }
 
 fn connected(set: &mut Set, plan: Option<&UpstreamPlan>, reports: &[&UpstreamReport]) {

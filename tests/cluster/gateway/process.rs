@@ -70,6 +70,11 @@ impl<'c> Place<'c> {
         Self { namespace, cluster, token }
     }
 
+    /// One that somebody else made: the service account's token is `token`.
+    pub fn of(cluster: &'c Cluster, namespace: &str, token: String) -> Self {
+        Self { namespace: namespace.to_owned(), cluster, token }
+    }
+
     /// Starts a gateway and waits for its admin port.
     pub async fn start(&self, more: &[&str]) -> Gateway {
         let mut arguments =
@@ -123,7 +128,9 @@ impl Gateway {
             .await
             .unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
-        if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+        let said = text(&output.stdout);
+        // A tool's own error, or a refusal, is on standard output too.
+        if output.status.success() { Ok(said) } else { Err(format!("{said}{}", text(&output.stderr))) }
     }
 
     /// Calls until this is the answer.
@@ -132,6 +139,11 @@ impl Gateway {
             self.call(tool).await.is_ok_and(|answer| answer == wanted).then_some(())
         })
         .await;
+    }
+
+    /// Sends it a signal, such as `STOP`.
+    pub fn signal(&self, signal: &str) {
+        self.process.signal(signal);
     }
 
     /// Whether something was logged.

@@ -51,6 +51,7 @@ impl Process {
     }
 
     /// The most memory that it ever had, in kB.
+    #[allow(dead_code)] // The benchmark asks.
     pub fn most_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

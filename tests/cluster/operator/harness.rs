@@ -43,6 +43,18 @@ impl Operated {
             .unwrap();
     }
 
+    /// Deletes an object, as `kind/name`.
+    pub async fn delete(&self, what: &str) {
+        self.cluster.kubectl(&["delete", "-n", &self.namespace, what], "").await.unwrap();
+    }
+
+    /// The reasons of all Events of the namespace.
+    pub async fn events(&self) -> Vec<String> {
+        let events: Value = serde_json::from_str(&self.get(&["events", "-o", "json"]).await).unwrap();
+        let reasons = events["items"].as_array().unwrap().iter().map(|event| event["reason"].as_str().unwrap());
+        reasons.map(str::to_owned).collect()
+    }
+
     /// What kubectl prints of the namespace.
     pub async fn get(&self, arguments: &[&str]) -> String {
         let all = [&["get", "-n", &self.namespace], arguments].concat();

@@ -2,4 +2,6 @@
 
 mod harness;
 mod leader;
+mod pods;
 mod snapshots;
+mod whole;

@@ -1,0 +1,58 @@
+//! Gateways of an operator. No kubelet runs here, so the test makes the Pod objects, with address and readiness, for
+//! processes that it starts itself under the service account that the operator made.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::json;
+
+use super::harness::Operated;
+use crate::gateway::process::{Gateway, Place};
+use crate::harness::until;
+
+/// A gateway process and its Pod object.
+pub struct Served {
+    pub gateway: Gateway,
+    pod: String,
+}
+
+impl Operated {
+    /// Starts a pod of the gateway `name`, and waits until it is ready.
+    pub async fn serve(&self, name: &str, more: &[&str]) -> Served {
+        let account = format!("{name}-gateway");
+        until("the operator made the service account", async || {
+            let get = ["get", "-n", &self.namespace, "rolebinding", &account];
+            self.cluster.kubectl(&get, "").await.ok()
+        })
+        .await;
+        let token = self.cluster.token(&self.namespace, &account, &[]).await;
+        let place = Place::of(self.cluster, &self.namespace, token);
+        let gateway = place.start(more).await;
+        until("it is ready", async || (gateway.get("/readyz").await.status == 200).then_some(())).await;
+        let served = Served { pod: format!("{name}-{}", gateway.admin.port()), gateway };
+        self.pod(name, &account, &served).await;
+        served
+    }
+
+    async fn pod(&self, gateway: &str, account: &str, served: &Served) {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": served.pod, "labels": {"hawsepipe.dev/gateway": gateway}},
+            "spec": {"serviceAccountName": account, "containers": [{
+                "name": "gateway", "image": "none",
+                "ports": [{"name": "admin", "containerPort": served.gateway.admin.port()}]}]},
+        });
+        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        self.set_ready(served, true).await;
+    }
+
+    /// Says of a pod that it is ready, or is not.
+    pub async fn set_ready(&self, served: &Served, ready: bool) {
+        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
+        let word = if ready { "True" } else { "False" };
+        let status = json!({"status": {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}],
+            "conditions": [{"type": "Ready", "status": word}]}});
+        pods.patch_status(&served.pod, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    }
+}
