@@ -1,12 +1,20 @@
-//! Measures the operator against a real control plane: how it does with thousands of objects.
+//! Measures the operator against a real control plane: how soon an edit is served, and how it does with thousands of
+//! objects.
 //!
 //! `make bench-cluster` runs it; the control plane is that of the tests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod edits;
+#[allow(dead_code, unused_imports)]
+#[path = "../../tests/cluster/gateway/mod.rs"]
+mod gateway;
 #[allow(dead_code, unused_imports)]
 #[path = "../../tests/cluster/harness/mod.rs"]
 mod harness;
+#[allow(dead_code, unused_imports)]
+#[path = "../../tests/cluster/operator/mod.rs"]
+mod operator;
 mod scale;
 
 use clap::Parser;
@@ -20,6 +28,12 @@ struct Options {
     /// Chains, each of one plugin
     #[arg(long, default_value_t = 500)]
     chains: usize,
+    /// Edits of a plugin under load
+    #[arg(long, default_value_t = 100)]
+    edits: usize,
+    /// Only this: edits or scale
+    #[arg(long)]
+    only: Option<String>,
     /// What cargo adds
     #[arg(long, hide = true)]
     bench: bool,
@@ -28,5 +42,11 @@ struct Options {
 #[tokio::main]
 async fn main() {
     let options = Options::parse();
-    scale::measure(options.upstreams, options.chains).await;
+    let wanted = |part: &str| options.only.as_deref().is_none_or(|only| only == part);
+    if wanted("edits") {
+        edits::measure(options.edits).await;
+    }
+    if wanted("scale") {
+        scale::measure(options.upstreams, options.chains).await;
+    }
 }

@@ -120,7 +120,7 @@ impl Gateway {
 
     /// Calls a tool: the text of its answer, or what went wrong.
     pub async fn call(&self, tool: &str) -> Result<String, String> {
-        let url = format!("http://{}/mcp", self.address("MCP endpoint").await);
+        let url = format!("http://{}/mcp", self.endpoint().await);
         let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_hawsepipe"))
             .args(["call", tool, "--url", &url])
             .kill_on_drop(true)
@@ -139,6 +139,11 @@ impl Gateway {
             self.call(tool).await.is_ok_and(|answer| answer == wanted).then_some(())
         })
         .await;
+    }
+
+    /// Where its MCP endpoint is.
+    pub async fn endpoint(&self) -> SocketAddr {
+        self.address("MCP endpoint").await
     }
 
     /// Sends it a signal, such as `STOP`.

@@ -1,6 +1,6 @@
 //! The operator as a process, against a real API server.
 
-mod harness;
+pub mod harness;
 mod leader;
 mod pods;
 mod snapshots;
