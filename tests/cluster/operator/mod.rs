@@ -4,4 +4,5 @@ pub mod harness;
 mod leader;
 mod pods;
 mod snapshots;
+mod steady;
 mod whole;
