@@ -35,6 +35,8 @@ pub enum Command {
     Gateway(Gateway),
     /// Check manifests and plugins, and say what is wrong, where, and what to do
     Validate(Validate),
+    /// Print the Role and RoleBinding that let a gateway of another namespace read Secrets
+    Grant(super::grant::Grant),
     /// Print the CustomResourceDefinitions
     Crds(Crds),
     /// Write the reference pages of docs/reference anew

@@ -8,6 +8,7 @@ mod docs;
 mod executions;
 mod explain;
 mod gateway;
+mod grant;
 mod operator;
 mod output;
 mod run;
@@ -49,6 +50,7 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
         Command::Operator(args) => operator::operator(args).await,
         Command::Gateway(args) => gateway::gateway(args).await,
         Command::Validate(args) => validate::validate(args).await,
+        Command::Grant(args) => grant::grant(args).await,
         Command::Crds(args) => crds(&args),
         Command::Docs(args) => docs::docs(&args),
         Command::Tools(args) => tools::tools(args).await,

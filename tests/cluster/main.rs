@@ -7,5 +7,6 @@ mod harness;
 mod control_plane;
 mod definitions;
 mod gateway;
+mod grant;
 mod objects;
 mod operator;

@@ -8,7 +8,6 @@ use crate::api::gateway::status::{MCPGatewayStatus, SnapshotRef};
 use crate::controller::GATEWAY_LABEL;
 use crate::controller::lowered::Read;
 use crate::controller::pods::Pods;
-use crate::domain::ids::ObjectKey;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -120,9 +119,4 @@ fn tools(pods: &Pods) -> Option<u32> {
         report.upstreams.iter().map(|upstream| upstream.tool_count.unwrap_or_default()).sum()
     };
     pods.reports().map(offered).max()
-}
-
-/// The command that makes a gateway's rights on what an object names in another namespace.
-pub(super) fn grant_command(object: &ObjectKey, gateway: &ObjectKey) -> String {
-    format!("hawsepipe grant {object} --to {gateway}")
 }

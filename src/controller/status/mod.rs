@@ -3,6 +3,7 @@
 mod chain;
 mod conditions;
 mod gateway;
+mod grant;
 mod plugin;
 mod serving;
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Truth;
 use super::conditions::Set;
-use super::gateway::grant_command;
+use super::grant::grant_command;
 use super::serving::{Serving, gateways, live, problems, programmed, secrets, serving};
 use crate::api::lower::Lowered;
 use crate::api::plugin::status::{PluginStatus, RunningRevision};
@@ -20,7 +20,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let found = problems(truth, &serving, &object.id);
     let running = serving.iter().find_map(|s| s.state.planned.plan.plugin(&object.id.key));
     let mut set = Set::new(object, now);
-    let fine = set.accepted(&found) & set.resolved(&found) & of_secrets(&mut set, object, &serving, running);
+    let fine = set.accepted(&found) & set.resolved(&found) & of_secrets(&mut set, &serving, running);
     if serving.is_empty() && fine {
         set.yes("Programmed", "NotUsed", "no chain that a gateway takes names it");
     } else {
@@ -52,8 +52,8 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
 }
 
 /// What pods say of the Secrets that it names. Says whether nothing is wrong with them.
-pub(super) fn of_secrets(set: &mut Set, object: &Read, serving: &[Serving<'_>], plan: Option<&PluginPlan>) -> bool {
-    told_of_secrets(set, &object.id.key, serving, &plan.map(|plan| secret_keys(&plan.env)).unwrap_or_default())
+pub(super) fn of_secrets(set: &mut Set, serving: &[Serving<'_>], plan: Option<&PluginPlan>) -> bool {
+    told_of_secrets(set, serving, &plan.map(|plan| secret_keys(&plan.env)).unwrap_or_default())
 }
 
 /// The keys of Secrets among `values`.
@@ -66,18 +66,14 @@ pub(super) fn secret_keys(values: &[NamedValue]) -> Vec<(ObjectKey, String)> {
 }
 
 /// The same for any object whose plan names `named`.
-pub(super) fn told_of_secrets(
-    set: &mut Set,
-    object: &ObjectKey,
-    serving: &[Serving<'_>],
-    named: &[(ObjectKey, String)],
-) -> bool {
+pub(super) fn told_of_secrets(set: &mut Set, serving: &[Serving<'_>], named: &[(ObjectKey, String)]) -> bool {
     let worst = secrets(serving, named);
     let Some((secret, state)) = worst.filter(|(_, state)| *state != SecretState::Found) else { return true };
     let granting = serving.iter().find(|s| s.key.namespace != secret.namespace);
     let (reason, message) = match state {
         SecretState::NotGranted => {
-            let command = granting.map(|s| grant_command(object, s.key)).unwrap_or_default();
+            let command =
+                granting.map(|s| grant_command(&secret.namespace, s.key, &s.state.planned.plan)).unwrap_or_default();
             (Reason::SecretNotGranted, command)
         }
         SecretState::Invalid => (Reason::InvalidSecret, format!("a value in Secret {secret} cannot be used as it is")),

@@ -11,7 +11,7 @@ use crate::api::upstream::status::{
 };
 use crate::controller::lowered::Read;
 use crate::domain::health::ConnectionState;
-use crate::domain::plan::{TransportPlan, UpstreamPlan};
+use crate::domain::plan::{NamedValue, TransportPlan, UpstreamPlan};
 use crate::domain::reason::Reason;
 use crate::domain::report::UpstreamReport;
 
@@ -22,13 +22,10 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let serving = serving(truth, &object.id);
     let found = problems(truth, &serving, &object.id);
     let plan = serving.iter().find_map(|s| s.state.planned.plan.upstreams.iter().find(|u| u.key == object.id.key));
-    let headers = plan.map(|plan| match &plan.transport {
-        TransportPlan::External { headers, .. } => secret_keys(headers),
-        TransportPlan::Process { .. } | TransportPlan::None => Vec::new(),
-    });
+    let headers = plan.map(|plan| secret_keys(headers(plan)));
     let mut set = Set::new(object, now);
     let fine = set.accepted(&found) & set.resolved(&found);
-    let fine = fine & told_of_secrets(&mut set, &object.id.key, &serving, &headers.unwrap_or_default());
+    let fine = fine & told_of_secrets(&mut set, &serving, &headers.unwrap_or_default());
     let kept = !fine && plan.is_some_and(|plan| plan.refusing.is_none());
     programmed(&mut set, &serving, kept, absent(truth, object));
     let reports = reports(&serving, object);
@@ -45,6 +42,14 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     };
     reported(&mut status, &reports);
     serde_json::to_value(status).unwrap_or_default()
+}
+
+/// The headers that are sent to it.
+pub(super) fn headers(plan: &UpstreamPlan) -> &[NamedValue] {
+    match &plan.transport {
+        TransportPlan::External { headers, .. } => headers,
+        TransportPlan::Process { .. } | TransportPlan::None => &[],
+    }
 }
 
 /// Why no gateway takes it.

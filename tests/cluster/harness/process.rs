@@ -9,10 +9,33 @@ use serde_json::json;
 
 use super::{Cluster, unique};
 
+/// A folder that goes with the value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = std::env::temp_dir().join(unique("hawsepipe-process"));
+        std::fs::create_dir(&folder).unwrap();
+        Self(folder)
+    }
+
+    fn kubeconfig(&self, text: &str) -> PathBuf {
+        let file = self.0.join("kubeconfig");
+        std::fs::write(&file, text).unwrap();
+        file
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// A running `hawsepipe`. Dropped, it is killed and its folder removed.
 pub struct Process {
     child: Child,
-    folder: PathBuf,
+    folder: Folder,
 }
 
 impl Process {
@@ -21,11 +44,9 @@ impl Process {
     /// # Panics
     /// If it cannot be started.
     pub fn start(cluster: &Cluster, namespace: &str, token: &str, arguments: &[&str]) -> Self {
-        let folder = std::env::temp_dir().join(unique("hawsepipe-process"));
-        std::fs::create_dir(&folder).unwrap();
-        let kubeconfig = folder.join("kubeconfig");
-        std::fs::write(&kubeconfig, cluster.kubeconfig_with(namespace, token)).unwrap();
-        let log = File::create(folder.join("log")).unwrap();
+        let folder = Folder::new();
+        let kubeconfig = folder.kubeconfig(&cluster.kubeconfig_with(namespace, token));
+        let log = File::create(folder.0.join("log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_hawsepipe"))
             .args(arguments)
             .env("KUBECONFIG", &kubeconfig)
@@ -38,7 +59,7 @@ impl Process {
 
     /// What it logged.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+        std::fs::read_to_string(self.folder.0.join("log")).unwrap_or_default()
     }
 
     /// Sends it a signal, such as `STOP`.
@@ -71,11 +92,29 @@ impl Drop for Process {
             eprintln!("--- log of a process:\n{}", self.log());
         }
         self.kill();
-        let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
 impl Cluster {
+    /// Runs a command of ours to its end, with the rights of `token` or as the admin, and gives what it printed.
+    ///
+    /// # Errors
+    /// If it failed: what it said.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub async fn hawsepipe(&self, token: Option<&str>, arguments: &[&str]) -> Result<String, String> {
+        let folder = Folder::new();
+        let kubeconfig = match token {
+            Some(token) => folder.kubeconfig(&self.kubeconfig_with("default", token)),
+            None => self.kubeconfig().to_owned(),
+        };
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_hawsepipe"));
+        let output = command.args(arguments).env("KUBECONFIG", kubeconfig).kill_on_drop(true).output().await.unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    }
+
     /// A kubeconfig of whoever holds `token`.
     fn kubeconfig_with(&self, namespace: &str, token: &str) -> String {
         let admin = Kubeconfig::read_from(self.kubeconfig()).unwrap();

@@ -1,0 +1,68 @@
+//! The command that makes a gateway's rights on the Secrets of another namespace.
+
+use super::plugin::secret_keys;
+use super::upstream::headers;
+use crate::domain::ids::ObjectKey;
+use crate::domain::plan::{NamedValue, Plan};
+
+/// The most objects that are named: a message has its bound, and a part of a command is none.
+const MAX_OBJECTS: usize = 24;
+
+/// The command, for all that `gateway` takes of `namespace` and that names a Secret of it: what is applied takes the
+/// place of what was granted before.
+pub(super) fn grant_command(namespace: &str, gateway: &ObjectKey, plan: &Plan) -> String {
+    let named = |key: &ObjectKey, values: &[NamedValue]| {
+        key.namespace == namespace && secret_keys(values).iter().any(|(secret, _)| secret.namespace == namespace)
+    };
+    let upstreams = plan.upstreams.iter().filter(|upstream| named(&upstream.key, headers(upstream)));
+    let plugins = plan.plugins.iter().filter(|plugin| named(&plugin.key, &plugin.env));
+    let mut objects: Vec<_> = upstreams.map(|upstream| upstream.key.to_string()).collect();
+    objects.extend(plugins.map(|plugin| format!("plugin/{}", plugin.key)));
+    objects.sort();
+    if objects.len() > MAX_OBJECTS {
+        let first = &objects[0];
+        return format!(
+            "`hawsepipe grant OBJECT... --to {gateway}` with all {} upstreams and plugins of {namespace} that it takes \
+             and that name a Secret, {first} the first of them",
+            objects.len()
+        );
+    }
+    format!("hawsepipe grant {} --to {gateway}", objects.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::compile::compile;
+    use crate::config::compile::tests::{folder, upstream};
+    use crate::config::input::{InputValue, NamedInput};
+
+    /// A plan of these upstreams of namespace `default`, of which those named `open...` name no Secret.
+    fn plan(upstreams: impl IntoIterator<Item = String>) -> Plan {
+        let mut inputs = folder();
+        inputs.upstreams = upstreams.into_iter().map(|name| upstream(&name)).collect();
+        for input in &mut inputs.upstreams {
+            if !input.plan.key.name.starts_with("open") {
+                let value = InputValue::Secret { name: "key".into(), key: "header".into(), optional: false };
+                input.values.push(NamedInput { name: "X-Key".into(), value, field: "spec.external.headers[0]".into() });
+            }
+        }
+        compile(&inputs, None).0
+    }
+
+    #[test]
+    fn all_objects_that_name_a_secret_are_in_the_command() {
+        let gateway = ObjectKey::new("mcp", "shared");
+        let plan = plan(["b", "open", "a"].map(Into::into));
+        let command = grant_command("default", &gateway, &plan);
+        assert_eq!(command, "hawsepipe grant default/a default/b --to mcp/shared");
+    }
+
+    #[test]
+    fn no_part_of_a_command_is_given() {
+        let gateway = ObjectKey::new("mcp", "shared");
+        let plan = plan((0..1000).map(|n| format!("a{n}")));
+        let command = grant_command("default", &gateway, &plan);
+        assert!(command.len() < 400 && command.contains("all 1000 upstreams"), "{command}");
+    }
+}
