@@ -1,11 +1,14 @@
 //! Pieces of a plan as shards of a snapshot, and back.
 
+use std::collections::HashMap;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::snapshot::{Shard, ShardEncoding, ShardKind, ShardRef};
-use crate::config::shards::{Piece, PieceKind};
+use super::snapshot::{Shard, ShardEncoding, ShardKind, ShardRef, SnapshotRevision};
+use crate::config::shards::{JoinError, Piece, PieceKind, join};
 use crate::domain::digest::{self, sha256_hex};
+use crate::domain::plan::Plan;
 
 /// Zstandard's own default: a plan is packed within milliseconds.
 const LEVEL: i32 = 3;
@@ -41,6 +44,35 @@ pub enum UnpackError {
     /// It is of a kind that this version does not know.
     #[error("this version does not know shards of kind {0:?}")]
     Kind(ShardKind),
+}
+
+/// Why a stored revision makes no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// A shard lacks.
+    #[error("shard {0} is not there")]
+    Lacks(String),
+    /// See [`UnpackError`].
+    #[error("shard {0}: {1}")]
+    Unpack(String, UnpackError),
+    /// See [`JoinError`].
+    #[error(transparent)]
+    Join(#[from] JoinError),
+}
+
+/// The plan of a revision. `shards` are those of its gateway, by name.
+///
+/// # Errors
+/// See [`PlanError`]. A plan in part is never given.
+pub fn plan(revision: &SnapshotRevision, shards: &HashMap<String, Shard>) -> Result<Plan, PlanError> {
+    let mut pieces = Vec::with_capacity(revision.shards.len());
+    for ShardRef { name, .. } in &revision.shards {
+        let shard = shards.get(name).ok_or_else(|| PlanError::Lacks(name.clone()))?;
+        pieces.push(unpack(shard).map_err(|error| PlanError::Unpack(name.clone(), error))?);
+    }
+    let mut plan = join(pieces.iter().map(|(kind, json)| (*kind, json.as_str())))?;
+    plan.revision.clone_from(&revision.revision);
+    Ok(plan)
 }
 
 /// A piece as a shard of `gateway`, and how an index names it.

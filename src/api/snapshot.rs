@@ -9,6 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::values::{DNS_LABEL, SHA256};
 
+/// A label of everything that the operator makes for a gateway: the gateway's name.
+pub const GATEWAY_LABEL: &str = "hawsepipe.dev/gateway";
+/// A label of snapshots: `index` or `shard`.
+pub const PART_LABEL: &str = "hawsepipe.dev/part";
+
 /// One part of what a gateway's pods run: the index, which changes, or a shard, which never does.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

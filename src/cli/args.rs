@@ -35,6 +35,10 @@ pub enum Command {
     Gateway(Gateway),
     /// Check manifests and plugins, and say what is wrong, where, and what to do
     Validate(Validate),
+    /// Print what the operator compiled for a gateway, or what changed between two revisions
+    Snapshot(super::snapshot::Snapshot),
+    /// Keep a gateway at a revision, or let it follow edits again
+    Rollback(super::rollback::Rollback),
     /// Print the Role and RoleBinding that let a gateway of another namespace read Secrets
     Grant(super::grant::Grant),
     /// Print the CustomResourceDefinitions

@@ -4,6 +4,7 @@ mod admin;
 mod args;
 mod call;
 mod clock;
+mod cluster;
 mod docs;
 mod executions;
 mod explain;
@@ -11,9 +12,11 @@ mod gateway;
 mod grant;
 mod operator;
 mod output;
+mod rollback;
 mod run;
 mod serve;
 mod signals;
+mod snapshot;
 mod tools;
 mod validate;
 mod wiring;
@@ -50,6 +53,8 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
         Command::Operator(args) => operator::operator(args).await,
         Command::Gateway(args) => gateway::gateway(args).await,
         Command::Validate(args) => validate::validate(args).await,
+        Command::Snapshot(args) => snapshot::snapshot(args).await,
+        Command::Rollback(args) => rollback::rollback(args).await,
         Command::Grant(args) => grant::grant(args).await,
         Command::Crds(args) => crds(&args),
         Command::Docs(args) => docs::docs(&args),

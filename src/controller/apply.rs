@@ -18,9 +18,8 @@ use super::compiled::{Digests, Planned, digests};
 use super::watches::{Watches, all};
 use super::writer::{WriteError, Writer};
 use super::{GATEWAY_LABEL, PART_LABEL};
-use crate::api::pack::{self, UnpackError};
-use crate::api::snapshot::{GatewaySnapshot, SnapshotIndex, SnapshotRevision};
-use crate::config::shards::{JoinError, join};
+use crate::api::pack;
+use crate::api::snapshot::{GatewaySnapshot, SnapshotIndex};
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
 use crate::domain::reason::Reason;
@@ -102,7 +101,7 @@ impl Stored {
         }
         let mut newest = None;
         for revision in stored.index.iter().flat_map(|index| &index.revisions) {
-            match unpacked(revision, &shards) {
+            match pack::plan(revision, &shards) {
                 Ok(plan) => {
                     stored.revisions.insert(revision.revision.clone(), std::sync::Arc::new(digests(&plan)));
                     newest.get_or_insert(plan);
@@ -170,30 +169,6 @@ impl Stored {
             .collect();
         seen.is_some_and(|seen| seen.spec.index == self.index) && shards == self.shards
     }
-}
-
-fn unpacked(
-    revision: &SnapshotRevision,
-    shards: &HashMap<String, crate::api::snapshot::Shard>,
-) -> Result<Plan, UnreadableRevision> {
-    let mut pieces = Vec::with_capacity(revision.shards.len());
-    for named in &revision.shards {
-        let shard = shards.get(&named.name).ok_or_else(|| UnreadableRevision::Lacks(named.name.clone()))?;
-        pieces.push(pack::unpack(shard)?);
-    }
-    let mut plan = join(pieces.iter().map(|(kind, json)| (*kind, json.as_str())))?;
-    plan.revision.clone_from(&revision.revision);
-    Ok(plan)
-}
-
-#[derive(Debug, thiserror::Error)]
-enum UnreadableRevision {
-    #[error("shard {0} is not there")]
-    Lacks(String),
-    #[error(transparent)]
-    Unpack(#[from] UnpackError),
-    #[error(transparent)]
-    Join(#[from] JoinError),
 }
 
 /// Makes the gateway's ServiceAccount, Role and RoleBinding, where they are not as they are to be.

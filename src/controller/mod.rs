@@ -25,11 +25,9 @@ pub use self::lease::LeaseSettings;
 pub use self::metrics::ControllerMetrics;
 pub use self::operator::{Settings, run};
 
+use crate::api::snapshot::{GATEWAY_LABEL, PART_LABEL};
+
 /// The one field manager of everything that is written (Kubernetes, server-side apply).
 const FIELD_MANAGER: &str = "hawsepipe";
-/// On everything that is ours: which gateway it belongs to.
-const GATEWAY_LABEL: &str = "hawsepipe.dev/gateway";
-/// On snapshots: `index` or `shard`.
-const PART_LABEL: &str = "hawsepipe.dev/part";
 /// On everything that is ours.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "hawsepipe");

@@ -1,5 +1,6 @@
 //! The operator as a process, against a real API server.
 
+mod commands;
 pub mod harness;
 mod leader;
 mod pods;

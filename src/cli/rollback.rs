@@ -1,0 +1,87 @@
+//! `hawsepipe rollback`: keeps a gateway at a revision, or lets it follow edits again.
+
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde_json::{Value, json};
+
+use super::cluster::key;
+use super::output::print_line;
+use super::snapshot::Stored;
+use crate::api::gateway::MCPGateway;
+use crate::domain::ids::ObjectKey;
+use crate::source::cluster::connect;
+
+/// Whose field `spec.pinnedRevision` is (server-side apply), so that it can be taken out again.
+const FIELD_MANAGER: &str = "hawsepipe-rollback";
+
+/// `hawsepipe rollback`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Sets spec.pinnedRevision. Edits are compiled and wait until the gateway is let go with --unpin.
+Needs `get` and `patch` on mcpgateways, and `list` on gatewaysnapshots.
+
+Examples:
+  hawsepipe snapshot -n mcp                 which revisions are kept
+  hawsepipe rollback mcp/shared 3f1c
+  hawsepipe rollback mcp/shared --unpin")]
+pub struct Rollback {
+    /// The MCPGateway: NAME or NAMESPACE/NAME
+    pub gateway: String,
+    /// The revision, or how it begins
+    #[arg(value_name = "REV", required_unless_present = "unpin", conflicts_with = "unpin")]
+    pub revision: Option<String>,
+    /// The gateway's namespace. Default: that of the kubeconfig's context
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// Follow edits again
+    #[arg(long)]
+    pub unpin: bool,
+}
+
+/// Pins a gateway to a revision that is kept, or unpins it.
+pub async fn rollback(args: Rollback) -> anyhow::Result<ExitCode> {
+    let client = connect().await?;
+    let key = key(&args.gateway, args.namespace.as_deref(), client.default_namespace())?;
+    match &args.revision {
+        Some(wanted) => {
+            let stored = Stored::read(client.clone(), key.clone()).await?;
+            let revision = stored.revision(Some(wanted))?.revision.clone();
+            apply(client, &key, json!({"pinnedRevision": revision})).await?;
+            print_line(&format!("MCPGateway {key} stays at revision {revision}; --unpin has it follow edits again"))?;
+        }
+        None => {
+            let left = apply(client, &key, Value::Null).await?;
+            if let Some(revision) = left.pointer("/spec/pinnedRevision").and_then(Value::as_str) {
+                bail!(
+                    "MCPGateway {key} stays at revision {revision}: its spec.pinnedRevision was not set by `hawsepipe \
+                     rollback`; take it out where it is written"
+                );
+            }
+            print_line(&format!("MCPGateway {key} follows edits"))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Applies `spec` as ours, null to take out what is, and gives the object after that.
+async fn apply(client: Client, key: &ObjectKey, spec: Value) -> anyhow::Result<Value> {
+    let resource = ApiResource::erase::<MCPGateway>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(client, &key.namespace, &resource);
+    let there = api.get_opt(&key.name).await.with_context(|| format!("MCPGateway {key} cannot be read"))?;
+    let there = there.with_context(|| format!("there is no MCPGateway {key}"))?;
+    let mut ours = json!({
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        // Without its uid, one that is deleted now would come back.
+        "metadata": {"name": key.name, "uid": there.uid()},
+    });
+    if !spec.is_null() {
+        ours["spec"] = spec;
+    }
+    let applied = api.patch(&key.name, &PatchParams::apply(FIELD_MANAGER), &Patch::Apply(&ours)).await;
+    let applied = applied.with_context(|| format!("spec.pinnedRevision of MCPGateway {key} cannot be set"))?;
+    Ok(serde_json::to_value(applied)?)
+}

@@ -1,0 +1,97 @@
+//! Snapshots as they are stored in a cluster.
+
+use std::collections::HashMap;
+
+use anyhow::{Context, bail};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt};
+
+use crate::api::pack;
+use crate::api::snapshot::{GATEWAY_LABEL, GatewaySnapshot, PART_LABEL, Shard, SnapshotIndex, SnapshotRevision};
+use crate::domain::ids::ObjectKey;
+use crate::domain::plan::Plan;
+
+/// What is kept of each gateway, in order of their names; of one namespace, or of all.
+///
+/// # Errors
+/// What the API server says.
+pub async fn indices(client: Client, namespace: Option<&str>) -> anyhow::Result<Vec<(ObjectKey, SnapshotIndex)>> {
+    let api: Api<GatewaySnapshot> = match namespace {
+        Some(namespace) => Api::namespaced(client, namespace),
+        None => Api::all(client),
+    };
+    let params = ListParams::default().labels(&format!("{PART_LABEL}=index"));
+    let list = api.list(&params).await.context("gatewaysnapshots cannot be listed")?;
+    let indices = list.items.into_iter().filter_map(|object| {
+        let key = ObjectKey::new(object.namespace()?, object.spec.gateway);
+        Some((key, object.spec.index?))
+    });
+    let mut indices: Vec<_> = indices.collect();
+    indices.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(indices)
+}
+
+/// Everything that is kept of one gateway.
+pub struct Stored {
+    key: ObjectKey,
+    index: SnapshotIndex,
+    shards: HashMap<String, Shard>,
+}
+
+impl Stored {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// What the API server says; where nothing is stored.
+    pub async fn read(client: Client, key: ObjectKey) -> anyhow::Result<Self> {
+        let api: Api<GatewaySnapshot> = Api::namespaced(client, &key.namespace);
+        let params = ListParams::default().labels(&format!("{GATEWAY_LABEL}={}", key.name));
+        let list = api.list(&params).await;
+        let list = list.with_context(|| format!("gatewaysnapshots in {} cannot be listed", key.namespace))?;
+        let (mut index, mut shards) = (None, HashMap::new());
+        for object in list.items {
+            let name = object.name_any();
+            match (object.spec.index, object.spec.shard) {
+                (Some(found), _) if name == key.name => index = Some(found),
+                (_, Some(shard)) => drop(shards.insert(name, shard)),
+                _ => {}
+            }
+        }
+        let index = index.with_context(|| {
+            format!("nothing is compiled for MCPGateway {key}: is it there, and does an operator watch its namespace?")
+        })?;
+        Ok(Self { key, index, shards })
+    }
+
+    /// The revision whose name begins so, or the current one.
+    ///
+    /// # Errors
+    /// Where it is not kept, or several begin so.
+    pub fn revision(&self, wanted: Option<&str>) -> anyhow::Result<&SnapshotRevision> {
+        let wanted = wanted.unwrap_or(&self.index.current);
+        let revisions = &self.index.revisions;
+        let found: Vec<_> = revisions.iter().filter(|revision| revision.revision.starts_with(wanted)).collect();
+        match found[..] {
+            [one] => Ok(one),
+            _ => {
+                let kept: Vec<_> = revisions.iter().map(|revision| revision.revision.as_str()).collect();
+                let kept = kept.join(", ");
+                let key = &self.key;
+                if found.is_empty() {
+                    bail!("MCPGateway {key} has no revision {wanted:?}; {kept} are kept")
+                }
+                bail!("several revisions of MCPGateway {key} begin with {wanted:?}; {kept} are kept")
+            }
+        }
+    }
+
+    /// The plan of that revision.
+    ///
+    /// # Errors
+    /// Where it is not kept, or what is stored is damaged or of a version too far from this one.
+    pub fn plan(&self, wanted: Option<&str>) -> anyhow::Result<Plan> {
+        let revision = self.revision(wanted)?;
+        let plan = pack::plan(revision, &self.shards);
+        plan.with_context(|| format!("revision {} of MCPGateway {} cannot be read", revision.revision, self.key))
+    }
+}
