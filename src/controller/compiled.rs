@@ -11,7 +11,7 @@ use crate::config::compile::{compile, covered};
 use crate::config::input::{GatewayInput, Inputs};
 use crate::domain::digest;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
-use crate::domain::plan::Plan;
+use crate::domain::plan::{ChainPlan, Plan, UpstreamPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -44,11 +44,23 @@ pub(super) struct Planned {
     pub(super) plan: Plan,
     /// What each object of the plan is in it: where that is equal, so is the object.
     pub(super) digests: Arc<Digests>,
-    /// How many upstreams each chain covers.
+    /// How many upstreams each chain covers, up to [`MANY`].
     pub(super) covered: HashMap<ObjectKey, usize>,
+    /// Places of the plan's upstreams.
+    places: HashMap<ObjectKey, usize>,
     /// Problems with objects as this gateway takes them, by object.
     pub(super) problems: HashMap<ObjectId, Vec<Problem>>,
 }
+
+impl Planned {
+    /// An upstream of the plan.
+    pub(super) fn upstream(&self, key: &ObjectKey) -> Option<&UpstreamPlan> {
+        self.plan.upstreams.get(*self.places.get(key)?)
+    }
+}
+
+/// Upstreams that a chain covers are counted so far.
+pub(super) const MANY: usize = 33;
 
 /// Digests of the objects in a plan.
 pub(super) type Digests = HashMap<ObjectId, String>;
@@ -78,10 +90,12 @@ pub(super) fn inputs(objects: &[Read], found: &Found) -> Inputs {
 
 /// Problems of objects whatever gateway takes them: as one would find them that takes everything.
 pub(super) fn survey(inputs: &Inputs) -> HashMap<ObjectId, Vec<Problem>> {
-    let everything = Inputs { gateway: None, ..inputs.clone() };
-    let (_, problems) = compile(&everything, None);
+    // Apart, since what chains cover is a gateway's business, and long to find out.
+    let upstreams = Inputs { gateway: None, chains: Vec::new(), plugins: Vec::new(), ..inputs.clone() };
+    let others = Inputs { gateway: None, upstreams: Vec::new(), ..inputs.clone() };
+    let problems = [upstreams, others].map(|some| compile(&some, None).1).into_iter().flatten();
     // Names are in the way only in a gateway that takes both.
-    by_object(problems.into_iter().filter(|p| !matches!(p.reason, Reason::NameConflict | Reason::NoUpstreams)))
+    by_object(problems.filter(|p| !matches!(p.reason, Reason::NameConflict | Reason::NoUpstreams)))
 }
 
 /// The plan of one gateway. `previous` is the newest that was compiled before.
@@ -100,8 +114,10 @@ pub(super) fn plan(gateway: &Read, inputs: &mut Inputs, previous: Option<&Plan>)
     build::prune(&mut plan);
     let owner = Owner { key: gateway.id.key.clone(), uid: gateway.uid().to_owned() };
     let digests = Arc::new(digests(&plan));
-    let covered = plan.chains.iter().map(|chain| (chain.key.clone(), covered(chain, &plan.upstreams))).collect();
-    Planned { owner, pinned, digests, covered, problems: by_object(problems), plan }
+    let covered = |chain: &ChainPlan| (chain.key.clone(), covered(chain, &plan.upstreams, MANY));
+    let covered = plan.chains.iter().map(covered).collect();
+    let places = plan.upstreams.iter().enumerate().map(|(place, upstream)| (upstream.key.clone(), place)).collect();
+    Planned { owner, pinned, digests, covered, places, problems: by_object(problems), plan }
 }
 
 /// What each object of a plan is in it.

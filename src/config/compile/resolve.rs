@@ -140,14 +140,15 @@ fn report_chain(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem
         let message = "none of its entries is enabled: it does nothing";
         problems.push(Problem::warning(Reason::NothingEnabled, object.clone(), "spec.entries", message));
     }
-    if covered(chain, world.upstreams) == 0 {
+    if covered(chain, world.upstreams, 1) == 0 {
         let message = "it selects no upstream that this gateway serves: it does nothing";
         problems.push(Problem::warning(Reason::NoUpstreams, object, "spec.upstreams", message));
     }
 }
 
-/// How many of `upstreams` a chain covers. Globs that do not compile cover nothing; they were refused before.
-pub fn covered(chain: &ChainPlan, upstreams: &[UpstreamPlan]) -> usize {
+/// How many of `upstreams` a chain covers, counted up to `most`. Globs that do not compile cover nothing; they were
+/// refused before.
+pub fn covered(chain: &ChainPlan, upstreams: &[UpstreamPlan], most: usize) -> usize {
     let scope = &chain.upstreams;
     let mut names = GlobSetBuilder::new();
     for glob in scope.names.iter().filter_map(|glob| Glob::new(glob).ok()) {
@@ -159,5 +160,5 @@ pub fn covered(chain: &ChainPlan, upstreams: &[UpstreamPlan]) -> usize {
         let labelled = || scope.selector.as_ref().is_some_and(|selector| selector.matches(&upstream.labels));
         in_reach && (scope.all || names.is_match(&upstream.key.name) || labelled())
     };
-    upstreams.iter().filter(covers).count()
+    upstreams.iter().filter(covers).take(most).count()
 }

@@ -7,14 +7,12 @@ use super::conditions::Set;
 use super::serving::{Serving, gateways, live, problems, programmed, serving};
 use crate::api::chain::status::PluginChainStatus;
 use crate::api::lower::Lowered;
+use crate::controller::compiled::MANY;
 use crate::controller::lowered::Read;
 use crate::domain::plan::{ChainPlan, EntryPlan};
 use crate::domain::plugin::{FailurePolicy, Mode};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-
-/// Upstreams are counted so far.
-const MANY: usize = 32;
 
 pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let serving = serving(truth, &object.id);
@@ -125,7 +123,7 @@ fn entries(object: &Read) -> Option<u32> {
 fn upstreams(serving: &[Serving<'_>], object: &Read) -> String {
     let covered = serving.iter().filter_map(|s| s.state.planned.covered.get(&object.id.key)).max();
     match covered.copied().unwrap_or_default() {
-        many if many > MANY => format!("{MANY}+"),
+        many if many >= MANY => format!("{}+", MANY - 1),
         few => few.to_string(),
     }
 }

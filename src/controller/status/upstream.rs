@@ -21,7 +21,7 @@ const TYPES: [&str; 6] = ["managed", "external", "process", "serverRef", "vector
 pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let serving = serving(truth, &object.id);
     let found = problems(truth, &serving, &object.id);
-    let plan = serving.iter().find_map(|s| s.state.planned.plan.upstreams.iter().find(|u| u.key == object.id.key));
+    let plan = serving.iter().find_map(|s| s.state.planned.upstream(&object.id.key));
     let headers = plan.map(|plan| secret_keys(headers(plan)));
     let mut set = Set::new(object, now);
     let fine = set.accepted(&found) & set.resolved(&found);

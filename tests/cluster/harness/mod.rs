@@ -11,7 +11,7 @@ mod process;
 mod programs;
 mod supervisor;
 
-pub use audit::{Request, counts};
+pub use audit::{Mark, Request, counts};
 pub use cluster::Cluster;
 use cluster::unique;
 pub use control_plane::API_SERVER;

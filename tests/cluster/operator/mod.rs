@@ -2,6 +2,7 @@
 
 mod commands;
 pub mod harness;
+mod killed;
 mod leader;
 mod pods;
 mod snapshots;

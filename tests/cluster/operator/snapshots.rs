@@ -27,7 +27,7 @@ fn spec(object: &Value) -> GatewaySnapshotSpec {
 }
 
 /// The plan that the index names.
-async fn plan(operated: &Operated) -> hawsepipe::domain::plan::Plan {
+pub async fn plan(operated: &Operated) -> hawsepipe::domain::plan::Plan {
     let stored = operated.objects("gatewaysnapshots").await;
     let index = stored.iter().find_map(|object| spec(object).index).unwrap();
     let current = index.revisions.iter().find(|revision| revision.revision == index.current).unwrap();
