@@ -92,7 +92,7 @@ impl JsonSchema for Quantity {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({"x-kubernetes-int-or-string": true, "pattern": QUANTITY})
+        json_schema!({"x-kubernetes-int-or-string": true, "minimum": 0, "pattern": QUANTITY})
     }
 }
 

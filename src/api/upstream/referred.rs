@@ -28,6 +28,7 @@ pub struct ServerRef {
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
     /// Number or name; needed for a Service.
+    #[schemars(extend("minimum" = 1, "maximum" = 65_535, "maxLength" = 63))]
     pub port: Option<IntOrString>,
     /// Path of its endpoint. Default: /mcp.
     #[schemars(length(min = 1, max = 253), regex(pattern = URL_PATH))]
