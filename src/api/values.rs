@@ -8,6 +8,8 @@ use serde_json::{Map, Value};
 
 /// Names of objects of ours, and words that become labels.
 pub const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+/// Values of labels.
+pub const LABEL_VALUE: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$";
 /// URLs that are fetched over HTTP.
 pub const HTTP_URL: &str = r"^https?://[^\s]+$";
 /// Globs over names of upstreams and tools.

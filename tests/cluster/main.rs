@@ -9,4 +9,5 @@ mod definitions;
 mod gateway;
 mod grant;
 mod objects;
+mod offline;
 mod operator;

@@ -1,17 +1,13 @@
 //! The objects of `tests/golden/api`, as a real API server takes them.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::ListParams;
-use kube::{Api, Client, Error};
 use serde_json::{Value, json};
 
 use crate::harness::{Cluster, checkout};
 
 /// The files whose objects are to be accepted: all but `refused.yaml`.
-fn files() -> Vec<PathBuf> {
+pub fn files() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(checkout().join("tests/golden/api")).unwrap().map(|entry| entry.unwrap().path());
     let accepted = |path: &PathBuf| {
         path.extension().is_some_and(|e| e == "yaml") && path.file_stem().is_some_and(|s| s != "refused")
@@ -22,7 +18,7 @@ fn files() -> Vec<PathBuf> {
 }
 
 /// The documents of a file, as `hawsepipe run` reads them.
-fn documents(file: &Path) -> Vec<Value> {
+pub fn documents(file: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap();
     let documents = hawsepipe::source::yaml::read(&text).unwrap_or_else(|_| panic!("{} is no YAML", file.display()));
     documents.into_iter().map(|document| document.value).collect()
@@ -60,60 +56,5 @@ async fn each_is_accepted_and_kept_as_it_is_written() {
             assert_eq!(done.len(), count, "{file}:\n{printed}");
             assert!(done.iter().all(|(_, what)| *what == wanted), "{file}: not all are {wanted}:\n{printed}");
         }
-    }
-}
-
-/// The objects of `refused.yaml`: each breaks one rule or one part of a schema, and says with which words a rule refuses.
-#[tokio::test]
-async fn what_hawsepipe_run_refuses_is_refused_and_rules_use_the_same_words() {
-    let cluster = Cluster::shared().await;
-    let namespace = cluster.namespace().await;
-    let client = cluster.admin().await;
-    let rules = rules(&client).await;
-    let mut broken = BTreeSet::new();
-    for document in documents(&checkout().join("tests/golden/api/refused.yaml")) {
-        let message = document["metadata"]["annotations"]["message"].as_str().unwrap();
-        let answer = create(&client, &namespace, &document).await;
-        // The one difference: an API server takes a null field for an absent one.
-        if message.contains("it is empty") {
-            answer.unwrap();
-            continue;
-        }
-        let Err(Error::Api(refused)) = answer else { panic!("{answer:?}: {document}") };
-        assert!([400, 422].contains(&refused.code), "{refused:?}: {document}");
-        if let Some(rule) = rules.get(message) {
-            assert!(refused.message.contains(rule), "{}: {document}", refused.message);
-            broken.insert(rule);
-        }
-    }
-    assert!(broken.len() > 50, "too few rules to be all of them: {broken:?}");
-}
-
-/// Creates an object, but not where it has a field that the schema does not know.
-async fn create(client: &Client, namespace: &str, object: &Value) -> kube::Result<Value> {
-    let kind = object["kind"].as_str().unwrap().to_lowercase();
-    let path = format!("/apis/hawsepipe.dev/v1alpha1/namespaces/{namespace}/{kind}s?fieldValidation=Strict");
-    let request = http::Request::post(path).header("content-type", "application/json");
-    client.request(request.body(object.to_string().into_bytes()).unwrap()).await
-}
-
-/// The messages of the definitions' rules.
-async fn rules(client: &Client) -> BTreeSet<String> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let definitions = definitions.list(&ListParams::default()).await.unwrap();
-    let mut found = BTreeSet::new();
-    messages(&serde_json::to_value(definitions.items).unwrap(), &mut found);
-    found
-}
-
-fn messages(schema: &Value, found: &mut BTreeSet<String>) {
-    match schema {
-        Value::Object(members) => {
-            let own = members.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
-            found.extend(own.filter_map(|rule| Some(rule["message"].as_str()?.to_owned())));
-            members.values().for_each(|member| messages(member, found));
-        }
-        Value::Array(items) => items.iter().for_each(|item| messages(item, found)),
-        _ => {}
     }
 }

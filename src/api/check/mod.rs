@@ -7,14 +7,17 @@ mod schema;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod words;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
-use kube_cel::{CompiledSchema, compile_schema, validate_compiled};
+use kube_cel::{CompiledSchema, ErrorKind, compile_schema, validate_compiled};
 use serde_json::Value;
 
 use self::schema::Node;
+use self::walk::Finding;
 use crate::api::crds::crds;
 use crate::domain::ids::ObjectId;
 use crate::domain::problem::Problem;
@@ -22,13 +25,15 @@ use crate::domain::reason::Reason;
 
 pub use self::names::nearest;
 
-/// At most so many Problems are told of one object.
+/// At most so many Problems of a kind are told of one object.
 pub const MAX_PROBLEMS: usize = 100;
 
 /// What one kind's objects are checked by.
 struct Definition {
     schema: Node,
     rules: CompiledSchema,
+    /// The messages of its rules, by their expressions.
+    messages: HashMap<String, String>,
 }
 
 static DEFINITIONS: LazyLock<BTreeMap<String, Definition>> = LazyLock::new(|| {
@@ -37,24 +42,73 @@ static DEFINITIONS: LazyLock<BTreeMap<String, Definition>> = LazyLock::new(|| {
         Some((crd.spec.names.kind, version.schema?.open_api_v3_schema?))
     });
     let definitions = schemas.map(|(kind, props)| {
-        let rules = compile_schema(&serde_json::to_value(&props).unwrap_or_default());
-        (kind, Definition { schema: schema::root(&props), rules })
+        let plain = serde_json::to_value(&props).unwrap_or_default();
+        let mut messages = HashMap::new();
+        collect_messages(&plain, &mut messages);
+        (kind, Definition { schema: schema::root(&props), rules: compile_schema(&plain), messages })
     });
     definitions.collect()
 });
 
+fn collect_messages(schema: &Value, messages: &mut HashMap<String, String>) {
+    let own = schema.get("x-kubernetes-validations").and_then(Value::as_array).into_iter().flatten();
+    let text = |rule: &Value, member: &str| Some(rule.get(member)?.as_str()?.to_owned());
+    messages.extend(own.filter_map(|rule| Some((text(rule, "rule")?, text(rule, "message")?))));
+    match schema {
+        Value::Object(members) => members.values().for_each(|member| collect_messages(member, messages)),
+        Value::Array(items) => items.iter().for_each(|item| collect_messages(item, messages)),
+        _ => {}
+    }
+}
+
+impl Definition {
+    /// Where a rule is broken, and its message. One that cannot be evaluated, for want of a field that another rule asks
+    /// for, counts as broken.
+    fn broken(&self, document: &Value, previous: Option<&Value>) -> Vec<Finding> {
+        let broken = validate_compiled(&self.rules, document, previous).err().into_iter().flatten();
+        let told = broken.take(MAX_PROBLEMS).map(|broken| match broken.kind {
+            ErrorKind::EvaluationError => {
+                (broken.field_path, self.messages.get(&broken.rule).cloned().unwrap_or(broken.message))
+            }
+            _ => (broken.field_path, broken.message),
+        });
+        told.collect()
+    }
+}
+
 /// Checks `document`, an object of a kind of ours. `previous` is the form of it that was last accepted: rules about
-/// changes are asked where it is there. Rules are only asked of a document that fits its schema.
+/// changes are asked where it is there. As an API server does, rules are asked unless the schema finds a fault that
+/// leaves nothing to ask of, and fields that are null count as absent; of those a warning is given.
 ///
 /// Of a kind that has no definition here, nothing is checked.
 pub fn check(id: &ObjectId, document: &Value, previous: Option<&Value>) -> Vec<Problem> {
     let Some(definition) = DEFINITIONS.get(id.kind.as_str()) else { return Vec::new() };
-    let findings = walk::walk(&definition.schema, document);
-    let invalid =
-        |(field, message): (String, String)| Problem::error(Reason::InvalidObject, id.clone(), field, message);
-    if !findings.is_empty() {
-        return findings.into_iter().map(invalid).collect();
+    let found = walk::walk(&definition.schema, document);
+    let invalid = |(field, message)| Problem::error(Reason::InvalidObject, id.clone(), field, message);
+    let empty = |(field, message)| Problem::warning(Reason::InvalidObject, id.clone(), field, message);
+    let mut problems: Vec<_> = found.faults.into_iter().map(invalid).collect();
+    if !found.stops {
+        let previous = previous.map(|previous| without_nulls(id, previous));
+        let document = without_nulls(id, document);
+        problems.extend(definition.broken(&document, previous.as_deref()).into_iter().map(invalid));
     }
-    let broken = validate_compiled(&definition.rules, document, previous).err().into_iter().flatten();
-    broken.take(MAX_PROBLEMS).map(|rule| invalid((rule.field_path, rule.message))).collect()
+    problems.extend(found.empty.into_iter().map(empty));
+    problems
+}
+
+/// `document` without the fields that are null.
+pub fn without_nulls<'d>(id: &ObjectId, document: &'d Value) -> Cow<'d, Value> {
+    match DEFINITIONS.get(id.kind.as_str()) {
+        Some(definition) if holds_null(document) => Cow::Owned(definition.schema.without_nulls(document)),
+        _ => Cow::Borrowed(document),
+    }
+}
+
+fn holds_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(holds_null),
+        Value::Object(members) => members.values().any(holds_null),
+        _ => false,
+    }
 }

@@ -6,6 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use regex::Regex;
+use serde_json::Value;
 
 /// One place of a schema.
 #[derive(Default)]
@@ -32,6 +33,33 @@ pub struct Node {
     pub items: Option<Box<Node>>,
     /// What tells items apart.
     pub unique: Unique,
+}
+
+impl Node {
+    /// What a member of this name is; none where there may be none.
+    pub fn member(&self, name: &str) -> Option<&Self> {
+        self.properties.get(name).or(self.values.as_deref())
+    }
+
+    /// `value` without members that are null: to an API server they are not there. What may be anything stays.
+    pub fn without_nulls(&self, value: &Value) -> Value {
+        match value {
+            Value::Object(members) => {
+                let kept = members.iter().filter_map(|(name, value)| match self.member(name) {
+                    Some(_) if value.is_null() => None,
+                    Some(child) => Some((name.clone(), child.without_nulls(value))),
+                    None => Some((name.clone(), value.clone())),
+                });
+                Value::Object(kept.collect())
+            }
+            Value::Array(items) => {
+                let item =
+                    |value: &Value| self.items.as_ref().map_or_else(|| value.clone(), |i| i.without_nulls(value));
+                items.iter().map(item).collect()
+            }
+            other => other.clone(),
+        }
+    }
 }
 
 /// What may stand in a place.
@@ -98,9 +126,10 @@ fn metadata() -> Node {
     let text =
         |size, pattern: &str| Node { kind: Type::String, size, pattern: Regex::new(pattern).ok(), ..Node::default() };
     let map = |values| Node { kind: Type::Object, values: Some(Box::new(values)), ..Node::default() };
-    let label = text((None, Some(63)), "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$");
+    let label = text((None, None), crate::api::values::LABEL_VALUE);
     let mut properties: BTreeMap<_, _> = ADDED.iter().map(|name| ((*name).to_owned(), Node::default())).collect();
-    properties.insert("name".into(), text((Some(1), Some(253)), ""));
+    // Each kind has a rule of its own for names.
+    properties.insert("name".into(), text((Some(1), None), ""));
     properties.insert("namespace".into(), text((Some(1), Some(63)), crate::api::values::DNS_LABEL));
     properties.insert("labels".into(), map(label));
     properties.insert("annotations".into(), map(text((None, Some(262_144)), "")));

@@ -44,6 +44,44 @@ fn whole_numbers_may_have_a_fraction_of_zero() {
 }
 
 #[test]
+fn empty_fields_count_as_absent_and_are_told() {
+    let chain = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "PluginChain",
+        "metadata": {"name": "x", "creationTimestamp": null},
+        "spec": {"phase": "Request", "order": null, "entries": [{"name": "a", "canary": null, "enabled": false}]}});
+    let id = ObjectId::new(Kind::PluginChain, ObjectKey::new("default", "x"));
+    let problems = check(&id, &chain, None);
+    // A rule that asks whether there is a canary is not broken either.
+    assert!(!problems.iter().any(Problem::is_error), "{problems:?}");
+    let fields: Vec<_> = problems.iter().map(|problem| problem.field.as_str()).collect();
+    assert_eq!(fields, ["spec.entries[0].canary", "spec.order"]);
+}
+
+#[test]
+fn rules_are_asked_of_what_is_only_out_of_range() {
+    let range = |range: Value| {
+        json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "SectionBinding", "metadata": {"name": "x"},
+            "spec": {"document": {"glob": "a.md"}, "upstream": {"name": "a"}, "range": range}})
+    };
+    let rule =
+        |found: &[(String, String)]| found.iter().any(|(_, message)| message.contains("must be less than endLine"));
+    let both = found(&range(json!({"startLine": 0, "endLine": 0})), None);
+    assert!(both.iter().any(|(field, _)| field == "spec.range.startLine") && rule(&both), "{both:?}");
+    let one = found(&range(json!({"startLine": "2", "endLine": 1})), None);
+    assert_eq!(one.len(), 1, "{one:?}");
+}
+
+#[test]
+fn a_rule_that_cannot_be_evaluated_is_told_in_its_own_words() {
+    let declared = json!({"agents": [{"name": "coordinator", "type": "coordinator"}],
+        "insertPhases": [{"name": "a", "plugin": {"name": "a"}}]});
+    let pipeline = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "ToolPipeline", "metadata": {"name": "x"},
+        "spec": {"tool": {"description": "d"}, "declared": declared}});
+    let found = found(&pipeline, None);
+    let messages: Vec<_> = found.iter().map(|(_, message)| message.as_str()).collect();
+    assert!(messages.contains(&"insertPhases: before and after must name one of agents"), "{found:?}");
+}
+
+#[test]
 fn metadata_is_checked_as_an_api_server_does() {
     let chain = |metadata: Value| {
         json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "PluginChain", "metadata": metadata,

@@ -7,29 +7,54 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::MAX_PROBLEMS;
-use super::names::nearest;
 use super::schema::{Node, Type, Unique};
-use crate::api::values::{DNS_LABEL, GLOB, HEADER_NAME, HOST_PORT, HTTP_URL, QUANTITY, SHA256, TOOL_NAME, URL_PATH};
+use super::words::{in_words, unknown, unknown_word, wrong_type};
 
 /// A field and what is wrong with it.
 pub type Finding = (String, String);
 
-/// Everything that is wrong with `document`, up to [`MAX_PROBLEMS`].
-pub fn walk(schema: &Node, document: &Value) -> Vec<Finding> {
-    let mut walk = Walk { findings: Vec::new(), path: String::new() };
+/// What is found in a document, of each up to [`MAX_PROBLEMS`].
+#[derive(Default)]
+pub struct Found {
+    /// What is wrong.
+    pub faults: Vec<Finding>,
+    /// Whether a fault is such that rules cannot be asked: an API server asks none then.
+    pub stops: bool,
+    /// Fields that are empty, and count as absent.
+    pub empty: Vec<Finding>,
+}
+
+/// Everything that is wrong with `document`.
+pub fn walk(schema: &Node, document: &Value) -> Found {
+    let mut walk = Walk { found: Found::default(), path: String::new() };
     walk.value(schema, document);
-    walk.findings
+    walk.found
 }
 
 struct Walk {
-    findings: Vec<Finding>,
+    found: Found,
     path: String,
 }
 
 impl Walk {
+    /// A fault of a value that rules can be asked of.
     fn say(&mut self, message: impl Into<String>) {
-        if self.findings.len() < MAX_PROBLEMS {
-            self.findings.push((self.path.clone(), message.into()));
+        if self.found.faults.len() < MAX_PROBLEMS {
+            self.found.faults.push((self.path.clone(), message.into()));
+        }
+    }
+
+    /// A fault that leaves nothing to ask rules of.
+    fn stop(&mut self, message: impl Into<String>) {
+        self.found.stops = true;
+        self.say(message);
+    }
+
+    /// A field without a value. Tools write such ones into metadata, which is not worth a word.
+    fn empty(&mut self) {
+        if self.found.empty.len() < MAX_PROBLEMS && !self.path.starts_with("metadata.") {
+            let message = "is empty and counts as absent; give it a value, or take the line out";
+            self.found.empty.push((self.path.clone(), message.to_owned()));
         }
     }
 
@@ -58,23 +83,26 @@ impl Walk {
             (Type::Object, Value::Object(members)) => self.object(schema, members),
             (Type::Array, Value::Array(items)) => self.array(schema, items),
             (Type::String | Type::IntOrString, Value::String(text)) => self.string(schema, text),
-            (Type::IntOrString, value) if is_whole(value) => {}
-            (Type::Integer, value) if is_whole(value) => self.number(schema, value),
+            (Type::Integer | Type::IntOrString, value) if is_whole(value) => self.number(schema, value),
             (Type::Number, Value::Number(_)) => self.number(schema, value),
-            (kind, value) => self.say(wrong_type(kind, value)),
+            (kind, value) => self.stop(wrong_type(kind, value)),
         }
     }
 
     fn object(&mut self, schema: &Node, members: &Map<String, Value>) {
-        self.size(schema, members.len(), "member");
+        self.size(schema, members.values().filter(|value| !value.is_null()).count(), "member");
         for name in schema.required.iter().filter(|name| !members.contains_key(*name)) {
-            self.at(name, |walk| walk.say("is required; add it"));
+            self.at(name, |walk| walk.stop("is required; add it"));
         }
         for (name, value) in members {
-            match schema.properties.get(name).or(schema.values.as_deref()) {
-                Some(child) => self.at(name, |walk| walk.value(child, value)),
-                None => self.at(name, |walk| walk.say(unknown(name, schema))),
-            }
+            self.at(name, |walk| match schema.member(name) {
+                Some(_) if value.is_null() && schema.required.contains(name) => {
+                    walk.stop("is required; it is empty, give it a value");
+                }
+                Some(_) if value.is_null() => walk.empty(),
+                Some(child) => walk.value(child, value),
+                None => walk.stop(unknown(name, schema)),
+            });
         }
     }
 
@@ -85,10 +113,16 @@ impl Walk {
                 self.at_item(i, |walk| walk.value(child, item));
             }
         }
-        let mut seen = HashMap::with_capacity(items.len());
+        if matches!(schema.unique, Unique::Keys(_)) && !items.iter().all(Value::is_object) {
+            return;
+        }
+        let mut seen: HashMap<_, Vec<usize>> = HashMap::with_capacity(items.len());
         for (i, item) in items.iter().enumerate() {
             let Some((mark, said)) = mark(&schema.unique, item) else { continue };
-            if let Some(first) = seen.insert(mark, i) {
+            let places = seen.entry(mark).or_default();
+            places.push(i);
+            // The first that is one too many tells enough.
+            if let [first, _] = places[..] {
                 self.at_item(i, |walk| {
                     walk.say(format!("{said} as item {first} of the list; each may stand there once"))
                 });
@@ -99,13 +133,15 @@ impl Walk {
     fn string(&mut self, schema: &Node, text: &str) {
         if !schema.words.is_empty() {
             if !schema.words.iter().any(|word| word == text) {
-                self.say(unknown_word(text, &schema.words));
+                self.stop(unknown_word(text, &schema.words));
             }
             return;
         }
-        match schema.pattern.as_ref().filter(|pattern| !pattern.is_match(text)) {
+        let length = text.chars().count();
+        let is_too_long = schema.size.1.is_some_and(|most| i64::try_from(length).is_ok_and(|length| length > most));
+        match schema.pattern.as_ref().filter(|pattern| !is_too_long && !pattern.is_match(text)) {
             Some(pattern) => self.say(format!("must be {}", in_words(pattern.as_str()))),
-            None => self.size(schema, text.chars().count(), "character"),
+            None => self.size(schema, length, "character"),
         }
     }
 
@@ -116,7 +152,7 @@ impl Walk {
             (Some(n), _) if found < n => {
                 self.say(format!("must have at least {n} {unit}{}; it has {found}", plural(n)))
             }
-            (_, Some(n)) if found > n => self.say(format!("may have at most {n} {unit}{}; it has {found}", plural(n))),
+            (_, Some(n)) if found > n => self.stop(format!("may have at most {n} {unit}{}; it has {found}", plural(n))),
             _ => {}
         }
     }
@@ -134,9 +170,10 @@ impl Walk {
     }
 }
 
-/// Whether `value` is a whole number; 1.0 is one, as it is to an API server.
+/// Whether `value` is a whole number of 64 bits; 1.0 is one, as it is to an API server, as far as a float is exact.
 fn is_whole(value: &Value) -> bool {
-    value.is_i64() || value.is_u64() || value.as_f64().is_some_and(|number| number.fract() == 0.0)
+    const EXACT: f64 = 9_007_199_254_740_991.0;
+    value.is_i64() || value.as_f64().is_some_and(|number| number.fract() == 0.0 && number.abs() <= EXACT)
 }
 
 /// What tells `item` from others, and how to say it.
@@ -150,70 +187,4 @@ fn mark(unique: &Unique, item: &Value) -> Option<(String, String)> {
             Some((values.join("\0"), format!("has the same {} ({})", keys.join(", "), values.join(", "))))
         }
     }
-}
-
-fn wrong_type(kind: Type, found: &Value) -> String {
-    let wanted = match kind {
-        Type::Object | Type::AnyObject => "a mapping",
-        Type::Array => "a list",
-        Type::String => "a string",
-        Type::Boolean => "true or false",
-        Type::Integer => "a whole number",
-        Type::Number => "a number",
-        Type::IntOrString => "a whole number or a string",
-        Type::Any => "something",
-    };
-    let (is, advice) = match (kind, found) {
-        (_, Value::Null) => ("empty", "; give it a value, or take the line out"),
-        (Type::Boolean, Value::String(text)) if is_old_boolean(text) => {
-            ("a string", " (yes, no, on and off are words in YAML 1.2); write true or false")
-        }
-        (Type::Boolean | Type::Integer | Type::Number, Value::String(_)) => ("a string", "; take the quotes out"),
-        (Type::String, Value::Number(_)) => ("a number", "; put it in quotes"),
-        (Type::String, Value::Bool(_)) => ("true or false", "; put it in quotes"),
-        (_, Value::Bool(_)) => ("true or false", ""),
-        (_, Value::Number(_)) => ("a number", ""),
-        (_, Value::String(_)) => ("a string", ""),
-        (_, Value::Array(_)) => ("a list", ""),
-        (_, Value::Object(_)) => ("a mapping", ""),
-    };
-    format!("must be {wanted}; it is {is}{advice}")
-}
-
-fn is_old_boolean(text: &str) -> bool {
-    ["yes", "no", "on", "off", "y", "n"].contains(&text.to_ascii_lowercase().as_str())
-}
-
-fn unknown(name: &str, schema: &Node) -> String {
-    let known = || schema.properties.keys().map(String::as_str);
-    match nearest(name, known()) {
-        Some(near) => format!("unknown field; did you mean {near}?"),
-        None if schema.properties.is_empty() => "unknown field; there are none here, take it out".to_owned(),
-        None => format!("unknown field; there are {}", known().collect::<Vec<_>>().join(", ")),
-    }
-}
-
-fn unknown_word(text: &str, words: &[String]) -> String {
-    let known = words.join(", ");
-    match nearest(text, words.iter().map(String::as_str)) {
-        Some(near) => format!("must be one of {known}; did you mean {near}?"),
-        None => format!("must be one of {known}"),
-    }
-}
-
-/// A pattern of ours as people say it.
-fn in_words(pattern: &str) -> String {
-    let words = match pattern {
-        DNS_LABEL => "lower-case letters, digits and -, with a letter or digit first and last",
-        HTTP_URL => "a URL that begins with http:// or https://",
-        GLOB => "a name or glob of letters, digits and _ . - / * ?",
-        SHA256 => "a SHA-256 digest: 64 lower-case hex digits",
-        HOST_PORT => "host:port",
-        TOOL_NAME => "letters, digits and _ . -",
-        HEADER_NAME => "letters, digits and -",
-        URL_PATH => "a path that begins with /, without query",
-        QUANTITY => "a size such as 512Ki, 16Mi or 1048576",
-        other => return format!("text that matches {other}"),
-    };
-    words.to_owned()
 }

@@ -42,18 +42,24 @@ pub enum Lowered {
 }
 
 /// Checks and lowers an object of our kinds. `previous` is its last accepted form, for rules about changes. The
-/// Problems of a valid object are of fields without effect; of an invalid one they say why it is not.
+/// Problems of a valid object are of fields without effect or value; of an invalid one they say why it is not.
 pub fn document(
     id: &ObjectId,
     document: &Value,
     previous: Option<&Value>,
     place: Place<'_>,
 ) -> (Result<Lowered, InvalidObject>, Vec<Problem>) {
-    let broken = check::check(id, document, previous);
-    let lowered = if broken.is_empty() { lower(id, document, place) } else { Err(broken) };
+    let mut problems = check::check(id, document, previous);
+    let document = &*check::without_nulls(id, document);
+    let is_broken = problems.iter().any(Problem::is_error);
+    let lowered = if is_broken { Err(Vec::new()) } else { lower(id, document, place) };
     match lowered {
-        Ok((lowered, problems)) => (Ok(lowered), problems),
-        Err(problems) => {
+        Ok((lowered, more)) => {
+            problems.extend(more);
+            (Ok(lowered), problems)
+        }
+        Err(more) => {
+            problems.extend(more);
             let is_chain = id.kind == Kind::PluginChain;
             let chain = is_chain.then(|| invalid_chain(&id.key, document, &problems)).flatten();
             (Err(InvalidObject { id: id.clone(), chain }), problems)

@@ -1,0 +1,79 @@
+//! What is said of a fault. Names and words of ours are quoted, never a value that may be confidential.
+
+use serde_json::Value;
+
+use super::names::nearest;
+use super::schema::{Node, Type};
+use crate::api::values::{
+    DNS_LABEL, GLOB, HEADER_NAME, HOST_PORT, HTTP_URL, LABEL_VALUE, QUANTITY, SHA256, TOOL_NAME, URL_PATH,
+};
+
+/// Something that has another type than is wanted.
+pub fn wrong_type(kind: Type, found: &Value) -> String {
+    let wanted = match kind {
+        Type::Object | Type::AnyObject => "a mapping",
+        Type::Array => "a list",
+        Type::String => "a string",
+        Type::Boolean => "true or false",
+        Type::Integer => "a whole number",
+        Type::Number => "a number",
+        Type::IntOrString => "a whole number or a string",
+        Type::Any => "something",
+    };
+    let (is, advice) = match (kind, found) {
+        (_, Value::Null) => ("empty", "; give it a value, or take it out"),
+        (Type::Boolean, Value::String(text)) if is_old_boolean(text) => {
+            ("a string", " (yes, no, on and off are words in YAML 1.2); write true or false")
+        }
+        (Type::Boolean | Type::Integer | Type::Number, Value::String(_)) => ("a string", "; take the quotes out"),
+        (Type::String, Value::Number(_)) => ("a number", "; put it in quotes"),
+        (Type::String, Value::Bool(_)) => ("true or false", "; put it in quotes"),
+        (_, Value::Bool(_)) => ("true or false", ""),
+        (_, Value::Number(_)) => ("a number", ""),
+        (_, Value::String(_)) => ("a string", ""),
+        (_, Value::Array(_)) => ("a list", ""),
+        (_, Value::Object(_)) => ("a mapping", ""),
+    };
+    format!("must be {wanted}; it is {is}{advice}")
+}
+
+fn is_old_boolean(text: &str) -> bool {
+    ["yes", "no", "on", "off", "y", "n"].contains(&text.to_ascii_lowercase().as_str())
+}
+
+/// A field that the schema does not have.
+pub fn unknown(name: &str, schema: &Node) -> String {
+    let known = || schema.properties.keys().map(String::as_str);
+    match nearest(name, known()) {
+        Some(near) => format!("unknown field; did you mean {near}?"),
+        None if schema.properties.is_empty() => "unknown field; there are none here, take it out".to_owned(),
+        None => format!("unknown field; there are {}", known().collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// A text that is no word of an enum.
+pub fn unknown_word(text: &str, words: &[String]) -> String {
+    let known = words.join(", ");
+    match nearest(text, words.iter().map(String::as_str)) {
+        Some(near) => format!("must be one of {known}; did you mean {near}?"),
+        None => format!("must be one of {known}"),
+    }
+}
+
+/// A pattern of ours as people say it.
+pub fn in_words(pattern: &str) -> String {
+    let words = match pattern {
+        DNS_LABEL => "lower-case letters, digits and -, with a letter or digit first and last",
+        HTTP_URL => "a URL that begins with http:// or https://",
+        GLOB => "a name or glob of letters, digits and _ . - / * ?",
+        SHA256 => "a SHA-256 digest: 64 lower-case hex digits",
+        HOST_PORT => "host:port",
+        TOOL_NAME => "letters, digits and _ . -",
+        HEADER_NAME => "letters, digits and -",
+        URL_PATH => "a path that begins with /, without query",
+        LABEL_VALUE => "at most 63 letters, digits and - _ ., with a letter or digit first and last",
+        QUANTITY => "a size such as 512Ki, 16Mi or 1048576",
+        other => return format!("text that matches {other}"),
+    };
+    words.to_owned()
+}
