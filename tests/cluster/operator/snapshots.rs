@@ -38,12 +38,21 @@ pub async fn plan(operated: &Operated) -> hawsepipe::domain::plan::Plan {
     join(pieces.iter().map(|(kind, json)| (*kind, json.as_str()))).unwrap()
 }
 
+/// The plan once all of [`objects`] are in it: they are applied one after the other.
+async fn whole_plan(operated: &Operated) -> hawsepipe::domain::plan::Plan {
+    operated.until_condition("mcpgateways", "main", "Programmed", "False NoReadyPods").await;
+    until("all objects are in the plan", async || {
+        let plan = plan(operated).await;
+        (plan.upstreams.len() == 1 && plan.code.values().any(|code| code == CODE)).then_some(plan)
+    })
+    .await
+}
+
 #[tokio::test]
 async fn objects_become_a_snapshot_and_an_edit_another() {
     let operated = Operated::start().await;
     operated.apply(&objects()).await;
-    operated.until_condition("mcpgateways", "main", "Programmed", "False NoReadyPods").await;
-    let first = plan(&operated).await;
+    let first = whole_plan(&operated).await;
     assert_eq!(first.upstreams.len(), 1);
     let plugins: Vec<_> = first.plugins.iter().map(|plugin| plugin.key.name.as_str()).collect();
     assert_eq!(plugins, ["mark"], "only what its chains name");
@@ -86,9 +95,7 @@ async fn objects_become_a_snapshot_and_an_edit_another() {
 async fn a_wrong_edit_is_told_and_changes_nothing() {
     let operated = Operated::start().await;
     operated.apply(&objects()).await;
-    operated.until_condition("mcpgateways", "main", "Programmed", "False NoReadyPods").await;
-    operated.until_condition("plugins", "mark", "Accepted", "True Accepted").await;
-    let before = plan(&operated).await;
+    let before = whole_plan(&operated).await;
 
     operated
         .apply(&[object("Plugin", "mark", &json!({"source": {"inline": "export default ("}, "role": "Guard"}))])
