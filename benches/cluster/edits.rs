@@ -7,14 +7,13 @@ use http::Request;
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
-use kube::Api;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use crate::gateway::upstream;
-use crate::operator::harness::{Operated, gateway, object};
+use crate::operator::harness::{Operated, api, gateway, object};
 
 /// 50 calls a second.
 const PERIOD: Duration = Duration::from_millis(20);
@@ -65,14 +64,7 @@ fn plugin(word: &str) -> Value {
 
 /// When each edit was sent.
 async fn edit(operated: &Operated, edits: usize) -> Vec<(String, Instant)> {
-    let resource = ApiResource {
-        group: "hawsepipe.dev".into(),
-        version: "v1alpha1".into(),
-        api_version: "hawsepipe.dev/v1alpha1".into(),
-        kind: "Plugin".into(),
-        plural: "plugins".into(),
-    };
-    let api: Api<DynamicObject> = Api::namespaced_with(operated.client.clone(), &operated.namespace, &resource);
+    let api = api(&operated.client, &operated.namespace, "plugins");
     let params = PatchParams::apply("bench").force();
     let mut made = Vec::new();
     for n in 0..edits {

@@ -3,16 +3,15 @@
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, stream};
-use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::{Api, Client};
+use kube::Client;
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, Process, checkout};
+use crate::harness::Cluster;
+use crate::operator::harness::{ACCOUNT, api, gateway, object, operator};
 
 /// Objects created at once.
 const AT_ONCE: usize = 16;
-/// The namespace, and the operator's account in it.
-const ACCOUNT: &str = "hawsepipe-operator";
 /// Edits that are measured.
 const EDITS: usize = 10;
 /// How long everything may take before it counts as failed.
@@ -25,18 +24,13 @@ pub async fn measure(upstreams: usize, chains: usize) {
     let client = cluster.admin().await;
     eprintln!("creating {upstreams} upstreams and {chains} chains");
     create(&client, &namespace, objects(upstreams, chains)).await;
-    let token = rights(&cluster, &namespace).await;
+    let operator = operator(&cluster, &namespace, ACCOUNT).await;
     let began = Instant::now();
-    let operator = Process::start(
-        &cluster,
-        &namespace,
-        &token,
-        &["operator", "--namespaces", &namespace, "--listen", "127.0.0.1:0"],
-    );
     let seen = Seen { client, namespace };
     let (first, _) = seen.until_index_is_not(None, began).await;
     eprintln!("the first snapshot was written after {first:?}");
-    seen.until_all_told(upstreams, began).await;
+    seen.until_all_told("mcpupstreams", upstreams, began).await;
+    seen.until_all_told("pluginchains", chains, began).await;
     let whole = began.elapsed();
     let edits = seen.measure_edits(&cluster).await;
     println!("| {upstreams} upstreams, {chains} chains | |\n|---|---|");
@@ -57,8 +51,7 @@ struct Edits {
 }
 
 fn objects(upstreams: usize, chains: usize) -> Vec<(&'static str, Value)> {
-    let gateway = json!({"authentication": {"anonymous": {}}});
-    let mut objects = vec![("mcpgateways", object("MCPGateway", "main", &gateway))];
+    let mut objects = vec![("mcpgateways", gateway("main"))];
     for n in 0..upstreams {
         let spec =
             json!({"external": {"url": format!("http://server-{n}.example/mcp")}, "description": "One of many."});
@@ -76,38 +69,12 @@ fn objects(upstreams: usize, chains: usize) -> Vec<(&'static str, Value)> {
     objects
 }
 
-fn object(kind: &str, name: &str, spec: &Value) -> Value {
-    json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec})
-}
-
-fn api(client: &Client, namespace: &str, plural: &str) -> Api<DynamicObject> {
-    let resource = ApiResource {
-        group: "hawsepipe.dev".into(),
-        version: "v1alpha1".into(),
-        api_version: "hawsepipe.dev/v1alpha1".into(),
-        kind: plural.into(),
-        plural: plural.into(),
-    };
-    Api::namespaced_with(client.clone(), namespace, &resource)
-}
-
 async fn create(client: &Client, namespace: &str, objects: Vec<(&'static str, Value)>) {
     let creations = objects.into_iter().map(|(plural, object)| async move {
         let object: DynamicObject = serde_json::from_value(object).unwrap();
         api(client, namespace, plural).create(&PostParams::default(), &object).await.unwrap();
     });
     stream::iter(creations).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
-}
-
-/// Gives the operator's account its rights; its token.
-async fn rights(cluster: &Cluster, namespace: &str) -> String {
-    let file = checkout().join("manifests/operator/rbac.yaml");
-    cluster.kubectl(&["apply", "-f", &file.to_string_lossy()], "").await.unwrap();
-    cluster.make_account(namespace, ACCOUNT).await;
-    let subject = format!("--serviceaccount={namespace}:{ACCOUNT}");
-    let role = format!("--clusterrole={ACCOUNT}");
-    cluster.kubectl(&["create", "clusterrolebinding", "bench", &role, &subject], "").await.unwrap();
-    cluster.token(namespace, ACCOUNT, &[]).await
 }
 
 /// What is asked of the cluster.
@@ -135,15 +102,15 @@ impl Seen {
         }
     }
 
-    /// Waits until every upstream has a status.
-    async fn until_all_told(&self, upstreams: usize, began: Instant) {
+    /// Waits until each object of a kind has a status.
+    async fn until_all_told(&self, plural: &str, count: usize, began: Instant) {
         loop {
-            let list = api(&self.client, &self.namespace, "mcpupstreams").list(&ListParams::default()).await.unwrap();
+            let list = api(&self.client, &self.namespace, plural).list(&ListParams::default()).await.unwrap();
             let told = list.items.iter().filter(|o| o.data.pointer("/status/observedGeneration").is_some()).count();
-            if told == upstreams {
+            if told == count {
                 return;
             }
-            assert!(began.elapsed() < DEADLINE, "{told} of {upstreams} statuses were written in time");
+            assert!(began.elapsed() < DEADLINE, "{told} of {count} statuses of {plural} were written in time");
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     }

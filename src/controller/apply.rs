@@ -13,11 +13,11 @@ use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::GATEWAY_LABEL;
 use super::build::{self, BuildError, Owner};
 use super::compiled::{Digests, Planned, digests};
 use super::watches::{Watches, all};
 use super::writer::{WriteError, Writer};
-use super::{GATEWAY_LABEL, PART_LABEL};
 use crate::api::pack;
 use crate::api::snapshot::{GatewaySnapshot, SnapshotIndex};
 use crate::domain::ids::ObjectKey;
@@ -164,7 +164,6 @@ impl Stored {
         let shards: BTreeSet<_> = all(&watches.shards)
             .filter(|shard| shard.namespace().as_deref() == Some(&key.namespace))
             .filter(|shard| shard.labels().get(GATEWAY_LABEL) == Some(&key.name))
-            .filter(|shard| shard.labels().contains_key(PART_LABEL))
             .map(|shard| shard.name_any())
             .collect();
         seen.is_some_and(|seen| seen.spec.index == self.index) && shards == self.shards

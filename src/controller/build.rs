@@ -11,7 +11,8 @@ use crate::api::pack::{self, TooLarge};
 use crate::api::snapshot::{GatewaySnapshot, GatewaySnapshotSpec, SecretUse, SnapshotIndex, SnapshotRevision};
 use crate::config::shards::split;
 use crate::domain::ids::ObjectKey;
-use crate::domain::plan::{NamedValue, Plan, TransportPlan, ValueSource};
+use crate::domain::plan::Plan;
+use crate::domain::secret::secret_uses;
 
 /// Revisions that are kept: the current one and those before it.
 const KEPT: usize = 3;
@@ -159,21 +160,15 @@ impl Owner {
 }
 
 /// The Secrets that a plan names, with their keys.
-pub(super) fn secrets(plan: &Plan) -> Vec<SecretUse> {
-    let mut used: BTreeMap<&ObjectKey, BTreeSet<&str>> = BTreeMap::new();
-    let headers = plan.upstreams.iter().filter_map(|upstream| match &upstream.transport {
-        TransportPlan::External { headers, .. } => Some(headers),
-        TransportPlan::Process { .. } | TransportPlan::None => None,
-    });
-    for NamedValue { value, .. } in headers.chain(plan.plugins.iter().map(|plugin| &plugin.env)).flatten() {
-        if let ValueSource::Secret { secret, key, .. } = value {
-            used.entry(secret).or_default().insert(key);
-        }
+fn secrets(plan: &Plan) -> Vec<SecretUse> {
+    let mut used: BTreeMap<&ObjectKey, Vec<String>> = BTreeMap::new();
+    for (secret, key) in secret_uses(plan) {
+        used.entry(secret).or_default().push(key.to_owned());
     }
     let used = used.into_iter().map(|(secret, keys)| SecretUse {
         namespace: secret.namespace.clone(),
         name: secret.name.clone(),
-        keys: Some(keys.into_iter().map(Into::into).collect()),
+        keys: Some(keys),
     });
     used.collect()
 }

@@ -5,7 +5,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use serde_json::Value;
 
 use super::lowered::Read;
-use super::writer::Writer;
+use super::writer::{WriteError, Writer};
 use crate::api::status::{Condition, ConditionStatus};
 use crate::domain::reason::Reason;
 
@@ -38,11 +38,11 @@ impl Events {
             ..ObjectReference::default()
         };
         for event in changes(&before, &now) {
-            if !self.writer.leads() {
-                return;
-            }
-            if let Err(error) = self.recorder.publish(&event, &reference).await {
-                tracing::warn!(object = %object.id, %error, "an Event cannot be published");
+            let publish = self.recorder.publish(&event, &reference);
+            match self.writer.attempt(&format!("create events in {}", object.id.key.namespace), publish).await {
+                Err(WriteError::NotLeading) => return,
+                Err(error) => tracing::warn!(object = %object.id, "an Event cannot be published: {error}"),
+                Ok(()) => {}
             }
         }
     }

@@ -19,7 +19,7 @@ use crate::domain::problem::Problem;
 pub(super) struct Read {
     pub(super) id: ObjectId,
     pub(super) metadata: Arc<ObjectMeta>,
-    /// `spec.pinnedRevision` and what else is the operator's own: the spec as it stands.
+    /// The spec as it stands.
     pub(super) spec: Arc<Value>,
     pub(super) lowered: Arc<Result<Lowered, InvalidObject>>,
     pub(super) problems: Arc<[Problem]>,

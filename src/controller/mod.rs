@@ -2,7 +2,7 @@
 //!
 //! Seen ([`watches`]) -> dereferenced ([`dereference`]) -> lowered ([`lowered`]) -> compiled (`config::compile`) -> built
 //! ([`build`]) -> applied ([`apply`]) -> reported by pods ([`pods`]) -> told in status ([`status`]). Whatever is written
-//! goes through [`writer`], which writes while this process leads and never otherwise.
+//! goes through [`writer`] (the leader's Lease apart), which writes while this process leads and never otherwise.
 
 mod apply;
 mod build;

@@ -1,5 +1,5 @@
-//! The one place from which anything is written: only while this process leads, and not again and again where it is
-//! forbidden.
+//! The one place from which anything is written, the Lease apart: only while this process leads, and not again and
+//! again where it is forbidden.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -91,7 +91,8 @@ impl Writer {
         self.attempt(&format!("delete {what}"), deleted).await
     }
 
-    async fn attempt<T>(
+    /// Sends `write`, unless this process does not lead or was forbidden `what` a short time ago.
+    pub(super) async fn attempt<T>(
         &self,
         what: &str,
         write: impl Future<Output = Result<T, kube::Error>>,

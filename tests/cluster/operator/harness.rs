@@ -1,11 +1,8 @@
 //! An operator for one test: it watches the test's namespace, with the rights that `manifests/operator` gives.
 
-use std::path::PathBuf;
-
 use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use crate::harness::{Cluster, Process, checkout, until};
 
@@ -61,26 +58,15 @@ impl Operated {
         self.cluster.kubectl(&all, "").await.unwrap()
     }
 
-    fn api(&self, plural: &str) -> Api<DynamicObject> {
-        let resource = ApiResource {
-            group: "hawsepipe.dev".into(),
-            version: "v1alpha1".into(),
-            api_version: "hawsepipe.dev/v1alpha1".into(),
-            kind: plural.into(),
-            plural: plural.into(),
-        };
-        Api::namespaced_with(self.client.clone(), &self.namespace, &resource)
-    }
-
     /// An object of ours as it is stored; null where it is not there.
     pub async fn object(&self, plural: &str, name: &str) -> Value {
-        let found = self.api(plural).get_opt(name).await.unwrap();
+        let found = api(&self.client, &self.namespace, plural).get_opt(name).await.unwrap();
         found.map_or(Value::Null, |object| serde_json::to_value(object).unwrap())
     }
 
     /// Every object of ours of a kind.
     pub async fn objects(&self, plural: &str) -> Vec<Value> {
-        let list = self.api(plural).list(&Default::default()).await.unwrap();
+        let list = api(&self.client, &self.namespace, plural).list(&Default::default()).await.unwrap();
         list.items.into_iter().map(|object| serde_json::to_value(object).unwrap()).collect()
     }
 
@@ -109,6 +95,18 @@ pub fn condition(status: &Value, name: &str) -> Option<(String, String)> {
     Some((format!("{} {}", word("status"), word("reason")), word("message")))
 }
 
+/// Objects of ours of one kind.
+pub fn api(client: &Client, namespace: &str, plural: &str) -> Api<DynamicObject> {
+    let resource = ApiResource {
+        group: "hawsepipe.dev".into(),
+        version: "v1alpha1".into(),
+        api_version: "hawsepipe.dev/v1alpha1".into(),
+        kind: plural.into(),
+        plural: plural.into(),
+    };
+    Api::namespaced_with(client.clone(), namespace, &resource)
+}
+
 /// An object of ours.
 pub fn object(kind: &str, name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec})
@@ -121,12 +119,8 @@ pub fn gateway(name: &str) -> Value {
 
 /// Gives an account the operator's rights.
 async fn rights(cluster: &Cluster, namespace: &str, account: &str) {
-    static ROLE: OnceCell<()> = OnceCell::const_new();
-    let file: PathBuf = checkout().join("manifests/operator/rbac.yaml");
-    let apply = async || {
-        cluster.kubectl(&["apply", "-f", &file.to_string_lossy()], "").await.unwrap();
-    };
-    ROLE.get_or_init(apply).await;
+    let file = checkout().join("manifests/operator/rbac.yaml");
+    cluster.kubectl(&["apply", "--server-side", "-f", &file.to_string_lossy()], "").await.unwrap();
     cluster.make_account(namespace, account).await;
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
@@ -137,7 +131,8 @@ async fn rights(cluster: &Cluster, namespace: &str, account: &str) {
     cluster.kubectl(&["apply", "-f", "-"], &binding.to_string()).await.unwrap();
 }
 
-async fn operator(cluster: &Cluster, namespace: &str, account: &str) -> Process {
+/// An operator of the namespace under a new account, which is given its rights.
+pub async fn operator(cluster: &Cluster, namespace: &str, account: &str) -> Process {
     rights(cluster, namespace, account).await;
     let token = cluster.token(namespace, account, &[]).await;
     let arguments = ["operator", "--namespaces", namespace, "--listen", "127.0.0.1:0"];
