@@ -1,10 +1,10 @@
 //! The objects of `tests/golden/api`, as a real API server takes them.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, checkout};
+use crate::harness::{Cluster, checkout, documents};
 
 /// The files whose objects are to be accepted: all but `refused.yaml`.
 pub fn files() -> Vec<PathBuf> {
@@ -15,13 +15,6 @@ pub fn files() -> Vec<PathBuf> {
     let files: Vec<_> = entries.filter(accepted).collect();
     assert!(files.len() >= 8, "too few files to be all of them: {files:?}");
     files
-}
-
-/// The documents of a file, as `hawsepipe run` reads them.
-pub fn documents(file: &Path) -> Vec<Value> {
-    let text = std::fs::read_to_string(file).unwrap();
-    let documents = hawsepipe::source::yaml::read(&text).unwrap_or_else(|_| panic!("{} is no YAML", file.display()));
-    documents.into_iter().map(|document| document.value).collect()
 }
 
 /// All of them in one namespace, as documents: other tests use the same names in theirs. (A `List` would not do:

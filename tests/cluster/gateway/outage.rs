@@ -3,12 +3,24 @@
 use super::process::{Folder, Place, manifests};
 use super::published::Revision;
 use super::upstream;
-use crate::harness::{API_SERVER, Cluster};
+use crate::harness::{API_SERVER, Cluster, until};
+
+/// What a gateway keeps in its `--state-dir`.
+const FILE: &str = "last-good-snapshot";
 
 /// Manifests whose upstream is sent a Secret's value.
 fn with_key(place: &Place<'_>, url: &str, word: &str) -> String {
     let headers = "external: {headers: [{name: X-Key, valueFrom: {secretKeyRef: {name: whoami, key: key}}}], ";
     manifests(&place.namespace, url, word).replace("external: {", headers)
+}
+
+/// Waits until a revision is on disk, which is after it is in force.
+async fn until_kept(state: &Folder, revision: &Revision) {
+    until("the revision is on disk", async || {
+        let kept = std::fs::read_to_string(state.path().join(FILE)).ok()?;
+        kept.contains(revision.name()).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -23,6 +35,7 @@ async fn a_restart_without_the_api_server_serves_what_was_served() {
     first.publish(&cluster, &place.namespace).await;
     let gateway = place.start(&folders).await;
     gateway.until_answers("up__whoami", "one hunter2").await;
+    until_kept(&state, &first).await;
 
     cluster.plane().kill(API_SERVER);
     assert_eq!(gateway.call("up__whoami").await.unwrap(), "one hunter2");
@@ -34,6 +47,7 @@ async fn a_restart_without_the_api_server_serves_what_was_served() {
     let second = Revision::of(&with_key(&place, &url, "two"));
     second.publish(&cluster, &place.namespace).await;
     gateway.until_answers("up__whoami", "two hunter2").await;
+    until_kept(&state, &second).await;
     drop(gateway);
 
     // One that hangs is not waited for either.
@@ -43,11 +57,12 @@ async fn a_restart_without_the_api_server_serves_what_was_served() {
     cluster.plane().signal(API_SERVER, "CONT");
     first.publish(&cluster, &place.namespace).await;
     gateway.until_answers("up__whoami", "one hunter2").await;
+    until_kept(&state, &first).await;
     drop(gateway);
 
     // A torn file is nothing to start from, and no reason to end.
     cluster.plane().kill(API_SERVER);
-    let file = state.path().join("last-good-snapshot");
+    let file = state.path().join(FILE);
     let kept = std::fs::read(&file).unwrap();
     assert!(!String::from_utf8_lossy(&kept).contains("hunter2"), "a Secret's value is on disk");
     std::fs::write(&file, &kept[..kept.len() - 1]).unwrap();

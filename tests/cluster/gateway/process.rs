@@ -48,6 +48,7 @@ impl Drop for Folder {
 /// Where a gateway may run: a namespace with the service account and its rights.
 pub struct Place<'c> {
     pub namespace: String,
+    gateway: String,
     cluster: &'c Cluster,
     token: String,
 }
@@ -67,26 +68,23 @@ impl<'c> Place<'c> {
              "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT}]},
         ]});
         cluster.kubectl(&["apply", "-n", &namespace, "-f", "-"], &role.to_string()).await.unwrap();
-        Self { namespace, cluster, token }
+        Self { namespace, gateway: GATEWAY.to_owned(), cluster, token }
     }
 
-    /// One that somebody else made: the service account's token is `token`.
-    pub fn of(cluster: &'c Cluster, namespace: &str, token: String) -> Self {
-        Self { namespace: namespace.to_owned(), cluster, token }
+    /// One that somebody else made for `gateway`: the service account's token is `token`.
+    pub fn of(cluster: &'c Cluster, namespace: &str, gateway: &str, token: String) -> Self {
+        Self { namespace: namespace.to_owned(), gateway: gateway.to_owned(), cluster, token }
     }
 
     /// Starts a gateway and waits for its admin port.
     pub async fn start(&self, more: &[&str]) -> Gateway {
         let mut arguments =
-            vec!["gateway", "--name", GATEWAY, "--namespace", &self.namespace, "--listen", "127.0.0.1:0"];
+            vec!["gateway", "--name", &self.gateway, "--namespace", &self.namespace, "--listen", "127.0.0.1:0"];
         if !more.contains(&"--admin") {
             arguments.extend(["--admin", "127.0.0.1:0"]);
         }
         arguments.extend(more);
-        let process = Process::start(self.cluster, &self.namespace, &self.token, &arguments);
-        let mut gateway = Gateway { process, admin: SocketAddr::from(([127, 0, 0, 1], 0)) };
-        gateway.admin = gateway.address("admin API and metrics").await;
-        gateway
+        Gateway::of(Process::start(self.cluster, &self.namespace, &self.token, &arguments)).await
     }
 }
 
@@ -98,6 +96,13 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    /// A process that was just started, once its admin port is open.
+    pub async fn of(process: Process) -> Self {
+        let mut gateway = Self { process, admin: SocketAddr::from(([127, 0, 0, 1], 0)) };
+        gateway.admin = gateway.address("admin API and metrics").await;
+        gateway
+    }
+
     /// Asks its admin port.
     pub async fn get(&self, path: &str) -> Answer {
         get(&format!("http://127.0.0.1:{}{path}", self.admin.port()), &[]).await
@@ -120,9 +125,14 @@ impl Gateway {
 
     /// Calls a tool: the text of its answer, or what went wrong.
     pub async fn call(&self, tool: &str) -> Result<String, String> {
+        self.call_with(&[tool]).await
+    }
+
+    /// The same with more of what `hawsepipe call` takes.
+    pub async fn call_with(&self, arguments: &[&str]) -> Result<String, String> {
         let url = format!("http://{}/mcp", self.endpoint().await);
         let output = tokio::process::Command::new(env!("CARGO_BIN_EXE_hawsepipe"))
-            .args(["call", tool, "--url", &url])
+            .args([&["call"], arguments, &["--url", &url]].concat())
             .kill_on_drop(true)
             .output()
             .await

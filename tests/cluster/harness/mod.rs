@@ -27,6 +27,13 @@ pub fn checkout() -> &'static std::path::Path {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The documents of a file, as `hawsepipe run` reads them.
+pub fn documents(file: &std::path::Path) -> Vec<serde_json::Value> {
+    let text = std::fs::read_to_string(file).unwrap();
+    let documents = hawsepipe::source::yaml::read(&text).unwrap_or_else(|_| panic!("{} is no YAML", file.display()));
+    documents.into_iter().map(|document| document.value).collect()
+}
+
 /// Asks until the answer is there.
 ///
 /// # Panics

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use self::faults::Verdict;
 use self::generate::Generator;
 use self::online::Server;
-use crate::harness::Cluster;
-use crate::objects::{documents, files};
+use crate::harness::{Cluster, documents};
+use crate::objects::files;
 
 /// Requests at once.
 const AT_ONCE: usize = 16;

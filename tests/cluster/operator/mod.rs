@@ -5,6 +5,7 @@ pub mod harness;
 mod killed;
 mod leader;
 mod pods;
+mod quickstart;
 mod snapshots;
 mod steady;
 mod whole;

@@ -26,7 +26,7 @@ impl Operated {
         })
         .await;
         let token = self.cluster.token(&self.namespace, &account, &[]).await;
-        let place = Place::of(self.cluster, &self.namespace, token);
+        let place = Place::of(self.cluster, &self.namespace, name, token);
         let gateway = place.start(more).await;
         until("it is ready", async || (gateway.get("/readyz").await.status == 200).then_some(())).await;
         let served = Served { pod: format!("{name}-{}", gateway.admin.port()), gateway };
