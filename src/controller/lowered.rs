@@ -45,10 +45,16 @@ impl Read {
 
 /// What an object is lowered from: where none of it changed, neither did the result.
 #[derive(PartialEq)]
-struct Origin {
+pub(super) struct Origin {
     uid: Option<String>,
     generation: Option<i64>,
     labels: Option<BTreeMap<String, String>>,
+}
+
+impl Origin {
+    pub(super) fn of(metadata: &ObjectMeta) -> Self {
+        Self { uid: metadata.uid.clone(), generation: metadata.generation, labels: metadata.labels.clone() }
+    }
 }
 
 /// Remembers what objects were lowered to.
@@ -75,13 +81,10 @@ impl Lowering {
                 object.metadata.name.clone().unwrap_or_default(),
             );
             let id = ObjectId::new(kind, key);
-            let from = Origin {
-                uid: object.metadata.uid.clone(),
-                generation: object.metadata.generation,
-                labels: object.metadata.labels.clone(),
-            };
+            let from = Origin::of(&object.metadata);
             let before = self.known.remove(&id).filter(|(before, _)| *before == from);
             let read = match before {
+                Some((_, read)) if read.metadata.resource_version == object.metadata.resource_version => read,
                 Some((_, read)) => Read {
                     metadata: Arc::new(object.metadata.clone()),
                     status: Arc::new(object.data.get("status").cloned().unwrap_or_default()),
@@ -98,10 +101,8 @@ impl Lowering {
         // Those that are left were deleted.
         changed |= !self.known.is_empty();
         self.known = known;
-        all.sort_by(|a, b| {
-            let order = |read: &Read| (read.metadata.creation_timestamp.clone().map(|time| time.0), read.id.clone());
-            order(a).cmp(&order(b))
-        });
+        let created = |read: &Read| read.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        all.sort_by(|a, b| (created(a), &a.id).cmp(&(created(b), &b.id)));
         (all, changed)
     }
 }

@@ -19,6 +19,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use super::lowered::Origin;
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::api::snapshot::GatewaySnapshot;
 use crate::domain::ids::Kind;
@@ -175,9 +176,12 @@ impl Starting<'_> {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
             None => Api::all_with(client, &resource),
         });
+        // What only this operator or nobody reads is no news: it writes thousands of statuses itself.
+        let same =
+            |before: &DynamicObject, now: &DynamicObject| Origin::of(&before.metadata) == Origin::of(&now.metadata);
         let follow = |api: Api<DynamicObject>| {
             let stream = watcher(api, watcher::Config::default());
-            self.follow(resource.plural.clone(), Writer::new(resource.clone()), stream)
+            self.follow(resource.plural.clone(), resource.clone(), stream, same)
         };
         scopes.into_iter().map(follow).collect()
     }
@@ -188,7 +192,7 @@ impl Starting<'_> {
         K: Send + Sync + 'static,
     {
         let scopes = self.scopes(scoped::<K>);
-        let follow = |api| self.follow(K::plural(&()).into_owned(), Writer::default(), watcher(api, config.clone()));
+        let follow = |api| self.follow(K::plural(&()).into_owned(), (), watcher(api, config.clone()), |_, _| false);
         scopes.into_iter().map(follow).collect()
     }
 
@@ -198,14 +202,14 @@ impl Starting<'_> {
         K: Send + Sync + 'static,
     {
         let scopes = self.scopes(scoped::<PartialObjectMeta<K>>);
-        let follow = |api| self.follow(K::plural(&()).into_owned(), Writer::default(), watcher(api, config.clone()));
+        let follow = |api| self.follow(K::plural(&()).into_owned(), (), watcher(api, config.clone()), |_, _| false);
         scopes.into_iter().map(follow).collect()
     }
 
     fn namespaces(&mut self) -> Stores<PartialObjectMeta<Namespace>> {
         let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
         let stream = watcher(api, watcher::Config::default());
-        vec![self.follow("namespaces".to_owned(), Writer::default(), stream)]
+        vec![self.follow("namespaces".to_owned(), (), stream, |_, _| false)]
     }
 
     /// One for each namespace, or one for all.
@@ -216,42 +220,83 @@ impl Starting<'_> {
         self.namespaces.iter().map(|namespace| scope(self.client.clone(), Some(namespace))).collect()
     }
 
+    /// Keeps a store. Tells when anything in it changed, but for objects of which `same` says that nothing did.
     fn follow<K>(
         &mut self,
         what: String,
-        writer: Writer<K>,
+        kind: <K as Resource>::DynamicType,
         stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+        same: impl Fn(&K, &K) -> bool + Send + 'static,
     ) -> Store<K>
     where
         K: Resource + Lookup<DynamicType = <K as Resource>::DynamicType> + Clone + Send + Sync + 'static,
         <K as Resource>::DynamicType: Clone + Debug + Eq + Hash + Send + Sync,
     {
+        let mut writer = Writer::new(kind.clone());
         let store = writer.as_reader();
-        let (changed, faults) = (Arc::clone(self.changed), Arc::clone(self.faults));
-        let told = move |fault: Option<String>| {
-            let mut faults = faults.lock().unwrap_or_else(PoisonError::into_inner);
-            match fault {
-                Some(fault) => drop(faults.insert(what.clone(), fault)),
-                None => drop(faults.remove(&what)),
-            }
-            changed.notify_one();
-        };
+        let (seen, changed) = (store.clone(), Arc::clone(self.changed));
+        let fault = Fault { what, all: Arc::clone(self.faults) };
         self.tasks.spawn(async move {
-            let mut stream = pin!(stream.modify(slim).reflect(writer));
+            let mut stream = pin!(stream.modify(slim));
             let mut wait = FIRST_WAIT;
             while let Some(event) = stream.next().await {
-                let Err(error) = event else {
-                    wait = FIRST_WAIT;
-                    told(None);
-                    continue;
-                };
-                tracing::warn!(%error, "a watch failed");
-                told(Some(error.to_string()));
-                tokio::time::sleep(if is_forbidden(&error) { FORBIDDEN_WAIT } else { wait }).await;
-                wait = (wait * 2).min(LONGEST_WAIT);
+                match event {
+                    Ok(event) => {
+                        wait = FIRST_WAIT;
+                        let news = is_news(&seen, &kind, &event, &same);
+                        writer.apply_watcher_event(&event);
+                        if fault.ended() | news {
+                            changed.notify_one();
+                        }
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "a watch failed");
+                        fault.began(error.to_string());
+                        changed.notify_one();
+                        tokio::time::sleep(if is_forbidden(&error) { FORBIDDEN_WAIT } else { wait }).await;
+                        wait = (wait * 2).min(LONGEST_WAIT);
+                    }
+                }
             }
         });
         store
+    }
+}
+
+/// Whether an event changes anything that matters. What a new list holds counts when it is complete.
+fn is_news<K>(
+    seen: &Store<K>,
+    kind: &<K as Lookup>::DynamicType,
+    event: &watcher::Event<K>,
+    same: &impl Fn(&K, &K) -> bool,
+) -> bool
+where
+    K: Lookup + Clone + 'static,
+    <K as Lookup>::DynamicType: Clone + Debug + Eq + Hash,
+{
+    match event {
+        watcher::Event::Init | watcher::Event::InitApply(_) => false,
+        watcher::Event::InitDone | watcher::Event::Delete(_) => true,
+        watcher::Event::Apply(now) => {
+            seen.get(&now.to_object_ref(kind.clone())).is_none_or(|before| !same(&before, now))
+        }
+    }
+}
+
+/// That one thing cannot be watched.
+struct Fault {
+    what: String,
+    all: Arc<Mutex<BTreeMap<String, String>>>,
+}
+
+impl Fault {
+    fn began(&self, why: String) {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(self.what.clone(), why);
+    }
+
+    /// Says whether there was one.
+    fn ended(&self) -> bool {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.what).is_some()
     }
 }
 
