@@ -1,6 +1,7 @@
 //! Every gateway's plan, and what was found on the way.
 
 use std::collections::{HashMap, HashSet};
+use std::mem::take;
 use std::sync::Arc;
 
 use super::build::{self, Owner};
@@ -88,12 +89,17 @@ pub(super) fn inputs(objects: &[Read], found: &Found) -> Inputs {
     inputs
 }
 
-/// Problems of objects whatever gateway takes them: as one would find them that takes everything.
-pub(super) fn survey(inputs: &Inputs) -> HashMap<ObjectId, Vec<Problem>> {
+/// Problems of objects whatever gateway takes them: as one would find them that takes everything. `inputs` has no
+/// gateway, and is as it was afterwards.
+pub(super) fn survey(inputs: &mut Inputs) -> HashMap<ObjectId, Vec<Problem>> {
     // Apart, since what chains cover is a gateway's business, and long to find out.
-    let upstreams = Inputs { gateway: None, chains: Vec::new(), plugins: Vec::new(), ..inputs.clone() };
-    let others = Inputs { gateway: None, upstreams: Vec::new(), ..inputs.clone() };
-    let problems = [upstreams, others].map(|some| compile(&some, None).1).into_iter().flatten();
+    let (chains, plugins) = (take(&mut inputs.chains), take(&mut inputs.plugins));
+    let (_, of_upstreams) = compile(inputs, None);
+    (inputs.chains, inputs.plugins) = (chains, plugins);
+    let upstreams = take(&mut inputs.upstreams);
+    let (_, of_others) = compile(inputs, None);
+    inputs.upstreams = upstreams;
+    let problems = of_upstreams.into_iter().chain(of_others);
     // Names are in the way only in a gateway that takes both.
     by_object(problems.filter(|p| !matches!(p.reason, Reason::NameConflict | Reason::NoUpstreams)))
 }

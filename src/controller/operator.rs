@@ -100,6 +100,8 @@ struct Kept {
     fault: Option<(Reason, String)>,
     /// When something of it was written last.
     written: Instant,
+    /// Whether all that the plan asks for was written.
+    applied: bool,
     /// After a failure that may pass: the wait, and when to try again unless its plan changes.
     retry: Option<(Duration, Instant)>,
 }
@@ -122,7 +124,13 @@ impl Kept {
             self.written = Instant::now();
         }
         apply::access(writer, watches, &self.planned.owner).await?;
-        self.stored.write(writer, &self.planned).await
+        if self.applied && !foreign {
+            return Ok(());
+        }
+        self.applied = false;
+        self.stored.write(writer, &self.planned).await?;
+        self.applied = true;
+        Ok(())
     }
 }
 
@@ -188,7 +196,7 @@ impl<I: Inspect> Planner<I> {
     async fn compile(&mut self, objects: Vec<super::lowered::Read>) {
         let mut inputs = compiled::inputs(&objects, &self.found);
         self.dereferencing.inspect(&mut inputs, &self.inspect).await;
-        let own = compiled::survey(&inputs);
+        let own = compiled::survey(&mut inputs);
         let mut before = std::mem::take(&mut self.gateways);
         for gateway in objects.iter().filter(|object| object.id.kind == Kind::MCPGateway) {
             let key = &gateway.id.key;
@@ -209,7 +217,8 @@ impl<I: Inspect> Planner<I> {
             };
             let previous = previous.as_ref().map(|planned| &planned.plan).or(newest.as_ref());
             let planned = Arc::new(compiled::plan(gateway, &mut inputs, previous));
-            self.gateways.insert(key.clone(), Kept { planned, stored, fault, written: Instant::now(), retry: None });
+            let kept = Kept { planned, stored, fault, written: Instant::now(), applied: false, retry: None };
+            self.gateways.insert(key.clone(), kept);
         }
         let compiled = Arc::new(Compiled::new(objects, own));
         self.planning.send_modify(|planning| planning.compiled = compiled);

@@ -19,7 +19,6 @@ use super::pods::ByGateway;
 use super::status::{self, Truth};
 use super::watches::{Watches, resource};
 use super::writer::{WriteError, Writer};
-use crate::api::canonical;
 use crate::domain::ids::{ObjectId, ObjectKey};
 
 /// Statuses written at once.
@@ -128,7 +127,7 @@ impl StatusLoop {
             let before = self.written.get(&id).map_or_else(|| Arc::new(stored), |(written, _)| Arc::clone(written));
             let object = Read { status: before, ..(*object).clone() };
             let status = status::of(&truth, &object, &now);
-            if canonical(&status) != canonical(&object.status) {
+            if status != *object.status {
                 wanted.push(Wanted { object, status });
             }
         }
