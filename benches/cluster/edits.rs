@@ -2,16 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use http::Request;
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::{Client, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
-use tokio::time::MissedTickBehavior;
 
+use crate::gateway::client::{Call, Caller, Load};
 use crate::gateway::upstream;
 use crate::operator::harness::{Operated, api, gateway, object};
 
@@ -19,14 +13,6 @@ use crate::operator::harness::{Operated, api, gateway, object};
 const PERIOD: Duration = Duration::from_millis(20);
 /// Between two edits.
 const BETWEEN: Duration = Duration::from_millis(500);
-
-type Http = Client<HttpConnector, Full<Bytes>>;
-
-/// A call: when it ended, and with what.
-struct Call {
-    ended: Instant,
-    text: Result<String, String>,
-}
 
 /// Measures, and prints a table.
 pub async fn measure(edits: usize) {
@@ -38,22 +24,9 @@ pub async fn measure(edits: usize) {
     operated.apply(&objects).await;
     let served = operated.serve("main", &[]).await;
     served.gateway.until_answers("up__whoami", "start nobody").await;
-    let url = format!("http://{}/mcp", served.gateway.endpoint().await);
-    let http: Http = Client::builder(TokioExecutor::new()).build_http();
-    let mut calls = JoinSet::new();
-    let load = async {
-        let mut ticks = tokio::time::interval(PERIOD);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        loop {
-            ticks.tick().await;
-            calls.spawn(call(http.clone(), url.clone()));
-        }
-    };
-    let made = tokio::select! {
-        made = edit(&operated, edits) => made,
-        () = load => unreachable!(),
-    };
-    report(&made, calls.join_all().await);
+    let load = Load::start(Caller::new(&served.gateway, "up__whoami").await, PERIOD);
+    let made = edit(&operated, edits).await;
+    report(&made, load.stop().await);
 }
 
 /// A plugin whose answers begin with this word.
@@ -63,7 +36,7 @@ fn plugin(word: &str) -> Value {
 }
 
 /// When each edit was sent.
-async fn edit(operated: &Operated, edits: usize) -> Vec<(String, Instant)> {
+async fn edit(operated: &Operated<'_>, edits: usize) -> Vec<(String, Instant)> {
     let api = api(&operated.client, &operated.namespace, "plugins");
     let params = PatchParams::apply("bench").force();
     let mut made = Vec::new();
@@ -75,31 +48,6 @@ async fn edit(operated: &Operated, edits: usize) -> Vec<(String, Instant)> {
     }
     tokio::time::sleep(BETWEEN * 4).await;
     made
-}
-
-async fn call(http: Http, url: String) -> Call {
-    let answer = exchange(&http, &url).await;
-    Call { ended: Instant::now(), text: answer }
-}
-
-async fn exchange(http: &Http, url: &str) -> Result<String, String> {
-    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": {}});
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
-        "params": {"name": "up__whoami", "arguments": {}, "_meta": meta}});
-    let request = Request::post(url)
-        .header("content-type", "application/json")
-        .header("accept", "application/json, text/event-stream")
-        .header("mcp-protocol-version", "2026-07-28")
-        .header("mcp-method", "tools/call")
-        .header("mcp-name", "up__whoami")
-        .body(Full::from(body.to_string()))
-        .map_err(|error| error.to_string())?;
-    let answer = http.request(request).await.map_err(|error| error.to_string())?;
-    let bytes = answer.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
-    let answer: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
-    let text = answer["result"]["content"][0]["text"].as_str().filter(|_| answer["result"]["isError"] != true);
-    text.map(str::to_owned).ok_or_else(|| answer.to_string())
 }
 
 fn report(made: &[(String, Instant)], mut calls: Vec<Call>) {

@@ -1,8 +1,9 @@
 //! `hawsepipe gateway`, the real program, against a real API server. What an operator would write, the tests write.
 
 mod admin;
+pub mod client;
 mod code;
-mod http;
+pub mod http;
 mod outage;
 pub mod process;
 mod published;

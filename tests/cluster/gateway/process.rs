@@ -48,6 +48,8 @@ impl Drop for Folder {
 /// Where a gateway may run: a namespace with the service account and its rights.
 pub struct Place<'c> {
     pub namespace: String,
+    /// What a gateway here gets in its environment.
+    pub variables: Vec<(&'static str, &'static str)>,
     gateway: String,
     cluster: &'c Cluster,
     token: String,
@@ -68,12 +70,13 @@ impl<'c> Place<'c> {
              "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT}]},
         ]});
         cluster.kubectl(&["apply", "-n", &namespace, "-f", "-"], &role.to_string()).await.unwrap();
-        Self { namespace, gateway: GATEWAY.to_owned(), cluster, token }
+        Self { namespace, variables: Vec::new(), gateway: GATEWAY.to_owned(), cluster, token }
     }
 
     /// One that somebody else made for `gateway`: the service account's token is `token`.
     pub fn of(cluster: &'c Cluster, namespace: &str, gateway: &str, token: String) -> Self {
-        Self { namespace: namespace.to_owned(), gateway: gateway.to_owned(), cluster, token }
+        let (namespace, gateway) = (namespace.to_owned(), gateway.to_owned());
+        Self { namespace, variables: Vec::new(), gateway, cluster, token }
     }
 
     /// Starts a gateway and waits for its admin port.
@@ -84,7 +87,8 @@ impl<'c> Place<'c> {
             arguments.extend(["--admin", "127.0.0.1:0"]);
         }
         arguments.extend(more);
-        Gateway::of(Process::start(self.cluster, &self.namespace, &self.token, &arguments)).await
+        let process = Process::start(self.cluster, &self.namespace, &self.token, &arguments, &self.variables);
+        Gateway::of(process).await
     }
 }
 
@@ -159,6 +163,11 @@ impl Gateway {
     /// Sends it a signal, such as `STOP`.
     pub fn signal(&self, signal: &str) {
         self.process.signal(signal);
+    }
+
+    /// Kills it and waits for its end.
+    pub fn kill(&mut self) {
+        self.process.kill();
     }
 
     /// Whether something was logged.

@@ -101,6 +101,11 @@ impl Cluster {
     /// A client with a token of a new service account, which may do what roles are bound to it.
     pub async fn service_account(&self, namespace: &str, name: &str) -> Client {
         self.make_account(namespace, name).await;
+        self.client_of(namespace, name).await
+    }
+
+    /// A client with a token of a service account that is there.
+    pub async fn client_of(&self, namespace: &str, name: &str) -> Client {
         let mut config = self.config().await;
         let token = Some(self.token(namespace, name, &[]).await.into());
         config.auth_info = AuthInfo { token, ..AuthInfo::default() };

@@ -39,17 +39,25 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it with a kubeconfig that holds `token`; what it logs goes to a file.
+    /// Starts it with a kubeconfig that holds `token`, and with `variables` in its environment; what it logs goes to a
+    /// file.
     ///
     /// # Panics
     /// If it cannot be started.
-    pub fn start(cluster: &Cluster, namespace: &str, token: &str, arguments: &[&str]) -> Self {
+    pub fn start(
+        cluster: &Cluster,
+        namespace: &str,
+        token: &str,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let folder = Folder::new();
         let kubeconfig = folder.kubeconfig(&cluster.kubeconfig_with(namespace, token));
         let log = File::create(folder.0.join("log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_hawsepipe"))
             .args(arguments)
             .env("KUBECONFIG", &kubeconfig)
+            .envs(variables.iter().copied())
             .stdout(log.try_clone().unwrap())
             .stderr(log)
             .spawn()

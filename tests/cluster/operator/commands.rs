@@ -20,7 +20,7 @@ fn objects(code: &str) -> Vec<Value> {
     ]
 }
 
-impl Operated {
+impl Operated<'_> {
     /// What a command of ours prints, with this namespace.
     async fn print(&self, arguments: &[&str]) -> Result<String, String> {
         self.cluster.hawsepipe(None, &[arguments, &["-n", &self.namespace]].concat()).await
@@ -45,7 +45,7 @@ impl Operated {
 }
 
 /// The first revision that holds all objects.
-async fn compiled(operated: &Operated) -> String {
+async fn compiled(operated: &Operated<'_>) -> String {
     operated.apply(&objects(CODE)).await;
     until("everything is compiled", async || {
         let printed = operated.print(&["snapshot", "main", "-o", "json"]).await.ok()?;

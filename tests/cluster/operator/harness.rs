@@ -10,20 +10,34 @@ use crate::harness::{Cluster, Process, checkout, until};
 pub const ACCOUNT: &str = "hawsepipe-operator";
 
 /// A namespace with an operator.
-pub struct Operated {
-    pub cluster: &'static Cluster,
+pub struct Operated<'c> {
+    pub cluster: &'c Cluster,
     pub client: Client,
     pub namespace: String,
     pub operator: Process,
+    /// What its processes get in their environment.
+    pub variables: Vec<(&'static str, &'static str)>,
 }
 
-impl Operated {
+impl Operated<'static> {
     /// A new namespace on the shared cluster, and an operator for it.
     pub async fn start() -> Self {
-        let cluster = Cluster::shared().await;
+        Self::on(Cluster::shared().await).await
+    }
+}
+
+impl<'c> Operated<'c> {
+    /// The same on a cluster of the test's own.
+    pub async fn on(cluster: &'c Cluster) -> Self {
+        Self::with(cluster, &[], &[]).await
+    }
+
+    /// The same with an operator that watches other namespaces besides, and variables in the environment.
+    pub async fn with(cluster: &'c Cluster, others: &[&str], variables: &[(&'static str, &'static str)]) -> Self {
         let namespace = cluster.namespace().await;
-        let operator = operator(cluster, &namespace, ACCOUNT).await;
-        Self { cluster, client: cluster.admin().await, namespace, operator }
+        let watched = [&[namespace.as_str()], others].concat().join(",");
+        let operator = start(cluster, &namespace, ACCOUNT, &watched, variables).await;
+        Self { cluster, client: cluster.admin().await, namespace, operator, variables: variables.to_vec() }
     }
 
     /// Another operator of the namespace, under a service account of its own.
@@ -133,8 +147,18 @@ async fn rights(cluster: &Cluster, namespace: &str, account: &str) {
 
 /// An operator of the namespace under a new account, which is given its rights.
 pub async fn operator(cluster: &Cluster, namespace: &str, account: &str) -> Process {
+    start(cluster, namespace, account, namespace, &[]).await
+}
+
+async fn start(
+    cluster: &Cluster,
+    namespace: &str,
+    account: &str,
+    watched: &str,
+    variables: &[(&str, &str)],
+) -> Process {
     rights(cluster, namespace, account).await;
     let token = cluster.token(namespace, account, &[]).await;
-    let arguments = ["operator", "--namespaces", namespace, "--listen", "127.0.0.1:0"];
-    Process::start(cluster, namespace, &token, &arguments)
+    let arguments = ["operator", "--namespaces", watched, "--listen", "127.0.0.1:0"];
+    Process::start(cluster, namespace, &token, &arguments, variables)
 }

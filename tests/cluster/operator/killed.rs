@@ -22,7 +22,7 @@ fn upstream(name: &str) -> Value {
 }
 
 /// How many requests of the operator wrote something, its lease apart.
-async fn writes(operated: &Operated, mark: Mark) -> usize {
+async fn writes(operated: &Operated<'_>, mark: Mark) -> usize {
     let user = format!("system:serviceaccount:{}:{ACCOUNT}", operated.namespace);
     let requests = operated.cluster.requests_since(mark).await;
     let writes = requests.iter().filter(|request| {
@@ -33,7 +33,7 @@ async fn writes(operated: &Operated, mark: Mark) -> usize {
 }
 
 /// Everything that is to be the same: the plan, statuses, rights. Names of namespaces and what follows from them apart.
-async fn end(operated: &Operated) -> Value {
+async fn end(operated: &Operated<'_>) -> Value {
     let mut plan = plan(operated).await;
     plan.revision.clear();
     plan.chains.iter_mut().for_each(|chain| chain.revision.clear());

@@ -1,6 +1,7 @@
 //! The operator as a process, against a real API server.
 
 mod commands;
+mod guarded;
 pub mod harness;
 mod killed;
 mod leader;

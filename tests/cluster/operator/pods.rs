@@ -11,14 +11,24 @@ use crate::gateway::process::{Gateway, Place};
 use crate::harness::until;
 
 /// A gateway process and its Pod object.
-pub struct Served {
+pub struct Served<'c> {
     pub gateway: Gateway,
     pod: String,
+    place: Place<'c>,
 }
 
-impl Operated {
+impl Served<'_> {
+    /// Kills the process and starts another in its pod, as the kubelet does: at the same admin address.
+    pub async fn restart(&mut self, more: &[&str]) {
+        self.gateway.kill();
+        let admin = self.gateway.admin.to_string();
+        self.gateway = self.place.start(&[&["--admin", &admin], more].concat()).await;
+    }
+}
+
+impl<'c> Operated<'c> {
     /// Starts a pod of the gateway `name`, and waits until it is ready.
-    pub async fn serve(&self, name: &str, more: &[&str]) -> Served {
+    pub async fn serve(&self, name: &str, more: &[&str]) -> Served<'c> {
         let account = format!("{name}-gateway");
         until("the operator made the service account", async || {
             let get = ["get", "-n", &self.namespace, "rolebinding", &account];
@@ -26,15 +36,16 @@ impl Operated {
         })
         .await;
         let token = self.cluster.token(&self.namespace, &account, &[]).await;
-        let place = Place::of(self.cluster, &self.namespace, name, token);
+        let mut place = Place::of(self.cluster, &self.namespace, name, token);
+        place.variables.clone_from(&self.variables);
         let gateway = place.start(more).await;
         until("it is ready", async || (gateway.get("/readyz").await.status == 200).then_some(())).await;
-        let served = Served { pod: format!("{name}-{}", gateway.admin.port()), gateway };
+        let served = Served { pod: format!("{name}-{}", gateway.admin.port()), gateway, place };
         self.pod(name, &account, &served).await;
         served
     }
 
-    async fn pod(&self, gateway: &str, account: &str, served: &Served) {
+    async fn pod(&self, gateway: &str, account: &str, served: &Served<'_>) {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -48,7 +59,7 @@ impl Operated {
     }
 
     /// Says of a pod that it is ready, or is not.
-    pub async fn set_ready(&self, served: &Served, ready: bool) {
+    pub async fn set_ready(&self, served: &Served<'_>, ready: bool) {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &self.namespace);
         let word = if ready { "True" } else { "False" };
         let status = json!({"status": {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}],

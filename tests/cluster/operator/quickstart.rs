@@ -25,7 +25,7 @@ async fn standalone(cluster: &Cluster, manifests: &str) -> Gateway {
     let path = path.to_string_lossy();
     let arguments = ["run", "-f", &path, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
     // It asks no API server, so it needs no token.
-    Gateway::of(Process::start(cluster, "default", "none", &arguments)).await
+    Gateway::of(Process::start(cluster, "default", "none", &arguments, &[])).await
 }
 
 /// The quickstart's objects. Its servers, which are processes there, are reached over HTTP at `servers`, and its plugins

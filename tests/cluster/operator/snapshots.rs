@@ -27,7 +27,7 @@ fn spec(object: &Value) -> GatewaySnapshotSpec {
 }
 
 /// The plan that the index names.
-pub async fn plan(operated: &Operated) -> hawsepipe::domain::plan::Plan {
+pub async fn plan(operated: &Operated<'_>) -> hawsepipe::domain::plan::Plan {
     let stored = operated.objects("gatewaysnapshots").await;
     let index = stored.iter().find_map(|object| spec(object).index).unwrap();
     let current = index.revisions.iter().find(|revision| revision.revision == index.current).unwrap();
@@ -39,7 +39,7 @@ pub async fn plan(operated: &Operated) -> hawsepipe::domain::plan::Plan {
 }
 
 /// The plan once all of [`objects`] are in it: they are applied one after the other.
-async fn whole_plan(operated: &Operated) -> hawsepipe::domain::plan::Plan {
+async fn whole_plan(operated: &Operated<'_>) -> hawsepipe::domain::plan::Plan {
     operated.until_condition("mcpgateways", "main", "Programmed", "False NoReadyPods").await;
     until("all objects are in the plan", async || {
         let plan = plan(operated).await;
