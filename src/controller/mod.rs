@@ -18,6 +18,7 @@ mod references;
 mod servers;
 mod status;
 mod status_loop;
+mod waits;
 mod watches;
 mod writer;
 

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount};
@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::lowered::Origin;
+use super::waits::Waits;
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::api::snapshot::GatewaySnapshot;
 use crate::domain::ids::Kind;
@@ -33,11 +34,8 @@ pub(super) const KINDS: [(Kind, &str); 6] = [
     (Kind::ToolPipeline, "toolpipelines"),
     (Kind::SectionBinding, "sectionbindings"),
 ];
-/// The wait after a watch failed; doubled until the longest.
-const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(15);
-/// The wait where it was forbidden: only a person changes that.
-const FORBIDDEN_WAIT: Duration = Duration::from_secs(60);
+/// A watch that was begun again and has said nothing for so long works: an API server that answers refuses at once.
+const QUIET: Duration = Duration::from_secs(5);
 
 /// Stores of one kind, one for each namespace that is watched, or one for all.
 type Stores<K> = Vec<Store<K>>;
@@ -236,30 +234,57 @@ impl Starting<'_> {
         let store = writer.as_reader();
         let (seen, changed) = (store.clone(), Arc::clone(self.changed));
         let fault = Fault { what, all: Arc::clone(self.faults) };
-        self.tasks.spawn(async move {
-            let mut stream = pin!(stream.modify(slim));
-            let mut wait = FIRST_WAIT;
-            while let Some(event) = stream.next().await {
-                match event {
-                    Ok(event) => {
-                        wait = FIRST_WAIT;
-                        let news = is_news(&seen, &kind, &event, &same);
-                        writer.apply_watcher_event(&event);
-                        if fault.ended() | news {
-                            changed.notify_one();
-                        }
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "a watch failed");
-                        fault.began(error.to_string());
-                        changed.notify_one();
-                        tokio::time::sleep(if is_forbidden(&error) { FORBIDDEN_WAIT } else { wait }).await;
-                        wait = (wait * 2).min(LONGEST_WAIT);
-                    }
-                }
-            }
-        });
+        let hear = move |event: &watcher::Event<K>| {
+            let news = is_news(&seen, &kind, event, &same);
+            writer.apply_watcher_event(event);
+            news
+        };
+        self.tasks.spawn(async move { keep(pin!(stream.modify(slim)), fault, &changed, hear).await });
         store
+    }
+}
+
+/// Reads a watch for ever. `hear` takes each event, and says whether it is news.
+async fn keep<K>(
+    mut stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Unpin,
+    fault: Fault,
+    changed: &Notify,
+    mut hear: impl FnMut(&watcher::Event<K>) -> bool,
+) {
+    let (mut waits, mut failing) = (Waits::default(), false);
+    loop {
+        let quiet = async {
+            match failing {
+                true => tokio::time::sleep(QUIET).await,
+                false => std::future::pending().await,
+            }
+        };
+        let next = tokio::select! {
+            next = stream.next() => Some(next),
+            () = quiet => None,
+        };
+        let (works, mut news) = match next {
+            Some(None) => return,
+            Some(Some(Err(error))) => {
+                tracing::warn!(%error, "a watch failed");
+                failing = true;
+                fault.began(error.to_string());
+                changed.notify_one();
+                tokio::time::sleep(waits.after(&error, Instant::now())).await;
+                continue;
+            }
+            // That a list begins says nothing yet.
+            Some(Some(Ok(event))) => (!matches!(event, watcher::Event::Init), hear(&event)),
+            // It goes on from where it failed, and there is nothing to tell.
+            None => (true, false),
+        };
+        if works {
+            (waits, failing) = (Waits::default(), false);
+            news |= fault.ended();
+        }
+        if news {
+            changed.notify_one();
+        }
     }
 }
 
@@ -315,14 +340,5 @@ fn slim(object: &mut impl Resource) {
     object.meta_mut().managed_fields = None;
     if let Some(annotations) = &mut object.meta_mut().annotations {
         annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
-    }
-}
-
-fn is_forbidden(error: &watcher::Error) -> bool {
-    match error {
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => status.code == 403,
-        watcher::Error::WatchError(status) => status.code == 403,
-        _ => false,
     }
 }

@@ -1,0 +1,102 @@
+//! How long to wait after a watch failed.
+
+use std::time::{Duration, Instant};
+
+use kube::runtime::watcher;
+
+/// The first wait; doubled until the longest.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// The wait where it was forbidden: only a person changes that.
+const FORBIDDEN_WAIT: Duration = Duration::from_secs(60);
+/// An API server that was gone forbids what it is asked until it has read its roles: for so long it is not believed, and
+/// asked again so often.
+const STARTING: Duration = Duration::from_secs(30);
+const STARTING_WAIT: Duration = Duration::from_secs(2);
+
+/// The waits of one watch.
+pub(super) struct Waits {
+    next: Duration,
+    /// Whether the last failure was an answer.
+    answers: bool,
+    /// Whether the API server was gone, and has given nothing since.
+    was_gone: bool,
+    /// Since when it forbids the watch.
+    forbidden_since: Option<Instant>,
+}
+
+impl Default for Waits {
+    fn default() -> Self {
+        Self { next: FIRST_WAIT, answers: true, was_gone: false, forbidden_since: None }
+    }
+}
+
+impl Waits {
+    /// After one more failure, which came at `now`.
+    pub(super) fn after(&mut self, error: &watcher::Error, now: Instant) -> Duration {
+        let code = code(error);
+        let answers = code.is_some_and(|code| code < 500);
+        if answers && !self.answers {
+            // It is there again: what it says now has nothing to do with how long it was gone.
+            self.next = FIRST_WAIT;
+        }
+        self.answers = answers;
+        self.was_gone |= !answers;
+        if code == Some(403) {
+            let since = *self.forbidden_since.get_or_insert(now);
+            let is_starting = self.was_gone && now.saturating_duration_since(since) < STARTING;
+            return if is_starting { STARTING_WAIT } else { FORBIDDEN_WAIT };
+        }
+        self.forbidden_since = None;
+        let wait = self.next;
+        self.next = (wait * 2).min(LONGEST_WAIT);
+        wait
+    }
+}
+
+/// What the API server answered; none where it did not.
+fn code(error: &watcher::Error) -> Option<u16> {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(status))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status.code),
+        watcher::Error::WatchError(status) => Some(status.code),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    fn answered(code: u16) -> watcher::Error {
+        watcher::Error::InitialListFailed(kube::Error::Api(Status { code, ..Status::default() }.boxed()))
+    }
+
+    fn gone() -> watcher::Error {
+        watcher::Error::WatchStartFailed(kube::Error::Service("nobody is there".into()))
+    }
+
+    #[test]
+    fn waits_grow_and_what_is_forbidden_waits_for_a_person() {
+        let (mut waits, now) = (Waits::default(), Instant::now());
+        let seconds: Vec<_> = (0..7).map(|_| waits.after(&gone(), now).as_secs_f64()).collect();
+        assert_eq!(seconds, [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0]);
+        assert_eq!(Waits::default().after(&answered(403), now), FORBIDDEN_WAIT);
+        assert_eq!(Waits::default().after(&answered(410), now), FIRST_WAIT);
+    }
+
+    #[test]
+    fn an_api_server_that_comes_back_is_not_believed_at_once() {
+        for error in [gone(), answered(503)] {
+            let (mut waits, now) = (Waits::default(), Instant::now());
+            waits.after(&error, now);
+            waits.after(&error, now);
+            assert_eq!(waits.after(&answered(403), now), STARTING_WAIT);
+            assert_eq!(waits.after(&answered(410), now), FIRST_WAIT);
+            assert_eq!(waits.after(&answered(403), now), STARTING_WAIT);
+            assert_eq!(waits.after(&answered(403), now + STARTING), FORBIDDEN_WAIT);
+        }
+    }
+}

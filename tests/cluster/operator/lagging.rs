@@ -1,0 +1,90 @@
+//! A pod that lags: nothing is said to be programmed that is not.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::harness::{Operated, condition, gateway, object};
+use super::pods::Served;
+use crate::gateway::upstream;
+
+/// How long `Programmed=True` may be shown while a ready pod runs another revision.
+const MOST: Duration = Duration::from_secs(2);
+
+/// A plugin that takes so many milliseconds to load: a pod runs its older form meanwhile.
+fn says(word: &str, load_ms: u32) -> Value {
+    let code = format!(
+        "await new Promise((loaded) => setTimeout(loaded, {load_ms}));\n\
+         export default ({{ rawContent }}) => ({{ text: `{word} ${{rawContent}}`, continue: true }});"
+    );
+    object("Plugin", "say", &json!({"source": {"inline": code}, "role": "Guard"}))
+}
+
+/// What says whether the plugin's form is in force.
+const TOLD: [(&str, &str); 3] = [("mcpgateways", "main"), ("plugins", "say"), ("pluginchains", "answers")];
+
+/// A gateway that serves the first form, which is said everywhere.
+async fn served() -> (Operated<'static>, Served<'static>) {
+    let operated = Operated::start().await;
+    let url = upstream::start().await;
+    let objects = [
+        gateway("main"),
+        object("MCPUpstream", "up", &json!({"external": {"url": url}, "protocol": {"era": "Legacy"}})),
+        says("one", 0),
+        object("PluginChain", "answers", &json!({"phase": "Response", "entries": [{"name": "say"}]})),
+    ];
+    operated.apply(&objects).await;
+    let served = operated.serve("main", &[]).await;
+    served.gateway.until_answers("up__whoami", "one nobody").await;
+    all_say_programmed(&operated).await;
+    (operated, served)
+}
+
+async fn all_say_programmed(operated: &Operated<'_>) {
+    for (plural, name) in TOLD {
+        operated.until_condition(plural, name, "Programmed", "True Programmed").await;
+    }
+}
+
+#[tokio::test]
+async fn programmed_is_not_shown_for_long_while_a_ready_pod_runs_something_else() {
+    let (operated, served) = served().await;
+    let before = served.gateway.report().await.revision;
+    operated.apply(&[says("two", 4000)]).await;
+    let (mut behind, mut late) = (None::<Instant>, 0);
+    loop {
+        let began = Instant::now();
+        let index = operated.object("gatewaysnapshots", "main").await;
+        let current = index["spec"]["index"]["current"].as_str().unwrap();
+        let mut programmed = Vec::new();
+        for (plural, name) in TOLD {
+            let (told, _) = condition(&operated.object(plural, name).await["status"], "Programmed").unwrap();
+            programmed.extend(told.starts_with("True").then_some(plural));
+        }
+        // What the pod runs after that, it ran before, or something older.
+        let running = served.gateway.report().await.revision;
+        if running != before {
+            break;
+        }
+        if running != current && began > *behind.get_or_insert_with(Instant::now) + MOST {
+            late += 1;
+            let since = behind.map(|behind| behind.elapsed());
+            assert!(programmed.is_empty(), "{programmed:?} say so {since:?} after another revision is to run");
+        }
+        tokio::time::sleep(Duration::from_millis(25)).await;
+    }
+    assert!(late > 0, "the pod did not lag for {MOST:?}: since {behind:?}");
+    served.gateway.until_answers("up__whoami", "two nobody").await;
+    all_say_programmed(&operated).await;
+}
+
+#[tokio::test]
+async fn programmed_is_not_shown_while_a_ready_pod_does_not_report() {
+    let (operated, served) = served().await;
+    served.gateway.signal("STOP");
+    operated.apply(&[says("two", 0)]).await;
+    operated.until_condition("plugins", "say", "Programmed", "False Pending").await;
+    served.gateway.signal("CONT");
+    operated.until_condition("plugins", "say", "Programmed", "True Programmed").await;
+    served.gateway.until_answers("up__whoami", "two nobody").await;
+}
