@@ -1,7 +1,11 @@
 //! A value that must not be seen, and why there is none.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::ids::ObjectKey;
 use super::plan::{Plan, TransportPlan, ValueSource};
@@ -31,6 +35,86 @@ impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[secret]")
     }
+}
+
+/// What stands in the place of a value.
+const HIDDEN: &str = "[secret]";
+/// Shorter values (`1`, `yes`) stand in too many words to be taken for secrets.
+const SHORTEST: usize = 4;
+
+/// Values that are not to be seen in what others say.
+#[derive(Clone, Debug, Default)]
+pub struct Mask(Vec<SecretText>);
+
+impl Mask {
+    /// Of these values. Their lines are values too, since a log has one line at a time; and so is what JSON makes of
+    /// either.
+    pub fn of<'a>(values: impl IntoIterator<Item = &'a SecretText>) -> Self {
+        let mut words = BTreeSet::new();
+        for value in values.into_iter().map(SecretText::expose) {
+            for word in std::iter::once(value).chain(value.lines()).map(str::trim) {
+                let json = Value::from(word).to_string();
+                words.insert(json[1..json.len() - 1].to_owned());
+                words.insert(word.to_owned());
+            }
+        }
+        words.retain(|word| word.len() >= SHORTEST);
+        let mut words: Vec<_> = words.into_iter().map(SecretText).collect();
+        // One value may stand in another: what is left of the longer one would be seen.
+        words.sort_by_key(|word| std::cmp::Reverse(word.0.len()));
+        Self(words)
+    }
+
+    /// `text` with `[secret]` in the place of each value. Long texts are cut, so what a value begins with counts at the
+    /// end of a text.
+    pub fn masked<'a>(&self, text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
+        let text: Cow<'a, str> = self.0.iter().fold(text.into(), |text, SecretText(word)| match text.contains(word) {
+            true => text.replace(word, HIDDEN).into(),
+            false => text,
+        });
+        let end = text.strip_suffix("...").unwrap_or(&text).len();
+        match self.0.iter().filter_map(|word| begins_at(&text[..end], &word.0)).min() {
+            Some(at) => format!("{}{HIDDEN}{}", &text[..at], &text[end..]).into(),
+            None => text,
+        }
+    }
+
+    /// The same for the strings and numbers of a JSON text. None where it is no JSON, or nests too deep.
+    pub fn masked_json(&self, json: Box<RawValue>) -> Option<Box<RawValue>> {
+        if !self.0.iter().any(|word| json.get().contains(&word.0)) {
+            return Some(json);
+        }
+        let mut value = serde_json::from_str(json.get()).ok()?;
+        self.mask_in(&mut value);
+        RawValue::from_string(value.to_string()).ok()
+    }
+
+    fn mask_in(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => *text = self.masked(std::mem::take(text)).into_owned(),
+            Value::Number(number) => {
+                if let Cow::Owned(hidden) = self.masked(&*number.to_string()) {
+                    *value = hidden.into();
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.mask_in(item)),
+            Value::Object(members) => {
+                let masked = std::mem::take(members).into_iter().map(|(name, mut member)| {
+                    self.mask_in(&mut member);
+                    (self.masked(name).into_owned(), member)
+                });
+                *members = masked.collect();
+            }
+            Value::Null | Value::Bool(_) => {}
+        }
+    }
+}
+
+/// Where at the end of `text` stands what `word` begins with; none where that is too short to tell.
+fn begins_at(text: &str, word: &str) -> Option<usize> {
+    let from = (text.len() + 1).saturating_sub(word.len());
+    let mut starts = (from..(text.len() + 1).saturating_sub(SHORTEST)).filter(|at| text.is_char_boundary(*at));
+    starts.find(|at| word.starts_with(&text[*at..]))
 }
 
 /// The text of a value that was read. Editors end files with a newline that nobody means: it is left out.
@@ -100,5 +184,55 @@ impl NoSecret {
             ),
             Self::Invalid => format!("{place} is no UTF-8 text, or larger than {MAX_VALUE} bytes"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mask(values: &[&str]) -> Mask {
+        Mask::of(&values.iter().map(|value| SecretText::new(*value)).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn values_are_hidden_wherever_they_stand() {
+        let mask = mask(&["swordfish", "hunter2", "sword", "yes"]);
+        assert_eq!(mask.masked("a swordfish, hunter2, a swordfish!"), "a [secret], [secret], a [secret]!");
+        assert_eq!(mask.masked("a sword, yes"), "a [secret], yes");
+        assert!(matches!(mask.masked("nothing"), Cow::Borrowed("nothing")));
+        assert!(matches!(Mask::default().masked(""), Cow::Borrowed("")));
+    }
+
+    #[test]
+    fn lines_and_escapes_do_not_give_them_away() {
+        let key = "-----BEGIN KEY-----\nMIIEow\"IBA\n-----END KEY-----\n";
+        let mask = mask(&[key]);
+        for said in [key.to_owned(), Value::from(key).to_string(), "at MIIEow\"IBA".into(), format!("{key:?}")] {
+            let masked = mask.masked(&*said);
+            assert!(!masked.contains("MIIE") && masked.contains(HIDDEN), "{masked}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_was_cut_shows_no_part() {
+        let mask = mask(&["swordfish-ä-7"]);
+        assert_eq!(mask.masked("it said swordf"), "it said [secret]");
+        assert_eq!(mask.masked("it said swordfish-ä..."), "it said [secret]...");
+        assert_eq!(mask.masked("swordfish-ä-"), "[secret]");
+        assert_eq!(mask.masked("it said swo"), "it said swo");
+        assert_eq!(mask.masked("swordf it said"), "swordf it said");
+    }
+
+    #[test]
+    fn json_stays_json() {
+        let mask = mask(&["swordfish", "12345", "true"]);
+        let masked = |json: &str| {
+            mask.masked_json(RawValue::from_string(json.into()).unwrap()).map(|json| json.get().to_owned())
+        };
+        assert_eq!(masked(r#"{"a": 1.0, "b": "x"}"#).unwrap(), r#"{"a": 1.0, "b": "x"}"#);
+        let hidden = masked(r#"{"swordfish": [12345, 1, true, null, {"b": "a swordfish"}]}"#).unwrap();
+        assert_eq!(hidden, r#"{"[secret]":["[secret]",1,true,null,{"b":"a [secret]"}]}"#);
+        assert_eq!(masked(&format!("{}\"swordfish\"{}", "[".repeat(200), "]".repeat(200))), None);
     }
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::ids::ObjectKey;
 use super::plan::UpstreamPlan;
-use super::secret::SecretText;
+use super::secret::{Mask, SecretText};
 
 /// What a process has for its first connection: `npx` may have to fetch it first.
 pub const FIRST_START: Duration = Duration::from_secs(60);
@@ -23,6 +23,13 @@ pub struct UpstreamTarget {
     pub values: Vec<(String, SecretText)>,
     /// Bytes of an answer.
     pub max_response_size: u64,
+}
+
+impl UpstreamTarget {
+    /// Hides its values in what the server says.
+    pub fn mask(&self) -> Mask {
+        Mask::of(self.values.iter().map(|(_, value)| value))
+    }
 }
 
 /// The era that an upstream was found to speak.
@@ -58,6 +65,14 @@ pub struct ServerFacts {
     pub server_version: Option<String>,
     /// Whether it lists tools.
     pub has_tools: bool,
+}
+
+impl ServerFacts {
+    /// Without what must not be seen in what the server calls itself.
+    pub fn masked(&self, mask: &Mask) -> Self {
+        let hidden = |said: &Option<String>| said.as_ref().map(|said| mask.masked(said).into_owned());
+        Self { server_name: hidden(&self.server_name), server_version: hidden(&self.server_version), ..self.clone() }
+    }
 }
 
 /// A call as it goes upstream.

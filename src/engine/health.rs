@@ -158,9 +158,9 @@ impl<P: Ports> Engine<P> {
     }
 
     fn note_success(&self, target: &Target, facts: &ServerFacts, took: Duration) {
-        let now = self.clock.unix_millis();
+        let (now, facts) = (self.clock.unix_millis(), facts.masked(&target.mask()));
         self.state.update(&target.plan.key, |state| {
-            if state.facts.as_ref() != Some(facts) {
+            if state.facts.as_ref() != Some(&facts) {
                 tracing::info!(
                     upstream = target.plan.key.name,
                     version = facts.version,
@@ -168,7 +168,7 @@ impl<P: Ports> Engine<P> {
                     "connected"
                 );
             }
-            state.facts = Some(facts.clone());
+            state.facts = Some(facts);
             state.ping_ms = Some(millis(took));
             state.last_ping_at = Some(now);
         });

@@ -92,7 +92,7 @@ mod tests {
     async fn counts_all_and_keeps_little() {
         let noise = Arc::new(Noise::default());
         let flood = vec![b'x'; 100_000];
-        drain(&flood[..], Arc::clone(&noise), Voice::named("p", &[]), 1, 1000).await;
+        drain(&flood[..], Arc::clone(&noise), Voice::named("p"), 1, 1000).await;
         assert_eq!(noise.bytes(), 100_000);
         assert_eq!(noise.opening.lock().unwrap().len(), OPENING);
         noise.reset();
@@ -103,7 +103,7 @@ mod tests {
     async fn finds_what_nobody_caught() {
         let noise = Arc::new(Noise::default());
         let printed = "file:///x/plugin.mjs:1\nthrow new TypeError('bad')\n^\n\nTypeError: bad\n    at file:///x\n";
-        drain(printed.as_bytes(), Arc::clone(&noise), Voice::named("p", &[]), 1, 1000).await;
+        drain(printed.as_bytes(), Arc::clone(&noise), Voice::named("p"), 1, 1000).await;
         assert_eq!(noise.first_error().as_deref(), Some("TypeError: bad"));
         assert!(names_error("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x'"));
         assert!(!names_error("SyntaxError: Unexpected token 's', \"s3cret\" is not valid JSON"));

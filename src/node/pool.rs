@@ -16,7 +16,6 @@ use super::code::Code;
 use super::lease::Lease;
 use super::metrics::{RecycleCause, SpawnCause};
 use super::starter::{StartError, Starter};
-use super::voice::Voice;
 use super::worker::{Fate, Worker};
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, WorkerState};
@@ -296,7 +295,7 @@ impl Pool {
         let status = worker.process.status().map(|status| format!(" ({status})")).unwrap_or_default();
         let error = worker.noise.first_error().map(|error| format!("; {error}")).unwrap_or_default();
         let message = format!("ended while it was idle{status}{error}");
-        let message = Voice::of(&self.plugin).masked(message);
+        let message = worker.voice.masked(message).into_owned();
         self.end(worker, Fate::Recycle(RecycleCause::Exited));
         self.failed(state, Failure::new(Reason::NotLoaded, message));
     }

@@ -135,7 +135,7 @@ impl Starter {
                 worker.card.set_state(WorkerState::Available);
                 Ok(worker)
             }
-            Some(Err(error)) => Err(error.masked(&Voice::of(plugin))),
+            Some(Err(error)) => Err(error.masked(&worker.voice)),
             None => {
                 self.metrics.killed(&name, KillCause::Start);
                 Err(StartError::Late(START_DEADLINE))
@@ -183,7 +183,8 @@ impl Starter {
         if process.status().is_some() {
             forget(&Arc::downgrade(self), id);
         }
-        let noise = self.listen(plugin, &process, printed)?;
+        let voice = Voice::of(plugin);
+        let noise = self.listen(plugin, voice.clone(), &process, printed)?;
         let Lifetimes { max_executions, max_age } = self.lifetimes;
         let max_executions = executions_of(plugin.plan.protocol, jittered(max_executions, id));
         let expires = Instant::now() + Duration::from_millis(jittered(millis(max_age), id));
@@ -192,6 +193,7 @@ impl Starter {
             process,
             talk,
             noise,
+            voice,
             card,
             max_executions,
             succeeded: false,
@@ -200,11 +202,16 @@ impl Starter {
         })
     }
 
-    fn listen(&self, plugin: &LinkedPlugin, process: &Process, printed: io::PipeReader) -> io::Result<Arc<Noise>> {
+    fn listen(
+        &self,
+        plugin: &LinkedPlugin,
+        voice: Voice,
+        process: &Process,
+        printed: io::PipeReader,
+    ) -> io::Result<Arc<Noise>> {
         let noise = Arc::new(Noise::default());
         let printed = pipe::Receiver::from_owned_fd(printed.into())?;
-        let (voice, limit) = (Voice::of(plugin), plugin.plan.limits.max_stderr);
-        let draining = drain(printed, Arc::clone(&noise), voice, process.pid(), limit);
+        let draining = drain(printed, Arc::clone(&noise), voice, process.pid(), plugin.plan.limits.max_stderr);
         let over = process.over();
         self.tasks.spawn(async move {
             // A process that left the group may hold the pipe open for ever.

@@ -55,6 +55,8 @@ pub struct Worker {
     pub talk: Talk,
     /// What it prints besides.
     pub noise: Arc<Noise>,
+    /// What must not be seen in what it says.
+    pub voice: Voice,
     /// What others may know of it.
     pub card: Arc<Card>,
     /// Calls that it may serve.
@@ -73,12 +75,16 @@ impl Worker {
         self.card.used();
         self.noise.reset();
         let mut exchange = self.exchange(input, max_output).await;
+        // What is told to people; the text is the client's.
         let said = match &mut exchange.output {
-            Ok(output) => output.error.as_mut(),
+            Ok(output) => {
+                output.metadata = output.metadata.take().and_then(|metadata| self.voice.masked_json(metadata));
+                output.error.as_mut()
+            }
             Err(failure) => Some(&mut failure.message),
         };
         if let Some(said) = said {
-            *said = Voice::of(&self.card.plugin).masked(std::mem::take(said)).into_owned();
+            *said = self.voice.masked(std::mem::take(said)).into_owned();
         }
         exchange
     }

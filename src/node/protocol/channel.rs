@@ -163,8 +163,8 @@ impl Channel {
 
     fn plugin_failure(&self, failure: FailureHeader) -> Failure {
         if !failure.stack.is_empty() {
-            let said = format!("{}\n{}", failure.message, failure.stack);
-            tracing::debug!(target: "hawsepipe::plugin", plugin = self.voice.name(), "{}", self.voice.masked(said));
+            let (message, stack) = (self.voice.masked(&failure.message), self.voice.masked(&failure.stack));
+            tracing::debug!(target: "hawsepipe::plugin", plugin = self.voice.name(), "{message}\n{stack}");
         }
         match failure.reason.as_str() {
             "InvalidOutput" => {

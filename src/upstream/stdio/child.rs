@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::plan::TransportPlan;
+use crate::domain::secret::Mask;
 use crate::domain::upstream::{Target, UpstreamError, UpstreamEvent};
 
 use super::calls::Calls;
@@ -28,8 +29,6 @@ const GRACE: Duration = Duration::from_secs(2);
 const LAST_WORDS: Duration = Duration::from_millis(200);
 /// Bytes of a line of stderr.
 const LOG_LINE: usize = 8 * 1024;
-/// Values shorter than this are not looked for in what a process logs: they would hide half of it.
-const SHORTEST_SECRET: usize = 6;
 
 /// Starts the process. The second token says that the handshake is done: from then on its end is an event.
 pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(Wire, CancellationToken), UpstreamError> {
@@ -45,7 +44,7 @@ pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(Wire, Canc
     let wire = Wire { calls: Arc::clone(&calls), outgoing, stop: stop.clone(), ended: ended.clone() };
     let name = target.plan.key.to_string();
     shared.tasks.spawn(write(stdin, queue, stop.clone(), ended.clone()));
-    let log = Log { name, target: Arc::clone(target), last: Arc::clone(&last_words) };
+    let log = Log { name, mask: target.mask(), last: Arc::clone(&last_words) };
     let logged = shared.tasks.spawn(log.run(stderr));
     let reader = Reader { target: Arc::clone(target), shared: Arc::clone(shared), wire: wire.clone() };
     shared.tasks.spawn(reader.run(stdout));
@@ -166,7 +165,7 @@ impl Reader {
 
 struct Log {
     name: String,
-    target: Target,
+    mask: Mask,
     last: Arc<Mutex<String>>,
 }
 
@@ -184,8 +183,7 @@ impl Log {
 
     /// Without the values it was given and without control characters, colours among them.
     fn masked(&self, text: &str) -> String {
-        let secrets = self.target.values.iter().map(|(_, v)| v.expose()).filter(|v| v.len() >= SHORTEST_SECRET);
-        let text = secrets.fold(text.to_owned(), |text, secret| text.replace(secret, "[secret]"));
+        let text = self.mask.masked(text);
         text.trim_end().chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! The operator as a process, against a real API server.
 
+mod canary;
 mod commands;
 mod guarded;
 pub mod harness;
