@@ -21,6 +21,12 @@ pub enum Refused {
     AutoDisabled,
     /// A chain, an upstream or the gateway cannot be guarded as it should be.
     FailsClosed,
+    /// A plugin's call within a plugin's call, and so on, deeper than that may go.
+    TooDeep,
+    /// A plugin waits for as many calls of its own as it may.
+    PluginCalls,
+    /// A shadow changes nothing, and so calls nothing.
+    Shadow,
 }
 
 impl Refused {
@@ -35,6 +41,9 @@ impl Refused {
             Self::Draining => "Draining",
             Self::AutoDisabled => "AutoDisabled",
             Self::FailsClosed => "FailsClosed",
+            Self::TooDeep => "TooDeep",
+            Self::PluginCalls => "PluginCalls",
+            Self::Shadow => "Shadow",
         }
     }
 

@@ -3,10 +3,12 @@
 //! A call is cancelled by dropping its future: the adapter then tells the other side.
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 use serde_json::value::RawValue;
 
 use super::ids::ObjectKey;
@@ -42,9 +44,15 @@ pub trait RunPlugin: Send + Sync + 'static {
     /// Drains the pools of all plugins but these: running calls end, idle workers go.
     fn retire(&self, keep: &[Arc<LinkedPlugin>]);
 
-    /// Runs one execution. Never waits longer than the queue's deadline and `timeout` together.
-    fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, timeout: Duration)
-    -> impl Future<Output = Ran> + Send;
+    /// Runs one execution. Never waits longer than the queue's deadline and `timeout` together. What the plugin asks for
+    /// meanwhile goes to `host`.
+    fn run(
+        &self,
+        plugin: &Arc<LinkedPlugin>,
+        input: &Input<'_>,
+        timeout: Duration,
+        host: &dyn Host,
+    ) -> impl Future<Output = Ran> + Send;
 
     /// Whether this process can start the plugin at all, as far as it knows. An error has reason `NotLoaded`.
     fn availability(&self, plugin: &Arc<LinkedPlugin>) -> Result<(), Failure>;
@@ -57,6 +65,33 @@ pub trait RunPlugin: Send + Sync + 'static {
 
     /// Ends every worker and waits for it.
     fn shutdown(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// What a plugin may ask of the gateway while its call runs. Everything that it asks is bounded here, and ends with the
+/// call: what is not answered by then is dropped.
+pub trait Host: Send + Sync {
+    /// How far the plugin is, for the client.
+    fn progress(&self, progress: PluginProgress);
+
+    /// Calls a tool by the name that the gateway lists it under, as who made the plugin's call, on the way that every
+    /// call takes.
+    fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a>;
+}
+
+/// An answer that is on its way.
+pub type Answering<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
+
+/// How far a plugin is (MCP, `notifications/progress`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PluginProgress {
+    /// So much is done.
+    pub progress: Number,
+    /// Of so much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total: Option<Number>,
+    /// In words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
 }
 
 /// What bounds the executions of all plugins together, at one moment.

@@ -224,6 +224,9 @@ impl CallOutcome {
 pub struct CallRecord {
     /// Our UUIDv7 of it.
     pub request_id: String,
+    /// Of the call whose plugin made it; none where a client did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within: Option<String>,
     /// Unix milliseconds.
     pub started_at: u64,
     /// Milliseconds in all.

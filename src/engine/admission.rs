@@ -5,11 +5,15 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
+use super::call::CallRequest;
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
 use crate::domain::limits::{Full, Refused, Tracker};
 use crate::domain::plan::UpstreamPlan;
 use crate::domain::rpc::{REFUSED, RpcError};
+
+/// How deep calls of plugins may lie within calls of plugins.
+const MAX_DEPTH: u32 = 3;
 
 /// Counts out of a tracker what was counted into it.
 pub(super) struct Counted(Arc<Tracker>);
@@ -38,7 +42,7 @@ pub(super) struct Rejection {
 }
 
 impl Rejection {
-    fn new(reason: Refused, message: impl Into<String>) -> Self {
+    pub(super) fn new(reason: Refused, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 
@@ -54,9 +58,14 @@ impl Rejection {
 
 impl<P: Ports> Engine<P> {
     /// Lets a call into the process and its session, or says why not.
-    pub(super) fn admit(&self, snapshot: &Snapshot, session: &Arc<Tracker>) -> Result<Admitted, Rejection> {
-        let gateway = &snapshot.plan().gateway;
-        if self.state.draining.load(Ordering::Acquire) {
+    pub(super) fn admit(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> Result<Admitted, Rejection> {
+        let (gateway, depth) = (&snapshot.plan().gateway, request.within.map_or(0, |within| within.depth));
+        if depth > MAX_DEPTH {
+            let message = format!("plugins called tools {depth} calls deep, {MAX_DEPTH} are allowed");
+            return Err(Rejection::new(Refused::TooDeep, message));
+        }
+        // What a running call asks for is a part of it.
+        if self.state.draining.load(Ordering::Acquire) && depth == 0 {
             return Err(Rejection::new(Refused::Draining, "this gateway is about to end"));
         }
         if gateway.stopped {
@@ -71,7 +80,7 @@ impl<P: Ports> Engine<P> {
             Rejection::new(Refused::ConcurrentCalls, message)
         })?;
         let (concurrent, total) = (limits.session_concurrent_calls, limits.session_total_calls);
-        let in_session = Counted::enter(session, concurrent, total).map_err(|full| match full {
+        let in_session = Counted::enter(&request.caller.tracker, concurrent, total).map_err(|full| match full {
             Full::Concurrent => {
                 let message = format!("{} calls of this session are in flight, its limit", concurrent.unwrap_or(0));
                 Rejection::new(Refused::SessionConcurrentCalls, message)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
+use super::chain::Way;
 use super::content::Content;
 use super::end::End;
 use super::list::Endpoint;
@@ -51,6 +52,17 @@ pub struct CallRequest<'a> {
     pub wants_progress: bool,
     /// The way back while the call runs.
     pub client: &'a dyn ToClient,
+    /// The call whose plugin makes it; none where a client does.
+    pub within: Option<Within<'a>>,
+}
+
+/// The call that a call lies within.
+#[derive(Clone, Copy)]
+pub struct Within<'a> {
+    /// Our id of it.
+    pub request_id: &'a str,
+    /// From 1: how many calls the one that is made lies within.
+    pub depth: u32,
 }
 
 /// What the client gets.
@@ -68,9 +80,8 @@ impl<P: Ports> Engine<P> {
     /// Runs a call from its arrival to its answer. Dropping the future cancels it.
     pub async fn call(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
         let snapshot = self.snapshot();
-        let era = request.caller.era.as_str();
         let gateway = snapshot.plan().gateway.key.to_string();
-        let mut journal = Journal::begin(self, gateway, request.name, era, &request.caller.principal);
+        let mut journal = Journal::begin(self, gateway, &request);
         let meta = Meta::read(request.meta);
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
         let cut = self.state.cut.load_full();
@@ -90,7 +101,7 @@ impl<P: Ports> Engine<P> {
         meta: &Meta,
         journal: &mut Journal<P>,
     ) -> End {
-        let mut admitted = match self.admit(snapshot, &request.caller.tracker) {
+        let mut admitted = match self.admit(snapshot, request) {
             Ok(admitted) => admitted,
             Err(rejection) => return self.rejected(&rejection),
         };
@@ -112,7 +123,8 @@ impl<P: Ports> Engine<P> {
         if let Err(places) = call.tool.arguments.check(call.arguments()) {
             return End::invalid_arguments(request.name, &places);
         }
-        self.run_guarded(&call, journal).await
+        let client = Progress::new(request.client, guards_response(call.tool));
+        self.run_guarded(&call, &client, journal).await
     }
 
     /// The route of a name. One that is not known yet is waited for while upstreams are tried for the first time.
@@ -134,14 +146,15 @@ impl<P: Ports> Engine<P> {
     }
 
     /// Request chains, the upstream, response chains.
-    async fn run_guarded(self: &Arc<Self>, call: &Routed<'_>, journal: &mut Journal<P>) -> End {
-        let sent = match self.arguments_to_send(call, journal).await {
+    async fn run_guarded(self: &Arc<Self>, call: &Routed<'_>, client: &dyn ToClient, journal: &mut Journal<P>) -> End {
+        let way = Way { facts: &call.facts, client };
+        let sent = match self.arguments_to_send(call, way, journal).await {
             Ok(sent) => sent,
             Err(end) => return end,
         };
         // Only `when`s of the response phase ask for it again.
         let sent_text = if call.tool.response.is_empty() { None } else { sent.clone() };
-        let answer = match self.send(call, sent, journal).await {
+        let answer = match self.send(call, client, sent, journal).await {
             Ok(answer) => answer,
             Err(error) => return self.upstream_failed(call, &error),
         };
@@ -154,7 +167,7 @@ impl<P: Ports> Engine<P> {
         }
         let when = call.when(sent_text.as_deref().map_or("{}", RawValue::get));
         let content = Content::Answer(answer);
-        let chains = self.run_chains(&call.facts, &call.tool.response, &when, &content, &mut journal.traces);
+        let chains = self.run_chains(way, &call.tool.response, &when, &content, &mut journal.traces);
         match (chains.await, content) {
             (Ok(None), Content::Answer(answer)) => End::answered(answer, shape),
             (Ok(Some(Content::Answer(answer))), _) => End::answered_anew(answer),
@@ -167,6 +180,7 @@ impl<P: Ports> Engine<P> {
     async fn arguments_to_send(
         self: &Arc<Self>,
         call: &Routed<'_>,
+        way: Way<'_>,
         journal: &mut Journal<P>,
     ) -> Result<Option<Box<RawValue>>, End> {
         let as_they_came = || call.request.arguments.map(RawValue::to_owned);
@@ -175,7 +189,7 @@ impl<P: Ports> Engine<P> {
         }
         let content = Content::Arguments(call.arguments().to_owned());
         let when = call.when(call.arguments());
-        let chains = self.run_chains(&call.facts, &call.tool.request, &when, &content, &mut journal.traces);
+        let chains = self.run_chains(way, &call.tool.request, &when, &content, &mut journal.traces);
         let text = match chains.await.map_err(End::by_chain)? {
             None => return Ok(as_they_came()),
             Some(Content::Arguments(text)) => text,
@@ -191,6 +205,7 @@ impl<P: Ports> Engine<P> {
     async fn send(
         &self,
         call: &Routed<'_>,
+        client: &dyn ToClient,
         arguments: Option<Box<RawValue>>,
         journal: &mut Journal<P>,
     ) -> Result<Answer, UpstreamError> {
@@ -201,9 +216,8 @@ impl<P: Ports> Engine<P> {
             wants_progress: call.request.wants_progress,
             timeout: call.timeout,
         };
-        let client = Progress { client: call.request.client, guarded: guards_response(call.tool) };
         let before = self.clock.monotonic();
-        let answer = self.upstreams.call(&call.upstream.target, out, &client).await;
+        let answer = self.upstreams.call(&call.upstream.target, out, client).await;
         let took = self.clock.monotonic().saturating_sub(before);
         journal.record().upstream_ms = millis(took);
         answer

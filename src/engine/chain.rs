@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use super::admission::Counted;
 use super::content::Content;
 use super::link::{LinkedChain, LinkedEntry};
@@ -13,11 +15,27 @@ use super::when::When;
 use super::{Engine, Ports};
 use crate::domain::chain::{Verdict, skip};
 use crate::domain::plugin::Failure;
+use crate::domain::ports::ToClient;
 use crate::domain::reason::Reason;
 use crate::domain::record::{EntryOutcome, Skip};
 
 /// Executions off the path of their call that may run at once.
 const MAX_BACKGROUND: u32 = 1000;
+
+/// What goes along with a call's content through its chains.
+#[derive(Clone, Copy)]
+pub(super) struct Way<'a> {
+    pub(super) facts: &'a Arc<Facts>,
+    /// The way back to the client.
+    pub(super) client: &'a dyn ToClient,
+}
+
+/// Nobody: what runs beside a call says nothing of its progress.
+pub(super) struct Nobody;
+
+impl ToClient for Nobody {
+    fn progress(&self, _: Box<RawValue>) {}
+}
 
 /// How chains ended a call.
 pub(super) struct Ending {
@@ -35,7 +53,7 @@ impl<P: Ports> Engine<P> {
     /// How a denial or a failure ended the call.
     pub(super) async fn run_chains(
         self: &Arc<Self>,
-        facts: &Arc<Facts>,
+        way: Way<'_>,
         selected: &[Selected],
         when: &When<'_>,
         content: &Content,
@@ -52,10 +70,10 @@ impl<P: Ports> Engine<P> {
                     continue;
                 }
                 if !entry.rules.on_path() {
-                    self.run_beside(facts, chain, entry, content, traces, place);
+                    self.run_beside(way.facts, chain, entry, content, traces, place);
                     continue;
                 }
-                let judged = self.execute(facts, chain, entry, content).await;
+                let judged = self.execute(way, chain, entry, content).await;
                 traces.ran(place, judged.trace);
                 match judged.verdict {
                     Verdict::Go { stop, .. } => {
@@ -93,7 +111,7 @@ impl<P: Ports> Engine<P> {
         let (chain, entry, content) = (Arc::clone(chain), Arc::clone(entry), content.clone());
         let task = tokio::spawn(async move {
             let _counted = counted;
-            engine.execute(&facts, &chain, &entry, &content).await.trace
+            engine.execute(Way { facts: &facts, client: &Nobody }, &chain, &entry, &content).await.trace
         });
         traces.runs_beside(place, task);
     }

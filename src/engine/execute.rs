@@ -1,8 +1,11 @@
 //! Runs one entry of a chain: asks its plugin, judges the answer, writes both down.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::chain::Way;
 use super::content::{Content, Seen};
+use super::host::CallHost;
 use super::link::{LinkedChain, LinkedEntry};
 use super::record::millis;
 use super::routed::Facts;
@@ -25,15 +28,15 @@ pub(super) struct Judged {
 impl<P: Ports> Engine<P> {
     /// Runs one entry and writes it down.
     pub(super) async fn execute(
-        &self,
-        facts: &Facts,
+        self: &Arc<Self>,
+        way: Way<'_>,
         chain: &LinkedChain,
         entry: &LinkedEntry,
         content: &Content,
     ) -> Judged {
         let seen = content.see(entry.plan.view);
         let started_at = self.clock.unix_millis();
-        let Ran { output, queued, ran, worker_pid } = self.ask(facts, chain, entry, &seen).await;
+        let Ran { output, queued, ran, worker_pid } = self.ask(way, chain, entry, &seen).await;
         let (output_size, metadata) = match &output {
             Ok(output) => (Some(output.text.len() as u64), output.metadata.clone()),
             Err(_) => (None, None),
@@ -48,7 +51,7 @@ impl<P: Ports> Engine<P> {
             run_ms: millis(ran),
             duration_ms: millis(queued + ran),
             worker_pid,
-            ..row(facts, chain, entry, &verdict, started_at)
+            ..row(way.facts, chain, entry, &verdict, started_at)
         };
         let trace = EntryTrace {
             // What an observer answers is thrown away; of a shadow it is told what it would have changed.
@@ -62,7 +65,8 @@ impl<P: Ports> Engine<P> {
     }
 
     /// Asks the entry's plugin what becomes of the content.
-    async fn ask(&self, facts: &Facts, chain: &LinkedChain, entry: &LinkedEntry, seen: &Seen<'_>) -> Ran {
+    async fn ask(self: &Arc<Self>, way: Way<'_>, chain: &LinkedChain, entry: &LinkedEntry, seen: &Seen<'_>) -> Ran {
+        let facts = way.facts;
         let plugin = match &entry.plugin {
             Ok(plugin) => plugin,
             Err(failure) => return not_run(failure.clone()),
@@ -84,7 +88,8 @@ impl<P: Ports> Engine<P> {
             max_tokens: entry.plan.max_tokens.or(facts.max_tokens),
             metadata,
         };
-        self.plugins.run(plugin, &input, entry.timeout).await
+        let host = CallHost::new(self, way, plugin, entry.plan.mode);
+        self.plugins.run(plugin, &input, entry.timeout, &host).await
     }
 
     fn write_down(&self, row: PluginExecution) {
@@ -167,7 +172,7 @@ fn row(facts: &Facts, chain: &LinkedChain, entry: &LinkedEntry, verdict: &Verdic
         chain_revision: chain.plan.revision.clone(),
         upstream: facts.upstream.clone(),
         tool: facts.tool.clone(),
-        principal: facts.principal.clone(),
+        principal: facts.caller.principal.clone(),
         worker_pid: None,
     }
 }

@@ -13,6 +13,7 @@ mod end;
 mod execute;
 pub mod explain;
 mod health;
+mod host;
 mod link;
 mod list;
 mod meta;
@@ -38,7 +39,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
 
-pub use call::{CallRequest, Caller, Reply};
+pub use call::{CallRequest, Caller, Reply, Within};
 pub use list::{Endpoint, ToolPage};
 pub use snapshot::Snapshot;
 

@@ -1,5 +1,7 @@
 //! Progress of a call on its way to the client.
 
+use std::sync::{Mutex, PoisonError};
+
 use serde_json::value::RawValue;
 
 use super::link::LinkedEntry;
@@ -8,19 +10,42 @@ use crate::domain::plugin::Role;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 
-/// Passes progress on: while a Guard is on the response its numbers alone, because text could carry what the Guard
-/// takes out.
+/// Passes the progress of one call on, its server's and its plugins', as long as it rises: MCP wants that of all that
+/// goes by one token. While a Guard is on the response, the numbers alone, because text could carry what the Guard takes
+/// out.
 pub(super) struct Progress<'a> {
-    pub(super) client: &'a dyn ToClient,
-    pub(super) guarded: bool,
+    client: &'a dyn ToClient,
+    guarded: bool,
+    /// What was passed on last.
+    last: Mutex<f64>,
+}
+
+impl<'a> Progress<'a> {
+    /// Nothing yet.
+    pub(super) fn new(client: &'a dyn ToClient, guarded: bool) -> Self {
+        Self { client, guarded, last: Mutex::new(f64::NEG_INFINITY) }
+    }
+
+    fn rises(&self, progress: f64) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let rises = progress > *last;
+        if rises {
+            *last = progress;
+        }
+        rises
+    }
 }
 
 impl ToClient for Progress<'_> {
     fn progress(&self, params: Box<RawValue>) {
+        let Ok(object) = RawObject::parse(params.get()) else { return };
+        let progress = object.get("progress").and_then(|progress| progress.get().parse().ok());
+        if !progress.is_some_and(|progress| self.rises(progress)) {
+            return;
+        }
         if !self.guarded {
             return self.client.progress(params);
         }
-        let Ok(object) = RawObject::parse(params.get()) else { return };
         let mut numbers = RawObject::default();
         for key in ["progress", "total"] {
             let number =

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::call::CallRequest;
 use super::traces::Traces;
 use super::{Engine, Ports};
 use crate::domain::ports::{Clock, Records};
@@ -23,21 +24,16 @@ pub(super) struct Journal<P: Ports> {
 }
 
 impl<P: Ports> Journal<P> {
-    /// Begins the journal of a call to what the client called `name`.
-    pub(super) fn begin(
-        engine: &Arc<Engine<P>>,
-        gateway: String,
-        name: &str,
-        era: &'static str,
-        principal: &str,
-    ) -> Self {
+    /// Begins the journal of a call.
+    pub(super) fn begin(engine: &Arc<Engine<P>>, gateway: String, request: &CallRequest<'_>) -> Self {
         engine.metrics.call_started();
         let record = CallRecord {
             request_id: uuid::Uuid::now_v7().to_string(),
             started_at: engine.clock.unix_millis(),
-            tool: name.chars().take(128).collect(),
-            era,
-            principal: principal.to_owned(),
+            within: request.within.map(|within| within.request_id.to_owned()),
+            tool: request.name.chars().take(128).collect(),
+            era: request.caller.era.as_str(),
+            principal: request.caller.principal.clone(),
             ..blank()
         };
         let started = engine.clock.monotonic();
@@ -107,6 +103,7 @@ pub(super) fn millis(duration: Duration) -> f64 {
 fn blank() -> CallRecord {
     CallRecord {
         request_id: String::new(),
+        within: None,
         started_at: 0,
         duration_ms: 0.0,
         upstream_ms: 0.0,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-use super::call::CallRequest;
+use super::call::{CallRequest, Caller};
 use super::link::LinkedUpstream;
 use super::meta::Meta;
 use super::snapshot::{Snapshot, ToolLink};
@@ -48,7 +48,7 @@ impl<'a> Routed<'a> {
             tool: &snapshot.tools[route.index],
             upstream,
             timeout: Duration::from_millis(u64::from(timeout)),
-            facts: Arc::new(Facts::new(record, &plan.key.name, &route.tool.name, meta)),
+            facts: Arc::new(Facts::new(request, record, &plan.key.name, &route.tool.name, meta)),
             change,
         }
     }
@@ -78,21 +78,25 @@ pub(super) struct Facts {
     pub(super) tool_name: String,
     pub(super) upstream: String,
     pub(super) tool: String,
-    pub(super) principal: String,
+    /// Who calls.
+    pub(super) caller: Caller,
+    /// How many calls of plugins it lies within.
+    pub(super) depth: u32,
     pub(super) user_query: Option<String>,
     /// From the call's `_meta`; an entry's own comes first.
     pub(super) max_tokens: Option<u32>,
 }
 
 impl Facts {
-    fn new(record: &CallRecord, upstream: &str, tool: &str, meta: &Meta) -> Self {
+    fn new(request: &CallRequest<'_>, record: &CallRecord, upstream: &str, tool: &str, meta: &Meta) -> Self {
         Self {
             request_id: record.request_id.clone(),
             timestamp: timestamp(record.started_at),
             tool_name: format!("{upstream}/{tool}"),
             upstream: upstream.to_owned(),
             tool: tool.to_owned(),
-            principal: record.principal.clone(),
+            caller: request.caller.clone(),
+            depth: request.within.map_or(0, |within| within.depth),
             user_query: meta.user_query.clone(),
             max_tokens: meta.max_tokens,
         }

@@ -1,14 +1,16 @@
-//! The exclusive right to one worker for one call. However it ends, the worker goes back to its pool or dies.
+//! The exclusive right to one worker for one call. However it ends, the worker goes back to its pool or dies; where
+//! nobody waits for the call any more, the worker is told so first.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout_at;
 
 use super::metrics::KillCause;
 use super::pool::Pool;
+use super::protocol::Call;
 use super::worker::{Fate, Worker};
-use crate::domain::plugin::{Failure, Input, Output};
+use crate::domain::plugin::{Failure, Output};
 use crate::domain::reason::Reason;
 
 /// A worker that is nobody else's.
@@ -36,23 +38,16 @@ impl Lease {
         self.worker.as_ref().map(|worker| worker.process.pid())
     }
 
-    /// Runs the call. At `deadline` it is answered, and the worker killed behind it; `timeout` is how that is put.
+    /// Runs the call. At its deadline it is answered, and the worker killed behind it; `timeout` is how that is put.
     ///
     /// # Errors
     /// See [`Reason`]'s list of one execution.
-    pub async fn run(
-        mut self,
-        input: &Input<'_>,
-        max_output: u64,
-        deadline: Instant,
-        timeout: Duration,
-    ) -> Result<Output, Failure> {
-        let max_output = usize::try_from(max_output).unwrap_or(usize::MAX);
+    pub async fn run(mut self, call: &Call<'_>, timeout: Duration) -> Result<Output, Failure> {
         let Some(worker) = &mut self.worker else {
             return Err(Failure::new(Reason::Crashed, "ended before it was asked"));
         };
         self.fate = Fate::Kill(KillCause::Cancelled);
-        let Ok(exchange) = timeout_at(deadline, worker.execute(input, max_output)).await else {
+        let Ok(exchange) = timeout_at(call.deadline, worker.execute(call)).await else {
             self.fate = Fate::Kill(KillCause::Timeout);
             return Err(Failure::new(Reason::Timeout, format!("timed out after {}ms", timeout.as_millis())));
         };
@@ -64,8 +59,10 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        if let Some(worker) = self.worker.take() {
-            self.pool.give_back(worker, self.fate, self.went_well);
+        let Some(worker) = self.worker.take() else { return };
+        match self.fate {
+            Fate::Kill(KillCause::Cancelled) if worker.can_be_told() => self.pool.wind_down(worker),
+            fate => self.pool.give_back(worker, fate, self.went_well),
         }
     }
 }

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, Opts};
+use serde_json::value::RawValue;
 
+use crate::domain::ids::ObjectKey;
+use crate::domain::ports::{Answering, Host, PluginProgress};
+use crate::domain::upstream::Answer;
 use crate::telemetry::catalog::Catalog;
 
 /// Why a worker was started.
@@ -91,6 +95,7 @@ pub struct WorkerMetrics {
     recycles: IntCounterVec,
     kills: IntCounterVec,
     starts: HistogramVec,
+    callbacks: IntCounterVec,
 }
 
 impl WorkerMetrics {
@@ -103,7 +108,10 @@ impl WorkerMetrics {
         let starts =
             HistogramOpts::new("hawsepipe_worker_start_duration_seconds", "From a worker's spawn to its readiness.")
                 .buckets(vec![0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0]);
+        let callbacks =
+            Opts::new("hawsepipe_plugin_callbacks_total", "What plugins asked of the gateway in their calls.");
         Ok(Self {
+            callbacks: IntCounterVec::new(callbacks, &["plugin", "callback", "outcome"])?,
             spawns: counter("hawsepipe_worker_spawns_total", "Workers started, by cause.")?,
             recycles: counter("hawsepipe_worker_recycles_total", "Workers ended that could have served on, by cause.")?,
             kills: counter("hawsepipe_worker_kills_total", "Workers killed, by cause.")?,
@@ -119,7 +127,8 @@ impl WorkerMetrics {
         catalog.keep(self.spawns.clone())?;
         catalog.keep(self.recycles.clone())?;
         catalog.keep(self.kills.clone())?;
-        catalog.keep(self.starts.clone())
+        catalog.keep(self.starts.clone())?;
+        catalog.keep(self.callbacks.clone())
     }
 
     /// A worker of `plugin` (`namespace/name`) was started.
@@ -140,5 +149,40 @@ impl WorkerMetrics {
     /// One became ready after `took`.
     pub fn ready(&self, plugin: &str, took: Duration) {
         self.starts.with_label_values(&[plugin]).observe(took.as_secs_f64());
+    }
+}
+
+/// A host whose answers are counted.
+pub struct CountedHost<'a> {
+    host: &'a dyn Host,
+    plugin: &'a ObjectKey,
+    callbacks: &'a IntCounterVec,
+}
+
+impl WorkerMetrics {
+    /// Counts what `plugin` asks of `host`.
+    pub fn counted<'a>(&'a self, host: &'a dyn Host, plugin: &'a ObjectKey) -> CountedHost<'a> {
+        CountedHost { host, plugin, callbacks: &self.callbacks }
+    }
+}
+
+impl CountedHost<'_> {
+    fn count(&self, callback: &str, outcome: &str) {
+        self.callbacks.with_label_values(&[&*self.plugin.to_string(), callback, outcome]).inc();
+    }
+}
+
+impl Host for CountedHost<'_> {
+    fn progress(&self, progress: PluginProgress) {
+        self.count("progress", "ok");
+        self.host.progress(progress);
+    }
+
+    fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {
+        Box::pin(async move {
+            let answer = self.host.call_tool(tool, arguments).await;
+            self.count("call_tool", if matches!(answer, Answer::Result(_)) { "ok" } else { "error" });
+            answer
+        })
     }
 }

@@ -9,12 +9,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OnceCell, oneshot, watch};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use super::admission::Admission;
 use super::code::Code;
 use super::lease::Lease;
-use super::metrics::{RecycleCause, SpawnCause};
+use super::metrics::{KillCause, RecycleCause, SpawnCause};
 use super::starter::{StartError, Starter};
 use super::worker::{Fate, Worker};
 use crate::domain::plugin::Failure;
@@ -24,6 +24,8 @@ use crate::domain::reason::Reason;
 /// The wait after the first failed start; each further one doubles it.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How long a worker whose call was given up may take to end it.
+const WIND_DOWN: Duration = Duration::from_millis(250);
 
 /// One plugin revision's workers.
 #[derive(Debug)]
@@ -139,6 +141,15 @@ impl Pool {
             fate => self.end(worker, fate),
         }
         self.fill(&mut state, SpawnCause::Replace);
+    }
+
+    /// Tells a worker that nobody waits for its call. One that ends the call soon serves on, any other is killed.
+    pub fn wind_down(self: &Arc<Self>, mut worker: Worker) {
+        let pool = Arc::clone(self);
+        self.starter.tasks.spawn(async move {
+            let fate = timeout(WIND_DOWN, worker.give_up()).await.unwrap_or(Fate::Kill(KillCause::Cancelled));
+            pool.give_back(worker, fate, false);
+        });
     }
 
     /// Keeps no workers any more: idle ones go now, others when their call has ended.

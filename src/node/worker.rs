@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use super::metrics::{KillCause, RecycleCause};
 use super::noise::Noise;
 use super::process::{Process, Tasks};
-use super::protocol::Exchange;
 use super::protocol::channel::Channel;
 use super::protocol::once::Pipes;
+use super::protocol::{Call, Exchange};
 use super::voice::Voice;
-use crate::domain::plugin::{Failure, Input, Protocol};
+use crate::domain::plugin::{Failure, Protocol};
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
 use crate::domain::reason::Reason;
 
@@ -71,10 +71,10 @@ pub struct Worker {
 
 impl Worker {
     /// Runs one call. Whoever drops this before its end must not use the worker again.
-    pub async fn execute(&mut self, input: &Input<'_>, max_output: usize) -> Exchange {
+    pub async fn execute(&mut self, call: &Call<'_>) -> Exchange {
         self.card.used();
         self.noise.reset();
-        let mut exchange = self.exchange(input, max_output).await;
+        let mut exchange = self.exchange(call).await;
         // What is told to people; the text is the client's.
         let said = match &mut exchange.output {
             Ok(output) => {
@@ -89,11 +89,11 @@ impl Worker {
         exchange
     }
 
-    async fn exchange(&mut self, input: &Input<'_>, max_output: usize) -> Exchange {
+    async fn exchange(&mut self, call: &Call<'_>) -> Exchange {
         match &mut self.talk {
-            Talk::Once(pipes) => Exchange::last(pipes.exchange(&mut self.process, input, max_output).await),
+            Talk::Once(pipes) => Exchange::last(pipes.exchange(&mut self.process, call.input, call.max_output).await),
             Talk::Module(channel) => {
-                let mut exchange = channel.exchange(input, max_output).await;
+                let mut exchange = channel.exchange(call).await;
                 if let Err(failure) = &mut exchange.output
                     && failure.reason == Reason::Crashed
                     && let Ok(Some(status)) = tokio::time::timeout(STATUS_WAIT, self.process.exited()).await
@@ -102,6 +102,24 @@ impl Worker {
                 }
                 exchange
             }
+        }
+    }
+
+    /// Whether it can be told that its call is given up.
+    pub fn can_be_told(&self) -> bool {
+        matches!(self.talk, Talk::Module(_))
+    }
+
+    /// After a call that was dropped: tells it so and waits until it has ended the call. What becomes of it then.
+    pub async fn give_up(&mut self) -> Fate {
+        let max_output = usize::try_from(self.card.plugin.plan.limits.max_output).unwrap_or(usize::MAX);
+        let ended = match &mut self.talk {
+            Talk::Module(channel) => channel.give_up(max_output).await,
+            Talk::Once(_) => false,
+        };
+        match ended {
+            true => self.worn().map_or(Fate::Keep, Fate::Recycle),
+            false => Fate::Kill(KillCause::Cancelled),
         }
     }
 

@@ -15,10 +15,11 @@ use super::launcher::Launcher;
 use super::lease::Lease;
 use super::metrics::WorkerMetrics;
 use super::pool::Pool;
+use super::protocol::Call;
 use super::starter::{Lifetimes, StartError, Starter};
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Ran};
-use crate::domain::ports::{LinkedPlugin, PluginLoad, RunPlugin, WorkerInfo};
+use crate::domain::ports::{Host, LinkedPlugin, PluginLoad, RunPlugin, WorkerInfo};
 use crate::domain::reason::Reason;
 
 /// How long [`RunPlugin::prepare`] waits for pools to be warm.
@@ -152,7 +153,7 @@ impl RunPlugin for Workers {
         });
     }
 
-    async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, timeout: Duration) -> Ran {
+    async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, timeout: Duration, host: &dyn Host) -> Ran {
         let asked = Instant::now();
         let admitted = match self.admit(plugin, input, timeout).await {
             Ok(admitted) => admitted,
@@ -164,7 +165,9 @@ impl RunPlugin for Workers {
         let began = Instant::now();
         let worker_pid = admitted.lease.pid();
         let deadline = admitted.until.min(began + timeout);
-        let output = admitted.lease.run(input, plugin.plan.limits.max_output, deadline, timeout).await;
+        let max_output = usize::try_from(plugin.plan.limits.max_output).unwrap_or(usize::MAX);
+        let host = &self.starter.metrics.counted(host, &plugin.plan.key);
+        let output = admitted.lease.run(&Call { input, deadline, max_output, host }, timeout).await;
         Ran { output, queued: began - asked, ran: began.elapsed(), worker_pid }
     }
 

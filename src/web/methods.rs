@@ -82,6 +82,7 @@ pub(super) async fn call_tool<P: Ports>(
         meta: params.meta,
         wants_progress: progress_token.is_some(),
         client: &Progress { token: progress_token, outbox },
+        within: None,
     };
     engine.call(request).await
 }

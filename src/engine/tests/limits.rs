@@ -96,7 +96,16 @@ async fn a_tool_that_is_not_there_is_invalid_params() {
     let (caller, heard) = (caller(Era::Legacy), Heard::default());
     for (endpoint, name) in [(Endpoint::All, "up__none"), (Endpoint::All, "read"), (Endpoint::One("up"), "up__read")] {
         let (arguments, meta, wants_progress) = (None, None, false);
-        let request = CallRequest { endpoint, caller: &caller, name, arguments, meta, wants_progress, client: &heard };
+        let request = CallRequest {
+            endpoint,
+            caller: &caller,
+            name,
+            arguments,
+            meta,
+            wants_progress,
+            client: &heard,
+            within: None,
+        };
         let Reply::Error(error) = engine.call(request).await else { panic!("{name} is known") };
         assert_eq!(error.code, -32602);
         assert!(error.message.contains(&format!("Unknown tool: {name}")), "{}", error.message);

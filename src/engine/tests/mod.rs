@@ -1,6 +1,7 @@
 //! Tests of the engine on plain structs for its ports, by topic; here are those structs.
 
 mod bytes;
+mod callbacks;
 mod limits;
 mod outcomes;
 mod proof;
@@ -25,7 +26,8 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Output, Phase, Ran, Role};
 use crate::domain::ports::{
-    CallUpstream, Clock, LinkedPlugin, PluginLoad, Records, RunPlugin, Secrets, ToClient, WorkerInfo,
+    CallUpstream, Clock, Host, LinkedPlugin, PluginLoad, PluginProgress, Records, RunPlugin, Secrets, ToClient,
+    WorkerInfo,
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
@@ -46,7 +48,7 @@ struct Scripts {
 }
 
 impl Scripts {
-    async fn answer(&self, script: &str, content: &str) -> Result<Output, Failure> {
+    async fn answer(&self, script: &str, content: &str, host: &dyn Host) -> Result<Output, Failure> {
         let (verb, word) = script.split_once(' ').unwrap_or((script, ""));
         let output = |text: &str, proceed: bool, error: Option<&str>| {
             Ok(Output { text: text.into(), proceed, metadata: Some(raw("{\"m\":1}")), error: error.map(Into::into) })
@@ -60,6 +62,24 @@ impl Scripts {
             "wait" => {
                 self.go.notified().await;
                 output(if word.is_empty() { content } else { word }, true, None)
+            }
+            "call" => {
+                let arguments = raw(r#"{"n":1}"#);
+                let (Answer::Result(answer) | Answer::Error(answer)) = host.call_tool(word, Some(&arguments)).await;
+                output(&format!(r#"{{"said":{answer}}}"#), true, None)
+            }
+            "flood" => {
+                let calls: Vec<_> = (0..10).map(|_| host.call_tool("up__other", None)).collect();
+                let answers = futures_util::future::join_all(calls).await;
+                let refused = answers.iter().filter(|answer| matches!(answer, Answer::Error(_))).count();
+                output(&format!(r#"{{"refused":{refused}}}"#), true, None)
+            }
+            "progress" => {
+                for progress in word.split(' ') {
+                    let (progress, message) = (progress.parse().unwrap(), Some("words".to_owned()));
+                    host.progress(PluginProgress { progress, total: None, message });
+                }
+                output(content, true, None)
             }
             _ => panic!("no script: {script}"),
         }
@@ -80,10 +100,10 @@ impl RunPlugin for Scripts {
 
     fn retire(&self, _: &[Arc<LinkedPlugin>]) {}
 
-    async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, _: Duration) -> Ran {
+    async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, _: Duration, host: &dyn Host) -> Ran {
         let content = input.raw_content.unwrap_or_default();
         self.ran.lock().unwrap().push(format!("{} <- {content}", plugin.plan.key.name));
-        let output = self.answer(&plugin.code, content).await;
+        let output = self.answer(&plugin.code, content, host).await;
         Ran { output, queued: Duration::ZERO, ran: Duration::from_millis(1), worker_pid: Some(1) }
     }
 
@@ -307,6 +327,7 @@ async fn call_as(engine: &Gateway, caller: &Caller, arguments: &str, meta: Optio
         meta: meta.as_deref(),
         wants_progress: true,
         client: heard,
+        within: None,
     };
     match engine.call(request).await {
         Reply::Result(result) => format!(r#"{{"result":{}}}"#, result.get()),

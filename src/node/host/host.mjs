@@ -1,8 +1,8 @@
 // The worker's side of the Module protocol: loads one plugin, then answers one call after another on descriptor 3.
+// docs/worker-protocol.md describes the wire.
 //
-// A frame is two little-endian u32 (header length with kind and flags; body length), a JSON header, and the content as
-// raw UTF-8. Content is never escaped, is read as Latin-1 where the sender says that it is ASCII, and every frame is
-// written at once from one buffer: together that is what makes a call cheap. What a plugin answers is checked by the
+// Content is never escaped, is read as Latin-1 where the sender says that it is ASCII, and every frame is written at
+// once from one buffer: together that is what makes a call cheap. What a plugin answers and asks for is checked by the
 // gateway, not here.
 import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
@@ -12,13 +12,17 @@ import { format } from 'node:util';
 const VERSION = 1;
 const HEAD = 8;
 const HEADER_BITS = 0x00ffffff;
-const CALL = 1, RESULT = 2, LOG = 3, READY = 4, PING = 5, FAILURE = 7;
+const CALL = 1, RESULT = 2, LOG = 3, READY = 4, PING = 5, CANCEL = 6, FAILURE = 7, ASK = 8, REPLY = 9, PROGRESS = 10;
 const CONTENT = 0x40, ASCII = 0x80;
 // The largest buffer that is kept for the next frame.
 const KEPT = 512 * 1024;
 const LOG_BYTES_PER_CALL = 65536, LOG_LINE = 8192;
+// A call's signal says so this long before its deadline, or a tenth of its time where that is less.
+const NOTICE_MS = 250;
+const [entry, egress] = process.argv.slice(2);
 
-let current = 0;
+// The call in flight, or the last one.
+let call;
 let logBytes = 0;
 
 const socket = new Socket({
@@ -67,7 +71,7 @@ function log(level, args) {
   if (logBytes > LOG_BYTES_PER_CALL) return;
   const line = format(...args).slice(0, LOG_LINE);
   logBytes += line.length + HEAD;
-  send(LOG, { id: current, level }, logBytes > LOG_BYTES_PER_CALL ? 'further log lines of this call are dropped' : line);
+  send(LOG, { id: call?.id ?? 0, level }, logBytes > LOG_BYTES_PER_CALL ? 'further log lines of this call are dropped' : line);
 }
 
 const logger = (...args) => log('info', args);
@@ -82,18 +86,137 @@ function describe(error) {
   return { message: message.slice(0, 500), stack: stack.slice(0, 2000) };
 }
 
+// What callTool rejects with: the JSON-RPC error.
+class CallToolError extends Error {
+  constructor({ message, code, data }) {
+    super(message);
+    Object.assign(this, { name: 'CallToolError', code, data });
+  }
+}
+
+// What was asked of the gateway and is not answered, by number.
+const asked = new Map();
+let lastAsk = 0;
+
+function rejectAsked(reason) {
+  for (const { reject } of asked.values()) reject(reason);
+  asked.clear();
+}
+
+class Call {
+  over = false;
+  cancelled = undefined;
+  aborter = undefined;
+  timer = undefined;
+
+  constructor(id, timeoutMs) {
+    this.id = id;
+    this.timeoutMs = timeoutMs;
+    this.started = Date.now();
+  }
+
+  cancel(reason) {
+    this.cancelled = reason;
+    this.aborter?.abort(reason);
+    rejectAsked(reason);
+  }
+
+  end() {
+    this.over = true;
+    if (this.timer !== undefined) clearTimeout(this.timer);
+    if (asked.size > 0) rejectAsked(new Error('the call is over'));
+  }
+
+  // Why nothing can be asked any more.
+  get ended() {
+    return this.cancelled ?? (this.over ? new Error('the call is over') : undefined);
+  }
+
+  // Made when it is asked for: most plugins do not.
+  get signal() {
+    if (this.aborter === undefined) {
+      this.aborter = new AbortController();
+      if (this.cancelled !== undefined) {
+        this.aborter.abort(this.cancelled);
+      } else {
+        const notice = this.timeoutMs - Math.min(NOTICE_MS, this.timeoutMs / 10);
+        const reason = new DOMException('The call is near its deadline', 'TimeoutError');
+        this.timer = setTimeout(() => this.aborter.abort(reason), this.started + notice - Date.now());
+        this.timer.unref();
+      }
+    }
+    return this.aborter.signal;
+  }
+
+  callTool(tool, args) {
+    const answered = new Promise((resolve, reject) => {
+      if (this.ended !== undefined) throw this.ended;
+      const text = JSON.stringify(args ?? {});
+      const ask = ++lastAsk;
+      asked.set(ask, { resolve, reject });
+      send(ASK, { id: this.id, ask, tool: String(tool) }, text);
+    });
+    // One that nobody waits for ends no worker.
+    answered.catch(() => {});
+    return answered;
+  }
+
+  async fetch(input, init) {
+    if (this.ended !== undefined) throw this.ended;
+    if (egress === undefined) throw new TypeError('this plugin lists no egress, so it may reach no host');
+    const signals = init?.signal ? [init.signal, this.signal] : [this.signal];
+    return fetch(input, { ...init, signal: AbortSignal.any(signals) });
+  }
+}
+
+// The plugin's second argument. What is taken out of it works by itself (`const { callTool } = ctx`), and is made only
+// where it is.
+class Context {
+  #call;
+
+  constructor(call, config) {
+    this.#call = call;
+    this.config = config;
+    this.log = logger;
+  }
+
+  get signal() {
+    return this.#call.signal;
+  }
+
+  get progress() {
+    const call = this.#call;
+    return (progress, total, message) => {
+      if (!call.over) send(PROGRESS, { id: call.id, progress, total, message });
+    };
+  }
+
+  get callTool() {
+    const call = this.#call;
+    return (tool, args) => call.callTool(tool, args);
+  }
+
+  get fetch() {
+    const call = this.#call;
+    return (input, init) => call.fetch(input, init);
+  }
+}
+
 let handlers;
 
-async function answer(id, input) {
+async function answer(call, input) {
+  const { id } = call;
   let output;
   try {
     const handler = input.metadata.phase === 'request' ? handlers.onRequest : handlers.onResponse;
     if (handler === undefined) throw new TypeError(`exports nothing that serves the ${input.metadata.phase} phase`);
-    output = await handler(input, { config: input.metadata.config, log: logger });
+    output = await handler(input, new Context(call, input.metadata.config));
   } catch (error) {
+    call.end();
     send(FAILURE, { id, reason: 'PluginError', ...describe(error) });
     return;
   }
+  call.end();
   try {
     if (typeof output?.text === 'string') {
       const { continue: proceed, metadata, error } = output;
@@ -112,11 +235,20 @@ function receive(source, at) {
   const flags = word >>> 24, kind = flags & 0x3f;
   const body = at + HEAD + (word & HEADER_BITS);
   const header = JSON.parse(source.toString('utf8', at + HEAD, body));
+  const text = bodyLength === 0 ? '' : source.toString(flags & ASCII ? 'latin1' : 'utf8', body, body + bodyLength);
   if (kind === CALL) {
-    current = header.id;
+    const { input } = header;
+    call = new Call(header.id, header.timeoutMs);
     logBytes = 0;
-    header.input.rawContent = source.toString(flags & ASCII ? 'latin1' : 'utf8', body, body + bodyLength);
-    void answer(header.id, header.input);
+    input.rawContent = text;
+    void answer(call, input);
+  } else if (kind === REPLY) {
+    const ask = asked.get(header.ask);
+    asked.delete(header.ask);
+    if (header.error) ask?.reject(new CallToolError(JSON.parse(text)));
+    else ask?.resolve(JSON.parse(text));
+  } else if (kind === CANCEL) {
+    if (header.id === call?.id && !call.over) call.cancel(new DOMException('The call was cancelled', 'AbortError'));
   } else if (kind === PING) {
     send(PING, header);
   }
@@ -160,7 +292,7 @@ function feed(chunk, end) {
 }
 
 try {
-  const exported = await import(pathToFileURL(process.argv[2]).href);
+  const exported = await import(pathToFileURL(entry).href);
   // What CommonJS assigns to module.exports is the namespace's default.
   const pick = (name) => [exported[name], exported.default?.[name]].find((value) => typeof value === 'function');
   const fallback = typeof exported.default === 'function' ? exported.default : pick('default');

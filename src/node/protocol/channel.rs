@@ -1,19 +1,21 @@
 //! The gateway's side of the Module protocol: frames over one socket, one call at a time. Knows no process and no
-//! deadline; whoever drops an exchange before its end must not use the channel again.
+//! deadline; whoever drops an exchange before its end must give the call up before the channel is used again.
 
 use std::io::{self, IoSlice};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use tokio::time::Instant;
 
-use super::Exchange;
-use super::frame::{HEAD, Head, Kind, VERSION};
+use super::asks::{Asks, Reply};
+use super::frame::{self, Head, Kind, Malformed, Start, VERSION};
+use super::headers::{AskHeader, CallHeader, FailureHeader, IdHeader, LogHeader, ProgressHeader, ReadyHeader};
 use super::socket::Socket;
+use super::{Call, Exchange};
 use crate::domain::plugin::{Failure, Input, Output};
+use crate::domain::ports::PluginProgress;
 use crate::domain::reason::Reason;
 use crate::node::voice::Voice;
 
-/// Bytes that the JSON header of a worker's frame may have.
-const MAX_HEADER: usize = 1 << 20;
 /// Bytes of a log line.
 const MAX_LOG: usize = 64 << 10;
 /// Buffers that grew beyond this are given back after the call.
@@ -27,6 +29,10 @@ pub struct Channel {
     outbox: Vec<u8>,
     voice: Voice,
     last_id: u64,
+    /// Whether the last call was sent and is not answered.
+    in_call: bool,
+    /// Whether a frame was begun and not written to its end.
+    torn: bool,
 }
 
 /// Why there is no further frame.
@@ -34,48 +40,15 @@ pub struct Channel {
 enum Broken {
     /// The other side is gone.
     Closed,
-    /// It sent what is no frame, or a frame that has no place here.
-    Protocol(&'static str),
-    /// It sent more than it may.
-    TooLarge(usize),
-}
-
-#[derive(Serialize)]
-struct CallHeader<'a> {
-    id: u64,
-    input: &'a Input<'a>,
-}
-
-#[derive(Deserialize)]
-struct IdHeader {
-    id: u64,
-}
-
-#[derive(Deserialize)]
-struct LogHeader {
-    #[serde(default)]
-    id: u64,
-    level: String,
-}
-
-#[derive(Deserialize)]
-struct ReadyHeader {
-    version: u32,
-}
-
-#[derive(Deserialize)]
-struct FailureHeader {
-    id: u64,
-    reason: String,
-    message: String,
-    #[serde(default)]
-    stack: String,
+    /// It sent what is no frame.
+    Malformed(Malformed),
 }
 
 impl Channel {
     /// Speaks over `socket` with a worker of the plugin of `voice`, which is named in its log lines.
     pub fn new(socket: Socket, voice: Voice) -> Self {
-        Self { socket, inbox: Vec::with_capacity(64 << 10), outbox: Vec::new(), voice, last_id: 0 }
+        let (inbox, outbox) = (Vec::with_capacity(64 << 10), Vec::new());
+        Self { socket, inbox, outbox, voice, last_id: 0, in_call: false, torn: false }
     }
 
     /// Waits until the worker says that the plugin is loaded.
@@ -89,7 +62,7 @@ impl Channel {
                 Err(Broken::Closed) => return Err(None),
                 Err(_) => return Err(Some("wrote to the gateway's socket before it was loaded".into())),
             };
-            let (json, text) = self.parts(&head);
+            let (json, text) = head.parts(&self.inbox);
             match head.kind {
                 Kind::Ready => match serde_json::from_slice::<ReadyHeader>(json) {
                     Ok(ready) if ready.version == VERSION => {
@@ -109,56 +82,97 @@ impl Channel {
         }
     }
 
-    /// Sends one call and reads until its answer. An answer of more than `max_output` bytes is not read.
-    pub async fn exchange(&mut self, input: &Input<'_>, max_output: usize) -> Exchange {
+    /// Sends one call and reads until its answer. An answer that is larger than it may be is not read. Meanwhile what
+    /// the plugin asks for is answered.
+    pub async fn exchange(&mut self, call: &Call<'_>) -> Exchange {
         self.last_id += 1;
-        if let Err(error) = self.send_call(input).await {
+        if let Err(error) = self.send_call(call).await {
             return match error.kind() {
                 io::ErrorKind::InvalidInput => Exchange::settled(Err(too_large("its input's header", 1 << 24))),
                 _ => Exchange::last(Err(closed())),
             };
         }
+        self.in_call = true;
+        let mut asks = Asks::of(call.host);
         loop {
-            let head = match self.receive(max_output).await {
+            let received = if asks.is_empty() {
+                self.receive(call.max_output).await
+            } else {
+                // Answers first: so that nothing piles up, however much is asked.
+                tokio::select! {
+                    biased;
+                    reply = asks.next() => match self.reply(&reply).await {
+                        Ok(()) => continue,
+                        Err(_) => Err(Broken::Closed),
+                    },
+                    received = self.receive(call.max_output) => received,
+                }
+            };
+            let head = match received {
                 Ok(head) => head,
                 Err(broken) => return Exchange::last(Err(broken.into_failure())),
             };
-            let output = self.judge(&head);
+            let output = self.judge(&head, &mut asks);
             self.take(&head);
             if let Some(output) = output {
+                self.in_call = false;
                 return Exchange::settled(output);
             }
         }
     }
 
-    /// What a frame says about the call in flight; none where it says nothing about it.
-    fn judge(&self, head: &Head) -> Option<Result<Output, Failure>> {
-        let (json, text) = self.parts(head);
-        match head.kind {
-            Kind::Result => {
-                let invalid =
-                    |what: &str| Failure::new(Reason::InvalidOutput, format!("returned invalid JSON: {what}"));
-                let Ok(json) = std::str::from_utf8(json) else { return Some(Err(invalid("it is not UTF-8"))) };
-                let answered = serde_json::from_str::<IdHeader>(json).ok()?.id;
-                if answered != self.last_id {
-                    return None;
-                }
-                let text = match head.content.then(|| String::from_utf8(text.to_vec())).transpose() {
-                    Ok(text) => text,
-                    Err(_) => return Some(Err(invalid("its text is not UTF-8"))),
-                };
-                Some(Output::parse(json, text))
+    /// After an exchange was dropped: tells the worker that the call is given up, and waits until it has ended it.
+    /// Whether it can be asked again.
+    pub async fn give_up(&mut self, max_output: usize) -> bool {
+        if self.torn {
+            return false;
+        }
+        if self.in_call && self.send(Kind::Cancel, &IdHeader { id: self.last_id }, None).await.is_err() {
+            return false;
+        }
+        while self.in_call {
+            let Ok(head) = self.receive(max_output).await else { return false };
+            let (json, text) = head.parts(&self.inbox);
+            match head.kind {
+                Kind::Result | Kind::Failure => self.in_call = !self.is_of_call(json),
+                Kind::Log => log_line(&self.voice, json, text),
+                _ => {}
             }
+            self.take(&head);
+        }
+        true
+    }
+
+    fn is_of_call(&self, header: &[u8]) -> bool {
+        serde_json::from_slice::<IdHeader>(header).is_ok_and(|header| header.id == self.last_id)
+    }
+
+    /// What a frame says about the call in flight; none where that is not its end.
+    fn judge(&self, head: &Head, asks: &mut Asks<'_>) -> Option<Result<Output, Failure>> {
+        let (json, body) = head.parts(&self.inbox);
+        match head.kind {
+            Kind::Result if self.is_of_call(json) => return Some(output(json, head.content.then_some(body))),
             Kind::Failure => {
                 let failure = serde_json::from_slice::<FailureHeader>(json).ok()?;
-                (failure.id == self.last_id).then(|| Err(self.plugin_failure(failure)))
+                return (failure.id == self.last_id).then(|| Err(self.plugin_failure(failure)));
             }
-            Kind::Log => {
-                log_line(&self.voice, json, text);
-                None
+            Kind::Log => log_line(&self.voice, json, body),
+            Kind::Ask => {
+                let ask = serde_json::from_slice::<AskHeader>(json).ok()?;
+                if ask.id == self.last_id {
+                    asks.begin(ask, head.content.then_some(body));
+                }
             }
-            _ => None,
+            Kind::Progress => {
+                let ProgressHeader { id, progress, total, message } = serde_json::from_slice(json).ok()?;
+                if id == self.last_id {
+                    let message = message.map(|message| self.voice.masked(message).into_owned());
+                    asks.host().progress(PluginProgress { progress, total, message });
+                }
+            }
+            _ => {}
         }
+        None
     }
 
     fn plugin_failure(&self, failure: FailureHeader) -> Failure {
@@ -167,51 +181,43 @@ impl Channel {
             tracing::debug!(target: "hawsepipe::plugin", plugin = self.voice.name(), "{message}\n{stack}");
         }
         match failure.reason.as_str() {
-            "InvalidOutput" => {
-                Failure::new(Reason::InvalidOutput, format!("returned invalid JSON: {}", failure.message))
-            }
+            "InvalidOutput" => invalid_json(&failure.message),
             _ => Failure::new(Reason::PluginError, format!("reported error: {}", failure.message)),
         }
     }
 
+    async fn send_call(&mut self, call: &Call<'_>) -> io::Result<()> {
+        let content = call.input.raw_content.unwrap_or_default();
+        let input = Input { raw_content: None, ..call.input.clone() };
+        let left = call.deadline.saturating_duration_since(Instant::now()).as_millis();
+        let timeout_ms = u64::try_from(left).unwrap_or(u64::MAX);
+        let header = CallHeader { id: self.last_id, timeout_ms, input: &input };
+        self.send(Kind::Call, &header, Some(content.as_bytes())).await
+    }
+
+    async fn reply(&mut self, reply: &Reply) -> io::Result<()> {
+        let (header, body) = reply.parts();
+        self.send(Kind::Reply, &header, Some(body.as_bytes())).await
+    }
+
     /// One write for the whole frame where the socket's buffer takes it.
-    async fn send_call(&mut self, input: &Input<'_>) -> io::Result<()> {
-        let content = input.raw_content.unwrap_or_default();
-        let input = Input { raw_content: None, ..input.clone() };
-        self.outbox.clear();
-        self.outbox.resize(HEAD, 0);
-        serde_json::to_writer(&mut self.outbox, &CallHeader { id: self.last_id, input: &input })?;
-        let head = Head {
-            kind: Kind::Call,
-            header: self.outbox.len() - HEAD,
-            body: content.len(),
-            content: true,
-            ascii: content.is_ascii(),
-        };
-        let bytes = head.encode().ok_or(io::ErrorKind::InvalidInput)?;
-        self.outbox[..HEAD].copy_from_slice(&bytes);
-        self.socket.write_all(&mut [IoSlice::new(&self.outbox), IoSlice::new(content.as_bytes())]).await
+    async fn send(&mut self, kind: Kind, header: &impl Serialize, body: Option<&[u8]>) -> io::Result<()> {
+        frame::begin(&mut self.outbox, kind, header, body).ok_or(io::ErrorKind::InvalidInput)?;
+        self.torn = true;
+        let mut slices = [IoSlice::new(&self.outbox), IoSlice::new(body.unwrap_or_default())];
+        self.socket.write_all(&mut slices).await?;
+        self.torn = false;
+        Ok(())
     }
 
     /// Reads until the inbox starts with a whole frame.
     async fn receive(&mut self, max_body: usize) -> Result<Head, Broken> {
         loop {
-            let mut wanted = HEAD;
-            if let Some(bytes) = self.inbox.first_chunk::<HEAD>() {
-                let head = Head::decode(*bytes).ok_or(Broken::Protocol("an unknown kind of frame"))?;
-                if head.header > MAX_HEADER {
-                    return Err(Broken::TooLarge(MAX_HEADER));
-                }
-                let max_body = if head.kind == Kind::Log { MAX_LOG } else { max_body };
-                if head.body > max_body {
-                    return Err(Broken::TooLarge(max_body));
-                }
-                wanted = HEAD + head.rest();
-                if self.inbox.len() >= wanted {
-                    return Ok(head);
-                }
+            let max_body = |kind| if kind == Kind::Log { MAX_LOG } else { max_body };
+            match Start::of(&self.inbox, max_body).map_err(Broken::Malformed)? {
+                Start::Whole(head) => return Ok(head),
+                Start::Part(missing) => self.inbox.reserve(missing),
             }
-            self.inbox.reserve(wanted.saturating_sub(self.inbox.len()).max(1));
             match self.socket.read(&mut self.inbox).await {
                 Ok(0) | Err(_) => return Err(Broken::Closed),
                 Ok(_) => {}
@@ -219,28 +225,35 @@ impl Channel {
         }
     }
 
-    fn parts(&self, head: &Head) -> (&[u8], &[u8]) {
-        let json = self.inbox.get(HEAD..HEAD + head.header).unwrap_or_default();
-        let body = self.inbox.get(HEAD + head.header..HEAD + head.rest()).unwrap_or_default();
-        (json, body)
-    }
-
     fn take(&mut self, head: &Head) {
-        self.inbox.drain(..(HEAD + head.rest()).min(self.inbox.len()));
+        self.inbox.drain(..head.length().min(self.inbox.len()));
         if self.inbox.is_empty() {
             self.inbox.shrink_to(KEPT);
         }
     }
 }
 
+/// The answer in a frame.
+fn output(json: &[u8], text: Option<&[u8]>) -> Result<Output, Failure> {
+    let json = std::str::from_utf8(json).map_err(|_| invalid_json("it is not UTF-8"))?;
+    let text = text.map(|text| String::from_utf8(text.to_vec())).transpose();
+    Output::parse(json, text.map_err(|_| invalid_json("its text is not UTF-8"))?)
+}
+
 impl Broken {
     fn into_failure(self) -> Failure {
         match self {
             Self::Closed => closed(),
-            Self::Protocol(what) => Failure::new(Reason::InvalidOutput, format!("wrote {what} to its socket")),
-            Self::TooLarge(limit) => too_large("its answer", limit),
+            Self::Malformed(Malformed::Kind) => {
+                Failure::new(Reason::InvalidOutput, "wrote an unknown kind of frame to its socket")
+            }
+            Self::Malformed(Malformed::TooLarge(limit)) => too_large("its answer", limit),
         }
     }
+}
+
+fn invalid_json(what: &str) -> Failure {
+    Failure::new(Reason::InvalidOutput, format!("returned invalid JSON: {what}"))
 }
 
 fn closed() -> Failure {

@@ -1,38 +1,72 @@
-//! The layout of a frame: two little-endian `u32`, a JSON header, a body of raw UTF-8.
+//! The layout of a frame: two little-endian `u32`, a JSON header, a body of raw UTF-8 or, of a connection, raw bytes.
 //!
 //! ```text
 //!  0        3        4                8
 //!  | header length   | kind | flags  | body length | JSON header | body |
 //!  | 24 bits         | 6    | 2 bits | 32 bits     |
 //! ```
-//! Content lies beside the header, so that it is neither escaped nor parsed twice.
+//! Content lies beside the header, so that it is neither escaped nor parsed twice. `docs/worker-protocol.md` tells what
+//! each kind is for and who may send it.
+
+use serde::Serialize;
 
 /// Bytes before the header.
 pub const HEAD: usize = 8;
 /// The version that a worker's `Ready` frame must name.
 pub const VERSION: u32 = 1;
+/// Bytes that the JSON header of a worker's frame may have.
+pub const MAX_HEADER: usize = 1 << 20;
 
 const HEADER_BITS: u32 = 0x00ff_ffff;
 const CONTENT: u8 = 0x40;
 const ASCII: u8 = 0x80;
 
-/// What a frame is. Numbers are the wire's and are never used again for something else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// To the worker: `{id, input}`, the content as body.
-    Call,
+macro_rules! kinds {
+    ($($(#[doc = $doc:literal])+ $name:ident = $number:literal,)*) => {
+        /// What a frame is. Numbers are the wire's and are never used again for something else.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Kind { $($(#[doc = $doc])+ $name = $number,)* }
+
+        impl Kind {
+            /// Every kind, by number.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            fn from_wire(number: u8) -> Option<Self> {
+                match number { $($number => Some(Self::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// To the worker: `{id, timeoutMs, input}`, the content as body.
+    Call = 1,
     /// From the worker: `{id, continue, metadata, error}`, the text as body.
-    Result,
+    Result = 2,
     /// From the worker: `{id, level}`, one line as body.
-    Log,
+    Log = 3,
     /// From the worker, once, when the plugin is loaded: `{version, node}`.
-    Ready,
-    /// Either way; the other side answers with the same header.
-    Ping,
-    /// To the worker: a call is given up. Reserved.
-    Cancel,
+    Ready = 4,
+    /// To the worker, which sends it back as it is.
+    Ping = 5,
+    /// To the worker: the call `{id}` is given up.
+    Cancel = 6,
     /// From the worker: `{id, reason, message, stack}`; id 0 while loading.
-    Failure,
+    Failure = 7,
+    /// From the worker, within a call: `{id, ask, tool}`, the arguments as body. It is answered once.
+    Ask = 8,
+    /// To the worker: `{ask}` with the result as body, or `{ask, error}`.
+    Reply = 9,
+    /// From the worker, within a call: `{id, progress, total, message}`.
+    Progress = 10,
+    /// From the worker, on the socket for connections: `{stream, host, port}`.
+    Open = 11,
+    /// Either way on a connection: `{stream}`, bytes as body; without a body, its sender sends no more.
+    Chunk = 12,
+    /// Either way on a connection: `{stream}`: one more chunk may be sent.
+    Credit = 13,
+    /// Either way on a connection: `{stream}` is over, with `{code, message}` where it failed.
+    Close = 14,
 }
 
 /// The fixed part of a frame.
@@ -50,30 +84,43 @@ pub struct Head {
     pub ascii: bool,
 }
 
-impl Kind {
-    fn from_wire(number: u8) -> Option<Self> {
-        Some(match number {
-            1 => Self::Call,
-            2 => Self::Result,
-            3 => Self::Log,
-            4 => Self::Ready,
-            5 => Self::Ping,
-            6 => Self::Cancel,
-            7 => Self::Failure,
-            _ => return None,
-        })
-    }
+/// What the bytes read so far begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// A whole frame.
+    Whole(Head),
+    /// A part of one: this many bytes more are wanted.
+    Part(usize),
+}
 
-    fn wire(self) -> u8 {
-        match self {
-            Self::Call => 1,
-            Self::Result => 2,
-            Self::Log => 3,
-            Self::Ready => 4,
-            Self::Ping => 5,
-            Self::Cancel => 6,
-            Self::Failure => 7,
+/// Bytes that are no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Malformed {
+    /// A kind that is not known.
+    Kind,
+    /// More than this many bytes of header or body.
+    TooLarge(usize),
+}
+
+impl Start {
+    /// Looks at the beginning of `bytes`. `max_body` says how large the body of a kind may be.
+    ///
+    /// # Errors
+    /// Where it is no frame, or too large a one. No byte of such a frame need be there but its head.
+    pub fn of(bytes: &[u8], max_body: impl FnOnce(Kind) -> usize) -> Result<Self, Malformed> {
+        let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(Self::Part(HEAD - bytes.len())) };
+        let head = Head::decode(*head).ok_or(Malformed::Kind)?;
+        if head.header > MAX_HEADER {
+            return Err(Malformed::TooLarge(MAX_HEADER));
         }
+        let max_body = max_body(head.kind);
+        if head.body > max_body {
+            return Err(Malformed::TooLarge(max_body));
+        }
+        Ok(match head.length().saturating_sub(bytes.len()) {
+            0 => Self::Whole(head),
+            missing => Self::Part(missing),
+        })
     }
 }
 
@@ -82,7 +129,7 @@ impl Head {
     pub fn encode(&self) -> Option<[u8; HEAD]> {
         let header = u32::try_from(self.header).ok().filter(|n| *n <= HEADER_BITS)?;
         let body = u32::try_from(self.body).ok()?;
-        let flags = self.kind.wire() | if self.content { CONTENT } else { 0 } | if self.ascii { ASCII } else { 0 };
+        let flags = self.kind as u8 | if self.content { CONTENT } else { 0 } | if self.ascii { ASCII } else { 0 };
         let word = header | u32::from(flags) << 24;
         let mut bytes = [0; HEAD];
         bytes[..4].copy_from_slice(&word.to_le_bytes());
@@ -103,21 +150,48 @@ impl Head {
         })
     }
 
-    /// Bytes of header and body together.
-    pub fn rest(&self) -> usize {
-        self.header.saturating_add(self.body)
+    /// Bytes of the whole frame.
+    pub fn length(&self) -> usize {
+        HEAD.saturating_add(self.header).saturating_add(self.body)
     }
+
+    /// The JSON header and the body of the frame that `bytes` begins with.
+    pub fn parts<'a>(&self, bytes: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        let json = bytes.get(HEAD..HEAD + self.header).unwrap_or_default();
+        let body = bytes.get(HEAD + self.header..self.length()).unwrap_or_default();
+        (json, body)
+    }
+}
+
+/// Puts all of a frame into `out` but its body, which is to be sent right after it. None where it does not fit a frame.
+pub fn begin(out: &mut Vec<u8>, kind: Kind, header: &impl Serialize, body: Option<&[u8]>) -> Option<()> {
+    out.clear();
+    out.resize(HEAD, 0);
+    serde_json::to_writer(&mut *out, header).ok()?;
+    let (content, ascii) = (body.is_some(), body.is_some_and(<[u8]>::is_ascii));
+    let head = Head { kind, header: out.len() - HEAD, body: body.map_or(0, <[u8]>::len), content, ascii };
+    out[..HEAD].copy_from_slice(&head.encode()?);
+    Some(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Whoever writes a host in another language has nothing but the page.
+    #[test]
+    fn every_kind_has_its_section_and_number_in_the_docs() {
+        let page = include_str!("../../../docs/worker-protocol.md");
+        for kind in Kind::ALL {
+            let (number, anchor) = (*kind as u8, format!("{kind:?}").to_lowercase());
+            assert!(page.contains(&format!("\n## {kind:?}\n")), "no section on {kind:?}");
+            assert!(page.contains(&format!("\n| {number} | [{kind:?}](#{anchor}) |")), "not listed: {kind:?}");
+        }
+    }
+
     #[test]
     fn a_head_survives_the_wire() {
-        for number in 0..64 {
-            let Some(kind) = Kind::from_wire(number) else { continue };
-            assert_eq!(kind.wire(), number);
+        for kind in Kind::ALL.iter().copied() {
             for (content, ascii) in [(false, false), (true, false), (true, true)] {
                 let head = Head { kind, header: 0x00fe_dcba, body: 0xfedc_ba98, content, ascii };
                 assert_eq!(Head::decode(head.encode().unwrap()), Some(head));
@@ -129,17 +203,83 @@ mod tests {
     fn its_layout_is_fixed() {
         let head = Head { kind: Kind::Result, header: 0x0102, body: 3, content: true, ascii: true };
         assert_eq!(head.encode().unwrap(), [2, 1, 0, 0xc2, 3, 0, 0, 0]);
+        let mut frame = Vec::new();
+        begin(&mut frame, Kind::Chunk, &serde_json::json!({"stream": 7}), Some(b"\xff")).unwrap();
+        assert_eq!(frame, *b"\x0c\0\0\x4c\x01\0\0\0{\"stream\":7}");
     }
 
     #[test]
     fn a_header_that_does_not_fit_is_not_cut() {
         let head = Head { kind: Kind::Call, header: 1 << 24, body: 0, content: false, ascii: false };
         assert_eq!(head.encode(), None);
+        let header = "x".repeat(1 << 24);
+        assert_eq!(begin(&mut Vec::new(), Kind::Call, &header, None), None);
     }
 
     #[test]
     fn unknown_kinds_are_refused() {
-        assert_eq!(Head::decode([0, 0, 0, 0, 0, 0, 0, 0]), None);
-        assert_eq!(Head::decode([0, 0, 0, 0x3f, 0, 0, 0, 0]), None);
+        for kind in (0..64).filter(|kind| *kind == 0 || usize::from(*kind) > Kind::ALL.len()) {
+            assert_eq!(Head::decode([0, 0, 0, kind, 0, 0, 0, 0]), None, "{kind}");
+            assert_eq!(Start::of(&[0, 0, 0, kind, 0, 0, 0, 0], |_| 0), Err(Malformed::Kind));
+        }
+    }
+
+    #[test]
+    fn a_frame_is_whole_when_its_last_byte_is_there() {
+        let mut frame = Vec::new();
+        begin(&mut frame, Kind::Result, &serde_json::json!({"id": 1}), Some(b"text")).unwrap();
+        frame.extend_from_slice(b"text");
+        for cut in 0..frame.len() {
+            let missing = if cut < HEAD { HEAD - cut } else { frame.len() - cut };
+            assert_eq!(Start::of(&frame[..cut], |_| 4), Ok(Start::Part(missing)), "{cut}");
+        }
+        frame.extend_from_slice(b"next");
+        let Ok(Start::Whole(head)) = Start::of(&frame, |_| 4) else { panic!("it is whole") };
+        assert_eq!(head.parts(&frame), (&b"{\"id\":1}"[..], &b"text"[..]));
+        assert_eq!(head.length(), frame.len() - 4);
+    }
+
+    #[test]
+    fn what_is_too_large_is_known_by_its_head() {
+        let head = |header: usize, body: usize| Head { kind: Kind::Log, header, body, content: true, ascii: false };
+        let start = |header, body| Start::of(&head(header, body).encode().unwrap(), |_| 100);
+        assert_eq!(start(MAX_HEADER + 1, 0), Err(Malformed::TooLarge(MAX_HEADER)));
+        assert_eq!(start(0, 101), Err(Malformed::TooLarge(100)));
+        assert_eq!(start(0, u32::MAX as usize), Err(Malformed::TooLarge(100)));
+        assert_eq!(start(MAX_HEADER, 100), Ok(Start::Part(MAX_HEADER + 100)));
+    }
+
+    /// Bytes without sense, and frames with one byte changed: never a panic, never more asked for than the bounds allow.
+    #[test]
+    fn nothing_that_is_sent_breaks_the_decoder() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut random = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        };
+        let mut frame = Vec::new();
+        begin(&mut frame, Kind::Result, &serde_json::json!({"id": 1, "continue": true}), Some(b"t")).unwrap();
+        frame.push(b't');
+        for round in 0..100_000 {
+            let mut bytes = frame.clone();
+            if round % 2 == 0 {
+                let at = random() as usize % bytes.len();
+                bytes[at] = random() as u8;
+            } else {
+                bytes = (0..random() % 24).map(|_| random() as u8).collect();
+            }
+            match Start::of(&bytes, |_| 1000) {
+                Ok(Start::Whole(head)) => {
+                    let (json, body) = head.parts(&bytes);
+                    assert_eq!(HEAD + json.len() + body.len(), head.length());
+                    assert!(head.length() <= bytes.len());
+                }
+                Ok(Start::Part(missing)) => assert!(missing <= HEAD + MAX_HEADER + 1000),
+                Err(Malformed::TooLarge(limit)) => assert!(limit == MAX_HEADER || limit == 1000),
+                Err(Malformed::Kind) => {}
+            }
+        }
     }
 }

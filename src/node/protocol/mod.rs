@@ -1,12 +1,30 @@
 //! How a worker is spoken with. A protocol turns one input into one answer; which process it speaks to, for how long,
 //! and what becomes of it afterwards is decided elsewhere.
 
+pub mod asks;
 pub mod channel;
 pub mod frame;
+mod headers;
 pub mod once;
 pub mod socket;
 
-use crate::domain::plugin::{Failure, Output};
+use tokio::time::Instant;
+
+use crate::domain::plugin::{Failure, Input, Output};
+use crate::domain::ports::Host;
+
+/// One call as a worker is asked it.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// What the plugin gets.
+    pub input: &'a Input<'a>,
+    /// When the answer comes too late.
+    pub deadline: Instant,
+    /// Bytes of its answer's text.
+    pub max_output: usize,
+    /// What it may ask for meanwhile.
+    pub host: &'a dyn Host,
+}
 
 /// What one exchange gave, and whether the worker is fit for another.
 #[derive(Debug)]

@@ -1,11 +1,12 @@
 //! Black-box tests of a standalone gateway: the built program, real servers, real clients.
 
 mod bytes;
+mod callbacks;
 mod cli;
 mod clients;
 mod contract;
 mod ending;
-mod harness;
+pub mod harness;
 mod hostile;
 mod http;
 mod killed;

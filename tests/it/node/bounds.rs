@@ -7,7 +7,7 @@ use hawsepipe::domain::plan::Runtime;
 use hawsepipe::domain::ports::RunPlugin;
 use hawsepipe::domain::reason::Reason;
 
-use super::{Code, Rig, input, is_running, module, once, runtime};
+use super::{Alone, Code, Rig, input, is_running, module, once, runtime};
 
 const LOOP: &str = "if (input.rawContent === 'loop') for (;;);";
 
@@ -135,7 +135,7 @@ async fn content_in_flight_is_bounded() {
     assert!(busy.await.unwrap_err().is_cancelled());
     // Its content is no longer in flight, so this one comes as far as its deadline.
     assert_eq!(rig.run_for(&plugin, &content, 50).await.output.unwrap_err().reason, Reason::Timeout);
-    assert_eq!(rig.count("hawsepipe_worker_kills_total", "cancelled"), 1.0);
+    rig.until("it is killed", |rig| rig.count("hawsepipe_worker_kills_total", "cancelled") == 1.0).await;
 }
 
 fn run(
@@ -144,5 +144,5 @@ fn run(
     content: &str,
 ) -> impl Future<Output = Result<(), hawsepipe::domain::plugin::Failure>> + use<> {
     let (workers, plugin, content) = (Arc::clone(&rig.workers), Arc::clone(plugin), content.to_owned());
-    async move { workers.run(&plugin, &input(&content), Duration::from_secs(5)).await.output.map(|_| ()) }
+    async move { workers.run(&plugin, &input(&content), Duration::from_secs(5), &Alone).await.output.map(|_| ()) }
 }

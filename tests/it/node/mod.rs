@@ -1,12 +1,14 @@
 //! Workers against real Node.js, started through the built program.
 
 mod bounds;
+mod callbacks;
 mod inspect;
 mod life;
 mod memory;
 mod module;
 mod once;
 mod succession;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +18,7 @@ use std::time::Duration;
 use hawsepipe::domain::ids::ObjectKey;
 use hawsepipe::domain::plan::{PluginLimits, PluginPlan, Runtime};
 use hawsepipe::domain::plugin::{ContentType, Failure, Input, Metadata, Output, Phase, Protocol, Ran, Role};
-use hawsepipe::domain::ports::{LinkedPlugin, RunPlugin};
+use hawsepipe::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress, RunPlugin};
 use hawsepipe::domain::secret::SecretText;
 use hawsepipe::node::WorkerMetrics;
 use hawsepipe::node::{Launcher, Lifetimes, Workers};
@@ -60,7 +62,7 @@ impl Rig {
     }
 
     pub async fn run_for(&self, plugin: &Arc<LinkedPlugin>, content: &str, timeout_ms: u64) -> Ran {
-        self.workers.run(plugin, &input(content), Duration::from_millis(timeout_ms)).await
+        self.workers.run(plugin, &input(content), Duration::from_millis(timeout_ms), &Alone).await
     }
 
     pub async fn answer(&self, plugin: &Arc<LinkedPlugin>, content: &str) -> Output {
@@ -73,10 +75,19 @@ impl Rig {
 
     /// A counter's value over all plugins, by its `cause`.
     pub fn count(&self, metric: &str, cause: &str) -> f64 {
+        self.counted(metric, &format!("cause=\"{cause}\""))
+    }
+
+    /// A counter's value over all lines that hold these labels.
+    pub fn counted(&self, metric: &str, labels: &str) -> f64 {
         let text = self.catalog.render();
-        let label = format!("cause=\"{cause}\"");
-        let lines = text.lines().filter(|line| line.starts_with(metric) && line.contains(&label));
+        let lines = text.lines().filter(|line| line.starts_with(metric) && line.contains(labels));
         lines.map(|line| line.rsplit_once(' ').unwrap().1.parse::<f64>().unwrap()).sum()
+    }
+
+    /// Executions that workers were asked for so far.
+    pub fn asked(&self) -> u64 {
+        self.workers.workers().iter().map(|worker| worker.execution_count).sum()
     }
 
     /// Waits until `condition` holds.
@@ -88,6 +99,17 @@ impl Rig {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         panic!("never: {what}; workers: {:?}", self.workers.workers());
+    }
+}
+
+/// A host that grants nothing.
+pub struct Alone;
+
+impl Host for Alone {
+    fn progress(&self, _: PluginProgress) {}
+
+    fn call_tool<'a>(&'a self, tool: &'a str, _: Option<&'a RawValue>) -> Answering<'a> {
+        panic!("nobody asks for {tool} here")
     }
 }
 

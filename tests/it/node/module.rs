@@ -6,7 +6,7 @@ use hawsepipe::domain::reason::Reason;
 use serde_json::value::RawValue;
 use std::time::Duration;
 
-use super::{Code, Rig, input, module};
+use super::{Alone, Code, Rig, input, module};
 
 #[tokio::test]
 async fn content_goes_in_and_comes_out() {
@@ -19,7 +19,7 @@ async fn content_goes_in_and_comes_out() {
     let rig = Rig::with(&[&plugin]).await;
     let config = RawValue::from_string(r#"{"k":"ä"}"#.into()).unwrap();
     let input = Input { metadata: Metadata { config: Some(&config), ..input("").metadata }, ..input("aé😀") };
-    let ran = rig.workers.run(&plugin, &input, Duration::from_secs(5)).await;
+    let ran = rig.workers.run(&plugin, &input, Duration::from_secs(5), &Alone).await;
     let output = ran.output.unwrap();
     assert_eq!((output.text.as_str(), output.proceed, output.error), ("AÉ😀", false, None));
     let seen: serde_json::Value = serde_json::from_str(output.metadata.unwrap().get()).unwrap();
@@ -63,7 +63,7 @@ async fn every_form_of_module_is_found() {
     ] {
         let plugin = Code { file_name, ..module(code) }.link();
         let rig = Rig::with(&[&plugin]).await;
-        let ran = rig.workers.run(&plugin, &request(), Duration::from_secs(5)).await;
+        let ran = rig.workers.run(&plugin, &request(), Duration::from_secs(5), &Alone).await;
         assert_eq!(ran.output.unwrap().text, "q", "{file_name}");
         assert_eq!(rig.answer(&plugin, "c").await.text, "s", "{file_name}");
     }

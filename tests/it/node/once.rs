@@ -6,7 +6,7 @@ use hawsepipe::domain::plugin::{Input, Metadata, Phase};
 use hawsepipe::domain::ports::RunPlugin;
 use hawsepipe::domain::reason::Reason;
 
-use super::{Code, Rig, input, once};
+use super::{Alone, Code, Rig, input, once};
 
 /// Document 001, example 1, as printed.
 const ECHO: &str = include_str!("../../fixtures/contract-1.0/echo-plugin.js");
@@ -34,7 +34,7 @@ async fn the_printed_security_example_blocks() {
     let rig = Rig::with(&[&plugin]).await;
     let request =
         |content| Input { metadata: Metadata { phase: Phase::Request.wire(), ..input("").metadata }, ..input(content) };
-    let run = async |input| rig.workers.run(&plugin, &input, Duration::from_secs(5)).await.output.unwrap();
+    let run = async |input| rig.workers.run(&plugin, &input, Duration::from_secs(5), &Alone).await.output.unwrap();
     let blocked = run(request("my password: x")).await;
     assert_eq!(blocked.text, "[BLOCKED] Request contains potentially sensitive information");
     assert_eq!(blocked.error.as_deref(), Some("Security policy violation: sensitive data detected in request"));

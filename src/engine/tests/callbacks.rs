@@ -1,0 +1,132 @@
+//! What plugins ask for within a call: calls of their own, progress.
+
+use super::*;
+use crate::domain::plugin::Mode;
+
+/// A gateway whose tool `read` runs this script before it is sent. `other` runs none.
+async fn asking(code: &str, change: impl FnOnce(&mut Inputs)) -> Gateway {
+    let mut inputs = bare();
+    scripts(&mut inputs, "q", Phase::Request, &[(Role::Transform, code)]).include = vec!["read".into()];
+    change(&mut inputs);
+    let server = Server::default();
+    *server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"other"}]"#.into();
+    start_with(&inputs, server).await
+}
+
+/// What a plugin's call came back with, as JSON: the arguments that it made of it.
+fn said(engine: &Gateway) -> Value {
+    let sent = sent(engine);
+    let last = sent.last().unwrap().strip_prefix("up/read ").unwrap();
+    serde_json::from_str::<Value>(last).unwrap()["said"].clone()
+}
+
+#[tokio::test]
+async fn a_plugins_call_takes_the_way_of_every_call() {
+    let engine = asking("call up__other", |_| {}).await;
+    let caller = caller(Era::Legacy);
+    call_as(&engine, &caller, "{}", None, &Heard::default()).await;
+    assert_eq!(sent(&engine)[0], r#"up/other {"n":1}"#);
+    assert_eq!(said(&engine)["content"][0]["text"], "hello");
+    // It counts as a call of whoever made the one that it lies within, and is written down as such.
+    assert_eq!(caller.tracker.total(), 2);
+    let calls = engine.records.calls.lock().unwrap().clone();
+    let [inner, outer] = &calls[..] else { panic!("two calls: {calls:?}") };
+    assert_eq!((inner.tool.as_str(), inner.within.as_ref()), ("other", Some(&outer.request_id)));
+    assert_eq!((outer.tool.as_str(), &outer.within, &inner.principal), ("read", &None, &outer.principal));
+}
+
+#[tokio::test]
+async fn limits_and_guards_hold_for_it() {
+    let limits = |i: &mut Inputs| {
+        let plan = &mut i.gateway.as_mut().unwrap().plan;
+        plan.limits.session_concurrent_calls = Some(1);
+    };
+    let engine = asking("call up__other", limits).await;
+    call(&engine, "{}").await;
+    assert_eq!(said(&engine)["data"]["reason"], "SessionConcurrentCalls");
+    let guarded = |i: &mut Inputs| {
+        scripts(i, "g", Phase::Request, &[(Role::Guard, "deny secret")]).include = vec!["other".into()];
+    };
+    let engine = asking("call up__other", guarded).await;
+    call(&engine, "{}").await;
+    assert_eq!(sent(&engine).len(), 1, "what was denied was sent");
+    assert_eq!(said(&engine)["_meta"]["hawsepipe.dev/denied"]["error"], "secret");
+    let engine = asking("call up__none", |_| {}).await;
+    call(&engine, "{}").await;
+    assert_eq!(said(&engine)["code"], -32602);
+}
+
+#[tokio::test]
+async fn calls_within_calls_end_at_a_depth() {
+    let engine = asking("call up__read", |_| {}).await;
+    call(&engine, "{}").await;
+    // The innermost that is let in lies three calls deep.
+    let sent = sent(&engine);
+    assert_eq!(sent.len(), 4);
+    assert!(sent[0].contains("TooDeep") && !sent[1].contains("TooDeep"), "{sent:?}");
+    let calls = engine.records.calls.lock().unwrap().clone();
+    assert_eq!(calls.len(), 5);
+    assert_eq!(calls[0].reason.as_deref(), Some("TooDeep"));
+    assert_eq!(engine.state.calls.in_flight(), 0);
+}
+
+#[tokio::test]
+async fn one_execution_waits_for_so_many_calls_at_once() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "q", Phase::Request, &[(Role::Transform, "flood")]).include = vec!["read".into()];
+    let server = Server::default();
+    *server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"other"}]"#.into();
+    *server.holds.lock().unwrap() = true;
+    let engine = start_with(&inputs, server).await;
+    let running = Arc::clone(&engine);
+    let running = tokio::spawn(async move { call(&running, "{}").await });
+    until(|| sent(&engine).len() == 8).await;
+    *engine.upstreams.holds.lock().unwrap() = false;
+    engine.upstreams.go.notify_waiters();
+    running.await.unwrap();
+    assert!(sent(&engine).last().unwrap().contains(r#"{"refused":2}"#), "{:?}", sent(&engine));
+}
+
+#[tokio::test]
+async fn a_shadow_calls_nothing() {
+    let engine = asking("call up__other", |i| i.chains[0].entries[0].mode = Mode::Shadow).await;
+    let (value, outcomes) = traced(&engine, "{}").await;
+    assert_eq!(outcomes, ["ran"], "{value}");
+    assert_eq!(sent(&engine), ["up/read {}"]);
+}
+
+#[tokio::test]
+async fn an_answer_larger_than_the_plugin_takes_is_refused() {
+    let engine = asking("call up__other", |i| i.plugins[0].limits.max_input = 20).await;
+    call(&engine, "{}").await;
+    assert_eq!(said(&engine)["data"]["reason"], "TooLarge");
+}
+
+#[tokio::test]
+async fn progress_goes_to_the_client_while_it_rises() {
+    for (role, expected) in [
+        (Role::Transform, [r#"{"progress":0.5,"message":"words"}"#, r#"{"progress":0.75,"message":"words"}"#]),
+        (Role::Guard, [r#"{"progress":0.5}"#, r#"{"progress":0.75}"#]),
+    ] {
+        let mut inputs = bare();
+        scripts(&mut inputs, "q", Phase::Request, &[(Role::Transform, "progress 0.5 0.25 0.5 0.75")]);
+        scripts(&mut inputs, "r", Phase::Response, &[(role, "progress 0.9 0.99")]);
+        let (engine, heard) = (start(&inputs).await, Heard::default());
+        call_as(&engine, &caller(Era::Legacy), "{}", None, &heard).await;
+        let heard = heard.0.lock().unwrap();
+        assert_eq!(heard[..2], expected);
+        // The server's own goes on from there, and nothing falls behind it.
+        assert!(heard.len() == 3 && heard[2].starts_with(r#"{"progress":1,"#), "{heard:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_runs_beside_a_call_says_nothing_of_progress() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "q", Phase::Request, &[(Role::Observe, "progress 0.5")]);
+    let (engine, heard) = (start(&inputs).await, Heard::default());
+    let meta = Some(r#"{"hawsepipe.dev/trace":true}"#);
+    call_as(&engine, &caller(Era::Legacy), "{}", meta, &heard).await;
+    assert_eq!(engine.plugins.ran.lock().unwrap().len(), 1);
+    assert!(heard.0.lock().unwrap().iter().all(|progress| !progress.contains("0.5")));
+}

@@ -1,0 +1,84 @@
+//! What a plugin asks of the gateway within its call, until it is answered. Who answers bounds how much that is.
+
+use std::future::pending;
+use std::pin::Pin;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use serde_json::value::RawValue;
+
+use super::headers::{AskHeader, ReplyHeader};
+use crate::domain::ports::Host;
+use crate::domain::raw::to_raw;
+use crate::domain::rpc::{INVALID_PARAMS, RpcError};
+use crate::domain::upstream::Answer;
+
+/// An answer that is to be sent.
+pub(super) struct Reply {
+    ask: u64,
+    answer: Answer,
+}
+
+/// What is asked of one host and not yet answered.
+pub(super) struct Asks<'a> {
+    host: &'a dyn Host,
+    /// None before anything is asked: most calls ask nothing.
+    open: Option<FuturesUnordered<Pin<Box<dyn Future<Output = Reply> + Send + 'a>>>>,
+}
+
+impl<'a> Asks<'a> {
+    /// Nothing yet.
+    pub(super) fn of(host: &'a dyn Host) -> Self {
+        Self { host, open: None }
+    }
+
+    /// Whom it is asked of.
+    pub(super) fn host(&self) -> &'a dyn Host {
+        self.host
+    }
+
+    /// Whether nothing waits for an answer.
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.as_ref().is_none_or(FuturesUnordered::is_empty)
+    }
+
+    /// Begins to answer.
+    pub(super) fn begin(&mut self, header: AskHeader, arguments: Option<&[u8]>) {
+        let (host, AskHeader { ask, tool, .. }) = (self.host, header);
+        let arguments = arguments.map(|text| {
+            let text = String::from_utf8(text.to_vec()).ok();
+            text.and_then(|text| RawValue::from_string(text).ok()).ok_or(())
+        });
+        let open = self.open.get_or_insert_default();
+        open.push(Box::pin(async move {
+            let answer = match arguments.transpose() {
+                Ok(arguments) => host.call_tool(&tool, arguments.as_deref()).await,
+                Err(()) => Answer::Error(to_raw(&RpcError::new(INVALID_PARAMS, "the arguments are no JSON"))),
+            };
+            Reply { ask, answer }
+        }));
+    }
+
+    /// The next answer; never where nothing is asked.
+    pub(super) async fn next(&mut self) -> Reply {
+        let next = match &mut self.open {
+            Some(open) => open.next().await,
+            None => None,
+        };
+        match next {
+            Some(reply) => reply,
+            None => pending().await,
+        }
+    }
+}
+
+impl Reply {
+    /// Its header and its body.
+    pub(super) fn parts(&self) -> (ReplyHeader, &str) {
+        let (error, body) = match &self.answer {
+            Answer::Result(result) => (false, result.get()),
+            Answer::Error(error) => (true, error.get()),
+        };
+        (ReplyHeader { ask: self.ask, error }, body)
+    }
+}

@@ -1,0 +1,161 @@
+//! The worker's side of the wire, spoken with byte by byte: what `docs/worker-protocol.md` says of it.
+
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use hawsepipe::node::protocol::frame::{Kind, Start, begin};
+use serde_json::{Value, json};
+
+use super::PROGRAM;
+use crate::fixtures::checkout;
+use crate::gateway::harness::Folder;
+
+/// A worker and our end of its socket.
+struct Worker {
+    child: Child,
+    socket: UnixStream,
+    inbox: Vec<u8>,
+    _folder: Folder,
+}
+
+impl Worker {
+    /// One that loads `code` and said that it has.
+    fn ready(code: &str) -> Self {
+        let folder = Folder::new();
+        folder.write("plugin.mjs", code);
+        let (socket, theirs) = UnixStream::pair().unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let child = Command::new(PROGRAM)
+            .args(["sandbox", "socket", "/usr/bin/env", "node"])
+            .arg(checkout().join("src/node/host/host.mjs"))
+            .arg(folder.path().join("plugin.mjs"))
+            .env("HAWSEPIPE_PLUGIN_PATH", std::env::var("PATH").unwrap())
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut worker = Self { child, socket, inbox: Vec::new(), _folder: folder };
+        let (kind, header, body) = worker.receive();
+        assert_eq!((kind, &header["version"], body.as_str()), (Kind::Ready, &json!(1), ""));
+        worker
+    }
+
+    fn send(&mut self, kind: Kind, header: &Value, body: Option<&str>) {
+        let frame = frame(kind, header, body);
+        self.socket.write_all(&frame).unwrap();
+    }
+
+    fn call(&mut self, id: u64, content: &str) {
+        self.send(Kind::Call, &call_header(id), Some(content));
+    }
+
+    fn receive(&mut self) -> (Kind, Value, String) {
+        loop {
+            if let Start::Whole(head) = Start::of(&self.inbox, |_| 1 << 30).unwrap() {
+                let (json, body) = head.parts(&self.inbox);
+                let frame =
+                    (head.kind, serde_json::from_slice(json).unwrap(), String::from_utf8(body.to_vec()).unwrap());
+                self.inbox.drain(..head.length());
+                return frame;
+            }
+            let mut chunk = [0; 4096];
+            let read = self.socket.read(&mut chunk).unwrap();
+            assert!(read > 0, "the worker is gone");
+            self.inbox.extend_from_slice(&chunk[..read]);
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn frame(kind: Kind, header: &Value, body: Option<&str>) -> Vec<u8> {
+    let mut frame = Vec::new();
+    begin(&mut frame, kind, header, body.map(str::as_bytes)).unwrap();
+    frame.extend_from_slice(body.unwrap_or_default().as_bytes());
+    frame
+}
+
+fn call_header(id: u64) -> Value {
+    json!({"id": id, "timeoutMs": 1000, "input": {"metadata": {"phase": "response"}}})
+}
+
+const ECHO: &str = "export default ({ rawContent }) => ({ text: rawContent, continue: true, metadata: { n: 1 } });";
+
+#[test]
+fn frames_pass_in_whatever_pieces_they_come() {
+    let mut worker = Worker::ready(ECHO);
+    let all: Vec<u8> = (1..=3).flat_map(|id| frame(Kind::Call, &call_header(id), Some("aé😀"))).collect();
+    for size in [1, 7, all.len()] {
+        for piece in all.chunks(size) {
+            worker.socket.write_all(piece).unwrap();
+        }
+        for id in 1..=3 {
+            let (kind, header, body) = worker.receive();
+            assert_eq!((kind, body.as_str()), (Kind::Result, "aé😀"), "in pieces of {size}");
+            assert_eq!(header, json!({"id": id, "continue": true, "metadata": {"n": 1}}));
+        }
+    }
+}
+
+#[test]
+fn a_ping_comes_back_also_while_a_call_waits() {
+    let mut worker = Worker::ready("export default () => new Promise(() => {});");
+    worker.call(1, "");
+    for header in [json!({}), json!({"n": [1, "é"]})] {
+        worker.send(Kind::Ping, &header, None);
+        assert_eq!(worker.receive(), (Kind::Ping, header, String::new()));
+    }
+}
+
+#[test]
+fn a_cancelled_call_still_ends_with_an_answer() {
+    let mut worker = Worker::ready(
+        "export default async (input, { signal }) => {
+            await new Promise((resolve) => signal.addEventListener('abort', resolve));
+            return { text: signal.reason.name, continue: true };
+         }",
+    );
+    worker.call(4, "");
+    // One that is not in flight is nobody's.
+    worker.send(Kind::Cancel, &json!({"id": 3}), None);
+    worker.send(Kind::Ping, &json!({}), None);
+    assert_eq!(worker.receive().0, Kind::Ping);
+    worker.send(Kind::Cancel, &json!({"id": 4}), None);
+    let (kind, header, body) = worker.receive();
+    assert_eq!((kind, &header["id"], body.as_str()), (Kind::Result, &json!(4), "AbortError"));
+}
+
+#[test]
+fn an_ask_is_answered_by_its_number_and_unknown_kinds_are_passed_over() {
+    let mut worker = Worker::ready(
+        "export default async (input, { callTool }) => {
+            const [a, b] = await Promise.all([callTool('t', { n: 1 }), callTool('u').catch((e) => e.message)]);
+            return { text: `${a.ok} ${b}`, continue: true };
+         }",
+    );
+    worker.call(1, "");
+    let (first, second) = (worker.receive(), worker.receive());
+    assert_eq!(first, (Kind::Ask, json!({"id": 1, "ask": 1, "tool": "t"}), r#"{"n":1}"#.into()));
+    assert_eq!(second, (Kind::Ask, json!({"id": 1, "ask": 2, "tool": "u"}), "{}".into()));
+    worker.send(Kind::Chunk, &json!({"stream": 1}), Some("x"));
+    worker.send(Kind::Reply, &json!({"ask": 99, "error": false}), Some("{}"));
+    worker.send(Kind::Reply, &json!({"ask": 2, "error": true}), Some(r#"{"code":-1,"message":"no"}"#));
+    worker.send(Kind::Reply, &json!({"ask": 1, "error": false}), Some(r#"{"ok":true}"#));
+    let (kind, _, body) = worker.receive();
+    assert_eq!((kind, body.as_str()), (Kind::Result, "true no"));
+}
+
+#[test]
+fn a_worker_ends_with_its_socket() {
+    let mut worker = Worker::ready(ECHO);
+    worker.socket.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(worker.child.wait().unwrap().success());
+}
