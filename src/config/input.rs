@@ -181,6 +181,8 @@ pub struct PluginInput {
     pub config_schema: Option<serde_json::Value>,
     /// Its environment as written.
     pub env: Vec<NamedInput>,
+    /// `host:port` that it may reach.
+    pub egress: Vec<String>,
     /// `spec.pool.size`.
     pub pool_size: Option<u32>,
     /// With defaults.

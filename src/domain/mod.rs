@@ -5,6 +5,7 @@
 
 pub mod chain;
 pub mod digest;
+pub mod egress;
 pub mod health;
 pub mod ids;
 pub mod limits;

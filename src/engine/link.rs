@@ -202,7 +202,7 @@ fn link_plugin(
         &plugin.file_name,
         (&plugin.folder, &plugin.siblings),
         plugin.protocol,
-        &plugin.limits,
+        (&plugin.limits, &plugin.egress),
     );
     let identity = revision(&(made_of, exposed, pool_size, &runtime.node_executable));
     Ok(Arc::new(LinkedPlugin { plan: plugin.clone(), code: code.as_str().into(), env, identity, pool_size }))

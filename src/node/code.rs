@@ -17,6 +17,7 @@ const MAX_SIBLINGS: usize = 1000;
 
 const HOST: &str = include_str!("host/host.mjs");
 const ONCE_PRELOAD: &str = include_str!("host/once.cjs");
+const EGRESS_PRELOAD: &str = include_str!("host/egress.cjs");
 
 /// Why code cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,7 @@ impl CodeFolder {
         let folder = Self { private: PrivateFolder::create()?, next: AtomicU64::new(0) };
         fs::write(folder.host(), HOST)?;
         fs::write(folder.once_preload(), ONCE_PRELOAD)?;
+        fs::write(folder.egress_preload(), EGRESS_PRELOAD)?;
         Ok(folder)
     }
 
@@ -77,6 +79,11 @@ impl CodeFolder {
     /// What is loaded before a Once script.
     pub fn once_preload(&self) -> PathBuf {
         self.private.path().join("once.cjs")
+    }
+
+    /// What is loaded before a plugin that may connect to hosts.
+    pub fn egress_preload(&self) -> PathBuf {
+        self.private.path().join("egress.cjs")
     }
 
     /// Writes `text` as the entry of `plan`, beside links to the other files of the folder that it comes from.

@@ -12,6 +12,7 @@ use std::process::{Command, exit};
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
+use super::egress::handed;
 use crate::domain::secret::SecretText;
 
 /// Where a Module worker finds its socket. Written in `host.mjs` too.
@@ -91,6 +92,9 @@ pub fn sandbox_main(arguments: impl Iterator<Item = OsString>) -> ! {
 fn become_program(mut arguments: impl Iterator<Item = OsString>) -> io::Error {
     let usage = || io::Error::new(io::ErrorKind::InvalidInput, "usage: sandbox socket|pipe PROGRAM [ARGUMENT...]");
     let (Some(stdin), Some(program)) = (arguments.next(), arguments.next()) else { return usage() };
+    if let Err(error) = handed::take_over() {
+        return error;
+    }
     if stdin == Stdin::Socket.word() {
         if let Err(error) = move_socket() {
             return error;

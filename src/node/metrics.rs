@@ -51,6 +51,25 @@ pub enum KillCause {
     Shutdown,
 }
 
+/// Which way bytes of a plugin's connection go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// To the host.
+    Out,
+    /// To the plugin.
+    In,
+}
+
+impl Direction {
+    /// The label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Out => "out",
+            Self::In => "in",
+        }
+    }
+}
+
 impl SpawnCause {
     /// The label.
     pub fn as_str(self) -> &'static str {
@@ -96,6 +115,8 @@ pub struct WorkerMetrics {
     kills: IntCounterVec,
     starts: HistogramVec,
     callbacks: IntCounterVec,
+    connections: IntCounterVec,
+    carried: IntCounterVec,
 }
 
 impl WorkerMetrics {
@@ -111,6 +132,14 @@ impl WorkerMetrics {
         let callbacks =
             Opts::new("hawsepipe_plugin_callbacks_total", "What plugins asked of the gateway in their calls.");
         Ok(Self {
+            connections: IntCounterVec::new(
+                Opts::new("hawsepipe_plugin_connections_total", "Connections that plugins asked for, by outcome."),
+                &["plugin", "outcome"],
+            )?,
+            carried: IntCounterVec::new(
+                Opts::new("hawsepipe_plugin_connection_bytes_total", "Bytes of plugins' connections."),
+                &["plugin", "direction"],
+            )?,
             callbacks: IntCounterVec::new(callbacks, &["plugin", "callback", "outcome"])?,
             spawns: counter("hawsepipe_worker_spawns_total", "Workers started, by cause.")?,
             recycles: counter("hawsepipe_worker_recycles_total", "Workers ended that could have served on, by cause.")?,
@@ -128,7 +157,9 @@ impl WorkerMetrics {
         catalog.keep(self.recycles.clone())?;
         catalog.keep(self.kills.clone())?;
         catalog.keep(self.starts.clone())?;
-        catalog.keep(self.callbacks.clone())
+        catalog.keep(self.callbacks.clone())?;
+        catalog.keep(self.connections.clone())?;
+        catalog.keep(self.carried.clone())
     }
 
     /// A worker of `plugin` (`namespace/name`) was started.
@@ -144,6 +175,16 @@ impl WorkerMetrics {
     /// One was killed.
     pub fn killed(&self, plugin: &str, cause: KillCause) {
         self.kills.with_label_values(&[plugin, cause.as_str()]).inc();
+    }
+
+    /// A connection that `plugin` asked for was made, or not.
+    pub fn connection(&self, plugin: &str, outcome: &str) {
+        self.connections.with_label_values(&[plugin, outcome]).inc();
+    }
+
+    /// So many bytes went over a connection of `plugin`.
+    pub fn carried(&self, plugin: &str, direction: Direction, bytes: u64) {
+        self.carried.with_label_values(&[plugin, direction.as_str()]).inc_by(bytes);
     }
 
     /// One became ready after `took`.

@@ -7,6 +7,7 @@
 pub mod admission;
 pub mod code;
 pub mod discovery;
+pub mod egress;
 pub mod inspect;
 pub mod launcher;
 pub mod lease;

@@ -3,12 +3,13 @@
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Command, Stdio};
+use std::process::{ChildStdin, Command, Stdio};
 
 use tokio::process::Child;
 
 use super::code::Code;
 use super::discovery::Node;
+use super::egress::handed::hand_over;
 use super::launcher::{Launcher, Stdin};
 use super::protocol::channel::Channel;
 use super::protocol::once::Pipes;
@@ -27,7 +28,12 @@ pub struct Spawned {
     pub talk: Talk,
     /// What it prints besides its answers.
     pub printed: PipeReader,
+    /// Where it asks for connections, if it may have any.
+    pub egress: Option<UnixStream>,
 }
+
+/// A process, the way to it, and its way out.
+type Made = (Child, Talk, Option<UnixStream>);
 
 /// Makes a process that loads `code` on `node`.
 ///
@@ -35,11 +41,11 @@ pub struct Spawned {
 /// Where the system has no room for another process or descriptor.
 pub fn spawn(launcher: &Launcher, plugin: &LinkedPlugin, code: &Code, node: &Node) -> io::Result<Spawned> {
     let (printed, to_log) = io::pipe()?;
-    let (child, talk) = match plugin.plan.protocol {
+    let (child, talk, egress) = match plugin.plan.protocol {
         Protocol::Module => spawn_module(launcher, plugin, code, node, to_log),
         Protocol::Once => spawn_once(launcher, plugin, code, node, to_log),
     }?;
-    Ok(Spawned { child, talk, printed })
+    Ok(Spawned { child, talk, printed, egress })
 }
 
 fn spawn_module(
@@ -48,16 +54,17 @@ fn spawn_module(
     code: &Code,
     node: &Node,
     to_log: PipeWriter,
-) -> io::Result<(Child, Talk)> {
+) -> io::Result<Made> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = launcher.command(Stdin::Socket, &node.program, &plugin.env);
     // One of many processes on few cores: helpers of the garbage collector would only wake each other.
     command.arg("--single-threaded-gc");
-    command.arg(code.parent().host()).arg(code.entry()).stdin(OwnedFd::from(theirs));
+    let egress = give_stdin(&mut command, plugin, code, theirs.into())?;
+    command.arg(code.parent().host()).arg(code.entry()).args(egress.as_ref().map(|_| "egress"));
     command.stdout(to_log.try_clone()?).stderr(to_log);
     let child = run(command, code)?;
     let channel = Channel::new(Socket::new(ours)?, Voice::of(plugin));
-    Ok((child, Talk::Module(Box::new(channel))))
+    Ok((child, Talk::Module(Box::new(channel)), egress))
 }
 
 fn spawn_once(
@@ -66,15 +73,33 @@ fn spawn_once(
     code: &Code,
     node: &Node,
     to_log: PipeWriter,
-) -> io::Result<(Child, Talk)> {
+) -> io::Result<Made> {
     let mut command = launcher.command(Stdin::Pipe, &node.program, &plugin.env);
+    let (to_read, stdin) = io::pipe()?;
+    let egress = give_stdin(&mut command, plugin, code, to_read.into())?;
     command.arg("--require").arg(code.parent().once_preload()).arg(code.entry());
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(to_log);
+    command.stdout(Stdio::piped()).stderr(to_log);
     let mut child = run(command, code)?;
-    match (child.stdin.take(), child.stdout.take()) {
-        (Some(stdin), Some(stdout)) => Ok((child, Talk::Once(Pipes::new(stdin, stdout)))),
-        _ => Err(io::Error::other("a pipe is missing")),
+    let stdin = tokio::process::ChildStdin::from_std(ChildStdin::from(OwnedFd::from(stdin)))?;
+    match child.stdout.take() {
+        Some(stdout) => Ok((child, Talk::Once(Pipes::new(stdin, stdout)), egress)),
+        None => Err(io::Error::other("a pipe is missing")),
     }
+}
+
+/// Gives a worker its standard input, and with it a way out where the plugin may have one.
+fn give_stdin(
+    command: &mut Command,
+    plugin: &LinkedPlugin,
+    code: &Code,
+    stdin: OwnedFd,
+) -> io::Result<Option<UnixStream>> {
+    if plugin.plan.egress.is_empty() {
+        command.stdin(stdin);
+        return Ok(None);
+    }
+    command.arg("--require").arg(code.parent().egress_preload());
+    hand_over(command, stdin).map(Some)
 }
 
 /// Our copies of the child's descriptors go with the command.

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::code::{Code, CodeFolder};
 use super::discovery::{Node, NodeError};
+use super::egress::Egress;
 use super::launcher::Launcher;
 use super::loading::START_DEADLINE;
 pub use super::loading::StartError;
@@ -172,7 +173,7 @@ impl Starter {
         on_exit: impl FnOnce(u64) + Send + 'static,
     ) -> Result<Worker, StartError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let Spawned { child, talk, printed } = spawn(&self.launcher, plugin, code, node)?;
+        let Spawned { child, talk, printed, egress } = spawn(&self.launcher, plugin, code, node)?;
         let card = Arc::new(Card::new(child.id().unwrap_or_default(), Arc::clone(plugin)));
         let starter = Arc::downgrade(self);
         let process = Process::adopt(child, &self.tasks, move || {
@@ -185,6 +186,8 @@ impl Starter {
         }
         let voice = Voice::of(plugin);
         let noise = self.listen(plugin, voice.clone(), &process, printed)?;
+        let serve = |socket| Egress::serve(socket, plugin, &self.metrics, &self.tasks, process.over());
+        let egress = egress.map(serve).transpose()?;
         let Lifetimes { max_executions, max_age } = self.lifetimes;
         let max_executions = executions_of(plugin.plan.protocol, jittered(max_executions, id));
         let expires = Instant::now() + Duration::from_millis(jittered(millis(max_age), id));
@@ -194,6 +197,7 @@ impl Starter {
             talk,
             noise,
             voice,
+            egress,
             card,
             max_executions,
             succeeded: false,

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio::time::Instant;
 
+use super::egress::Egress;
 use super::metrics::{KillCause, RecycleCause};
 use super::noise::Noise;
 use super::process::{Process, Tasks};
@@ -57,6 +58,8 @@ pub struct Worker {
     pub noise: Arc<Noise>,
     /// What must not be seen in what it says.
     pub voice: Voice,
+    /// Its connections, where its plugin may have any.
+    pub egress: Option<Egress>,
     /// What others may know of it.
     pub card: Arc<Card>,
     /// Calls that it may serve.
@@ -74,6 +77,9 @@ impl Worker {
     pub async fn execute(&mut self, call: &Call<'_>) -> Exchange {
         self.card.used();
         self.noise.reset();
+        if let Some(egress) = &self.egress {
+            egress.begin_call();
+        }
         let mut exchange = self.exchange(call).await;
         // What is told to people; the text is the client's.
         let said = match &mut exchange.output {

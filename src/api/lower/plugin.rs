@@ -38,6 +38,7 @@ pub fn plugin(object: &Plugin) -> (PluginInput, Vec<Problem>) {
         config: spec.config.as_ref().map(canonical_text),
         config_schema: spec.config_schema.as_ref().map(|schema| Value::Object(schema.0.clone())),
         env: env(spec.env.as_ref(), "spec.env"),
+        egress: spec.egress.clone().unwrap_or_default(),
         pool_size: spec.pool.as_ref().and_then(|p| p.size),
         limits: limits(spec),
         share_with: spec.share_with.as_ref().map(|s| namespaces(&s.namespaces)),
@@ -63,7 +64,6 @@ fn refusing(spec: &PluginSpec, findings: &mut Findings) -> Option<Refusal> {
 
 fn note_later(spec: &PluginSpec, findings: &mut Findings) {
     findings.later(spec.reuse == Some(true), "spec.reuse");
-    findings.later(spec.egress.as_ref().is_some_and(|e| !e.is_empty()), "spec.egress");
     findings.later(spec.descriptor.is_some(), "spec.descriptor");
     let Pool { concurrency, max_executions, max_lifetime_seconds, .. } = spec.pool.clone().unwrap_or_default();
     findings.later(concurrency.is_some_and(|c| c > 1), "spec.pool.concurrency");

@@ -8,6 +8,7 @@ use super::plugin_code::{Judged, Wanted, file_name, find_code, judge, source_fie
 use super::{Fault, id, is_invalid, takes, values};
 use crate::config::input::{Inputs, PluginInput, SourceInput};
 use crate::domain::digest::sha256_hex;
+use crate::domain::egress::EgressRule;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{EntryPlan, Plan, PluginPlan};
 use crate::domain::plugin::{Phase, Protocol};
@@ -140,6 +141,7 @@ fn plan(
         timeout_ms: input.timeout_ms,
         config: input.config.clone(),
         env,
+        egress: input.egress.clone(),
         pool_size: input.pool_size,
         limits: input.limits.clone(),
     })
@@ -148,6 +150,9 @@ fn plan(
 fn check_settings(input: &PluginInput) -> Result<(), Fault> {
     check_config(input, input.config.as_deref())
         .map_err(|message| (Reason::InvalidConfig, "spec.config".to_owned(), message))?;
+    if let Some(message) = input.egress.iter().find_map(|entry| EgressRule::parse(entry).err()) {
+        return Err((Reason::InvalidPattern, "spec.egress".to_owned(), message));
+    }
     let filters = [("spec.filter.upstreams", &input.filter_upstreams), ("spec.filter.tools", &input.filter_tools)];
     match filters.into_iter().find_map(|(field, globs)| values::bad_glob(field, globs)) {
         Some((field, message)) => Err((Reason::InvalidPattern, field, message)),

@@ -57,6 +57,9 @@ pub struct PluginPlan {
     pub config: Option<Box<RawValue>>,
     /// Its environment, all of it.
     pub env: Vec<NamedValue>,
+    /// Where it may connect to, as `host:port`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub egress: Vec<String>,
     /// Warm workers; none is the gateway's `poolSizePerPlugin`.
     pub pool_size: Option<u32>,
     /// Bytes of input, output, and stderr a call.

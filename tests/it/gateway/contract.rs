@@ -11,7 +11,7 @@ use crate::fixtures::fixture;
 use crate::upstream::Running;
 
 /// The stand-in for the Anthropic API, and its URL.
-fn stand_in(arguments: &[&str]) -> (Running, String) {
+pub fn stand_in(arguments: &[&str]) -> (Running, String) {
     let mut command = Command::new("node");
     command.arg(fixture("contract-1.0/anthropic-stand-in.mjs")).args(arguments);
     announced(command)

@@ -5,6 +5,7 @@ mod callbacks;
 mod cli;
 mod clients;
 mod contract;
+mod egress;
 mod ending;
 pub mod harness;
 mod hostile;

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod callbacks;
+mod egress;
 mod inspect;
 mod life;
 mod memory;
@@ -155,6 +156,7 @@ pub struct Code {
     pub env: BTreeMap<&'static str, &'static str>,
     pub folder: Option<PathBuf>,
     pub limits: PluginLimits,
+    pub egress: Vec<String>,
 }
 
 pub fn module(text: &str) -> Code {
@@ -168,7 +170,16 @@ pub fn once(text: &str) -> Code {
 impl Code {
     fn new(protocol: Protocol, file_name: &'static str, text: &str) -> Self {
         let limits = PluginLimits { max_input: 10 << 20, max_output: 10 << 20, max_stderr: 64 << 10 };
-        Self { protocol, file_name, text: text.into(), size: 1, env: BTreeMap::new(), folder: None, limits }
+        Self {
+            protocol,
+            file_name,
+            text: text.into(),
+            size: 1,
+            env: BTreeMap::new(),
+            folder: None,
+            limits,
+            egress: Vec::new(),
+        }
     }
 
     pub fn link(self) -> Arc<LinkedPlugin> {
@@ -194,11 +205,12 @@ impl Code {
             timeout_ms: None,
             config: None::<Box<RawValue>>,
             env: Vec::new(),
+            egress: self.egress,
             pool_size: None,
             limits: self.limits,
         };
         let env = self.env.iter().map(|(name, value)| ((*name).to_owned(), SecretText::new(*value))).collect();
-        let identity = format!("{digest}/{:?}", self.env);
+        let identity = format!("{digest}/{:?}/{:?}", self.env, plan.egress);
         Arc::new(LinkedPlugin { plan, code: self.text.into(), env, identity, pool_size: self.size })
     }
 }

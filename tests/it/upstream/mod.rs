@@ -4,7 +4,7 @@ mod fake;
 mod hostile;
 mod life;
 mod real;
-mod tls;
+pub mod tls;
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};

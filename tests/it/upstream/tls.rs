@@ -3,6 +3,7 @@
 use hawsepipe::domain::upstream::Era;
 
 use super::*;
+use crate::gateway::harness::Folder;
 
 /// Set in the second run of the test: the server's URL.
 const URL: &str = "HAWSEPIPE_TEST_TLS_URL";
@@ -37,6 +38,20 @@ for path, data in zip(sys.argv[1:], [private, cert.public_bytes(to.Encoding.PEM)
     open(path, "wb").write(data)
 "#;
 
+/// An HTTPS server on 127.0.0.1, the folder that holds its certificate as `cert.pem`, and its port.
+pub fn server() -> (Running, Folder, u16) {
+    let folder = Folder::new();
+    let (private, certificate) = (folder.path().join("key.pem"), folder.path().join("cert.pem"));
+    let made = Command::new(fixtures::python()).args(["-c", CERTIFICATE]).args([&private, &certificate]).status();
+    assert!(made.unwrap().success());
+    let mut command = Command::new("node");
+    command.arg("-e").arg(SERVER).args([&private, &certificate]).stdout(Stdio::piped());
+    let mut running = Running(command.spawn().unwrap());
+    let mut port = String::new();
+    BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut port).unwrap();
+    (running, folder, port.trim().parse().unwrap())
+}
+
 /// Runs itself a second time with the certificate among the machine's roots, which are read from the environment.
 #[tokio::test]
 async fn certificates_are_checked_against_the_machines_roots() {
@@ -45,17 +60,8 @@ async fn certificates_are_checked_against_the_machines_roots() {
         assert_eq!(facts.era, Era::Modern);
         return;
     }
-    let folder = std::env::temp_dir().join(format!("hawsepipe-tls-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let (private, certificate) = (folder.join("key.pem"), folder.join("cert.pem"));
-    let made = Command::new(fixtures::python()).args(["-c", CERTIFICATE]).args([&private, &certificate]).status();
-    assert!(made.unwrap().success());
-    let mut command = Command::new("node");
-    command.arg("-e").arg(SERVER).args([&private, &certificate]).stdout(Stdio::piped());
-    let mut running = Running(command.spawn().unwrap());
-    let mut port = String::new();
-    BufReader::new(running.0.stdout.take().unwrap()).read_line(&mut port).unwrap();
-    let url = format!("https://127.0.0.1:{}/mcp", port.trim());
+    let (_running, folder, port) = server();
+    let url = format!("https://127.0.0.1:{port}/mcp");
 
     let error = started(external(&url)).probe(&key(), PATIENCE).await.unwrap_err();
     assert!(matches!(error, UpstreamError::Connect(_)), "{error:?}");
@@ -63,10 +69,9 @@ async fn certificates_are_checked_against_the_machines_roots() {
     let again = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", NAME])
         .env(URL, url)
-        .env("SSL_CERT_FILE", &certificate)
+        .env("SSL_CERT_FILE", folder.path().join("cert.pem"))
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&again.stdout);
     assert!(again.status.success() && said.contains("1 passed"), "{said}");
-    std::fs::remove_dir_all(&folder).unwrap();
 }

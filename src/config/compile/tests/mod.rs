@@ -112,6 +112,7 @@ fn plugin(name: &str) -> PluginInput {
         config: None,
         config_schema: None,
         env: Vec::new(),
+        egress: Vec::new(),
         pool_size: None,
         limits: PluginLimits::default(),
         share_with: None,

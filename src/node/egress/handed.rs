@@ -1,0 +1,69 @@
+//! How a worker gets the socket for its connections. A process is handed three descriptors only, so a message on the
+//! socket brings the one whose place it took: the worker's standard input.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::Command;
+
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
+};
+
+/// Where a worker finds the socket. Written in `egress.cjs` too.
+const SOCKET: i32 = 4;
+/// Tells the launcher that its standard input is to be exchanged. No plugin's variable can have this name there.
+const MARK: &str = "HAWSEPIPE_HANDED";
+
+/// Has `command`, which runs the launcher, find a socket on descriptor 4 and `stdin` in its usual place. Returns our end
+/// of the socket.
+///
+/// # Errors
+/// Where the system has no room for another socket.
+pub fn hand_over(command: &mut Command, stdin: OwnedFd) -> io::Result<UnixStream> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let handed = [stdin.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !ancillary.push(SendAncillaryMessage::ScmRights(&handed)) {
+        return Err(io::Error::other("no room for a descriptor"));
+    }
+    sendmsg(&ours, &[IoSlice::new(&[0])], &mut ancillary, SendFlags::empty())?;
+    command.stdin(OwnedFd::from(theirs)).env(MARK, "1");
+    Ok(ours)
+}
+
+/// In the launcher: puts both in their places, where something was handed over.
+///
+/// # Errors
+/// Where nothing comes, or a place is taken.
+pub fn take_over() -> io::Result<()> {
+    if std::env::var_os(MARK).is_none() {
+        return Ok(());
+    }
+    let stdin = receive()?;
+    let socket = fcntl_dupfd_cloexec(io::stdin().as_fd(), SOCKET)?;
+    if socket.as_raw_fd() != SOCKET {
+        return Err(io::Error::other("descriptor 4 is taken"));
+    }
+    rustix::stdio::dup2_stdin(stdin)?;
+    fcntl_setfd(&socket, FdFlags::empty())?;
+    // Given up, so that it stays open over exec.
+    let _ = socket.into_raw_fd();
+    Ok(())
+}
+
+fn receive() -> io::Result<OwnedFd> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0];
+    recvmsg(io::stdin().as_fd(), &mut [IoSliceMut::new(&mut byte)], &mut ancillary, RecvFlags::empty())?;
+    let mut descriptors = ancillary.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => descriptors.collect(),
+        _ => Vec::new(),
+    });
+    descriptors.next().ok_or_else(|| io::Error::other("no descriptor was handed over"))
+}

@@ -1,0 +1,134 @@
+//! What the connections of one worker share: its socket, the rules, the count of bytes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde::Serialize;
+use tokio::io::AsyncWriteExt;
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::sync::{Semaphore, mpsc};
+
+use super::dial::Refusal;
+use crate::domain::egress::EgressRule;
+use crate::node::metrics::{Direction, WorkerMetrics};
+use crate::node::protocol::frame::{Kind, begin};
+use crate::node::voice::Voice;
+
+/// Bytes that one call may send and receive.
+const MAX_BYTES: u64 = 64 << 20;
+/// Names that are resolved at once: a resolver may take its time, and cannot be told to stop.
+const LOOKUPS: usize = 4;
+/// Bytes of a host's name that the log holds: no name is longer.
+const MAX_NAME: usize = 253;
+/// Frames on their way to a worker that does not read.
+const QUEUED: usize = 8;
+
+/// One worker's line.
+#[derive(Debug)]
+pub(super) struct Line {
+    pub(super) rules: Vec<EgressRule>,
+    /// The right to have a name resolved.
+    pub(super) lookups: Arc<Semaphore>,
+    frames: mpsc::Sender<Vec<u8>>,
+    /// Bytes since the call began.
+    used: AtomicU64,
+    /// Whether the log holds a denial of this call: one is enough.
+    told: AtomicBool,
+    voice: Voice,
+    metrics: WorkerMetrics,
+}
+
+#[derive(Serialize)]
+struct StreamHeader {
+    stream: u32,
+}
+
+#[derive(Serialize)]
+struct CloseHeader<'a> {
+    stream: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+}
+
+impl Line {
+    /// A line, and what writes its frames.
+    pub(super) fn new(
+        mut socket: OwnedWriteHalf,
+        rules: Vec<EgressRule>,
+        voice: Voice,
+        metrics: WorkerMetrics,
+    ) -> (Self, impl Future<Output = ()> + Send) {
+        let (frames, mut queue) = mpsc::channel::<Vec<u8>>(QUEUED);
+        let (used, told, lookups) = (AtomicU64::new(0), AtomicBool::new(false), Arc::new(Semaphore::new(LOOKUPS)));
+        let line = Self { rules, lookups, frames, used, told, voice, metrics };
+        let writing = async move {
+            while let Some(frame) = queue.recv().await {
+                if socket.write_all(&frame).await.is_err() {
+                    return;
+                }
+            }
+        };
+        (line, writing)
+    }
+
+    pub(super) fn begin_call(&self) {
+        self.used.store(0, Ordering::Relaxed);
+        self.told.store(false, Ordering::Relaxed);
+    }
+
+    /// Counts bytes of a connection.
+    ///
+    /// # Errors
+    /// The call has had its share.
+    pub(super) fn spend(&self, bytes: usize, direction: Direction) -> Result<(), Refusal> {
+        let bytes = bytes as u64;
+        self.metrics.carried(self.voice.name(), direction, bytes);
+        match self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > MAX_BYTES {
+            true => Err(Refusal::TooLarge(MAX_BYTES)),
+            false => Ok(()),
+        }
+    }
+
+    /// A connection was made.
+    pub(super) fn opened(&self) {
+        self.metrics.connection(self.voice.name(), "opened");
+    }
+
+    /// A connection was not made, or broke.
+    pub(super) fn refused(&self, host: &str, port: u16, refusal: &Refusal) {
+        self.metrics.connection(self.voice.name(), refusal.as_label());
+        if refusal.is_denial() && !self.told.swap(true, Ordering::Relaxed) {
+            let host = &host[..host.floor_char_boundary(MAX_NAME)];
+            let (plugin, host) = (self.voice.name(), self.voice.masked(host));
+            tracing::warn!(target: "hawsepipe::plugin", plugin, "may not connect to {host}:{port}: {refusal}");
+        }
+    }
+
+    /// One more chunk may come.
+    pub(super) async fn credit(&self, stream: u32) {
+        self.send(Kind::Credit, &StreamHeader { stream }, None).await;
+    }
+
+    /// Bytes for the worker; none is the end of them.
+    pub(super) async fn chunk(&self, stream: u32, bytes: &[u8]) {
+        self.send(Kind::Chunk, &StreamHeader { stream }, Some(bytes)).await;
+    }
+
+    /// The connection is over, well or not.
+    pub(super) async fn close(&self, stream: u32, refusal: Option<&Refusal>) {
+        let (code, message) = (refusal.map(Refusal::code), refusal.map(Refusal::to_string));
+        self.send(Kind::Close, &CloseHeader { stream, code, message }, None).await;
+    }
+
+    /// Queues a whole frame: whoever is dropped while it waits has sent nothing of it.
+    async fn send(&self, kind: Kind, header: &impl Serialize, body: Option<&[u8]>) {
+        let mut frame = Vec::with_capacity(64 + body.map_or(0, <[u8]>::len));
+        if begin(&mut frame, kind, header, body).is_some() {
+            frame.extend_from_slice(body.unwrap_or_default());
+            // Where nobody writes any more, the worker is gone.
+            let _ = self.frames.send(frame).await;
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! The connections of one worker. Each side may send one chunk and then waits for credit, so a connection holds a chunk
+//! in either direction and no more.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{OwnedReadHalf as FromHost, OwnedWriteHalf as ToHost};
+use tokio::net::unix::OwnedReadHalf;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::dial::{Refusal, dial};
+use super::line::Line;
+use crate::node::metrics::Direction;
+use crate::node::protocol::frame::{Head, Kind, Start};
+
+/// Connections that a worker may have open.
+const MAX_STREAMS: usize = 32;
+/// Bytes of a chunk.
+const MAX_CHUNK: usize = 64 << 10;
+
+/// Connections of one worker, by number.
+struct Streams {
+    line: Arc<Line>,
+    open: HashMap<u32, Stream>,
+    tasks: JoinSet<u32>,
+}
+
+/// One connection, as its worker has it.
+struct Stream {
+    /// Room for the one chunk that it has credit for.
+    chunks: mpsc::Sender<Bytes>,
+    /// Whether the worker takes a chunk.
+    credit: Arc<Semaphore>,
+    task: AbortHandle,
+}
+
+#[derive(Deserialize)]
+struct OpenHeader {
+    stream: u32,
+    host: String,
+    port: u16,
+}
+
+#[derive(Deserialize)]
+struct StreamHeader {
+    stream: u32,
+}
+
+/// The worker broke the protocol.
+struct Broken;
+
+/// Serves a worker until its socket ends or it breaks the protocol. Then every connection is closed.
+pub(super) async fn serve(line: Arc<Line>, mut socket: OwnedReadHalf) {
+    let mut streams = Streams { line, open: HashMap::new(), tasks: JoinSet::new() };
+    let mut inbox = Vec::with_capacity(MAX_CHUNK);
+    loop {
+        tokio::select! {
+            read = next_frame(&mut socket, &mut inbox) => {
+                let Ok(head) = read else { return };
+                if streams.receive(&head, &inbox).await.is_err() {
+                    return;
+                }
+                inbox.drain(..head.length());
+            }
+            Some(ended) = streams.tasks.join_next() => {
+                if let Ok(id) = ended {
+                    streams.open.remove(&id);
+                }
+            }
+        }
+    }
+}
+
+/// Reads until `inbox` starts with a whole frame.
+async fn next_frame(socket: &mut OwnedReadHalf, inbox: &mut Vec<u8>) -> Result<Head, Broken> {
+    loop {
+        match Start::of(inbox, |_| MAX_CHUNK).map_err(|_| Broken)? {
+            Start::Whole(head) => return Ok(head),
+            Start::Part(missing) => inbox.reserve(missing),
+        }
+        if !socket.read_buf(inbox).await.is_ok_and(|read| read > 0) {
+            return Err(Broken);
+        }
+    }
+}
+
+impl Streams {
+    async fn receive(&mut self, head: &Head, inbox: &[u8]) -> Result<(), Broken> {
+        let (header, body) = head.parts(inbox);
+        if head.kind == Kind::Open {
+            return self.open(serde_json::from_slice(header).map_err(|_| Broken)?).await;
+        }
+        let StreamHeader { stream: id } = serde_json::from_slice(header).map_err(|_| Broken)?;
+        // What is said of a connection that is over crossed its end.
+        let Some(stream) = self.open.get(&id) else { return Ok(()) };
+        match head.kind {
+            Kind::Chunk => match stream.chunks.try_send(Bytes::copy_from_slice(body)) {
+                Err(mpsc::error::TrySendError::Full(_)) => return Err(Broken),
+                Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
+            },
+            Kind::Credit if stream.credit.available_permits() == 0 => stream.credit.add_permits(1),
+            Kind::Close => {
+                stream.task.abort();
+                self.open.remove(&id);
+            }
+            _ => return Err(Broken),
+        }
+        Ok(())
+    }
+
+    async fn open(&mut self, header: OpenHeader) -> Result<(), Broken> {
+        let id = header.stream;
+        if self.open.contains_key(&id) {
+            return Err(Broken);
+        }
+        if self.open.len() >= MAX_STREAMS {
+            let refusal = Refusal::TooMany(MAX_STREAMS);
+            self.line.refused(&header.host, header.port, &refusal);
+            self.line.close(id, Some(&refusal)).await;
+            return Ok(());
+        }
+        let (chunks, from_worker) = mpsc::channel(1);
+        let credit = Arc::new(Semaphore::new(1));
+        let task = self.tasks.spawn(connect(Arc::clone(&self.line), header, from_worker, Arc::clone(&credit)));
+        self.open.insert(id, Stream { chunks, credit, task });
+        Ok(())
+    }
+}
+
+/// Makes one connection and carries its bytes to its end. Returns its number.
+async fn connect(
+    line: Arc<Line>,
+    header: OpenHeader,
+    from_worker: mpsc::Receiver<Bytes>,
+    credit: Arc<Semaphore>,
+) -> u32 {
+    let OpenHeader { stream: id, host, port } = header;
+    let carried = match dial(&line.rules, &line.lookups, &host, port).await {
+        Ok(connection) => {
+            line.opened();
+            line.credit(id).await;
+            carry(&line, id, connection, from_worker, &credit).await
+        }
+        Err(refusal) => Err(refusal),
+    };
+    if let Err(refusal) = &carried {
+        line.refused(&host, port, refusal);
+    }
+    line.close(id, carried.err().as_ref()).await;
+    id
+}
+
+async fn carry(
+    line: &Line,
+    id: u32,
+    connection: TcpStream,
+    from_worker: mpsc::Receiver<Bytes>,
+    credit: &Semaphore,
+) -> Result<(), Refusal> {
+    let (from_host, to_host) = connection.into_split();
+    let out = carry_out(line, id, from_worker, to_host);
+    let back = carry_back(line, id, from_host, credit);
+    tokio::try_join!(out, back).map(|_| ())
+}
+
+/// From the worker to the host.
+async fn carry_out(
+    line: &Line,
+    id: u32,
+    mut from_worker: mpsc::Receiver<Bytes>,
+    mut to_host: ToHost,
+) -> Result<(), Refusal> {
+    let lost = |error: std::io::Error| Refusal::Lost(error.kind());
+    while let Some(chunk) = from_worker.recv().await {
+        if chunk.is_empty() {
+            return to_host.shutdown().await.map_err(lost);
+        }
+        line.spend(chunk.len(), Direction::Out)?;
+        to_host.write_all(&chunk).await.map_err(lost)?;
+        line.credit(id).await;
+    }
+    Ok(())
+}
+
+/// From the host to the worker.
+async fn carry_back(line: &Line, id: u32, mut from_host: FromHost, credit: &Semaphore) -> Result<(), Refusal> {
+    let mut buffer = vec![0; MAX_CHUNK];
+    loop {
+        if let Ok(permit) = credit.acquire().await {
+            permit.forget();
+        }
+        let read = from_host.read(&mut buffer).await.map_err(|error| Refusal::Lost(error.kind()))?;
+        line.spend(read, Direction::In)?;
+        line.chunk(id, buffer.get(..read).unwrap_or_default()).await;
+        if read == 0 {
+            return Ok(());
+        }
+    }
+}
