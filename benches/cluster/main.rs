@@ -1,5 +1,5 @@
 //! Measures the operator against a real control plane: how soon an edit is served, and how it does with thousands of
-//! objects.
+//! objects; and that it writes nothing when nothing changes.
 //!
 //! `make bench-cluster` runs it; the control plane is that of the tests.
 
@@ -16,8 +16,14 @@ mod harness;
 #[path = "../../tests/cluster/operator/mod.rs"]
 mod operator;
 mod scale;
+mod steady;
+
+use std::time::Duration;
 
 use clap::Parser;
+
+/// The most upstreams and chains whose steady state is watched.
+const STEADY: (usize, usize) = (1000, 100);
 
 /// What is measured, and of how much.
 #[derive(Debug, Parser)]
@@ -31,7 +37,10 @@ struct Options {
     /// Edits of a plugin under load
     #[arg(long, default_value_t = 100)]
     edits: usize,
-    /// Only this: edits or scale
+    /// Seconds of each of the two measurements of the steady state
+    #[arg(long, default_value_t = 300)]
+    seconds: u64,
+    /// Only this: edits, scale or steady
     #[arg(long)]
     only: Option<String>,
     /// What cargo adds
@@ -48,5 +57,9 @@ async fn main() {
     }
     if wanted("scale") {
         scale::measure(options.upstreams, options.chains).await;
+    }
+    if wanted("steady") {
+        let (upstreams, chains) = (options.upstreams.min(STEADY.0), options.chains.min(STEADY.1));
+        steady::measure(upstreams, chains, Duration::from_secs(options.seconds)).await;
     }
 }

@@ -50,7 +50,8 @@ struct Edits {
     writes: f64,
 }
 
-fn objects(upstreams: usize, chains: usize) -> Vec<(&'static str, Value)> {
+/// A gateway with so many of both.
+pub fn objects(upstreams: usize, chains: usize) -> Vec<(&'static str, Value)> {
     let mut objects = vec![("mcpgateways", gateway("main"))];
     for n in 0..upstreams {
         let spec =
@@ -69,7 +70,8 @@ fn objects(upstreams: usize, chains: usize) -> Vec<(&'static str, Value)> {
     objects
 }
 
-async fn create(client: &Client, namespace: &str, objects: Vec<(&'static str, Value)>) {
+/// Creates them.
+pub async fn create(client: &Client, namespace: &str, objects: Vec<(&'static str, Value)>) {
     let creations = objects.into_iter().map(|(plural, object)| async move {
         let object: DynamicObject = serde_json::from_value(object).unwrap();
         api(client, namespace, plural).create(&PostParams::default(), &object).await.unwrap();
@@ -78,9 +80,9 @@ async fn create(client: &Client, namespace: &str, objects: Vec<(&'static str, Va
 }
 
 /// What is asked of the cluster.
-struct Seen {
-    client: Client,
-    namespace: String,
+pub struct Seen {
+    pub client: Client,
+    pub namespace: String,
 }
 
 impl Seen {
@@ -103,7 +105,7 @@ impl Seen {
     }
 
     /// Waits until each object of a kind has a status.
-    async fn until_all_told(&self, plural: &str, count: usize, began: Instant) {
+    pub async fn until_all_told(&self, plural: &str, count: usize, began: Instant) {
         loop {
             let list = api(&self.client, &self.namespace, plural).list(&ListParams::default()).await.unwrap();
             let told = list.items.iter().filter(|o| o.data.pointer("/status/observedGeneration").is_some()).count();

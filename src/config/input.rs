@@ -31,8 +31,8 @@ pub struct Inputs {
     pub chains: Vec<ChainInput>,
     /// Objects that are there but are not valid: their last accepted form runs on.
     pub invalid: Vec<InvalidObject>,
-    /// ConfigMaps by key, with their data.
-    pub config_maps: BTreeMap<ObjectKey, BTreeMap<String, String>>,
+    /// ConfigMaps by key, with their data, or why one that may be there cannot be read.
+    pub config_maps: BTreeMap<ObjectKey, ConfigMapData>,
     /// URLs of servers by the namespace and object that name them, or why there is none.
     pub servers: BTreeMap<(String, ServerInput), Result<String, (Reason, String)>>,
     /// Labels of namespaces; one that is not here has only `kubernetes.io/metadata.name`.
@@ -45,6 +45,9 @@ pub struct Inputs {
     /// What is known of code, by [`code_key`] of text and file name.
     pub facts: BTreeMap<String, CodeFacts>,
 }
+
+/// The data of a ConfigMap, or why it cannot be read.
+pub type ConfigMapData = Result<BTreeMap<String, String>, (Reason, String)>;
 
 /// Files of plugins by their path below the plugin folder; an error says why one cannot be read.
 pub type Files = BTreeMap<String, Result<FileCode, String>>;

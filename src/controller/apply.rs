@@ -1,23 +1,27 @@
 //! Brings a gateway's objects to what they are to be: shards first, the index last, then what nobody needs goes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::ListParams;
+use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::core::NamespaceResourceScope;
+use kube::runtime::reflector::Store;
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::GATEWAY_LABEL;
 use super::build::{self, BuildError, Owner};
 use super::compiled::{Digests, Planned, digests};
+use super::rights::RequestError;
 use super::watches::{Watches, all};
-use super::writer::{WriteError, Writer};
+use super::writer::Writer;
+use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::api::pack;
 use crate::api::snapshot::{GatewaySnapshot, SnapshotIndex};
 use crate::domain::ids::ObjectKey;
@@ -33,20 +37,20 @@ pub(super) enum ApplyError {
     /// See [`BuildError`].
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// See [`WriteError`].
+    /// See [`RequestError`].
     #[error("{what}: {error}")]
-    Write {
-        /// The object.
+    Request {
+        /// Resource and namespace.
         what: String,
         /// What was said.
-        error: WriteError,
+        error: RequestError,
     },
     /// There is such an object, and it is somebody else's.
     #[error("there is a {0} that this operator did not make: rename the gateway, or delete that object")]
     Taken(String),
-    /// What is there cannot be read.
-    #[error("{0} cannot be read: {1}")]
-    Read(String, Box<kube::Error>),
+    /// What is there is not seen.
+    #[error("what is there is not seen: {0}")]
+    Unseen(String),
 }
 
 impl ApplyError {
@@ -54,13 +58,18 @@ impl ApplyError {
     pub(super) fn reason(&self) -> Reason {
         match self {
             Self::Taken(_) => Reason::NameTaken,
+            Self::Request { error: RequestError::Forbidden(..), .. } => Reason::Forbidden,
             _ => Reason::Pending,
         }
     }
 
-    /// Whether trying again soon may help.
-    pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Write { error: WriteError::Conflict | WriteError::Api(_), .. } | Self::Read(..))
+    /// When trying again may help, where `wait` is how long to wait after what may pass.
+    pub(super) fn again(&self, wait: Duration) -> Option<Instant> {
+        match self {
+            Self::Request { error: RequestError::Forbidden(_, again), .. } => Some(*again),
+            Self::Request { error: RequestError::Conflict | RequestError::Api(_), .. } => Some(Instant::now() + wait),
+            _ => None,
+        }
     }
 }
 
@@ -70,10 +79,14 @@ pub(super) struct Stored {
     pub(super) index: Option<SnapshotIndex>,
     /// Of the index, when it was read or written last.
     version: Option<String>,
+    /// The same: it changes with what the index says, and not with its labels and annotations.
+    generation: Option<i64>,
+    /// Whether somebody else put something else around the index than what is to be there.
+    disturbed: bool,
     /// Names of shards that are there.
     shards: BTreeSet<String>,
     /// Digests of each kept revision's objects.
-    pub(super) revisions: BTreeMap<String, std::sync::Arc<Digests>>,
+    pub(super) revisions: BTreeMap<String, Arc<Digests>>,
 }
 
 impl Stored {
@@ -82,20 +95,19 @@ impl Stored {
     /// # Errors
     /// Where it cannot be read now. What is damaged is as if it was not there.
     pub(super) async fn read(writer: &Writer, key: &ObjectKey) -> Result<(Self, Option<Plan>), ApplyError> {
-        let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &key.namespace);
-        let what = || format!("gatewaysnapshots in {}", key.namespace);
-        let failed = |error| ApplyError::Read(what(), Box::new(error));
-        let params = ListParams::default().labels(&format!("{GATEWAY_LABEL}={}", key.name));
-        let list = api.list(&params).await.map_err(failed)?;
         let mut stored = Self::default();
         let mut shards = HashMap::new();
-        for object in list.items {
+        for object in snapshots(writer, key).await? {
             let name = object.name_any();
             if object.spec.index.is_some() && name == key.name {
                 stored.version = object.resource_version();
+                stored.generation = object.metadata.generation;
+                stored.disturbed = !is_part(&object.metadata, "index", key) || object.spec.gateway != key.name;
                 stored.index = object.spec.index;
             } else if let Some(shard) = object.spec.shard {
-                stored.shards.insert(name.clone());
+                if is_part(&object.metadata, "shard", key) {
+                    stored.shards.insert(name.clone());
+                }
                 shards.insert(name, shard);
             }
         }
@@ -103,7 +115,7 @@ impl Stored {
         for revision in stored.index.iter().flat_map(|index| &index.revisions) {
             match pack::plan(revision, &shards) {
                 Ok(plan) => {
-                    stored.revisions.insert(revision.revision.clone(), std::sync::Arc::new(digests(&plan)));
+                    stored.revisions.insert(revision.revision.clone(), Arc::new(digests(&plan)));
                     newest.get_or_insert(plan);
                 }
                 Err(why) => tracing::warn!(gateway = %key, revision = revision.revision, "a stored revision: {why}"),
@@ -117,34 +129,36 @@ impl Stored {
         let owner = &planned.owner;
         let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
         let what = format!("gatewaysnapshots in {}", owner.key.namespace);
-        let failed = |error| ApplyError::Write { what: what.clone(), error };
+        let failed = |error| ApplyError::Request { what: what.clone(), error };
         let newest = build::revision(owner, &planned.plan, Timestamp::now().to_string())?;
         let index = build::index(self.index.as_ref(), &newest.entry, planned.pinned.as_deref());
-        self.revisions.insert(newest.entry.revision.clone(), std::sync::Arc::clone(&planned.digests));
-        if self.index.as_ref() != Some(&index) {
-            let lacking: Vec<_> =
-                newest.shards.iter().filter(|shard| !self.shards.contains(&shard.name_any())).collect();
-            let writes = lacking.into_iter().map(|shard| {
-                let (api, what) = (&api, &what);
-                async move {
-                    let name = shard.name_any();
-                    writer.apply(api, what, &name, shard).await.map(|_| name)
-                }
-            });
-            let written: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).try_collect().await.map_err(failed)?;
-            self.shards.extend(written);
+        self.revisions.insert(newest.entry.revision.clone(), Arc::clone(&planned.digests));
+        let lacking = newest.shards.iter().filter(|shard| !self.shards.contains(&shard.name_any()));
+        let lacking: Vec<_> = lacking.collect();
+        let writes = lacking.into_iter().map(|shard| {
+            let (api, what) = (&api, &what);
+            async move {
+                let name = shard.name_any();
+                writer.apply(api, what, &name, shard).await.map(|_| name)
+            }
+        });
+        let written: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).try_collect().await.map_err(failed)?;
+        self.shards.extend(written);
+        if self.disturbed || self.index.as_ref() != Some(&index) {
             let mut object = build::index_object(owner, index.clone());
             // Of two that take themselves for the leader, one is refused.
             object.metadata.resource_version.clone_from(&self.version);
             let applied = writer.apply(&api, &what, &owner.key.name, &object).await.map_err(failed)?;
             self.version = applied.resource_version();
+            self.generation = applied.metadata.generation;
+            self.disturbed = false;
             self.index = Some(index);
         }
         self.clean(writer, &api, &what).await.map_err(failed)
     }
 
     /// Deletes shards that no kept revision names.
-    async fn clean(&mut self, writer: &Writer, api: &Api<GatewaySnapshot>, what: &str) -> Result<(), WriteError> {
+    async fn clean(&mut self, writer: &Writer, api: &Api<GatewaySnapshot>, what: &str) -> Result<(), RequestError> {
         let Some(index) = &self.index else { return Ok(()) };
         let used: BTreeSet<_> =
             index.revisions.iter().flat_map(|revision| &revision.shards).map(|shard| shard.name.as_str()).collect();
@@ -159,27 +173,61 @@ impl Stored {
 
     /// Whether the stored objects are still those that were written last, as far as is seen.
     pub(super) fn is_seen(&self, watches: &Watches, key: &ObjectKey) -> bool {
-        let seen = all(&watches.indices)
-            .find(|index| index.namespace().as_deref() == Some(&key.namespace) && index.name_any() == key.name);
-        let shards: BTreeSet<_> = all(&watches.shards)
-            .filter(|shard| shard.namespace().as_deref() == Some(&key.namespace))
-            .filter(|shard| shard.labels().get(GATEWAY_LABEL) == Some(&key.name))
-            .map(|shard| shard.name_any())
-            .collect();
-        seen.is_some_and(|seen| seen.spec.index == self.index) && shards == self.shards
+        let parts =
+            |part: &'static str| all(&watches.snapshots).filter(move |object| is_part(&object.metadata, part, key));
+        let index = parts("index").find(|index| index.name_any() == key.name);
+        let shards: BTreeSet<_> = parts("shard").map(|shard| shard.name_any()).collect();
+        index.is_some_and(|index| index.metadata.generation == self.generation) && shards == self.shards
     }
 }
 
+/// Whether an object is labelled as such a part of the gateway's snapshot.
+fn is_part(metadata: &ObjectMeta, part: &str, key: &ObjectKey) -> bool {
+    let wanted = [(PART_LABEL, part), (GATEWAY_LABEL, key.name.as_str()), MANAGED_BY];
+    let has =
+        |(label, value): (&str, &str)| metadata.labels.as_ref().and_then(|l| l.get(label)).is_some_and(|v| v == value);
+    metadata.namespace.as_ref() == Some(&key.namespace) && wanted.into_iter().all(has)
+}
+
+/// The snapshots of a gateway. One that is none is left out.
+async fn snapshots(writer: &Writer, key: &ObjectKey) -> Result<Vec<GatewaySnapshot>, ApplyError> {
+    let resource = ApiResource::erase::<GatewaySnapshot>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(writer.client.clone(), &key.namespace, &resource);
+    let what = format!("gatewaysnapshots in {}", key.namespace);
+    let failed = |error| ApplyError::Request { what: what.clone(), error };
+    let params = ListParams::default().labels(&format!("{GATEWAY_LABEL}={}", key.name));
+    let list = writer.read(&format!("list {what}"), api.list(&params)).await.map_err(failed)?;
+    let mut objects = list.items;
+    if !objects.iter().any(|object| object.name_any() == key.name) {
+        // Somebody may have taken the label from the index, which says what is pinned.
+        let index = match writer.read(&format!("get {what}"), api.get_opt(&key.name)).await {
+            // What the operator may not do it cannot give to pods either: that is told.
+            Err(RequestError::Forbidden(..)) => None,
+            found => found.map_err(failed)?,
+        };
+        objects.extend(index);
+    }
+    let parsed = objects.into_iter().filter_map(|object| {
+        let name = object.name_any();
+        let parsed = object.try_parse::<GatewaySnapshot>();
+        parsed.inspect_err(|error| tracing::warn!(%error, name, "a GatewaySnapshot cannot be read")).ok()
+    });
+    Ok(parsed.collect())
+}
+
 /// Makes the gateway's ServiceAccount, Role and RoleBinding, where they are not as they are to be.
+///
+/// # Errors
+/// The first thing that stopped one of them. It does not stop the others.
 pub(super) async fn access(writer: &Writer, watches: &Watches, owner: &Owner) -> Result<(), ApplyError> {
     let (account, role, binding) = build::access(owner);
     let same = |_: &ServiceAccount, _: &ServiceAccount| true;
-    ensure(writer, all(&watches.accounts).find(|seen| is(&**seen, &account)).as_deref(), owner, account, same).await?;
+    let account = ensure(writer, watches, &watches.accounts, owner, account, same).await;
     let same = |seen: &Role, wanted: &Role| seen.rules == wanted.rules;
-    ensure(writer, all(&watches.roles).find(|seen| is(&**seen, &role)).as_deref(), owner, role, same).await?;
+    let role = ensure(writer, watches, &watches.roles, owner, role, same).await;
     let same =
         |seen: &RoleBinding, wanted: &RoleBinding| seen.role_ref == wanted.role_ref && seen.subjects == wanted.subjects;
-    ensure(writer, all(&watches.bindings).find(|seen| is(&**seen, &binding)).as_deref(), owner, binding, same).await
+    account.and(role).and(ensure(writer, watches, &watches.bindings, owner, binding, same).await)
 }
 
 fn is<K: Resource>(seen: &K, wanted: &K) -> bool {
@@ -188,30 +236,36 @@ fn is<K: Resource>(seen: &K, wanted: &K) -> bool {
 
 async fn ensure<K>(
     writer: &Writer,
-    seen: Option<&K>,
+    watches: &Watches,
+    stores: &[Store<K>],
     owner: &Owner,
     wanted: K,
     same: impl Fn(&K, &K) -> bool,
 ) -> Result<(), ApplyError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Serialize + DeserializeOwned,
-    K: std::fmt::Debug,
+    K: std::fmt::Debug + 'static,
 {
+    if let Some(why) = watches.sight.unseen(&[&K::plural(&())]) {
+        return Err(ApplyError::Unseen(why));
+    }
+    let seen = all(stores).find(|seen| is(&**seen, &wanted));
+    let seen = seen.as_deref();
     if seen.is_some_and(|seen| labelled(seen.meta(), wanted.meta()) && owner.owns(seen.meta()) && same(seen, &wanted)) {
         return Ok(());
     }
     let name = wanted.name_any();
     let what = format!("{} in {}", K::plural(&()), owner.key.namespace);
+    let failed = |error| ApplyError::Request { what: what.clone(), error };
     let api: Api<K> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
     if !seen.is_some_and(|seen| owner.owns(seen.meta())) && writer.leads() {
         // It may be there without our label.
-        let there = api.get_metadata_opt(&name).await.map_err(|e| ApplyError::Read(what.clone(), Box::new(e)))?;
+        let there = writer.read(&format!("get {what}"), api.get_metadata_opt(&name)).await.map_err(failed)?;
         if there.is_some_and(|there| !owner.owns(&there.metadata)) {
             return Err(ApplyError::Taken(format!("{} {}/{name}", K::kind(&()), owner.key.namespace)));
         }
     }
-    let applied = writer.apply(&api, &what, &name, &wanted).await;
-    applied.map(drop).map_err(|error| ApplyError::Write { what, error })
+    writer.apply(&api, &what, &name, &wanted).await.map(drop).map_err(failed)
 }
 
 /// Whether it has the labels that it is to have.

@@ -5,26 +5,28 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ConfigMap, Service};
-use kube::{Api, Client, ResourceExt};
+use kube::{Api, ResourceExt};
 
 use super::references::References;
+use super::rights::RequestError;
 use super::servers::Servers;
 use super::watches::{Watches, all, by_key};
+use super::writer::Writer;
 use crate::config::compile::plugin_code;
-use crate::config::input::{Inputs, Labels, ServerInput, code_key};
+use crate::config::input::{ConfigMapData, Inputs, Labels, ServerInput, code_key};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
 use crate::domain::ports::{CodeFacts, Inspect};
 use crate::domain::reason::Reason;
 
-/// How long a ConfigMap that could not be read is left alone.
-const PAUSE: Duration = Duration::from_secs(60);
+/// How long a ConfigMap that could not be read is left alone, where that may pass.
+const PAUSE: Duration = Duration::from_secs(5);
 /// The most code texts whose facts are kept.
 const MAX_FACTS: usize = 10_000;
 
 /// What was read, and what is remembered of it.
 pub(super) struct Dereferencing {
-    client: Client,
+    writer: Writer,
     servers: Servers,
     config_maps: BTreeMap<ObjectKey, Known>,
     facts: BTreeMap<String, CodeFacts>,
@@ -32,32 +34,35 @@ pub(super) struct Dereferencing {
 
 /// A ConfigMap as it was read.
 struct Known {
+    /// None where it was never read.
     version: Option<String>,
-    data: BTreeMap<String, String>,
-    /// When reading it failed last.
-    failed: Option<Instant>,
+    data: ConfigMapData,
+    /// After it could not be read: when to try again.
+    again: Option<Instant>,
 }
 
 /// What references lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    pub(super) config_maps: BTreeMap<ObjectKey, BTreeMap<String, String>>,
+    pub(super) config_maps: BTreeMap<ObjectKey, ConfigMapData>,
     pub(super) servers: BTreeMap<(String, ServerInput), Result<String, (Reason, String)>>,
     pub(super) namespaces: BTreeMap<String, Labels>,
 }
 
 impl Dereferencing {
-    pub(super) fn new(client: Client, watches: &Watches) -> Self {
-        let servers = Servers::new(client.clone(), watches.changed.clone());
-        Self { client, servers, config_maps: BTreeMap::new(), facts: BTreeMap::new() }
+    pub(super) fn new(writer: Writer, watches: &Watches) -> Self {
+        let servers = Servers::new(writer.client.clone(), watches.changed.clone());
+        Self { writer, servers, config_maps: BTreeMap::new(), facts: BTreeMap::new() }
     }
 
     /// Follows `references`. What cannot be read now is as it was read last.
     pub(super) async fn find(&mut self, references: &References, watches: &Watches) -> Found {
         self.read_config_maps(references, watches).await;
         let services = by_key(&watches.services);
+        let unseen = watches.sight.unseen(&["services"]);
         let servers = references.servers.iter().map(|(namespace, server)| {
             let url = match (server.group.as_str(), server.kind.as_str()) {
+                ("", "Service") if unseen.is_some() => Err((Reason::Unreadable, unseen.clone().unwrap_or_default())),
                 ("", "Service") => service_url(
                     services.get(&(namespace.clone(), server.name.clone())).map(|s| &**s),
                     namespace,
@@ -69,9 +74,8 @@ impl Dereferencing {
         });
         let servers = servers.collect();
         let namespaces = all(&watches.namespaces).map(|namespace| (namespace.name_any(), namespace.labels().clone()));
-        let config_maps = self.config_maps.iter().filter(|(_, known)| known.version.is_some());
         Found {
-            config_maps: config_maps.map(|(key, known)| (key.clone(), known.data.clone())).collect(),
+            config_maps: self.config_maps.iter().map(|(key, known)| (key.clone(), known.data.clone())).collect(),
             servers,
             namespaces: namespaces.collect(),
         }
@@ -79,33 +83,49 @@ impl Dereferencing {
 
     async fn read_config_maps(&mut self, references: &References, watches: &Watches) {
         let seen = by_key(&watches.config_maps);
+        let unseen = watches.sight.unseen(&["configmaps"]);
         self.config_maps.retain(|key, _| references.config_maps.contains(key));
         for key in &references.config_maps {
+            if let Some(why) = &unseen {
+                let known = Known { version: None, data: Err((Reason::Unreadable, why.clone())), again: None };
+                self.config_maps.insert(key.clone(), known);
+                continue;
+            }
             let version = seen.get(&(key.namespace.clone(), key.name.clone())).and_then(|seen| seen.resource_version());
             let Some(version) = version else {
                 self.config_maps.remove(key);
                 continue;
             };
-            let known = self.config_maps.get(key);
-            let paused = known.and_then(|known| known.failed).is_some_and(|failed| failed.elapsed() < PAUSE);
-            if known.is_some_and(|known| known.version.as_ref() == Some(&version)) || paused {
-                continue;
-            }
-            let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), &key.namespace);
-            match api.get_opt(&key.name).await {
-                Ok(Some(map)) => {
-                    let version = map.resource_version().or(Some(version));
-                    let data = map.data.unwrap_or_default();
-                    self.config_maps.insert(key.clone(), Known { version, data, failed: None });
-                }
-                Ok(None) => drop(self.config_maps.remove(key)),
-                Err(error) => {
-                    tracing::warn!(%error, config_map = %key, "a ConfigMap cannot be read; what was read before counts");
-                    let before = || Known { version: None, data: BTreeMap::new(), failed: None };
-                    self.config_maps.entry(key.clone()).or_insert_with(before).failed = Some(Instant::now());
-                }
+            let is_current = |known: &Known| known.version.as_ref() == Some(&version) && known.data.is_ok();
+            let is_paused = |known: &Known| known.again.is_some_and(|again| Instant::now() < again);
+            if !self.config_maps.get(key).is_some_and(|known| is_current(known) || is_paused(known)) {
+                self.read_config_map(key, version).await;
             }
         }
+    }
+
+    /// Reads one. What was read before counts on while that may pass.
+    async fn read_config_map(&mut self, key: &ObjectKey, version: String) {
+        let api: Api<ConfigMap> = Api::namespaced(self.writer.client.clone(), &key.namespace);
+        let what = format!("get configmaps in {}", key.namespace);
+        let known = match self.writer.read(&what, api.get_opt(&key.name)).await {
+            Ok(Some(map)) => {
+                let version = map.resource_version().or(Some(version));
+                Known { version, data: Ok(map.data.unwrap_or_default()), again: None }
+            }
+            Ok(None) => return drop(self.config_maps.remove(key)),
+            Err(RequestError::Forbidden(words, again)) => {
+                Known { version: None, data: Err((Reason::Unreadable, words)), again: Some(again) }
+            }
+            Err(error) => {
+                tracing::warn!(%error, config_map = %key, "a ConfigMap cannot be read; what was read before counts");
+                let data = || Err((Reason::Unreadable, format!("ConfigMap {key} cannot be read: {error}")));
+                let before = self.config_maps.remove(key);
+                let before = before.unwrap_or_else(|| Known { version: None, data: data(), again: None });
+                Known { again: Some(Instant::now() + PAUSE), ..before }
+            }
+        };
+        self.config_maps.insert(key.clone(), known);
     }
 
     /// Adds what is known of the plugins' code. New code is parsed in a child.

@@ -5,7 +5,8 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use serde_json::Value;
 
 use super::lowered::Read;
-use super::writer::{WriteError, Writer};
+use super::rights::RequestError;
+use super::writer::Writer;
 use crate::api::status::{Condition, ConditionStatus};
 use crate::domain::reason::Reason;
 
@@ -29,6 +30,17 @@ impl Events {
         let before = object.conditions();
         let now: Vec<Condition> =
             serde_json::from_value(status.get("conditions").cloned().unwrap_or_default()).unwrap_or_default();
+        for event in changes(&before, &now) {
+            self.publish(object, &event).await;
+        }
+    }
+
+    /// Tells what no condition can tell.
+    pub(super) async fn warn(&self, object: &Read, reason: Reason, note: &str) {
+        self.publish(object, &bad(reason.as_str(), note)).await;
+    }
+
+    async fn publish(&self, object: &Read, event: &Event) {
         let reference = ObjectReference {
             api_version: Some("hawsepipe.dev/v1alpha1".into()),
             kind: Some(object.id.kind.as_str().into()),
@@ -37,13 +49,11 @@ impl Events {
             uid: Some(object.uid().to_owned()),
             ..ObjectReference::default()
         };
-        for event in changes(&before, &now) {
-            let publish = self.recorder.publish(&event, &reference);
-            match self.writer.attempt(&format!("create events in {}", object.id.key.namespace), publish).await {
-                Err(WriteError::NotLeading) => return,
-                Err(error) => tracing::warn!(object = %object.id, "an Event cannot be published: {error}"),
-                Ok(()) => {}
-            }
+        let publish = self.recorder.publish(event, &reference);
+        match self.writer.attempt(&format!("create events in {}", object.id.key.namespace), publish).await {
+            // That it is forbidden was logged when it was tried.
+            Ok(()) | Err(RequestError::NotLeading | RequestError::Forbidden(..)) => {}
+            Err(error) => tracing::warn!(object = %object.id, "an Event cannot be published: {error}"),
         }
     }
 }
@@ -69,13 +79,19 @@ fn event(condition: &Condition) -> Option<Event> {
         return None;
     }
     let message = if condition.message.is_empty() { "everything it needs is there" } else { &condition.message };
-    Some(Event {
-        type_: if good { EventType::Normal } else { EventType::Warning },
-        reason: condition.reason.clone(),
-        note: Some(format!("{}: {message}", condition.r#type).chars().take(MAX_NOTE).collect()),
+    let type_ = if good { EventType::Normal } else { EventType::Warning };
+    Some(Event { type_, ..bad(&condition.reason, &format!("{}: {message}", condition.r#type)) })
+}
+
+/// A warning.
+fn bad(reason: &str, note: &str) -> Event {
+    Event {
+        type_: EventType::Warning,
+        reason: reason.to_owned(),
+        note: Some(note.chars().take(MAX_NOTE).collect()),
         action: "Reconcile".into(),
         secondary: None,
-    })
+    }
 }
 
 #[cfg(test)]

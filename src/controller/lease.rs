@@ -13,6 +13,9 @@ use kube::{Api, Client};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::rights::words;
+use super::waits::Waits;
+
 /// How long a lease counts after it was renewed.
 const DURATION: Duration = Duration::from_secs(15);
 /// A leader stops to write this long before its lease ends: clocks differ, and a request takes its time.
@@ -64,22 +67,35 @@ struct Observed {
 /// Takes and renews the lease until `stop`; then gives it back.
 pub(super) async fn keep(client: Client, settings: LeaseSettings, leadership: Leadership, stop: CancellationToken) {
     let api: Api<Lease> = Api::namespaced(client, &settings.namespace);
-    let mut observed = None;
+    let (mut observed, mut waits) = (None, Waits::default());
     loop {
         let began = Instant::now();
+        let mut wait = PERIOD;
         match tokio::time::timeout(MARGIN, round(&api, &settings, &mut observed)).await {
-            Ok(Ok(true)) => leadership.set(Some(began + DURATION - MARGIN)),
-            Ok(Ok(false)) => leadership.set(None),
+            Ok(Ok(holds)) => {
+                waits = Waits::default();
+                leadership.set(holds.then_some(began + DURATION - MARGIN));
+            }
             // Until its time is over, nobody else can have it.
-            Ok(Err(error)) => tracing::warn!(%error, "the lease cannot be renewed"),
-            Err(_) => tracing::warn!("the lease cannot be renewed: the API server does not answer"),
+            Ok(Err(error)) => {
+                let code = if let kube::Error::Api(status) = &error { Some(status.code) } else { None };
+                let after = waits.after_code(code, Instant::now());
+                if code == Some(403) {
+                    wait = after;
+                }
+                tracing::warn!(error = words(&error), "the lease cannot be renewed");
+            }
+            Err(_) => {
+                waits.after_code(None, Instant::now());
+                tracing::warn!("the lease cannot be renewed: the API server does not answer");
+            }
         }
         if !leadership.leads() {
             leadership.set(None);
         }
         tokio::select! {
             () = stop.cancelled() => break,
-            () = tokio::time::sleep(PERIOD) => {}
+            () = tokio::time::sleep(wait) => {}
         }
     }
     if leadership.leads() {

@@ -17,9 +17,10 @@ use super::lowered::Lowering;
 use super::metrics::ControllerMetrics;
 use super::pods::{self, Asking};
 use super::references::references;
+use super::rights::RequestError;
 use super::status::GatewayState;
 use super::status_loop::StatusLoop;
-use super::watches::Watches;
+use super::watches::{PLANNED_FROM, Watches};
 use super::writer::Writer;
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::ports::Inspect;
@@ -32,6 +33,9 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// How long after a write what is seen may lag behind it.
 const LAG: Duration = Duration::from_secs(10);
+
+/// How often a write that somebody else's came before is tried again at once.
+const MAX_CONFLICTS: usize = 5;
 
 /// How the operator runs.
 #[derive(Clone, Debug)]
@@ -49,6 +53,10 @@ pub struct Settings {
 pub(super) struct Planning {
     pub(super) compiled: Arc<Compiled>,
     pub(super) gateways: BTreeMap<ObjectKey, GatewayState>,
+    /// Gateways that wait because what is stored for them cannot be read, and why.
+    pub(super) unread: BTreeMap<ObjectKey, String>,
+    /// Why nothing can be planned, if so: what is not seen.
+    pub(super) held: Option<String>,
 }
 
 /// Runs until `stop`. `ready` is told when every kind was listed once.
@@ -63,14 +71,14 @@ pub async fn run(
     let watches = Arc::new(Watches::start(&client, &settings.namespaces));
     let leadership = Leadership::default();
     let writer = Writer::new(client.clone(), leadership.clone());
-    let lease = tokio::spawn(lease::keep(client.clone(), settings.lease, leadership.clone(), stop.clone()));
+    let lease = tokio::spawn(lease::keep(client, settings.lease, leadership.clone(), stop.clone()));
     let (planning, plans) = watch::channel(Planning::default());
     let (reports, reported) = watch::channel(pods::ByGateway::new());
     let status_changed = Arc::new(Notify::new());
     let asking = Asking::new(settings.token_file);
     let statuses = StatusLoop::new(writer.clone(), Arc::clone(&watches), plans, reported, metrics.clone());
     let planner = Planner {
-        dereferencing: Dereferencing::new(client, &watches),
+        dereferencing: Dereferencing::new(writer.clone(), &watches),
         watches: Arc::clone(&watches),
         writer,
         leadership,
@@ -82,6 +90,7 @@ pub async fn run(
         found: Found::default(),
         gateways: HashMap::new(),
         led: false,
+        faults: Vec::new(),
     };
     tokio::select! {
         () = stop.cancelled() => {}
@@ -123,14 +132,18 @@ impl Kept {
         if changed || foreign {
             self.written = Instant::now();
         }
-        apply::access(writer, watches, &self.planned.owner).await?;
-        if self.applied && !foreign {
-            return Ok(());
+        let mut written = Ok(());
+        if !self.applied || foreign {
+            written = self.stored.write(writer, &self.planned).await;
+            for _ in 0..MAX_CONFLICTS {
+                let Err(ApplyError::Request { error: RequestError::Conflict, .. }) = written else { break };
+                (self.stored, _) = Stored::read(writer, key).await?;
+                written = self.stored.write(writer, &self.planned).await;
+            }
+            self.applied = written.is_ok();
         }
-        self.applied = false;
-        self.stored.write(writer, &self.planned).await?;
-        self.applied = true;
-        Ok(())
+        // What stops the one does not stop the other.
+        written.and(apply::access(writer, watches, &self.planned.owner).await)
     }
 }
 
@@ -148,14 +161,17 @@ struct Planner<I> {
     found: Found,
     gateways: HashMap<ObjectKey, Kept>,
     led: bool,
+    /// What could not be watched, as it was told last.
+    faults: Vec<String>,
 }
 
 impl<I: Inspect> Planner<I> {
     async fn run(mut self, ready: &std::sync::atomic::AtomicBool) {
-        self.watches.ready().await;
-        ready.store(true, std::sync::atomic::Ordering::Release);
-        tracing::info!("every kind is watched");
+        self.watches.sight.settled().await;
         loop {
+            if self.watches.sight.is_complete() && !ready.swap(true, std::sync::atomic::Ordering::AcqRel) {
+                tracing::info!("every kind is watched");
+            }
             let again = self.round().await;
             let (changed, led) = (Arc::clone(&self.watches.changed), Arc::clone(&self.leadership.changed));
             tokio::select! {
@@ -182,6 +198,10 @@ impl<I: Inspect> Planner<I> {
             self.led = false;
             return LONGEST_RETRY;
         }
+        if self.is_held(&objects) {
+            self.led = false;
+            return LONGEST_RETRY;
+        }
         let first = !std::mem::replace(&mut self.led, true);
         if changed || first {
             self.compile(objects).await;
@@ -193,11 +213,29 @@ impl<I: Inspect> Planner<I> {
         wait
     }
 
+    /// Whether nothing can be planned, since what is not seen would count as deleted. Tells it, and what else fails.
+    fn is_held(&mut self, objects: &[super::lowered::Read]) -> bool {
+        let faults = self.watches.sight.faults();
+        let differs = faults != self.faults;
+        self.faults = faults;
+        let held = self.watches.sight.unseen(&PLANNED_FROM);
+        let is_held = held.is_some();
+        if is_held {
+            let compiled = Arc::new(Compiled { objects: objects.to_vec(), ..Compiled::default() });
+            self.planning.send_replace(Planning { compiled, held, ..Planning::default() });
+        }
+        if is_held || differs {
+            self.status_changed.notify_one();
+        }
+        is_held
+    }
+
     async fn compile(&mut self, objects: Vec<super::lowered::Read>) {
         let mut inputs = compiled::inputs(&objects, &self.found);
         self.dereferencing.inspect(&mut inputs, &self.inspect).await;
         let own = compiled::survey(&mut inputs);
         let mut before = std::mem::take(&mut self.gateways);
+        let mut unread = BTreeMap::new();
         for gateway in objects.iter().filter(|object| object.id.kind == Kind::MCPGateway) {
             let key = &gateway.id.key;
             let kept = before.remove(key).filter(|kept| kept.planned.owner.uid == gateway.uid());
@@ -212,6 +250,7 @@ impl<I: Inspect> Planner<I> {
                     // Without what ran before, an older form could be lost: this gateway waits.
                     tracing::warn!(gateway = %key, "{error}");
                     self.lowering.forget(&gateway.id);
+                    unread.insert(key.clone(), error.to_string());
                     continue;
                 }
             };
@@ -221,7 +260,11 @@ impl<I: Inspect> Planner<I> {
             self.gateways.insert(key.clone(), kept);
         }
         let compiled = Arc::new(Compiled::new(objects, own));
-        self.planning.send_modify(|planning| planning.compiled = compiled);
+        self.planning.send_modify(|planning| {
+            planning.compiled = compiled;
+            planning.unread = unread;
+            planning.held = None;
+        });
     }
 
     /// Writes what differs. Says when to look again.
@@ -241,11 +284,11 @@ impl<I: Inspect> Planner<I> {
             }
             kept.fault = result.as_ref().err().map(|error| (error.reason(), error.to_string()));
             told |= kept.fault != was;
-            kept.retry = result.is_err_and(|error| error.is_passing()).then(|| {
-                let wait = kept.retry.map_or(FIRST_RETRY, |(wait, _)| (wait * 2).min(LONGEST_RETRY));
-                again = again.min(wait);
-                (wait, Instant::now() + wait)
-            });
+            let wait = kept.retry.map_or(FIRST_RETRY, |(wait, _)| (wait * 2).min(LONGEST_RETRY));
+            kept.retry = result.err().and_then(|error| error.again(wait)).map(|when| (wait, when));
+            if let Some((_, when)) = kept.retry {
+                again = again.min(when.saturating_duration_since(Instant::now()));
+            }
         }
         if told {
             self.publish();

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use kube::api::{ApiResource, DynamicObject};
@@ -13,6 +13,7 @@ use kube::{Api, Client, discovery};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use super::waits::{Waits, words};
 use crate::config::input::ServerInput;
 use crate::domain::reason::Reason;
 
@@ -85,41 +86,49 @@ fn with_path(url: &str, path: &str) -> String {
     format!("{}{path}", &url[..end])
 }
 
-/// Looks for the kind until it is there, then watches it; and again when that fails.
+/// Looks for the kind until it is there, then watches it.
 async fn follow(client: Client, (group, kind): GroupKind, state: Arc<Mutex<State>>, changed: Arc<Notify>) {
     let set = |next: State| {
         *state.lock().unwrap_or_else(PoisonError::into_inner) = next;
         changed.notify_one();
     };
-    loop {
+    let resource = loop {
         match resource(&client, &group, &kind).await {
-            Ok(resource) => {
-                let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
-                let writer = Writer::new(resource.clone());
-                let store = writer.as_reader();
-                let mut stream = pin!(watcher(api, watcher::Config::default()).reflect(writer));
-                let failed = loop {
-                    match stream.next().await {
-                        Some(Ok(_)) => set(State::Watched(resource.clone(), store.clone())),
-                        Some(Err(error)) => break error.to_string(),
-                        None => break "its watch ended".to_owned(),
-                    }
-                };
-                tracing::warn!(group, kind, "a kind of servers cannot be watched: {failed}");
-                // What was seen last counts on; a kind that was never seen says why.
-                if store.is_empty() {
-                    set(State::Absent(format!("the operator cannot read it: {failed}")));
-                }
-            }
+            Ok(resource) => break resource,
             Err(why) => set(State::Absent(why)),
         }
         tokio::time::sleep(PERIOD).await;
+    };
+    let writer = Writer::new(resource.clone());
+    let store = writer.as_reader();
+    let api: Api<DynamicObject> = Api::all_with(client, &resource);
+    let mut stream = pin!(watcher(api, watcher::Config::default()).reflect(writer));
+    let (mut waits, mut listed) = (Waits::default(), false);
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(event) => {
+                waits = Waits::default();
+                listed |= matches!(event, watcher::Event::InitDone);
+                if listed {
+                    set(State::Watched(resource.clone(), store.clone()));
+                }
+            }
+            Err(error) => {
+                tracing::warn!(group, kind, "a kind of servers cannot be watched: {}", words(&error));
+                // What was seen last counts on; a kind that was never seen says why.
+                if !listed {
+                    set(State::Absent(format!("the operator cannot read it: {}", words(&error))));
+                }
+                tokio::time::sleep(waits.after(&error, Instant::now())).await;
+            }
+        }
     }
 }
 
 async fn resource(client: &Client, group: &str, kind: &str) -> Result<ApiResource, String> {
     let absent = || format!("the cluster has no kind {kind} in group {group:?}");
     let found = discovery::group(client, group).await.map_err(|error| match error {
+        kube::Error::Api(status) if status.code != 404 => status.message.clone(),
         kube::Error::Api(_) | kube::Error::Discovery(_) => absent(),
         other => other.to_string(),
     })?;

@@ -1,6 +1,6 @@
 //! Writes statuses that differ from what is true, and tells of it in Events.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,17 +16,21 @@ use super::lowered::Read;
 use super::metrics::ControllerMetrics;
 use super::operator::Planning;
 use super::pods::ByGateway;
+use super::rights::RequestError;
 use super::status::{self, Truth};
 use super::watches::{Watches, resource};
-use super::writer::{WriteError, Writer};
+use super::writer::Writer;
 use crate::domain::ids::{ObjectId, ObjectKey};
+use crate::domain::reason::Reason;
 
 /// Statuses written at once.
 const AT_ONCE: usize = 16;
 /// How long what was written may be missing in what is seen.
 const LAG: Duration = Duration::from_secs(5);
-/// How long to wait after a status could not be written.
+/// How long to wait after a status could not be written; doubled until the longest, which holds at once for what the API
+/// server takes for wrong.
 const RETRY: Duration = Duration::from_secs(2);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// How often to look whatever happens.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -40,6 +44,18 @@ pub(super) struct StatusLoop {
     events: Events,
     /// What was written last, and when.
     written: HashMap<ObjectId, (Arc<Value>, Instant)>,
+    /// What could not be written.
+    failing: HashMap<ObjectId, Failing>,
+    /// Kinds whose status may not be written, and what was said.
+    refused: BTreeMap<&'static str, String>,
+}
+
+/// An object whose status could not be written.
+struct Failing {
+    /// An edit may have put right what was wrong.
+    generation: i64,
+    wait: Duration,
+    again: Instant,
 }
 
 /// A status that is to be written.
@@ -57,32 +73,37 @@ impl StatusLoop {
         metrics: ControllerMetrics,
     ) -> Self {
         let events = Events::new(writer.clone());
-        Self { writer, watches, plans, reported, metrics, events, written: HashMap::new() }
+        Self {
+            writer,
+            watches,
+            plans,
+            reported,
+            metrics,
+            events,
+            written: HashMap::new(),
+            failing: HashMap::new(),
+            refused: BTreeMap::new(),
+        }
     }
 
     /// Runs for ever.
     pub(super) async fn run(mut self, changed: &Notify) {
         loop {
-            let failed = self.round().await;
-            let wait = if failed { RETRY } else { IDLE };
+            let again = self.round().await;
             tokio::select! {
                 () = changed.notified() => {}
-                () = tokio::time::sleep(wait) => {}
+                () = tokio::time::sleep(again) => {}
             }
         }
     }
 
-    /// Writes what differs. Says whether something could not be written.
-    async fn round(&mut self) -> bool {
+    /// Writes what differs. Says when to look again, whatever happens.
+    async fn round(&mut self) -> Duration {
         if !self.writer.leads() {
             self.written.clear();
-            return false;
+            return IDLE;
         }
-        let wanted = self.wanted();
-        if wanted.is_empty() {
-            return false;
-        }
-        let writes = wanted.into_iter().map(|wanted| {
+        let writes = self.wanted().into_iter().map(|wanted| {
             let writer = self.writer.clone();
             async move {
                 let result = write(&writer, &wanted).await;
@@ -90,33 +111,76 @@ impl StatusLoop {
             }
         });
         let results: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).collect().await;
-        let mut failed = false;
-        for (Wanted { object, status }, result) in results {
-            let kind = object.id.kind.as_str();
-            match result {
-                Ok(()) => {
-                    self.metrics.reconciled_status(kind);
-                    self.events.tell(&object, &status).await;
-                    self.written.insert(object.id.clone(), (Arc::new(status), Instant::now()));
-                }
-                Err(error) => {
-                    failed = true;
-                    self.metrics.failed(kind, "status");
-                    tracing::warn!(object = %object.id, "its status cannot be written: {error}");
-                }
-            }
+        let refused = self.refused.clone();
+        let mut again = self.failing.values().map(|failing| failing.again).min();
+        for (wanted, result) in results {
+            let next = match result {
+                Ok(()) => self.succeeded(wanted).await,
+                Err(error) => self.failed(&wanted, &error).await,
+            };
+            again = again.into_iter().chain(next).min();
         }
-        failed
+        if refused != self.refused {
+            // Gateways tell it.
+            return Duration::ZERO;
+        }
+        again.map_or(IDLE, |again| again.saturating_duration_since(Instant::now()).min(IDLE))
+    }
+
+    async fn succeeded(&mut self, Wanted { object, status }: Wanted) -> Option<Instant> {
+        let kind = object.id.kind.as_str();
+        self.metrics.reconciled_status(kind);
+        self.failing.remove(&object.id);
+        self.refused.remove(kind);
+        self.events.tell(&object, &status).await;
+        self.written.insert(object.id.clone(), (Arc::new(status), Instant::now()));
+        None
+    }
+
+    /// Says when to try again.
+    async fn failed(&mut self, wanted: &Wanted, error: &RequestError) -> Option<Instant> {
+        let (object, kind) = (&wanted.object, wanted.object.id.kind.as_str());
+        match error {
+            RequestError::NotLeading => return None,
+            RequestError::Conflict => return Some(Instant::now() + RETRY),
+            RequestError::Forbidden(words, again) => {
+                if self.refused.insert(kind, words.clone()).is_none() {
+                    self.metrics.failed(kind, Reason::Forbidden.as_str());
+                    self.events
+                        .warn(object, Reason::Forbidden, &format!("its status cannot be written: {words}"))
+                        .await;
+                }
+                return Some(*again);
+            }
+            RequestError::Api(_) => {}
+        }
+        self.metrics.failed(kind, "status");
+        tracing::warn!(object = %object.id, "its status cannot be written: {error}");
+        let before = self.failing.get(&object.id).map(|failing| failing.wait);
+        let wait = if is_wrong(error) {
+            let note = format!("its status cannot be written: {error}");
+            self.events.warn(object, Reason::InvalidObject, &note).await;
+            LONGEST_RETRY
+        } else {
+            before.map_or(RETRY, |wait| (wait * 2).min(LONGEST_RETRY))
+        };
+        let again = Instant::now() + wait;
+        self.failing.insert(object.id.clone(), Failing { generation: object.generation(), wait, again });
+        Some(again)
     }
 
     /// The statuses that are not as they are to be. What was written and is not seen yet counts as seen.
     fn wanted(&mut self) -> Vec<Wanted> {
-        let Planning { compiled, gateways } = self.plans.borrow_and_update().clone();
+        let Planning { compiled, gateways, unread, held } = self.plans.borrow_and_update().clone();
         let pods = self.reported.borrow_and_update().clone();
-        let truth = Truth { compiled, gateways, pods, blind: self.watches.faults() };
+        let sight = &self.watches.sight;
+        let (blind, no_pods) = (sight.faults(), sight.unseen(&["pods"]));
+        let truth = Truth { compiled, gateways, pods, blind, unread, held, no_pods, refused: self.refused.clone() };
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let known: HashMap<_, _> = truth.compiled.objects.iter().map(|object| (&object.id, object)).collect();
         self.written.retain(|_, (_, when)| when.elapsed() < LAG);
+        self.failing
+            .retain(|id, failing| known.get(id).is_some_and(|object| object.generation() == failing.generation));
         let mut wanted = Vec::new();
         for (kind, seen) in self.watches.objects() {
             let (namespace, name) = (seen.metadata.namespace.clone(), seen.metadata.name.clone());
@@ -127,7 +191,8 @@ impl StatusLoop {
             let before = self.written.get(&id).map_or_else(|| Arc::new(stored), |(written, _)| Arc::clone(written));
             let object = Read { status: before, ..(*object).clone() };
             let status = status::of(&truth, &object, &now);
-            if status != *object.status {
+            let is_paused = self.failing.get(&object.id).is_some_and(|failing| Instant::now() < failing.again);
+            if !is_paused && status != *object.status {
                 wanted.push(Wanted { object, status });
             }
         }
@@ -140,7 +205,7 @@ fn is_same(object: &Read, seen: &DynamicObject) -> bool {
     object.metadata.uid == seen.metadata.uid && object.metadata.generation == seen.metadata.generation
 }
 
-async fn write(writer: &Writer, wanted: &Wanted) -> Result<(), WriteError> {
+async fn write(writer: &Writer, wanted: &Wanted) -> Result<(), RequestError> {
     let id = &wanted.object.id;
     let resource = resource(id.kind);
     let api: Api<DynamicObject> = Api::namespaced_with(writer.client.clone(), &id.key.namespace, &resource);
@@ -152,8 +217,13 @@ async fn write(writer: &Writer, wanted: &Wanted) -> Result<(), WriteError> {
     let what = format!("{} in {}", resource.plural, id.key.namespace);
     match writer.apply_status(&api, &what, &id.key.name, &patch).await {
         // It is gone, or another of its name is there: neither wants this status.
-        Err(WriteError::Api(error)) if matches!(&*error, kube::Error::Api(status) if status.code == 404) => Ok(()),
-        Err(WriteError::Conflict) => Ok(()),
+        Err(RequestError::Api(error)) if matches!(&*error, kube::Error::Api(status) if status.code == 404) => Ok(()),
         other => other.map(drop),
     }
+}
+
+/// Whether the API server takes the object or the request for wrong: that does not pass by itself.
+fn is_wrong(error: &RequestError) -> bool {
+    let RequestError::Api(error) = error else { return false };
+    matches!(&**error, kube::Error::Api(status) if matches!(status.code, 400..=499) && status.code != 429)
 }

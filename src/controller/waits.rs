@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
+use kube::core::Status;
 use kube::runtime::watcher;
+
+use super::rights::FORBIDDEN_PAUSE;
 
 /// The first wait; doubled until the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// The wait where it was forbidden: only a person changes that.
-const FORBIDDEN_WAIT: Duration = Duration::from_secs(60);
 /// An API server that was gone forbids what it is asked until it has read its roles: for so long it is not believed, and
 /// asked again so often.
 const STARTING: Duration = Duration::from_secs(30);
@@ -34,7 +35,11 @@ impl Default for Waits {
 impl Waits {
     /// After one more failure, which came at `now`.
     pub(super) fn after(&mut self, error: &watcher::Error, now: Instant) -> Duration {
-        let code = code(error);
+        self.after_code(status(error).map(|status| status.code), now)
+    }
+
+    /// The same, after an answer with this code, or none.
+    pub(super) fn after_code(&mut self, code: Option<u16>, now: Instant) -> Duration {
         let answers = code.is_some_and(|code| code < 500);
         if answers && !self.answers {
             // It is there again: what it says now has nothing to do with how long it was gone.
@@ -45,7 +50,7 @@ impl Waits {
         if code == Some(403) {
             let since = *self.forbidden_since.get_or_insert(now);
             let is_starting = self.was_gone && now.saturating_duration_since(since) < STARTING;
-            return if is_starting { STARTING_WAIT } else { FORBIDDEN_WAIT };
+            return if is_starting { STARTING_WAIT } else { FORBIDDEN_PAUSE };
         }
         self.forbidden_since = None;
         let wait = self.next;
@@ -54,20 +59,28 @@ impl Waits {
     }
 }
 
+/// Whether it may not be read, or the cluster does not have it: only a person changes that.
+pub(super) fn is_lasting(error: &watcher::Error) -> bool {
+    status(error).is_some_and(|status| matches!(status.code, 403 | 404))
+}
+
+/// What was said, without what only a debugger wants to know.
+pub(super) fn words(error: &watcher::Error) -> String {
+    status(error).map_or_else(|| error.to_string(), |status| status.message.clone())
+}
+
 /// What the API server answered; none where it did not.
-fn code(error: &watcher::Error) -> Option<u16> {
+fn status(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status.code),
-        watcher::Error::WatchError(status) => Some(status.code),
+        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
+        | watcher::Error::WatchError(status) => Some(status),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use kube::core::Status;
-
     use super::*;
 
     fn answered(code: u16) -> watcher::Error {
@@ -83,7 +96,7 @@ mod tests {
         let (mut waits, now) = (Waits::default(), Instant::now());
         let seconds: Vec<_> = (0..7).map(|_| waits.after(&gone(), now).as_secs_f64()).collect();
         assert_eq!(seconds, [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0]);
-        assert_eq!(Waits::default().after(&answered(403), now), FORBIDDEN_WAIT);
+        assert_eq!(Waits::default().after(&answered(403), now), FORBIDDEN_PAUSE);
         assert_eq!(Waits::default().after(&answered(410), now), FIRST_WAIT);
     }
 
@@ -96,7 +109,7 @@ mod tests {
             assert_eq!(waits.after(&answered(403), now), STARTING_WAIT);
             assert_eq!(waits.after(&answered(410), now), FIRST_WAIT);
             assert_eq!(waits.after(&answered(403), now), STARTING_WAIT);
-            assert_eq!(waits.after(&answered(403), now + STARTING), FORBIDDEN_WAIT);
+            assert_eq!(waits.after(&answered(403), now + STARTING), FORBIDDEN_PAUSE);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! What is seen of the cluster: a store for each kind, kept by a watch.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{Stream, StreamExt};
@@ -20,8 +20,10 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::lowered::Origin;
-use super::waits::Waits;
-use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
+use super::owned::keep_own_status;
+use super::sight::{Sight, Watched};
+use super::waits::{Waits, is_lasting, words};
+use super::{GATEWAY_LABEL, MANAGED_BY};
 use crate::api::snapshot::GatewaySnapshot;
 use crate::domain::ids::Kind;
 
@@ -34,6 +36,9 @@ pub(super) const KINDS: [(Kind, &str); 6] = [
     (Kind::ToolPipeline, "toolpipelines"),
     (Kind::SectionBinding, "sectionbindings"),
 ];
+/// Resources without which nothing can be planned: what is not seen would count as deleted.
+pub(super) const PLANNED_FROM: [&str; 6] =
+    ["mcpgateways", "mcpupstreams", "plugins", "pluginchains", "namespaces", "gatewaysnapshots"];
 /// A watch that was begun again and has said nothing for so long works: an API server that answers refuses at once.
 const QUIET: Duration = Duration::from_secs(5);
 
@@ -47,13 +52,13 @@ pub(super) struct Watches {
     pub(super) config_maps: Stores<PartialObjectMeta<ConfigMap>>,
     pub(super) services: Stores<Service>,
     pub(super) pods: Stores<Pod>,
-    pub(super) indices: Stores<GatewaySnapshot>,
-    pub(super) shards: Stores<PartialObjectMeta<GatewaySnapshot>>,
+    /// Indices and shards.
+    pub(super) snapshots: Stores<PartialObjectMeta<GatewaySnapshot>>,
     pub(super) accounts: Stores<ServiceAccount>,
     pub(super) roles: Stores<Role>,
     pub(super) bindings: Stores<RoleBinding>,
-    /// Watches that fail, by what they watch, and what was said.
-    faults: Arc<Mutex<BTreeMap<String, String>>>,
+    /// What of it is seen, and what is not.
+    pub(super) sight: Arc<Sight>,
     /// Told whenever anything changed.
     pub(super) changed: Arc<Notify>,
     _tasks: JoinSet<()>,
@@ -75,8 +80,8 @@ impl Watches {
     /// Begins to watch. `namespaces` are those to watch; none is all.
     pub(super) fn start(client: &Client, namespaces: &[String]) -> Self {
         let changed = Arc::new(Notify::new());
-        let faults = Arc::default();
-        let mut starting = Starting { client, namespaces, changed: &changed, faults: &faults, tasks: JoinSet::new() };
+        let sight = Arc::default();
+        let mut starting = Starting { client, namespaces, changed: &changed, sight: &sight, tasks: JoinSet::new() };
         let managed = format!("{}={}", MANAGED_BY.0, MANAGED_BY.1);
         let with = |labels: &str| watcher::Config::default().labels(labels);
         let objects = KINDS.map(|(kind, _)| (kind, starting.objects(kind)));
@@ -86,49 +91,24 @@ impl Watches {
             config_maps: starting.metadata(&watcher::Config::default()),
             services: starting.typed(&watcher::Config::default()),
             pods: starting.typed(&with(GATEWAY_LABEL)),
-            indices: starting.typed(&with(&format!("{managed},{PART_LABEL}=index"))),
-            shards: starting.metadata(&with(&format!("{managed},{PART_LABEL}=shard"))),
+            snapshots: starting.metadata(&with(&managed)),
             accounts: starting.typed(&with(&managed)),
             roles: starting.typed(&with(&managed)),
             bindings: starting.typed(&with(&managed)),
             _tasks: starting.tasks,
-            faults,
+            sight,
             changed,
         }
-    }
-
-    /// Waits until each kind was listed once.
-    pub(super) async fn ready(&self) {
-        for (_, stores) in &self.objects {
-            ready(stores).await;
-        }
-        tokio::join!(
-            ready(&self.namespaces),
-            ready(&self.config_maps),
-            ready(&self.services),
-            ready(&self.pods),
-            ready(&self.indices),
-            ready(&self.shards),
-            ready(&self.accounts),
-            ready(&self.roles),
-            ready(&self.bindings),
-        );
     }
 
     /// Every object that people write.
     pub(super) fn objects(&self) -> impl Iterator<Item = (Kind, Arc<DynamicObject>)> + '_ {
         self.objects.iter().flat_map(|(kind, stores)| all(stores).map(|object| (*kind, object)))
     }
-
-    /// What cannot be watched now, and why.
-    pub(super) fn faults(&self) -> Vec<String> {
-        let faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
-        faults.iter().map(|(what, why)| format!("{what}: {why}")).collect()
-    }
 }
 
 /// Everything in these stores.
-pub(super) fn all<K>(stores: &Stores<K>) -> impl Iterator<Item = Arc<K>> + '_
+pub(super) fn all<K>(stores: &[Store<K>]) -> impl Iterator<Item = Arc<K>> + '_
 where
     K: Lookup + Clone + 'static,
     K::DynamicType: Clone + Debug + Eq + Hash,
@@ -147,23 +127,12 @@ where
         .collect()
 }
 
-async fn ready<K>(stores: &Stores<K>)
-where
-    K: Lookup + Clone + 'static,
-    K::DynamicType: Clone + Debug + Eq + Hash,
-{
-    for store in stores {
-        // A writer ends with the process.
-        let _ = store.wait_until_ready().await;
-    }
-}
-
 /// What watches are started with.
 struct Starting<'a> {
     client: &'a Client,
     namespaces: &'a [String],
     changed: &'a Arc<Notify>,
-    faults: &'a Arc<Mutex<BTreeMap<String, String>>>,
+    sight: &'a Arc<Sight>,
     tasks: JoinSet<()>,
 }
 
@@ -177,9 +146,9 @@ impl Starting<'_> {
         // What only this operator or nobody reads is no news: it writes thousands of statuses itself.
         let same =
             |before: &DynamicObject, now: &DynamicObject| Origin::of(&before.metadata) == Origin::of(&now.metadata);
-        let follow = |api: Api<DynamicObject>| {
-            let stream = watcher(api, watcher::Config::default());
-            self.follow(resource.plural.clone(), resource.clone(), stream, same)
+        let follow = |(namespace, api): (String, Api<DynamicObject>)| {
+            let stream = watcher(api, watcher::Config::default()).modify(keep_own_status);
+            self.follow((resource.plural.clone(), namespace), resource.clone(), stream, same)
         };
         scopes.into_iter().map(follow).collect()
     }
@@ -190,7 +159,9 @@ impl Starting<'_> {
         K: Send + Sync + 'static,
     {
         let scopes = self.scopes(scoped::<K>);
-        let follow = |api| self.follow(K::plural(&()).into_owned(), (), watcher(api, config.clone()), |_, _| false);
+        let follow = |(namespace, api)| {
+            self.follow((K::plural(&()).into_owned(), namespace), (), watcher(api, config.clone()), |_, _| false)
+        };
         scopes.into_iter().map(follow).collect()
     }
 
@@ -200,28 +171,30 @@ impl Starting<'_> {
         K: Send + Sync + 'static,
     {
         let scopes = self.scopes(scoped::<PartialObjectMeta<K>>);
-        let follow = |api| self.follow(K::plural(&()).into_owned(), (), watcher(api, config.clone()), |_, _| false);
+        let follow = |(namespace, api)| {
+            self.follow((K::plural(&()).into_owned(), namespace), (), watcher(api, config.clone()), |_, _| false)
+        };
         scopes.into_iter().map(follow).collect()
     }
 
     fn namespaces(&mut self) -> Stores<PartialObjectMeta<Namespace>> {
         let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
         let stream = watcher(api, watcher::Config::default());
-        vec![self.follow("namespaces".to_owned(), (), stream, |_, _| false)]
+        vec![self.follow(("namespaces".to_owned(), String::new()), (), stream, |_, _| false)]
     }
 
-    /// One for each namespace, or one for all.
-    fn scopes<K>(&self, scope: impl Fn(Client, Option<&str>) -> Api<K>) -> Vec<Api<K>> {
+    /// One for each namespace, or one for all, whose namespace is empty.
+    fn scopes<K>(&self, scope: impl Fn(Client, Option<&str>) -> Api<K>) -> Vec<(String, Api<K>)> {
         if self.namespaces.is_empty() {
-            return vec![scope(self.client.clone(), None)];
+            return vec![(String::new(), scope(self.client.clone(), None))];
         }
-        self.namespaces.iter().map(|namespace| scope(self.client.clone(), Some(namespace))).collect()
+        self.namespaces.iter().map(|name| (name.clone(), scope(self.client.clone(), Some(name)))).collect()
     }
 
     /// Keeps a store. Tells when anything in it changed, but for objects of which `same` says that nothing did.
     fn follow<K>(
         &mut self,
-        what: String,
+        watched: Watched,
         kind: <K as Resource>::DynamicType,
         stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
         same: impl Fn(&K, &K) -> bool + Send + 'static,
@@ -233,13 +206,18 @@ impl Starting<'_> {
         let mut writer = Writer::new(kind.clone());
         let store = writer.as_reader();
         let (seen, changed) = (store.clone(), Arc::clone(self.changed));
-        let fault = Fault { what, all: Arc::clone(self.faults) };
+        let sight = Arc::clone(self.sight);
+        sight.begins(&watched);
+        let (told, listing) = (Arc::clone(&sight), watched.clone());
         let hear = move |event: &watcher::Event<K>| {
             let news = is_news(&seen, &kind, event, &same);
             writer.apply_watcher_event(event);
+            if matches!(event, watcher::Event::InitDone) {
+                told.listed(&listing);
+            }
             news
         };
-        self.tasks.spawn(async move { keep(pin!(stream.modify(slim)), fault, &changed, hear).await });
+        self.tasks.spawn(async move { keep(pin!(stream.modify(slim)), (&sight, &watched), &changed, hear).await });
         store
     }
 }
@@ -247,7 +225,7 @@ impl Starting<'_> {
 /// Reads a watch for ever. `hear` takes each event, and says whether it is news.
 async fn keep<K>(
     mut stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Unpin,
-    fault: Fault,
+    (sight, watched): (&Sight, &Watched),
     changed: &Notify,
     mut hear: impl FnMut(&watcher::Event<K>) -> bool,
 ) {
@@ -266,9 +244,9 @@ async fn keep<K>(
         let (works, mut news) = match next {
             Some(None) => return,
             Some(Some(Err(error))) => {
-                tracing::warn!(%error, "a watch failed");
+                tracing::warn!(error = words(&error), resource = watched.0, "a watch failed");
                 failing = true;
-                fault.began(error.to_string());
+                sight.failed(watched, words(&error), is_lasting(&error));
                 changed.notify_one();
                 tokio::time::sleep(waits.after(&error, Instant::now())).await;
                 continue;
@@ -280,7 +258,7 @@ async fn keep<K>(
         };
         if works {
             (waits, failing) = (Waits::default(), false);
-            news |= fault.ended();
+            news |= sight.works(watched);
         }
         if news {
             changed.notify_one();
@@ -305,23 +283,6 @@ where
         watcher::Event::Apply(now) => {
             seen.get(&now.to_object_ref(kind.clone())).is_none_or(|before| !same(&before, now))
         }
-    }
-}
-
-/// That one thing cannot be watched.
-struct Fault {
-    what: String,
-    all: Arc<Mutex<BTreeMap<String, String>>>,
-}
-
-impl Fault {
-    fn began(&self, why: String) {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(self.what.clone(), why);
-    }
-
-    /// Says whether there was one.
-    fn ended(&self) -> bool {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.what).is_some()
     }
 }
 

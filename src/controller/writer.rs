@@ -1,10 +1,7 @@
 //! The one place from which anything is written, the Lease apart: only while this process leads, and not again and
 //! again where it is forbidden.
 
-use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client};
@@ -13,39 +10,19 @@ use serde::de::DeserializeOwned;
 
 use super::FIELD_MANAGER;
 use super::lease::Leadership;
-
-/// How long what was forbidden is not tried again: only a person changes that.
-const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
-
-/// Why something was not written.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum WriteError {
-    /// Another process leads, or this one cannot tell.
-    #[error("this process does not lead")]
-    NotLeading,
-    /// It was forbidden.
-    #[error("{0}")]
-    Forbidden(String),
-    /// Somebody else wrote in between.
-    #[error("it was changed in between")]
-    Conflict,
-    /// Anything else.
-    #[error(transparent)]
-    Api(Box<kube::Error>),
-}
+use super::rights::{RequestError, Rights};
 
 /// Writes for this operator.
 #[derive(Clone)]
 pub(super) struct Writer {
     pub(super) client: Client,
     leadership: Leadership,
-    /// What was forbidden, when, and in which words: by verb, resource and namespace.
-    forbidden: Arc<Mutex<HashMap<String, (Instant, String)>>>,
+    rights: Rights,
 }
 
 impl Writer {
     pub(super) fn new(client: Client, leadership: Leadership) -> Self {
-        Self { client, leadership, forbidden: Arc::default() }
+        Self { client, leadership, rights: Rights::default() }
     }
 
     pub(super) fn leads(&self) -> bool {
@@ -53,7 +30,7 @@ impl Writer {
     }
 
     /// Server-side apply. `what` names the resource and namespace, for errors.
-    pub(super) async fn apply<K>(&self, api: &Api<K>, what: &str, name: &str, object: &K) -> Result<K, WriteError>
+    pub(super) async fn apply<K>(&self, api: &Api<K>, what: &str, name: &str, object: &K) -> Result<K, RequestError>
     where
         K: Clone + DeserializeOwned + Serialize + Debug,
     {
@@ -68,17 +45,17 @@ impl Writer {
         what: &str,
         name: &str,
         patch: &P,
-    ) -> Result<K, WriteError>
+    ) -> Result<K, RequestError>
     where
         K: DeserializeOwned,
         P: Serialize + Debug,
     {
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        self.attempt(&format!("patch {what}/status"), api.patch_status(name, &params, &Patch::Apply(patch))).await
+        self.attempt(&format!("patch {what} status"), api.patch_status(name, &params, &Patch::Apply(patch))).await
     }
 
     /// Deletes. What is gone already is deleted.
-    pub(super) async fn delete<K>(&self, api: &Api<K>, what: &str, name: &str) -> Result<(), WriteError>
+    pub(super) async fn delete<K>(&self, api: &Api<K>, what: &str, name: &str) -> Result<(), RequestError>
     where
         K: Clone + DeserializeOwned + Debug,
     {
@@ -96,29 +73,16 @@ impl Writer {
         &self,
         what: &str,
         write: impl Future<Output = Result<T, kube::Error>>,
-    ) -> Result<T, WriteError> {
-        if let Some(words) = self.was_forbidden(what) {
-            return Err(WriteError::Forbidden(words));
-        }
-        // Nothing comes between this and the request.
-        if !self.leadership.leads() {
-            return Err(WriteError::NotLeading);
-        }
-        match write.await {
-            Ok(written) => Ok(written),
-            Err(kube::Error::Api(status)) if status.code == 403 => {
-                let mut forbidden = self.forbidden.lock().unwrap_or_else(PoisonError::into_inner);
-                forbidden.insert(what.to_owned(), (Instant::now(), status.message.clone()));
-                Err(WriteError::Forbidden(status.message.clone()))
-            }
-            Err(kube::Error::Api(status)) if status.code == 409 => Err(WriteError::Conflict),
-            Err(error) => Err(WriteError::Api(Box::new(error))),
-        }
+    ) -> Result<T, RequestError> {
+        self.rights.attempt(what, || self.leadership.leads(), write).await
     }
 
-    fn was_forbidden(&self, what: &str) -> Option<String> {
-        let mut forbidden = self.forbidden.lock().unwrap_or_else(PoisonError::into_inner);
-        forbidden.retain(|_, (when, _)| when.elapsed() < FORBIDDEN_PAUSE);
-        forbidden.get(what).map(|(_, words)| words.clone())
+    /// Sends `read`, unless this process was forbidden `what` a short time ago.
+    pub(super) async fn read<T>(
+        &self,
+        what: &str,
+        read: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, RequestError> {
+        self.rights.attempt(what, || true, read).await
     }
 }

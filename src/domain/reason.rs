@@ -87,6 +87,8 @@ reasons! {
     InvalidSecret,
     /// No such ConfigMap.
     ConfigMapNotFound,
+    /// It cannot be read now; it may be there.
+    Unreadable,
     /// No such key in that ConfigMap.
     KeyNotFound,
     /// No such chain.
@@ -128,6 +130,8 @@ reasons! {
     NotUsed,
     /// It is on its way.
     Pending,
+    /// The operator lacks a right that this needs.
+    Forbidden,
     /// None of a gateway's pods is ready.
     NoReadyPods,
     /// A revision that is pinned runs, not the newest.

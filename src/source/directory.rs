@@ -161,7 +161,7 @@ fn inputs(loaded: &Loaded, gateway: Option<GatewayInput>, default_plugin_dir: Pa
         plugins: loaded.plugins.clone(),
         chains: loaded.chains.clone(),
         invalid,
-        config_maps: loaded.config_maps.clone(),
+        config_maps: loaded.config_maps.iter().map(|(key, data)| (key.clone(), Ok(data.clone()))).collect(),
         servers: BTreeMap::new(),
         namespaces: loaded.namespaces.clone(),
         files: BTreeMap::new(),

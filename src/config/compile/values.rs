@@ -41,7 +41,8 @@ fn source(inputs: &Inputs, namespace: &str, value: &InputValue) -> Result<Option
         }
         InputValue::ConfigMap { name, key, optional } => match config_map(inputs, namespace, name, key) {
             Ok(text) => ValueSource::Literal(text.to_owned()),
-            Err(_) if *optional => return Ok(None),
+            // What cannot be read may be there.
+            Err((Reason::ConfigMapNotFound | Reason::KeyNotFound, _)) if *optional => return Ok(None),
             Err(missing) => return Err(missing),
         },
     }))
@@ -50,7 +51,7 @@ fn source(inputs: &Inputs, namespace: &str, value: &InputValue) -> Result<Option
 /// The text under `key` of a ConfigMap.
 ///
 /// # Errors
-/// `ConfigMapNotFound` or `KeyNotFound`, with a message.
+/// `ConfigMapNotFound` or `KeyNotFound`, or why it cannot be read, with a message.
 pub(super) fn config_map<'a>(
     inputs: &'a Inputs,
     namespace: &str,
@@ -61,6 +62,7 @@ pub(super) fn config_map<'a>(
     let Some(data) = inputs.config_maps.get(&object) else {
         return Err((Reason::ConfigMapNotFound, format!("there is no ConfigMap {object}")));
     };
+    let data = data.as_ref().map_err(Clone::clone)?;
     data.get(key)
         .map(String::as_str)
         .ok_or_else(|| (Reason::KeyNotFound, format!("ConfigMap {object} has no key {key:?}")))

@@ -24,7 +24,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let in_force = forms.iter().all(|form| form.refusing.is_none());
     // What was there and went away counts at once: then no older form runs.
     let kept = !fine && in_force && !forms.iter().any(|form| form.entries.iter().any(|e| e.unavailable.is_some()));
-    programmed(&mut set, &serving, kept, absent(truth, object));
+    programmed(&mut set, truth, &serving, kept, absent(truth, object));
     partial(&mut set, truth, &found, &forms);
     let first = forms.first();
     let status = PluginChainStatus {

@@ -56,6 +56,7 @@ fn is_of_references(reason: Reason) -> bool {
             | FileNotFound
             | ServerNotFound
             | KindNotSupported
+            | Unreadable
     )
 }
 

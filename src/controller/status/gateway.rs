@@ -22,7 +22,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let mut set = Set::new(object, now);
     let accepted = set.accepted(&found);
     set.resolved(&found);
-    programmed(&mut set, truth, state, &pods, accepted);
+    programmed(&mut set, truth, object, &pods, accepted);
     refusing(&mut set, state, &found);
     let problems = state.map(problems).unwrap_or_default();
     if !problems.is_empty() {
@@ -30,6 +30,9 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
         let more = problems.len().saturating_sub(MAX_TOLD);
         let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
         set.bad_while_true("PartiallyInvalid", problems[0].reason.as_str(), &format!("{}{rest}", told.join("; ")));
+    } else if let Some((kind, words)) = truth.refused.first_key_value() {
+        let message = format!("no status of a {kind} can be written: {words}");
+        set.bad_while_true("PartiallyInvalid", Reason::Forbidden.as_str(), &message);
     }
     let count = |n: usize| u32::try_from(n).ok();
     let on_current = pods.reports().filter(|report| Some(&report.revision) == state.and_then(|s| s.current.as_ref()));
@@ -59,12 +62,15 @@ fn problems(state: &GatewayState) -> Vec<Problem> {
     problems
 }
 
-fn programmed(set: &mut Set, truth: &Truth, state: Option<&GatewayState>, pods: &Pods, accepted: bool) {
+fn programmed(set: &mut Set, truth: &Truth, object: &Read, pods: &Pods, accepted: bool) {
     const NAME: &str = "Programmed";
     if let Some(blind) = truth.blind.first() {
-        return set.unknown(NAME, Reason::Pending.as_str(), &format!("the operator does not see everything: {blind}"));
+        return set.unknown(NAME, Reason::Pending.as_str(), &super::blind(blind));
     }
-    let Some(state) = state else { return set.unknown(NAME, Reason::Pending.as_str(), "it is not compiled yet") };
+    let Some(state) = truth.gateways.get(&object.id.key) else {
+        let unread = truth.unread.get(&object.id.key).map_or("it is not compiled yet", String::as_str);
+        return set.unknown(NAME, Reason::Pending.as_str(), unread);
+    };
     if let Some((reason, message)) = &state.fault {
         return set.no(NAME, reason.as_str(), message);
     }

@@ -28,8 +28,21 @@ pub(super) struct Truth {
     pub(super) compiled: Arc<Compiled>,
     pub(super) gateways: BTreeMap<ObjectKey, GatewayState>,
     pub(super) pods: ByGateway,
-    /// What cannot be watched.
+    /// What cannot be watched now.
     pub(super) blind: Vec<String>,
+    /// Gateways that wait because what is stored for them cannot be read, and why.
+    pub(super) unread: BTreeMap<ObjectKey, String>,
+    /// Why nothing could be planned, if so.
+    pub(super) held: Option<String>,
+    /// Why no pod was ever seen, if so.
+    pub(super) no_pods: Option<String>,
+    /// Kinds whose status may not be written, and what was said.
+    pub(super) refused: BTreeMap<&'static str, String>,
+}
+
+/// What `Programmed` says where something is not seen.
+pub(super) fn blind(why: &str) -> String {
+    format!("the operator does not see everything: {why}")
 }
 
 /// A gateway as it is stored.
@@ -48,6 +61,9 @@ pub(super) struct GatewayState {
 
 /// The status of an object, without absent fields.
 pub(super) fn of(truth: &Truth, object: &Read, now: &str) -> Value {
+    if let Some(why) = &truth.held {
+        return held(object, why, now);
+    }
     let mut status = match object.id.kind {
         Kind::MCPGateway => gateway::status(truth, object, now),
         Kind::MCPUpstream => upstream::status(truth, object, now),
@@ -55,6 +71,21 @@ pub(super) fn of(truth: &Truth, object: &Read, now: &str) -> Value {
         Kind::PluginChain => chain::status(truth, object, now),
         _ => not_served(object, now),
     };
+    strip(&mut status);
+    status
+}
+
+/// What was said before stands, and nothing is known of what runs.
+fn held(object: &Read, why: &str, now: &str) -> Value {
+    let mut set = Set::new(object, now);
+    set.unknown("Programmed", Reason::Pending.as_str(), &blind(why));
+    let told = set.finish();
+    let mut conditions = object.conditions();
+    conditions.retain(|before| !told.iter().any(|told| told.r#type == before.r#type));
+    conditions.extend(told);
+    let mut status = object.status.as_object().cloned().unwrap_or_default();
+    status.insert("conditions".into(), serde_json::to_value(conditions).unwrap_or_default());
+    let mut status = Value::Object(status);
     strip(&mut status);
     status
 }

@@ -24,7 +24,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     if serving.is_empty() && fine {
         set.yes("Programmed", "NotUsed", "no chain that a gateway takes names it");
     } else {
-        programmed(&mut set, &serving, !fine, (Reason::NotUsed, "no chain that a gateway takes names it"));
+        programmed(&mut set, truth, &serving, !fine, (Reason::NotUsed, "no chain that a gateway takes names it"));
     }
     failed_to_start(&mut set, object, &serving);
     let input = match &*object.lowered {

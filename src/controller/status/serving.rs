@@ -71,7 +71,10 @@ pub(super) fn gateways(serving: &[Serving<'_>]) -> Vec<TakenBy> {
 
 /// `Programmed`. `kept` says that what runs is an older form. `absent` is the reason and message where no gateway takes
 /// it; none where that is good.
-pub(super) fn programmed(set: &mut Set, serving: &[Serving<'_>], kept: bool, absent: (Reason, &str)) {
+pub(super) fn programmed(set: &mut Set, truth: &Truth, serving: &[Serving<'_>], kept: bool, absent: (Reason, &str)) {
+    if let Some(why) = &truth.no_pods {
+        return set.unknown("Programmed", Reason::Pending.as_str(), &super::blind(why));
+    }
     if serving.is_empty() {
         return set.no("Programmed", absent.0.as_str(), absent.1);
     }

@@ -27,7 +27,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let fine = set.accepted(&found) & set.resolved(&found);
     let fine = fine & told_of_secrets(&mut set, &serving, &headers.unwrap_or_default());
     let kept = !fine && plan.is_some_and(|plan| plan.refusing.is_none());
-    programmed(&mut set, &serving, kept, absent(truth, object));
+    programmed(&mut set, truth, &serving, kept, absent(truth, object));
     let reports = reports(&serving, object);
     connected(&mut set, plan, &reports);
     partial(&mut set, &serving, object);

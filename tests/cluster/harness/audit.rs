@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use serde::Deserialize;
 
 use super::{Cluster, unique, until};
@@ -34,6 +35,8 @@ pub struct Request {
     pub name: String,
     /// The HTTP status of the answer.
     pub code: u16,
+    /// When it came, in ms since 1970.
+    pub received: i64,
 }
 
 impl Cluster {
@@ -96,6 +99,7 @@ struct Line {
     object_ref: Option<Object>,
     #[serde(default)]
     response_status: Status,
+    request_received_timestamp: MicroTime,
 }
 
 #[derive(Deserialize)]
@@ -140,6 +144,7 @@ impl From<Line> for Request {
             namespace: object.namespace,
             name: object.name,
             code: line.response_status.code,
+            received: line.request_received_timestamp.0.as_millisecond(),
         }
     }
 }

@@ -19,6 +19,8 @@ use super::supervisor::Supervisor;
 /// The name of the API server, for [`ControlPlane::signal`].
 pub const API_SERVER: &str = "kube-apiserver";
 const ETCD: &str = "etcd";
+/// Where it listens, in the folder: no port that another program could take or reach.
+pub const ETCD_SOCKET: &str = "etcd.sock:0";
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
 /// How long it may take to start on a busy machine.
@@ -159,7 +161,6 @@ impl ControlPlane {
     }
 }
 
-/// It listens on sockets in its folder: no port that another program could take or reach.
 fn etcd() -> Vec<String> {
     arguments(&[
         "--data-dir=etcd",

@@ -7,6 +7,8 @@
 mod audit;
 mod cluster;
 mod control_plane;
+mod etcd;
+mod line;
 mod process;
 mod programs;
 mod supervisor;
@@ -15,6 +17,7 @@ pub use audit::{Mark, Request, counts};
 pub use cluster::Cluster;
 use cluster::unique;
 pub use control_plane::API_SERVER;
+pub use line::Line;
 pub use process::Process;
 
 use std::time::Duration;

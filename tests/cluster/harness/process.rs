@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use kube::config::Kubeconfig;
 use serde_json::json;
 
-use super::{Cluster, unique};
+use super::{Cluster, Line, unique};
 
 /// A folder that goes with the value.
 struct Folder(PathBuf);
@@ -51,8 +51,23 @@ impl Process {
         arguments: &[&str],
         variables: &[(&str, &str)],
     ) -> Self {
+        Self::start_through(cluster, None, namespace, token, arguments, variables)
+    }
+
+    /// The same; it reaches the API server through `line`.
+    ///
+    /// # Panics
+    /// If it cannot be started.
+    pub fn start_through(
+        cluster: &Cluster,
+        line: Option<&Line>,
+        namespace: &str,
+        token: &str,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let folder = Folder::new();
-        let kubeconfig = folder.kubeconfig(&cluster.kubeconfig_with(namespace, token));
+        let kubeconfig = folder.kubeconfig(&cluster.kubeconfig_with(line, namespace, token));
         let log = File::create(folder.0.join("log")).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_hawsepipe"))
             .args(arguments)
@@ -114,7 +129,7 @@ impl Cluster {
     pub async fn hawsepipe(&self, token: Option<&str>, arguments: &[&str]) -> Result<String, String> {
         let folder = Folder::new();
         let kubeconfig = match token {
-            Some(token) => folder.kubeconfig(&self.kubeconfig_with("default", token)),
+            Some(token) => folder.kubeconfig(&self.kubeconfig_with(None, "default", token)),
             None => self.kubeconfig().to_owned(),
         };
         let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_hawsepipe"));
@@ -124,9 +139,10 @@ impl Cluster {
     }
 
     /// A kubeconfig of whoever holds `token`.
-    fn kubeconfig_with(&self, namespace: &str, token: &str) -> String {
+    fn kubeconfig_with(&self, line: Option<&Line>, namespace: &str, token: &str) -> String {
         let admin = Kubeconfig::read_from(self.kubeconfig()).unwrap();
-        let entry = admin.clusters.into_iter().find_map(|named| named.cluster).unwrap();
+        let mut entry = admin.clusters.into_iter().find_map(|named| named.cluster).unwrap();
+        entry.server = line.map(Line::url).or(entry.server);
         json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
             "clusters": [{"name": "test", "cluster": entry}],

@@ -4,7 +4,7 @@ use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, Process, checkout, until};
+use crate::harness::{Cluster, Line, Process, checkout, until};
 
 /// The first operator's service account, in the test's namespace.
 pub const ACCOUNT: &str = "hawsepipe-operator";
@@ -148,6 +148,14 @@ async fn rights(cluster: &Cluster, namespace: &str, account: &str) {
 /// An operator of the namespace under a new account, which is given its rights.
 pub async fn operator(cluster: &Cluster, namespace: &str, account: &str) -> Process {
     start(cluster, namespace, account, namespace, &[]).await
+}
+
+/// The same; it reaches the API server through `line`.
+pub async fn operator_through(cluster: &Cluster, line: &Line, namespace: &str, account: &str) -> Process {
+    rights(cluster, namespace, account).await;
+    let token = cluster.token(namespace, account, &[]).await;
+    let arguments = ["operator", "--namespaces", namespace, "--listen", "127.0.0.1:0"];
+    Process::start_through(cluster, Some(line), namespace, &token, &arguments, &[])
 }
 
 async fn start(

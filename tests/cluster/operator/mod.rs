@@ -2,8 +2,11 @@
 
 mod canary;
 mod commands;
+mod denied;
+mod gone;
 mod guarded;
 pub mod harness;
+mod invalid;
 mod killed;
 mod lagging;
 mod leader;
@@ -12,4 +15,5 @@ mod pods;
 mod quickstart;
 mod snapshots;
 mod steady;
+mod storm;
 mod whole;

@@ -26,10 +26,11 @@ fn spec(object: &Value) -> GatewaySnapshotSpec {
     serde_json::from_value(object["spec"].clone()).unwrap()
 }
 
-/// The plan that the index names.
+/// The plan that the index of the gateway `main` names.
 pub async fn plan(operated: &Operated<'_>) -> hawsepipe::domain::plan::Plan {
     let stored = operated.objects("gatewaysnapshots").await;
-    let index = stored.iter().find_map(|object| spec(object).index).unwrap();
+    let mut of_main = stored.iter().filter(|object| object["metadata"]["name"] == "main");
+    let index = of_main.find_map(|object| spec(object).index).unwrap();
     let current = index.revisions.iter().find(|revision| revision.revision == index.current).unwrap();
     assert_eq!(current.revision, revision(&current.shards));
     let shards: Vec<_> = stored.iter().filter_map(|object| spec(object).shard).collect();

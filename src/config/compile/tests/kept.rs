@@ -152,7 +152,7 @@ fn values_of_config_maps_are_read_and_optional_ones_left_out() {
         _ => Vec::new(),
     };
     assert!(headers(&accepted(&inputs)).is_empty());
-    inputs.config_maps.insert(key("none"), [("k".to_owned(), "v".to_owned())].into());
+    inputs.config_maps.insert(key("none"), Ok([("k".to_owned(), "v".to_owned())].into()));
     assert_eq!(headers(&accepted(&inputs))[0].value, ValueSource::Literal("v".into()));
 }
 

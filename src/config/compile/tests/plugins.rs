@@ -68,11 +68,11 @@ fn code_comes_from_a_config_map_of_the_same_namespace() {
     let mut inputs = empty();
     let source = || SourceInput::ConfigMap { name: "code".into(), key: "p.mjs".into() };
     inputs.plugins.push(PluginInput { source: source(), ..plugin("team/p") });
-    inputs.config_maps.insert(key("code"), [("p.mjs".to_owned(), "text".to_owned())].into());
+    inputs.config_maps.insert(key("code"), Ok([("p.mjs".to_owned(), "text".to_owned())].into()));
     check(&inputs, None, &["ConfigMapNotFound Plugin team/p spec.source.configMapKeyRef"]);
-    inputs.config_maps.insert(key("team/code"), Default::default());
+    inputs.config_maps.insert(key("team/code"), Ok(Default::default()));
     check(&inputs, None, &["KeyNotFound Plugin team/p spec.source.configMapKeyRef"]);
-    inputs.config_maps.insert(key("team/code"), [("p.mjs".to_owned(), "text".to_owned())].into());
+    inputs.config_maps.insert(key("team/code"), Ok([("p.mjs".to_owned(), "text".to_owned())].into()));
     assert_eq!(code_of(&accepted(&inputs), "team/p"), "text");
 }
 

@@ -1,0 +1,158 @@
+//! What this process may do, as far as it was told: what was forbidden is not tried again and again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long what was forbidden is not tried again: only a person changes that.
+pub(super) const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
+/// The most rights that are remembered: verbs, resources and namespaces.
+const MAX_RIGHTS: usize = 10_000;
+
+/// Why a request was not answered with what was asked for.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RequestError {
+    /// Another process leads, or this one cannot tell.
+    #[error("this process does not lead")]
+    NotLeading,
+    /// It is forbidden: in which words, and when it is tried again.
+    #[error("{0}")]
+    Forbidden(String, Instant),
+    /// Somebody else wrote in between.
+    #[error("it was changed in between")]
+    Conflict,
+    /// Anything else.
+    #[error("{}", words(.0))]
+    Api(Box<kube::Error>),
+}
+
+impl From<kube::Error> for RequestError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) if status.code == 403 => {
+                Self::Forbidden(status.message.clone(), Instant::now() + FORBIDDEN_PAUSE)
+            }
+            kube::Error::Api(status) if status.code == 409 => Self::Conflict,
+            other => Self::Api(Box::new(other)),
+        }
+    }
+}
+
+/// What was said, without what only a debugger wants to know.
+pub(super) fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// What is known of one right.
+#[derive(Default)]
+enum Known {
+    /// Nothing: whoever asks first finds out, and the others wait for that.
+    #[default]
+    Unknown,
+    /// It was there at this time.
+    Given(Instant),
+    /// It was not, in these words; when to ask again.
+    Lacking(String, Instant),
+}
+
+/// Everything that is known of rights, by verb, resource and namespace.
+#[derive(Clone, Default)]
+pub(super) struct Rights(Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<Known>>>>>);
+
+impl Rights {
+    /// Sends `request`, unless that was forbidden a short time ago. `what` is a verb, a resource and a namespace. `may`
+    /// is asked right before it.
+    pub(super) async fn attempt<T>(
+        &self,
+        what: &str,
+        may: impl FnOnce() -> bool,
+        request: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, RequestError> {
+        let right = self.right(what);
+        let mut known = right.lock().await;
+        match &*known {
+            Known::Lacking(words, again) if Instant::now() < *again => {
+                return Err(RequestError::Forbidden(words.clone(), *again));
+            }
+            Known::Given(when) if when.elapsed() < FORBIDDEN_PAUSE => {
+                drop(known);
+                let result = sent(may, request).await;
+                if let Err(RequestError::Forbidden(..)) = result {
+                    right.lock().await.learn(what, &result);
+                }
+                return result;
+            }
+            _ => {}
+        }
+        let result = sent(may, request).await;
+        known.learn(what, &result);
+        result
+    }
+
+    fn right(&self, what: &str) -> Arc<tokio::sync::Mutex<Known>> {
+        let mut rights = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if rights.len() >= MAX_RIGHTS && !rights.contains_key(what) {
+            rights.clear();
+        }
+        Arc::clone(rights.entry(what.to_owned()).or_default())
+    }
+}
+
+impl Known {
+    fn learn<T>(&mut self, what: &str, result: &Result<T, RequestError>) {
+        match result {
+            Err(RequestError::Forbidden(words, again)) => {
+                tracing::warn!("{what}: {words}; it is tried again in {FORBIDDEN_PAUSE:?}");
+                *self = Self::Lacking(words.clone(), *again);
+            }
+            Err(RequestError::Api(error)) if !matches!(**error, kube::Error::Api(_)) => {}
+            Err(RequestError::NotLeading) => {}
+            // Whatever else was answered, it was not forbidden.
+            _ => *self = Self::Given(Instant::now()),
+        }
+    }
+}
+
+async fn sent<T>(
+    may: impl FnOnce() -> bool,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, RequestError> {
+    // Nothing comes between this and the request.
+    if !may() {
+        return Err(RequestError::NotLeading);
+    }
+    Ok(request.await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures_util::future::join_all;
+    use kube::core::Status;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn of_many_at_once_one_finds_out() {
+        let (rights, sent) = (Rights::default(), AtomicUsize::new(0));
+        let refused = || async {
+            sent.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            let status = Status { code: 403, message: "no".into(), ..Status::default() };
+            Err::<(), _>(kube::Error::Api(Box::new(status)))
+        };
+        let attempts = (0..20).map(|_| rights.attempt("patch pods in a", || true, refused()));
+        for answer in join_all(attempts).await {
+            assert!(matches!(answer, Err(RequestError::Forbidden(words, _)) if words == "no"));
+        }
+        assert_eq!(sent.load(Ordering::Relaxed), 1);
+        let other = rights.attempt("patch pods in b", || true, async { Ok::<_, kube::Error>(1) }).await;
+        assert_eq!(other.unwrap(), 1, "another namespace is another right");
+        let not_leading = rights.attempt("patch pods in b", || false, async { Ok::<_, kube::Error>(1) }).await;
+        assert!(matches!(not_leading, Err(RequestError::NotLeading)));
+    }
+}
