@@ -31,7 +31,7 @@ async fn a_restart_without_the_api_server_serves_what_was_served() {
     let (state, secrets) = (Folder::new(), Folder::new());
     secrets.write("whoami/key", "hunter2\n");
     let folders = ["--state-dir", state.path().to_str().unwrap(), "--secrets-dir", secrets.path().to_str().unwrap()];
-    let first = Revision::of(&with_key(&place, &url, "one"));
+    let [first, second] = ["one", "two"].map(|word| Revision::of(&with_key(&place, &url, word)));
     first.publish(&cluster, &place.namespace).await;
     let gateway = place.start(&folders).await;
     gateway.until_answers("up__whoami", "one hunter2").await;
@@ -44,7 +44,6 @@ async fn a_restart_without_the_api_server_serves_what_was_served() {
     gateway.until_answers("up__whoami", "one hunter2").await;
     assert_eq!(gateway.report().await.revision, first.name());
     cluster.plane().start_api_server_again().await;
-    let second = Revision::of(&with_key(&place, &url, "two"));
     second.publish(&cluster, &place.namespace).await;
     gateway.until_answers("up__whoami", "two hunter2").await;
     until_kept(&state, &second).await;

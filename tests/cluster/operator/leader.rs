@@ -51,9 +51,9 @@ async fn a_leader_that_ends_gives_its_lease_back() {
     operated.apply(&[gateway("main")]).await;
     operated.until_condition("mcpgateways", "main", "Programmed", "False NoReadyPods").await;
     let _next = operated.another("next").await;
-    operated.operator.signal("TERM");
     let holder = || operated.get(&["lease", "hawsepipe-operator", "-o", "jsonpath={.spec.holderIdentity}"]);
     let first = holder().await;
+    operated.operator.signal("TERM");
     let began = std::time::Instant::now();
     until("another holds the lease", async || {
         let now = holder().await;
