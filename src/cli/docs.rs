@@ -8,6 +8,7 @@ use clap::{Command, CommandFactory};
 use serde_json::Value;
 
 use super::args;
+use crate::controller::ControllerMetrics;
 use crate::domain::reason::Reason;
 use crate::node::WorkerMetrics;
 use crate::telemetry::metrics::Metrics;
@@ -37,8 +38,12 @@ fn head(title: &str, from: &str) -> String {
 fn metrics() -> anyhow::Result<String> {
     let metrics = Metrics::new()?;
     WorkerMetrics::new()?.register(metrics.catalog())?;
+    ControllerMetrics::register(metrics.catalog())?;
     let mut page = head("Metrics", "the code that counts");
-    page.push_str("\nServed as `/metrics` on the admin address. Times are seconds, sizes bytes.\n\n");
+    page.push_str(
+        "\nServed as `/metrics` on the admin address of a gateway; those of reconciles and of the leader by the operator. \
+         Times are seconds, sizes bytes.\n\n",
+    );
     page.push_str("| Metric | Type | Labels | What it says |\n|---|---|---|---|\n");
     for metric in metrics.catalog().reference() {
         let labels = metric.labels.join(", ");

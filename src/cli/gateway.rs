@@ -24,7 +24,7 @@ use crate::web::CheckToken;
 
 /// Runs until a signal ends it.
 pub async fn gateway(args: args::Gateway) -> anyhow::Result<ExitCode> {
-    let log = log::start();
+    let (log, traces) = log::start();
     let client = connect().await?;
     // From here on there is something to end in order.
     let mut signals = EndSignals::listen()?;
@@ -38,6 +38,7 @@ pub async fn gateway(args: args::Gateway) -> anyhow::Result<ExitCode> {
         Ok(()) => servers.end(&mut signals).await,
         Err(_) => engine.abort().await,
     }
+    traces.end().await;
     ended.map(|()| ExitCode::SUCCESS)
 }
 

@@ -25,7 +25,9 @@ Takes KUBECONFIG, or the service account of the pod that it runs in. Several may
 
 Examples:
   hawsepipe operator
-  hawsepipe operator --namespaces mcp,finance --listen 127.0.0.1:9091")]
+  hawsepipe operator --namespaces mcp,finance --listen 127.0.0.1:9091
+
+HAWSEPIPE_LOG sets the log level. Traces are sent where OTEL_EXPORTER_OTLP_ENDPOINT says, over HTTP.")]
 pub struct Operator {
     /// Namespaces to watch, with commas between them. Default: all
     #[arg(long, value_name = "NAMES", value_delimiter = ',', env = "HAWSEPIPE_NAMESPACES")]
@@ -43,7 +45,7 @@ pub struct Operator {
 
 /// Runs until a signal ends it.
 pub async fn operator(args: Operator) -> anyhow::Result<ExitCode> {
-    log::start();
+    let (_, traces) = log::start();
     let client = Client::try_default()
         .await
         .context("there is no cluster to work in: set KUBECONFIG, or run it in a pod with a service account")?;
@@ -74,6 +76,7 @@ pub async fn operator(args: Operator) -> anyhow::Result<ExitCode> {
         }
     }
     server.abort();
+    traces.end().await;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -18,7 +18,7 @@ use crate::telemetry::log::{self, LogLevel};
 
 /// Runs until a signal ends it.
 pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
-    let log = log::start();
+    let (log, traces) = log::start();
     if !args.admin.ip().is_loopback() {
         bail!("--admin {}: the admin API has no authentication yet, so it is served on loopback only", args.admin);
     }
@@ -44,6 +44,7 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     }
     signals.next().await;
     servers.end(&mut signals).await;
+    traces.end().await;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,11 +8,12 @@ use super::build::{self, Owner};
 use super::dereference::Found;
 use super::lowered::Read;
 use crate::api::lower::Lowered;
-use crate::config::compile::{compile, covered};
-use crate::config::input::{GatewayInput, Inputs};
-use crate::domain::digest;
+use crate::config::compile::{compile, covered, plugin_code};
+use crate::config::input::{GatewayInput, Inputs, code_key};
+use crate::domain::digest::{self, sha256_hex};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{ChainPlan, Plan, UpstreamPlan};
+use crate::domain::plugin::Protocol;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -24,16 +25,47 @@ pub(super) struct Compiled {
     pub(super) own: HashMap<ObjectId, Vec<Problem>>,
     /// Plugins that are not accepted as they are written.
     pub(super) wrong_plugins: HashSet<ObjectKey>,
+    /// How plugins that are accepted are spoken with, as far as the operator knows.
+    pub(super) protocols: HashMap<ObjectKey, Protocol>,
+    /// The code of plugins, as far as the operator can read it.
+    pub(super) code: HashMap<ObjectKey, AppliedCode>,
+}
+
+/// Code as it was applied, accepted or not.
+pub(super) struct AppliedCode {
+    /// SHA-256 of its text, hex.
+    pub(super) digest: String,
+    /// Bytes of its text.
+    pub(super) size: usize,
+    /// Names that it exports; none where it does not parse.
+    pub(super) exports: Option<Vec<String>>,
+}
+
+/// What is known of the plugins' code.
+pub(super) fn applied_code(inputs: &Inputs) -> HashMap<ObjectKey, AppliedCode> {
+    let code = inputs.plugins.iter().filter_map(|plugin| {
+        let code = plugin_code(inputs, plugin)?;
+        let digest = sha256_hex(code.text.as_bytes());
+        let facts = inputs.facts.get(&code_key(&digest, &code.file_name)).filter(|facts| facts.error.is_none());
+        let exports = facts.map(|facts| facts.exports.iter().cloned().collect());
+        Some((plugin.key.clone(), AppliedCode { digest, size: code.text.len(), exports }))
+    });
+    code.collect()
 }
 
 impl Compiled {
-    pub(super) fn new(objects: Vec<Read>, own: HashMap<ObjectId, Vec<Problem>>) -> Self {
+    pub(super) fn new(
+        objects: Vec<Read>,
+        own: HashMap<ObjectId, Vec<Problem>>,
+        protocols: HashMap<ObjectKey, Protocol>,
+        code: HashMap<ObjectKey, AppliedCode>,
+    ) -> Self {
         let wrong = |object: &&Read| {
             object.lowered.is_err() || own.get(&object.id).into_iter().flatten().any(Problem::is_error)
         };
         let plugins = objects.iter().filter(|object| object.id.kind == Kind::Plugin).filter(wrong);
         let wrong_plugins = plugins.map(|object| object.id.key.clone()).collect();
-        Self { objects, own, wrong_plugins }
+        Self { objects, own, wrong_plugins, protocols, code }
     }
 }
 
@@ -89,19 +121,22 @@ pub(super) fn inputs(objects: &[Read], found: &Found) -> Inputs {
     inputs
 }
 
-/// Problems of objects whatever gateway takes them: as one would find them that takes everything. `inputs` has no
-/// gateway, and is as it was afterwards.
-pub(super) fn survey(inputs: &mut Inputs) -> HashMap<ObjectId, Vec<Problem>> {
+/// Problems of objects whatever gateway takes them, as one would find them that takes everything; and how plugins that
+/// are accepted are spoken with. `inputs` has no gateway, and is as it was afterwards.
+pub(super) fn survey(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Problem>>, HashMap<ObjectKey, Protocol>) {
     // Apart, since what chains cover is a gateway's business, and long to find out.
     let (chains, plugins) = (take(&mut inputs.chains), take(&mut inputs.plugins));
     let (_, of_upstreams) = compile(inputs, None);
     (inputs.chains, inputs.plugins) = (chains, plugins);
     let upstreams = take(&mut inputs.upstreams);
-    let (_, of_others) = compile(inputs, None);
+    let (plan, of_others) = compile(inputs, None);
     inputs.upstreams = upstreams;
     let problems = of_upstreams.into_iter().chain(of_others);
     // Names are in the way only in a gateway that takes both.
-    by_object(problems.filter(|p| !matches!(p.reason, Reason::NameConflict | Reason::NoUpstreams)))
+    let own = by_object(problems.filter(|p| !matches!(p.reason, Reason::NameConflict | Reason::NoUpstreams)));
+    // Where only a pod has the code, it is known only where it is written.
+    let known = plan.plugins.into_iter().filter(|plugin| plugin.path.is_none() || plugin.wanted_protocol.is_some());
+    (own, known.map(|plugin| (plugin.key, plugin.protocol)).collect())
 }
 
 /// The plan of one gateway. `previous` is the newest that was compiled before.

@@ -49,11 +49,18 @@ pub(super) struct Origin {
     uid: Option<String>,
     generation: Option<i64>,
     labels: Option<BTreeMap<String, String>>,
+    /// The one annotation that counts: others are somebody else's.
+    enable: Option<String>,
 }
 
 impl Origin {
     pub(super) fn of(metadata: &ObjectMeta) -> Self {
-        Self { uid: metadata.uid.clone(), generation: metadata.generation, labels: metadata.labels.clone() }
+        Self {
+            uid: metadata.uid.clone(),
+            generation: metadata.generation,
+            labels: metadata.labels.clone(),
+            enable: lower::enable_word(metadata),
+        }
     }
 }
 
@@ -70,10 +77,13 @@ impl Lowering {
     }
 
     /// Reads every object; in order of creation, then of names, which is the order in which upstreams are routed. Says
-    /// whether anything is to be compiled anew.
-    pub(super) fn read(&mut self, objects: impl Iterator<Item = (Kind, Arc<DynamicObject>)>) -> (Vec<Read>, bool) {
+    /// which changed, came or went.
+    pub(super) fn read(
+        &mut self,
+        objects: impl Iterator<Item = (Kind, Arc<DynamicObject>)>,
+    ) -> (Vec<Read>, Vec<ObjectId>) {
         let mut known = HashMap::with_capacity(self.known.len());
-        let mut changed = false;
+        let mut changed = Vec::new();
         let mut all = Vec::with_capacity(self.known.len());
         for (kind, object) in objects {
             let key = ObjectKey::new(
@@ -91,7 +101,7 @@ impl Lowering {
                     ..read
                 },
                 None => {
-                    changed = true;
+                    changed.push(id.clone());
                     read(&id, &object)
                 }
             };
@@ -99,7 +109,7 @@ impl Lowering {
             known.insert(id, (from, read));
         }
         // Those that are left were deleted.
-        changed |= !self.known.is_empty();
+        changed.extend(self.known.drain().map(|(gone, _)| gone));
         self.known = known;
         let created = |read: &Read| read.metadata.creation_timestamp.as_ref().map(|time| time.0);
         all.sort_by(|a, b| (created(a), &a.id).cmp(&(created(b), &b.id)));
@@ -109,9 +119,11 @@ impl Lowering {
 
 fn read(id: &ObjectId, object: &DynamicObject) -> Read {
     let spec = object.data.get("spec").cloned().unwrap_or_default();
+    let enable = lower::enable_word(&object.metadata).map(|word| (lower::ENABLE, word));
     let metadata = json!({
         "name": object.metadata.name, "namespace": object.metadata.namespace,
         "labels": object.metadata.labels.clone().unwrap_or_default(),
+        "annotations": enable.into_iter().collect::<BTreeMap<_, _>>(),
     });
     let whole =
         json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": id.kind.as_str(), "metadata": metadata, "spec": spec});

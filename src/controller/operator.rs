@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use kube::Client;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
+use tracing::field::Empty;
+use tracing::{Instrument, Span, debug_span, instrument};
 
 use super::apply::{self, ApplyError, Stored};
 use super::compiled::{self, Compiled, Planned};
@@ -22,9 +24,10 @@ use super::status::GatewayState;
 use super::status_loop::StatusLoop;
 use super::watches::{PLANNED_FROM, Watches};
 use super::writer::Writer;
-use crate::domain::ids::{Kind, ObjectKey};
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::ports::Inspect;
 use crate::domain::reason::Reason;
+use crate::telemetry::traces::{Cause, TARGET};
 
 /// Changes that come together are compiled together.
 const TOGETHER: Duration = Duration::from_millis(5);
@@ -33,6 +36,8 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// How long after a write what is seen may lag behind it.
 const LAG: Duration = Duration::from_secs(10);
+/// The most objects that the span of a round names.
+const MAX_NAMED: usize = 8;
 
 /// How often a write that somebody else's came before is tried again at once.
 const MAX_CONFLICTS: usize = 5;
@@ -48,6 +53,12 @@ pub struct Settings {
     pub token_file: Option<PathBuf>,
 }
 
+/// The span of a round: what changed, as far as that is short.
+fn traced(objects: usize, edited: &[ObjectId]) -> Span {
+    let names: Vec<_> = edited.iter().take(MAX_NAMED).map(ToString::to_string).collect();
+    debug_span!(target: TARGET, "reconcile", objects, changed = edited.len(), names = names.join(", "))
+}
+
 /// What the planning loop found, for the loop of statuses.
 #[derive(Clone, Default)]
 pub(super) struct Planning {
@@ -57,6 +68,8 @@ pub(super) struct Planning {
     pub(super) unread: BTreeMap<ObjectKey, String>,
     /// Why nothing can be planned, if so: what is not seen.
     pub(super) held: Option<String>,
+    /// The round that found it.
+    pub(super) cause: Cause,
 }
 
 /// Runs until `stop`. `ready` is told when every kind was listed once.
@@ -187,11 +200,10 @@ impl<I: Inspect> Planner<I> {
         let began = Instant::now();
         let leads = self.writer.leads();
         self.metrics.leader(leads);
-        let (objects, mut changed) = self.lowering.read(self.watches.objects());
-        let references = references(&objects);
-        let found = self.dereferencing.find(&references, &self.watches).await;
-        changed |= found != self.found;
-        self.found = found;
+        let (objects, edited) = self.lowering.read(self.watches.objects());
+        // Most rounds only look: those are not traced.
+        let span = if leads && !edited.is_empty() { traced(objects.len(), &edited) } else { Span::none() };
+        let changed = self.dereference(&objects, &span).await || !edited.is_empty();
         if !leads {
             // Warm, and silent. What the leader writes meanwhile is read when this process leads.
             self.gateways.clear();
@@ -203,13 +215,17 @@ impl<I: Inspect> Planner<I> {
             return LONGEST_RETRY;
         }
         let first = !std::mem::replace(&mut self.led, true);
-        if changed || first {
+        if !changed && !first {
+            return self.apply(false).await;
+        }
+        let span = if span.is_disabled() { traced(objects.len(), &edited) } else { span };
+        let work = async {
+            self.planning.send_modify(|planning| planning.cause = Cause::current());
             self.compile(objects).await;
-        }
-        let wait = self.apply(changed || first).await;
-        if changed || first {
-            self.metrics.reconciled("MCPGateway", began.elapsed());
-        }
+            self.apply(true).await
+        };
+        let wait = work.instrument(span).await;
+        self.metrics.reconciled("MCPGateway", began.elapsed());
         wait
     }
 
@@ -230,10 +246,28 @@ impl<I: Inspect> Planner<I> {
         is_held
     }
 
+    /// Reads what objects refer to. Says whether any of it changed.
+    async fn dereference(&mut self, objects: &[super::lowered::Read], round: &Span) -> bool {
+        let references = references(objects);
+        let span = match round.is_disabled() {
+            true => Span::none(),
+            false => debug_span!(
+                target: TARGET, parent: round, "dereference",
+                config_maps = references.config_maps.len(), servers = references.servers.len()
+            ),
+        };
+        let found = self.dereferencing.find(&references, &self.watches).instrument(span).await;
+        let changed = found != self.found;
+        self.found = found;
+        changed
+    }
+
+    #[instrument(target = TARGET, level = "debug", skip_all, fields(objects = objects.len()))]
     async fn compile(&mut self, objects: Vec<super::lowered::Read>) {
         let mut inputs = compiled::inputs(&objects, &self.found);
         self.dereferencing.inspect(&mut inputs, &self.inspect).await;
-        let own = compiled::survey(&mut inputs);
+        let (own, protocols) = compiled::survey(&mut inputs);
+        let code = compiled::applied_code(&inputs);
         let mut before = std::mem::take(&mut self.gateways);
         let mut unread = BTreeMap::new();
         for gateway in objects.iter().filter(|object| object.id.kind == Kind::MCPGateway) {
@@ -259,7 +293,7 @@ impl<I: Inspect> Planner<I> {
             let kept = Kept { planned, stored, fault, written: Instant::now(), applied: false, retry: None };
             self.gateways.insert(key.clone(), kept);
         }
-        let compiled = Arc::new(Compiled::new(objects, own));
+        let compiled = Arc::new(Compiled::new(objects, own, protocols, code));
         self.planning.send_modify(|planning| {
             planning.compiled = compiled;
             planning.unread = unread;
@@ -277,8 +311,13 @@ impl<I: Inspect> Planner<I> {
                 continue;
             }
             let was = kept.fault.clone();
-            let result = kept.apply(&self.writer, &self.watches, key, changed).await;
+            let span = match changed {
+                true => debug_span!(target: TARGET, "apply", gateway = %key, fault = Empty),
+                false => Span::none(),
+            };
+            let result = kept.apply(&self.writer, &self.watches, key, changed).instrument(span.clone()).await;
             if let Err(error) = &result {
+                span.record("fault", error.reason().as_str());
                 self.metrics.failed("MCPGateway", error.reason().as_str());
                 tracing::warn!(gateway = %key, "{error}");
             }

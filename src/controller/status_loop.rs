@@ -10,6 +10,8 @@ use kube::Api;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
+use tracing::field::Empty;
+use tracing::{Instrument, Span, debug_span};
 
 use super::events::Events;
 use super::lowered::Read;
@@ -22,6 +24,7 @@ use super::watches::{Watches, resource};
 use super::writer::Writer;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::reason::Reason;
+use crate::telemetry::traces::{Cause, TARGET};
 
 /// Statuses written at once.
 const AT_ONCE: usize = 16;
@@ -103,7 +106,21 @@ impl StatusLoop {
             self.written.clear();
             return IDLE;
         }
-        let writes = self.wanted().into_iter().map(|wanted| {
+        // What a round of planning leads to is a part of its trace; what pods report is none.
+        let planned = self.plans.has_changed().unwrap_or_default();
+        let cause = if planned { self.plans.borrow().cause.clone() } else { Cause::default() };
+        let wanted = self.wanted();
+        if wanted.is_empty() {
+            return self.write_all(wanted).await;
+        }
+        let span = debug_span!(target: TARGET, "status", statuses = wanted.len(), failed = Empty);
+        cause.lead_to(&span);
+        self.write_all(wanted).instrument(span).await
+    }
+
+    /// Writes statuses. Says when to look again, whatever happens.
+    async fn write_all(&mut self, wanted: Vec<Wanted>) -> Duration {
+        let writes = wanted.into_iter().map(|wanted| {
             let writer = self.writer.clone();
             async move {
                 let result = write(&writer, &wanted).await;
@@ -154,6 +171,7 @@ impl StatusLoop {
             }
             RequestError::Api(_) => {}
         }
+        Span::current().record("failed", true);
         self.metrics.failed(kind, "status");
         tracing::warn!(object = %object.id, "its status cannot be written: {error}");
         let before = self.failing.get(&object.id).map(|failing| failing.wait);
@@ -171,7 +189,7 @@ impl StatusLoop {
 
     /// The statuses that are not as they are to be. What was written and is not seen yet counts as seen.
     fn wanted(&mut self) -> Vec<Wanted> {
-        let Planning { compiled, gateways, unread, held } = self.plans.borrow_and_update().clone();
+        let Planning { compiled, gateways, unread, held, .. } = self.plans.borrow_and_update().clone();
         let pods = self.reported.borrow_and_update().clone();
         let sight = &self.watches.sight;
         let (blind, no_pods) = (sight.faults(), sight.unseen(&["pods"]));

@@ -50,6 +50,12 @@ pub struct UpstreamReport {
     /// Whether it left routing.
     #[serde(default)]
     pub auto_disabled: bool,
+    /// When it left routing, RFC 3339; none while it is in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_disabled_at: Option<String>,
+    /// The word of the annotation `hawsepipe.dev/enable` that this pod has obeyed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enable: Option<String>,
     /// When it last became connected, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_connected_at: Option<String>,
@@ -112,6 +118,12 @@ pub struct PluginReport {
     /// SHA-256 of its code, hex; empty where the pod has none.
     #[serde(default)]
     pub digest: String,
+    /// Bytes of that code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size_bytes: Option<u64>,
+    /// `Once` or `Module`; none where the pod has no code.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<String>,
 }
 
 /// Document 000's states of a Plugin, those apart that come and go with each call.

@@ -85,9 +85,10 @@ impl<P: Ports> Engine<P> {
                     self.state.forget(key);
                     self.metrics.upstream_gone(&key.name);
                 }
-                // A changed spec enables an upstream again that had left routing.
+                // A changed spec, or a new word to enable it, brings back an upstream that had left routing.
                 Some(new) if new.target != old.target => self.state.update(key, |state| {
                     state.health = Default::default();
+                    state.auto_disabled_at = None;
                     state.tried = false;
                 }),
                 Some(_) => {}

@@ -143,6 +143,7 @@ impl<P: Ports> Engine<P> {
                 if !connected {
                     state.connected_at = Some(self.clock.unix_millis());
                 }
+                state.auto_disabled_at = None;
                 state.health.succeeded(&plan.health, self.clock.monotonic())
             })),
             Err(error) => self.note_failure(target, error),
@@ -178,9 +179,12 @@ impl<P: Ports> Engine<P> {
         let plan = &target.plan;
         self.metrics.upstream_failed(&plan.key.name);
         let jitter = f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 255.0;
-        let now = self.clock.monotonic();
+        let (now, today) = (self.clock.monotonic(), self.clock.unix_millis());
         let (wait, failures, out) = self.state.update(&plan.key, |state| {
             let wait = state.health.failed(&plan.health, now, error.clone(), jitter);
+            if !state.health.in_routing() {
+                state.auto_disabled_at.get_or_insert(today);
+            }
             state.stale = state.tools.is_some();
             (wait, state.health.failures, !state.health.in_routing())
         });

@@ -46,6 +46,8 @@ impl<P: Ports> Engine<P> {
             connection_state: state.health.state,
             failures: state.health.failures,
             auto_disabled: !state.health.in_routing(),
+            auto_disabled_at: state.auto_disabled_at.map(timestamp),
+            enable: plan.enable.clone(),
             last_connected_at: state.connected_at.map(timestamp),
             error: upstream.refusing.as_ref().map(|refusal| refusal.message.clone()).or(state.health.last_error),
             transport: transport.map(str::to_owned),
@@ -82,12 +84,15 @@ impl<P: Ports> Engine<P> {
             None => PluginState::Enabled,
         };
         let failure = failure.filter(|_| state == PluginState::Failed);
+        let code = snapshot.plan().code.get(&plugin.digest);
         PluginReport {
             plugin: plugin.key.to_string(),
             state,
             reason: failure.as_ref().map(|failure| failure.reason.as_str().to_owned()),
             message: failure.map(|failure| failure.message),
             digest: plugin.digest.clone(),
+            size_bytes: code.and_then(|code| u64::try_from(code.len()).ok()),
+            protocol: code.map(|_| format!("{:?}", plugin.protocol)),
         }
     }
 }

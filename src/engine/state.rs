@@ -41,6 +41,8 @@ pub struct UpstreamState {
     pub health: Health,
     /// Unix milliseconds of when it last became connected.
     pub connected_at: Option<u64>,
+    /// Unix milliseconds of when it left routing; none while it is in.
+    pub auto_disabled_at: Option<u64>,
     /// What its last handshake said.
     pub facts: Option<ServerFacts>,
     /// Its last good tool list; none before the first.

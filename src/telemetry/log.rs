@@ -1,11 +1,18 @@
 //! Logs: one JSON line each, or readable ones on a terminal.
 
+use std::fmt;
 use std::io::IsTerminal;
 
+use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::prelude::*;
-use tracing_subscriber::registry::Registry;
+use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::reload::{self, Handle};
+
+use super::traces::{self, Traces};
 
 /// Changes the level while the process runs.
 #[derive(Clone)]
@@ -20,20 +27,56 @@ impl LogLevel {
     }
 }
 
-/// Starts logging to standard error. `HAWSEPIPE_LOG` takes a level or directives such as `info,hawsepipe::node=debug`.
-pub fn start() -> LogLevel {
+/// A line of JSON, with the trace that it was written in.
+struct WithTrace<F>(F);
+
+impl<S, N, F> FormatEvent<S, N> for WithTrace<F>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+    F: FormatEvent<S, N>,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let Some(trace) = traces::current_id() else { return self.0.format_event(context, to, event) };
+        let mut line = String::new();
+        self.0.format_event(context, Writer::new(&mut line), event)?;
+        match line.strip_prefix('{') {
+            Some(rest) => write!(to, "{{\"trace_id\":\"{trace}\",{rest}"),
+            None => to.write_str(&line),
+        }
+    }
+}
+
+/// Starts traces, where variables ask for them, and logging to standard error. `HAWSEPIPE_LOG` takes a level or directives such as `info,hawsepipe::node=debug`.
+/// To be called in a tokio runtime.
+pub fn start() -> (LogLevel, Traces) {
     let directives = std::env::var("HAWSEPIPE_LOG").unwrap_or_else(|_| "info".into());
     let (filter, handle) = reload::Layer::new(filter(&directives));
     let terminal = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
-    let layer = if terminal {
+    let lines = if terminal {
         lines.with_target(false).with_ansi(std::env::var_os("NO_COLOR").is_none()).boxed()
     } else {
-        lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed()
+        lines
+            .json()
+            .flatten_event(true)
+            .with_current_span(true)
+            .with_span_list(false)
+            .map_event_format(WithTrace)
+            .boxed()
     };
+    let traces = Traces::start();
+    let spans = traces.as_ref().ok().and_then(Traces::tracer).map(|tracer| {
+        let layer = tracing_opentelemetry::layer().with_tracer(tracer).with_location(false).with_threads(false);
+        layer.with_filter(filter_fn(|of| of.is_span() && of.target() == traces::TARGET))
+    });
     // A second start in one process (tests) keeps the first.
-    let _ = tracing_subscriber::registry().with(filter).with(layer).try_init();
-    LogLevel(handle)
+    let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).with(spans).try_init();
+    let traces = traces.unwrap_or_else(|why| {
+        tracing::error!("no traces are sent: {why}");
+        Traces::default()
+    });
+    (LogLevel(handle), traces)
 }
 
 fn filter(directives: &str) -> EnvFilter {

@@ -1,5 +1,6 @@
-//! Metrics and logs.
+//! Metrics, logs and traces.
 
 pub mod catalog;
 pub mod log;
 pub mod metrics;
+pub mod traces;

@@ -21,3 +21,4 @@ use self::findings::not_served;
 use self::gateway::gateway;
 use self::plugin::plugin;
 use self::upstream::upstream;
+pub use self::upstream::{ENABLE, enable_word};

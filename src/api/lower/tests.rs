@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config::input::{InputValue, Namespaces, ProtocolSetting, SourceInput};
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{EraSetting, Limits, PluginLimits, PrefixMode, Runtime, TransportPlan};
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
 use crate::domain::problem::Problem;
@@ -142,6 +143,25 @@ fn an_upstream_has_its_defaults() {
     assert!(!input.plan.health.auto_recover);
     let TransportPlan::Process { command, cwd, .. } = input.plan.transport else { panic!() };
     assert_eq!((command.as_str(), cwd.as_path()), ("npx", Path::new("/m")));
+}
+
+#[test]
+fn of_annotations_the_word_to_enable_an_upstream_counts() {
+    let id = ObjectId::new(Kind::MCPUpstream, ObjectKey::new("ns", "x"));
+    let lowered = |annotations: Value| {
+        let metadata = json!({"name": "x", "namespace": "ns", "annotations": annotations});
+        let written = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPUpstream", "metadata": metadata,
+            "spec": {"external": {"url": "http://h/mcp"}}});
+        let (lowered, problems) = document(&id, &written, None, FILE());
+        assert!(problems.is_empty(), "{problems:?}");
+        let Ok(Lowered::Upstream(input)) = lowered else { panic!() };
+        input.plan
+    };
+    let plain = lowered(json!({}));
+    assert_eq!(plain, lowered(json!({"example.com/enable": "monday"})));
+    assert_eq!(lowered(json!({"hawsepipe.dev/enable": "monday"})).enable.as_deref(), Some("monday"));
+    let long = lowered(json!({"hawsepipe.dev/enable": "x".repeat(1000)}));
+    assert_eq!(long.enable.map(|word| word.len()), Some(253));
 }
 
 #[test]

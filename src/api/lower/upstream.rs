@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::document::Place;
@@ -19,6 +20,10 @@ use crate::domain::plan::{self, EraSetting, HealthPlan, Refusal, TransportPlan, 
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
+/// The annotation: any new word brings an upstream back that has left routing.
+pub const ENABLE: &str = "hawsepipe.dev/enable";
+/// The most characters of its word that count, which is the bound of the status field that shows it.
+const MAX_WORD: usize = 253;
 /// What is refused while a guard of the upstream is not built.
 const ITS_CALLS: &str = "calls to the upstream are refused";
 
@@ -45,6 +50,7 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
         call_timeout_ms: timeouts.call_ms,
         idle_timeout_ms: timeouts.idle_ms.unwrap_or(300_000),
         health: health(spec),
+        enable: enable_word(&object.metadata),
         validate_arguments: spec.argument_validation != Some(ArgumentValidation::Off),
         concurrent_calls: limits.concurrent_calls,
         max_response_size: size(limits.max_response_size.as_ref()),
@@ -167,6 +173,12 @@ fn era(era: Option<Era>) -> EraSetting {
         Some(Era::Legacy) => EraSetting::Legacy,
         Some(Era::Modern) => EraSetting::Modern,
     }
+}
+
+/// The word of the annotation that brings an upstream back into routing, as far as it counts.
+pub fn enable_word(metadata: &ObjectMeta) -> Option<String> {
+    let word = metadata.annotations.as_ref()?.get(ENABLE)?;
+    Some(word.chars().take(MAX_WORD).collect())
 }
 
 fn health(spec: &MCPUpstreamSpec) -> HealthPlan {

@@ -9,7 +9,7 @@ use crate::api::chain::status::PluginChainStatus;
 use crate::api::lower::Lowered;
 use crate::controller::compiled::MANY;
 use crate::controller::lowered::Read;
-use crate::domain::plan::{ChainPlan, EntryPlan};
+use crate::domain::plan::{ChainPlan, EntryPlan, Refusal};
 use crate::domain::plugin::{FailurePolicy, Mode};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -29,7 +29,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let first = forms.first();
     let status = PluginChainStatus {
         observed_generation: Some(object.generation()),
-        live: Some(live(&serving)),
+        live: Some(live(&serving, kept)),
         gateways: Some(gateways(&serving)),
         revision: first.map(|form| form.revision.clone()),
         runs: Some(runs(object, first.copied())),
@@ -57,11 +57,14 @@ fn refuses(entry: &EntryPlan) -> bool {
         && entry.failure_policy == FailurePolicy::Fail
 }
 
+/// Why each call that a chain selects is refused, if it is.
+pub(super) fn refusal(form: &ChainPlan) -> Option<&Refusal> {
+    let entry = || form.entries.iter().find(|entry| refuses(entry));
+    form.refusing.as_ref().or_else(|| entry().and_then(|entry| entry.unavailable.as_ref()))
+}
+
 fn refusing(set: &mut Set, forms: &[&ChainPlan]) {
-    let whole = forms.iter().find_map(|form| form.refusing.as_ref());
-    let entry = || forms.iter().flat_map(|form| &form.entries).find(|entry| refuses(entry));
-    let refusal = whole.or_else(|| entry().and_then(|entry| entry.unavailable.as_ref()));
-    if let Some(refusal) = refusal {
+    if let Some(refusal) = forms.iter().find_map(|form| refusal(form)) {
         let message = format!("each call that it selects is refused: {}", refusal.message);
         set.stops("Refusing", Reason::GuardUnavailable.as_str(), &message);
     }

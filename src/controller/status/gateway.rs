@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 
+use super::chain::refusal;
 use super::conditions::Set;
 use super::{GatewayState, Truth};
 use crate::api::gateway::status::{MCPGatewayStatus, SnapshotRef};
 use crate::controller::GATEWAY_LABEL;
 use crate::controller::lowered::Read;
 use crate::controller::pods::Pods;
+use crate::domain::plan::{ChainPlan, Refusal};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -47,7 +49,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
         upstreams: state.and_then(|state| count(state.planned.plan.upstreams.len())),
         tools: tools(&pods),
         chains: state.and_then(|state| count(state.planned.plan.chains.len())),
-        problems: count(problems.len()),
+        problems: count(problems.len() + found.iter().filter(|problem| problem.is_error()).count()),
         conditions: Some(set.finish()),
         ..MCPGatewayStatus::default()
     };
@@ -112,7 +114,15 @@ fn refusing(set: &mut Set, state: Option<&GatewayState>, found: &[Problem]) {
         let told: Vec<_> = found.iter().filter(|p| p.reason == refusal.reason).map(|p| p.message.as_str()).collect();
         let message = if told.is_empty() { refusal.message.clone() } else { told.join("; ") };
         set.stops("Refusing", refusal.reason.as_str(), &message);
+    } else if let Some((chain, refusal)) = state.planned.plan.chains.iter().find_map(refusing_chain) {
+        let message = format!("calls that PluginChain {} selects are refused: {}", chain.key, refusal.message);
+        set.bad_while_true("Refusing", Reason::GuardUnavailable.as_str(), &message);
     }
+}
+
+/// A chain that has what it selects refused, and why.
+fn refusing_chain(chain: &ChainPlan) -> Option<(&ChainPlan, &Refusal)> {
+    refusal(chain).map(|refusal| (chain, refusal))
 }
 
 fn snapshot(state: &GatewayState) -> Option<SnapshotRef> {

@@ -1,5 +1,7 @@
 //! The status of a Plugin.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::Truth;
@@ -13,42 +15,97 @@ use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{NamedValue, PluginPlan, ValueSource};
 use crate::domain::reason::Reason;
-use crate::domain::report::{PluginState, SecretState};
+use crate::domain::report::{PluginReport, PluginState, SecretState};
+
+/// The most names of exports that are told, and the most characters of one.
+const MAX_EXPORTS: usize = 64;
+const MAX_EXPORT: usize = 128;
 
 pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let serving = serving(truth, &object.id);
     let found = problems(truth, &serving, &object.id);
     let running = serving.iter().find_map(|s| s.state.planned.plan.plugin(&object.id.key));
     let mut set = Set::new(object, now);
-    let fine = set.accepted(&found) & set.resolved(&found) & of_secrets(&mut set, &serving, running);
+    let as_written = set.accepted(&found) & set.resolved(&found);
+    let fine = as_written & of_secrets(&mut set, &serving, running);
     if serving.is_empty() && fine {
         set.yes("Programmed", "NotUsed", "no chain that a gateway takes names it");
     } else {
-        programmed(&mut set, truth, &serving, !fine, (Reason::NotUsed, "no chain that a gateway takes names it"));
+        let absent = (Reason::NotUsed, "no chain that a gateway takes names it");
+        programmed(&mut set, truth, &serving, !as_written, absent);
     }
     failed_to_start(&mut set, object, &serving);
     let input = match &*object.lowered {
         Ok(Lowered::Plugin(input)) => Some(input),
         _ => None,
     };
-    let digest = running.filter(|_| fine).map(|plan| plan.digest.clone()).filter(|digest| !digest.is_empty());
+    let code = truth.compiled.code.get(&object.id.key);
+    let reported = reported(&serving, object);
+    // Code that only pods have is what they say, as far as they agree.
+    let there = reported.first().filter(|first| code.is_none() && reported.iter().all(|r| r.digest == first.digest));
     let status = PluginStatus {
         observed_generation: Some(object.generation()),
-        live: Some(live(&serving)),
+        live: Some(live(&serving, !as_written)),
         gateways: Some(gateways(&serving)),
         id: Some(sha256_hex(object.id.key.to_string().as_bytes())[..8].to_owned()),
         r#type: Some("middleware".to_owned()),
         role: input.map(|input| format!("{:?}", input.role)),
-        sha256: digest,
-        protocol: running.map(|plan| format!("{:?}", plan.protocol)),
+        sha256: code.map(|code| &code.digest).or(there.map(|there| &there.digest)).cloned(),
+        size_bytes: code.map(|code| code.size as u64).or(there.and_then(|there| there.size_bytes)).map(bytes),
+        exports: code.and_then(|code| code.exports.as_deref()).map(exports),
+        protocol: protocol(truth, &object.id.key, running, there.copied()),
         chains: Some(named_by(truth, &object.id.key)),
-        running: running
-            .filter(|plan| !plan.digest.is_empty())
-            .map(|plan| RunningRevision { sha256: Some(plan.digest.clone()), ..RunningRevision::default() }),
+        running: runs(object, &serving, &reported, as_written),
         conditions: Some(set.finish()),
         ..PluginStatus::default()
     };
     serde_json::to_value(status).unwrap_or_default()
+}
+
+/// What pods say of it that can run it: with code.
+fn reported<'a>(serving: &[Serving<'a>], object: &Read) -> Vec<&'a PluginReport> {
+    let name = object.id.key.to_string();
+    let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
+    let of_it = reports.flat_map(|report| &report.plugins).filter(|p| p.plugin == name && !p.digest.is_empty());
+    of_it.filter(|plugin| plugin.state == PluginState::Enabled).collect()
+}
+
+fn bytes(size: u64) -> i64 {
+    i64::try_from(size).unwrap_or(i64::MAX)
+}
+
+/// As many names as the schema has room for, each once.
+fn exports(names: &[String]) -> Vec<String> {
+    let fits = |name: &&String| name.chars().count() <= MAX_EXPORT;
+    let names: BTreeSet<_> = names.iter().filter(fits).take(MAX_EXPORTS).cloned().collect();
+    names.into_iter().collect()
+}
+
+/// How it is spoken with: as it runs, else as it was applied; none where nobody knows yet.
+fn protocol(
+    truth: &Truth,
+    key: &ObjectKey,
+    running: Option<&PluginPlan>,
+    there: Option<&PluginReport>,
+) -> Option<String> {
+    let open = |plan: &&PluginPlan| plan.path.is_some() && plan.wanted_protocol.is_none();
+    let known = running.filter(|plan| !open(plan)).map(|plan| plan.protocol);
+    let known = known.or_else(|| truth.compiled.protocols.get(key).copied());
+    known.map(|protocol| format!("{protocol:?}")).or_else(|| there?.protocol.clone())
+}
+
+/// The code that ready pods run, and the generation that it is of. While they differ, it is what was told last, for as
+/// long as one of them runs that.
+fn runs(object: &Read, serving: &[Serving<'_>], reported: &[&PluginReport], accepted: bool) -> Option<RunningRevision> {
+    let before: Option<RunningRevision> = serde_json::from_value(object.status["running"].clone()).ok();
+    let still = before.filter(|before| reported.iter().any(|r| Some(&r.digest) == before.sha256.as_ref()));
+    let first = reported.first()?;
+    if reported.iter().any(|other| other.digest != first.digest) {
+        return still;
+    }
+    let as_written = accepted && serving.iter().all(|s| s.live);
+    let generation = if as_written { Some(object.generation()) } else { still.and_then(|still| still.generation) };
+    Some(RunningRevision { sha256: Some(first.digest.clone()), generation })
 }
 
 /// What pods say of the Secrets that it names. Says whether nothing is wrong with them.

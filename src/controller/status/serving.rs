@@ -52,9 +52,9 @@ pub(super) fn problems(truth: &Truth, serving: &[Serving<'_>], id: &ObjectId) ->
     found.cloned().collect()
 }
 
-/// The `live` column.
-pub(super) fn live(serving: &[Serving<'_>]) -> String {
-    format!("{}/{}", serving.iter().filter(|s| s.live).count(), serving.len())
+/// The `live` column. Where an older form is `kept`, none runs the one that was applied.
+pub(super) fn live(serving: &[Serving<'_>], kept: bool) -> String {
+    format!("{}/{}", serving.iter().filter(|s| s.live && !kept).count(), serving.len())
 }
 
 /// The `gateways` list.

@@ -25,7 +25,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let headers = plan.map(|plan| secret_keys(headers(plan)));
     let mut set = Set::new(object, now);
     let fine = set.accepted(&found) & set.resolved(&found);
-    let fine = fine & told_of_secrets(&mut set, &serving, &headers.unwrap_or_default());
+    told_of_secrets(&mut set, &serving, &headers.unwrap_or_default());
     let kept = !fine && plan.is_some_and(|plan| plan.refusing.is_none());
     programmed(&mut set, truth, &serving, kept, absent(truth, object));
     let reports = reports(&serving, object);
@@ -33,10 +33,11 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     partial(&mut set, &serving, object);
     let mut status = MCPUpstreamStatus {
         observed_generation: Some(object.generation()),
-        live: Some(live(&serving)),
+        live: Some(live(&serving, kept)),
         gateways: Some(gateways(&serving)),
         r#type: TYPES.into_iter().find(|name| object.spec.get(name).is_some()).map(Into::into),
         address: plan.and_then(address),
+        enable_acknowledged: object.status["enableAcknowledged"].as_str().map(Into::into),
         conditions: Some(set.finish()),
         ..MCPUpstreamStatus::default()
     };
@@ -83,9 +84,15 @@ fn connected(set: &mut Set, plan: Option<&UpstreamPlan>, reports: &[&UpstreamRep
     match worst.connection_state {
         _ if worst.auto_disabled => set.no(NAME, "AutoDisabled", &format!("it left routing: {why}")),
         ConnectionState::Connected => set.yes(NAME, NAME, ""),
-        ConnectionState::Error => set.no(NAME, "ConnectFailed", why),
+        ConnectionState::Error => set.no(NAME, failure(why), why),
         ConnectionState::Connecting | ConnectionState::Disconnected => set.unknown(NAME, "Connecting", why),
     }
+}
+
+/// The word of a failure to connect: where pods tell more than that, theirs.
+fn failure(why: &str) -> &'static str {
+    let told = ["Unauthorized", "ProtocolError"];
+    told.into_iter().find(|word| why.starts_with(&format!("{word}: "))).unwrap_or("ConnectFailed")
 }
 
 fn rank(report: &UpstreamReport) -> u8 {
@@ -121,6 +128,10 @@ fn reported(status: &mut MCPUpstreamStatus, reports: &[&UpstreamReport]) {
     status.failure_count = Some(reports.iter().map(|report| report.failures).max().unwrap_or_default());
     let disabled = reports.iter().filter(|report| report.auto_disabled).count();
     status.auto_disabled_pods = (disabled > 0).then(|| format!("{disabled}/{}", reports.len()));
+    status.auto_disabled_time = reports.iter().filter_map(|report| report.auto_disabled_at.clone()).min();
+    // Obeyed is what every pod says.
+    let obeyed = reports.iter().all(|report| report.enable == worst.enable);
+    status.enable_acknowledged = if obeyed { worst.enable.clone() } else { status.enable_acknowledged.take() };
     status.last_connected_time = reports.iter().filter_map(|report| report.last_connected_at.clone()).max();
     let Some(known) = reports.iter().filter(|report| report.tool_count.is_some()).max_by_key(|r| r.tool_count) else {
         return;

@@ -30,6 +30,9 @@ pub struct UpstreamPlan {
     pub idle_timeout_ms: u32,
     /// How its health is judged.
     pub health: HealthPlan,
+    /// The word of the annotation `hawsepipe.dev/enable`: another one brings it back that has left routing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub enable: Option<String>,
     /// Whether arguments are checked against the tool's input schema.
     pub validate_arguments: bool,
     /// Calls at once.

@@ -64,6 +64,32 @@ async fn one_that_left_routing_is_refused_until_its_spec_changes() {
 }
 
 #[tokio::test]
+async fn a_new_word_brings_back_one_that_left_routing() {
+    let (mut inputs, server) = probing(4, &[1], false);
+    let engine = start_with(&inputs, server).await;
+    until(|| !engine.state.in_routing(&up())).await;
+    assert_eq!(engine.state.upstream(&up()).auto_disabled_at, Some(1_700_000_000_000));
+    // The count begins anew: the first failure after the word is one, and it takes all retries to leave again.
+    let enable = async |word: &str, inputs: &mut Inputs| {
+        inputs.upstreams[0].plan.enable = Some(word.into());
+        apply(&engine, inputs).await;
+    };
+    enable("one", &mut inputs).await;
+    until(|| engine.upstreams.probed.lock().unwrap().len() == 4).await;
+    until(|| engine.state.upstream(&up()).health.failures == 2).await;
+    assert!(!engine.state.in_routing(&up()));
+    assert_eq!(engine.report().upstreams[0].enable.as_deref(), Some("one"));
+    // The same word again is no news.
+    apply(&engine, &inputs).await;
+    assert_eq!(engine.upstreams.probed.lock().unwrap().len(), 4);
+    enable("two", &mut inputs).await;
+    until(|| engine.snapshot().routes.all().len() == 1).await;
+    assert!(call(&engine, "{}").await["result"].is_object());
+    let report = &engine.report().upstreams[0];
+    assert_eq!((report.failures, report.auto_disabled, report.auto_disabled_at.as_ref()), (0, false, None));
+}
+
+#[tokio::test]
 async fn one_that_recovers_is_called_again() {
     let (inputs, server) = probing(3, &[5], true);
     let engine = start_with(&inputs, server).await;

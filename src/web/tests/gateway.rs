@@ -185,6 +185,7 @@ fn upstream(name: &str) -> UpstreamPlan {
         call_timeout_ms: None,
         idle_timeout_ms: 1000,
         health: HealthPlan { period_seconds: 30, timeout_ms: 1000, retry_backoff_ms: vec![1000], auto_recover: true },
+        enable: None,
         validate_arguments: true,
         concurrent_calls: None,
         max_response_size: None,

@@ -1,5 +1,8 @@
 //! An MCP server of one tool, `whoami`: it says with which `X-Key` it was called.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use axum::Router;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -14,6 +17,21 @@ pub async fn start() -> String {
     let router = Router::new().route("/mcp", post(answer));
     tokio::spawn(async move { axum::serve(socket, router).await });
     url
+}
+
+/// One that can be out of order: then it answers 503.
+pub async fn breakable() -> (String, Arc<AtomicBool>) {
+    let socket = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", socket.local_addr().unwrap());
+    let broken = Arc::new(AtomicBool::new(true));
+    let state = Arc::clone(&broken);
+    let respond = move |headers: HeaderMap, body: String| {
+        let broken = state.load(Ordering::Relaxed);
+        async move { if broken { StatusCode::SERVICE_UNAVAILABLE.into_response() } else { answer(headers, body).await } }
+    };
+    let router = Router::new().route("/mcp", post(respond));
+    tokio::spawn(async move { axum::serve(socket, router).await });
+    (url, broken)
 }
 
 async fn answer(headers: HeaderMap, body: String) -> Response {

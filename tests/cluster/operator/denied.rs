@@ -52,14 +52,13 @@ impl Case {
     async fn start(cluster: &'static Cluster, all: &[Right], right: Right) -> Self {
         let namespace = cluster.namespace().await;
         cluster.make_account(&namespace, ACCOUNT).await;
-        let client = cluster.admin().await;
         give(cluster, &namespace, all.iter().filter(|other| **other != right)).await;
         let token = cluster.token(&namespace, ACCOUNT, &[]).await;
         let applied = format!("{}\n", objects().iter().map(Value::to_string).collect::<Vec<_>>().join("\n"));
         cluster.kubectl(&["apply", "-n", &namespace, "-f", "-"], &applied).await.unwrap();
         let arguments = ["operator", "--namespaces", &namespace, "--listen", "127.0.0.1:0"];
         let operator = Process::start(cluster, &namespace, &token, &arguments, &[]);
-        Self { right, operated: Operated { cluster, client, namespace, operator, variables: Vec::new() } }
+        Self { right, operated: Operated::of(cluster, namespace, operator).await }
     }
 
     fn name(&self) -> String {

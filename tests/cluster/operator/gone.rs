@@ -54,8 +54,7 @@ async fn what_was_deleted_while_the_history_was_compacted_is_noticed() {
     let namespace = cluster.namespace().await;
     let line = Line::to(&cluster).await;
     let operator = super::harness::operator_through(&cluster, &line, &namespace, ACCOUNT).await;
-    let operated =
-        Operated { client: cluster.admin().await, cluster: &cluster, namespace, operator, variables: Vec::new() };
+    let operated = Operated::of(&cluster, namespace, operator).await;
     operated.apply(&objects()).await;
     for (plural, name, is) in [("pluginchains", "mapped", "True"), ("mcpupstreams", "service", "True")] {
         operated.until_condition(plural, name, "ResolvedRefs", &format!("{is} ResolvedRefs")).await;

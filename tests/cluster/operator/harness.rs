@@ -1,5 +1,7 @@
 //! An operator for one test: it watches the test's namespace, with the rights that `manifests/operator` gives.
 
+use std::ops::Deref;
+
 use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client};
 use serde_json::{Value, json};
@@ -9,20 +11,39 @@ use crate::harness::{Cluster, Line, Process, checkout, until};
 /// The first operator's service account, in the test's namespace.
 pub const ACCOUNT: &str = "hawsepipe-operator";
 
-/// A namespace with an operator.
-pub struct Operated<'c> {
+/// A namespace, and what tests do in it.
+pub struct Tenant<'c> {
     pub cluster: &'c Cluster,
     pub client: Client,
     pub namespace: String,
+}
+
+/// A namespace with an operator.
+pub struct Operated<'c> {
+    home: Tenant<'c>,
     pub operator: Process,
     /// What its processes get in their environment.
     pub variables: Vec<(&'static str, &'static str)>,
+}
+
+impl<'c> Deref for Operated<'c> {
+    type Target = Tenant<'c>;
+
+    fn deref(&self) -> &Tenant<'c> {
+        &self.home
+    }
 }
 
 impl Operated<'static> {
     /// A new namespace on the shared cluster, and an operator for it.
     pub async fn start() -> Self {
         Self::on(Cluster::shared().await).await
+    }
+
+    /// The same with another namespace that the operator watches too.
+    pub async fn with_tenant() -> (Self, Tenant<'static>) {
+        let tenant = Tenant::new(Cluster::shared().await).await;
+        (Self::with(tenant.cluster, &[&tenant.namespace], &[]).await, tenant)
     }
 }
 
@@ -34,15 +55,28 @@ impl<'c> Operated<'c> {
 
     /// The same with an operator that watches other namespaces besides, and variables in the environment.
     pub async fn with(cluster: &'c Cluster, others: &[&str], variables: &[(&'static str, &'static str)]) -> Self {
-        let namespace = cluster.namespace().await;
-        let watched = [&[namespace.as_str()], others].concat().join(",");
-        let operator = start(cluster, &namespace, ACCOUNT, &watched, variables).await;
-        Self { cluster, client: cluster.admin().await, namespace, operator, variables: variables.to_vec() }
+        let home = Tenant::new(cluster).await;
+        let watched = [&[home.namespace.as_str()], others].concat().join(",");
+        let operator = start(cluster, &home.namespace, ACCOUNT, &watched, variables).await;
+        Self { home, operator, variables: variables.to_vec() }
+    }
+
+    /// A namespace whose operator the test started itself.
+    pub async fn of(cluster: &'c Cluster, namespace: String, operator: Process) -> Self {
+        let home = Tenant { cluster, client: cluster.admin().await, namespace };
+        Self { home, operator, variables: Vec::new() }
     }
 
     /// Another operator of the namespace, under a service account of its own.
     pub async fn another(&self, account: &str) -> Process {
         operator(self.cluster, &self.namespace, account).await
+    }
+}
+
+impl<'c> Tenant<'c> {
+    /// A new one.
+    async fn new(cluster: &'c Cluster) -> Self {
+        Self { cluster, client: cluster.admin().await, namespace: cluster.namespace().await }
     }
 
     /// Applies objects in the namespace.
@@ -64,6 +98,34 @@ impl<'c> Operated<'c> {
         let events: Value = serde_json::from_str(&self.get(&["events", "-o", "json"]).await).unwrap();
         let reasons = events["items"].as_array().unwrap().iter().map(|event| event["reason"].as_str().unwrap());
         reasons.map(str::to_owned).collect()
+    }
+
+    /// Waits until an object has an Event, as `Warning SyntaxError`.
+    pub async fn until_event(&self, kind: &str, name: &str, is: &str) {
+        until(&format!("{kind} {name} has the Event {is}"), async || {
+            let events: Value = serde_json::from_str(&self.get(&["events", "-o", "json"]).await).unwrap();
+            let told = |event: &Value| {
+                let about = &event["involvedObject"];
+                let words = format!("{} {}", event["type"].as_str()?, event["reason"].as_str()?);
+                (about["kind"] == kind && about["name"] == name && words == is).then_some(())
+            };
+            events["items"].as_array().unwrap().iter().find_map(told)
+        })
+        .await;
+    }
+
+    /// Waits until `kubectl get` shows an object with these columns, its name and its age aside.
+    pub async fn until_row(&self, resource: &str, name: &str, columns: &[&str]) {
+        let mut last = String::new();
+        let what = format!("{resource} {name} is shown as {columns:?}");
+        let shown = until(&what, async || {
+            last = self.get(&[resource, name, "--no-headers"]).await;
+            let words: Vec<_> = last.split_whitespace().skip(1).collect();
+            (words[..words.len() - 1] == *columns).then_some(())
+        });
+        if tokio::time::timeout(crate::harness::SOON, shown).await.is_err() {
+            panic!("{resource} {name} is not shown as {columns:?}: {last}");
+        }
     }
 
     /// What kubectl prints of the namespace.

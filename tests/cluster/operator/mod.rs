@@ -1,8 +1,11 @@
 //! The operator as a process, against a real API server.
 
 mod canary;
+mod columns;
 mod commands;
+mod consent;
 mod denied;
+mod enable;
 mod gone;
 mod guarded;
 pub mod harness;
@@ -16,4 +19,6 @@ mod quickstart;
 mod snapshots;
 mod steady;
 mod storm;
+mod told;
+mod traces;
 mod whole;

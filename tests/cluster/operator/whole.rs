@@ -4,19 +4,20 @@ use serde_json::{Value, json};
 
 use super::harness::{Operated, gateway, object};
 use crate::gateway::upstream;
-use crate::harness::until;
 
 /// A plugin that puts `word` before what a tool answers.
-fn says(word: &str) -> Value {
+pub fn says(word: &str) -> Value {
     let code = format!("export default ({{ rawContent }}) => ({{ text: `{word} ${{rawContent}}`, continue: true }});");
     object("Plugin", "say", &json!({"source": {"inline": code}, "role": "Guard"}))
 }
 
-fn chain() -> Value {
+/// The chain that runs it on every answer.
+pub fn chain() -> Value {
     object("PluginChain", "answers", &json!({"phase": "Response", "entries": [{"name": "say"}]}))
 }
 
-fn guarded_gateway() -> Value {
+/// A gateway that requires that chain.
+pub fn guarded_gateway() -> Value {
     object(
         "MCPGateway",
         "main",
@@ -25,7 +26,8 @@ fn guarded_gateway() -> Value {
     )
 }
 
-async fn objects() -> Vec<Value> {
+/// All of it, with a server of one tool.
+pub async fn objects() -> Vec<Value> {
     let url = upstream::start().await;
     let up = object("MCPUpstream", "up", &json!({"external": {"url": url}, "protocol": {"era": "Legacy"}}));
     vec![guarded_gateway(), up, says("one"), chain()]
@@ -56,50 +58,6 @@ async fn what_is_applied_is_served_and_told() {
     operated.apply(&[says("two")]).await;
     served.gateway.until_answers("up__whoami", "two nobody").await;
     operated.until_condition("plugins", "say", "Programmed", "True Programmed").await;
-}
-
-#[tokio::test]
-async fn what_goes_wrong_is_told_and_never_serves_unguarded() {
-    let operated = Operated::start().await;
-    operated.apply(&objects().await).await;
-    let served = operated.serve("main", &[]).await;
-    served.gateway.until_answers("up__whoami", "one nobody").await;
-
-    // A syntax error: the last accepted form runs on.
-    let broken = object("Plugin", "say", &json!({"source": {"inline": "export default ("}, "role": "Guard"}));
-    operated.apply(&[broken]).await;
-    operated.until_condition("plugins", "say", "Ready", "False SyntaxError").await;
-    operated.until_condition("plugins", "say", "Programmed", "False PreviousRevision").await;
-    operated.until_condition("pluginchains", "answers", "PartiallyInvalid", "True PreviousRevision").await;
-    operated.until_condition("pluginchains", "answers", "Ready", "True Ready").await;
-    assert_eq!(served.gateway.call("up__whoami").await.unwrap(), "one nobody");
-
-    // A missing plugin: what it guarded is refused.
-    operated.delete("plugin/say").await;
-    let refused = async || {
-        let answer = served.gateway.call("up__whoami").await;
-        assert!(answer.as_ref().map_or(true, |text| text == "one nobody"), "unguarded: {answer:?}");
-        answer.err()
-    };
-    let refusal = until("the call is refused", refused).await;
-    assert!(refusal.contains("default") || refusal.contains("say"), "{refusal}");
-    operated.until_condition("pluginchains", "answers", "Refusing", "True GuardUnavailable").await;
-    operated.until_condition("pluginchains", "answers", "ResolvedRefs", "False PluginNotFound").await;
-    operated.until_condition("pluginchains", "answers", "Ready", "False PluginNotFound").await;
-    operated.apply(&[says("two")]).await;
-    served.gateway.until_answers("up__whoami", "two nobody").await;
-
-    // A required chain that is deleted closes the gateway.
-    operated.delete("pluginchain/answers").await;
-    operated.until_condition("mcpgateways", "main", "Refusing", "True RequiredChainMissing").await;
-    until("every call is refused", async || served.gateway.call("up__whoami").await.err()).await;
-    operated.apply(&[chain()]).await;
-    served.gateway.until_answers("up__whoami", "two nobody").await;
-    operated.until_condition("mcpgateways", "main", "Ready", "True Ready").await;
-    let reasons = operated.events().await;
-    for reason in ["SyntaxError", "GuardUnavailable", "RequiredChainMissing"] {
-        assert!(reasons.iter().any(|told| told == reason), "no Event {reason}: {reasons:?}");
-    }
 }
 
 #[tokio::test]

@@ -40,6 +40,7 @@ fn target(transport: TransportPlan) -> UpstreamTarget {
         call_timeout_ms: None,
         idle_timeout_ms: 300_000,
         health,
+        enable: None,
         validate_arguments: false,
         concurrent_calls: None,
         max_response_size: None,

@@ -84,6 +84,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
         call_timeout_ms: None,
         idle_timeout_ms: 1,
         health,
+        enable: None,
         validate_arguments: true,
         concurrent_calls: None,
         max_response_size: None,
