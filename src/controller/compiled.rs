@@ -47,7 +47,7 @@ pub(super) fn applied_code(inputs: &Inputs) -> HashMap<ObjectKey, AppliedCode> {
         let code = plugin_code(inputs, plugin)?;
         let digest = sha256_hex(code.text.as_bytes());
         let facts = inputs.facts.get(&code_key(&digest, &code.file_name)).filter(|facts| facts.error.is_none());
-        let exports = facts.map(|facts| facts.exports.iter().cloned().collect());
+        let exports = facts.map(|facts| facts.exports.to_vec());
         Some((plugin.key.clone(), AppliedCode { digest, size: code.text.len(), exports }))
     });
     code.collect()

@@ -57,7 +57,6 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
         chains: Some(named_by(truth, &object.id.key)),
         running: runs(object, &serving, &reported, as_written),
         conditions: Some(set.finish()),
-        ..PluginStatus::default()
     };
     serde_json::to_value(status).unwrap_or_default()
 }

@@ -1,6 +1,6 @@
 //! What `kubectl get` shows: the columns of each kind, and what stands in them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::harness::{Operated, gateway, object};
 use crate::gateway::upstream;
@@ -27,26 +27,26 @@ fn sorted(line: &str) -> Vec<&str> {
     words
 }
 
+const CODE: &str = "export default () => ({ continue: true }); export const note = 1;";
+
+/// One of each kind that people write.
+fn objects(url: &str) -> [Value; 6] {
+    let section = json!({"document": {"glob": "a.md"}, "block": {"id": "b"}, "upstream": {"name": "up"}});
+    let pipeline = json!({"tool": {"description": "asks"}, "planned": {"planner": {"builtIn": true}}});
+    [
+        gateway("main"),
+        object("MCPUpstream", "up", &json!({"external": {"url": url}, "protocol": {"era": "Legacy"}})),
+        object("Plugin", "say", &json!({"source": {"inline": CODE}, "role": "Guard"})),
+        object("PluginChain", "answers", &json!({"phase": "Response", "entries": [{"name": "say"}]})),
+        object("ToolPipeline", "ask", &pipeline),
+        object("SectionBinding", "block", &section),
+    ]
+}
+
 #[tokio::test]
 async fn every_kind_has_its_columns() {
     let operated = Operated::start().await;
-    let url = upstream::start().await;
-    let section = json!({"document": {"glob": "a.md"}, "block": {"id": "b"}, "upstream": {"name": "up"}});
-    let code = "export default () => ({ continue: true }); export const note = 1;";
-    operated
-        .apply(&[
-            gateway("main"),
-            object("MCPUpstream", "up", &json!({"external": {"url": url}, "protocol": {"era": "Legacy"}})),
-            object("Plugin", "say", &json!({"source": {"inline": code}, "role": "Guard"})),
-            object("PluginChain", "answers", &json!({"phase": "Response", "entries": [{"name": "say"}]})),
-            object(
-                "ToolPipeline",
-                "ask",
-                &json!({"tool": {"description": "asks"}, "planned": {"planner": {"builtIn": true}}}),
-            ),
-            object("SectionBinding", "block", &section),
-        ])
-        .await;
+    operated.apply(&objects(&upstream::start().await)).await;
     let _served = operated.serve("main", &[]).await;
     operated.until_row("mcpgw", "main", &["1/1", "1/1", "1", "1", "1", "0", "True", "Ready"]).await;
     operated.until_row("mcpup", "up", &["external", "Connected", "1", "0", "1/1", "True", "Ready"]).await;
@@ -74,7 +74,7 @@ async fn every_kind_has_its_columns() {
         let row = wide(resource).await;
         assert!(words(&row).iter().any(|word| word.starts_with(shown)), "{shown} is not in {row}");
     }
-    assert_eq!(plugin["sizeBytes"], code.len(), "{plugin:#}");
+    assert_eq!(plugin["sizeBytes"], CODE.len(), "{plugin:#}");
     assert_eq!(plugin["exports"], json!(["default", "note"]), "{plugin:#}");
     assert_eq!((&plugin["running"]["sha256"], &plugin["running"]["generation"]), (&plugin["sha256"], &json!(1)));
 }

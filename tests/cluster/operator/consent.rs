@@ -70,46 +70,58 @@ async fn consent_that_is_withdrawn_counts_at_once() {
     let lent = format!("{}/lent", lender.namespace);
     operated.until_row("pchain", "answers", &["Response", &lent, "1", "1/1", "True", "Ready"]).await;
 
-    // The plugin's owner: what it did is not done without it, whatever its role.
-    lender.apply(&[shared.plugin(false)]).await;
-    until("the call is refused", async || {
-        let answer = served.gateway.call("ledger__whoami").await;
-        assert!(answer.as_ref().map_or(true, |text| text == "lent nobody"), "without the plugin: {answer:?}");
-        answer.err().filter(|refusal| refusal.contains("RefNotPermitted"))
-    })
-    .await;
-    let message = operated.until_condition("pluginchains", "answers", "ResolvedRefs", "False RefNotPermitted").await;
-    assert!(message.contains("spec.shareWith"), "{message}");
-    for (plural, name, condition, is) in [
-        ("pluginchains", "answers", "Refusing", "True GuardUnavailable"),
-        ("pluginchains", "answers", "Ready", "False RefNotPermitted"),
-        ("mcpgateways", "main", "Refusing", "True GuardUnavailable"),
-    ] {
-        operated.until_condition(plural, name, condition, is).await;
-    }
-    operated.until_row("pchain", "answers", &["Response", &lent, "1", "1/1", "False", "RefNotPermitted"]).await;
-    operated.until_event("PluginChain", "answers", "Warning RefNotPermitted").await;
-    operated.until_event("PluginChain", "answers", "Warning GuardUnavailable").await;
-    lender.apply(&[shared.plugin(true)]).await;
-    served.gateway.until_answers("ledger__whoami", "lent nobody").await;
-    operated.until_condition("pluginchains", "answers", "Ready", "True Ready").await;
+    shared.plugin_is_withdrawn(&served, &lent).await;
+    shared.upstream_is_withdrawn(&served).await;
+}
 
-    // The upstream's owner: its tools are gone.
-    lender.apply(&[shared.upstream(false, &json!([]))]).await;
-    let unknown = until("the tool is gone", async || served.gateway.call("ledger__whoami").await.err()).await;
-    assert!(unknown.contains("ledger__whoami"), "{unknown}");
-    let message = lender.until_condition("mcpupstreams", "ledger", "Programmed", "False NoGateway").await;
-    assert!(message.contains("spec.shareWith"), "{message}");
-    lender.until_event("MCPUpstream", "ledger", "Warning NoGateway").await;
-    until("the columns show it", async || {
-        let row = lender.get(&["mcpup", "ledger", "--no-headers"]).await;
-        let words: Vec<_> = row.split_whitespace().collect();
-        (words[1] == "external" && words[words.len() - 4..words.len() - 1] == ["0/0", "False", "NoGateway"])
-            .then_some(())
-    })
-    .await;
-    lender.apply(&[shared.upstream(true, &json!([]))]).await;
-    served.gateway.until_answers("ledger__whoami", "lent nobody").await;
+impl Shared {
+    /// What the plugin did is not done without it, whatever its role.
+    async fn plugin_is_withdrawn(&self, served: &Served<'_>, lent: &str) {
+        let (operated, lender) = (&self.operated, &self.lender);
+        lender.apply(&[self.plugin(false)]).await;
+        until("the call is refused", async || {
+            let answer = served.gateway.call("ledger__whoami").await;
+            assert!(answer.as_ref().map_or(true, |text| text == "lent nobody"), "without the plugin: {answer:?}");
+            answer.err().filter(|refusal| refusal.contains("RefNotPermitted"))
+        })
+        .await;
+        let message =
+            operated.until_condition("pluginchains", "answers", "ResolvedRefs", "False RefNotPermitted").await;
+        assert!(message.contains("spec.shareWith"), "{message}");
+        for (plural, name, condition, is) in [
+            ("pluginchains", "answers", "Refusing", "True GuardUnavailable"),
+            ("pluginchains", "answers", "Ready", "False RefNotPermitted"),
+            ("mcpgateways", "main", "Refusing", "True GuardUnavailable"),
+        ] {
+            operated.until_condition(plural, name, condition, is).await;
+        }
+        operated.until_row("pchain", "answers", &["Response", lent, "1", "1/1", "False", "RefNotPermitted"]).await;
+        operated.until_event("PluginChain", "answers", "Warning RefNotPermitted").await;
+        operated.until_event("PluginChain", "answers", "Warning GuardUnavailable").await;
+        lender.apply(&[self.plugin(true)]).await;
+        served.gateway.until_answers("ledger__whoami", "lent nobody").await;
+        operated.until_condition("pluginchains", "answers", "Ready", "True Ready").await;
+    }
+
+    /// Its tools are gone.
+    async fn upstream_is_withdrawn(&self, served: &Served<'_>) {
+        let lender = &self.lender;
+        lender.apply(&[self.upstream(false, &json!([]))]).await;
+        let unknown = until("the tool is gone", async || served.gateway.call("ledger__whoami").await.err()).await;
+        assert!(unknown.contains("ledger__whoami"), "{unknown}");
+        let message = lender.until_condition("mcpupstreams", "ledger", "Programmed", "False NoGateway").await;
+        assert!(message.contains("spec.shareWith"), "{message}");
+        lender.until_event("MCPUpstream", "ledger", "Warning NoGateway").await;
+        until("the columns show it", async || {
+            let row = lender.get(&["mcpup", "ledger", "--no-headers"]).await;
+            let words: Vec<_> = row.split_whitespace().collect();
+            (words[1] == "external" && words[words.len() - 4..words.len() - 1] == ["0/0", "False", "NoGateway"])
+                .then_some(())
+        })
+        .await;
+        lender.apply(&[self.upstream(true, &json!([]))]).await;
+        served.gateway.until_answers("ledger__whoami", "lent nobody").await;
+    }
 }
 
 #[tokio::test]
