@@ -27,6 +27,10 @@ run: cargo-there ## Build, start the quickstart's gateway in the foreground, sho
 test: setup ## Set up and run every test
 	@echo "==> tests of the plugins"
 	@node --test $(PLUGIN_TESTS)
+	@echo "==> what is bundled"
+	@mkdir -p .cache/curate && node plugins/curate/build.mjs "$(CURDIR)/.cache/curate"
+	@for file in index.mjs LICENCES.txt; do cmp .cache/curate/$$file plugins/curate/$$file \
+		|| { echo "plugins/curate/$$file is stale: run \`make plugins\`" >&2; exit 1; }; done
 	@echo "==> the contract's own tests, unmodified"
 	@node tests/fixtures/contract-1.0/run.mjs
 	@echo "==> cargo test"
@@ -35,7 +39,7 @@ test: setup ## Set up and run every test
 .PHONY: setup
 setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Kubernetes, Node where it lacks
 	@.ci/setup.sh node
-	@.ci/setup.sh npm manifests/quickstart/servers tests/fixtures
+	@.ci/setup.sh npm manifests/quickstart/servers tests/fixtures plugins/curate
 	@.ci/setup.sh venv tests/fixtures/requirements.txt
 	@.ci/setup.sh k8s
 
@@ -64,6 +68,12 @@ bench-cluster: cargo-there ## Measure the operator with thousands of objects; AR
 crds: ## Write crds/ anew from the types
 	cargo run --locked --quiet -- crds --write crds
 
+.PHONY: plugins
+plugins: ## Bundle the plugins that need packages into one file each
+	@.ci/setup.sh node
+	@.ci/setup.sh npm plugins/curate
+	@node plugins/curate/build.mjs "$(CURDIR)/plugins/curate"
+
 .PHONY: docs
 docs: ## Write docs/reference anew from the code
 	cargo run --locked --quiet -- docs docs/reference
@@ -74,7 +84,7 @@ advisories: deny-there ## Check dependencies against the RustSec advisories (nee
 
 .PHONY: clean
 clean: ## Remove what was built and installed here
-	rm -rf target .cache manifests/quickstart/servers/node_modules tests/fixtures/node_modules
+	rm -rf target .cache {manifests/quickstart/servers,tests/fixtures,plugins/curate}/node_modules
 
 .PHONY: cargo-there
 cargo-there:
