@@ -27,7 +27,8 @@ run: cargo-there ## Build, start the quickstart's gateway in the foreground, sho
 test: setup ## Set up and run every test
 	@echo "==> tests of the plugins"
 	@node --test $(PLUGIN_TESTS)
-	@echo "==> what is bundled"
+	@echo "==> types of the plugins, and what is bundled"
+	@npm run --silent --prefix plugins/sdk check
 	@mkdir -p .cache/curate && node plugins/curate/build.mjs "$(CURDIR)/.cache/curate"
 	@for file in index.mjs LICENCES.txt; do cmp .cache/curate/$$file plugins/curate/$$file \
 		|| { echo "plugins/curate/$$file is stale: run \`make plugins\`" >&2; exit 1; }; done
@@ -39,7 +40,7 @@ test: setup ## Set up and run every test
 .PHONY: setup
 setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Kubernetes, Node where it lacks
 	@.ci/setup.sh node
-	@.ci/setup.sh npm manifests/quickstart/servers tests/fixtures plugins/curate
+	@.ci/setup.sh npm manifests/quickstart/servers tests/fixtures plugins/sdk plugins/curate
 	@.ci/setup.sh venv tests/fixtures/requirements.txt
 	@.ci/setup.sh k8s
 
@@ -84,7 +85,7 @@ advisories: deny-there ## Check dependencies against the RustSec advisories (nee
 
 .PHONY: clean
 clean: ## Remove what was built and installed here
-	rm -rf target .cache {manifests/quickstart/servers,tests/fixtures,plugins/curate}/node_modules
+	rm -rf target .cache {manifests/quickstart/servers,tests/fixtures,plugins/sdk,plugins/curate}/node_modules
 
 .PHONY: cargo-there
 cargo-there:

@@ -1,6 +1,8 @@
+// @ts-check
 // Observe: one line of log for each call it sees. Content goes to the log only where the configuration says so, and then
 // at most `maxContent` characters of it, control characters escaped.
 
+/** @type {import('hawsepipe-plugin').Handler<{ content?: boolean, maxContent?: number }>} */
 export default async function log({ toolName, rawContent, metadata }, ctx) {
   const config = ctx.config ?? {};
   const line = {

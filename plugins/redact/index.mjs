@@ -1,3 +1,4 @@
+// @ts-check
 // Guard: takes secrets and personal data out of what goes to a server and of what comes back.
 //
 // Text is searched as it is. JSON is searched inside its strings, decoded, so that "\u0041" hides nothing; only the
@@ -11,8 +12,10 @@ const MAX_NESTED = 4;
 const MAX_PASSES = 5;
 const DEFAULT_MASK = '[redacted:{kind}]';
 
+/** @type {import('hawsepipe-plugin').Handler} */
 export default async function redact({ rawContent, metadata }, ctx) {
   const rules = rulesOf(ctx?.config ?? metadata?.config ?? {});
+  /** @type {Record<string, number>} */
   const counts = {};
   const text =
     metadata?.contentType === 'json'
@@ -24,7 +27,8 @@ export default async function redact({ rawContent, metadata }, ctx) {
 /** Run once in a new worker, so that the first call does not pay for compiling the expressions. */
 export async function warmup() {
   const rawContent = JSON.stringify({ content: [{ type: 'text', text: 'ann@example.com, password: example-1' }] });
-  for (let i = 0; i < 20; i += 1) await redact({ rawContent, metadata: { contentType: 'json' } });
+  const call = /** @type {[any, any]} */ ([{ rawContent, metadata: { contentType: 'json' } }, {}]);
+  for (let i = 0; i < 20; i += 1) await redact(...call);
 }
 
 const cache = new Map();

@@ -1,3 +1,4 @@
+// @ts-check
 // Guard: denies a request whose arguments speak of credentials, so that nothing is sent. Answers pass.
 // Contract 1.0 to the letter: one JSON line in, to the end of standard input; one JSON line out; exit.
 //
@@ -27,6 +28,7 @@ function plain(content) {
   }
 }
 
+/** @returns {import('hawsepipe-plugin').Output} */
 function judge({ rawContent, metadata }) {
   if (metadata.phase !== 'request') return { text: rawContent, continue: true };
   const { patterns = PROHIBITED, alsoBlock = [] } = metadata.config ?? {};
@@ -44,6 +46,6 @@ try {
   console.log(JSON.stringify(judge(JSON.parse(await text(process.stdin)))));
 } catch (error) {
   // The name only: the message of a SyntaxError repeats the text.
-  console.error(`security-plugin: ${error.name}`);
+  console.error(`security-plugin: ${error instanceof Error ? error.name : 'failed'}`);
   process.exitCode = 1;
 }

@@ -1,3 +1,4 @@
+// @ts-check
 // Transform of answers: drops named fields and empty values, cuts long arrays and strings, and says what it left out.
 //
 // A tool result is shaped inside and stays a valid one: text blocks that hold JSON, other text, structured content.
@@ -6,6 +7,7 @@
 
 import { decode, member, read, readContainer, splice } from './json.mjs';
 
+/** @type {import('hawsepipe-plugin').Handler} */
 export default async function shape({ rawContent, metadata }, ctx) {
   const done = (text, left) => ({ text, continue: true, metadata: left ? { leftOut: left } : null });
   if (metadata?.phase === 'request') return done(rawContent);
@@ -19,12 +21,9 @@ export default async function shape({ rawContent, metadata }, ctx) {
 /** Run once in a new worker, so that the first call does not pay for it. */
 export async function warmup() {
   const rawContent = JSON.stringify({ content: [{ type: 'text', text: '{"a": "some words", "b": [1, 2, 3]}' }] });
-  for (let i = 0; i < 20; i += 1) {
-    await shape({
-      rawContent,
-      metadata: { contentType: 'json', config: { drop: ['b'], dropEmpty: true, maxString: 4 } },
-    });
-  }
+  const config = { drop: ['b'], dropEmpty: true, maxString: 4 };
+  const call = /** @type {[any, any]} */ ([{ rawContent, metadata: { contentType: 'json', config } }, {}]);
+  for (let i = 0; i < 20; i += 1) await shape(...call);
 }
 
 /** What was left out. Names at most 20 fields; the rest are counted. */

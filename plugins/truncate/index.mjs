@@ -1,3 +1,4 @@
+// @ts-check
 // Transform of answers: cuts what is longer than `maxTokens`, and says how much is left out. Without `maxTokens` it
 // does nothing. tokens.mjs says how tokens are estimated.
 //
@@ -11,6 +12,7 @@ import { boundary, fitting, tokens } from './tokens.mjs';
 /** What a note of what is left out costs; a text with less room gets none. */
 const NOTE = 16;
 
+/** @type {import('hawsepipe-plugin').Handler} */
 export default async function truncate({ rawContent, maxTokens, metadata }) {
   if (!maxTokens || metadata?.phase === 'request') return { text: rawContent, continue: true, metadata: null };
   const whole = tokens(rawContent);
@@ -23,7 +25,8 @@ export default async function truncate({ rawContent, maxTokens, metadata }) {
 /** Run once in a new worker, so that the first call does not pay for it. */
 export async function warmup() {
   const rawContent = JSON.stringify({ content: [{ type: 'text', text: '{"a": "some words", "b": [1, 2, 3]}' }] });
-  for (let i = 0; i < 20; i += 1) await truncate({ rawContent, maxTokens: 8, metadata: { contentType: 'json' } });
+  const call = /** @type {[any, any]} */ ([{ rawContent, maxTokens: 8, metadata: { contentType: 'json' } }, {}]);
+  for (let i = 0; i < 20; i += 1) await truncate(...call);
 }
 
 function note(count) {
@@ -57,7 +60,10 @@ function cutJson(text, root, budget, count) {
 class Fit {
   /** With `fields`, objects keep all their members: strings and lists behind the cut are empty. */
   constructor(text, budget, fields) {
-    Object.assign(this, { text, left: budget, fields, full: budget <= 0 });
+    this.text = text;
+    this.left = budget;
+    this.fields = fields;
+    this.full = budget <= 0;
   }
 
   value(node) {

@@ -1,0 +1,162 @@
+// What a Hawsepipe plugin gets, what it may ask for, and what it answers. No dependencies: where the program that uses
+// these types knows Node's or a browser's globals, `signal` and `fetch` are those; elsewhere the part of them below.
+
+/** Any JSON value. */
+export type Json = string | number | boolean | null | Json[] | JsonObject;
+
+/** A JSON object. */
+export type JsonObject = { [key: string]: Json };
+
+/** When in a call a plugin runs: before it is sent, or on what came back. */
+export type Phase = 'request' | 'response';
+
+/**
+ * What every plugin gets: the input of contract 1.0. A `Once` script reads it as one line of JSON, to the end of its
+ * standard input; a `Lines` script reads one line, or one MessagePack value, after another; a `Module` gets it as the
+ * first argument.
+ */
+export interface Input<Config = JsonObject> {
+  /** `{server}/{tool}`, with the server's own name of the tool. */
+  toolName: string;
+  /**
+   * The content. In the request phase the JSON text of the tool's arguments; in the response phase the text of the
+   * result's only block, or the JSON text of the whole result: `metadata.contentType` says which.
+   */
+  rawContent: string;
+  /** A limit above 0 for plugins that cut. */
+  maxTokens: number | null;
+  /** The rest. */
+  metadata: Metadata<Config>;
+}
+
+/** The call that a plugin runs in. More may be added: ignore what you do not know. */
+export interface Metadata<Config = JsonObject> {
+  /** The same for every plugin of one call. */
+  requestId: string;
+  /** RFC 3339, UTC. */
+  timestamp: string;
+  /** The upstream server. */
+  serverName: string;
+  phase: Phase;
+  /** What the user asked, where the client says so. */
+  userQuery: string | null;
+  /** What `rawContent` is. */
+  contentType: 'text' | 'json';
+  /** The plugin's configuration, with the chain entry's own keys on top; absent where there is none. */
+  config?: Config;
+  /** `namespace/name`. */
+  chain: string;
+  /** 1, and more where a call is tried again. */
+  attempt: number;
+}
+
+/**
+ * What every plugin answers: the output of contract 1.0. A script prints it as one line of JSON, and nothing else on
+ * its standard output; a `Module` returns it.
+ */
+export type Output = Passed | Refused;
+
+/** The content goes on. */
+export interface Passed {
+  /** The content that goes on: changed, or `rawContent` itself. */
+  text: string;
+  /** `false`: the chain's later entries are skipped, Guards excepted. */
+  continue: boolean;
+  /** For the record and the trace, at most 16 KiB: counts, never content. */
+  metadata?: Json;
+  error?: null;
+}
+
+/** In the request phase the call is denied, and the client sees `text`; in the response phase the plugin failed. */
+export interface Refused {
+  text: string;
+  continue: false;
+  /** Why, for the record. */
+  error: string;
+  metadata?: Json;
+}
+
+/** What a `Module` exports: as `default` for both phases, or as `onRequest` and `onResponse`. */
+export type Handler<Config = JsonObject> = (
+  input: Input<Config>,
+  ctx: Context<Config>,
+) => Output | PromiseLike<Output>;
+
+/** What a `Module` may export as `warmup`: run once in each new worker, before its first call. */
+export type Warmup = (ctx: { log: Log }) => void | PromiseLike<void>;
+
+/** What a `Module` gets besides its input. It is of this call alone: after its answer nothing can be asked any more. */
+export interface Context<Config = JsonObject> {
+  /** The same as `metadata.config`. */
+  config: Config | undefined;
+  /** Writes to the gateway's log, tagged with the call. So does `console`. */
+  log: Log;
+  /** Aborted when nobody waits for the answer any more, and shortly before the deadline. */
+  readonly signal: Signal;
+  /** Tells the client how far the plugin is, where it asked for progress. */
+  progress(progress: number, total?: number, message?: string): void;
+  /**
+   * Calls a tool by the name that the gateway lists it under (`{server}__{tool}`), as the caller of this call, through
+   * the chains and limits of every call. Rejects with a `CallToolError` where the call is refused or ends in a JSON-RPC
+   * error; a tool's own failure is a result with `isError`.
+   */
+  callTool(tool: string, args?: JsonObject): Promise<ToolResult>;
+  /** `fetch`, ended with the call. Only to what the Plugin lists under `egress`. */
+  fetch: Fetch;
+}
+
+/** `ctx.log(...)` is `ctx.log.info(...)`. Arguments are formatted as `console.log` does. */
+export interface Log {
+  (...words: unknown[]): void;
+  debug(...words: unknown[]): void;
+  info(...words: unknown[]): void;
+  warn(...words: unknown[]): void;
+  error(...words: unknown[]): void;
+}
+
+/** What a tool answered (MCP, CallToolResult). */
+export interface ToolResult {
+  content: ContentBlock[];
+  structuredContent?: JsonObject;
+  isError?: boolean;
+  _meta?: JsonObject;
+}
+
+/** A block of a tool's result. */
+export type ContentBlock =
+  | { type: 'text'; text: string; _meta?: JsonObject }
+  | { type: 'image' | 'audio'; data: string; mimeType: string; _meta?: JsonObject }
+  | { type: 'resource'; resource: { uri: string; mimeType?: string; text?: string; blob?: string }; _meta?: JsonObject }
+  | { type: 'resource_link'; uri: string; name: string; mimeType?: string; description?: string; _meta?: JsonObject };
+
+/** What `callTool` rejects with: a JSON-RPC error. */
+export interface CallToolError extends Error {
+  name: 'CallToolError';
+  code: number;
+  data?: Json;
+}
+
+/** `AbortSignal`, where the program knows it. */
+export type Signal = typeof globalThis extends { AbortSignal: { prototype: infer Known } }
+  ? Known
+  : {
+      readonly aborted: boolean;
+      readonly reason: unknown;
+      throwIfAborted(): void;
+      addEventListener(type: 'abort', listener: () => void): void;
+      removeEventListener(type: 'abort', listener: () => void): void;
+    };
+
+/** `fetch`, where the program knows it. */
+export type Fetch = typeof globalThis extends { fetch: infer Known }
+  ? Known
+  : (
+      url: string,
+      init?: { method?: string; headers?: Record<string, string>; body?: string; signal?: Signal },
+    ) => Promise<{
+      readonly ok: boolean;
+      readonly status: number;
+      readonly headers: { get(name: string): string | null };
+      json(): Promise<any>;
+      text(): Promise<string>;
+    }>;
