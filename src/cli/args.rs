@@ -22,6 +22,7 @@ Examples:
   hawsepipe validate manifests/quickstart      say what is wrong with a folder, without starting anything
   hawsepipe tools                              list what a running gateway offers
   hawsepipe call everything__echo '{\"message\": \"hi\"}' --trace
+  hawsepipe plugin run shout.mjs --text hello  run a plugin once and show what it changes
   source <(hawsepipe completion bash)";
 
 /// The subcommands.
@@ -54,6 +55,8 @@ pub enum Command {
     Executions(Executions),
     /// Show which chains and entries would run on a tool, and why the others not
     Explain(Explain),
+    /// Try a plugin out: run it once, measure it, print the types it is written with
+    Plugin(super::plugin::Plugin),
     /// Print a completion script for a shell
     Completion(Completion),
 }

@@ -12,6 +12,7 @@ mod gateway;
 mod grant;
 mod operator;
 mod output;
+mod plugin;
 mod rollback;
 mod run;
 mod serve;
@@ -62,6 +63,7 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
         Command::Call(args) => call::call(args).await,
         Command::Executions(args) => executions::executions(args).await,
         Command::Explain(args) => explain::explain(args).await,
+        Command::Plugin(args) => plugin::plugin(args).await,
         Command::Completion(args) => {
             clap_complete::generate(args.shell, &mut Args::command(), "hawsepipe", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)

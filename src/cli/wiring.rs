@@ -23,11 +23,16 @@ impl Ports for Adapters {
 
 /// An engine on real adapters, without a plan yet.
 pub fn engine() -> anyhow::Result<Arc<Engine<Adapters>>> {
-    let metrics = Metrics::new().context("cannot register metrics")?;
-    let workers = WorkerMetrics::new().context("cannot make metrics of workers")?;
-    workers.register(metrics.catalog()).context("cannot register metrics of workers")?;
-    let launcher = Launcher::current().context("cannot tell which program this is")?;
-    let workers =
-        Workers::new(launcher, Lifetimes::default(), workers).context("cannot make a folder for plugin code")?;
+    let (workers, metrics, _) = workers()?;
     Ok(Engine::new(workers, Upstreams::new(), MemoryRecords::new(1000), SystemClock::new(), metrics))
+}
+
+/// Workers, the metrics that they are counted in, and those of them that are their own.
+pub fn workers() -> anyhow::Result<(Workers, Metrics, WorkerMetrics)> {
+    let metrics = Metrics::new().context("cannot register metrics")?;
+    let own = WorkerMetrics::new().context("cannot make metrics of workers")?;
+    own.register(metrics.catalog()).context("cannot register metrics of workers")?;
+    let launcher = Launcher::current().context("cannot tell which program this is")?;
+    let workers = Workers::new(launcher, Lifetimes::default(), own.clone());
+    Ok((workers.context("cannot make a folder for plugin code")?, metrics, own))
 }

@@ -166,6 +166,9 @@ pub struct EntryTrace {
     pub mode: Mode,
     /// Whether the content differs after it; of a shadow, whether it would.
     pub changed: bool,
+    /// Whether it ended its chain (`continue: false`); of a shadow, whether it would.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stops: bool,
     /// Milliseconds, queue and run together; 0 where it did not run.
     pub duration_ms: f64,
     /// The plugin's own metadata, at most 16 KiB.

@@ -56,6 +56,7 @@ impl<P: Ports> Engine<P> {
         let trace = EntryTrace {
             // What an observer answers is thrown away; of a shadow it is told what it would have changed.
             changed: row.changed && entry.rules.role != Role::Observe,
+            stops: matches!(verdict, Verdict::Go { stop: true, .. }) && entry.rules.role != Role::Observe,
             duration_ms: row.duration_ms,
             metadata: metadata.filter(|m| m.get().len() <= MAX_TRACE_METADATA),
             ..trace(chain, entry, outcome(&verdict))

@@ -85,6 +85,7 @@ pub(super) fn trace(chain: &LinkedChain, entry: &LinkedEntry, outcome: EntryOutc
         outcome,
         mode: entry.plan.mode,
         changed: false,
+        stops: false,
         duration_ms: 0.0,
         metadata: None,
     }

@@ -191,6 +191,13 @@ impl WorkerMetrics {
     pub fn ready(&self, plugin: &str, took: Duration) {
         self.starts.with_label_values(&[plugin]).observe(took.as_secs_f64());
     }
+
+    /// How long starts of `plugin` took on average; none before the first.
+    pub fn mean_start(&self, plugin: &str) -> Option<Duration> {
+        let starts = self.starts.with_label_values(&[plugin]);
+        let count = starts.get_sample_count();
+        (count > 0).then(|| Duration::from_secs_f64(starts.get_sample_sum() / count as f64))
+    }
 }
 
 /// A host whose answers are counted.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::code::{paths_of, read_plugin_files, wanted_code};
 use super::facts::Facts;
-use super::files::read_files;
+use super::files::{FileText, read_files};
 use super::load::{Loaded, load};
 use super::located::Located;
 use super::secrets::FileSecrets;
@@ -33,6 +33,8 @@ pub struct Settings {
 /// The manifests of [`Settings`], and what is remembered of them between two readings.
 pub struct Directory<I> {
     settings: Settings,
+    /// Texts that stand in no file.
+    more: Vec<FileText>,
     loaded: Option<Arc<Loaded>>,
     facts: Facts<I>,
 }
@@ -78,7 +80,12 @@ pub enum DirectoryError {
 impl<I: Inspect> Directory<I> {
     /// Nothing is read yet.
     pub fn new(settings: Settings, inspect: I) -> Self {
-        Self { settings, loaded: None, facts: Facts::new(inspect) }
+        Self { settings, more: Vec::new(), loaded: None, facts: Facts::new(inspect) }
+    }
+
+    /// With these texts after those of its files.
+    pub fn with(self, more: Vec<FileText>) -> Self {
+        Self { more, ..self }
     }
 
     /// Reads everything and compiles it. `previous` is the plan that runs.
@@ -87,8 +94,9 @@ impl<I: Inspect> Directory<I> {
     /// Where it cannot be told which gateway is meant.
     pub async fn read(&mut self, previous: Option<&Plan>) -> Result<Compiled, DirectoryError> {
         let (paths, before, plugin_dir) = (self.settings.paths.clone(), self.loaded.clone(), self.plugin_dir());
-        let folder = plugin_dir.clone();
-        let loaded = tokio::task::spawn_blocking(move || load(read_files(&paths), before.as_deref(), &folder)).await;
+        let (folder, more) = (plugin_dir.clone(), self.more.clone());
+        let read = move || load([read_files(&paths), more].concat(), before.as_deref(), &folder);
+        let loaded = tokio::task::spawn_blocking(read).await;
         let loaded = Arc::new(loaded.map_err(|_| DirectoryError::Interrupted)?);
         self.all_there(&loaded)?;
         let gateway = choose(&loaded, self.settings.gateway.as_deref())?.cloned();

@@ -79,6 +79,6 @@ pub fn start() -> (LogLevel, Traces) {
     (LogLevel(handle), traces)
 }
 
-fn filter(directives: &str) -> EnvFilter {
+pub(super) fn filter(directives: &str) -> EnvFilter {
     EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).parse_lossy(directives)
 }

@@ -1,6 +1,7 @@
 //! Metrics, logs and traces.
 
 pub mod catalog;
+pub mod lines;
 pub mod log;
 pub mod metrics;
 pub mod traces;

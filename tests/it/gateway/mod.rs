@@ -16,6 +16,7 @@ mod manifests;
 mod outcomes;
 mod outside;
 mod parts;
+mod plugin;
 mod processes;
 mod reload;
 mod smoke;

@@ -1,0 +1,166 @@
+//! What a plugin is run on: one content of one call, from the command line.
+
+use std::io::Read;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::args::{self, ContentType};
+use crate::domain::plugin::Phase;
+use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::upstream::Answer;
+
+/// The most bytes of content that are read.
+const MAX_CONTENT: u64 = 64 << 20;
+/// The server and the tool of a call that names none.
+const TOOL: &str = "test/tool";
+
+/// One content of one call.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The upstream's name.
+    pub server: String,
+    /// Its own name of the tool.
+    pub tool: String,
+    /// When in the call; none is what the plugin serves.
+    pub phase: Option<Phase>,
+    /// The content.
+    pub text: String,
+    /// Whether the content of a response is the JSON of the whole result.
+    pub is_json: bool,
+    /// For curating plugins.
+    pub max_tokens: Option<u32>,
+    /// What the user asked.
+    pub user_query: Option<String>,
+}
+
+/// What is read of contract 1.0's input. What a gateway makes anew for each call (id, time) is not.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Input {
+    tool_name: Option<String>,
+    raw_content: Option<String>,
+    max_tokens: Option<u32>,
+    metadata: Metadata,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata {
+    phase: Option<String>,
+    server_name: Option<String>,
+    user_query: Option<String>,
+    content_type: Option<String>,
+    config: Option<Value>,
+}
+
+impl Case {
+    /// Reads it, and the configuration that an input holds. What flags say wins over what the input says.
+    pub fn read(args: &args::Case) -> anyhow::Result<(Self, Option<Value>)> {
+        let input = match &args.input {
+            Some(input) => input_of(input)?,
+            None => Input { raw_content: args.text.as_deref().map(content).transpose()?, ..Input::default() },
+        };
+        let Some(text) = input.raw_content else {
+            bail!("say what the plugin is to run on: --text TEXT, or --input with a rawContent");
+        };
+        let phase = match (args.phase, input.metadata.phase.as_deref()) {
+            (Some(args::Phase::Request), _) | (None, Some("request")) => Some(Phase::Request),
+            (Some(args::Phase::Response), _) | (None, Some("response")) => Some(Phase::Response),
+            (None, None) => None,
+            (None, Some(other)) => bail!("metadata.phase is {other:?}: it is request or response"),
+        };
+        let is_json = match args.content_type {
+            Some(kind) => kind == ContentType::Json,
+            None => input.metadata.content_type.as_deref() == Some("json"),
+        };
+        let name = args.tool.clone().or(input.tool_name).unwrap_or_else(|| TOOL.to_owned());
+        let (server, tool) = match name.split_once('/') {
+            Some((server, tool)) => (server.to_owned(), tool.to_owned()),
+            None => (input.metadata.server_name.unwrap_or_else(|| "test".to_owned()), name),
+        };
+        let (max_tokens, user_query) = (input.max_tokens, input.metadata.user_query);
+        let case = Self {
+            server,
+            tool,
+            phase,
+            text,
+            is_json,
+            max_tokens: args.max_tokens.or(max_tokens).filter(|tokens| *tokens > 0),
+            user_query: args.user_query.clone().or(user_query),
+        };
+        Ok((case, input.metadata.config))
+    }
+
+    /// The same call with this free text.
+    pub fn with_text(&self, text: String) -> Self {
+        Self { text, is_json: false, ..self.clone() }
+    }
+
+    /// The arguments of the call.
+    pub fn arguments(&self, phase: Phase) -> anyhow::Result<Box<RawValue>> {
+        if phase == Phase::Response {
+            return Ok(to_raw(&json!({})));
+        }
+        let object = RawObject::parse(&self.text).ok().and_then(|_| RawValue::from_string(self.text.clone()).ok());
+        object
+            .context("in the request phase the content is the JSON text of the tool's arguments, such as '{\"a\": 1}'")
+    }
+
+    /// What the upstream answers.
+    pub fn answer(&self, phase: Phase) -> anyhow::Result<Answer> {
+        if phase == Phase::Request {
+            return Ok(Answer::Result(to_raw(&json!({"content": []}))));
+        }
+        if !self.is_json {
+            return Ok(Answer::Result(to_raw(&json!({"content": [{"type": "text", "text": self.text}]}))));
+        }
+        let object = RawObject::parse(&self.text).ok().zip(RawValue::from_string(self.text.clone()).ok());
+        let (object, raw) = object.context("content of type json is the JSON text of a tool's result")?;
+        let is_error = object.get("content").is_none() && object.get("code").is_some();
+        Ok(if is_error { Answer::Error(raw) } else { Answer::Result(raw) })
+    }
+
+    /// The `_meta` of the call.
+    pub fn meta(&self) -> Box<RawValue> {
+        to_raw(&match &self.user_query {
+            Some(query) => json!({"hawsepipe.dev/userQuery": query}),
+            None => json!({}),
+        })
+    }
+}
+
+fn content(text: &str) -> anyhow::Result<String> {
+    if text == "-" { standard_input() } else { Ok(text.to_owned()) }
+}
+
+fn input_of(written: &str) -> anyhow::Result<Input> {
+    let text = if written == "-" {
+        standard_input()?
+    } else if written.trim_start().starts_with('{') {
+        written.to_owned()
+    } else {
+        file(Path::new(written))?
+    };
+    serde_json::from_str(&text).context("--input: no input of contract 1.0, such as '{\"rawContent\": \"hello\"}'")
+}
+
+fn file(path: &Path) -> anyhow::Result<String> {
+    let read = || bounded(std::fs::File::open(path)?);
+    read().with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn standard_input() -> anyhow::Result<String> {
+    bounded(std::io::stdin()).context("cannot read standard input")
+}
+
+fn bounded(source: impl Read) -> anyhow::Result<String> {
+    let mut text = String::new();
+    if source.take(MAX_CONTENT + 1).read_to_string(&mut text)? as u64 > MAX_CONTENT {
+        bail!("it is larger than {MAX_CONTENT} bytes");
+    }
+    Ok(text)
+}

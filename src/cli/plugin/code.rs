@@ -1,0 +1,98 @@
+//! A file of code without a manifest: the one that it would have.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use serde_json::{Value, json};
+
+use super::args::{self, Protocol, Sandbox};
+use super::subject::NAME;
+use crate::source::FileText;
+
+/// Whether a file is a plugin's code, and no manifest.
+pub(super) fn is_code(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| ["js", "mjs", "cjs"].iter().any(|known| ending == *known))
+}
+
+/// The manifest that a file of code would have.
+pub(super) fn manifest(args: &args::Subject) -> anyhow::Result<FileText> {
+    let file = std::path::absolute(&args.file)?;
+    let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
+        bail!("{} is no file", args.file.display());
+    };
+    let mut plugins = json!({"pluginDir": "."});
+    if let Some(sandbox) = args.sandbox {
+        plugins["sandbox"] = json!(match sandbox {
+            Sandbox::Required => "Required",
+            Sandbox::BestEffort => "BestEffort",
+        });
+    }
+    let object = |kind: &str, name: &str, spec: Value| {
+        let metadata = json!({"name": name});
+        json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind, "metadata": metadata, "spec": spec})
+    };
+    let items = [
+        object("MCPGateway", NAME, json!({"authentication": {"anonymous": {}}, "plugins": plugins})),
+        object("Plugin", &name_of(&file), spec(args, name)?),
+    ];
+    let text = json!({"kind": "List", "items": items}).to_string();
+    Ok(FileText { path: Arc::new(PathBuf::from("manifest.json")), folder: folder.to_owned(), text: Ok(text) })
+}
+
+/// The Plugin of the file `name`.
+fn spec(args: &args::Subject, name: &str) -> anyhow::Result<Value> {
+    let mut spec = json!({"source": {"path": name}});
+    if let Some(protocol) = args.protocol {
+        spec["protocol"] = json!(match protocol {
+            Protocol::Once => "Once",
+            Protocol::Lines => "Lines",
+            Protocol::Module => "Module",
+        });
+    }
+    if !args.egress.is_empty() {
+        spec["egress"] = json!(args.egress);
+    }
+    if !args.env.is_empty() {
+        let env: anyhow::Result<Vec<_>> = args.env.iter().map(|written| variable(written)).collect();
+        spec["env"] = json!(env?);
+    }
+    Ok(spec)
+}
+
+fn variable(written: &str) -> anyhow::Result<Value> {
+    if let Some((name, value)) = written.split_once('=') {
+        return Ok(json!({"name": name, "value": value}));
+    }
+    let value = std::env::var(written);
+    let value = value.with_context(|| format!("--env {written}: this shell has no such variable, or it is no text"))?;
+    Ok(json!({"name": written, "value": value}))
+}
+
+/// A name for the plugin of a file: its own, or its folder's where all files are called so.
+fn name_of(file: &Path) -> String {
+    let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
+    let own = stem(file);
+    let own = if own == "index" { file.parent().map_or(own, stem) } else { own };
+    let allowed = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let name: String = own.chars().map(allowed).take(63).collect();
+    let name = name.trim_start_matches(|c: char| !c.is_ascii_lowercase()).trim_end_matches('-');
+    if name.is_empty() { "plugin".to_owned() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_gives_its_plugin_a_name() {
+        for (file, name) in [
+            ("/a/shout.mjs", "shout"),
+            ("/a/2 My Plugin_2.js", "my-plugin-2"),
+            ("/a/redact/index.mjs", "redact"),
+            ("/a/42.cjs", "plugin"),
+        ] {
+            assert_eq!(name_of(Path::new(file)), name);
+        }
+    }
+}

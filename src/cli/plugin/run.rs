@@ -1,0 +1,181 @@
+//! `hawsepipe plugin run`
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::args::Run;
+use super::case::Case;
+use super::diff::diff;
+use super::stage::{Scene, Stage, Tried};
+use super::subject::Subject;
+use crate::cli::args::ResultFormat;
+use crate::cli::output::{Colour, paint, print_line, text};
+use crate::cli::signals::EndSignals;
+use crate::domain::record::EntryOutcome;
+use crate::source::{Located, Watch};
+use crate::telemetry::lines::Lines;
+
+/// Runs a plugin and prints what it did; with `--watch` again and again.
+pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
+    let (case, config) = Case::read(&args.case)?;
+    let mut subject = Subject::new(&args.subject, config)?;
+    let lines = Lines::start();
+    if !args.watch {
+        let (report, _) = once(&mut subject, &case, &lines).await?;
+        return print(&report, args.output);
+    }
+    let mut signals = EndSignals::listen()?;
+    let mut watch = Watch::new().context("cannot watch the plugin for changes")?;
+    let mut last = None;
+    loop {
+        let now = subject.read(&case).await?.stamp();
+        if last.as_ref() != Some(&now) {
+            let (report, folders) = once(&mut subject, &case, &lines).await?;
+            print(&report, args.output)?;
+            watch.set(folders);
+            last = Some(now);
+        }
+        tokio::select! {
+            () = watch.changed() => {}
+            () = signals.next() => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}
+
+/// One run in workers of its own, and the folders where a change may mean another plugin.
+async fn once(subject: &mut Subject, case: &Case, lines: &Lines) -> anyhow::Result<(Value, BTreeSet<PathBuf>)> {
+    let stage = Stage::new()?;
+    let put = stage.put(subject, case).await;
+    let report = match &put {
+        Ok((Ok(scene), _)) => Some(played(&stage, scene, case).await),
+        _ => None,
+    };
+    // What workers print last is read before they are gone.
+    stage.end().await;
+    let (scene, folders) = put?;
+    let mut report = match (report, scene) {
+        (Some(report), _) => report,
+        (None, Ok(_)) => Value::Null,
+        (None, Err(problems)) => refused(&problems),
+    };
+    report["log"] = json!(lines.take());
+    Ok((report, folders))
+}
+
+/// A plugin that is not accepted, so that it did not run.
+fn refused(problems: &[Located]) -> Value {
+    let first = problems.iter().find(|located| located.problem.is_error());
+    let reason = first.map(|located| located.problem.reason);
+    json!({
+        "outcome": reason.map_or_else(|| "failed".to_owned(), |reason| format!("failed({reason})")),
+        "changed": false,
+        "reason": reason,
+        "message": first.map(|located| located.problem.message.clone()),
+        "problems": problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+async fn played(stage: &Stage, scene: &Scene, case: &Case) -> Value {
+    let tried = stage.play(scene).await;
+    let Tried { call, execution, after, told, progress } = &tried;
+    let entry = call.entries.first();
+    let changed = entry.is_some_and(|entry| entry.changed);
+    let row = execution.as_ref();
+    let failed = entry.is_none_or(|entry| matches!(entry.outcome, EntryOutcome::Failed(_)));
+    json!({
+        "plugin": scene.plugin.key.to_string(),
+        "role": scene.plugin.role,
+        "protocol": scene.plugin.protocol,
+        "phase": scene.phase.wire(),
+        "outcome": entry.map_or_else(|| "failed".to_owned(), |entry| entry.outcome.to_string()),
+        "changed": changed,
+        "stops": entry.is_some_and(|entry| entry.stops),
+        "reason": row.and_then(|row| row.reason),
+        "message": row.and_then(|row| row.error_message.clone()).or_else(|| call.reason.clone()),
+        "text": if failed { &None } else { after },
+        "told": told,
+        "diff": after.as_ref().filter(|_| changed).map(|after| diff(&case.text, after, false)),
+        "before": case.text,
+        "metadata": entry.and_then(|entry| entry.metadata.clone()),
+        "startMs": stage.start(scene).map(|start| start.as_secs_f64() * 1e3),
+        "queueMs": row.map(|row| row.queue_ms),
+        "runMs": row.map(|row| row.run_ms),
+        "progress": progress,
+        "problems": scene.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
+
+/// Prints a report. The exit code says whether the plugin failed.
+fn print(report: &Value, format: ResultFormat) -> anyhow::Result<ExitCode> {
+    let mut shown = report.clone();
+    if let Some(object) = shown.as_object_mut() {
+        object.remove("before");
+        object.retain(|_, value| !value.is_null() && value.as_array().is_none_or(|items| !items.is_empty()));
+    }
+    match format {
+        ResultFormat::Json => print_line(&serde_json::to_string_pretty(&shown)?)?,
+        ResultFormat::Yaml => print_line(serde_saphyr::to_string(&shown)?.trim_end())?,
+        ResultFormat::Text => print_text(report)?,
+    }
+    Ok(if has_failed(report) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn has_failed(report: &Value) -> bool {
+    text(&report["outcome"]).starts_with("failed")
+}
+
+fn print_text(report: &Value) -> anyhow::Result<()> {
+    for problem in report["problems"].as_array().into_iter().flatten() {
+        eprintln!("{}", text(problem));
+    }
+    print_line(&headline(report))?;
+    for (name, member) in [("output", "text"), ("the client is told", "told")] {
+        if let Value::String(text) = &report[member] {
+            print_line(&format!("\n{name}:\n{text}"))?;
+        }
+    }
+    if let (true, Value::String(before), Value::String(after)) =
+        (report["changed"] == true, &report["before"], &report["text"])
+    {
+        print_line(&format!("\nwhat changed:\n{}", diff(before, after, true).trim_end()))?;
+    }
+    if !report["metadata"].is_null() {
+        print_line(&format!("\nmetadata: {}", report["metadata"]))?;
+    }
+    for progress in report["progress"].as_array().into_iter().flatten() {
+        print_line(&format!("progress: {progress}"))?;
+    }
+    let lines = report["log"].as_array().into_iter().flatten();
+    let lines: Vec<_> = lines.map(|line| format!("  {:6} {}", text(&line["level"]), text(&line["text"]))).collect();
+    if !lines.is_empty() {
+        print_line(&format!("\nlog:\n{}", lines.join("\n")))?;
+    }
+    let times = [("start", "startMs"), ("queue", "queueMs"), ("run", "runMs")];
+    let times = times.iter().filter_map(|(name, member)| Some(format!("{name} {:.2} ms", report[*member].as_f64()?)));
+    let times: Vec<_> = times.collect();
+    if times.is_empty() { Ok(()) } else { print_line(&format!("\ntime: {}", times.join(", "))) }
+}
+
+/// What became of it, in one line.
+fn headline(report: &Value) -> String {
+    let outcome = text(&report["outcome"]);
+    let message = text(&report["message"]);
+    let message = message.strip_prefix("denied the call: ").unwrap_or(&message);
+    if outcome == "ran" {
+        let content = if report["changed"] == true { "changed the content" } else { "left the content as it was" };
+        let stops =
+            if report["stops"] == true { "; later entries of the chain are skipped, Guards excepted" } else { "" };
+        let observes =
+            if report["role"] == "Observe" { "; it runs beside calls, and its answer is thrown away" } else { "" };
+        return paint(Colour::Green, &format!("ran: {content}{stops}{observes}"));
+    }
+    match (has_failed(report), message.is_empty()) {
+        (_, true) => paint(Colour::Yellow, &outcome),
+        (true, false) => paint(Colour::Red, &format!("{outcome}: {message}")),
+        (false, false) => paint(Colour::Yellow, &format!("{outcome}: {message}")),
+    }
+}

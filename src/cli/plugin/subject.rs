@@ -1,0 +1,226 @@
+//! Which plugin is run: read as a gateway reads it, and put alone into a plan with one tool.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::args;
+use super::case::Case;
+use super::code::{is_code, manifest};
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::plan::{
+    ChainPlan, EntryPlan, EraSetting, HealthPlan, Plan, PluginPlan, TransportPlan, UpstreamPlan, UpstreamScope,
+};
+use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
+use crate::domain::raw::to_raw;
+use crate::node::{Inspector, Launcher};
+use crate::source::{Directory, FileSecrets, Located, Settings};
+
+/// The name of the chain and what else has to have one.
+pub(super) const NAME: &str = "plugin-run";
+
+/// The plugin that a command line names.
+pub struct Subject {
+    directory: Directory<Inspector>,
+    /// The Plugin that is named; none is the only one.
+    wanted: Option<String>,
+    config: Option<Box<RawValue>>,
+    timeout_ms: Option<u32>,
+    is_code: bool,
+    /// Warm workers to keep, where it is to be measured.
+    measured: Option<u32>,
+}
+
+/// What reading it gave.
+pub struct Read {
+    /// The plan that runs it alone.
+    pub plan: Plan,
+    /// Values that the plan names.
+    pub secrets: FileSecrets,
+    /// The plugin.
+    pub plugin: PluginPlan,
+    /// When in the call it is to run.
+    pub phase: Phase,
+    /// What is wrong with it, short of not running.
+    pub warnings: Vec<Located>,
+}
+
+/// What came of a reading.
+pub struct Reading {
+    /// The plugin, or why it is not accepted.
+    pub read: Result<Box<Read>, Vec<Located>>,
+    /// Folders where a change may mean another plugin.
+    pub folders: BTreeSet<PathBuf>,
+}
+
+impl Reading {
+    /// What tells it from another: all that the plugin is made of, or all that is wrong with it.
+    pub fn stamp(&self) -> String {
+        match &self.read {
+            Ok(read) => read.plan.revision.clone(),
+            Err(problems) => problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+        }
+    }
+}
+
+impl Subject {
+    /// Nothing is read yet. `config` is what an input holds; a flag wins over it.
+    pub fn new(args: &args::Subject, config: Option<Value>) -> anyhow::Result<Self> {
+        let config = match &args.config {
+            Some(text) => Some(serde_json::from_str(text).context("--config is no JSON")?),
+            None => config,
+        };
+        if config.as_ref().is_some_and(|config| !config.is_object()) {
+            bail!("--config must be a JSON object such as '{{\"style\": \"short\"}}'");
+        }
+        let is_code = is_code(&args.file);
+        let only_code =
+            !(args.protocol.is_none() && args.env.is_empty() && args.egress.is_empty() && args.sandbox.is_none());
+        if only_code && !is_code {
+            bail!(
+                "--protocol, --env, --egress and --sandbox are for a file of code: {} says it itself",
+                args.file.display()
+            );
+        }
+        let paths = if is_code { Vec::new() } else { vec![args.file.clone()] };
+        let settings =
+            Settings { paths, gateway: None, secrets_dir: args.secrets_dir.clone(), node: args.node.clone() };
+        let more = if is_code { vec![manifest(args)?] } else { Vec::new() };
+        Ok(Self {
+            directory: Directory::new(settings, Inspector::new(Launcher::current()?)).with(more),
+            wanted: args.plugin.clone(),
+            config: config.map(|config| to_raw(&config)),
+            timeout_ms: args.timeout_ms,
+            is_code,
+            measured: None,
+        })
+    }
+
+    /// From here on it is read to be measured: with so many warm workers, and never beside its call.
+    pub fn measure(&mut self, pool_size: u32) {
+        self.measured = Some(pool_size);
+    }
+
+    /// Reads it as it is now.
+    pub async fn read(&mut self, case: &Case) -> anyhow::Result<Reading> {
+        let compiled = self.directory.read(None).await?;
+        let folders = compiled.folders;
+        if !compiled.unreadable.is_empty() {
+            return Ok(Reading { read: Err(compiled.located), folders });
+        }
+        let object = self.choose(&compiled.plan, &compiled.located)?;
+        let concerns = |located: &Located| located.problem.object.as_ref() == Some(&object);
+        let problems: Vec<_> = compiled.located.into_iter().filter(concerns).map(|l| self.placed(l)).collect();
+        let Some(plugin) = compiled.plan.plugin(&object.key).cloned() else {
+            return Ok(Reading { read: Err(problems), folders });
+        };
+        let serves = |phase: &Phase| plugin.phases.contains(phase);
+        let phase = case.phase.or_else(|| [Phase::Response, Phase::Request].into_iter().find(serves));
+        let phase = phase.unwrap_or(Phase::Response);
+        if !serves(&phase) {
+            bail!("{} does not serve the {} phase", object.key, phase.wire());
+        }
+        let plan = self.alone(compiled.plan, &plugin, case, phase);
+        let read = Read { plan, secrets: compiled.secrets, plugin, phase, warnings: problems };
+        Ok(Reading { read: Ok(Box::new(read)), folders })
+    }
+
+    /// A Problem of code stands in no manifest of the user's.
+    fn placed(&self, located: Located) -> Located {
+        if self.is_code { Located { file: None, place: None, ..located } } else { located }
+    }
+
+    /// The Plugin that is meant: the one that is named, else the only one.
+    fn choose(&self, plan: &Plan, located: &[Located]) -> anyhow::Result<ObjectId> {
+        let accepted = plan.plugins.iter().map(|plugin| &plugin.key);
+        let refused = located.iter().filter_map(|l| l.problem.object.as_ref());
+        let refused = refused.filter(|object| object.kind == Kind::Plugin).map(|object| &object.key);
+        let keys: BTreeSet<_> = accepted.chain(refused).collect();
+        let named = |key: &&&ObjectKey| self.wanted.as_ref().is_none_or(|w| key.name == *w || key.to_string() == *w);
+        let found: Vec<_> = keys.iter().filter(named).collect();
+        match found[..] {
+            [key] => Ok(ObjectId::new(Kind::Plugin, ObjectKey::clone(key))),
+            [] if keys.is_empty() => bail!("there is no Plugin in it"),
+            _ => {
+                let all = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+                bail!("say which Plugin with --plugin NAME; there are: {all}")
+            }
+        }
+    }
+
+    /// `plan` with nothing in it but this plugin on this tool.
+    fn alone(&self, mut plan: Plan, plugin: &PluginPlan, case: &Case, phase: Phase) -> Plan {
+        let gateway = &mut plan.gateway;
+        (gateway.refusing, gateway.stopped) = (None, false);
+        gateway.required.clear();
+        (gateway.limits.session_concurrent_calls, gateway.limits.session_total_calls) = (None, None);
+        let mut role = plugin.role;
+        if let Some(size) = self.measured {
+            let runtime = &mut gateway.runtime;
+            runtime.max_concurrent_executions = runtime.max_concurrent_executions.max(size);
+            plan.plugins.iter_mut().for_each(|plugin| plugin.pool_size = Some(size));
+            role = if role == Role::Observe { Role::Transform } else { role };
+        }
+        let key = ObjectKey::new(plugin.key.namespace.clone(), NAME);
+        plan.upstreams = vec![upstream(&case.server, &key.namespace)];
+        plan.chains = vec![ChainPlan {
+            key,
+            revision: String::new(),
+            phase,
+            order: 0,
+            owner: true,
+            methods: vec!["tools/call".to_owned()],
+            upstreams: UpstreamScope { all: true, ..UpstreamScope::default() },
+            include: Vec::new(),
+            exclude: Vec::new(),
+            notifications_pass: true,
+            entries: vec![EntryPlan { role, ..self.entry(plugin, case) }],
+            refusing: None,
+        }];
+        plan
+    }
+
+    fn entry(&self, plugin: &PluginPlan, case: &Case) -> EntryPlan {
+        EntryPlan {
+            plugin: plugin.key.clone(),
+            place: 0,
+            enabled: true,
+            timeout_ms: self.timeout_ms,
+            max_tokens: case.max_tokens,
+            order: None,
+            config: self.config.clone(),
+            view: if case.is_json { View::Json } else { View::Auto },
+            when: None,
+            written_policy: None,
+            // A failure is to be seen as it is, not as what it does to a call.
+            failure_policy: FailurePolicy::LastGood,
+            mode: Mode::Enforce,
+            role: plugin.role,
+            unavailable: None,
+        }
+    }
+}
+
+fn upstream(name: &str, namespace: &str) -> UpstreamPlan {
+    UpstreamPlan {
+        key: ObjectKey::new(namespace, name),
+        labels: Default::default(),
+        enabled: true,
+        transport: TransportPlan::None,
+        era: EraSetting::Auto,
+        connect_timeout_ms: 5000,
+        call_timeout_ms: None,
+        idle_timeout_ms: 60_000,
+        health: HealthPlan { period_seconds: 3600, timeout_ms: 5000, retry_backoff_ms: Vec::new(), auto_recover: true },
+        validate_arguments: true,
+        concurrent_calls: None,
+        max_response_size: None,
+        include: Vec::new(),
+        exclude: Vec::new(),
+        overrides: Vec::new(),
+        refusing: None,
+    }
+}

@@ -1,0 +1,108 @@
+//! The lines of plugins, kept for who runs one to look at it, in the place of a gateway's log.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::Serialize;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::prelude::*;
+
+use super::log::filter;
+
+/// What plugins say is logged under this target.
+const TARGET: &str = "hawsepipe::plugin";
+/// The most lines that are kept until they are taken.
+const MAX_LINES: usize = 10_000;
+
+/// One line.
+#[derive(Clone, Debug, Serialize)]
+pub struct Line {
+    /// `error`, `warn`, `info` or `debug`; `stderr` for what was printed and not logged.
+    pub level: &'static str,
+    /// What it says.
+    pub text: String,
+}
+
+/// Lines as they come. Clones keep the same ones.
+#[derive(Clone, Debug, Default)]
+pub struct Lines(Arc<Mutex<Vec<Line>>>);
+
+impl Lines {
+    /// From here on plugins' lines are kept. Everything else is logged to standard error as far as `HAWSEPIPE_LOG` asks
+    /// for it, and otherwise not at all.
+    pub fn start() -> Self {
+        let lines = Self::default();
+        let kept = lines.clone().with_filter(Targets::new().with_target(TARGET, Level::DEBUG));
+        let logged = std::env::var("HAWSEPIPE_LOG").ok().map(|directives| {
+            tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter(&directives))
+        });
+        // A second start in one process keeps the first.
+        let _ = tracing_subscriber::registry().with(kept).with(logged).try_init();
+        lines
+    }
+
+    /// Those since the last time.
+    pub fn take(&self) -> Vec<Line> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl<S: Subscriber> Layer<S> for Lines {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut words = Words::default();
+        event.record(&mut words);
+        let level = match *event.metadata().level() {
+            _ if words.is_printed => "stderr",
+            Level::ERROR => "error",
+            Level::WARN => "warn",
+            Level::INFO => "info",
+            _ => "debug",
+        };
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lines.len() < MAX_LINES {
+            lines.push(Line { level, text: words.text });
+        }
+    }
+}
+
+/// What is read of an event.
+#[derive(Default)]
+struct Words {
+    text: String,
+    /// A worker's process printed it: it names the worker, and no call.
+    is_printed: bool,
+}
+
+impl Visit for Words {
+    fn record_u64(&mut self, field: &Field, _: u64) {
+        self.is_printed |= field.name() == "worker";
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        if field.name() == "message" {
+            self.text = format!("{value:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plugins_are_heard() {
+        let lines = Lines::default();
+        let kept = lines.clone().with_filter(Targets::new().with_target(TARGET, Level::DEBUG));
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(kept), || {
+            tracing::info!(target: TARGET, plugin = "n/p", call = 1_u64, "{}", "said");
+            tracing::debug!(target: TARGET, plugin = "n/p", worker = 7_u32, "{}", "printed");
+            tracing::error!("something else");
+        });
+        let taken: Vec<_> = lines.take().into_iter().map(|line| (line.level, line.text)).collect();
+        assert_eq!(taken, [("info", "said".to_owned()), ("stderr", "printed".to_owned())]);
+        assert!(lines.take().is_empty());
+    }
+}
