@@ -66,7 +66,7 @@ impl Setup {
 }
 
 /// The trace of the only entry that ran, and the text.
-fn outcome(answer: &Value) -> (&Value, &str) {
+pub fn outcome(answer: &Value) -> (&Value, &str) {
     let result = &answer["result"];
     (&result["_meta"]["hawsepipe.dev/trace"][0], result["content"][0]["text"].as_str().unwrap_or_default())
 }

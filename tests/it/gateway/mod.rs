@@ -6,6 +6,7 @@ mod cli;
 mod clients;
 mod contract;
 mod egress;
+mod curate;
 mod ending;
 pub mod harness;
 mod hostile;
