@@ -53,6 +53,8 @@ pub enum Command {
     Call(Call),
     /// Show recent plugin executions of a running gateway
     Executions(Executions),
+    /// Show the worker processes of a running gateway
+    Workers(Workers),
     /// Show which chains and entries would run on a tool, and why the others not
     Explain(Explain),
     /// Try a plugin out: run it once, measure it, print the types it is written with
@@ -256,6 +258,26 @@ pub struct Executions {
     /// At most so many, the newest first
     #[arg(long, value_name = "N", default_value_t = 50)]
     pub limit: u32,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+}
+
+/// `hawsepipe workers`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A worker is Spawned while it loads its plugin, then Available or Executing; Unhealthy is one that is being replaced.
+
+Examples:
+  hawsepipe workers
+  hawsepipe workers --plugin redact -o wide
+  hawsepipe workers -o json | jq '[.items[].memoryBytes] | add'")]
+pub struct Workers {
+    #[command(flatten)]
+    pub admin: Admin,
+    /// Only of this plugin: NAME or NAMESPACE/NAME
+    #[arg(long, value_name = "NAME")]
+    pub plugin: Option<String>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub output: Format,

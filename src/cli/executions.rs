@@ -2,12 +2,11 @@
 
 use std::process::ExitCode;
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::admin::{encode, get};
 use super::args::Executions;
-use super::output::{column, print_list, text, wide};
+use super::output::{column, print_list, text, time, wide};
 
 /// Shows recent executions of a running gateway.
 pub async fn executions(args: Executions) -> anyhow::Result<ExitCode> {
@@ -33,11 +32,6 @@ pub async fn executions(args: Executions) -> anyhow::Result<ExitCode> {
     ];
     print_list(args.output, &answer, &items, &columns)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn time(millis: &Value) -> String {
-    let millis = millis.as_i64().unwrap_or_default();
-    Timestamp::from_millisecond(millis).map(|t| format!("{t:.3}")).unwrap_or_default()
 }
 
 fn milliseconds(value: &Value) -> String {

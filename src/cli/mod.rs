@@ -21,6 +21,7 @@ mod snapshot;
 mod tools;
 mod validate;
 mod wiring;
+mod workers;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -62,6 +63,7 @@ async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
         Command::Tools(args) => tools::tools(args).await,
         Command::Call(args) => call::call(args).await,
         Command::Executions(args) => executions::executions(args).await,
+        Command::Workers(args) => workers::workers(args).await,
         Command::Explain(args) => explain::explain(args).await,
         Command::Plugin(args) => plugin::plugin(args).await,
         Command::Completion(args) => {

@@ -3,6 +3,7 @@
 use std::io::{IsTerminal, Write};
 
 use comfy_table::{ContentArrangement, Table, TableStyle};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::args::Format;
@@ -32,6 +33,12 @@ pub fn text(value: &Value) -> String {
         Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(","),
         other => other.to_string(),
     }
+}
+
+/// A moment, given in Unix milliseconds, in UTC; what is absent as nothing.
+pub fn time(millis: &Value) -> String {
+    let moment = millis.as_i64().and_then(|millis| Timestamp::from_millisecond(millis).ok());
+    moment.map(|moment| format!("{moment:.3}")).unwrap_or_default()
 }
 
 /// Prints `items` as the format asks. `whole` is what JSON and YAML print.

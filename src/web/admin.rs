@@ -37,7 +37,7 @@ struct Wanted {
     limit: Option<usize>,
     /// `next` of the page before.
     cursor: Option<String>,
-    /// Only of this plugin, `namespace/name` or a bare name (executions).
+    /// Only of this plugin, `namespace/name` or a bare name (executions, workers).
     plugin: Option<String>,
     /// Only of this upstream, by name (executions, calls, tools).
     upstream: Option<String>,
@@ -157,8 +157,15 @@ async fn workers<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted
         #[serde(flatten)]
         worker: crate::domain::ports::WorkerInfo,
     }
-    let workers = engine.workers().into_iter().map(|worker| Worker { key: worker.pid.to_string(), worker });
+    let mut workers = engine.workers();
+    workers.retain(|worker| wanted.plugin.as_deref().is_none_or(|name| is_named(&worker.plugin, name)));
+    let workers = workers.into_iter().map(|worker| Worker { key: worker.pid.to_string(), worker });
     page(workers.collect(), &wanted, |worker| &worker.key)
+}
+
+/// Whether `name` is an object's `namespace/name` or only its name.
+fn is_named(object: &str, name: &str) -> bool {
+    object == name || object.rsplit('/').next() == Some(name)
 }
 
 async fn chains<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {

@@ -80,7 +80,7 @@ fn calls_print(url: &str) {
     }
 }
 
-/// `tools` and `executions`.
+/// `tools`, `executions` and `workers`.
 fn lists_print(admin: &str) {
     let tools = run(&["tools", "--admin", admin]);
     assert!(code(&tools) == 0 && out(&tools).starts_with("NAME"), "{}", err(&tools));
@@ -94,6 +94,26 @@ fn lists_print(admin: &str) {
     let items = of_guard["items"].as_array().unwrap();
     assert_eq!(items.len(), 2, "{of_guard}");
     assert!(items.iter().all(|execution| execution["plugin"] == "default/guard"), "{of_guard}");
+    workers_print(admin);
+}
+
+fn workers_print(admin: &str) {
+    let all = out(&run(&["workers", "--admin", admin]));
+    assert!(all.starts_with("PID") && all.contains("default/guard") && all.contains("default/shout"), "{all}");
+    let of_guard = out(&run(&["workers", "--admin", admin, "--plugin", "guard", "-o", "json"]));
+    let of_guard: Value = serde_json::from_str(&of_guard).unwrap();
+    let worker = &of_guard["items"][0];
+    // Document 000, PluginProcess.
+    assert!(worker["pid"].as_u64().is_some_and(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()));
+    assert_eq!((&worker["plugin"], &worker["isHealthy"]), (&json!("default/guard"), &json!(true)), "{of_guard}");
+    assert!(worker["executionCount"].as_u64() >= Some(2), "{of_guard}");
+    assert!(worker["lastUsedAt"].as_u64() >= worker["spawnedAt"].as_u64(), "{of_guard}");
+    assert!(["Available", "Executing"].iter().any(|state| worker["state"] == *state), "{of_guard}");
+    let (id, revision) = (worker["pluginId"].as_str().unwrap(), worker["revision"].as_str().unwrap());
+    let wide = out(&run(&["workers", "--admin", admin, "--plugin", "default/guard", "-o", "wide"]));
+    assert!(wide.contains(id) && wide.contains(&revision[..12]) && !wide.contains("default/shout"), "{wide}");
+    let nobody = out(&run(&["workers", "--admin", admin, "--plugin", "nobody"]));
+    assert_eq!(nobody.lines().count(), 1, "{nobody}");
 }
 
 /// `explain`, of the gateway that runs and of manifests alone.
@@ -128,6 +148,7 @@ fn without_a_gateway_it_says_how_to_start_one() {
     for arguments in [
         &["tools", "--admin", NOWHERE][..],
         &["executions", "--admin", NOWHERE],
+        &["workers", "--admin", NOWHERE],
         &["explain", "x__y", "--admin", NOWHERE],
         &["call", "x__y", "--url", &url],
     ] {
@@ -139,7 +160,7 @@ fn without_a_gateway_it_says_how_to_start_one() {
 
 #[test]
 fn help_and_completion() {
-    let commands = ["run", "validate", "crds", "tools", "call", "executions", "explain", "completion"];
+    let commands = ["run", "validate", "crds", "tools", "call", "executions", "workers", "explain", "completion"];
     for command in commands {
         let help = out(&run(&[command, "--help"]));
         assert!(help.contains("Examples:") && help.contains(&format!("hawsepipe {command}")), "{command}: {help}");
