@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::plan::{GatewayPlan, LabelSelector, PluginLimits, Refusal, UpstreamPlan};
 pub use crate::domain::plan::{Namespaces, Takes};
-use crate::domain::plugin::{FailurePolicy, Mode, Phase, Protocol, Role, View};
+use crate::domain::plugin::{Encoding, FailurePolicy, Mode, Phase, Protocol, Role, View};
 use crate::domain::ports::CodeFacts;
 use crate::domain::reason::Reason;
 
@@ -186,8 +186,16 @@ pub struct PluginInput {
     pub env: Vec<NamedInput>,
     /// `host:port` that it may reach.
     pub egress: Vec<String>,
+    /// `spec.reuse`.
+    pub reuse: bool,
+    /// `spec.encoding`.
+    pub encoding: Encoding,
     /// `spec.pool.size`.
     pub pool_size: Option<u32>,
+    /// `spec.pool.maxExecutions`.
+    pub max_executions: Option<u32>,
+    /// `spec.pool.maxLifetimeSeconds`.
+    pub max_lifetime_seconds: Option<u32>,
     /// With defaults.
     pub limits: PluginLimits,
     /// Chains of which other namespaces may name it; none is nobody.
@@ -206,6 +214,8 @@ pub enum ProtocolSetting {
     Auto,
     /// Contract 1.0.
     Once,
+    /// Message after message.
+    Lines,
     /// Exported functions.
     Module,
 }
@@ -216,6 +226,7 @@ impl ProtocolSetting {
         match self {
             Self::Auto => None,
             Self::Once => Some(Protocol::Once),
+            Self::Lines => Some(Protocol::Lines),
             Self::Module => Some(Protocol::Module),
         }
     }

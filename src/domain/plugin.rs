@@ -99,8 +99,21 @@ impl Mode {
 pub enum Protocol {
     /// Contract 1.0 to the letter: standard input to its end, one line out, exit.
     Once,
+    /// A script that reads one message and prints one, again and again.
+    Lines,
     /// A module with exported functions, loaded once in a warm worker.
     Module,
+}
+
+/// What the messages of a Lines plugin are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Encoding {
+    /// Lines of JSON.
+    #[default]
+    #[serde(rename = "JSON")]
+    Json,
+    /// MessagePack, each with its length before it.
+    MessagePack,
 }
 
 /// Contract 1.0's `metadata`, with the optional fields that later gateways may add.
@@ -208,15 +221,18 @@ pub struct Ran {
     pub worker_pid: Option<u32>,
 }
 
+/// Contract 1.0's output as a wire carries it, `metadata` in the form that the wire has for any value.
 #[derive(Deserialize)]
-struct WireOutput {
-    text: Option<String>,
+pub struct WireOutput<M> {
+    /// The content that goes on; none where the wire carries it apart.
+    pub text: Option<String>,
+    /// Whether the chain's later entries run.
     #[serde(rename = "continue")]
-    proceed: Option<bool>,
-    #[serde(default)]
-    metadata: Option<Box<RawValue>>,
-    #[serde(default)]
-    error: Option<String>,
+    pub proceed: Option<bool>,
+    /// Any value.
+    pub metadata: Option<M>,
+    /// The plugin's own word that it failed, or denies.
+    pub error: Option<String>,
 }
 
 impl Output {
@@ -227,9 +243,18 @@ impl Output {
     /// with `continue: true`. The message holds no content.
     pub fn parse(json: &str, text: Option<String>) -> Result<Self, Failure> {
         let invalid = |what: String| Failure::new(Reason::InvalidOutput, what);
-        let wire: WireOutput =
+        let wire: WireOutput<Box<RawValue>> =
             serde_json::from_str(json).map_err(|e| invalid(format!("returned invalid JSON: {}", place(&e))))?;
-        let text = text.or(wire.text).ok_or_else(|| invalid("its answer has no `text`".into()))?;
+        Self::check(WireOutput { text: text.or(wire.text), ..wire })
+    }
+
+    /// Checks what a wire carried.
+    ///
+    /// # Errors
+    /// `InvalidOutput` where a required field is missing, or `error` comes with `continue: true`.
+    pub fn check(wire: WireOutput<Box<RawValue>>) -> Result<Self, Failure> {
+        let invalid = |what: String| Failure::new(Reason::InvalidOutput, what);
+        let text = wire.text.ok_or_else(|| invalid("its answer has no `text`".into()))?;
         let proceed = wire.proceed.ok_or_else(|| invalid("its answer has no `continue`".into()))?;
         if wire.error.is_some() && proceed {
             return Err(invalid("its answer has an `error` with `continue: true`".into()));

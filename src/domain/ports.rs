@@ -28,8 +28,9 @@ pub struct LinkedPlugin {
     pub code: Arc<str>,
     /// Its whole environment.
     pub env: Vec<(String, SecretText)>,
-    /// What a worker is made of: a digest of key, code, file name, folder, the files beside the code, protocol, limits,
-    /// egress, environment, pool size and Node.js. Workers of one identity are alike; another identity means new workers.
+    /// What a worker is made of: a digest of key, code, file name, folder, the files beside the code, protocol and its
+    /// settings, limits, lifetime, egress, environment, pool size and Node.js. Workers of one identity are alike; another
+    /// identity means new workers.
     pub identity: String,
     /// Warm workers to keep.
     pub pool_size: u32,

@@ -201,8 +201,8 @@ fn link_plugin(
         &plugin.digest,
         &plugin.file_name,
         (&plugin.folder, &plugin.siblings),
-        plugin.protocol,
-        (&plugin.limits, &plugin.egress),
+        (plugin.protocol, plugin.reuse, plugin.encoding),
+        (&plugin.limits, &plugin.egress, plugin.max_executions, plugin.max_lifetime_seconds),
     );
     let identity = revision(&(made_of, exposed, pool_size, &runtime.node_executable));
     Ok(Arc::new(LinkedPlugin { plan: plugin.clone(), code: code.as_str().into(), env, identity, pool_size }))

@@ -18,6 +18,7 @@ const MAX_SIBLINGS: usize = 1000;
 const HOST: &str = include_str!("host/host.mjs");
 const ONCE_PRELOAD: &str = include_str!("host/once.cjs");
 const EGRESS_PRELOAD: &str = include_str!("host/egress.cjs");
+const REUSE_HOST: &str = include_str!("host/reuse.cjs");
 
 /// Why code cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +64,7 @@ impl CodeFolder {
         fs::write(folder.host(), HOST)?;
         fs::write(folder.once_preload(), ONCE_PRELOAD)?;
         fs::write(folder.egress_preload(), EGRESS_PRELOAD)?;
+        fs::write(folder.reuse_host(), REUSE_HOST)?;
         Ok(folder)
     }
 
@@ -76,7 +78,12 @@ impl CodeFolder {
         self.private.path().join("host.mjs")
     }
 
-    /// What is loaded before a Once script.
+    /// What runs a Once script again and again.
+    pub fn reuse_host(&self) -> PathBuf {
+        self.private.path().join("reuse.cjs")
+    }
+
+    /// What is loaded before a script that has a process of its own.
     pub fn once_preload(&self) -> PathBuf {
         self.private.path().join("once.cjs")
     }

@@ -26,6 +26,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// One that never rests counts as started by then.
 const LONGEST_SETTLE: Duration = Duration::from_secs(3);
 
+/// What is wrong with a script that answers nobody.
+pub(super) const SPOKE_FIRST: &str = "printed something on standard output before it was asked";
+
 /// Why a worker could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -38,7 +41,7 @@ pub enum StartError {
     /// The process cannot be made.
     #[error("its process cannot be made: {0}")]
     Spawn(#[from] io::Error),
-    /// The plugin said why.
+    /// The plugin said why, or it shows.
     #[error("{0}")]
     Load(String),
     /// The process ended.
@@ -64,6 +67,19 @@ impl From<StartError> for Failure {
 }
 
 impl StartError {
+    /// The label of what failed.
+    pub fn as_label(&self) -> &'static str {
+        match self {
+            Self::Node(_) => "node",
+            Self::Code(_) => "code",
+            Self::Spawn(_) => "spawn",
+            Self::Load(_) => "load",
+            Self::Exited { .. } => "exited",
+            Self::Late(_) => "late",
+            Self::Closed => "closed",
+        }
+    }
+
     /// What a plugin says of its failure may quote its environment.
     pub(super) fn masked(self, voice: &Voice) -> Self {
         let masked = |said: String| voice.masked(said).into_owned();
@@ -98,15 +114,23 @@ impl Worker {
                 Ok(()) => return Ok(()),
                 Err(said) => said,
             },
-            Talk::Once(_) => {
+            Talk::Lines(lines) if lines.says_ready() => {
+                if lines.ready().await {
+                    return Ok(());
+                }
+                None
+            }
+            Talk::Once(_) | Talk::Lines(_) => {
                 let pid = self.process.pid();
                 let ended = tokio::select! {
                     biased;
                     ended = self.process.exited() => ended,
                     () = settled(pid, proven) => None,
                 };
-                match ended {
-                    Some(status) if !status.success() => None,
+                match (ended, &self.talk) {
+                    (Some(_), Talk::Lines(_)) => None,
+                    (Some(status), _) if !status.success() => None,
+                    (_, Talk::Lines(lines)) if lines.has_spoken() => Some(format!("it {SPOKE_FIRST}")),
                     _ => return Ok(()),
                 }
             }

@@ -30,6 +30,12 @@ pub enum RecycleCause {
     Lifetime,
     /// It printed more than it may.
     Stderr,
+    /// It said something although nothing was asked, so that nobody can tell its answers apart.
+    Stray,
+    /// It had more memory than it may.
+    Memory,
+    /// Nobody needed it for a while.
+    Idle,
     /// Its plugin's revision is no longer run, or keeps no warm workers.
     Retired,
     /// It ended by itself while nobody asked it anything.
@@ -88,6 +94,9 @@ impl RecycleCause {
             Self::Executions => "executions",
             Self::Lifetime => "lifetime",
             Self::Stderr => "stderr",
+            Self::Stray => "stray",
+            Self::Memory => "memory",
+            Self::Idle => "idle",
             Self::Retired => "retired",
             Self::Exited => "exited",
         }
@@ -113,6 +122,7 @@ pub struct WorkerMetrics {
     spawns: IntCounterVec,
     recycles: IntCounterVec,
     kills: IntCounterVec,
+    failures: IntCounterVec,
     starts: HistogramVec,
     callbacks: IntCounterVec,
     connections: IntCounterVec,
@@ -144,6 +154,10 @@ impl WorkerMetrics {
             spawns: counter("hawsepipe_worker_spawns_total", "Workers started, by cause.")?,
             recycles: counter("hawsepipe_worker_recycles_total", "Workers ended that could have served on, by cause.")?,
             kills: counter("hawsepipe_worker_kills_total", "Workers killed, by cause.")?,
+            failures: counter(
+                "hawsepipe_worker_start_failures_total",
+                "Workers that could not be started or ended before they were asked, by cause.",
+            )?,
             starts: HistogramVec::new(starts, &["plugin"])?,
         })
     }
@@ -156,6 +170,7 @@ impl WorkerMetrics {
         catalog.keep(self.spawns.clone())?;
         catalog.keep(self.recycles.clone())?;
         catalog.keep(self.kills.clone())?;
+        catalog.keep(self.failures.clone())?;
         catalog.keep(self.starts.clone())?;
         catalog.keep(self.callbacks.clone())?;
         catalog.keep(self.connections.clone())?;
@@ -185,6 +200,11 @@ impl WorkerMetrics {
     /// So many bytes went over a connection of `plugin`.
     pub fn carried(&self, plugin: &str, direction: Direction, bytes: u64) {
         self.carried.with_label_values(&[plugin, direction.as_str()]).inc_by(bytes);
+    }
+
+    /// One could not be started; `cause` is of a closed list.
+    pub fn failed(&self, plugin: &str, cause: &'static str) {
+        self.failures.with_label_values(&[plugin, cause]).inc();
     }
 
     /// One became ready after `took`.

@@ -1,10 +1,11 @@
 //! Warm Node.js workers: protocol, worker, pool, inspection. Implements `domain::ports::{RunPlugin, Inspect}`.
 //!
 //! A call takes a [`lease`] of a [`worker`] from its plugin's [`pool`] and speaks with it in its [`protocol`]. The
-//! [`starter`] makes workers: [`code`] on disk, a process by way of the [`launcher`]. What bounds all plugins together
-//! is [`admission`].
+//! [`starter`] makes workers: [`code`] on disk, a process by way of the [`launcher`]. Those that no call uses are looked
+//! after by [`tend`]. What bounds all plugins together is [`admission`].
 
 pub mod admission;
+pub mod card;
 pub mod code;
 pub mod discovery;
 pub mod egress;
@@ -20,6 +21,7 @@ pub mod process;
 pub mod protocol;
 pub mod spawn;
 pub mod starter;
+pub mod tend;
 pub mod voice;
 pub mod worker;
 pub mod workers;

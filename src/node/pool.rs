@@ -17,9 +17,9 @@ use super::lease::Lease;
 use super::metrics::{KillCause, RecycleCause, SpawnCause};
 use super::starter::{StartError, Starter};
 use super::worker::{Fate, Worker};
+use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, WorkerState};
-use crate::domain::reason::Reason;
 
 /// The wait after the first failed start; each further one doubles it.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -31,7 +31,7 @@ const WIND_DOWN: Duration = Duration::from_millis(250);
 #[derive(Debug)]
 pub struct Pool {
     plugin: Arc<LinkedPlugin>,
-    starter: Arc<Starter>,
+    pub(super) starter: Arc<Starter>,
     admission: Arc<Admission>,
     code: OnceCell<Code>,
     state: Mutex<State>,
@@ -39,14 +39,15 @@ pub struct Pool {
     tried: watch::Sender<bool>,
 }
 
+/// Who is where.
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     /// The last one was used last.
-    idle: Vec<Worker>,
+    pub(super) idle: Vec<Worker>,
     leased: usize,
     starting: usize,
     /// Workers to keep; grows with demand.
-    target: usize,
+    pub(super) target: usize,
     /// What `target` may grow to; 0 keeps none, and workers are started when they are asked for.
     size: usize,
     waiting: VecDeque<oneshot::Sender<Result<Lease, Failure>>>,
@@ -56,7 +57,7 @@ struct State {
     failures: u32,
     cause: Option<Failure>,
     /// No start before.
-    not_before: Option<Instant>,
+    pub(super) not_before: Option<Instant>,
 }
 
 impl Pool {
@@ -72,6 +73,18 @@ impl Pool {
         let pool = Self::new(plugin, starter, admission);
         pool.lock().size = 0;
         pool
+    }
+
+    /// The plugin whose workers they are.
+    pub fn plugin(&self) -> &PluginPlan {
+        &self.plugin.plan
+    }
+
+    /// Is to keep as many workers as `before`, which it follows, has come to keep.
+    pub fn follow(&self, before: &Self) {
+        let target = before.lock().target;
+        let mut state = self.lock();
+        state.target = target.min(state.size);
     }
 
     /// Whether it keeps no workers.
@@ -170,11 +183,11 @@ impl Pool {
     }
 
     /// An idle worker that may serve. Those that may not are ended.
-    fn take_idle(&self, state: &mut State) -> Option<Worker> {
+    fn take_idle(self: &Arc<Self>, state: &mut State) -> Option<Worker> {
         while let Some(worker) = state.idle.pop() {
             match worker.worn() {
                 None => return Some(worker),
-                Some(cause) => self.end(worker, Fate::Recycle(cause)),
+                Some(cause) => self.discard(state, worker, cause),
             }
         }
         None
@@ -182,8 +195,8 @@ impl Pool {
 
     /// Hands a worker to whoever waits longest, or keeps it.
     fn offer(self: &Arc<Self>, state: &mut State, mut worker: Worker) {
-        if worker.worn() == Some(RecycleCause::Exited) {
-            return self.lost(state, worker);
+        if let Some(cause) = worker.worn().filter(|cause| worker.stillborn(*cause).is_some()) {
+            return self.discard(state, worker, cause);
         }
         while let Some(waiter) = state.waiting.pop_front() {
             match waiter.send(Ok(Lease::new(worker, self))) {
@@ -198,31 +211,29 @@ impl Pool {
                 Err(Err(_)) => return,
             }
         }
-        if state.idle.len() >= state.target && !worker.succeeded {
+        if state.idle.len() >= state.target && worker.succeeded.is_none() {
             // The one that it was started for may go now.
-            if let Some(at) = state.idle.iter().position(|idle| idle.succeeded) {
+            if let Some(at) = state.idle.iter().position(|idle| idle.succeeded.is_some()) {
                 let spent = state.idle.remove(at);
-                self.end(spent, Fate::Recycle(RecycleCause::Executions));
+                self.end_spare(spent);
             }
         }
         if state.idle.len() < state.target {
             worker.card.set_state(WorkerState::Available);
+            worker.rested = Instant::now();
             state.idle.push(worker);
         } else {
-            let cause = if worker.succeeded { RecycleCause::Executions } else { RecycleCause::Retired };
-            self.end(worker, Fate::Recycle(cause));
+            self.end_spare(worker);
         }
     }
 
-    /// Starts the successor of a worker that has few calls left, so that no call waits for it.
-    fn succeed(self: &Arc<Self>, state: &mut State, worker: &mut Worker) {
-        if worker.nearly_spent() && !worker.succeeded && state.target > 0 && state.not_before.is_none() {
-            worker.succeeded = true;
-            self.begin_start(state, SpawnCause::Replace);
-        }
+    /// Ends a worker that is one too many.
+    fn end_spare(&self, worker: Worker) {
+        let cause = worker.succeeded.unwrap_or(RecycleCause::Retired);
+        self.end(worker, Fate::Recycle(cause));
     }
 
-    fn end(&self, worker: Worker, fate: Fate) {
+    pub(super) fn end(&self, worker: Worker, fate: Fate) {
         let plugin = self.plugin.plan.key.to_string();
         match fate {
             Fate::Recycle(cause) => self.starter.metrics.recycled(&plugin, cause),
@@ -233,18 +244,21 @@ impl Pool {
     }
 
     /// Starts as many workers as are wanted and not yet there, unless starts fail.
-    fn fill(self: &Arc<Self>, state: &mut State, cause: SpawnCause) {
+    pub(super) fn fill(self: &Arc<Self>, state: &mut State, cause: SpawnCause) {
         if state.not_before.is_some_and(|at| Instant::now() < at) {
             return;
         }
         let living = state.idle.len() + state.leased + state.starting;
         let demand = if state.size == 0 { state.waiting.len().saturating_sub(state.starting) } else { 0 };
-        for _ in 0..state.target.saturating_sub(living).max(demand) {
+        let lacking = state.target.saturating_sub(living).max(demand);
+        // While it is not known whether starts work again, one at a time shows it.
+        let most = if state.failures > 0 && state.size > 0 { 1_usize.saturating_sub(state.starting) } else { lacking };
+        for _ in 0..lacking.min(most) {
             self.begin_start(state, cause);
         }
     }
 
-    fn begin_start(self: &Arc<Self>, state: &mut State, cause: SpawnCause) {
+    pub(super) fn begin_start(self: &Arc<Self>, state: &mut State, cause: SpawnCause) {
         state.starting += 1;
         let pool = Arc::clone(self);
         self.starter.tasks.spawn(async move { pool.start(cause).await });
@@ -257,7 +271,9 @@ impl Pool {
         match started {
             Ok(worker) => self.offer(&mut state, worker),
             Err(error) => {
-                tracing::warn!(plugin = %self.plugin.plan.key, "Plugin '{}' cannot be started: {error}", self.plugin.plan.key);
+                let plugin = self.plugin.plan.key.to_string();
+                tracing::warn!(plugin, "Plugin '{plugin}' cannot be started: {error}");
+                self.starter.metrics.failed(&plugin, error.as_label());
                 self.failed(&mut state, error.into());
             }
         }
@@ -272,7 +288,7 @@ impl Pool {
     }
 
     /// A start failed: the next one waits, and where there is no worker at all, so does nobody else.
-    fn failed(self: &Arc<Self>, state: &mut State, cause: Failure) {
+    pub(super) fn failed(self: &Arc<Self>, state: &mut State, cause: Failure) {
         let wait = FIRST_WAIT.saturating_mul(1 << state.failures.min(16)).min(LONGEST_WAIT);
         let at = Instant::now() + wait;
         state.failures = state.failures.saturating_add(1);
@@ -301,17 +317,7 @@ impl Pool {
         });
     }
 
-    /// A worker ended by itself while nobody asked it anything.
-    fn lost(self: &Arc<Self>, state: &mut State, worker: Worker) {
-        let status = worker.process.status().map(|status| format!(" ({status})")).unwrap_or_default();
-        let error = worker.noise.first_error().map(|error| format!("; {error}")).unwrap_or_default();
-        let message = format!("ended while it was idle{status}{error}");
-        let message = worker.voice.masked(message).into_owned();
-        self.end(worker, Fate::Recycle(RecycleCause::Exited));
-        self.failed(state, Failure::new(Reason::NotLoaded, message));
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -332,6 +338,7 @@ fn exited(pool: &Weak<Pool>, id: u64) {
     // A script that was done before it was asked has left its answer in the pipe.
     if state.idle.get(at).is_some_and(|worker| worker.worn() == Some(RecycleCause::Exited)) {
         let worker = state.idle.remove(at);
-        pool.lost(&mut state, worker);
+        pool.discard(&mut state, worker, RecycleCause::Exited);
+        pool.fill(&mut state, SpawnCause::Replace);
     }
 }

@@ -1,23 +1,30 @@
 //! Makes the process of a worker with the descriptors that its protocol wants. Knows no list of workers.
 
+use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use tokio::process::Child;
+use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::code::Code;
 use super::discovery::Node;
 use super::egress::handed::hand_over;
 use super::launcher::{Launcher, Stdin};
 use super::protocol::channel::Channel;
+use super::protocol::codec::Codec;
+use super::protocol::lines::Lines;
 use super::protocol::once::Pipes;
 use super::protocol::socket::Socket;
 use super::voice::Voice;
 use super::worker::Talk;
 use crate::domain::plugin::Protocol;
 use crate::domain::ports::LinkedPlugin;
+
+/// Of a worker that stays. One of many processes on few cores: helpers of the garbage collector would only wake each
+/// other.
+const FEW_THREADS: &str = "--single-threaded-gc";
 
 /// A process that was just made.
 #[derive(Debug)]
@@ -41,10 +48,25 @@ type Made = (Child, Talk, Option<UnixStream>);
 /// Where the system has no room for another process or descriptor.
 pub fn spawn(launcher: &Launcher, plugin: &LinkedPlugin, code: &Code, node: &Node) -> io::Result<Spawned> {
     let (printed, to_log) = io::pipe()?;
-    let (child, talk, egress) = match plugin.plan.protocol {
-        Protocol::Module => spawn_module(launcher, plugin, code, node, to_log),
-        Protocol::Once => spawn_once(launcher, plugin, code, node, to_log),
-    }?;
+    let preload = code.parent().once_preload();
+    let script = |options: &[&OsStr]| spawn_script(launcher, plugin, code, node, &to_log, options);
+    let (child, talk, egress) = match (plugin.plan.protocol, plugin.plan.reuse) {
+        (Protocol::Module, _) => spawn_module(launcher, plugin, code, node, to_log)?,
+        (Protocol::Once, false) => {
+            let Script { child, stdin, stdout, egress } = script(&["--require".as_ref(), preload.as_ref()])?;
+            (child, Talk::Once(Pipes::new(stdin, stdout)), egress)
+        }
+        (Protocol::Once, true) => {
+            let host = code.parent().reuse_host();
+            let Script { child, stdin, stdout, egress } = script(&[FEW_THREADS.as_ref(), host.as_ref()])?;
+            (child, Talk::Lines(Lines::new(stdin, stdout, Codec::Printed)), egress)
+        }
+        (Protocol::Lines, _) => {
+            let options = [FEW_THREADS.as_ref(), "--require".as_ref(), preload.as_ref()];
+            let Script { child, stdin, stdout, egress } = script(&options)?;
+            (child, Talk::Lines(Lines::new(stdin, stdout, plugin.plan.encoding.into())), egress)
+        }
+    };
     Ok(Spawned { child, talk, printed, egress })
 }
 
@@ -57,34 +79,39 @@ fn spawn_module(
 ) -> io::Result<Made> {
     let (ours, theirs) = UnixStream::pair()?;
     let mut command = launcher.command(Stdin::Socket, &node.program, &plugin.env);
-    // One of many processes on few cores: helpers of the garbage collector would only wake each other.
-    command.arg("--single-threaded-gc");
     let egress = give_stdin(&mut command, plugin, code, theirs.into())?;
-    command.arg(code.parent().host()).arg(code.entry()).args(egress.as_ref().map(|_| "egress"));
+    command.arg(FEW_THREADS).arg(code.parent().host()).arg(code.entry()).args(egress.as_ref().map(|_| "egress"));
     command.stdout(to_log.try_clone()?).stderr(to_log);
     let child = run(command, code)?;
     let channel = Channel::new(Socket::new(ours)?, Voice::of(plugin));
     Ok((child, Talk::Module(Box::new(channel)), egress))
 }
 
-fn spawn_once(
+/// A process that runs a script, with its own standard input and output.
+struct Script {
+    child: Child,
+    stdin: ChildStdin,
+    stdout: ChildStdout,
+    egress: Option<UnixStream>,
+}
+
+/// Makes a process that runs the script with these options before it.
+fn spawn_script(
     launcher: &Launcher,
     plugin: &LinkedPlugin,
     code: &Code,
     node: &Node,
-    to_log: PipeWriter,
-) -> io::Result<Made> {
+    to_log: &PipeWriter,
+    options: &[&OsStr],
+) -> io::Result<Script> {
     let mut command = launcher.command(Stdin::Pipe, &node.program, &plugin.env);
     let (to_read, stdin) = io::pipe()?;
     let egress = give_stdin(&mut command, plugin, code, to_read.into())?;
-    command.arg("--require").arg(code.parent().once_preload()).arg(code.entry());
-    command.stdout(Stdio::piped()).stderr(to_log);
+    command.args(options).arg(code.entry()).stdout(Stdio::piped()).stderr(to_log.try_clone()?);
     let mut child = run(command, code)?;
-    let stdin = tokio::process::ChildStdin::from_std(ChildStdin::from(OwnedFd::from(stdin)))?;
-    match child.stdout.take() {
-        Some(stdout) => Ok((child, Talk::Once(Pipes::new(stdin, stdout)), egress)),
-        None => Err(io::Error::other("a pipe is missing")),
-    }
+    let stdin = ChildStdin::from_std(OwnedFd::from(stdin).into())?;
+    let stdout = child.stdout.take().ok_or_else(|| io::Error::other("a pipe is missing"))?;
+    Ok(Script { child, stdin, stdout, egress })
 }
 
 /// Gives a worker its standard input, and with it a way out where the plugin may have one.

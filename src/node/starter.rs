@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::card::Card;
 use super::code::{Code, CodeFolder};
 use super::discovery::{Node, NodeError};
 use super::egress::Egress;
@@ -22,25 +23,35 @@ use super::noise::{Noise, drain};
 use super::process::{Group, Process, Tasks, own_memory};
 use super::spawn::{Spawned, spawn};
 use super::voice::Voice;
-use super::worker::{Card, Worker, executions_of};
+use super::worker::{Worker, executions_of};
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
 
 /// How long what a process printed is read after its end.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// How long a worker serves. Each worker gets up to a tenth less, so that a pool is not replaced all at once.
+/// How long a worker serves, where its plugin does not say. Each worker gets up to a tenth less, so that a pool is not
+/// replaced all at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetimes {
     /// Calls.
     pub max_executions: u64,
     /// Time since it was started.
     pub max_age: Duration,
+    /// Time that it may go unused, unless it is its pool's only one.
+    pub max_idle: Duration,
+    /// How often workers that no call uses are looked after.
+    pub tended_every: Duration,
 }
 
 impl Default for Lifetimes {
-    /// Document 000's: 1,000 calls, an hour.
+    /// Document 000's: 1,000 calls, an hour. A minute unused; looked after every second.
     fn default() -> Self {
-        Self { max_executions: 1000, max_age: Duration::from_secs(3600) }
+        Self {
+            max_executions: 1000,
+            max_age: Duration::from_secs(3600),
+            max_idle: Duration::from_secs(60),
+            tended_every: Duration::from_secs(1),
+        }
     }
 }
 
@@ -52,7 +63,8 @@ pub struct Starter {
     /// What is counted.
     pub metrics: WorkerMetrics,
     launcher: Launcher,
-    lifetimes: Lifetimes,
+    /// How long workers serve.
+    pub lifetimes: Lifetimes,
     folder: Arc<CodeFolder>,
     node: Mutex<Result<Node, NodeError>>,
     slots: Semaphore,
@@ -144,6 +156,14 @@ impl Starter {
         }
     }
 
+    /// Looks at the memory of workers.
+    pub fn measure(&self) {
+        let cards: Vec<_> = lock(&self.living).values().map(|living| Arc::clone(&living.card)).collect();
+        for card in cards {
+            card.measure();
+        }
+    }
+
     /// Every worker there is.
     pub fn workers(&self) -> Vec<WorkerInfo> {
         let workers: Vec<_> = lock(&self.living).values().map(|living| living.card.info()).collect();
@@ -188,9 +208,11 @@ impl Starter {
         let noise = self.listen(plugin, voice.clone(), &process, printed)?;
         let serve = |socket| Egress::serve(socket, plugin, &self.metrics, &self.tasks, process.over());
         let egress = egress.map(serve).transpose()?;
-        let Lifetimes { max_executions, max_age } = self.lifetimes;
-        let max_executions = executions_of(plugin.plan.protocol, jittered(max_executions, id));
-        let expires = Instant::now() + Duration::from_millis(jittered(millis(max_age), id));
+        let Lifetimes { max_executions, max_age, .. } = self.lifetimes;
+        let max_executions = plugin.plan.max_executions.map_or(max_executions, u64::from);
+        let max_age = plugin.plan.max_lifetime_seconds.map_or(max_age, |seconds| Duration::from_secs(seconds.into()));
+        let max_executions = executions_of(&plugin.plan, jittered(max_executions, id));
+        let (now, age) = (Instant::now(), Duration::from_millis(jittered(millis(max_age), id)));
         Ok(Worker {
             id,
             process,
@@ -200,9 +222,12 @@ impl Starter {
             egress,
             card,
             max_executions,
-            succeeded: false,
-            expires,
+            succeeded: None,
+            ages: now + (age - age / 20),
+            expires: now + age,
+            rested: now,
             max_noise: plugin.plan.limits.max_stderr,
+            max_memory: plugin.plan.limits.memory,
         })
     }
 

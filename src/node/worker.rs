@@ -1,21 +1,24 @@
 //! One warm worker: a process, the protocol that it speaks, and what it has served. Knows no pool.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::card::Card;
 use super::egress::Egress;
+use super::loading::SPOKE_FIRST;
 use super::metrics::{KillCause, RecycleCause};
 use super::noise::Noise;
 use super::process::{Process, Tasks};
 use super::protocol::channel::Channel;
+use super::protocol::lines::Lines;
 use super::protocol::once::Pipes;
 use super::protocol::{Call, Exchange};
 use super::voice::Voice;
+use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::{Failure, Protocol};
-use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
+use crate::domain::ports::WorkerState;
 use crate::domain::reason::Reason;
 
 /// How long a process whose worker is done may take to end by itself.
@@ -30,6 +33,8 @@ pub enum Talk {
     Module(Box<Channel>),
     /// Pipes, one call.
     Once(Pipes),
+    /// Pipes, many calls.
+    Lines(Lines),
 }
 
 /// What becomes of a worker after a call.
@@ -64,12 +69,18 @@ pub struct Worker {
     pub card: Arc<Card>,
     /// Calls that it may serve.
     pub max_executions: u64,
-    /// Whether the worker that takes its place was started already.
-    pub succeeded: bool,
+    /// Why the worker that takes its place was started already; none where it was not.
+    pub succeeded: Option<RecycleCause>,
+    /// From when on the one that is to take its place is started.
+    pub ages: Instant,
     /// Until when it may serve.
     pub expires: Instant,
+    /// Since when nobody has used it.
+    pub rested: Instant,
     /// Bytes that it may print besides, a call.
     pub max_noise: u64,
+    /// Bytes of memory that its process may have of its own.
+    pub max_memory: u64,
 }
 
 impl Worker {
@@ -98,6 +109,7 @@ impl Worker {
     async fn exchange(&mut self, call: &Call<'_>) -> Exchange {
         match &mut self.talk {
             Talk::Once(pipes) => Exchange::last(pipes.exchange(&mut self.process, call.input, call.max_output).await),
+            Talk::Lines(lines) => lines.exchange(&mut self.process, call.input, call.max_output).await,
             Talk::Module(channel) => {
                 let mut exchange = channel.exchange(call).await;
                 if let Err(failure) = &mut exchange.output
@@ -121,7 +133,7 @@ impl Worker {
         let max_output = usize::try_from(self.card.plugin.plan.limits.max_output).unwrap_or(usize::MAX);
         let ended = match &mut self.talk {
             Talk::Module(channel) => channel.give_up(max_output).await,
-            Talk::Once(_) => false,
+            Talk::Once(_) | Talk::Lines(_) => false,
         };
         match ended {
             true => self.worn().map_or(Fate::Keep, Fate::Recycle),
@@ -139,9 +151,30 @@ impl Worker {
         if over || answered { Fate::Spent } else { Fate::Kill(KillCause::Broken) }
     }
 
-    /// Whether it is in its last twentieth of calls.
-    pub fn nearly_spent(&self) -> bool {
-        self.card.executions() >= self.max_executions - self.max_executions / 20
+    /// Why it is to be replaced soon: it is in its last twentieth of calls or of time.
+    pub fn nearly_worn(&self) -> Option<RecycleCause> {
+        if self.card.executions() >= self.max_executions - self.max_executions / 20 {
+            Some(RecycleCause::Executions)
+        } else {
+            (Instant::now() >= self.ages).then_some(RecycleCause::Lifetime)
+        }
+    }
+
+    /// Why it cannot have come to be as it should, although it has served nobody yet. Another one would be no better.
+    pub fn stillborn(&self, cause: RecycleCause) -> Option<String> {
+        match cause {
+            _ if self.card.executions() > 0 => None,
+            RecycleCause::Exited => {
+                let status = self.process.status().map(|status| format!(" ({status})")).unwrap_or_default();
+                let error = self.noise.first_error().map(|error| format!("; {error}")).unwrap_or_default();
+                Some(format!("ended while it was idle{status}{error}"))
+            }
+            RecycleCause::Stray => Some(SPOKE_FIRST.into()),
+            RecycleCause::Memory => {
+                Some(format!("took more memory than its limit of {} bytes before its first call", self.max_memory))
+            }
+            _ => None,
+        }
     }
 
     /// Why it should not serve another call.
@@ -154,6 +187,10 @@ impl Worker {
             Some(RecycleCause::Lifetime)
         } else if self.noise.bytes() > self.max_noise {
             Some(RecycleCause::Stderr)
+        } else if self.card.memory() > self.max_memory {
+            Some(RecycleCause::Memory)
+        } else if matches!(&self.talk, Talk::Lines(lines) if lines.has_spoken()) {
+            Some(RecycleCause::Stray)
         } else {
             None
         }
@@ -170,87 +207,7 @@ impl Worker {
     }
 }
 
-/// What is known of a worker to all (document 000, PluginProcess).
-#[derive(Debug)]
-pub struct Card {
-    pid: u32,
-    plugin: Arc<LinkedPlugin>,
-    spawned_at: u64,
-    last_used_at: AtomicU64,
-    executions: AtomicU64,
-    state: AtomicU8,
-}
-
-const STATES: [WorkerState; 5] = [
-    WorkerState::Spawned,
-    WorkerState::Available,
-    WorkerState::Executing,
-    WorkerState::Unhealthy,
-    WorkerState::Terminated,
-];
-
-impl Card {
-    /// Of a process that was just spawned.
-    pub fn new(pid: u32, plugin: Arc<LinkedPlugin>) -> Self {
-        Self {
-            pid,
-            plugin,
-            spawned_at: unix_millis(),
-            last_used_at: AtomicU64::new(0),
-            executions: AtomicU64::new(0),
-            state: AtomicU8::new(WorkerState::Spawned as u8),
-        }
-    }
-
-    /// Calls served, the running one included.
-    pub fn executions(&self) -> u64 {
-        self.executions.load(Ordering::Relaxed)
-    }
-
-    /// Where it stands.
-    pub fn state(&self) -> WorkerState {
-        let index = usize::from(self.state.load(Ordering::Relaxed));
-        STATES.get(index).copied().unwrap_or(WorkerState::Terminated)
-    }
-
-    /// It stands elsewhere now.
-    pub fn set_state(&self, state: WorkerState) {
-        self.state.store(state as u8, Ordering::Relaxed);
-    }
-
-    fn used(&self) {
-        self.executions.fetch_add(1, Ordering::Relaxed);
-        self.last_used_at.store(unix_millis(), Ordering::Relaxed);
-        self.set_state(WorkerState::Executing);
-    }
-
-    /// For the list of workers, without the memory of its process.
-    pub fn info(&self) -> WorkerInfo {
-        let state = self.state();
-        WorkerInfo {
-            pid: self.pid,
-            plugin: self.plugin.plan.key.to_string(),
-            plugin_id: self.plugin.plan.id.clone(),
-            revision: self.plugin.plan.digest.clone(),
-            spawned_at: self.spawned_at,
-            last_used_at: Some(self.last_used_at.load(Ordering::Relaxed)).filter(|at| *at > 0),
-            execution_count: self.executions(),
-            is_healthy: !matches!(state, WorkerState::Unhealthy | WorkerState::Terminated),
-            memory_bytes: None,
-            state,
-        }
-    }
-}
-
-/// How many calls the worker of a protocol serves.
-pub fn executions_of(protocol: Protocol, most: u64) -> u64 {
-    match protocol {
-        Protocol::Once => 1,
-        Protocol::Module => most,
-    }
-}
-
-fn unix_millis() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+/// How many calls a worker of a plugin serves that may serve so many.
+pub fn executions_of(plugin: &PluginPlan, most: u64) -> u64 {
+    if plugin.protocol == Protocol::Once && !plugin.reuse { 1 } else { most }
 }

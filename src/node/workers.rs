@@ -17,6 +17,7 @@ use super::metrics::WorkerMetrics;
 use super::pool::Pool;
 use super::protocol::Call;
 use super::starter::{Lifetimes, StartError, Starter};
+use super::tend::tend;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Ran};
 use crate::domain::ports::{Host, LinkedPlugin, PluginLoad, RunPlugin, WorkerInfo};
@@ -30,16 +31,24 @@ const WARMING: Duration = Duration::from_secs(5);
 pub struct Workers {
     starter: Arc<Starter>,
     admission: Arc<Admission>,
-    pools: RwLock<Pools>,
+    pools: Arc<RwLock<Pools>>,
 }
 
+/// Every pool, by what its workers are made of.
 #[derive(Debug, Default)]
-struct Pools {
+pub(super) struct Pools {
     by_identity: HashMap<String, Arc<Pool>>,
     /// The program that was last looked for.
     asked: Option<PathBuf>,
     /// No plugin runs.
     refusing: Option<Failure>,
+}
+
+impl Pools {
+    /// Does something with each pool.
+    pub(super) fn each(&self, action: impl Fn(&Arc<Pool>)) {
+        self.by_identity.values().for_each(action);
+    }
 }
 
 impl Workers {
@@ -50,7 +59,9 @@ impl Workers {
     pub fn new(launcher: Launcher, lifetimes: Lifetimes, metrics: WorkerMetrics) -> io::Result<Self> {
         let starter = Arc::new(Starter::new(launcher, lifetimes, metrics)?);
         let admission = Arc::new(Admission::new(starter.tasks.clone()));
-        Ok(Self { starter, admission, pools: RwLock::default() })
+        let pools = Arc::new(RwLock::default());
+        starter.tasks.spawn(tend(Arc::downgrade(&starter), Arc::downgrade(&pools)));
+        Ok(Self { starter, admission, pools })
     }
 
     /// The Node.js that plugins run on.
@@ -77,11 +88,16 @@ impl Workers {
         let mut pools = self.pools.write().unwrap_or_else(PoisonError::into_inner);
         let mut new = Vec::new();
         for plugin in wanted {
-            pools.by_identity.entry(plugin.identity.clone()).or_insert_with(|| {
-                let pool = Pool::new(Arc::clone(plugin), Arc::clone(&self.starter), Arc::clone(&self.admission));
-                new.push(Arc::clone(&pool));
-                pool
-            });
+            if pools.by_identity.contains_key(&plugin.identity) {
+                continue;
+            }
+            let pool = Pool::new(Arc::clone(plugin), Arc::clone(&self.starter), Arc::clone(&self.admission));
+            // The revision before it may be under load, which this one takes over.
+            if let Some(before) = pools.by_identity.values().find(|before| before.plugin().key == plugin.plan.key) {
+                pool.follow(before);
+            }
+            pools.by_identity.insert(plugin.identity.clone(), Arc::clone(&pool));
+            new.push(pool);
         }
         new
     }

@@ -3,12 +3,12 @@
 use super::findings::Findings;
 use super::shared::{env, key, namespaces, size};
 use crate::api::canonical::canonical_text;
-use crate::api::plugin::code::{Pool, Source};
+use crate::api::plugin::code::Source;
 use crate::api::plugin::{self as api, ConfigOverrides, Plugin, PluginSpec, PluginType};
 use crate::config::input::{PluginInput, ProtocolSetting, SourceInput};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{PluginLimits, Refusal};
-use crate::domain::plugin::{Phase, Role};
+use crate::domain::plugin::{Encoding, Phase, Role};
 use crate::domain::problem::Problem;
 use serde_json::Value;
 
@@ -23,6 +23,7 @@ pub fn plugin(object: &Plugin) -> (PluginInput, Vec<Problem>) {
     let refusing = refusing(spec, &mut findings);
     note_later(spec, &mut findings);
     let filter = spec.filter.clone().unwrap_or_default();
+    let pool = spec.pool.clone().unwrap_or_default();
     let input = PluginInput {
         key,
         enabled: spec.enabled.unwrap_or(true),
@@ -39,7 +40,11 @@ pub fn plugin(object: &Plugin) -> (PluginInput, Vec<Problem>) {
         config_schema: spec.config_schema.as_ref().map(|schema| Value::Object(schema.0.clone())),
         env: env(spec.env.as_ref(), "spec.env"),
         egress: spec.egress.clone().unwrap_or_default(),
-        pool_size: spec.pool.as_ref().and_then(|p| p.size),
+        reuse: spec.reuse.unwrap_or(false),
+        encoding: encoding(spec.encoding),
+        pool_size: pool.size,
+        max_executions: pool.max_executions,
+        max_lifetime_seconds: pool.max_lifetime_seconds,
         limits: limits(spec),
         share_with: spec.share_with.as_ref().map(|s| namespaces(&s.namespaces)),
         config_overrides: spec.share_with.as_ref().is_some_and(|s| s.config_overrides == Some(ConfigOverrides::Allow)),
@@ -48,28 +53,22 @@ pub fn plugin(object: &Plugin) -> (PluginInput, Vec<Problem>) {
     (input, findings.finish())
 }
 
-/// Types, sources and protocols that are not built: all are said, the first is kept.
+/// Types and sources that are not built: all are said, the first is kept.
 fn refusing(spec: &PluginSpec, findings: &mut Findings) -> Option<Refusal> {
     let typed = spec.r#type.is_some_and(|t| t != PluginType::Middleware);
-    let lines = spec.protocol == Some(api::Protocol::Lines);
     let parts = [
         (typed, "spec.type"),
         (spec.source.image.is_some(), "spec.source.image"),
         (spec.wrapper.is_some(), "spec.wrapper"),
-        (lines, "spec.protocol"),
     ];
     let mut refusals = parts.map(|(set, field)| findings.refuse(set, field, IT_CANNOT_RUN)).into_iter().flatten();
     refusals.next()
 }
 
 fn note_later(spec: &PluginSpec, findings: &mut Findings) {
-    findings.later(spec.reuse == Some(true), "spec.reuse");
     findings.later(spec.descriptor.is_some(), "spec.descriptor");
-    let Pool { concurrency, max_executions, max_lifetime_seconds, .. } = spec.pool.clone().unwrap_or_default();
+    let concurrency = spec.pool.as_ref().and_then(|pool| pool.concurrency);
     findings.later(concurrency.is_some_and(|c| c > 1), "spec.pool.concurrency");
-    findings.later(max_executions.is_some(), "spec.pool.maxExecutions");
-    findings.later(max_lifetime_seconds.is_some(), "spec.pool.maxLifetimeSeconds");
-    findings.later(spec.limits.as_ref().is_some_and(|l| l.memory.is_some()), "spec.limits.memory");
 }
 
 fn role(role: api::Role) -> Role {
@@ -89,9 +88,17 @@ pub(super) fn phase(phase: api::Phase) -> Phase {
 
 fn protocol(protocol: Option<api::Protocol>) -> ProtocolSetting {
     match protocol {
-        None | Some(api::Protocol::Auto | api::Protocol::Lines) => ProtocolSetting::Auto,
+        None | Some(api::Protocol::Auto) => ProtocolSetting::Auto,
         Some(api::Protocol::Once) => ProtocolSetting::Once,
+        Some(api::Protocol::Lines) => ProtocolSetting::Lines,
         Some(api::Protocol::Module) => ProtocolSetting::Module,
+    }
+}
+
+fn encoding(encoding: Option<api::Encoding>) -> Encoding {
+    match encoding {
+        None | Some(api::Encoding::JSON) => Encoding::Json,
+        Some(api::Encoding::MessagePack) => Encoding::MessagePack,
     }
 }
 
@@ -113,5 +120,6 @@ fn limits(spec: &PluginSpec) -> PluginLimits {
         max_input: size(written.max_input_size.as_ref()).unwrap_or(defaults.max_input),
         max_output: size(written.max_output_size.as_ref()).unwrap_or(defaults.max_output),
         max_stderr: size(written.max_stderr_size.as_ref()).unwrap_or(defaults.max_stderr),
+        memory: size(written.memory.as_ref()).unwrap_or(defaults.memory),
     }
 }

@@ -9,7 +9,7 @@ use super::*;
 use crate::config::input::{InputValue, Namespaces, ProtocolSetting, SourceInput};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{EraSetting, Limits, PluginLimits, PrefixMode, Runtime, TransportPlan};
-use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
+use crate::domain::plugin::{Encoding, FailurePolicy, Mode, Phase, Role, View};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -257,12 +257,26 @@ fn a_plugin_has_its_defaults_and_what_is_written() {
 }
 
 #[test]
+fn a_plugin_says_how_it_is_spoken_with_and_how_its_workers_live() {
+    let (input, problems) = lower_plugin(json!({
+        "protocol": "Lines", "encoding": "MessagePack", "limits": {"memory": "64Mi"},
+        "pool": {"size": 3, "maxExecutions": 7, "maxLifetimeSeconds": 60, "concurrency": 1},
+    }));
+    assert!(problems.is_empty(), "{problems:?}");
+    assert_eq!((input.protocol, input.encoding, input.reuse), (ProtocolSetting::Lines, Encoding::MessagePack, false));
+    assert_eq!((input.pool_size, input.max_executions, input.max_lifetime_seconds), (Some(3), Some(7), Some(60)));
+    assert_eq!(input.limits.memory, 64 << 20);
+    let (input, problems) = lower_plugin(json!({"protocol": "Once", "reuse": true}));
+    assert!(problems.is_empty() && input.reuse && input.protocol == ProtocolSetting::Once, "{problems:?}");
+    assert_eq!((input.encoding, input.limits.memory), (Encoding::Json, 256 << 20));
+}
+
+#[test]
 fn plugins_that_are_not_built_cannot_run() {
     for (spec, field) in [
         (json!({"type": "phase"}), "spec.type"),
         (json!({"source": {"image": {"reference": "i"}}}), "spec.source.image"),
         (json!({"source": {"path": "p"}, "wrapper": {"command": "p"}}), "spec.wrapper"),
-        (json!({"protocol": "Lines"}), "spec.protocol"),
     ] {
         let (input, problems) = lower_plugin(spec);
         assert_eq!(problems, [format!("!NotImplemented {field}")]);

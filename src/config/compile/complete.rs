@@ -63,8 +63,10 @@ fn put_in(
         protocol: match plugin.wanted_protocol {
             None => ProtocolSetting::Auto,
             Some(Protocol::Once) => ProtocolSetting::Once,
+            Some(Protocol::Lines) => ProtocolSetting::Lines,
             Some(Protocol::Module) => ProtocolSetting::Module,
         },
+        reuse: plugin.reuse,
         phases: plugin.wanted_phases.as_deref(),
     };
     let (judged, facts) = judge(&wanted, &code, facts)?;

@@ -86,6 +86,8 @@ pub(super) struct Wanted<'a> {
     pub(super) sha256: Option<&'a str>,
     /// How it is to be spoken with.
     pub(super) protocol: ProtocolSetting,
+    /// Whether its script is run again and again in one process.
+    pub(super) reuse: bool,
     /// Phases that it is to serve; none is all that it can.
     pub(super) phases: Option<&'a [Phase]>,
 }
@@ -117,7 +119,9 @@ pub(super) fn judge<'f>(
     wanted.check_syntax(&facts)?;
     let protocol = wanted.protocol(&facts)?;
     let phases = wanted.phases(protocol, &facts)?;
-    Ok((Judged { digest, file_name: loaded_name(&code.file_name, &facts), protocol, phases }, facts))
+    let file_name = loaded_name(&code.file_name, &facts);
+    wanted.check_reuse(&file_name)?;
+    Ok((Judged { digest, file_name, protocol, phases }, facts))
 }
 
 /// `.js` becomes what it is, so that no `package.json` and no version of Node decides.
@@ -150,11 +154,22 @@ impl Wanted<'_> {
         Err((Reason::SyntaxError, self.field.into(), format!("{place}{}", error.message)))
     }
 
+    /// Checks that a script which is run again is CommonJS: a module is evaluated once in a process.
+    fn check_reuse(&self, file_name: &str) -> Result<(), Fault> {
+        if !self.reuse || !file_name.ends_with(".mjs") {
+            return Ok(());
+        }
+        let message = "reuse runs CommonJS, and this is an ES module: use require in the place of import and of await at \
+                       top level, or export a function and write protocol: Module";
+        Err((Reason::InvalidConfig, "spec.reuse".into(), message.into()))
+    }
+
     /// How a worker speaks with it, `Auto` resolved.
     fn protocol(&self, facts: &CodeFacts) -> Result<Protocol, Fault> {
         let exports_any = facts.exports.iter().any(|e| matches!(e.as_str(), "default" | "onRequest" | "onResponse"));
         match self.protocol {
             ProtocolSetting::Once => Ok(Protocol::Once),
+            ProtocolSetting::Lines => Ok(Protocol::Lines),
             ProtocolSetting::Module | ProtocolSetting::Auto if exports_any => Ok(Protocol::Module),
             ProtocolSetting::Auto => Ok(Protocol::Once),
             ProtocolSetting::Module => {
@@ -169,7 +184,7 @@ impl Wanted<'_> {
     fn phases(&self, protocol: Protocol, facts: &CodeFacts) -> Result<Vec<Phase>, Fault> {
         let exports = |name: &str| facts.exports.iter().any(|e| e == name);
         let serves = |phase: Phase| {
-            protocol == Protocol::Once
+            protocol != Protocol::Module
                 || exports("default")
                 || exports(if phase == Phase::Request { "onRequest" } else { "onResponse" })
         };

@@ -83,6 +83,7 @@ fn accept<'a>(
         field: source_field(input),
         sha256: input.sha256.as_deref(),
         protocol: input.protocol,
+        reuse: input.reuse,
         phases: input.phases.as_deref(),
     };
     let (judged, facts) = judge(&wanted, &code, &inputs.facts)?;
@@ -134,6 +135,8 @@ fn plan(
         role: input.role,
         phases: judged.phases,
         protocol: judged.protocol,
+        reuse: input.reuse,
+        encoding: input.encoding,
         enabled: input.enabled,
         order: input.order,
         filter_upstreams: input.filter_upstreams.clone(),
@@ -143,6 +146,8 @@ fn plan(
         env,
         egress: input.egress.clone(),
         pool_size: input.pool_size,
+        max_executions: input.max_executions,
+        max_lifetime_seconds: input.max_lifetime_seconds,
         limits: input.limits.clone(),
     })
 }

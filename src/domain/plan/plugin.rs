@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::value::NamedValue;
 use crate::domain::ids::ObjectKey;
-use crate::domain::plugin::{Phase, Protocol, Role};
+use crate::domain::plugin::{Encoding, Phase, Protocol, Role};
 
 /// A plugin in the form that was accepted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -43,6 +43,12 @@ pub struct PluginPlan {
     pub phases: Vec<Phase>,
     /// How it is spoken with, `Auto` resolved where the code is known.
     pub protocol: Protocol,
+    /// With Once: whether the script is run again in a fresh context of a warm worker.
+    #[serde(default)]
+    pub reuse: bool,
+    /// With Lines: what its messages are.
+    #[serde(default)]
+    pub encoding: Encoding,
     /// `spec.enabled`.
     pub enabled: bool,
     /// Of an entry that names none.
@@ -62,11 +68,17 @@ pub struct PluginPlan {
     pub egress: Vec<String>,
     /// Warm workers; none is the gateway's `poolSizePerPlugin`.
     pub pool_size: Option<u32>,
-    /// Bytes of input, output, and stderr a call.
+    /// Executions after which a worker is replaced; none is the gateway's.
+    #[serde(default)]
+    pub max_executions: Option<u32>,
+    /// Seconds after which a worker is replaced; none is the gateway's.
+    #[serde(default)]
+    pub max_lifetime_seconds: Option<u32>,
+    /// What executions and workers may use.
     pub limits: PluginLimits,
 }
 
-/// Bytes that one execution may use.
+/// Bytes that one execution may use, and a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PluginLimits {
     /// Content in.
@@ -75,10 +87,18 @@ pub struct PluginLimits {
     pub max_output: u64,
     /// Standard error a call; beyond it the worker is replaced.
     pub max_stderr: u64,
+    /// Memory of a worker's process; beyond it the worker is replaced.
+    #[serde(default = "default_memory")]
+    pub memory: u64,
+}
+
+/// 256 MiB. Plans of versions before this one do not say.
+fn default_memory() -> u64 {
+    256 << 20
 }
 
 impl Default for PluginLimits {
     fn default() -> Self {
-        Self { max_input: 8 << 20, max_output: 8 << 20, max_stderr: 64 << 10 }
+        Self { max_input: 8 << 20, max_output: 8 << 20, max_stderr: 64 << 10, memory: default_memory() }
     }
 }

@@ -3,8 +3,10 @@
 
 pub mod asks;
 pub mod channel;
+pub mod codec;
 pub mod frame;
 mod headers;
+pub mod lines;
 pub mod once;
 pub mod socket;
 

@@ -10,11 +10,22 @@ use tokio::process::{ChildStdin, ChildStdout};
 use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::reason::Reason;
 use crate::node::process::{Process, ended};
+use crate::node::protocol::codec::Codec;
 
 /// An exit with another code than 0 this soon after the line makes the line a failure.
 const EXIT_WINDOW: Duration = Duration::from_millis(20);
 /// What escaping may add to content on a line, besides doubling it.
 const LINE_SLACK: usize = 64 << 10;
+
+/// The most bytes that an answer with `max_output` bytes of content may take.
+pub(super) fn bound(max_output: usize) -> usize {
+    max_output.saturating_mul(2).saturating_add(LINE_SLACK)
+}
+
+/// The failure of an answer beyond its bound.
+pub(super) fn too_large(bound: usize) -> Failure {
+    Failure::new(Reason::TooLarge, format!("printed more than {bound} bytes"))
+}
 
 /// The pipes of a script that waits for its input.
 #[derive(Debug)]
@@ -38,9 +49,8 @@ impl Pipes {
         input: &Input<'_>,
         max_output: usize,
     ) -> Result<Output, Failure> {
-        let mut line = serde_json::to_vec(input)
-            .map_err(|_| Failure::new(Reason::InvalidOutput, "its input cannot be written as JSON"))?;
-        line.push(b'\n');
+        let mut line = Vec::new();
+        Codec::Json.write(input, &mut line)?;
         let stdin = self.stdin.take();
         // A script may answer without reading all of its input, so a failed write decides nothing.
         let write = async {
@@ -50,18 +60,17 @@ impl Pipes {
             }
             pending::<()>().await;
         };
-        let bound = max_output.saturating_mul(2).saturating_add(LINE_SLACK);
+        let bound = bound(max_output);
         let answer = tokio::select! {
             answer = read_answer(&mut self.stdout, process, bound) => answer?,
             () = write => Vec::new(),
         };
-        judge(answer, max_output)
+        judge(&answer, max_output)
     }
 }
 
 /// Reads to the end of the line and of the process, whose exit within the window has a say.
 async fn read_answer(stdout: &mut ChildStdout, process: &mut Process, bound: usize) -> Result<Vec<u8>, Failure> {
-    let too_large = || Failure::new(Reason::TooLarge, format!("printed more than {bound} bytes"));
     let mut answer = Vec::with_capacity(8 << 10);
     let mut seen = 0;
     loop {
@@ -72,7 +81,7 @@ async fn read_answer(stdout: &mut ChildStdout, process: &mut Process, bound: usi
             };
         }
         if answer.len() > bound {
-            return Err(too_large());
+            return Err(too_large(bound));
         }
         if has_line(&answer, &mut seen) {
             break;
@@ -81,7 +90,7 @@ async fn read_answer(stdout: &mut ChildStdout, process: &mut Process, bound: usi
     let rest = async {
         while matches!(stdout.read_buf(&mut answer).await, Ok(read) if read > 0) {
             if answer.len() > bound {
-                return Err(too_large());
+                return Err(too_large(bound));
             }
         }
         Ok(process.exited().await)
@@ -101,9 +110,10 @@ fn has_line(answer: &[u8], seen: &mut usize) -> bool {
     ended.is_some_and(|end| !answer[..end].trim_ascii().is_empty())
 }
 
-fn judge(answer: Vec<u8>, max_output: usize) -> Result<Output, Failure> {
+/// What all that a script printed for one input means.
+pub(super) fn judge(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
     let invalid = |what: &str| Failure::new(Reason::InvalidOutput, what);
-    let answer = std::str::from_utf8(&answer).map_err(|_| invalid("returned invalid JSON: it is not UTF-8"))?.trim();
+    let answer = std::str::from_utf8(answer).map_err(|_| invalid("returned invalid JSON: it is not UTF-8"))?.trim();
     if answer.is_empty() {
         return Err(invalid("ended without an answer"));
     }
@@ -119,9 +129,9 @@ fn judge(answer: Vec<u8>, max_output: usize) -> Result<Output, Failure> {
 
 /// Best effort: a system may allow less, and then writes take more turns.
 #[cfg(target_os = "linux")]
-fn widen(pipe: &impl std::os::fd::AsFd) {
+pub(super) fn widen(pipe: &impl std::os::fd::AsFd) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, 1 << 20);
 }
 
 #[cfg(not(target_os = "linux"))]
-fn widen(_: &impl std::os::fd::AsFd) {}
+pub(super) fn widen(_: &impl std::os::fd::AsFd) {}

@@ -8,13 +8,13 @@ use hawsepipe::domain::ports::{RunPlugin, WorkerState};
 use hawsepipe::domain::reason::Reason;
 use hawsepipe::node::{Lifetimes, NodeError, find_node};
 
-use super::{Code, Rig, is_running, module, once, runtime};
+use super::{Code, Rig, is_running, lines, module, once, reused, runtime};
 
 const PID: &str = "export default (input) => new Promise((done) => setTimeout(
     () => done({ text: String(process.pid), continue: true }), Number(input.rawContent)));";
 
 /// Ends at once where it is given nothing; else when three workers have met in the folder that it is given.
-const MEET: &str = "import { readdirSync, writeFileSync } from 'node:fs';
+pub const MEET: &str = "import { readdirSync, writeFileSync } from 'node:fs';
 export default async ({ rawContent: folder }) => {
   if (folder) writeFileSync(`${folder}/${process.pid}`, '');
   while (folder && readdirSync(folder).length < 3) await new Promise((done) => setTimeout(done, 10));
@@ -51,6 +51,10 @@ async fn a_pool_of_none_starts_one_for_each_call() {
         module(PID),
         once(
             "process.stdin.resume().on('end', () => console.log(JSON.stringify({ text: String(process.pid), continue: true })))",
+        ),
+        reused("console.log(JSON.stringify({ text: String(process.pid), continue: true }))"),
+        lines(
+            "process.stdin.on('data', () => console.log(JSON.stringify({ text: String(process.pid), continue: true })))",
         ),
     ] {
         let plugin = Code { size: 0, ..code }.link();

@@ -5,9 +5,12 @@ mod callbacks;
 mod egress;
 mod inspect;
 mod life;
+mod lines;
 mod memory;
 mod module;
 mod once;
+mod pool;
+mod reuse;
 mod succession;
 mod wire;
 
@@ -18,7 +21,7 @@ use std::time::Duration;
 
 use hawsepipe::domain::ids::ObjectKey;
 use hawsepipe::domain::plan::{PluginLimits, PluginPlan, Runtime};
-use hawsepipe::domain::plugin::{ContentType, Failure, Input, Metadata, Output, Phase, Protocol, Ran, Role};
+use hawsepipe::domain::plugin::{ContentType, Encoding, Failure, Input, Metadata, Output, Phase, Protocol, Ran, Role};
 use hawsepipe::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress, RunPlugin};
 use hawsepipe::domain::secret::SecretText;
 use hawsepipe::node::WorkerMetrics;
@@ -93,7 +96,7 @@ impl Rig {
 
     /// Waits until `condition` holds.
     pub async fn until(&self, what: &str, condition: impl Fn(&Self) -> bool) {
-        for _ in 0..300 {
+        for _ in 0..1000 {
             if condition(self) {
                 return;
             }
@@ -150,9 +153,13 @@ pub fn input(content: &str) -> Input<'_> {
 /// A plugin of this code.
 pub struct Code {
     pub protocol: Protocol,
+    pub reuse: bool,
+    pub encoding: Encoding,
     pub file_name: &'static str,
     pub text: String,
     pub size: u32,
+    pub max_executions: Option<u32>,
+    pub max_lifetime_seconds: Option<u32>,
     pub env: BTreeMap<&'static str, &'static str>,
     pub folder: Option<PathBuf>,
     pub limits: PluginLimits,
@@ -167,14 +174,28 @@ pub fn once(text: &str) -> Code {
     Code::new(Protocol::Once, "plugin.mjs", text)
 }
 
+/// A script that stays.
+pub fn lines(text: &str) -> Code {
+    Code::new(Protocol::Lines, "plugin.mjs", text)
+}
+
+/// A script that is run again and again in one process.
+pub fn reused(text: &str) -> Code {
+    Code { reuse: true, ..Code::new(Protocol::Once, "plugin.cjs", text) }
+}
+
 impl Code {
     fn new(protocol: Protocol, file_name: &'static str, text: &str) -> Self {
-        let limits = PluginLimits { max_input: 10 << 20, max_output: 10 << 20, max_stderr: 64 << 10 };
+        let limits = PluginLimits { max_input: 10 << 20, max_output: 10 << 20, ..PluginLimits::default() };
         Self {
             protocol,
+            reuse: false,
+            encoding: Encoding::Json,
             file_name,
             text: text.into(),
             size: 1,
+            max_executions: None,
+            max_lifetime_seconds: None,
             env: BTreeMap::new(),
             folder: None,
             limits,
@@ -198,6 +219,8 @@ impl Code {
             role: Role::Transform,
             phases: vec![Phase::Request, Phase::Response],
             protocol: self.protocol,
+            reuse: self.reuse,
+            encoding: self.encoding,
             enabled: true,
             order: 0,
             filter_upstreams: Vec::new(),
@@ -207,6 +230,8 @@ impl Code {
             env: Vec::new(),
             egress: self.egress,
             pool_size: None,
+            max_executions: self.max_executions,
+            max_lifetime_seconds: self.max_lifetime_seconds,
             limits: self.limits,
         };
         let env = self.env.iter().map(|(name, value)| ((*name).to_owned(), SecretText::new(*value))).collect();

@@ -24,7 +24,7 @@ use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
     ChainPlan, EraSetting, HealthPlan, LabelSelector, Plan, PluginLimits, TransportPlan, UpstreamPlan,
 };
-use crate::domain::plugin::{Mode, Phase, Role, View};
+use crate::domain::plugin::{Encoding, Mode, Phase, Role, View};
 use crate::domain::ports::{CodeFacts, SyntaxProblem};
 
 /// `namespace/name`, or a name in `default`.
@@ -114,7 +114,11 @@ fn plugin(name: &str) -> PluginInput {
         config_schema: None,
         env: Vec::new(),
         egress: Vec::new(),
+        reuse: false,
+        encoding: Encoding::Json,
         pool_size: None,
+        max_executions: None,
+        max_lifetime_seconds: None,
         limits: PluginLimits::default(),
         share_with: None,
         config_overrides: false,

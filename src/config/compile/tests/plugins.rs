@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::compile::merge_config;
 use crate::config::input::{FileCode, InputValue, NamedInput};
-use crate::domain::plugin::Protocol::{self, Module, Once};
+use crate::domain::plugin::Protocol::{self, Lines, Module, Once};
 
 /// The protocol and phases of code with these exports, or the reason why not.
 fn serve(
@@ -35,9 +35,11 @@ fn exports_say_protocol_and_phases() {
         (&[], Setting::Auto, None, Ok((Once, both()))),
         (&["helper"], Setting::Auto, None, Ok((Once, both()))),
         (&["default"], Setting::Once, None, Ok((Once, both()))),
+        (&[], Setting::Lines, None, Ok((Lines, both()))),
+        (&["onRequest"], Setting::Lines, Some(&[Response][..]), Ok((Lines, vec![Response]))),
         (&[], Setting::Module, None, wrong("protocol")),
         (&["helper"], Setting::Module, None, wrong("protocol")),
-        (&["default"], Setting::Auto, Some(&[Response][..]), Ok((Module, vec![Response]))),
+        (&["default"], Setting::Auto, Some(&[Response]), Ok((Module, vec![Response]))),
         (&["default"], Setting::Auto, Some(&[Response, Request]), Ok((Module, both()))),
         (&[], Setting::Auto, Some(&[Request]), Ok((Once, vec![Request]))),
         (&["onRequest"], Setting::Auto, Some(&[Response]), wrong("phases")),
@@ -61,6 +63,25 @@ fn a_js_file_is_named_after_what_it_is() {
     let files: Vec<_> = plan.plugins.iter().map(|p| p.file_name.as_str()).collect();
     assert_eq!(files, ["a.mjs", "b.cjs", "c.mjs", "d.cjs", "e.cjs"]);
     assert!(plan.plugins.iter().all(|p| p.folder == Some(PathBuf::from("/srv"))));
+}
+
+#[test]
+fn only_a_script_of_common_js_is_run_again() {
+    let with = |name: &str, is_module| {
+        let mut inputs = empty();
+        let code = FileCode { text: name.into(), folder: "/srv".into(), siblings: String::new() };
+        inputs.files.insert(name.into(), Ok(code));
+        let facts = CodeFacts { is_module, ..CodeFacts::default() };
+        inputs.facts.insert(code_key(&sha256_hex(name.as_bytes()), name), facts);
+        let (protocol, source) = (ProtocolSetting::Once, SourceInput::Path(name.into()));
+        inputs.plugins.push(PluginInput { source, protocol, reuse: true, ..plugin("p") });
+        inputs
+    };
+    assert!(accepted(&with("a.js", false)).plugins[0].reuse);
+    assert!(accepted(&with("a.cjs", false)).plugins[0].reuse);
+    for (name, is_module) in [("a.js", true), ("a.mjs", false)] {
+        check(&with(name, is_module), None, &["InvalidConfig Plugin default/p spec.reuse"]);
+    }
 }
 
 #[test]

@@ -1,0 +1,111 @@
+//! What is known of a worker to all (document 000, PluginProcess).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::process::own_memory;
+use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
+
+/// One worker, as others see it.
+#[derive(Debug)]
+pub struct Card {
+    pid: u32,
+    pub(super) plugin: Arc<LinkedPlugin>,
+    spawned_at: u64,
+    last_used_at: AtomicU64,
+    executions: AtomicU64,
+    state: AtomicU8,
+    /// Bytes that its process had of its own when that was last looked at.
+    memory: AtomicU64,
+    /// Calls that it had served then.
+    measured_at: AtomicU64,
+}
+
+const STATES: [WorkerState; 5] = [
+    WorkerState::Spawned,
+    WorkerState::Available,
+    WorkerState::Executing,
+    WorkerState::Unhealthy,
+    WorkerState::Terminated,
+];
+
+impl Card {
+    /// Of a process that was just spawned.
+    pub fn new(pid: u32, plugin: Arc<LinkedPlugin>) -> Self {
+        Self {
+            pid,
+            plugin,
+            spawned_at: unix_millis(),
+            last_used_at: AtomicU64::new(0),
+            executions: AtomicU64::new(0),
+            state: AtomicU8::new(WorkerState::Spawned as u8),
+            memory: AtomicU64::new(0),
+            measured_at: AtomicU64::new(u64::MAX),
+        }
+    }
+
+    /// Calls served, the running one included.
+    pub fn executions(&self) -> u64 {
+        self.executions.load(Ordering::Relaxed)
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> WorkerState {
+        let index = usize::from(self.state.load(Ordering::Relaxed));
+        STATES.get(index).copied().unwrap_or(WorkerState::Terminated)
+    }
+
+    /// It stands elsewhere now.
+    pub fn set_state(&self, state: WorkerState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+
+    /// Looks at the memory of its process, where a call may have changed that since it was last looked at.
+    pub fn measure(&self) {
+        let (state, executions) = (self.state(), self.executions());
+        if state == WorkerState::Spawned || self.measured_at.load(Ordering::Relaxed) == executions {
+            return;
+        }
+        if let Some(bytes) = own_memory(self.pid) {
+            self.memory.store(bytes, Ordering::Relaxed);
+        }
+        if state == WorkerState::Available {
+            self.measured_at.store(executions, Ordering::Relaxed);
+        }
+    }
+
+    /// Bytes that its process had of its own when that was last looked at.
+    pub fn memory(&self) -> u64 {
+        self.memory.load(Ordering::Relaxed)
+    }
+
+    /// A call begins.
+    pub fn used(&self) {
+        self.executions.fetch_add(1, Ordering::Relaxed);
+        self.last_used_at.store(unix_millis(), Ordering::Relaxed);
+        self.set_state(WorkerState::Executing);
+    }
+
+    /// For the list of workers, without the memory of its process.
+    pub fn info(&self) -> WorkerInfo {
+        let state = self.state();
+        WorkerInfo {
+            pid: self.pid,
+            plugin: self.plugin.plan.key.to_string(),
+            plugin_id: self.plugin.plan.id.clone(),
+            revision: self.plugin.plan.digest.clone(),
+            spawned_at: self.spawned_at,
+            last_used_at: Some(self.last_used_at.load(Ordering::Relaxed)).filter(|at| *at > 0),
+            execution_count: self.executions(),
+            is_healthy: !matches!(state, WorkerState::Unhealthy | WorkerState::Terminated),
+            memory_bytes: None,
+            state,
+        }
+    }
+}
+
+fn unix_millis() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,157 @@
+//! What the messages of scripts that stay look like: how an input is written, where an answer ends, what it says.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::once::judge;
+use crate::domain::plugin::{Encoding, Failure, Input, Output, WireOutput};
+use crate::domain::reason::Reason;
+
+/// Bytes of the big-endian length before a message that is no line.
+const LENGTH: usize = 4;
+/// How deep the values of an answer may lie in each other, as in JSON.
+const MAX_DEPTH: usize = 128;
+
+/// One way to write messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Codec {
+    /// A line of JSON each way.
+    Json,
+    /// A length and a map each way.
+    MessagePack,
+    /// A length and a line of JSON in; a length, the exit code of a script and all that it printed out: a script that
+    /// is run again and again in one process.
+    Printed,
+}
+
+#[derive(Serialize)]
+struct PackedInput<'a> {
+    #[serde(rename = "rawContent")]
+    content: &'a str,
+    #[serde(flatten)]
+    rest: Map<String, Value>,
+}
+
+impl From<Encoding> for Codec {
+    fn from(encoding: Encoding) -> Self {
+        match encoding {
+            Encoding::Json => Self::Json,
+            Encoding::MessagePack => Self::MessagePack,
+        }
+    }
+}
+
+impl Codec {
+    /// Appends `input` as a message.
+    ///
+    /// # Errors
+    /// `InvalidOutput` where it cannot be written so, `TooLarge` where its length has no room.
+    pub fn write(self, input: &Input<'_>, message: &mut Vec<u8>) -> Result<(), Failure> {
+        let from = message.len();
+        if self != Self::Json {
+            message.extend_from_slice(&[0; LENGTH]);
+        }
+        let written = match self {
+            Self::Json | Self::Printed => {
+                let written = serde_json::to_writer(&mut *message, input).is_ok();
+                message.push(b'\n');
+                written
+            }
+            Self::MessagePack => pack(input, message).is_some(),
+        };
+        if !written {
+            return Err(Failure::new(Reason::InvalidOutput, "its input cannot be written"));
+        }
+        if self != Self::Json {
+            let length = u32::try_from(message.len() - from - LENGTH);
+            let length = length.map_err(|_| Failure::new(Reason::TooLarge, "its input is larger than 4 GiB"))?;
+            message[from..from + LENGTH].copy_from_slice(&length.to_be_bytes());
+        }
+        Ok(())
+    }
+
+    /// Whether a message can have become whole by these further bytes. Spares looking at long ones over and over.
+    pub fn may_end(self, further: &[u8]) -> bool {
+        self != Self::Json || memchr::memchr(b'\n', further).is_some()
+    }
+
+    /// Where the first message of `bytes` begins and ends, and what of it is framing. None while it is not whole.
+    pub fn whole(self, bytes: &[u8]) -> Option<Whole> {
+        if self == Self::Json {
+            // Empty lines say nothing.
+            let start = bytes.iter().position(|byte| !byte.is_ascii_whitespace())?;
+            let end = start + memchr::memchr(b'\n', &bytes[start..])?;
+            return Some(Whole { start, end, next: end + 1 });
+        }
+        let end = LENGTH + length(bytes)?;
+        (bytes.len() >= end).then_some(Whole { start: LENGTH, end, next: end })
+    }
+
+    /// Whether a message that begins so is known to be larger than `bound`.
+    pub fn exceeds(self, bytes: &[u8], bound: usize) -> bool {
+        bytes.len() > bound || (self != Self::Json && length(bytes).is_some_and(|length| length > bound))
+    }
+
+    /// Whether bytes between messages say nothing.
+    pub fn is_silent(self, bytes: &[u8]) -> bool {
+        bytes.is_empty() || (self == Self::Json && bytes.trim_ascii().is_empty())
+    }
+
+    /// What an answer says.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(self, answer: &[u8], max_output: usize) -> Result<Output, Failure> {
+        match self {
+            Self::Json => judge(answer, max_output),
+            Self::MessagePack => unpack(answer, max_output),
+            Self::Printed => match answer.split_first() {
+                Some((0, printed)) => judge(printed, max_output),
+                Some((code, _)) => Err(Failure::new(Reason::ExitCode, format!("exited with code {code}"))),
+                None => Err(Failure::new(Reason::InvalidOutput, "ended without an answer")),
+            },
+        }
+    }
+}
+
+/// The place of a message among bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole {
+    /// Its first byte.
+    pub start: usize,
+    /// Behind its last one.
+    pub end: usize,
+    /// Where the next one may begin.
+    pub next: usize,
+}
+
+fn length(bytes: &[u8]) -> Option<usize> {
+    usize::try_from(u32::from_be_bytes(*bytes.first_chunk::<LENGTH>()?)).ok()
+}
+
+fn pack(input: &Input<'_>, message: &mut Vec<u8>) -> Option<()> {
+    let content = input.raw_content.unwrap_or_default();
+    // Everything but the content is small, and its configuration is the text of a JSON value.
+    let rest = serde_json::to_value(Input { raw_content: None, ..input.clone() }).ok()?;
+    let Value::Object(rest) = rest else { return None };
+    rmp_serde::encode::write_named(message, &PackedInput { content, rest }).ok()
+}
+
+fn unpack(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
+    // Errors of the library may quote content.
+    let invalid = || Failure::new(Reason::InvalidOutput, "returned invalid MessagePack");
+    let mut rest = answer;
+    let mut reader = rmp_serde::Deserializer::new(&mut rest);
+    reader.set_max_depth(MAX_DEPTH);
+    let wire = WireOutput::<Value>::deserialize(&mut reader).map_err(|_| invalid())?;
+    if !rest.is_empty() {
+        return Err(invalid());
+    }
+    let metadata = wire.metadata.map(|value| serde_json::value::to_raw_value(&value)).transpose();
+    let WireOutput { text, proceed, error, .. } = wire;
+    let output = Output::check(WireOutput { text, proceed, metadata: metadata.map_err(|_| invalid())?, error })?;
+    if output.text.len() > max_output {
+        return Err(Failure::new(Reason::TooLarge, format!("its answer is larger than {max_output} bytes")));
+    }
+    Ok(output)
+}
