@@ -218,11 +218,12 @@ async function answer(call, input) {
   }
   call.end();
   try {
-    if (typeof output?.text === 'string') {
-      const { continue: proceed, metadata, error } = output;
-      send(RESULT, { id, continue: proceed, metadata, error }, output.text);
+    // Its own members, as JSON has it: what somebody put into every object's prototype is no answer.
+    const { text, continue: proceed, metadata, error } = { __proto__: null, ...output };
+    if (typeof text === 'string') {
+      send(RESULT, { id, continue: proceed, metadata, error }, text);
     } else {
-      send(RESULT, { id, ...output });
+      send(RESULT, { ...output, id });
     }
   } catch (error) {
     send(FAILURE, { id, reason: 'InvalidOutput', ...describe(error) });
