@@ -5,6 +5,7 @@ use std::io::{self, IoSlice};
 
 use serde::Serialize;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::asks::{Asks, Reply};
 use super::frame::{self, Head, Kind, Malformed, Start, VERSION};
@@ -85,7 +86,7 @@ impl Channel {
     /// Sends one call and reads until its answer. An answer that is larger than it may be is not read. Meanwhile what
     /// the plugin asks for is answered.
     pub async fn exchange(&mut self, call: &Call<'_>) -> Exchange {
-        self.last_id += 1;
+        self.last_id = fresh_id();
         if let Err(error) = self.send_call(call).await {
             return match error.kind() {
                 io::ErrorKind::InvalidInput => Exchange::settled(Err(too_large("its input's header", 1 << 24))),
@@ -250,6 +251,12 @@ impl Broken {
             Self::Malformed(Malformed::TooLarge(limit)) => too_large("its answer", limit),
         }
     }
+}
+
+/// An id that nobody can guess, so that no answer to a call can lie ready before it. JavaScript holds it exactly.
+fn fresh_id() -> u64 {
+    const LEAST: u64 = 1_000_000_000_000_000;
+    LEAST + Uuid::new_v4().as_u64_pair().1 % (8 * LEAST)
 }
 
 fn invalid_json(what: &str) -> Failure {
