@@ -182,6 +182,8 @@ fn is_enforce(mode: &Mode) -> bool {
 
 /// The greatest size of a plugin's metadata in a trace, in bytes.
 pub const MAX_TRACE_METADATA: usize = 16 * 1024;
+/// And its greatest depth: many readers stop at 128 levels, and it lies some levels down in answers and lists.
+pub const MAX_TRACE_DEPTH: usize = 64;
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]

@@ -112,6 +112,11 @@ pub const MAX_DEPTH: usize = 128;
 
 /// Whether brackets nest deeper than [`MAX_DEPTH`]. Scans bytes once, strings skipped; does not judge the syntax.
 pub fn too_deep(json: &[u8]) -> bool {
+    deeper_than(MAX_DEPTH, json)
+}
+
+/// Whether brackets nest deeper than `most`.
+pub fn deeper_than(most: usize, json: &[u8]) -> bool {
     let (mut depth, mut rest) = (0usize, json);
     while let Some((byte, after)) = rest.split_first() {
         rest = match byte {
@@ -124,7 +129,7 @@ pub fn too_deep(json: &[u8]) -> bool {
             b']' | b'}' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth > MAX_DEPTH {
+        if depth > most {
             return true;
         }
     }

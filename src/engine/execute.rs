@@ -15,7 +15,10 @@ use crate::domain::chain::Verdict;
 use crate::domain::plugin::{Failure, Input, Metadata, Output, Ran, Role};
 use crate::domain::ports::{Clock, Records, RunPlugin};
 use crate::domain::reason::Reason;
-use crate::domain::record::{EntryOutcome, EntryTrace, ExecutionStatus, MAX_TRACE_METADATA, PluginExecution};
+use crate::domain::record::{
+    EntryOutcome, EntryTrace, ExecutionStatus, MAX_TRACE_DEPTH, MAX_TRACE_METADATA, PluginExecution,
+};
+use crate::domain::rpc::deeper_than;
 
 /// One execution, judged.
 pub(super) struct Judged {
@@ -58,7 +61,7 @@ impl<P: Ports> Engine<P> {
             changed: row.changed && entry.rules.role != Role::Observe,
             stops: matches!(verdict, Verdict::Go { stop: true, .. }) && entry.rules.role != Role::Observe,
             duration_ms: row.duration_ms,
-            metadata: metadata.filter(|m| m.get().len() <= MAX_TRACE_METADATA),
+            metadata: metadata.filter(|m| traceable(m.get())),
             ..trace(chain, entry, outcome(&verdict))
         };
         self.write_down(row);
@@ -123,6 +126,11 @@ fn check(
         Ok(changed) => (Ok(output), changed),
         Err(failure) => (Err(failure), None),
     }
+}
+
+/// Whether a plugin's metadata goes into a trace.
+fn traceable(metadata: &str) -> bool {
+    metadata.len() <= MAX_TRACE_METADATA && !deeper_than(MAX_TRACE_DEPTH, metadata.as_bytes())
 }
 
 fn not_run(failure: Failure) -> Ran {
