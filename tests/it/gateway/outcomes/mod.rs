@@ -1,6 +1,6 @@
 //! What each outcome of a plugin does to a call, through real workers and a real upstream.
 
-mod acts;
+pub mod acts;
 mod beside;
 mod cases;
 mod exhausted;

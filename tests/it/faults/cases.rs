@@ -1,0 +1,265 @@
+//! The faults, and what each may come to: every one at every place of a chain of three, under every failure policy.
+
+use serde_json::{Value, json};
+
+use crate::gateway::manifests::{chain, merge, plugin};
+
+/// A Module that does wrong, and a script.
+const MODULE: &str = include_str!("module.mjs");
+const ONCE: &str = include_str!("once.cjs");
+/// A script that ends before it has read anything, and one that closes its input and stays.
+const GONE: &str = "process.exit(0);";
+const UNREAD: &str = "require('fs').closeSync(0); setInterval(() => {}, 1000);";
+/// The two other entries of each chain add their word.
+const OTHERS: [&str; 2] = ["one", "two"];
+
+/// Cases that run beside each other. Each lane has plugins of its own with one worker each, so that the call after a
+/// fault is served by the worker that had it, or by its successor.
+pub const LANES: usize = 3;
+
+/// Milliseconds that an entry has which is not expected to answer.
+const SHORT: u64 = 300;
+/// That one has which is, on a busy machine.
+const LONG: u64 = 20_000;
+
+/// What a plugin does wrong.
+pub struct Fault {
+    name: &'static str,
+    protocol: &'static str,
+    /// How its entry may end: `ran`, or the reason of its failure. Where there are more than one, it is a race.
+    may: &'static [&'static str],
+    timeout_ms: u64,
+    /// It takes all of the machine that it can get, so it has it to itself.
+    pub bomb: bool,
+    /// Its worker ends by itself after a good answer.
+    pub ends: bool,
+}
+
+const fn module(name: &'static str, may: &'static [&'static str]) -> Fault {
+    Fault { name, protocol: "module", may, timeout_ms: LONG, bomb: false, ends: false }
+}
+
+const fn once(name: &'static str, may: &'static [&'static str]) -> Fault {
+    Fault { protocol: "once", ..module(name, may) }
+}
+
+impl Fault {
+    const fn short(self) -> Self {
+        Self { timeout_ms: SHORT, ..self }
+    }
+
+    const fn bomb(self) -> Self {
+        Self { bomb: true, ..self.short() }
+    }
+
+    const fn ends(self) -> Self {
+        Self { ends: true, ..self }
+    }
+}
+
+const RAN: &[&str] = &["ran"];
+const LATE: &[&str] = &["Timeout"];
+const INVALID: &[&str] = &["InvalidOutput"];
+const LARGE: &[&str] = &["TooLarge"];
+const CRASHED: &[&str] = &["Crashed"];
+const EXITED: &[&str] = &["ExitCode"];
+/// Whether a bound of the machine or the deadline ends it first is open.
+const BURST: &[&str] = &["Timeout", "Crashed", "ExitCode", "PluginError"];
+
+/// All of them.
+pub const FAULTS: &[Fault] = &[
+    module("loop", LATE).short(),
+    module("regex", LATE).short(),
+    module("heap", BURST).bomb(),
+    module("buffers", BURST).bomb(),
+    module("threads", BURST).bomb(),
+    module("forks", BURST).bomb(),
+    module("promises", LATE).short(),
+    module("stdout-flood", RAN),
+    module("stderr-flood", RAN),
+    module("half-a-frame", LATE).short(),
+    module("endless-frame", LARGE),
+    module("unknown-frame", INVALID),
+    module("invalid-utf8", INVALID),
+    module("two-answers", RAN),
+    module("wrong-id", RAN),
+    module("early-id", RAN),
+    module("late-id", RAN),
+    module("late-answer", LATE).short(),
+    module("own-id", INVALID),
+    module("huge", LARGE),
+    module("deep", RAN),
+    module("exit", CRASHED),
+    module("exit-writing", CRASHED),
+    module("exit-answered", RAN).ends(),
+    module("abort", CRASHED),
+    module("reject", CRASHED),
+    module("overflow", &["PluginError"]),
+    module("stop", LATE).short(),
+    module("closed-socket", CRASHED),
+    module("closed-output", RAN),
+    module("pollute", RAN),
+    module("pollute-json", LATE).short(),
+    once("loop", LATE).short(),
+    once("regex", LATE).short(),
+    once("heap", BURST).bomb(),
+    once("buffers", BURST).bomb(),
+    once("threads", BURST).bomb(),
+    once("forks", BURST).bomb(),
+    once("promises", LATE).short(),
+    once("no-newline", LARGE),
+    once("lines-flood", &["TooLarge", "InvalidOutput"]),
+    once("stderr-flood", RAN),
+    once("cut-line", INVALID),
+    once("whole-line", RAN),
+    once("invalid-utf8", INVALID),
+    once("two-answers", INVALID),
+    once("late-answer", LATE).short(),
+    once("huge", LARGE),
+    once("gone", INVALID),
+    once("unread", LATE).short(),
+    once("exit-writing", EXITED),
+    // The exit has a say if it comes within 20 ms of the line.
+    once("exit-answered", &["ExitCode", "ran"]),
+    once("exit-later", RAN),
+    once("abort", CRASHED),
+    once("reject", EXITED),
+    once("overflow", EXITED),
+    once("stop", LATE).short(),
+    once("closed-output", LATE).short(),
+    once("pollute", RAN),
+];
+
+/// One fault at one place of a chain.
+pub struct Case {
+    pub fault: &'static Fault,
+    pub lane: usize,
+    place: usize,
+    policy: &'static str,
+    phase: &'static str,
+}
+
+/// Every case, in rounds that hold each fault once.
+pub fn rounds() -> Vec<Vec<Case>> {
+    let mut rounds = Vec::new();
+    for (number, policy) in ["Fail", "LastGood", "Ignore"].into_iter().enumerate() {
+        for place in 0..3 {
+            let phase = ["Request", "Response"][(number + place) % 2];
+            let cases = FAULTS.iter().enumerate();
+            rounds.push(cases.map(|(n, fault)| Case { fault, lane: n % LANES, place, policy, phase }).collect());
+        }
+    }
+    rounds
+}
+
+/// The plugins of all lanes.
+pub fn plugins() -> Vec<Value> {
+    let one = |name: &str, code: &str, more: &Value| {
+        let mut spec = json!({"pool": {"size": 1}, "limits": {"maxOutputSize": "256Ki"}});
+        merge(&mut spec, more);
+        plugin(name, code, &spec)
+    };
+    let word = |word: &str| json!({"config": {"act": "change", "word": word}});
+    let mut plugins = vec![one("gone", GONE, &json!({})), one("unread", UNREAD, &json!({}))];
+    for lane in 0..LANES {
+        plugins.push(one(&format!("module-{lane}"), MODULE, &json!({})));
+        plugins.push(one(&format!("once-{lane}"), ONCE, &json!({})));
+        for other in OTHERS {
+            plugins.push(one(&format!("{other}-{lane}"), crate::gateway::outcomes::acts::MODULE, &word(other)));
+        }
+    }
+    plugins
+}
+
+/// The tool and chain of the call that comes after a fault.
+pub fn next(fault: &Fault, lane: usize) -> String {
+    format!("next-{}-{lane}", fault.protocol)
+}
+
+/// The chains of those calls, by their tools.
+pub fn nexts() -> Vec<(String, Value)> {
+    let mut nexts = Vec::new();
+    for lane in 0..LANES {
+        for protocol in ["module", "once"] {
+            let (tool, name) = (format!("next-{protocol}-{lane}"), format!("{protocol}-{lane}"));
+            let entry = json!({"name": name, "config": {"act": "fine"}, "failurePolicy": "Fail", "timeoutMs": LONG});
+            nexts.push((tool.clone(), chain(&tool, "Request", &tool, &[entry])));
+        }
+    }
+    nexts
+}
+
+impl Case {
+    /// Name of its tool and of its chain.
+    pub fn name(&self) -> String {
+        let place = ["first", "middle", "last"][self.place];
+        format!("{}-{}-{}-{place}", self.fault.protocol, self.fault.name, self.policy.to_lowercase())
+    }
+
+    /// The plugin that does wrong.
+    pub fn plugin(&self) -> String {
+        match self.fault.name {
+            own @ ("gone" | "unread") => own.to_owned(),
+            _ => format!("{}-{}", self.fault.protocol, self.lane),
+        }
+    }
+
+    /// Its chain.
+    pub fn chain(&self) -> Value {
+        let mut entries: Vec<_> =
+            OTHERS.iter().map(|other| json!({"name": format!("{other}-{}", self.lane)})).collect();
+        let tried = json!({
+            "name": self.plugin(), "config": {"act": self.fault.name},
+            "failurePolicy": self.policy, "timeoutMs": self.fault.timeout_ms,
+        });
+        entries.insert(self.place, tried);
+        chain(&self.name(), self.phase, &self.name(), &entries)
+    }
+
+    /// Whether the execution ended by its deadline and 100 ms.
+    pub fn in_time(&self, row: &Value) -> bool {
+        row["runMs"].as_f64().is_some_and(|ran| ran <= (self.fault.timeout_ms + 100) as f64)
+    }
+
+    /// # Errors
+    /// What is wrong with the answer to its call, or with the execution as the history has it.
+    pub fn judge(&self, answer: &Value, row: &Value) -> Result<(), String> {
+        let result = &answer["result"];
+        let traced = result["_meta"]["hawsepipe.dev/trace"].as_array().cloned().unwrap_or_default();
+        let outcomes: Vec<_> = traced.iter().map(|entry| entry["outcome"].as_str().unwrap_or_default()).collect();
+        let came = outcomes.get(self.place).copied().unwrap_or_default();
+        let word = came.strip_prefix("failed(").and_then(|rest| rest.strip_suffix(')')).unwrap_or(came);
+        if !self.fault.may.contains(&word) {
+            return Err(format!("it came to {came:?}, not one of {:?}: {answer:.600}", self.fault.may));
+        }
+        if row["reason"].as_str().unwrap_or("ran") != word || !self.in_time(row) {
+            return Err(format!("the history has it otherwise, or too late: {row}"));
+        }
+        let text = result["content"][0]["text"].as_str().unwrap_or_default();
+        let became = (outcomes.join(" "), text.to_owned(), result["isError"] == json!(true));
+        let wanted = self.expected(word);
+        if became != wanted { Err(format!("it became {became:?}, not {wanted:?}")) } else { Ok(()) }
+    }
+
+    /// What a call becomes whose tried entry came to `word`: the outcome of each entry, the text, whether it failed.
+    fn expected(&self, word: &str) -> (String, String, bool) {
+        let (ran, mut others) = (word == "ran", OTHERS.into_iter());
+        let (mut words, mut outcomes, mut failed) = ("a".to_owned(), Vec::new(), false);
+        for place in 0..3 {
+            if place == self.place {
+                outcomes.push(if ran { word.to_owned() } else { format!("failed({word})") });
+                failed = !ran && self.policy == "Fail";
+                words.push_str(if ran { "+x" } else { "" });
+            } else {
+                let other = others.next().unwrap();
+                outcomes.push(if failed { "skipped(stopped)" } else { "ran" }.to_owned());
+                words.push_str(&format!("+{other}"));
+            }
+        }
+        let text = match failed {
+            true => format!("The call failed: plugin default/{} could not do its work ({word}).", self.plugin()),
+            false => format!(r#"{{"m":"{words}"}}"#),
+        };
+        (outcomes.join(" "), text, failed)
+    }
+}

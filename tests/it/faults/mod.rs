@@ -1,0 +1,10 @@
+//! What plugins do that they must not, against a gateway that has to stand.
+
+mod cases;
+mod matrix;
+mod vitals;
+
+/// Whether this is a long run (`make soak`), not one of CI.
+fn soaking() -> bool {
+    std::env::var_os("HAWSEPIPE_SOAK").is_some()
+}
