@@ -2,6 +2,7 @@
 
 mod cases;
 mod crossed;
+mod json;
 mod matrix;
 mod vitals;
 
