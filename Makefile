@@ -10,6 +10,11 @@ BINARY := $(or $(CARGO_TARGET_DIR),target)/release/hawsepipe
 DENY_VERSION := 0.20.2
 PYTHON := $(CURDIR)/.cache/venv/bin/python
 PLUGIN_TESTS := plugins/*/*.test.mjs
+# Fuzzing needs what only a nightly compiler has.
+NIGHTLY ?= nightly-2026-05-20
+FUZZ_VERSION := 0.13.2
+FUZZ_TARGETS ?= frames answers expressions sources
+FUZZ_SECONDS ?= 300
 
 .PHONY: help
 help: ## List the targets
@@ -36,6 +41,23 @@ test: setup ## Set up and run every test
 	@node tests/fixtures/contract-1.0/run.mjs
 	@echo "==> cargo test"
 	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked
+
+.PHONY: soak
+soak: cargo-there ## The long tests: 10,000 faults of plugins, 100,000 calls while workers are killed (about an hour)
+	@.ci/setup.sh node
+	@HAWSEPIPE_SOAK=1 cargo test --locked --test it faults:: -- --nocapture --test-threads 1
+
+.PHONY: fuzz
+fuzz: fuzz-there ## Fuzz what comes from outside; FUZZ_TARGETS="frames", FUZZ_SECONDS=300 of each, NIGHTLY=a toolchain
+	@for target in $(FUZZ_TARGETS); do \
+		mkdir -p fuzz/found/$$target; \
+		cargo +$(NIGHTLY) fuzz run $$target fuzz/found/$$target fuzz/corpus/$$target -- \
+			-max_total_time=$(FUZZ_SECONDS) -max_len=16384 -rss_limit_mb=4096; \
+	done
+
+.PHONY: corpus
+corpus: cargo-there ## Let the corpus of the fuzz targets grow by random changes, with no nightly; FUZZ_SECONDS=300 in all
+	@HAWSEPIPE_CORPUS_SECONDS=$(FUZZ_SECONDS) cargo test --locked --test it faults::corpus -- --nocapture
 
 .PHONY: setup
 setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Kubernetes, Node where it lacks
@@ -95,3 +117,10 @@ cargo-there:
 deny-there: cargo-there
 	@cargo deny --version >/dev/null 2>&1 || { echo "==> installing cargo-deny $(DENY_VERSION)"; \
 		cargo install --locked --quiet cargo-deny@$(DENY_VERSION); }
+
+.PHONY: fuzz-there
+fuzz-there: cargo-there
+	@cargo +$(NIGHTLY) --version >/dev/null 2>&1 || { echo "Missing: the Rust toolchain $(NIGHTLY). Install it with:" \
+		"rustup toolchain install $(NIGHTLY) --profile minimal; or name another: make fuzz NIGHTLY=nightly" >&2; exit 1; }
+	@cargo +$(NIGHTLY) fuzz --version >/dev/null 2>&1 || { echo "==> installing cargo-fuzz $(FUZZ_VERSION)"; \
+		cargo install --locked --quiet cargo-fuzz@$(FUZZ_VERSION); }

@@ -14,7 +14,7 @@ use crate::domain::upstream::Answer;
 
 /// A call's arguments, or what came back.
 #[derive(Clone, Debug)]
-pub(super) enum Content {
+pub enum Content {
     /// JSON text of an object.
     Arguments(String),
     /// A result or an error.
@@ -23,9 +23,11 @@ pub(super) enum Content {
 
 /// What an entry sees.
 #[derive(Debug)]
-pub(super) struct Seen<'a> {
-    pub(super) text: Cow<'a, str>,
-    pub(super) kind: ContentType,
+pub struct Seen<'a> {
+    /// The content, or the text in it.
+    pub text: Cow<'a, str>,
+    /// Which of the two.
+    pub kind: ContentType,
     /// How the structured content of the result follows the text.
     mirror: Mirror,
 }
@@ -67,7 +69,7 @@ struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl Content {
     /// What an entry with this `view` sees.
-    pub(super) fn see(&self, view: View) -> Seen<'_> {
+    pub fn see(&self, view: View) -> Seen<'_> {
         match self {
             Self::Arguments(text) => Seen::json(text),
             Self::Answer(Answer::Error(error)) => Seen::json(error.get()),
@@ -85,7 +87,7 @@ impl Content {
     ///
     /// # Errors
     /// `InvalidOutput` where the changed content is not valid for its phase.
-    pub(super) fn replaced(&self, seen: &Seen<'_>, text: &str) -> Result<Option<Self>, Failure> {
+    pub fn replaced(&self, seen: &Seen<'_>, text: &str) -> Result<Option<Self>, Failure> {
         if text == seen.text {
             return Ok(None);
         }

@@ -8,7 +8,7 @@ mod admission;
 mod apply;
 mod call;
 mod chain;
-mod content;
+pub mod content;
 mod end;
 mod execute;
 pub mod explain;

@@ -36,7 +36,6 @@ impl Voice {
     }
 }
 
-#[cfg(test)]
 impl Voice {
     /// One of a plugin that is only a name.
     pub fn named(name: &str) -> Self {

@@ -1,7 +1,7 @@
 //! Looks at plugin code without running it. Code is text that users write, and a parser can be brought to overflow its
 //! stack, so it is parsed in a child of its own (`hawsepipe inspect`) under a deadline.
 
-mod parse;
+pub mod parse;
 
 use std::io::{self, Read, Write};
 use std::process::Stdio;

@@ -1,6 +1,7 @@
 //! What plugins do that they must not, against a gateway that has to stand.
 
 mod cases;
+mod corpus;
 mod crossed;
 mod json;
 mod matrix;
