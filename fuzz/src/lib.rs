@@ -51,7 +51,7 @@ pub fn frames(data: &[u8]) -> String {
 
 /// The gateway's side of a worker's life.
 async fn converse(socket: UnixStream) -> String {
-    let mut channel = Channel::new(Socket::new(socket).expect("a descriptor to watch"), Voice::named("fuzz", &[]));
+    let mut channel = Channel::new(Socket::new(socket).expect("a descriptor to watch"), Voice::named("fuzz"));
     let mut came = match channel.ready().await {
         Ok(()) => "ready".to_owned(),
         Err(why) => return format!("not ready: {}", why.as_deref().map_or("gone", kind)),

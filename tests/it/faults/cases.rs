@@ -1,7 +1,8 @@
-//! The faults, and what each may come to: every one at every place of a chain of three, under every failure policy.
+//! Every fault at every place of a chain of three, under every failure policy: its plugins, its chain, what comes of it.
 
 use serde_json::{Value, json};
 
+use super::table::{FAULTS, Fault, LONG};
 use crate::gateway::manifests::{chain, merge, plugin};
 
 /// A Module that does wrong, and a script.
@@ -16,119 +17,6 @@ const OTHERS: [&str; 2] = ["one", "two"];
 /// Cases that run beside each other. Each lane has plugins of its own with one worker each, so that the call after a
 /// fault is served by the worker that had it, or by its successor.
 pub const LANES: usize = 3;
-
-/// Milliseconds that an entry has which is not expected to answer.
-const SHORT: u64 = 300;
-/// That one has which is, on a busy machine.
-const LONG: u64 = 20_000;
-
-/// What a plugin does wrong.
-pub struct Fault {
-    name: &'static str,
-    protocol: &'static str,
-    /// How its entry may end: `ran`, or the reason of its failure. Where there are more than one, it is a race.
-    may: &'static [&'static str],
-    timeout_ms: u64,
-    /// It takes all of the machine that it can get, so it has it to itself.
-    pub bomb: bool,
-    /// Its worker ends by itself after a good answer.
-    pub ends: bool,
-}
-
-const fn module(name: &'static str, may: &'static [&'static str]) -> Fault {
-    Fault { name, protocol: "module", may, timeout_ms: LONG, bomb: false, ends: false }
-}
-
-const fn once(name: &'static str, may: &'static [&'static str]) -> Fault {
-    Fault { protocol: "once", ..module(name, may) }
-}
-
-impl Fault {
-    const fn short(self) -> Self {
-        Self { timeout_ms: SHORT, ..self }
-    }
-
-    const fn bomb(self) -> Self {
-        Self { bomb: true, ..self.short() }
-    }
-
-    const fn ends(self) -> Self {
-        Self { ends: true, ..self }
-    }
-}
-
-const RAN: &[&str] = &["ran"];
-const LATE: &[&str] = &["Timeout"];
-const INVALID: &[&str] = &["InvalidOutput"];
-const LARGE: &[&str] = &["TooLarge"];
-const CRASHED: &[&str] = &["Crashed"];
-const EXITED: &[&str] = &["ExitCode"];
-/// Whether a bound of the machine or the deadline ends it first is open.
-const BURST: &[&str] = &["Timeout", "Crashed", "ExitCode", "PluginError"];
-
-/// All of them.
-pub const FAULTS: &[Fault] = &[
-    module("loop", LATE).short(),
-    module("regex", LATE).short(),
-    module("heap", BURST).bomb(),
-    module("buffers", BURST).bomb(),
-    module("threads", BURST).bomb(),
-    module("forks", BURST).bomb(),
-    module("promises", LATE).short(),
-    module("stdout-flood", RAN),
-    module("stderr-flood", RAN),
-    module("half-a-frame", LATE).short(),
-    module("endless-frame", LARGE),
-    module("unknown-frame", INVALID),
-    module("invalid-utf8", INVALID),
-    module("two-answers", RAN),
-    module("wrong-id", RAN),
-    module("early-id", RAN),
-    module("late-id", RAN),
-    module("late-answer", LATE).short(),
-    module("own-id", INVALID),
-    module("huge", LARGE),
-    module("deep", RAN),
-    module("exit", CRASHED),
-    module("exit-writing", CRASHED),
-    module("exit-answered", RAN).ends(),
-    module("abort", CRASHED),
-    module("reject", CRASHED),
-    module("overflow", &["PluginError"]),
-    module("stop", LATE).short(),
-    module("closed-socket", CRASHED),
-    module("closed-output", RAN),
-    module("pollute", RAN),
-    module("pollute-json", LATE).short(),
-    once("loop", LATE).short(),
-    once("regex", LATE).short(),
-    once("heap", BURST).bomb(),
-    once("buffers", BURST).bomb(),
-    once("threads", BURST).bomb(),
-    once("forks", BURST).bomb(),
-    once("promises", LATE).short(),
-    once("no-newline", LARGE),
-    once("lines-flood", &["TooLarge", "InvalidOutput"]),
-    once("stderr-flood", RAN),
-    once("cut-line", INVALID),
-    once("whole-line", RAN),
-    once("invalid-utf8", INVALID),
-    once("two-answers", INVALID),
-    once("late-answer", LATE).short(),
-    once("huge", LARGE),
-    once("gone", INVALID),
-    once("unread", LATE).short(),
-    once("exit-writing", EXITED),
-    // The exit has a say if it comes within 20 ms of the line.
-    once("exit-answered", &["ExitCode", "ran"]),
-    once("exit-later", RAN),
-    once("abort", CRASHED),
-    once("reject", EXITED),
-    once("overflow", EXITED),
-    once("stop", LATE).short(),
-    once("closed-output", LATE).short(),
-    once("pollute", RAN),
-];
 
 /// One fault at one place of a chain.
 pub struct Case {

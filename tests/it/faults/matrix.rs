@@ -9,8 +9,9 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::RwLock;
 
-use super::cases::{Case, FAULTS, LANES, next, nexts, plugins, rounds};
+use super::cases::{Case, LANES, next, nexts, plugins, rounds};
 use super::soaking;
+use super::table::FAULTS;
 use super::vitals::{Vitals, memory};
 use crate::gateway::harness::{Folder, Gateway, HEAVY, SOON};
 use crate::gateway::http::Http;
@@ -42,7 +43,7 @@ async fn every_fault_is_contained() {
     let _alone = HEAVY.lock().await;
     let folder = Folder::new();
     let matrix = Matrix::start(&folder, &rounds());
-    let (count, mut wrong, mut before) = (if soaking() { SOAK / FAULTS.len() } else { 9 }, Vec::new(), None);
+    let (count, mut wrong, mut before) = (if soaking() { SOAK.div_ceil(FAULTS.len()) } else { 9 }, Vec::new(), None);
     for (number, round) in rounds().iter().cycle().take(count).enumerate() {
         let began = Instant::now();
         let found = matrix.run(round).await;

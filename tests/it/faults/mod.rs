@@ -5,6 +5,8 @@ mod corpus;
 mod crossed;
 mod json;
 mod matrix;
+mod table;
+mod texts;
 mod vitals;
 
 /// Whether this is a long run (`make soak`), not one of CI.
