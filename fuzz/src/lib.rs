@@ -6,18 +6,22 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use hawsepipe::config::expr::Expression;
 use hawsepipe::config::variables::{Call, Content as Text, Upstream, Variables};
 use hawsepipe::domain::plugin::{ContentType, Input, Metadata, Output, View};
+use hawsepipe::domain::ports::{Answering, Host, PluginProgress};
 use hawsepipe::domain::raw::RawObject;
 use hawsepipe::domain::upstream::Answer;
 use hawsepipe::engine::content::Content;
 use hawsepipe::node::inspect::parse;
+use hawsepipe::node::protocol;
 use hawsepipe::node::protocol::channel::Channel;
 use hawsepipe::node::protocol::socket::Socket;
 use hawsepipe::node::voice::Voice;
 use serde_json::value::RawValue;
+use tokio::time::Instant;
 
 /// A fuzz target.
 pub type Target = fn(&[u8]) -> String;
@@ -34,6 +38,8 @@ const MAX_OUTPUT: usize = 4 << 10;
 const PLACEHOLDER: &[u8] = b"1000000000000000";
 /// Calls that are made over one socket.
 const CALLS: usize = 8;
+/// What a call has: a worker of ours says all that it says at once.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A worker that writes these bytes to its socket, and nothing more: after an even first byte as soon as it lives,
 /// after an odd one when it is loaded and called. Then [`PLACEHOLDER`] stands for the id of that call.
@@ -49,6 +55,17 @@ pub fn frames(data: &[u8]) -> String {
     came
 }
 
+/// A gateway that has nothing for a plugin to call.
+struct Nothing;
+
+impl Host for Nothing {
+    fn progress(&self, _: PluginProgress) {}
+
+    fn call_tool<'a>(&'a self, _: &'a str, _: Option<&'a RawValue>) -> Answering<'a> {
+        Box::pin(async { Answer::Error(RawValue::from_string("null".into()).expect("JSON")) })
+    }
+}
+
 /// The gateway's side of a worker's life.
 async fn converse(socket: UnixStream) -> String {
     let mut channel = Channel::new(Socket::new(socket).expect("a descriptor to watch"), Voice::named("fuzz"));
@@ -57,7 +74,13 @@ async fn converse(socket: UnixStream) -> String {
         Err(why) => return format!("not ready: {}", why.as_deref().map_or("gone", kind)),
     };
     for _ in 0..CALLS {
-        let exchange = channel.exchange(&input("{}"), MAX_OUTPUT).await;
+        let call = protocol::Call {
+            input: &input("{}"),
+            deadline: Instant::now() + PATIENCE,
+            max_output: MAX_OUTPUT,
+            host: &Nothing,
+        };
+        let exchange = channel.exchange(&call).await;
         came.push_str(match &exchange.output {
             Ok(output) if output.text.len() > MAX_OUTPUT => panic!("{} bytes are an answer", output.text.len()),
             Ok(_) => ", answered",

@@ -126,6 +126,7 @@ impl Stage {
             arguments: Some(&scene.arguments),
             meta: Some(&scene.meta),
             wants_progress: true,
+            within: None,
             client,
         };
         self.engine.call(request).await

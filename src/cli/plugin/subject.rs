@@ -221,6 +221,7 @@ fn upstream(name: &str, namespace: &str) -> UpstreamPlan {
         include: Vec::new(),
         exclude: Vec::new(),
         overrides: Vec::new(),
+        enable: None,
         refusing: None,
     }
 }

@@ -142,15 +142,17 @@ async fn starts_that_fail_leave_alone_what_runs_and_are_tried_one_at_a_time() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// A plugin that answers with its number, a little later.
+fn numbered(n: u32) -> Arc<LinkedPlugin> {
+    let code = format!(
+        "export default () => new Promise((done) => setTimeout(() => done({{ text: '{n}', continue: true }}), 5))"
+    );
+    Code { size: 3, ..module(&code) }.link()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_revision_takes_over_under_load_without_a_failed_call() {
-    let revision = |n: u32| {
-        let code = format!(
-            "export default () => new Promise((done) => setTimeout(() => done({{ text: '{n}', continue: true }}), 5))"
-        );
-        Code { size: 3, ..module(&code) }.link()
-    };
-    let revisions = [revision(1), revision(2), revision(3)];
+    let revisions = [1, 2, 3].map(numbered);
     let rig = Rig::living(tended());
     let runtime = Runtime { queue_timeout_ms: 10_000, ..runtime() };
     rig.prepare(&[&revisions[0]], &runtime).await;

@@ -80,8 +80,11 @@ async fn input_is_read_in_every_usual_way() {
     }
 }
 
+/// What a call gives: a text, or a reason and a part of its message.
+type End = Result<&'static str, (Reason, &'static str)>;
+
 /// What a script does, and how a call of it ends by contract 1.0.
-const ENDS: &[(&str, Result<&str, (Reason, &str)>)] = &[
+const ENDS: &[(&str, End)] = &[
     ("say('a')", Ok("a")),
     ("say('a'); process.exit()", Ok("a")),
     ("console.log(''); say('a'); console.log('')", Ok("a")),
