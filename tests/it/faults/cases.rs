@@ -1,4 +1,4 @@
-//! Every fault at every place of a chain of three, under every failure policy: its plugins, its chain, what comes of it.
+//! Every fault at every place of a chain of three, under every failure policy: plugins, chain, and what comes of it.
 
 use serde_json::{Value, json};
 
