@@ -53,8 +53,10 @@ pub(super) struct State {
     waiting: VecDeque<oneshot::Sender<Result<Lease, Failure>>>,
     /// Whether a call has gone well.
     proven: bool,
-    /// Failed starts, and ends while idle, since the last call that went well.
+    /// Failed starts, and ends before the first call, since a worker was started that served a call well.
     failures: u32,
+    /// When the last of them failed.
+    failed_at: Option<Instant>,
     cause: Option<Failure>,
     /// No start before.
     pub(super) not_before: Option<Instant>,
@@ -140,9 +142,11 @@ impl Pool {
     pub fn give_back(self: &Arc<Self>, mut worker: Worker, fate: Fate, went_well: bool) {
         let mut state = self.lock();
         state.leased = state.leased.saturating_sub(1);
-        if went_well {
-            state.proven = true;
+        state.proven |= went_well;
+        // That one which was there before still serves says nothing about starts.
+        if went_well && state.failed_at.is_none_or(|at| worker.born > at) {
             state.failures = 0;
+            state.failed_at = None;
             state.cause = None;
             state.not_before = None;
         }
@@ -290,7 +294,9 @@ impl Pool {
     /// A start failed: the next one waits, and where there is no worker at all, so does nobody else.
     pub(super) fn failed(self: &Arc<Self>, state: &mut State, cause: Failure) {
         let wait = FIRST_WAIT.saturating_mul(1 << state.failures.min(16)).min(LONGEST_WAIT);
-        let at = Instant::now() + wait;
+        let now = Instant::now();
+        let at = now + wait;
+        state.failed_at = Some(now);
         state.failures = state.failures.saturating_add(1);
         state.cause = Some(cause.clone());
         state.not_before = Some(at);

@@ -223,6 +223,7 @@ impl Starter {
             card,
             max_executions,
             succeeded: None,
+            born: now,
             ages: now + (age - age / 20),
             expires: now + age,
             rested: now,

@@ -71,6 +71,8 @@ pub struct Worker {
     pub max_executions: u64,
     /// Why the worker that takes its place was started already; none where it was not.
     pub succeeded: Option<RecycleCause>,
+    /// When its process was made.
+    pub born: Instant,
     /// From when on the one that is to take its place is started.
     pub ages: Instant,
     /// Until when it may serve.

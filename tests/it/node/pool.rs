@@ -127,18 +127,21 @@ async fn starts_that_fail_leave_alone_what_runs_and_are_tried_one_at_a_time() {
     fs::write(folder.join("value.mjs"), "throw new TypeError('no more')").unwrap();
     let calls = futures_util::future::join_all((0..5).map(|_| rig.answer(&plugin, "100"))).await;
     assert!(calls.iter().all(|answer| answer.text == calls[0].text));
-    let failed = rig.count("hawsepipe_worker_start_failures_total", "load");
-    assert!((1.0..=5.0).contains(&failed), "{failed}");
     // What serves goes on serving, and of the four that lack one at a time is tried.
     let starting = |rig: &Rig| rig.workers.workers().iter().filter(|w| w.state == WorkerState::Spawned).count();
-    rig.until("the first ones have failed", |rig| starting(rig) == 0).await;
+    let failures = |rig: &Rig| rig.count("hawsepipe_worker_start_failures_total", "load");
+    rig.until("the first ones have failed", |rig| failures(rig) >= 4.0).await;
+    let first = failures(&rig);
     for _ in 0..50 {
         assert_eq!(rig.answer(&plugin, "20").await.text, calls[0].text);
         assert!(starting(&rig) <= 1, "{:?}", rig.workers.workers());
     }
-    // One that works shows that all may be tried again.
+    // However many calls go well meanwhile, starts wait for their time, which is two seconds by now.
+    let again = failures(&rig) - first;
+    assert!(again <= 3.0, "{again} more");
+    // One that works shows that more may.
     fs::write(folder.join("value.mjs"), "").unwrap();
-    rig.until("one is there again", |rig| available(rig) == 2).await;
+    rig.until("one is there again", |rig| available(rig) >= 2).await;
     fs::remove_dir_all(folder).unwrap();
 }
 
