@@ -97,10 +97,10 @@ impl Rows {
         std::mem::take(&mut lock(&self.kept).0)
     }
 
-    /// The row of the call that was made alone.
+    /// The row of the call that was made alone, not of those that its plugin made.
     pub async fn call(&self) -> CallRecord {
         loop {
-            if let Some(row) = lock(&self.kept).1.pop() {
+            if let Some(row) = std::mem::take(&mut lock(&self.kept).1).into_iter().find(|row| row.within.is_none()) {
                 return row;
             }
             self.told.notified().await;

@@ -209,7 +209,8 @@ fn upstream(name: &str, namespace: &str) -> UpstreamPlan {
         key: ObjectKey::new(namespace, name),
         labels: Default::default(),
         enabled: true,
-        transport: TransportPlan::None,
+        // One that is probed, so that its tool is listed; the port knows no connections.
+        transport: TransportPlan::External { url: "http://stage.invalid/mcp".into(), headers: Vec::new() },
         era: EraSetting::Auto,
         connect_timeout_ms: 5000,
         call_timeout_ms: None,
