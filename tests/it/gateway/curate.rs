@@ -9,9 +9,8 @@ use super::http::Http;
 use super::parts::{logged, object, raw_stdio, tools_of};
 use crate::fixtures::checkout;
 
-/// The plugin under `name`, with the service at `url`.
-fn curate(name: &str, url: &str, more: &str) -> String {
-    let host = url.strip_prefix("http://").unwrap();
+/// The plugin under `name`, with the service at `url`, as far as it may reach `host`.
+fn curate(name: &str, url: &str, host: &str, more: &str) -> String {
     let source =
         format!("source: {{path: curate/index.mjs}}, egress: [{host:?}], config: {{baseUrl: {url:?}, retries: 0}}");
     let chain = format!("phase: Response, upstreams: {{names: [{name}]}}, entries: [{{name: {name}, maxTokens: 100}}]");
@@ -26,13 +25,21 @@ async fn answers_are_curated_or_go_on_as_they_were() {
     let plugins = format!("plugins: {{pluginDir: {:?}}}", checkout().join("plugins"));
     let mut manifests = object("MCPGateway", "main", &format!("authentication: {{anonymous: {{}}}}, {plugins}"));
     let key = "env: [{name: ANTHROPIC_API_KEY, value: sk-none}]";
-    for (name, url, env) in [("up", &url, key), ("down", &down, key), ("keyless", &url, "")] {
+    let (host, down_host) = (url.strip_prefix("http://").unwrap(), down.strip_prefix("http://").unwrap());
+    let nobody = "127.0.0.1:1";
+    let upstreams = [
+        ("up", &url, host, key),
+        ("down", &down, down_host, key),
+        ("keyless", &url, host, ""),
+        ("closed", &url, nobody, key),
+    ];
+    for (name, url, host, env) in upstreams {
         manifests += &raw_stdio(name, &folder.path().join(name));
-        manifests += &curate(name, url, env);
+        manifests += &curate(name, url, host, env);
     }
     folder.write("manifests.yaml", &manifests);
     let gateway = Gateway::start(&folder);
-    tools_of(&gateway, &["up", "down", "keyless"]).await;
+    tools_of(&gateway, &["up", "down", "keyless", "closed"]).await;
     let (http, meta) = (Http::new(), json!({"hawsepipe.dev/trace": true, "hawsepipe.dev/userQuery": "why x?"}));
     let call = async |tool: &str, size: u32| http.call(&gateway.url(), tool, &json!({"size": size}), &meta).await;
 
@@ -47,11 +54,14 @@ async fn answers_are_curated_or_go_on_as_they_were() {
     assert_eq!(outcome(&short).1, "x".repeat(100));
     assert_eq!(logged(&sent, "maxTokens"), 1, "what is short is not sent");
 
-    for (tool, reason) in [("down__huge", "status 400"), ("keyless__huge", "there is no key")] {
+    let kept =
+        [("down__huge", "status 400"), ("keyless__huge", "there is no key"), ("closed__huge", "cannot be reached")];
+    for (tool, reason) in kept {
         let kept: Value = call(tool, 5000).await;
         let (entry, text) = outcome(&kept);
         assert_eq!(entry["outcome"], "failed(PluginError)", "{entry}");
         assert!(entry["metadata"]["reason"].as_str().unwrap().contains(reason), "{entry}");
         assert!(text == "x".repeat(5000), "the content goes on as it was");
     }
+    assert_eq!(logged(&sent, "maxTokens"), 1, "who may not reach the service did not");
 }

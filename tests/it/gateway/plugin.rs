@@ -5,6 +5,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::{Value, json};
 
+use super::contract::stand_in;
 use super::harness::{Folder, hawsepipe, run};
 use super::parts::{object, plugin};
 use crate::fixtures::checkout;
@@ -216,6 +217,24 @@ fn our_own_plugins_run() {
         let (exit, report) = report(path.to_str().unwrap(), &[&["--text", text], more].concat());
         assert_eq!((exit, &report["text"]), (0, &json!(expected)), "{name}: {report}");
         assert_eq!(report["plugin"], format!("default/{name}"));
+    }
+}
+
+#[test]
+fn it_reaches_what_it_is_given_and_tells_how_far_it_is() {
+    let asks = "export default async ({ rawContent }, ctx) => {
+      ctx.progress(1, 2, 'asking');
+      const { status } = await ctx.fetch(rawContent);
+      return { text: String(status), continue: true };
+    }";
+    let (_running, url) = stand_in(&[]);
+    let host = url.strip_prefix("http://").unwrap();
+    let (exit, report) = report_of(asks, &["--text", &url, "--egress", host]);
+    assert_eq!((exit, &report["text"]), (0, &json!("404")), "{report}");
+    assert_eq!(report["progress"], json!([{"progress": 1, "total": 2, "message": "asking"}]), "{report}");
+    for more in [&[][..], &["--egress", "127.0.0.1:1"]] {
+        let (exit, report) = report_of(asks, &[&["--text", &url], more].concat());
+        assert_eq!((exit, &report["reason"]), (1, &json!("PluginError")), "{report}");
     }
 }
 
