@@ -17,6 +17,9 @@ fn curate(name: &str, url: &str, host: &str, more: &str) -> String {
     object("Plugin", name, &format!("{source}, {more}")) + &object("PluginChain", name, &chain)
 }
 
+/// What gives the plugin its key.
+const KEY: &str = "env: [{name: ANTHROPIC_API_KEY, value: sk-none}]";
+
 #[tokio::test]
 async fn answers_are_curated_or_go_on_as_they_were() {
     let folder = Folder::new();
@@ -24,14 +27,12 @@ async fn answers_are_curated_or_go_on_as_they_were() {
     let (_down, down) = stand_in(&["--fail", "400"]);
     let plugins = format!("plugins: {{pluginDir: {:?}}}", checkout().join("plugins"));
     let mut manifests = object("MCPGateway", "main", &format!("authentication: {{anonymous: {{}}}}, {plugins}"));
-    let key = "env: [{name: ANTHROPIC_API_KEY, value: sk-none}]";
     let (host, down_host) = (url.strip_prefix("http://").unwrap(), down.strip_prefix("http://").unwrap());
-    let nobody = "127.0.0.1:1";
     let upstreams = [
-        ("up", &url, host, key),
-        ("down", &down, down_host, key),
+        ("up", &url, host, KEY),
+        ("down", &down, down_host, KEY),
         ("keyless", &url, host, ""),
-        ("closed", &url, nobody, key),
+        ("closed", &url, "127.0.0.1:1", KEY),
     ];
     for (name, url, host, env) in upstreams {
         manifests += &raw_stdio(name, &folder.path().join(name));
