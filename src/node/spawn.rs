@@ -14,6 +14,7 @@ use super::launcher::{Launcher, Stdin};
 use super::protocol::channel::Channel;
 use super::protocol::once::Pipes;
 use super::protocol::socket::Socket;
+use super::sandbox::Confinement;
 use super::voice::Voice;
 use super::worker::Talk;
 use crate::domain::plugin::Protocol;
@@ -35,51 +36,73 @@ pub struct Spawned {
 /// A process, the way to it, and its way out.
 type Made = (Child, Talk, Option<UnixStream>);
 
-/// Makes a process that loads `code` on `node`.
+/// What a worker's process is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// How processes are started.
+    pub launcher: &'a Launcher,
+    /// What it runs on.
+    pub node: &'a Node,
+    /// The plugin.
+    pub plugin: &'a LinkedPlugin,
+    /// Its code.
+    pub code: &'a Code,
+    /// Whether it is not to start where its sandbox cannot be enforced.
+    pub sandbox_required: bool,
+}
+
+/// Makes a process that loads the plugin.
 ///
 /// # Errors
 /// Where the system has no room for another process or descriptor.
-pub fn spawn(launcher: &Launcher, plugin: &LinkedPlugin, code: &Code, node: &Node) -> io::Result<Spawned> {
+pub fn spawn(parts: Parts<'_>) -> io::Result<Spawned> {
     let (printed, to_log) = io::pipe()?;
-    let (child, talk, egress) = match plugin.plan.protocol {
-        Protocol::Module => spawn_module(launcher, plugin, code, node, to_log),
-        Protocol::Once => spawn_once(launcher, plugin, code, node, to_log),
+    let (child, talk, egress) = match parts.plugin.plan.protocol {
+        Protocol::Module => spawn_module(parts, to_log),
+        Protocol::Once => spawn_once(parts, to_log),
     }?;
     Ok(Spawned { child, talk, printed, egress })
 }
 
-fn spawn_module(
-    launcher: &Launcher,
-    plugin: &LinkedPlugin,
-    code: &Code,
-    node: &Node,
-    to_log: PipeWriter,
-) -> io::Result<Made> {
-    let (ours, theirs) = UnixStream::pair()?;
-    let mut command = launcher.command(Stdin::Socket, &node.program, &plugin.env);
+impl Parts<'_> {
+    /// A command that becomes Node.js in the sandbox of this plugin.
+    fn command(&self, stdin: Stdin) -> io::Result<Command> {
+        let memory = self.plugin.plan.limits.memory;
+        let confinement = Confinement {
+            required: self.sandbox_required,
+            data: memory.saturating_add(self.node.data),
+            programs: self.node.files.clone(),
+            readable: self.code.readable(),
+        };
+        let mut command = self.launcher.command(stdin, &confinement, &self.node.program, &self.plugin.env)?;
+        // Told how much there is, V8 looks for garbage before it asks for more. The rest is for what is not its heap.
+        let heap = (memory - memory / 8) >> 20;
+        command.arg("--no-addons").arg(format!("--max-old-space-size={}", heap.max(1)));
+        command.current_dir(self.code.folder());
+        Ok(command)
+    }
+}
+
+fn spawn_module(parts: Parts<'_>, to_log: PipeWriter) -> io::Result<Made> {
+    let (Parts { plugin, code, .. }, (ours, theirs)) = (parts, UnixStream::pair()?);
+    let mut command = parts.command(Stdin::Socket)?;
     // One of many processes on few cores: helpers of the garbage collector would only wake each other.
     command.arg("--single-threaded-gc");
     let egress = give_stdin(&mut command, plugin, code, theirs.into())?;
     command.arg(code.parent().host()).arg(code.entry()).args(egress.as_ref().map(|_| "egress"));
     command.stdout(to_log.try_clone()?).stderr(to_log);
-    let child = run(command, code)?;
+    let child = run(command)?;
     let channel = Channel::new(Socket::new(ours)?, Voice::of(plugin));
     Ok((child, Talk::Module(Box::new(channel)), egress))
 }
 
-fn spawn_once(
-    launcher: &Launcher,
-    plugin: &LinkedPlugin,
-    code: &Code,
-    node: &Node,
-    to_log: PipeWriter,
-) -> io::Result<Made> {
-    let mut command = launcher.command(Stdin::Pipe, &node.program, &plugin.env);
+fn spawn_once(parts: Parts<'_>, to_log: PipeWriter) -> io::Result<Made> {
+    let (Parts { plugin, code, .. }, mut command) = (parts, parts.command(Stdin::Pipe)?);
     let (to_read, stdin) = io::pipe()?;
     let egress = give_stdin(&mut command, plugin, code, to_read.into())?;
     command.arg("--require").arg(code.parent().once_preload()).arg(code.entry());
     command.stdout(Stdio::piped()).stderr(to_log);
-    let mut child = run(command, code)?;
+    let mut child = run(command)?;
     let stdin = tokio::process::ChildStdin::from_std(ChildStdin::from(OwnedFd::from(stdin)))?;
     match child.stdout.take() {
         Some(stdout) => Ok((child, Talk::Once(Pipes::new(stdin, stdout)), egress)),
@@ -103,7 +126,6 @@ fn give_stdin(
 }
 
 /// Our copies of the child's descriptors go with the command.
-fn run(mut command: Command, code: &Code) -> io::Result<Child> {
-    command.current_dir(code.folder());
+fn run(command: Command) -> io::Result<Child> {
     tokio::process::Command::from(command).kill_on_drop(true).spawn()
 }

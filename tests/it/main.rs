@@ -6,4 +6,6 @@ mod fixtures;
 mod gateway;
 mod golden;
 mod node;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod upstream;

@@ -69,7 +69,6 @@ fn note_later(spec: &PluginSpec, findings: &mut Findings) {
     findings.later(concurrency.is_some_and(|c| c > 1), "spec.pool.concurrency");
     findings.later(max_executions.is_some(), "spec.pool.maxExecutions");
     findings.later(max_lifetime_seconds.is_some(), "spec.pool.maxLifetimeSeconds");
-    findings.later(spec.limits.as_ref().is_some_and(|l| l.memory.is_some()), "spec.limits.memory");
 }
 
 fn role(role: api::Role) -> Role {
@@ -113,5 +112,6 @@ fn limits(spec: &PluginSpec) -> PluginLimits {
         max_input: size(written.max_input_size.as_ref()).unwrap_or(defaults.max_input),
         max_output: size(written.max_output_size.as_ref()).unwrap_or(defaults.max_output),
         max_stderr: size(written.max_stderr_size.as_ref()).unwrap_or(defaults.max_stderr),
+        memory: size(written.memory.as_ref()).unwrap_or(defaults.memory),
     }
 }

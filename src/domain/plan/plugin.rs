@@ -62,11 +62,11 @@ pub struct PluginPlan {
     pub egress: Vec<String>,
     /// Warm workers; none is the gateway's `poolSizePerPlugin`.
     pub pool_size: Option<u32>,
-    /// Bytes of input, output, and stderr a call.
+    /// Bytes of input, output, stderr and memory.
     pub limits: PluginLimits,
 }
 
-/// Bytes that one execution may use.
+/// Bytes that executions may use.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PluginLimits {
     /// Content in.
@@ -75,10 +75,17 @@ pub struct PluginLimits {
     pub max_output: u64,
     /// Standard error a call; beyond it the worker is replaced.
     pub max_stderr: u64,
+    /// Memory of a worker.
+    #[serde(default = "default_memory")]
+    pub memory: u64,
+}
+
+fn default_memory() -> u64 {
+    256 << 20
 }
 
 impl Default for PluginLimits {
     fn default() -> Self {
-        Self { max_input: 8 << 20, max_output: 8 << 20, max_stderr: 64 << 10 }
+        Self { max_input: 8 << 20, max_output: 8 << 20, max_stderr: 64 << 10, memory: default_memory() }
     }
 }

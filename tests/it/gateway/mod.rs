@@ -9,7 +9,7 @@ mod egress;
 mod ending;
 pub mod harness;
 mod hostile;
-mod http;
+pub mod http;
 mod killed;
 mod limits;
 mod manifests;

@@ -124,7 +124,7 @@ pub fn runtime() -> Runtime {
         max_queued_executions: 100,
         queue_timeout_ms: 3000,
         max_bytes_in_flight: 64 << 20,
-        refusing: None,
+        sandbox: None,
     }
 }
 
@@ -169,7 +169,8 @@ pub fn once(text: &str) -> Code {
 
 impl Code {
     fn new(protocol: Protocol, file_name: &'static str, text: &str) -> Self {
-        let limits = PluginLimits { max_input: 10 << 20, max_output: 10 << 20, max_stderr: 64 << 10 };
+        let limits =
+            PluginLimits { max_input: 10 << 20, max_output: 10 << 20, max_stderr: 64 << 10, memory: 256 << 20 };
         Self {
             protocol,
             file_name,
