@@ -11,12 +11,12 @@ use futures_util::FutureExt;
 use kube::Client;
 
 use super::args;
-use super::serve::{Gateway, Servers, listeners, say_sandbox};
+use super::serve::{Gateway, Servers, listeners};
 use super::signals::EndSignals;
 use super::wiring::engine;
 use crate::domain::ids::ObjectKey;
 use crate::domain::problem::Problem;
-use crate::node::{Inspector, Launcher};
+use crate::node::{Inspector, Launcher, hide_memory};
 use crate::source::Watch;
 use crate::source::cluster::{ClusterSecrets, News, PodCode, Received, Snapshots, Tokens, connect};
 use crate::telemetry::log::{self, LogLevel};
@@ -25,6 +25,7 @@ use crate::web::CheckToken;
 /// Runs until a signal ends it.
 pub async fn gateway(args: args::Gateway) -> anyhow::Result<ExitCode> {
     let (log, traces) = log::start();
+    hide_memory().context("cannot hide the gateway's memory from plugins")?;
     let client = connect().await?;
     // From here on there is something to end in order.
     let mut signals = EndSignals::listen()?;
@@ -91,7 +92,6 @@ impl Following {
     async fn follow(mut self, servers: &mut Servers, args: &args::Gateway) -> anyhow::Result<()> {
         let mut received = self.first().await;
         self.put_in_force(&mut received).await;
-        say_sandbox(&received.plan);
         let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
         servers.open(listeners(&received.plan.gateway, args.listen, everywhere)).await?;
         loop {

@@ -7,18 +7,19 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 
 use super::args::Run;
-use super::serve::{Gateway, Opened, Servers, listeners, say_sandbox};
+use super::serve::{Gateway, Opened, Servers, listeners};
 use super::signals::EndSignals;
 use super::validate::{directory, line};
 use super::wiring::engine;
 use crate::domain::plan::GatewayPlan;
-use crate::node::Inspector;
+use crate::node::{Inspector, hide_memory};
 use crate::source::{Compiled, Directory, Located, Watch};
 use crate::telemetry::log::{self, LogLevel};
 
 /// Runs until a signal ends it.
 pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     let (log, traces) = log::start();
+    hide_memory().context("cannot hide the gateway's memory from plugins")?;
     if !args.admin.ip().is_loopback() {
         bail!("--admin {}: the admin API has no authentication yet, so it is served on loopback only", args.admin);
     }
@@ -61,7 +62,6 @@ async fn start(
     servers.open(listeners).await?;
     servers.open_admin(admin, None).await?;
     let mut watch = Watch::new().context("cannot watch the manifests for changes")?;
-    say_sandbox(&first.plan);
     report(&first.located);
     let reported = first.located.clone();
     put_in_force(engine, &log, &mut watch, first).await;

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::signals::EndSignals;
 use super::wiring::Adapters;
-use crate::domain::plan::{GatewayPlan, ListenerPlan, Plan};
+use crate::domain::plan::{GatewayPlan, ListenerPlan};
 use crate::engine::Engine;
 use crate::web::{self, CheckToken};
 
@@ -118,17 +118,6 @@ async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address}. Another program may use the port: give another with {flag} ADDR")
     })
-}
-
-/// Says once what plugins may do here.
-pub fn say_sandbox(plan: &Plan) {
-    match &plan.gateway.runtime.refusing {
-        Some(refusal) => tracing::error!("no plugin runs: {}", refusal.message),
-        None if plan.chains.iter().any(|chain| !chain.entries.is_empty()) => tracing::warn!(
-            "plugins run without a sandbox: they may do what this user may. Run only code that you trust"
-        ),
-        None => {}
-    }
 }
 
 async fn sweep(engine: Gateway) {

@@ -72,8 +72,10 @@ fn changes(before: &[Condition], now: &[Condition]) -> Vec<Event> {
 /// The Event of a condition that came: of a bad one, or of `Ready`. What is only pending is no news.
 fn event(condition: &Condition) -> Option<Event> {
     let is_ready = condition.r#type == "Ready";
-    let exists_while_bad =
-        matches!(condition.r#type.as_str(), "PartiallyInvalid" | "Refusing" | "FailsOpen" | "CrashLooping");
+    let exists_while_bad = matches!(
+        &*condition.r#type,
+        "PartiallyInvalid" | "Refusing" | "FailsOpen" | "CrashLooping" | "SandboxDegraded"
+    );
     let good = (condition.status == ConditionStatus::True) != exists_while_bad;
     if condition.reason == Reason::Pending.as_str() || (good != is_ready) {
         return None;

@@ -49,7 +49,7 @@ pub(super) struct Reported {
 }
 
 impl Reported {
-    fn new(report: Report) -> Self {
+    pub(super) fn new(report: Report) -> Self {
         let upstreams = report.upstreams.iter().enumerate().map(|(place, up)| (up.upstream.clone(), place)).collect();
         Self { report, upstreams }
     }

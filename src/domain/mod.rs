@@ -20,6 +20,7 @@ pub mod record;
 pub mod report;
 pub mod route;
 pub mod rpc;
+pub mod sandbox;
 pub mod secret;
 pub mod tool;
 pub mod upstream;

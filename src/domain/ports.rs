@@ -15,6 +15,7 @@ use super::ids::ObjectKey;
 use super::plan::{PluginPlan, Runtime};
 use super::plugin::{Failure, Input, Ran};
 use super::record::{CallRecord, PluginExecution};
+use super::sandbox::SandboxState;
 use super::secret::{NoSecret, SecretText};
 use super::tool::Tool;
 use super::upstream::{Answer, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
@@ -29,8 +30,8 @@ pub struct LinkedPlugin {
     /// Its whole environment.
     pub env: Vec<(String, SecretText)>,
     /// What a worker is made of: a digest of key, code, file name, folder, the files beside the code, protocol and its
-    /// settings, limits, lifetime, egress, environment, pool size and Node.js. Workers of one identity are alike; another
-    /// identity means new workers.
+    /// settings, limits, lifetime, egress, environment, pool size, Node.js and how much the sandbox matters. Workers of one
+    /// identity are alike; another identity means new workers.
     pub identity: String,
     /// Warm workers to keep.
     pub pool_size: u32,
@@ -60,6 +61,9 @@ pub trait RunPlugin: Send + Sync + 'static {
 
     /// Every worker there is.
     fn workers(&self) -> Vec<WorkerInfo>;
+
+    /// How it stands with the sandbox that they run in.
+    fn sandbox(&self) -> SandboxState;
 
     /// How much of what bounds all plugins together is in use.
     fn load(&self) -> PluginLoad;

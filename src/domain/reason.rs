@@ -140,6 +140,8 @@ reasons! {
     NameTaken,
     /// The sandbox that is required cannot be had.
     SandboxUnavailable,
+    /// The kernel of a pod does not enforce all of the sandbox.
+    KernelTooOld,
     /// A part of a compiled revision is not there.
     SnapshotIncomplete,
     /// A part of a compiled revision is not what its digest says, or cannot be read.

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::health::ConnectionState;
 use super::problem::Problem;
+use super::sandbox::SandboxLack;
 
 /// The most tools of one upstream that are listed; `toolCount` counts all.
 pub const MAX_TOOLS: usize = 512;
@@ -31,6 +32,9 @@ pub struct Report {
     /// Keys of Secrets that the plan names.
     #[serde(deserialize_with = "known")]
     pub secrets: Vec<SecretReport>,
+    /// What the pod's kernel does not enforce of the sandbox of plugins.
+    #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
+    pub sandbox_lacks: Vec<SandboxLack>,
     /// A revision that it has seen and does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingReport>,

@@ -178,9 +178,6 @@ fn link_plugin(
     problems: &mut Vec<Problem>,
 ) -> Result<Arc<LinkedPlugin>, Failure> {
     let not_loaded = |message| Failure::new(Reason::NotLoaded, message);
-    if let Some(refusal) = &plan.gateway.runtime.refusing {
-        return Err(not_loaded(refusal.message.clone()));
-    }
     let Some(code) = plan.code.get(&plugin.digest) else {
         return Err(not_loaded(match &plugin.path {
             Some(path) => format!("its file {path} was never accepted; its own Problem says why"),
@@ -204,7 +201,7 @@ fn link_plugin(
         (plugin.protocol, plugin.reuse, plugin.encoding),
         (&plugin.limits, &plugin.egress, plugin.max_executions, plugin.max_lifetime_seconds),
     );
-    let identity = revision(&(made_of, exposed, pool_size, &runtime.node_executable));
+    let identity = revision(&(made_of, exposed, pool_size, &runtime.node_executable, runtime.sandbox));
     Ok(Arc::new(LinkedPlugin { plan: plugin.clone(), code: code.as_str().into(), env, identity, pool_size }))
 }
 

@@ -7,6 +7,9 @@ use super::routed::timestamp;
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
 use crate::domain::plan::{PluginPlan, TransportPlan};
+use crate::domain::plugin::Failure;
+use crate::domain::ports::RunPlugin;
+use crate::domain::reason::Reason;
 use crate::domain::report::{MAX_TOOLS, PendingReport, PluginReport, PluginState, Report, ToolReport, UpstreamReport};
 
 impl<P: Ports> Engine<P> {
@@ -24,6 +27,7 @@ impl<P: Ports> Engine<P> {
             upstreams,
             plugins,
             secrets: snapshot.linked.secrets.clone(),
+            sandbox_lacks: self.plugins.sandbox().lacks,
             pending: self.state.pending.load().as_deref().cloned(),
         }
     }
@@ -84,11 +88,15 @@ impl<P: Ports> Engine<P> {
             None => PluginState::Enabled,
         };
         let failure = failure.filter(|_| state == PluginState::Failed);
+        let reason = |failure: &Failure| match self.plugins.sandbox().refusal() {
+            Some(_) => Reason::SandboxUnavailable,
+            None => failure.reason,
+        };
         let code = snapshot.plan().code.get(&plugin.digest);
         PluginReport {
             plugin: plugin.key.to_string(),
             state,
-            reason: failure.as_ref().map(|failure| failure.reason.as_str().to_owned()),
+            reason: failure.as_ref().map(|failure| reason(failure).as_str().to_owned()),
             message: failure.map(|failure| failure.message),
             digest: plugin.digest.clone(),
             size_bytes: code.and_then(|code| u64::try_from(code.len()).ok()),

@@ -154,7 +154,7 @@ mod tests {
             max_queued_executions: queue,
             queue_timeout_ms: 20,
             max_bytes_in_flight: bytes,
-            refusing: None,
+            sandbox: None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::process::own_memory;
+use super::process::OwnMemory;
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
 
 /// One worker, as others see it.
@@ -16,8 +16,8 @@ pub struct Card {
     last_used_at: AtomicU64,
     executions: AtomicU64,
     state: AtomicU8,
-    /// Bytes that its process had of its own when that was last looked at.
-    memory: AtomicU64,
+    /// Bytes that its process had mapped for data when that was last looked at.
+    data: AtomicU64,
     /// Calls that it had served then.
     measured_at: AtomicU64,
 }
@@ -40,7 +40,7 @@ impl Card {
             last_used_at: AtomicU64::new(0),
             executions: AtomicU64::new(0),
             state: AtomicU8::new(WorkerState::Spawned as u8),
-            memory: AtomicU64::new(0),
+            data: AtomicU64::new(0),
             measured_at: AtomicU64::new(u64::MAX),
         }
     }
@@ -67,17 +67,17 @@ impl Card {
         if state == WorkerState::Spawned || self.measured_at.load(Ordering::Relaxed) == executions {
             return;
         }
-        if let Some(bytes) = own_memory(self.pid) {
-            self.memory.store(bytes, Ordering::Relaxed);
+        if let Some(memory) = OwnMemory::of(self.pid) {
+            self.data.store(memory.data, Ordering::Relaxed);
         }
         if state == WorkerState::Available {
             self.measured_at.store(executions, Ordering::Relaxed);
         }
     }
 
-    /// Bytes that its process had of its own when that was last looked at.
-    pub fn memory(&self) -> u64 {
-        self.memory.load(Ordering::Relaxed)
+    /// Bytes that its process had mapped for data when that was last looked at.
+    pub fn data(&self) -> u64 {
+        self.data.load(Ordering::Relaxed)
     }
 
     /// A call begins.

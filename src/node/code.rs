@@ -51,6 +51,8 @@ pub struct CodeFolder {
 pub struct Code {
     folder: PathBuf,
     entry: PathBuf,
+    /// What lies elsewhere and may be imported.
+    origins: Vec<PathBuf>,
     parent: Arc<CodeFolder>,
 }
 
@@ -107,7 +109,7 @@ impl CodeFolder {
         let short = plan.digest.get(..12).unwrap_or_default();
         let folder = self.private.path().join(format!("{short}-{}", self.next.fetch_add(1, Ordering::Relaxed)));
         let entry = folder.join(&plan.file_name);
-        let code = Code { folder, entry, parent: Arc::clone(self) };
+        let mut code = Code { folder, entry, origins: Vec::new(), parent: Arc::clone(self) };
         code.fill(text, plan.folder.as_deref())
             .map_err(|source| CodeError::Write { path: code.entry.clone(), source })?;
         Ok(code)
@@ -125,12 +127,20 @@ impl Code {
         &self.folder
     }
 
+    /// All that a worker reads of it: its folder, the folder that it comes from, and its packages.
+    pub fn readable(&self) -> Vec<PathBuf> {
+        let parent = &self.parent;
+        let scripts = [parent.host(), parent.reuse_host(), parent.once_preload(), parent.egress_preload()];
+        let own = [self.folder.clone()].into_iter().chain(scripts);
+        own.chain(self.origins.iter().cloned()).collect()
+    }
+
     /// Where host script and preload are.
     pub fn parent(&self) -> &CodeFolder {
         &self.parent
     }
 
-    fn fill(&self, text: &str, origin: Option<&Path>) -> io::Result<()> {
+    fn fill(&mut self, text: &str, origin: Option<&Path>) -> io::Result<()> {
         DirBuilder::new().mode(0o700).create(&self.folder)?;
         fs::write(&self.entry, text)?;
         let Some(origin) = origin else { return Ok(()) };
@@ -141,16 +151,22 @@ impl Code {
                 symlink(origin.join(&name), self.folder.join(&name))?;
             }
         }
-        self.link_packages(&origin)
+        self.link_packages(&origin)?;
+        self.origins.push(origin);
+        Ok(())
     }
 
     /// Links the packages that Node.js would find for code in `origin`: of the nearest folder above it that has some,
     /// where it has none of its own.
-    fn link_packages(&self, origin: &Path) -> io::Result<()> {
+    fn link_packages(&mut self, origin: &Path) -> io::Result<()> {
         const PACKAGES: &str = "node_modules";
         let packages = origin.ancestors().map(|folder| folder.join(PACKAGES)).find(|packages| packages.is_dir());
         match packages {
-            Some(packages) if packages.parent() != Some(origin) => symlink(packages, self.folder.join(PACKAGES)),
+            Some(packages) if packages.parent() != Some(origin) => {
+                symlink(&packages, self.folder.join(PACKAGES))?;
+                self.origins.push(packages);
+                Ok(())
+            }
             _ => Ok(()),
         }
     }

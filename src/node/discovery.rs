@@ -6,12 +6,20 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use serde::Deserialize;
 use tokio::process::Command;
 
 /// The oldest major version that plugins run on.
 pub const OLDEST: u32 = 20;
-/// How long `node --version` may take.
+/// How long one question may take.
 const DEADLINE: Duration = Duration::from_secs(5);
+/// Asks for its parts. The file is read by the threads that every plugin has it start, whose stacks count as data.
+const PARTS: &str = "const { sharedObjects: libraries } = process.report.getReport();
+    const told = ({ data = '' }) => {
+        const kibibytes = Number(/VmData:\\s*(\\d+)/.exec(data)?.[1] ?? 0);
+        process.stdout.write(JSON.stringify({ program: process.execPath, libraries, kibibytes }));
+    };
+    require('fs').readFile('/proc/self/status', 'utf8', (error, data) => told({ data }))";
 
 /// A Node.js that plugins can run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +28,18 @@ pub struct Node {
     pub program: PathBuf,
     /// As it says itself, without the `v`.
     pub version: String,
+    /// The program and the libraries that it runs with, as it says itself.
+    pub files: Vec<PathBuf>,
+    /// Bytes of data that it maps before it runs anything, most of them never touched; 0 where the system does not say.
+    pub data: u64,
+}
+
+/// What Node.js says of itself.
+#[derive(Deserialize)]
+struct Parts {
+    program: PathBuf,
+    libraries: Vec<PathBuf>,
+    kibibytes: u64,
 }
 
 /// Why there is none.
@@ -49,37 +69,45 @@ pub enum NodeError {
     },
 }
 
-/// Finds the program that `name` means, a path or a name that PATH resolves, and asks it for its version.
+/// Finds the program that `name` means, a path or a name that PATH resolves, and asks it for its version and its parts.
+/// Where that program starts another one, as version managers do, the other one is the one that is found.
 ///
 /// # Errors
 /// Where there is no such program, it does not run, or it is too old.
 pub async fn find_node(name: &Path) -> Result<Node, NodeError> {
     let program = resolve(name).ok_or_else(|| NodeError::NotFound(name.to_owned()))?;
     let broken = |what: String| NodeError::NotWorking { program: program.clone(), what };
-    let asked = Command::new(&program)
-        .arg("--version")
-        .env_clear()
-        .stdin(Stdio::null())
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .output();
-    let output = match tokio::time::timeout(DEADLINE, asked).await {
-        Ok(Ok(output)) => output,
-        Ok(Err(error)) => return Err(broken(error.to_string())),
-        Err(_) => return Err(broken(format!("no answer to --version within {DEADLINE:?}"))),
-    };
-    let text = String::from_utf8_lossy(&output.stdout);
-    let Some(version) = text.trim().strip_prefix('v').filter(|_| output.status.success()) else {
-        return Err(broken("it does not print a version".into()));
-    };
-    let version = version.to_owned();
+    let text = ask(&program, &["--version"]).await.map_err(broken)?;
+    let version = text.trim().strip_prefix('v').unwrap_or_default().to_owned();
     let Some(major) = version.split('.').next().and_then(|major| major.parse::<u32>().ok()) else {
         return Err(broken("it does not print a version".into()));
     };
     if major < OLDEST {
         return Err(NodeError::TooOld { program, version });
     }
-    Ok(Node { program, version })
+    let text = ask(&program, &["-e", PARTS]).await.map_err(broken)?;
+    let Ok(Parts { program, mut libraries, kibibytes }) = serde_json::from_str(&text) else {
+        return Err(broken("it does not say what it consists of".into()));
+    };
+    libraries.push(program.clone());
+    Ok(Node { program, version, files: libraries, data: kibibytes * 1024 })
+}
+
+/// What it prints; or what it does instead, for people.
+async fn ask(program: &Path, arguments: &[&str]) -> Result<String, String> {
+    let asked = Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    match tokio::time::timeout(DEADLINE, asked).await {
+        Ok(Ok(output)) if output.status.success() => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        Ok(Ok(output)) => Err(format!("asked for {}, it ends with {}", arguments[0], output.status)),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("asked for {}, it does not answer within {DEADLINE:?}", arguments[0])),
+    }
 }
 
 fn resolve(name: &Path) -> Option<PathBuf> {

@@ -1,8 +1,9 @@
 //! How a worker's process comes to be: this program runs itself as `hawsepipe sandbox`, which arranges descriptors and
-//! environment and then becomes Node. So nothing runs between fork and exec, and no unsafe code is needed.
+//! environment, confines itself and then becomes Node. So nothing runs between fork and exec, and no unsafe code is
+//! needed.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -13,10 +14,14 @@ use std::process::{Command, exit};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
 use super::egress::handed;
+use super::sandbox::{Confinement, probe, probe_main};
+use crate::domain::sandbox::{SandboxLack, is_kept_from_plugins};
 use crate::domain::secret::SecretText;
 
 /// Where a Module worker finds its socket. Written in `host.mjs` too.
 const SOCKET: i32 = 3;
+/// Instead of what standard input is: nothing is run, the sandbox is tried.
+const PROBE: &str = "probe";
 /// A plugin's variables are handed down under this prefix, so that none of them (`LD_PRELOAD`) acts on the launcher.
 const PREFIX: &[u8] = b"HAWSEPIPE_PLUGIN_";
 
@@ -61,16 +66,36 @@ impl Launcher {
         Self { program: path.into() }
     }
 
-    /// A command that becomes `program`, leading its own process group, with nothing but `env` as its environment.
-    pub fn command(&self, stdin: Stdin, program: &Path, env: &[(String, SecretText)]) -> Command {
+    /// A command that confines itself and becomes `program`, leading its own process group, with nothing but `env` as
+    /// its environment. Variables that would steer how Node.js starts are left out.
+    ///
+    /// # Errors
+    /// Where a path of the confinement is no UTF-8.
+    pub fn command(
+        &self,
+        stdin: Stdin,
+        confinement: &Confinement,
+        program: &Path,
+        env: &[(String, SecretText)],
+    ) -> io::Result<Command> {
         let mut command = self.subcommand("sandbox");
-        command.arg(stdin.word()).arg(program);
-        for (name, value) in env {
+        command.arg(stdin.word()).arg(serde_json::to_string(confinement)?).arg(program);
+        for (name, value) in env.iter().filter(|(name, _)| !is_kept_from_plugins(name)) {
             let mut prefixed = PREFIX.to_vec();
             prefixed.extend_from_slice(name.as_bytes());
             command.env(OsString::from_vec(prefixed), value.expose());
         }
-        command
+        Ok(command)
+    }
+
+    /// What the kernel of this machine does not enforce of the sandbox.
+    ///
+    /// # Errors
+    /// Where the child that tries it does not run.
+    pub async fn probe(&self) -> io::Result<Vec<SandboxLack>> {
+        let mut command = self.subcommand("sandbox");
+        command.arg(PROBE);
+        probe(command).await
     }
 
     /// This program with `subcommand`, leading its own process group, with an empty environment.
@@ -81,8 +106,9 @@ impl Launcher {
     }
 }
 
-/// `hawsepipe sandbox socket|pipe PROGRAM [ARGUMENT...]`: becomes the program. Must run before any thread starts.
-/// Where it cannot, it says why on standard error and exits with code 126.
+/// `hawsepipe sandbox socket|pipe CONFINEMENT PROGRAM [ARGUMENT...]`: becomes the program. `hawsepipe sandbox probe`: says
+/// what cannot be enforced here. Must run before any thread starts. Where it cannot, it says why on standard error and
+/// exits with code 126.
 pub fn sandbox_main(arguments: impl Iterator<Item = OsString>) -> ! {
     let error = become_program(arguments);
     eprintln!("Error: hawsepipe sandbox: {error}");
@@ -90,17 +116,22 @@ pub fn sandbox_main(arguments: impl Iterator<Item = OsString>) -> ! {
 }
 
 fn become_program(mut arguments: impl Iterator<Item = OsString>) -> io::Error {
-    let usage = || io::Error::new(io::ErrorKind::InvalidInput, "usage: sandbox socket|pipe PROGRAM [ARGUMENT...]");
-    let (Some(stdin), Some(program)) = (arguments.next(), arguments.next()) else { return usage() };
-    if let Err(error) = handed::take_over() {
-        return error;
+    match arguments.next() {
+        Some(word) if word == PROBE => probe_main(),
+        Some(word) => become_confined(&word, arguments).unwrap_or_else(|error| error),
+        None => usage(),
     }
+}
+
+/// Becomes the program, unless the way there fails.
+fn become_confined(stdin: &OsStr, mut arguments: impl Iterator<Item = OsString>) -> io::Result<io::Error> {
+    let (Some(confinement), Some(program)) = (arguments.next(), arguments.next()) else { return Err(usage()) };
+    let confinement: Confinement = serde_json::from_slice(confinement.as_bytes())?;
+    handed::take_over()?;
     if stdin == Stdin::Socket.word() {
-        if let Err(error) = move_socket() {
-            return error;
-        }
+        move_socket()?;
     } else if stdin != Stdin::Pipe.word() {
-        return usage();
+        return Err(usage());
     }
     let mut command = Command::new(program);
     command.args(arguments).env_clear();
@@ -109,7 +140,13 @@ fn become_program(mut arguments: impl Iterator<Item = OsString>) -> io::Error {
             command.env(OsString::from_vec(name.to_vec()), value);
         }
     }
-    command.exec()
+    confinement.apply()?;
+    Ok(command.exec())
+}
+
+fn usage() -> io::Error {
+    let usage = "usage: sandbox socket|pipe CONFINEMENT PROGRAM [ARGUMENT...], or sandbox probe";
+    io::Error::new(io::ErrorKind::InvalidInput, usage)
 }
 
 /// Moves the socket from standard input to descriptor 3, and the null device to its place.

@@ -125,13 +125,26 @@ impl Drop for Process {
     }
 }
 
-/// Bytes of a process's anonymous memory that are resident, where the system says (`/proc`). One short read: neither
-/// maps nor pages are walked.
-pub fn own_memory(pid: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
-    Some(kibibytes * 1024)
+/// Bytes of memory that a process has of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnMemory {
+    /// Anonymous memory that is resident.
+    pub resident: u64,
+    /// What it has mapped for data, touched or not: what its limit is about.
+    pub data: u64,
+}
+
+impl OwnMemory {
+    /// Of this process, where the system says (`/proc`). One short read: neither maps nor pages are walked.
+    pub fn of(pid: u32) -> Option<Self> {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let field = |name| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+            let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+            Some(kibibytes * 1024)
+        };
+        Some(Self { resident: field("RssAnon:")?, data: field("VmData:")? })
+    }
 }
 
 /// A process of which every thread sleeps. Of two moments at which it rested alike, it rested all the time between.

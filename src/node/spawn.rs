@@ -17,6 +17,7 @@ use super::protocol::codec::Codec;
 use super::protocol::lines::Lines;
 use super::protocol::once::Pipes;
 use super::protocol::socket::Socket;
+use super::sandbox::Confinement;
 use super::voice::Voice;
 use super::worker::Talk;
 use crate::domain::plugin::Protocol;
@@ -42,47 +43,76 @@ pub struct Spawned {
 /// A process, the way to it, and its way out.
 type Made = (Child, Talk, Option<UnixStream>);
 
-/// Makes a process that loads `code` on `node`.
+/// What a worker's process is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts<'a> {
+    /// How processes are started.
+    pub launcher: &'a Launcher,
+    /// What it runs on.
+    pub node: &'a Node,
+    /// The plugin.
+    pub plugin: &'a LinkedPlugin,
+    /// Its code.
+    pub code: &'a Code,
+    /// Whether it is not to start where its sandbox cannot be enforced.
+    pub sandbox_required: bool,
+}
+
+/// Makes a process that loads the plugin.
 ///
 /// # Errors
 /// Where the system has no room for another process or descriptor.
-pub fn spawn(launcher: &Launcher, plugin: &LinkedPlugin, code: &Code, node: &Node) -> io::Result<Spawned> {
+pub fn spawn(parts: Parts<'_>) -> io::Result<Spawned> {
     let (printed, to_log) = io::pipe()?;
-    let preload = code.parent().once_preload();
-    let script = |options: &[&OsStr]| spawn_script(launcher, plugin, code, node, &to_log, options);
+    let (plugin, parent) = (parts.plugin, parts.code.parent());
+    let preload = parent.once_preload();
     let (child, talk, egress) = match (plugin.plan.protocol, plugin.plan.reuse) {
-        (Protocol::Module, _) => spawn_module(launcher, plugin, code, node, to_log)?,
+        (Protocol::Module, _) => spawn_module(parts, to_log)?,
         (Protocol::Once, false) => {
-            let Script { child, stdin, stdout, egress } = script(&["--require".as_ref(), preload.as_ref()])?;
-            (child, Talk::Once(Pipes::new(stdin, stdout)), egress)
+            let script = spawn_script(parts, to_log, &["--require".as_ref(), preload.as_ref()])?;
+            (script.child, Talk::Once(Pipes::new(script.stdin, script.stdout)), script.egress)
         }
         (Protocol::Once, true) => {
-            let host = code.parent().reuse_host();
-            let Script { child, stdin, stdout, egress } = script(&[FEW_THREADS.as_ref(), host.as_ref()])?;
-            (child, Talk::Lines(Lines::new(stdin, stdout, Codec::Printed)), egress)
+            let host = parent.reuse_host();
+            let script = spawn_script(parts, to_log, &[FEW_THREADS.as_ref(), host.as_ref()])?;
+            (script.child, Talk::Lines(Lines::new(script.stdin, script.stdout, Codec::Printed)), script.egress)
         }
         (Protocol::Lines, _) => {
             let options = [FEW_THREADS.as_ref(), "--require".as_ref(), preload.as_ref()];
-            let Script { child, stdin, stdout, egress } = script(&options)?;
-            (child, Talk::Lines(Lines::new(stdin, stdout, plugin.plan.encoding.into())), egress)
+            let script = spawn_script(parts, to_log, &options)?;
+            let lines = Lines::new(script.stdin, script.stdout, plugin.plan.encoding.into());
+            (script.child, Talk::Lines(lines), script.egress)
         }
     };
     Ok(Spawned { child, talk, printed, egress })
 }
 
-fn spawn_module(
-    launcher: &Launcher,
-    plugin: &LinkedPlugin,
-    code: &Code,
-    node: &Node,
-    to_log: PipeWriter,
-) -> io::Result<Made> {
-    let (ours, theirs) = UnixStream::pair()?;
-    let mut command = launcher.command(Stdin::Socket, &node.program, &plugin.env);
+impl Parts<'_> {
+    /// A command that becomes Node.js in the sandbox of this plugin.
+    fn command(&self, stdin: Stdin) -> io::Result<Command> {
+        let memory = self.plugin.plan.limits.memory;
+        let confinement = Confinement {
+            required: self.sandbox_required,
+            data: memory.saturating_add(self.node.data),
+            programs: self.node.files.clone(),
+            readable: self.code.readable(),
+        };
+        let mut command = self.launcher.command(stdin, &confinement, &self.node.program, &self.plugin.env)?;
+        // Told how much there is, V8 looks for garbage before it asks for more. The rest is for what is not its heap.
+        let heap = (memory - memory / 8) >> 20;
+        command.arg("--no-addons").arg(format!("--max-old-space-size={}", heap.max(1)));
+        command.current_dir(self.code.folder());
+        Ok(command)
+    }
+}
+
+fn spawn_module(parts: Parts<'_>, to_log: PipeWriter) -> io::Result<Made> {
+    let (Parts { plugin, code, .. }, (ours, theirs)) = (parts, UnixStream::pair()?);
+    let mut command = parts.command(Stdin::Socket)?;
     let egress = give_stdin(&mut command, plugin, code, theirs.into())?;
     command.arg(FEW_THREADS).arg(code.parent().host()).arg(code.entry()).args(egress.as_ref().map(|_| "egress"));
     command.stdout(to_log.try_clone()?).stderr(to_log);
-    let child = run(command, code)?;
+    let child = run(command)?;
     let channel = Channel::new(Socket::new(ours)?, Voice::of(plugin));
     Ok((child, Talk::Module(Box::new(channel)), egress))
 }
@@ -96,19 +126,12 @@ struct Script {
 }
 
 /// Makes a process that runs the script with these options before it.
-fn spawn_script(
-    launcher: &Launcher,
-    plugin: &LinkedPlugin,
-    code: &Code,
-    node: &Node,
-    to_log: &PipeWriter,
-    options: &[&OsStr],
-) -> io::Result<Script> {
-    let mut command = launcher.command(Stdin::Pipe, &node.program, &plugin.env);
-    let (to_read, stdin) = io::pipe()?;
+fn spawn_script(parts: Parts<'_>, to_log: PipeWriter, options: &[&OsStr]) -> io::Result<Script> {
+    let (Parts { plugin, code, .. }, (to_read, stdin)) = (parts, io::pipe()?);
+    let mut command = parts.command(Stdin::Pipe)?;
     let egress = give_stdin(&mut command, plugin, code, to_read.into())?;
-    command.args(options).arg(code.entry()).stdout(Stdio::piped()).stderr(to_log.try_clone()?);
-    let mut child = run(command, code)?;
+    command.args(options).arg(code.entry()).stdout(Stdio::piped()).stderr(to_log);
+    let mut child = run(command)?;
     let stdin = ChildStdin::from_std(OwnedFd::from(stdin).into())?;
     let stdout = child.stdout.take().ok_or_else(|| io::Error::other("a pipe is missing"))?;
     Ok(Script { child, stdin, stdout, egress })
@@ -130,7 +153,6 @@ fn give_stdin(
 }
 
 /// Our copies of the child's descriptors go with the command.
-fn run(mut command: Command, code: &Code) -> io::Result<Child> {
-    command.current_dir(code.folder());
+fn run(command: Command) -> io::Result<Child> {
     tokio::process::Command::from(command).kill_on_drop(true).spawn()
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::net::unix::pipe;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -20,11 +20,12 @@ use super::loading::START_DEADLINE;
 pub use super::loading::StartError;
 use super::metrics::{KillCause, SpawnCause, WorkerMetrics};
 use super::noise::{Noise, drain};
-use super::process::{Group, Process, Tasks, own_memory};
-use super::spawn::{Spawned, spawn};
+use super::process::{Group, OwnMemory, Process, Tasks};
+use super::spawn::{Parts, Spawned, spawn};
 use super::voice::Voice;
 use super::worker::{Worker, executions_of};
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
+use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxState};
 
 /// How long what a process printed is read after its end.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -67,6 +68,9 @@ pub struct Starter {
     pub lifetimes: Lifetimes,
     folder: Arc<CodeFolder>,
     node: Mutex<Result<Node, NodeError>>,
+    sandbox: Mutex<SandboxState>,
+    /// What the kernel does not enforce; it is the same all the time.
+    lacks: OnceCell<Vec<SandboxLack>>,
     slots: Semaphore,
     living: Mutex<BTreeMap<u64, Living>>,
     next: AtomicU64,
@@ -94,6 +98,8 @@ impl Starter {
             lifetimes,
             folder: Arc::new(CodeFolder::create()?),
             node: Mutex::new(Err(NodeError::NotAsked)),
+            sandbox: Mutex::new(SandboxState { required: true, lacks: Vec::new() }),
+            lacks: OnceCell::new(),
             slots: Semaphore::new(cores),
             living: Mutex::default(),
             next: AtomicU64::new(1),
@@ -109,6 +115,28 @@ impl Starter {
     /// What workers are started with.
     pub fn node(&self) -> Result<Node, NodeError> {
         lock(&self.node).clone()
+    }
+
+    /// Finds out how it stands with the sandbox where it matters so much. Workers are started by that from now on. Where
+    /// it cannot be found out, it shows as each worker starts: one that lacks what is required does not.
+    pub async fn set_sandbox(&self, mode: Option<SandboxMode>) -> SandboxState {
+        let default = if cfg!(target_os = "linux") { SandboxMode::Required } else { SandboxMode::BestEffort };
+        let required = mode.unwrap_or(default) == SandboxMode::Required;
+        let lacks = match self.lacks.get_or_try_init(|| self.launcher.probe()).await {
+            Ok(lacks) => lacks.clone(),
+            Err(error) => {
+                tracing::warn!("what the kernel enforces of the sandbox cannot be found out: {error}");
+                Vec::new()
+            }
+        };
+        let state = SandboxState { required, lacks };
+        *lock(&self.sandbox) = state.clone();
+        state
+    }
+
+    /// How it stands with the sandbox.
+    pub fn sandbox(&self) -> SandboxState {
+        lock(&self.sandbox).clone()
     }
 
     /// Writes the plugin's code to disk.
@@ -167,7 +195,10 @@ impl Starter {
     /// Every worker there is.
     pub fn workers(&self) -> Vec<WorkerInfo> {
         let workers: Vec<_> = lock(&self.living).values().map(|living| living.card.info()).collect();
-        workers.into_iter().map(|worker| WorkerInfo { memory_bytes: own_memory(worker.pid), ..worker }).collect()
+        workers
+            .into_iter()
+            .map(|worker| WorkerInfo { memory_bytes: OwnMemory::of(worker.pid).map(|own| own.resident), ..worker })
+            .collect()
     }
 
     /// Kills every worker, and every one that is still to be started.
@@ -193,7 +224,9 @@ impl Starter {
         on_exit: impl FnOnce(u64) + Send + 'static,
     ) -> Result<Worker, StartError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let Spawned { child, talk, printed, egress } = spawn(&self.launcher, plugin, code, node)?;
+        let sandbox_required = lock(&self.sandbox).required;
+        let Spawned { child, talk, printed, egress } =
+            spawn(Parts { launcher: &self.launcher, node, plugin, code, sandbox_required })?;
         let card = Arc::new(Card::new(child.id().unwrap_or_default(), Arc::clone(plugin)));
         let starter = Arc::downgrade(self);
         let process = Process::adopt(child, &self.tasks, move || {
@@ -228,7 +261,7 @@ impl Starter {
             expires: now + age,
             rested: now,
             max_noise: plugin.plan.limits.max_stderr,
-            max_memory: plugin.plan.limits.memory,
+            max_data: node.data.saturating_add(plugin.plan.limits.memory / 4 * 3),
         })
     }
 

@@ -81,8 +81,9 @@ pub struct Worker {
     pub rested: Instant,
     /// Bytes that it may print besides, a call.
     pub max_noise: u64,
-    /// Bytes of memory that its process may have of its own.
-    pub max_memory: u64,
+    /// Bytes that its process may have mapped for data after a call: less than it may at all, so that one whose plugin
+    /// leaks is replaced before it fails a call.
+    pub max_data: u64,
 }
 
 impl Worker {
@@ -146,6 +147,10 @@ impl Worker {
     /// What becomes of it after this exchange.
     pub fn fate_after(&self, exchange: &Exchange) -> Fate {
         if exchange.reusable {
+            if exchange.output.is_err() {
+                // It may have failed for lack of memory, and what it holds fail the next call too.
+                self.card.measure();
+            }
             return self.worn().map_or(Fate::Keep, Fate::Recycle);
         }
         let over = self.process.status().is_some();
@@ -173,7 +178,8 @@ impl Worker {
             }
             RecycleCause::Stray => Some(SPOKE_FIRST.into()),
             RecycleCause::Memory => {
-                Some(format!("took more memory than its limit of {} bytes before its first call", self.max_memory))
+                let limit = self.card.plugin.plan.limits.memory;
+                Some(format!("took more than three quarters of limits.memory ({limit} bytes) before its first call"))
             }
             _ => None,
         }
@@ -189,7 +195,7 @@ impl Worker {
             Some(RecycleCause::Lifetime)
         } else if self.noise.bytes() > self.max_noise {
             Some(RecycleCause::Stderr)
-        } else if self.card.memory() > self.max_memory {
+        } else if self.card.data() > self.max_data {
             Some(RecycleCause::Memory)
         } else if matches!(&self.talk, Talk::Lines(lines) if lines.has_spoken()) {
             Some(RecycleCause::Stray)

@@ -22,6 +22,7 @@ use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Ran};
 use crate::domain::ports::{Host, LinkedPlugin, PluginLoad, RunPlugin, WorkerInfo};
 use crate::domain::reason::Reason;
+use crate::domain::sandbox::{SandboxMode, SandboxState};
 
 /// How long [`RunPlugin::prepare`] waits for pools to be warm.
 const WARMING: Duration = Duration::from_secs(5);
@@ -74,7 +75,7 @@ impl Workers {
 
     async fn apply(&self, runtime: &Runtime) {
         self.admission.apply(runtime);
-        let refusing = runtime.refusing.as_ref().map(|r| Failure::new(Reason::NotLoaded, r.message.clone()));
+        let refusing = self.apply_sandbox(runtime.sandbox).await.map(|why| Failure::new(Reason::NotLoaded, why));
         let found = self.read(|pools| pools.asked.as_ref() == Some(&runtime.node_executable));
         if !found || self.starter.node().is_err() {
             self.starter.set_node(find_node(&runtime.node_executable).await);
@@ -82,6 +83,21 @@ impl Workers {
         let mut pools = self.pools.write().unwrap_or_else(PoisonError::into_inner);
         pools.asked = Some(runtime.node_executable.clone());
         pools.refusing = refusing;
+    }
+
+    /// Why no plugin runs, if so. What changed is said in the log.
+    async fn apply_sandbox(&self, mode: Option<SandboxMode>) -> Option<String> {
+        let before = self.read(|pools| pools.asked.is_some()).then(|| self.starter.sandbox());
+        let state = self.starter.set_sandbox(mode).await;
+        let refusal = state.refusal();
+        if before.as_ref() != Some(&state) {
+            match &refusal {
+                Some(refusal) => tracing::error!("no plugin runs: {refusal}"),
+                None if state.lacks.is_empty() => tracing::info!("plugins run in the sandbox"),
+                None => tracing::warn!("plugins run in a part of the sandbox; the kernel lacks {}", state.lacking()),
+            }
+        }
+        refusal
     }
 
     fn new_pools(&self, wanted: &[Arc<LinkedPlugin>]) -> Vec<Arc<Pool>> {
@@ -148,7 +164,7 @@ struct Admitted {
 impl RunPlugin for Workers {
     async fn prepare(&self, wanted: &[Arc<LinkedPlugin>], runtime: &Runtime) {
         self.apply(runtime).await;
-        if runtime.refusing.is_some() {
+        if self.read(|pools| pools.refusing.is_some()) {
             return;
         }
         let new = self.new_pools(wanted);
@@ -193,6 +209,10 @@ impl RunPlugin for Workers {
             (None, Some(pool)) if !pool.is_cold() => pool.availability(),
             (None, pool) => self.node().and_then(|_| pool.map_or(Ok(()), |pool| pool.availability())),
         })
+    }
+
+    fn sandbox(&self) -> SandboxState {
+        self.starter.sandbox()
     }
 
     fn load(&self) -> PluginLoad {

@@ -7,6 +7,14 @@ pub fn checkout() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// Names the built program where it lies somewhere else than it was built.
+pub const PROGRAM: &str = "HAWSEPIPE_TEST_PROGRAM";
+
+/// The built program.
+pub fn program() -> PathBuf {
+    std::env::var_os(PROGRAM).map_or_else(|| env!("CARGO_BIN_EXE_hawsepipe").into(), PathBuf::from)
+}
+
 /// A file of the packages that `tests/fixtures/package.json` names.
 pub fn node_module(path: &str) -> PathBuf {
     existing(checkout().join("tests/fixtures/node_modules").join(path))

@@ -13,7 +13,7 @@ use hawsepipe::node::{Inspector, Launcher};
 use hawsepipe::source::{Compiled, Directory, DirectoryError, Settings};
 
 use crate::fixtures::checkout;
-use crate::node::PROGRAM;
+use crate::fixtures::program;
 
 /// Cases whose manifests lie elsewhere in the checkout.
 const ELSEWHERE: [(&str, &str); 1] = [("quickstart", "manifests/quickstart")];
@@ -123,7 +123,7 @@ async fn check(case: &Path, gateway: Option<&str>, differ: &mut Vec<String>) {
         secrets_dir: None,
         node: None,
     };
-    let mut directory = Directory::new(settings, Inspector::new(Launcher::at(PROGRAM)));
+    let mut directory = Directory::new(settings, Inspector::new(Launcher::at(program())));
     let mut previous: Option<Plan> = None;
     let mark = gateway.map(|name| format!(".{name}")).unwrap_or_default();
     for step in steps(case) {
@@ -168,7 +168,7 @@ async fn of_several_gateways_one_is_to_be_named() {
         let place = Place::of(case);
         place.fill(&checkout().join("tests/golden/plans").join(case));
         let settings = Settings { paths: vec![place.path.clone()], gateway: None, secrets_dir: None, node: None };
-        let read = Directory::new(settings, Inspector::new(Launcher::at(PROGRAM))).read(None).await;
+        let read = Directory::new(settings, Inspector::new(Launcher::at(program()))).read(None).await;
         assert!(matches!(read, Err(DirectoryError::SeveralGateways(_))), "{:?}", read.err());
     }
 }

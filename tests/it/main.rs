@@ -7,4 +7,6 @@ mod fixtures;
 mod gateway;
 mod golden;
 mod node;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod upstream;

@@ -43,8 +43,7 @@ pub struct GatewayPlugins {
     /// Milliseconds for an execution where neither entry nor plugin says otherwise. Default: 30000.
     #[schemars(range(min = 100, max = 600_000))]
     pub default_timeout_ms: Option<u32>,
-    /// `Required`: a plugin runs sandboxed or not at all. `BestEffort`: as far as the kernel can. Default:
-    /// Required; of a gateway outside a cluster, BestEffort.
+    /// How much the sandbox matters.
     pub sandbox: Option<SandboxMode>,
     /// Executions that may wait for a worker; beyond it they fail with PoolExhausted. Default: 100.
     #[schemars(range(max = 10_000))]
@@ -97,12 +96,13 @@ pub struct DirImage {
     pub pull_policy: Option<PullPolicy>,
 }
 
-/// How much a sandbox matters.
+/// `Required`: a plugin runs in the whole sandbox or not at all. `BestEffort`: in as much of it as the kernel can
+/// enforce. Default: Required; where a gateway runs on another system than Linux, BestEffort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SandboxMode {
-    /// A plugin runs sandboxed or not at all.
+    /// A plugin runs in the whole sandbox or not at all.
     Required,
-    /// As far as the kernel can.
+    /// In as much of it as the kernel can enforce.
     BestEffort,
 }
 

@@ -54,22 +54,12 @@ impl Findings {
 
     /// A field that is set, guards something, and is not built. `effect` says what is refused while it is there.
     pub(super) fn refuse(&mut self, set: bool, field: impl Into<String>, effect: &str) -> Option<Refusal> {
-        self.refuse_for(Reason::NotImplemented, set, field, effect)
-    }
-
-    /// As [`Findings::refuse`], with another reason.
-    pub(super) fn refuse_for(
-        &mut self,
-        reason: Reason,
-        set: bool,
-        field: impl Into<String>,
-        effect: &str,
-    ) -> Option<Refusal> {
         if !set {
             return None;
         }
         let field = field.into();
         let message = format!("this version cannot do what the field asks for, so {effect} until it is taken out");
+        let reason = Reason::NotImplemented;
         let refusal = Refusal { reason, message: format!("{field}: {message}") };
         self.problems.push(Problem::error(reason, self.object.clone(), field, message));
         Some(refusal)

@@ -8,7 +8,7 @@ use super::shared::{below, key, namespaces, object_ref, program, selector, size}
 use crate::api::gateway::access::Authentication;
 use crate::api::gateway::inbound::Listener;
 use crate::api::gateway::records::{AuditMode, History, LogLevel, Payloads, Telemetry};
-use crate::api::gateway::runtime::{Discovery, GatewayLimits, GatewayPlugins, SandboxMode};
+use crate::api::gateway::runtime::{self as api, Discovery, GatewayLimits, GatewayPlugins};
 use crate::api::gateway::takes::Prefix;
 use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
@@ -16,7 +16,7 @@ use crate::config::input::{GatewayInput, Takes};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{GatewayPlan, Limits, ListenerPlan, PrefixMode, Refusal, Runtime};
 use crate::domain::problem::Problem;
-use crate::domain::reason::Reason;
+use crate::domain::sandbox::SandboxMode;
 
 /// What is refused while a guard of the whole gateway is not built.
 const EVERY_CALL: &str = "every call is refused";
@@ -140,10 +140,6 @@ fn runtime(written: Option<&GatewayPlugins>, folder: &Path, plugin_dir: &Path, f
     findings.later(written.selector.is_some(), "spec.plugins.selector");
     findings.later(written.discovery == Some(Discovery::Directory), "spec.plugins.discovery");
     findings.later(written.allowed_wrappers.is_some(), "spec.plugins.allowedWrappers");
-    findings.later(written.sandbox == Some(SandboxMode::BestEffort), "spec.plugins.sandbox");
-    let required = written.sandbox == Some(SandboxMode::Required);
-    let field = "spec.plugins.sandbox";
-    let sandbox = findings.refuse_for(Reason::SandboxUnavailable, required, field, "no plugin runs");
     Runtime {
         plugin_dir: written.plugin_dir.as_deref().map_or(defaults.plugin_dir, |path| below(folder, path)),
         node_executable: written.node_executable.as_deref().map_or(defaults.node_executable, |n| program(folder, n)),
@@ -153,7 +149,14 @@ fn runtime(written: Option<&GatewayPlugins>, folder: &Path, plugin_dir: &Path, f
         max_queued_executions: written.max_queued_executions.unwrap_or(defaults.max_queued_executions),
         queue_timeout_ms: written.queue_timeout_ms.unwrap_or(defaults.queue_timeout_ms),
         max_bytes_in_flight: size(written.max_bytes_in_flight.as_ref()).unwrap_or(defaults.max_bytes_in_flight),
-        refusing: sandbox,
+        sandbox: written.sandbox.map(sandbox),
+    }
+}
+
+fn sandbox(mode: api::SandboxMode) -> SandboxMode {
+    match mode {
+        api::SandboxMode::Required => SandboxMode::Required,
+        api::SandboxMode::BestEffort => SandboxMode::BestEffort,
     }
 }
 

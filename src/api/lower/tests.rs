@@ -101,9 +101,6 @@ fn guards_of_a_gateway_that_are_not_built_refuse() {
         assert_eq!(problems, [format!("!NotImplemented {field}")]);
         assert_eq!(input.plan.refusing.unwrap().reason, Reason::NotImplemented);
     }
-    let (input, problems) = lower_gateway(json!({"plugins": {"sandbox": "Required"}}));
-    assert_eq!(problems, ["!SandboxUnavailable spec.plugins.sandbox"]);
-    assert!(input.plan.refusing.is_none() && input.plan.runtime.refusing.is_some());
     let tls = json!({"listeners": [{"name": "a", "port": 1, "tls": {"certificateSecretRef": {"name": "s"}}}]});
     let (input, problems) = lower_gateway(tls);
     assert_eq!(problems, ["!NotImplemented spec.listeners[0].tls"]);

@@ -74,7 +74,8 @@ pub struct Pool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginLimits {
-    /// Memory of a worker. Default: 256Mi.
+    /// Memory of a worker, beside what Node.js takes to start. What is asked for beyond it fails; a worker that has three
+    /// quarters of it after a call is replaced. Default: 256Mi.
     pub memory: Option<Quantity>,
     /// Bytes of content in. Default: 8Mi.
     pub max_input_size: Option<Quantity>,

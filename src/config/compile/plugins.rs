@@ -15,6 +15,7 @@ use crate::domain::plugin::{Phase, Protocol};
 use crate::domain::problem::Problem;
 use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
+use crate::domain::sandbox::is_kept_from_plugins;
 
 /// What came of the plugins.
 #[derive(Default)]
@@ -153,6 +154,10 @@ fn plan(
 }
 
 fn check_settings(input: &PluginInput) -> Result<(), Fault> {
+    if let Some(place) = input.env.iter().position(|variable| is_kept_from_plugins(&variable.name)) {
+        let message = "it would steer how Node.js starts, before any code of the plugin runs: take it out";
+        return Err((Reason::InvalidConfig, format!("spec.env[{place}].name"), message.into()));
+    }
     check_config(input, input.config.as_deref())
         .map_err(|message| (Reason::InvalidConfig, "spec.config".to_owned(), message))?;
     if let Some(message) = input.egress.iter().find_map(|entry| EgressRule::parse(entry).err()) {

@@ -33,7 +33,6 @@ fn is_of_itself(reason: Reason) -> bool {
             | UnsupportedExports
             | StandaloneOnly
             | NotImplemented
-            | SandboxUnavailable
     )
 }
 

@@ -12,6 +12,7 @@ use crate::controller::pods::Pods;
 use crate::domain::plan::{ChainPlan, Refusal};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
+use crate::domain::sandbox::{SandboxMode, SandboxState};
 
 /// The most Problems that are told in a message.
 const MAX_TOLD: usize = 5;
@@ -26,6 +27,8 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     set.resolved(&found);
     programmed(&mut set, truth, object, &pods, accepted);
     refusing(&mut set, state, &found);
+    let mode = state.and_then(|state| state.planned.plan.gateway.runtime.sandbox);
+    sandbox_degraded(&mut set, mode, &pods);
     let problems = state.map(problems).unwrap_or_default();
     if !problems.is_empty() {
         let told: Vec<_> = problems.iter().take(MAX_TOLD).map(ToString::to_string).collect();
@@ -123,6 +126,20 @@ fn refusing(set: &mut Set, state: Option<&GatewayState>, found: &[Problem]) {
 /// A chain that has what it selects refused, and why.
 fn refusing_chain(chain: &ChainPlan) -> Option<(&ChainPlan, &Refusal)> {
     refusal(chain).map(|refusal| (chain, refusal))
+}
+
+/// What the kernel of a pod does not enforce of the plugins' sandbox: where it is required, they do not run.
+pub(super) fn sandbox_degraded(set: &mut Set, mode: Option<SandboxMode>, pods: &Pods) {
+    const NAME: &str = "SandboxDegraded";
+    let Some(lacks) = pods.reports().map(|report| &report.sandbox_lacks).find(|lacks| !lacks.is_empty()) else {
+        return;
+    };
+    let sandbox = SandboxState { required: mode != Some(SandboxMode::BestEffort), lacks: lacks.clone() };
+    let reason = Reason::KernelTooOld.as_str();
+    match sandbox.refusal() {
+        Some(refusal) => set.stops(NAME, reason, &refusal),
+        None => set.bad_while_true(NAME, reason, &format!("the kernel lacks {}", sandbox.lacking())),
+    }
 }
 
 fn snapshot(state: &GatewayState) -> Option<SnapshotRef> {

@@ -156,7 +156,12 @@ fn failed_to_start(set: &mut Set, object: &Read, serving: &[Serving<'_>]) {
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
     let failed =
         reports.flat_map(|report| &report.plugins).find(|p| p.plugin == name && p.state == PluginState::Failed);
-    if let Some(failed) = failed {
-        set.stops("CrashLooping", "StartFailed", failed.message.as_deref().unwrap_or("it cannot be started"));
+    let Some(failed) = failed else { return };
+    let message = failed.message.as_deref().unwrap_or("it cannot be started");
+    let no_sandbox = Reason::SandboxUnavailable.as_str();
+    if failed.reason.as_deref() == Some(no_sandbox) {
+        set.replace("Programmed", no_sandbox, message);
+    } else {
+        set.stops("CrashLooping", "StartFailed", message);
     }
 }

@@ -6,12 +6,16 @@ use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
 use super::Set;
+use super::gateway::sandbox_degraded;
 use super::{Truth, of};
 use crate::api::status::Condition;
 use crate::controller::lowered::{Lowering, Read};
+use crate::controller::pods::{Pods, Reported};
 use crate::domain::ids::Kind;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
+use crate::domain::report::Report;
+use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxProperty};
 
 /// A plugin as it is read, with this status.
 fn plugin(code: &str, status: &Value) -> Read {
@@ -89,4 +93,27 @@ fn a_plugin_that_nobody_uses_is_ready_and_says_so() {
         ["Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True NotUsed", "Ready True Ready",]
     );
     assert!(status.get("sha256").is_none(), "what is absent is left out: {status}");
+}
+
+#[test]
+fn a_kernel_without_the_sandbox_stops_plugins_where_it_is_required() {
+    let lacks = vec![SandboxLack { property: SandboxProperty::Files, cause: "no Landlock".into() }];
+    let pods = |lacks: &[SandboxLack]| {
+        let report = Report { sandbox_lacks: lacks.to_vec(), ..Report::default() };
+        Pods { all: 1, ready: [("pod".to_owned(), Some(Arc::new(Reported::new(report))))].into() }
+    };
+    let told = |mode, lacks: &[SandboxLack]| {
+        let object = plugin("x", &json!({}));
+        let mut set = Set::new(&object, "now");
+        sandbox_degraded(&mut set, mode, &pods(lacks));
+        set.finish()
+    };
+    assert_eq!(words(&told(None, &[])), ["Ready True Ready"]);
+    for mode in [None, Some(SandboxMode::Required)] {
+        let conditions = told(mode, &lacks);
+        assert_eq!(words(&conditions), ["SandboxDegraded True KernelTooOld", "Ready False KernelTooOld"]);
+        assert!(conditions[0].message.contains("Files (no Landlock)"), "{}", conditions[0].message);
+    }
+    let conditions = told(Some(SandboxMode::BestEffort), &lacks);
+    assert_eq!(words(&conditions), ["SandboxDegraded True KernelTooOld", "Ready True Ready"]);
 }

@@ -87,7 +87,7 @@ pub struct PluginLimits {
     pub max_output: u64,
     /// Standard error a call; beyond it the worker is replaced.
     pub max_stderr: u64,
-    /// Memory of a worker's process; beyond it the worker is replaced.
+    /// Memory of a worker's process, beside what Node.js takes to start; with three quarters of it the worker is replaced.
     #[serde(default = "default_memory")]
     pub memory: u64,
 }

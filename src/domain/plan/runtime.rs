@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::Refusal;
+use crate::domain::sandbox::SandboxMode;
 
 /// What bounds plugins, for each gateway process. Names, ranges and defaults are document 000's PluginConfiguration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,8 +25,9 @@ pub struct Runtime {
     pub queue_timeout_ms: u32,
     /// Bytes of content in workers and queues together.
     pub max_bytes_in_flight: u64,
-    /// A sandbox that cannot be enforced is required: no plugin runs.
-    pub refusing: Option<Refusal>,
+    /// How much the sandbox of plugins matters; none is `Required` where the system has one at all (Linux).
+    #[serde(default)]
+    pub sandbox: Option<SandboxMode>,
 }
 
 impl Default for Runtime {
@@ -40,7 +41,7 @@ impl Default for Runtime {
             max_queued_executions: 100,
             queue_timeout_ms: 1000,
             max_bytes_in_flight: 64 << 20,
-            refusing: None,
+            sandbox: None,
         }
     }
 }

@@ -31,6 +31,7 @@ use crate::domain::ports::{
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
+use crate::domain::sandbox::SandboxState;
 use crate::domain::secret::{NoSecret, SecretText};
 use crate::domain::tool::Tool;
 use crate::domain::upstream::{Answer, Era, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
@@ -45,6 +46,7 @@ struct Scripts {
     go: Notify,
     /// Whether no worker of any plugin can be started.
     down: AtomicBool,
+    sandbox: Mutex<SandboxState>,
 }
 
 impl Scripts {
@@ -116,6 +118,10 @@ impl RunPlugin for Scripts {
 
     fn workers(&self) -> Vec<WorkerInfo> {
         Vec::new()
+    }
+
+    fn sandbox(&self) -> SandboxState {
+        self.sandbox.lock().unwrap().clone()
     }
 
     fn load(&self) -> PluginLoad {

@@ -1,5 +1,5 @@
 //! Looks at plugin code without running it. Code is text that users write, and a parser can be brought to overflow its
-//! stack, so it is parsed in a child of its own (`hawsepipe inspect`) under a deadline.
+//! stack, so it is parsed in a child of its own (`hawsepipe inspect`), in the sandbox and under a deadline.
 
 pub mod parse;
 
@@ -7,13 +7,13 @@ use std::io::{self, Read, Write};
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
 use tokio::sync::Semaphore;
 
 use super::launcher::Launcher;
+use super::sandbox::confine_parser;
 use crate::domain::ports::{CodeFacts, Inspect, SyntaxProblem};
 
 /// Bytes of code that are looked at.
@@ -81,9 +81,7 @@ impl Inspect for Inspector {
 /// # Errors
 /// Where input or output fail, or the parser's thread does.
 pub fn inspect_main() -> io::Result<()> {
-    let limit = |most| Rlimit { current: Some(most), maximum: Some(most) };
-    setrlimit(Resource::Core, limit(0))?;
-    setrlimit(Resource::Cpu, limit(2 * DEADLINE.as_secs()))?;
+    confine_parser(2 * DEADLINE.as_secs())?;
     let mut text = Vec::new();
     io::stdin().take(8 * MAX_CODE as u64).read_to_end(&mut text)?;
     let parser = std::thread::Builder::new().stack_size(STACK).spawn(move || -> io::Result<Vec<u8>> {

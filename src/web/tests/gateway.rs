@@ -24,6 +24,7 @@ use crate::domain::ports::{
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
+use crate::domain::sandbox::SandboxState;
 use crate::domain::secret::{NoSecret, SecretText};
 use crate::domain::tool::Tool;
 use crate::domain::upstream::{Answer, Era, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
@@ -55,6 +56,9 @@ impl RunPlugin for NoPlugins {
     }
     fn workers(&self) -> Vec<WorkerInfo> {
         Vec::new()
+    }
+    fn sandbox(&self) -> SandboxState {
+        SandboxState::default()
     }
     fn load(&self) -> PluginLoad {
         PluginLoad::default()

@@ -101,7 +101,7 @@ const acts = {
   },
   'late-answer': (raw) => new Promise((done) => setTimeout(() => done(answer(raw)), 1000)),
   'own-id': () => ({ id: 987_654_321, continue: true }),
-  huge: () => ({ text: 'x'.repeat(100 << 20), continue: true }),
+  huge: () => ({ text: 'x'.repeat(24 << 20), continue: true }),
   deep: (raw) => {
     let metadata = {};
     for (let i = 0; i < 1000; i += 1) metadata = { of: metadata };

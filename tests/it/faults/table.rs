@@ -46,6 +46,8 @@ const INVALID: &[&str] = &["InvalidOutput"];
 const LARGE: &[&str] = &["TooLarge"];
 const CRASHED: &[&str] = &["Crashed"];
 const EXITED: &[&str] = &["ExitCode"];
+/// Whether its memory or the deadline ends it first is open.
+const HELD: &[&str] = &["Timeout", "Crashed"];
 /// Whether a bound of the machine or the deadline ends it first is open.
 const BURST: &[&str] = &["Timeout", "Crashed", "ExitCode", "PluginError"];
 
@@ -57,7 +59,7 @@ pub const FAULTS: &[Fault] = &[
     module("buffers", BURST).bomb(),
     module("threads", BURST).bomb(),
     module("forks", BURST).bomb(),
-    module("promises", LATE).short(),
+    module("promises", HELD).short(),
     module("stdout-flood", RAN),
     module("stderr-flood", RAN),
     // The stream is out of step: what stands where a frame should begin is open.
@@ -90,7 +92,7 @@ pub const FAULTS: &[Fault] = &[
     once("buffers", BURST).bomb(),
     once("threads", BURST).bomb(),
     once("forks", BURST).bomb(),
-    once("promises", LATE).short(),
+    once("promises", HELD).short(),
     once("no-newline", LARGE),
     once("lines-flood", &["TooLarge", "InvalidOutput"]),
     once("stderr-flood", RAN),

@@ -25,7 +25,8 @@ fn example(plugin: &str, file: &str, more: &str) -> String {
 fn curation(plugin: &str, api: &str) -> String {
     let variable = |name: &str, value: &str| format!("{{name: {name}, value: {value:?}}}");
     let env = [variable("ANTHROPIC_API_KEY", "sk-none"), variable("ANTHROPIC_BASE_URL", api)].join(", ");
-    example(plugin, "curation-plugin.js", &format!("phases: [Response], env: [{env}]"))
+    let egress = api.strip_prefix("http://").unwrap();
+    example(plugin, "curation-plugin.js", &format!("phases: [Response], env: [{env}], egress: [{egress:?}]"))
 }
 
 struct Setup {

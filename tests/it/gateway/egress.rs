@@ -1,26 +1,12 @@
 //! A real API client in plugins of a gateway: the connection is the gateway's, and the client is none the wiser.
 
-use std::os::unix::fs::symlink;
-
 use serde_json::json;
 
 use super::contract::stand_in;
 use super::harness::{Folder, Gateway};
 use super::http::Http;
 use super::parts::{object, raw_stdio, tools_of};
-use crate::fixtures::{fixture, node_module};
-
-/// A Module that asks a model by the SDK, which comes with an HTTP client of its own, and by the platform's `fetch`.
-const ASKS: &str = "import Anthropic from '@anthropic-ai/sdk';
-const clients = [{}, { fetch: globalThis.fetch }].map((more) => new Anthropic({ maxRetries: 0, ...more }));
-export default async ({ rawContent }, { signal }) => {
-    const ask = (client) => client.messages.create({
-        model: 'm', max_tokens: 10,
-        messages: [{ role: 'user', content: `\\nDocumentation:\\n${rawContent}\\n\\nReturn ONLY` }],
-    }, { signal });
-    const answers = await Promise.all(clients.map(ask));
-    return { text: answers.map((answer) => answer.content[0].text).join('|'), continue: true };
-};";
+use crate::fixtures::fixture;
 
 /// A plugin at `path` with the API's address in its environment.
 fn plugin(name: &str, path: &str, api: &str, more: &str) -> String {
@@ -31,13 +17,14 @@ fn plugin(name: &str, path: &str, api: &str, more: &str) -> String {
 
 /// An upstream for each plugin, whose answers it changes.
 fn manifests(folder: &Folder, api: &str) -> String {
-    let plugins = folder.path().join("plugins");
+    let plugins = fixture("");
     let egress = format!("egress: [{:?}]", api.strip_prefix("http://").unwrap());
     let gateway = format!("authentication: {{anonymous: {{}}}}, plugins: {{pluginDir: {plugins:?}}}");
     let mut manifests = object("MCPGateway", "main", &gateway);
-    manifests += &plugin("asks", "asks.mjs", api, &egress);
-    manifests += &plugin("curation", "curation.mjs", api, &format!("protocol: Once, {egress}"));
-    manifests += &plugin("elsewhere", "curation.mjs", api, "protocol: Once, egress: [\"example.com:443\"]");
+    manifests += &plugin("asks", "asks/asks.mjs", api, &egress);
+    manifests += &plugin("curation", "contract-1.0/curation-plugin.js", api, &format!("protocol: Once, {egress}"));
+    manifests +=
+        &plugin("elsewhere", "contract-1.0/curation-plugin.js", api, "protocol: Once, egress: [\"example.com:443\"]");
     for name in ["asks", "curation", "elsewhere"] {
         manifests += &raw_stdio(name, &folder.path().join(name));
         let entries = format!("entries: [{{name: {name}, maxTokens: 100}}]");
@@ -50,10 +37,6 @@ fn manifests(folder: &Folder, api: &str) -> String {
 #[tokio::test]
 async fn an_sdk_works_unchanged_in_modules_and_scripts() {
     let folder = Folder::new();
-    let plugins = folder.path().join("plugins");
-    symlink(node_module(""), plugins.join("node_modules")).unwrap();
-    std::fs::copy(fixture("contract-1.0/curation-plugin.js"), plugins.join("curation.mjs")).unwrap();
-    folder.write("plugins/asks.mjs", ASKS);
     let (_api, url) = stand_in(&["--log", folder.path().join("api").to_str().unwrap()]);
     folder.write("manifests.yaml", &manifests(&folder, &url));
     let gateway = Gateway::start(&folder);

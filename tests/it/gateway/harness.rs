@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::http::Http;
+use crate::fixtures::program;
 
 /// Held by the tests that keep every core busy, so that none of them is tried on what another leaves over.
 pub static HEAVY: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -66,7 +67,7 @@ pub struct Gateway {
 
 /// The built program.
 pub fn hawsepipe() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hawsepipe"));
+    let mut command = Command::new(program());
     command.env_remove("HAWSEPIPE_LOG");
     command
 }

@@ -36,25 +36,6 @@ async fn a_late_call_is_answered_at_its_deadline_and_its_process_killed() {
 }
 
 #[tokio::test]
-async fn what_a_late_call_started_is_killed_with_it() {
-    let plugin = module(
-        "import { spawn } from 'node:child_process';
-         export default (input) => {
-            console.log(input.rawContent);
-            const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'], { stdio: 'inherit' });
-            if (input.rawContent === 'pid') return { text: String(child.pid), continue: true };
-            for (;;);
-         }",
-    )
-    .link();
-    let rig = Rig::with(&[&plugin]).await;
-    let child: u32 = rig.answer(&plugin, "pid").await.text.parse().unwrap();
-    assert!(is_running(child));
-    assert_eq!(rig.run_for(&plugin, "loop", 100).await.output.unwrap_err().reason, Reason::Timeout);
-    rig.until("the grandchild is gone", |_| !is_running(child)).await;
-}
-
-#[tokio::test]
 async fn sizes_are_bounded_both_ways() {
     for mut code in [
         module("export default (input) => ({ text: 'x'.repeat(Number(input.rawContent)), continue: true })"),
@@ -70,7 +51,7 @@ async fn sizes_are_bounded_both_ways() {
         assert_eq!((ran.output.unwrap_err().reason, ran.worker_pid), (Reason::TooLarge, None));
         assert_eq!(rig.answer(&plugin, "0000000100").await.text.len(), 100);
         assert_eq!(rig.failure(&plugin, "101").await.reason, Reason::TooLarge);
-        assert_eq!(rig.failure(&plugin, "100000000").await.reason, Reason::TooLarge);
+        assert_eq!(rig.failure(&plugin, "30000000").await.reason, Reason::TooLarge);
         assert_eq!(rig.answer(&plugin, "7").await.text.len(), 7);
     }
 }

@@ -3,10 +3,10 @@
 use hawsepipe::domain::ports::{CodeFacts, Inspect};
 use hawsepipe::node::{Inspector, Launcher};
 
-use super::PROGRAM;
+use crate::fixtures::program;
 
 async fn inspect(code: &str) -> CodeFacts {
-    Inspector::new(Launcher::at(PROGRAM)).inspect(code, "plugin.js").await
+    Inspector::new(Launcher::at(program())).inspect(code, "plugin.js").await
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ use hawsepipe::telemetry::catalog::Catalog;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-pub const PROGRAM: &str = env!("CARGO_BIN_EXE_hawsepipe");
+use crate::fixtures::program;
 
 /// Workers with their metrics.
 pub struct Rig {
@@ -46,7 +46,7 @@ impl Rig {
     pub fn living(lifetimes: Lifetimes) -> Self {
         let (metrics, catalog) = (WorkerMetrics::new().unwrap(), Catalog::default());
         metrics.register(&catalog).unwrap();
-        Self { workers: Arc::new(Workers::new(Launcher::at(PROGRAM), lifetimes, metrics).unwrap()), catalog }
+        Self { workers: Arc::new(Workers::new(Launcher::at(program()), lifetimes, metrics).unwrap()), catalog }
     }
 
     /// A rig in which these plugins are warm.
@@ -127,7 +127,7 @@ pub fn runtime() -> Runtime {
         max_queued_executions: 100,
         queue_timeout_ms: 3000,
         max_bytes_in_flight: 64 << 20,
-        refusing: None,
+        sandbox: None,
     }
 }
 

@@ -3,14 +3,15 @@
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use hawsepipe::node::protocol::frame::{Kind, Start, begin};
+use hawsepipe::node::sandbox::Confinement;
+use hawsepipe::node::{Launcher, find_node, launcher};
 use serde_json::{Value, json};
 
-use super::PROGRAM;
-use crate::fixtures::checkout;
+use crate::fixtures::{checkout, program};
 use crate::gateway::harness::Folder;
 
 /// A worker and our end of its socket.
@@ -28,15 +29,18 @@ impl Worker {
         folder.write("plugin.mjs", code);
         let (socket, theirs) = UnixStream::pair().unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let child = Command::new(PROGRAM)
-            .args(["sandbox", "socket", "/usr/bin/env", "node"])
-            .arg(checkout().join("src/node/host/host.mjs"))
-            .arg(folder.path().join("plugin.mjs"))
-            .env("HAWSEPIPE_PLUGIN_PATH", std::env::var("PATH").unwrap())
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap();
+        let asking = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let node = asking.block_on(find_node("node".as_ref())).unwrap();
+        let (host, plugin) = (checkout().join("src/node/host/host.mjs"), folder.path().join("plugin.mjs"));
+        let confinement = Confinement {
+            required: false,
+            data: node.data + (256 << 20),
+            programs: node.files,
+            readable: vec![host.clone(), folder.path().into()],
+        };
+        let launched = Launcher::at(program()).command(launcher::Stdin::Socket, &confinement, &node.program, &[]);
+        let child =
+            launched.unwrap().args([host, plugin]).stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).spawn().unwrap();
         let mut worker = Self { child, socket, inbox: Vec::new(), _folder: folder };
         let (kind, header, body) = worker.receive();
         assert_eq!((kind, &header["version"], body.as_str()), (Kind::Ready, &json!(1), ""));

@@ -98,6 +98,17 @@ fn code_comes_from_a_config_map_of_the_same_namespace() {
 }
 
 #[test]
+fn a_variable_that_steers_how_node_starts_is_refused() {
+    for name in ["NODE_OPTIONS", "LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "OPENSSL_CONF"] {
+        let mut inputs = empty();
+        let value = || InputValue::Literal("1".into());
+        let given = |name: &str| NamedInput { name: name.into(), value: value(), field: String::new() };
+        add_plugin(&mut inputs, "p", |p| p.env = vec![given("NODE_ENV"), given(name)]);
+        check(&inputs, None, &["InvalidConfig Plugin default/p spec.env[1].name"]);
+    }
+}
+
+#[test]
 fn a_variable_that_is_read_and_not_given_is_a_warning() {
     let mut inputs = empty();
     add_plugin(&mut inputs, "p", |_| {});

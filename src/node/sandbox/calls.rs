@@ -1,0 +1,382 @@
+//! The system calls that Node.js, or a parser, may make. What is in no list does not exist for it.
+//!
+//! The lists are of calls by what they are for, so that a reader can judge them. A call that a newer Node.js or C library
+//! makes belongs into the list of its kind.
+
+use libc::{
+    CLONE_THREAD, F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETPIPE_SZ, F_SETFD, F_SETFL, O_ACCMODE, O_CREAT,
+    O_RDWR, O_TRUNC, O_WRONLY, PR_CAPBSET_READ, PR_GET_DUMPABLE, PR_GET_NAME, PR_GET_NO_NEW_PRIVS, PR_SET_NAME,
+    PR_SET_NO_NEW_PRIVS, PR_SET_VMA,
+};
+
+/// FIOCLEX, FIONBIO, FIONCLEX, FIONREAD; TCGETS, TCGETS2 and TIOCGWINSZ, which tell whether something is a terminal. C
+/// libraries have them in different types.
+const IOCTLS: [u64; 7] = [0x5451, 0x5421, 0x5450, 0x541b, 0x5401, 0x802c_542a, 0x5413];
+
+/// A condition on one argument of a call, counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Its lower half is not this.
+    IsNot(u8, u64),
+    /// Of its lower half, these bits (first) are so (second).
+    Has(u8, u64, u64),
+    /// It is not null.
+    Given(u8),
+}
+
+/// A call that is known and refused: always, or where all conditions of one of the lists hold.
+#[derive(Debug)]
+pub struct Refused {
+    pub(super) call: i64,
+    pub(super) when: Vec<Vec<When>>,
+}
+
+/// What a process may ask of the kernel.
+#[derive(Debug)]
+pub struct Calls {
+    pub(super) free: Vec<i64>,
+    pub(super) refused: Vec<Refused>,
+}
+
+/// Memory, threads, signals to oneself, clocks, and reading and writing what is open.
+const BASE: &[i64] = &[
+    // Memory.
+    libc::SYS_brk,
+    libc::SYS_mmap,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_mprotect,
+    libc::SYS_madvise,
+    libc::SYS_membarrier,
+    libc::SYS_pkey_alloc,
+    libc::SYS_pkey_free,
+    libc::SYS_pkey_mprotect,
+    // Threads.
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    libc::SYS_futex,
+    libc::SYS_getcpu,
+    libc::SYS_get_robust_list,
+    libc::SYS_gettid,
+    libc::SYS_rseq,
+    libc::SYS_sched_get_priority_max,
+    libc::SYS_sched_get_priority_min,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_sched_getparam,
+    libc::SYS_sched_getscheduler,
+    libc::SYS_sched_yield,
+    libc::SYS_set_robust_list,
+    libc::SYS_set_tid_address,
+    // Signals of its own.
+    libc::SYS_restart_syscall,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigpending,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_rt_sigsuspend,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_sigaltstack,
+    // Clocks, chance, and who it is.
+    libc::SYS_clock_getres,
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_getegid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getpid,
+    libc::SYS_getppid,
+    libc::SYS_getrandom,
+    libc::SYS_getrusage,
+    libc::SYS_gettimeofday,
+    libc::SYS_getuid,
+    libc::SYS_nanosleep,
+    libc::SYS_times,
+    // What is open.
+    libc::SYS_close,
+    libc::SYS_close_range,
+    libc::SYS_fstat,
+    libc::SYS_lseek,
+    libc::SYS_ppoll,
+    libc::SYS_pread64,
+    libc::SYS_preadv,
+    libc::SYS_read,
+    libc::SYS_readv,
+    libc::SYS_write,
+    libc::SYS_writev,
+];
+
+/// What Node.js does besides.
+const NODE: &[i64] = &[
+    // To become it. Which programs can be run is Landlock's.
+    libc::SYS_execve,
+    // Looking at files. Which can be read is Landlock's.
+    libc::SYS_chdir,
+    libc::SYS_faccessat,
+    libc::SYS_faccessat2,
+    libc::SYS_fadvise64,
+    libc::SYS_fchdir,
+    libc::SYS_fstatfs,
+    libc::SYS_getcwd,
+    libc::SYS_getdents64,
+    libc::SYS_newfstatat,
+    libc::SYS_readlinkat,
+    libc::SYS_statx,
+    libc::SYS_umask,
+    // Waiting for many things.
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_epoll_create1,
+    libc::SYS_epoll_ctl,
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_eventfd2,
+    libc::SYS_pipe2,
+    libc::SYS_pselect6,
+    libc::SYS_pwrite64,
+    libc::SYS_pwritev,
+    // The socket that it was given.
+    libc::SYS_getpeername,
+    libc::SYS_getsockname,
+    libc::SYS_getsockopt,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendmsg,
+    libc::SYS_setsockopt,
+    libc::SYS_shutdown,
+    // What it is and where it runs.
+    libc::SYS_capget,
+    libc::SYS_getgroups,
+    libc::SYS_getresgid,
+    libc::SYS_getresuid,
+    libc::SYS_sysinfo,
+    libc::SYS_uname,
+];
+
+/// Calls that only this kind of processor has, most of them older forms of others.
+#[cfg(target_arch = "x86_64")]
+const OLD_BASE: &[i64] = &[libc::SYS_arch_prctl, libc::SYS_poll, libc::SYS_time];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_BASE: &[i64] = &[];
+#[cfg(target_arch = "x86_64")]
+const OLD_NODE: &[i64] = &[
+    libc::SYS_access,
+    libc::SYS_dup2,
+    libc::SYS_epoll_create,
+    libc::SYS_epoll_wait,
+    libc::SYS_eventfd,
+    libc::SYS_getrlimit,
+    libc::SYS_lstat,
+    libc::SYS_pipe,
+    libc::SYS_readlink,
+    libc::SYS_select,
+    libc::SYS_stat,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_NODE: &[i64] = &[];
+
+/// Refused with a word that says so, since programs ask for them: what reaches out, starts something, acts on another
+/// process, or changes a file. Many more are refused by being in no list.
+const REFUSED: &[i64] = &[
+    // Sockets.
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_listen,
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    // Other processes.
+    libc::SYS_getpriority,
+    libc::SYS_kcmp,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_ptrace,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+    libc::SYS_setpgid,
+    libc::SYS_setpriority,
+    libc::SYS_setsid,
+    libc::SYS_tkill,
+    // Memory that others could share.
+    libc::SYS_memfd_create,
+    libc::SYS_mq_open,
+    libc::SYS_msgget,
+    libc::SYS_semget,
+    libc::SYS_shmat,
+    libc::SYS_shmget,
+    // The kernel itself.
+    libc::SYS_add_key,
+    libc::SYS_bpf,
+    libc::SYS_chroot,
+    libc::SYS_execveat,
+    libc::SYS_keyctl,
+    libc::SYS_mount,
+    libc::SYS_perf_event_open,
+    libc::SYS_personality,
+    libc::SYS_pivot_root,
+    libc::SYS_request_key,
+    libc::SYS_setns,
+    libc::SYS_umount2,
+    libc::SYS_unshare,
+    libc::SYS_userfaultfd,
+    // Who it is.
+    libc::SYS_capset,
+    libc::SYS_setfsgid,
+    libc::SYS_setfsuid,
+    libc::SYS_setgid,
+    libc::SYS_setgroups,
+    libc::SYS_setregid,
+    libc::SYS_setresgid,
+    libc::SYS_setresuid,
+    libc::SYS_setreuid,
+    libc::SYS_setuid,
+    // Changes of files, those also that Landlock does not know: modes, owners, times, attributes.
+    libc::SYS_fallocate,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_fsetxattr,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_ftruncate,
+    libc::SYS_inotify_init1,
+    libc::SYS_linkat,
+    libc::SYS_lsetxattr,
+    libc::SYS_mkdirat,
+    libc::SYS_mknodat,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_renameat,
+    libc::SYS_renameat2,
+    libc::SYS_setxattr,
+    libc::SYS_statfs,
+    libc::SYS_symlinkat,
+    libc::SYS_truncate,
+    libc::SYS_unlinkat,
+    libc::SYS_utimensat,
+];
+#[cfg(target_arch = "x86_64")]
+const OLD_REFUSED: &[i64] = &[
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_creat,
+    libc::SYS_fork,
+    libc::SYS_futimesat,
+    libc::SYS_inotify_init,
+    libc::SYS_lchown,
+    libc::SYS_link,
+    libc::SYS_mkdir,
+    libc::SYS_mknod,
+    libc::SYS_rename,
+    libc::SYS_rmdir,
+    libc::SYS_symlink,
+    libc::SYS_unlink,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_vfork,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_REFUSED: &[i64] = &[];
+
+impl Calls {
+    /// Of Node.js in this process.
+    pub fn of_worker() -> Self {
+        let free = [BASE, NODE, OLD_BASE, OLD_NODE].concat();
+        let always = REFUSED.iter().chain(OLD_REFUSED).map(|call| Refused { call: *call, when: Vec::new() });
+        Self { free, refused: always.chain(in_threads()).chain(of_files()).collect() }
+    }
+
+    /// Of a parser: it has nothing to open.
+    pub fn of_parser() -> Self {
+        Self { free: [BASE, OLD_BASE].concat(), refused: in_threads() }
+    }
+}
+
+/// Threads may be started and no process; a signal is for oneself.
+fn in_threads() -> Vec<Refused> {
+    let own = u64::from(std::process::id());
+    let another = || vec![vec![When::IsNot(0, own)]];
+    vec![
+        // clone3 has its flags in memory, where no filter sees them. It is in no list, and C libraries take clone then.
+        Refused { call: libc::SYS_clone, when: vec![vec![When::Has(0, bits(CLONE_THREAD), 0)]] },
+        Refused { call: libc::SYS_kill, when: another() },
+        Refused { call: libc::SYS_tgkill, when: another() },
+        // The limits of another process of the same user could be set.
+        Refused { call: libc::SYS_prlimit64, when: vec![vec![When::IsNot(0, 0)]] },
+        Refused {
+            call: libc::SYS_prctl,
+            when: none_of(
+                0,
+                &[
+                    PR_CAPBSET_READ,
+                    PR_GET_DUMPABLE,
+                    PR_GET_NAME,
+                    PR_GET_NO_NEW_PRIVS,
+                    PR_SET_NAME,
+                    PR_SET_NO_NEW_PRIVS,
+                    PR_SET_VMA,
+                ]
+                .map(bits),
+            ),
+        },
+    ]
+}
+
+/// Files are opened for reading only; of what can be done with an open one, what Node.js does.
+fn of_files() -> Vec<Refused> {
+    let opened = |flags| {
+        let has = |mask: i32, value: i32| vec![When::Has(flags, bits(mask), bits(value))];
+        vec![has(O_ACCMODE, O_WRONLY), has(O_ACCMODE, O_RDWR), has(O_CREAT, O_CREAT), has(O_TRUNC, O_TRUNC)]
+    };
+    let files = [F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETPIPE_SZ, F_SETFD, F_SETFL].map(bits);
+    vec![
+        Refused { call: libc::SYS_openat, when: opened(2) },
+        #[cfg(target_arch = "x86_64")]
+        Refused { call: libc::SYS_open, when: opened(1) },
+        Refused { call: libc::SYS_fcntl, when: none_of(1, &files) },
+        Refused { call: libc::SYS_ioctl, when: none_of(1, &IOCTLS) },
+        // To an address: the socket that it was given has its other end already.
+        Refused { call: libc::SYS_sendto, when: vec![vec![When::Given(4)]] },
+    ]
+}
+
+/// An argument that is none of these.
+fn none_of(argument: u8, values: &[u64]) -> Vec<Vec<When>> {
+    vec![values.iter().map(|value| When::IsNot(argument, *value)).collect()]
+}
+
+/// A flag word as the lower half of an argument.
+fn bits(flags: i32) -> u64 {
+    u64::from(flags.cast_unsigned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_call_is_in_two_lists() {
+        for calls in [Calls::of_worker(), Calls::of_parser()] {
+            let named: Vec<_> = calls.free.iter().copied().chain(calls.refused.iter().map(|r| r.call)).collect();
+            assert_eq!(named.iter().collect::<BTreeSet<_>>().len(), named.len());
+        }
+    }
+
+    #[test]
+    fn a_parser_cannot_open_or_run_anything() {
+        let calls = Calls::of_parser();
+        for call in [libc::SYS_openat, libc::SYS_execve, libc::SYS_socket, libc::SYS_sendmsg] {
+            assert!(!calls.free.contains(&call) && calls.refused.iter().all(|refused| refused.call != call));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Which files this process may read and run: Landlock.
+
+use std::path::PathBuf;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, LandlockStatus, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, Scope, path_beneath_rules,
+};
+
+use crate::domain::sandbox::{SandboxLack, SandboxProperty};
+
+/// The newest version whose rights are known here. Older kernels know fewer of them; what those leave open, the filter
+/// of system calls closes too.
+const NEWEST: ABI = ABI::V9;
+
+/// What Node.js reads besides itself, where it is there: without `openssl.cnf` it does not start, without the zones its
+/// clock shows UTC. Debian keeps a part of Node.js in `/usr/share/nodejs`.
+const SYSTEM: [&str; 12] = [
+    "/etc/ld.so.cache",
+    "/etc/ssl/openssl.cnf",
+    "/etc/pki/tls/openssl.cnf",
+    "/etc/crypto-policies",
+    "/usr/share/crypto-policies",
+    "/usr/lib/ssl/openssl.cnf",
+    "/usr/local/ssl/openssl.cnf",
+    "/etc/localtime",
+    "/usr/share/zoneinfo",
+    "/usr/share/nodejs",
+    "/dev/null",
+    "/dev/urandom",
+];
+
+/// From now on only `programs` may be run, and only they, `readable` and what Node.js needs of the system be read. What is
+/// not there is left out. Without any, no file may be read at all.
+///
+/// # Errors
+/// Where the kernel does not enforce it.
+pub fn restrict(programs: &[PathBuf], readable: &[PathBuf]) -> Result<(), SandboxLack> {
+    let lack = |cause: String| SandboxLack { property: SandboxProperty::Files, cause };
+    let system: &[&str] = if programs.is_empty() { &[] } else { &SYSTEM };
+    match restrict_with(programs, readable, system) {
+        Ok(LandlockStatus::Available { .. }) => Ok(()),
+        Ok(LandlockStatus::NotEnabled) => Err(lack("Landlock is not among the kernel's security modules".into())),
+        Ok(_) => Err(lack("the kernel has no Landlock; Linux 5.13 has".into())),
+        Err(error) => Err(lack(format!("Landlock fails: {error}"))),
+    }
+}
+
+fn restrict_with(programs: &[PathBuf], readable: &[PathBuf], system: &[&str]) -> Result<LandlockStatus, RulesetError> {
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    let rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(NEWEST))?
+        .handle_access(AccessNet::from_all(NEWEST))?
+        .scope(Scope::from_all(NEWEST))?
+        .create()?
+        .add_rules(path_beneath_rules(programs, read | AccessFs::Execute))?
+        .add_rules(path_beneath_rules(readable, read))?
+        .add_rules(path_beneath_rules(system, read))?;
+    Ok(rules.restrict_self()?.landlock)
+}
