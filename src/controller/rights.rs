@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::domain::causes::causes;
+
 /// How long what was forbidden is not tried again: only a person changes that.
 pub(super) const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
 /// The most rights that are remembered: verbs, resources and namespaces.
@@ -42,7 +44,7 @@ impl From<kube::Error> for RequestError {
 pub(super) fn words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
+        other => causes(other),
     }
 }
 

@@ -14,13 +14,14 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span};
 
 use super::events::Events;
+use super::kinds::resource;
 use super::lowered::Read;
 use super::metrics::ControllerMetrics;
 use super::operator::Planning;
 use super::pods::ByGateway;
 use super::rights::RequestError;
 use super::status::{self, Truth};
-use super::watches::{Watches, resource};
+use super::watches::Watches;
 use super::writer::Writer;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::reason::Reason;
