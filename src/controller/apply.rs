@@ -124,12 +124,10 @@ impl Stored {
         let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
         let what = format!("gatewaysnapshots in {}", owner.key.namespace);
         let failed = |error| ApplyError::Request { what: what.clone(), error };
-        let newest = build::revision(owner, &planned.plan, Timestamp::now().to_string())?;
+        let newest = build::revision(owner, &planned.plan, &self.shards, Timestamp::now().to_string())?;
         let index = build::index(self.index.as_ref(), &newest.entry, planned.pinned.as_deref());
         self.revisions.insert(newest.entry.revision.clone(), Arc::clone(&planned.digests));
-        let lacking = newest.shards.iter().filter(|shard| !self.shards.contains(&shard.name_any()));
-        let lacking: Vec<_> = lacking.collect();
-        let writes = lacking.into_iter().map(|shard| {
+        let writes = newest.lacking.iter().map(|shard| {
             let (api, what) = (&api, &what);
             async move {
                 let name = shard.name_any();

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use kube::Client;
 use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::compiled::Compiled;
@@ -74,12 +75,17 @@ pub async fn run(
         Arc::clone(&status_changed),
     );
     let statuses = StatusLoop::new(writer, Arc::clone(&watches), plans, reported, metrics);
+    // In a task of its own: thousands of statuses are not to hold up the next edit.
+    let (mut tasks, changed) = (JoinSet::new(), Arc::clone(&status_changed));
+    tasks.spawn(async move { statuses.run(&changed).await });
     tokio::select! {
         () = stop.cancelled() => {}
         () = planning.run(&ready) => {}
-        () = pods::follow(Arc::clone(&watches), asking, reports, Arc::clone(&status_changed)) => {}
-        () = statuses.run(&status_changed) => {}
+        () = pods::follow(watches, asking, reports, status_changed) => {}
+        // It ends by a panic only, which is to end the process.
+        Some(Err(error)) = tasks.join_next() => std::panic::resume_unwind(error.into_panic()),
     }
+    tasks.shutdown().await;
     // Given back, so that the next one need not wait.
     let _ = lease.await;
 }

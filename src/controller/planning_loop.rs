@@ -14,7 +14,7 @@ use super::compiled::{self, Compiled};
 use super::dereference::{Dereferencing, Found};
 use super::kept::{Kept, LAG, LONGEST_RETRY};
 use super::lease::Leadership;
-use super::lowered::{Lowering, Read};
+use super::lowered::{Lowering, Objects, Read};
 use super::metrics::ControllerMetrics;
 use super::operator::Planning;
 use super::references::references;
@@ -132,14 +132,14 @@ impl<I: Inspect> PlanningLoop<I> {
     }
 
     /// Whether nothing can be planned, since what is not seen would count as deleted. Tells it, and what else fails.
-    fn is_held(&mut self, objects: &[Read]) -> bool {
+    fn is_held(&mut self, objects: &Objects) -> bool {
         let faults = self.watches.sight.faults();
         let differs = faults != self.faults;
         self.faults = faults;
         let held = self.watches.sight.unseen(&PLANNED_FROM);
         let is_held = held.is_some();
         if is_held {
-            let compiled = Arc::new(Compiled { objects: objects.to_vec(), ..Compiled::default() });
+            let compiled = Arc::new(Compiled { objects: Arc::clone(objects), ..Compiled::default() });
             self.planning.send_replace(Planning { compiled, held, ..Planning::default() });
         }
         if is_held || differs {
@@ -165,7 +165,7 @@ impl<I: Inspect> PlanningLoop<I> {
     }
 
     #[instrument(target = TARGET, level = "debug", skip_all, fields(objects = objects.len()))]
-    async fn compile(&mut self, objects: Vec<Read>) {
+    async fn compile(&mut self, objects: Objects) {
         let mut inputs = compiled::inputs(&objects, &self.found);
         self.dereferencing.inspect(&mut inputs, &self.inspect).await;
         let (own, protocols) = compiled::survey(&mut inputs);

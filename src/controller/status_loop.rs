@@ -206,8 +206,13 @@ impl StatusLoop {
             let id = ObjectId::new(kind, ObjectKey::new(namespace.unwrap_or_default(), name.unwrap_or_default()));
             // What changed since will be compiled, and come back.
             let Some(object) = known.get(&id).filter(|object| is_same(object, &seen)) else { continue };
-            let stored = seen.data.get("status").cloned().unwrap_or_default();
-            let before = self.written.get(&id).map_or_else(|| Arc::new(stored), |(written, _)| Arc::clone(written));
+            let before = match self.written.get(&id) {
+                Some((written, _)) => Arc::clone(written),
+                None if object.metadata.resource_version == seen.metadata.resource_version => {
+                    Arc::clone(&object.status)
+                }
+                None => Arc::new(seen.data.get("status").cloned().unwrap_or_default()),
+            };
             let object = Read { status: before, ..(*object).clone() };
             let status = status::of(&truth, &object, &now);
             let is_paused = self.failing.get(&object.id).is_some_and(|failing| Instant::now() < failing.again);

@@ -104,3 +104,18 @@ pub(super) fn slim(object: &mut impl Resource) {
         annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_kind_that_lacks_names_the_command() {
+        let status = |code, message: &str| Status { code, message: message.into(), ..Status::default() }.boxed();
+        let why = |status| why(&watcher::Error::InitialListFailed(kube::Error::Api(status)));
+        assert!(why(status(404, "404 page not found")).contains("hawsepipe crds | kubectl apply"));
+        assert_eq!(why(status(403, "plugins is forbidden")), "plugins is forbidden");
+    }
+}

@@ -23,7 +23,7 @@ fn plugin(code: &str, status: &Value) -> Read {
     .unwrap();
     let (objects, changed) = Lowering::default().read([(Kind::Plugin, Arc::new(object))].into_iter());
     assert_eq!(changed.len(), 1);
-    objects.into_iter().next().unwrap()
+    objects[0].clone()
 }
 
 /// Each condition as `Type Status Reason`.
