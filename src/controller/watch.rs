@@ -27,15 +27,9 @@ pub(super) async fn keep<K>(
     // What fails now, as it was logged.
     let mut failing: Option<String> = None;
     loop {
-        let quiet = async {
-            match failing {
-                Some(_) => tokio::time::sleep(QUIET).await,
-                None => std::future::pending().await,
-            }
-        };
         let next = tokio::select! {
             next = stream.next() => Some(next),
-            () = quiet => None,
+            () = tokio::time::sleep(QUIET), if failing.is_some() => None,
         };
         let (works, mut news) = match next {
             Some(None) => return,

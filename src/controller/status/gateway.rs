@@ -80,12 +80,7 @@ fn programmed(set: &mut Set, truth: &Truth, object: &Read, pods: &Pods, accepted
         return set.unknown(NAME, Reason::Pending.as_str(), "its snapshot is not written yet");
     };
     if pods.ready.is_empty() {
-        let label = format!("{GATEWAY_LABEL}={}", object.id.key.name);
-        let message = match pods.all {
-            0 => format!("there is no pod with its label, {label}"),
-            all => format!("none of its {all} pods ({label}) is ready"),
-        };
-        return set.no(NAME, Reason::NoReadyPods.as_str(), &message);
+        return set.no(NAME, Reason::NoReadyPods.as_str(), &none_ready(object, pods));
     }
     for (pod, report) in &pods.ready {
         let message = match report {
@@ -107,6 +102,14 @@ fn programmed(set: &mut Set, truth: &Truth, object: &Read, pods: &Pods, accepted
         return set.no(NAME, Reason::PreviousRevision.as_str(), "the last accepted form runs on; see Accepted");
     }
     set.yes(NAME, NAME, "");
+}
+
+fn none_ready(object: &Read, pods: &Pods) -> String {
+    let label = format!("{GATEWAY_LABEL}={}", object.id.key.name);
+    match pods.all {
+        0 => format!("there is no pod with its label, {label}"),
+        all => format!("none of its {all} pods ({label}) is ready"),
+    }
 }
 
 /// Why every call is refused, if it is.

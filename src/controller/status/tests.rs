@@ -89,4 +89,5 @@ fn a_plugin_that_nobody_uses_is_ready_and_says_so() {
         ["Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True NotUsed", "Ready True Ready",]
     );
     assert!(status.get("sha256").is_none(), "what is absent is left out: {status}");
+    assert!(status.get("gateways").is_none(), "so is an empty list: {status}");
 }
