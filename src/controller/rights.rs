@@ -28,6 +28,14 @@ pub(super) enum RequestError {
     Api(Box<kube::Error>),
 }
 
+impl RequestError {
+    /// Whether the API server takes the object or the request for wrong: that does not pass by itself.
+    pub(super) fn is_wrong(&self) -> bool {
+        let Self::Api(error) = self else { return false };
+        matches!(&**error, kube::Error::Api(status) if matches!(status.code, 400..=499) && status.code != 429)
+    }
+}
+
 impl From<kube::Error> for RequestError {
     fn from(error: kube::Error) -> Self {
         match error {

@@ -176,7 +176,7 @@ impl StatusLoop {
         self.metrics.failed(kind, "status");
         tracing::warn!(object = %object.id, "its status cannot be written: {error}");
         let before = self.failing.get(&object.id).map(|failing| failing.wait);
-        let wait = if is_wrong(error) {
+        let wait = if error.is_wrong() {
             let note = format!("its status cannot be written: {error}");
             self.events.warn(object, Reason::InvalidObject, &note).await;
             LONGEST_RETRY
@@ -244,10 +244,4 @@ async fn write(writer: &Writer, wanted: &Wanted) -> Result<(), RequestError> {
         Err(RequestError::Api(error)) if matches!(&*error, kube::Error::Api(status) if status.code == 404) => Ok(()),
         other => other.map(drop),
     }
-}
-
-/// Whether the API server takes the object or the request for wrong: that does not pass by itself.
-fn is_wrong(error: &RequestError) -> bool {
-    let RequestError::Api(error) = error else { return false };
-    matches!(&**error, kube::Error::Api(status) if matches!(status.code, 400..=499) && status.code != 429)
 }
