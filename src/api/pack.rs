@@ -75,37 +75,45 @@ pub fn plan(revision: &SnapshotRevision, shards: &HashMap<String, Shard>) -> Res
     Ok(plan)
 }
 
-/// A piece as a shard of `gateway`, and how an index names it.
+impl TooLarge {
+    fn of(piece: &Piece) -> Self {
+        Self { kind: piece.kind, size: piece.json.len() }
+    }
+}
+
+/// How the index of `gateway` names the shard of a piece.
 ///
 /// # Errors
 /// If it does not fit into an object.
-pub fn pack(gateway: &str, piece: &Piece) -> Result<(ShardRef, Shard), TooLarge> {
-    let too_large = || TooLarge { kind: piece.kind, size: piece.json.len() };
+pub fn reference(gateway: &str, piece: &Piece) -> Result<ShardRef, TooLarge> {
+    let kind = kind(piece.kind);
+    Ok(ShardRef {
+        name: format!("{gateway}.{}.{:.12}", format!("{kind:?}").to_ascii_lowercase(), piece.sha256),
+        kind,
+        bucket: Some(piece.bucket),
+        sha256: piece.sha256.clone(),
+        size_bytes: u32::try_from(piece.json.len()).map_err(|_| TooLarge::of(piece))?,
+    })
+}
+
+/// A piece as a shard.
+///
+/// # Errors
+/// If it does not fit into an object.
+pub fn pack(piece: &Piece) -> Result<Shard, TooLarge> {
+    let too_large = || TooLarge::of(piece);
     let packed = zstd::bulk::compress(piece.json.as_bytes(), LEVEL).map_err(|_| too_large())?;
     let data = STANDARD.encode(packed);
     if data.len() > MAX_DATA || piece.json.len() > MAX_PLAIN {
         return Err(too_large());
     }
-    let size_bytes = u32::try_from(piece.json.len()).map_err(|_| too_large())?;
-    let shard = Shard {
+    Ok(Shard {
         kind: kind(piece.kind),
         encoding: ShardEncoding::JSONZstd,
         sha256: piece.sha256.clone(),
-        size_bytes,
+        size_bytes: u32::try_from(piece.json.len()).map_err(|_| too_large())?,
         data,
-    };
-    Ok((reference(gateway, piece, size_bytes), shard))
-}
-
-fn reference(gateway: &str, piece: &Piece, size_bytes: u32) -> ShardRef {
-    let kind = kind(piece.kind);
-    ShardRef {
-        name: format!("{gateway}.{}.{:.12}", format!("{kind:?}").to_ascii_lowercase(), piece.sha256),
-        kind,
-        bucket: Some(piece.bucket),
-        sha256: piece.sha256.clone(),
-        size_bytes,
-    }
+    })
 }
 
 /// The JSON in a shard.
@@ -165,7 +173,7 @@ mod tests {
     #[test]
     fn a_piece_comes_back() {
         let piece = piece(r#"{"plugins":[],"chains":[]}"#);
-        let (reference, shard) = pack("main", &piece).unwrap();
+        let (reference, shard) = (reference("main", &piece).unwrap(), pack(&piece).unwrap());
         assert_eq!(reference.name, format!("main.chains.{:.12}", piece.sha256));
         let (kind, json) = unpack(&shard).unwrap();
         assert_eq!((kind, json), (piece.kind, piece.json));
@@ -173,7 +181,7 @@ mod tests {
 
     #[test]
     fn what_is_not_as_it_says_is_refused() {
-        let (_, good) = pack("main", &piece(&"[1, 2]".repeat(100))).unwrap();
+        let good = pack(&piece(&"[1, 2]".repeat(100))).unwrap();
         let longer = Shard { size_bytes: 10, ..good.clone() };
         assert!(matches!(unpack(&longer), Err(UnpackError::Packed(_))));
         let huge = Shard { size_bytes: u32::MAX, ..good.clone() };
@@ -189,13 +197,12 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         let noise: String = (0..60_000_u32).map(|n| sha256_hex(&n.to_le_bytes())).collect();
-        assert!(pack("main", &piece(&noise)).is_err());
+        assert!(pack(&piece(&noise)).is_err());
     }
 
     #[test]
     fn a_revision_follows_from_the_shards_alone() {
-        let (a, _) = pack("main", &piece("[1]")).unwrap();
-        let (b, _) = pack("main", &piece("[2]")).unwrap();
+        let [a, b] = ["[1]", "[2]"].map(|json| reference("main", &piece(json)).unwrap());
         assert_eq!(revision(&[a.clone(), b.clone()]), revision(&[b.clone(), a.clone()]));
         assert_ne!(revision(&[a]), revision(&[b]));
     }

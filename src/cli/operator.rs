@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::signals::EndSignals;
 use crate::controller::{self, ControllerMetrics, LeaseSettings, Settings};
 use crate::node::{Inspector, Launcher};
+use crate::source::cluster::infer;
 use crate::telemetry::catalog::Catalog;
 use crate::telemetry::log;
 use crate::web;
@@ -46,9 +47,10 @@ pub struct Operator {
 /// Runs until a signal ends it.
 pub async fn operator(args: Operator) -> anyhow::Result<ExitCode> {
     let (_, traces) = log::start();
-    let client = Client::try_default()
-        .await
-        .context("there is no cluster to work in: set KUBECONFIG, or run it in a pod with a service account")?;
+    let config = infer().await?;
+    let server = config.cluster_url.to_string();
+    // Its watches may be silent for minutes, so it keeps the library's own timeouts.
+    let client = Client::try_from(config).context("the API server's address or credentials cannot be used")?;
     let catalog = Arc::new(Catalog::default());
     let metrics = ControllerMetrics::register(&catalog).context("cannot register metrics")?;
     let ready = Arc::new(AtomicBool::new(false));
@@ -62,7 +64,7 @@ pub async fn operator(args: Operator) -> anyhow::Result<ExitCode> {
     let socket = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}: give another address with --listen ADDR", args.listen))?;
-    tracing::info!(address = %socket.local_addr()?, lease = settings.lease.name, "the operator starts");
+    tracing::info!(address = %socket.local_addr()?, server, lease = settings.lease.name, "the operator starts");
     let router = web::operator_router(Arc::clone(&catalog), Arc::clone(&ready));
     let server = tokio::spawn(web::serve(socket, router, stop.clone()));
     let run = controller::run(client, settings, Inspector::new(launcher), metrics, ready, stop.clone());

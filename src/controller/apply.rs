@@ -5,18 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::core::NamespaceResourceScope;
-use kube::runtime::reflector::Store;
-use kube::{Api, Resource, ResourceExt};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use kube::{Api, ResourceExt};
 
-use super::build::{self, BuildError, Owner};
+use super::build::{self, BuildError};
 use super::compiled::{Digests, Planned, digests};
 use super::rights::RequestError;
 use super::watches::{Watches, all};
@@ -130,12 +124,10 @@ impl Stored {
         let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
         let what = format!("gatewaysnapshots in {}", owner.key.namespace);
         let failed = |error| ApplyError::Request { what: what.clone(), error };
-        let newest = build::revision(owner, &planned.plan, Timestamp::now().to_string())?;
+        let newest = build::revision(owner, &planned.plan, &self.shards, Timestamp::now().to_string())?;
         let index = build::index(self.index.as_ref(), &newest.entry, planned.pinned.as_deref());
         self.revisions.insert(newest.entry.revision.clone(), Arc::clone(&planned.digests));
-        let lacking = newest.shards.iter().filter(|shard| !self.shards.contains(&shard.name_any()));
-        let lacking: Vec<_> = lacking.collect();
-        let writes = lacking.into_iter().map(|shard| {
+        let writes = newest.lacking.iter().map(|shard| {
             let (api, what) = (&api, &what);
             async move {
                 let name = shard.name_any();
@@ -213,63 +205,4 @@ async fn snapshots(writer: &Writer, key: &ObjectKey) -> Result<Vec<GatewaySnapsh
         parsed.inspect_err(|error| tracing::warn!(%error, name, "a GatewaySnapshot cannot be read")).ok()
     });
     Ok(parsed.collect())
-}
-
-/// Makes the gateway's ServiceAccount, Role and RoleBinding, where they are not as they are to be.
-///
-/// # Errors
-/// The first thing that stopped one of them. It does not stop the others.
-pub(super) async fn access(writer: &Writer, watches: &Watches, owner: &Owner) -> Result<(), ApplyError> {
-    let (account, role, binding) = build::access(owner);
-    let same = |_: &ServiceAccount, _: &ServiceAccount| true;
-    let account = ensure(writer, watches, &watches.accounts, owner, account, same).await;
-    let same = |seen: &Role, wanted: &Role| seen.rules == wanted.rules;
-    let role = ensure(writer, watches, &watches.roles, owner, role, same).await;
-    let same =
-        |seen: &RoleBinding, wanted: &RoleBinding| seen.role_ref == wanted.role_ref && seen.subjects == wanted.subjects;
-    account.and(role).and(ensure(writer, watches, &watches.bindings, owner, binding, same).await)
-}
-
-fn is<K: Resource>(seen: &K, wanted: &K) -> bool {
-    seen.name_any() == wanted.name_any() && seen.namespace() == wanted.namespace()
-}
-
-async fn ensure<K>(
-    writer: &Writer,
-    watches: &Watches,
-    stores: &[Store<K>],
-    owner: &Owner,
-    wanted: K,
-    same: impl Fn(&K, &K) -> bool,
-) -> Result<(), ApplyError>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Serialize + DeserializeOwned,
-    K: std::fmt::Debug + 'static,
-{
-    if let Some(why) = watches.sight.unseen(&[&K::plural(&())]) {
-        return Err(ApplyError::Unseen(why));
-    }
-    let seen = all(stores).find(|seen| is(&**seen, &wanted));
-    let seen = seen.as_deref();
-    if seen.is_some_and(|seen| labelled(seen.meta(), wanted.meta()) && owner.owns(seen.meta()) && same(seen, &wanted)) {
-        return Ok(());
-    }
-    let name = wanted.name_any();
-    let what = format!("{} in {}", K::plural(&()), owner.key.namespace);
-    let failed = |error| ApplyError::Request { what: what.clone(), error };
-    let api: Api<K> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
-    if !seen.is_some_and(|seen| owner.owns(seen.meta())) && writer.leads() {
-        // It may be there without our label.
-        let there = writer.read(&format!("get {what}"), api.get_metadata_opt(&name)).await.map_err(failed)?;
-        if there.is_some_and(|there| !owner.owns(&there.metadata)) {
-            return Err(ApplyError::Taken(format!("{} {}/{name}", K::kind(&()), owner.key.namespace)));
-        }
-    }
-    writer.apply(&api, &what, &name, &wanted).await.map(drop).map_err(failed)
-}
-
-/// Whether it has the labels that it is to have.
-fn labelled(seen: &ObjectMeta, wanted: &ObjectMeta) -> bool {
-    let has = |(key, value): (&String, &String)| seen.labels.as_ref().and_then(|l| l.get(key)) == Some(value);
-    wanted.labels.iter().flatten().all(has)
 }

@@ -26,11 +26,11 @@ pub(super) struct Owner {
     pub(super) uid: String,
 }
 
-/// A revision: how the index names it, and the shards it is made of.
+/// A revision: how the index names it, and those of its shards that are not stored yet.
 #[derive(Clone, Debug)]
 pub(super) struct Revision {
     pub(super) entry: SnapshotRevision,
-    pub(super) shards: Vec<GatewaySnapshot>,
+    pub(super) lacking: Vec<GatewaySnapshot>,
 }
 
 /// Why a plan cannot be stored.
@@ -52,17 +52,25 @@ pub(super) fn prune(plan: &mut Plan) {
     plan.code.retain(|digest, _| digests.contains(digest));
 }
 
-/// The revision that holds `plan`.
+/// The revision that holds `plan`. `stored` are the names of the shards that are there: what they hold is packed already.
 ///
 /// # Errors
 /// See [`BuildError`].
-pub(super) fn revision(owner: &Owner, plan: &Plan, now: String) -> Result<Revision, BuildError> {
+pub(super) fn revision(
+    owner: &Owner,
+    plan: &Plan,
+    stored: &BTreeSet<String>,
+    now: String,
+) -> Result<Revision, BuildError> {
     let mut entries = Vec::new();
-    let mut shards = Vec::new();
+    let mut lacking = Vec::new();
     for piece in split(plan) {
-        let (entry, shard) = pack::pack(&owner.key.name, &piece)?;
-        let spec = GatewaySnapshotSpec { gateway: owner.key.name.clone(), index: None, shard: Some(shard) };
-        shards.push(GatewaySnapshot { metadata: owner.metadata(&entry.name, Some("shard")), spec });
+        let entry = pack::reference(&owner.key.name, &piece)?;
+        if !stored.contains(&entry.name) {
+            let shard = Some(pack::pack(&piece)?);
+            let spec = GatewaySnapshotSpec { gateway: owner.key.name.clone(), index: None, shard };
+            lacking.push(GatewaySnapshot { metadata: owner.metadata(&entry.name, Some("shard")), spec });
+        }
         entries.push(entry);
     }
     if entries.len() > MAX_SHARDS {
@@ -78,7 +86,7 @@ pub(super) fn revision(owner: &Owner, plan: &Plan, now: String) -> Result<Revisi
         shards: entries,
         secrets: Some(secrets(plan)),
     };
-    Ok(Revision { entry, shards })
+    Ok(Revision { entry, lacking })
 }
 
 /// The index after `newest` was compiled. `pinned` stays what pods run, as long as it is kept.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::build::{self, Owner};
 use super::dereference::Found;
-use super::lowered::Read;
+use super::lowered::{Objects, Read};
 use crate::api::lower::Lowered;
-use crate::config::compile::{compile, covered, plugin_code};
+use crate::config::compile::{ByName, compile_unnamed, plugin_code};
 use crate::config::input::{GatewayInput, Inputs, code_key};
 use crate::domain::digest::{self, sha256_hex};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
@@ -20,7 +20,7 @@ use crate::domain::reason::Reason;
 /// What is known of every object.
 #[derive(Default)]
 pub(super) struct Compiled {
-    pub(super) objects: Vec<Read>,
+    pub(super) objects: Objects,
     /// Problems that objects have whatever gateway takes them, by object.
     pub(super) own: HashMap<ObjectId, Vec<Problem>>,
     /// Plugins that are not accepted as they are written.
@@ -55,7 +55,7 @@ pub(super) fn applied_code(inputs: &Inputs) -> HashMap<ObjectKey, AppliedCode> {
 
 impl Compiled {
     pub(super) fn new(
-        objects: Vec<Read>,
+        objects: Objects,
         own: HashMap<ObjectId, Vec<Problem>>,
         protocols: HashMap<ObjectKey, Protocol>,
         code: HashMap<ObjectKey, AppliedCode>,
@@ -126,10 +126,10 @@ pub(super) fn inputs(objects: &[Read], found: &Found) -> Inputs {
 pub(super) fn survey(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Problem>>, HashMap<ObjectKey, Protocol>) {
     // Apart, since what chains cover is a gateway's business, and long to find out.
     let (chains, plugins) = (take(&mut inputs.chains), take(&mut inputs.plugins));
-    let (_, of_upstreams) = compile(inputs, None);
+    let (_, of_upstreams) = compile_unnamed(inputs, None);
     (inputs.chains, inputs.plugins) = (chains, plugins);
     let upstreams = take(&mut inputs.upstreams);
-    let (plan, of_others) = compile(inputs, None);
+    let (plan, of_others) = compile_unnamed(inputs, None);
     inputs.upstreams = upstreams;
     let problems = of_upstreams.into_iter().chain(of_others);
     // Names are in the way only in a gateway that takes both.
@@ -150,12 +150,13 @@ pub(super) fn plan(gateway: &Read, inputs: &mut Inputs, previous: Option<&Plan>)
     inputs.gateway = taken;
     let valid = inputs.invalid.len();
     inputs.invalid.extend(invalid);
-    let (mut plan, problems) = compile(inputs, previous);
+    let (mut plan, problems) = compile_unnamed(inputs, previous);
     inputs.invalid.truncate(valid);
     build::prune(&mut plan);
     let owner = Owner { key: gateway.id.key.clone(), uid: gateway.uid().to_owned() };
     let digests = Arc::new(digests(&plan));
-    let covered = |chain: &ChainPlan| (chain.key.clone(), covered(chain, &plan.upstreams, MANY));
+    let by_name = ByName::new(&plan.upstreams);
+    let covered = |chain: &ChainPlan| (chain.key.clone(), by_name.covered(chain, MANY));
     let covered = plan.chains.iter().map(covered).collect();
     let places = plan.upstreams.iter().enumerate().map(|(place, upstream)| (upstream.key.clone(), place)).collect();
     Planned { owner, pinned, digests, covered, places, problems: by_object(problems), plan }

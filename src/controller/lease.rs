@@ -83,11 +83,11 @@ pub(super) async fn keep(client: Client, settings: LeaseSettings, leadership: Le
                 if code == Some(403) {
                     wait = after;
                 }
-                tracing::warn!(error = words(&error), "the lease cannot be renewed");
+                tracing::warn!(error = words(&error), "the lease can be neither taken nor renewed");
             }
             Err(_) => {
                 waits.after_code(None, Instant::now());
-                tracing::warn!("the lease cannot be renewed: the API server does not answer");
+                tracing::warn!("the lease can be neither taken nor renewed: the API server does not answer");
             }
         }
         if !leadership.leads() {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::DynamicObject;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::canonical;
@@ -38,8 +39,7 @@ impl Read {
 
     /// The conditions as they are stored.
     pub(super) fn conditions(&self) -> Vec<Condition> {
-        let stored = self.status.get("conditions").cloned().unwrap_or_default();
-        serde_json::from_value(stored).unwrap_or_default()
+        self.status.get("conditions").and_then(|stored| Deserialize::deserialize(stored).ok()).unwrap_or_default()
     }
 }
 
@@ -64,16 +64,22 @@ impl Origin {
     }
 }
 
+/// Every object as it was read.
+pub(super) type Objects = Arc<[Read]>;
+
 /// Remembers what objects were lowered to.
 #[derive(Default)]
 pub(super) struct Lowering {
     known: HashMap<ObjectId, (Origin, Read)>,
+    /// The objects that were read last, and what came of it: most rounds find them as they were.
+    last: Option<(Vec<Arc<DynamicObject>>, Objects)>,
 }
 
 impl Lowering {
     /// Has an object read anew the next time.
     pub(super) fn forget(&mut self, id: &ObjectId) {
         self.known.remove(id);
+        self.last = None;
     }
 
     /// Reads every object; in order of creation, then of names, which is the order in which upstreams are routed. Says
@@ -81,7 +87,20 @@ impl Lowering {
     pub(super) fn read(
         &mut self,
         objects: impl Iterator<Item = (Kind, Arc<DynamicObject>)>,
-    ) -> (Vec<Read>, Vec<ObjectId>) {
+    ) -> (Objects, Vec<ObjectId>) {
+        let objects: Vec<_> = objects.collect();
+        // An object that is kept as it was is the same allocation.
+        let addresses = || objects.iter().map(|(_, object)| Arc::as_ptr(object));
+        if let Some((_, all)) = self.last.as_ref().filter(|(before, _)| addresses().eq(before.iter().map(Arc::as_ptr)))
+        {
+            return (Arc::clone(all), Vec::new());
+        }
+        let (all, changed) = self.read_all(&objects);
+        self.last = Some((objects.into_iter().map(|(_, object)| object).collect(), Arc::clone(&all)));
+        (all, changed)
+    }
+
+    fn read_all(&mut self, objects: &[(Kind, Arc<DynamicObject>)]) -> (Objects, Vec<ObjectId>) {
         let mut known = HashMap::with_capacity(self.known.len());
         let mut changed = Vec::new();
         let mut all = Vec::with_capacity(self.known.len());
@@ -90,7 +109,7 @@ impl Lowering {
                 object.metadata.namespace.clone().unwrap_or_default(),
                 object.metadata.name.clone().unwrap_or_default(),
             );
-            let id = ObjectId::new(kind, key);
+            let id = ObjectId::new(*kind, key);
             let from = Origin::of(&object.metadata);
             let before = self.known.remove(&id).filter(|(before, _)| *before == from);
             let read = match before {
@@ -102,7 +121,7 @@ impl Lowering {
                 },
                 None => {
                     changed.push(id.clone());
-                    read(&id, &object)
+                    read(&id, object)
                 }
             };
             all.push(read.clone());
@@ -113,7 +132,7 @@ impl Lowering {
         self.known = known;
         let created = |read: &Read| read.metadata.creation_timestamp.as_ref().map(|time| time.0);
         all.sort_by(|a, b| (created(a), &a.id).cmp(&(created(b), &b.id)));
-        (all, changed)
+        (all.into(), changed)
     }
 }
 
@@ -136,5 +155,49 @@ fn read(id: &ObjectId, object: &DynamicObject) -> Read {
         lowered: Arc::new(lowered),
         problems: problems.into(),
         status: Arc::new(object.data.get("status").cloned().unwrap_or_default()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(name: &str, generation: i64) -> (Kind, Arc<DynamicObject>) {
+        let object = json!({
+            "apiVersion": "hawsepipe.dev/v1alpha1", "kind": "Plugin", "spec": {"source": {"inline": "1;"}},
+            "metadata": {"name": name, "namespace": "ns", "uid": name, "generation": generation},
+        });
+        (Kind::Plugin, Arc::new(serde_json::from_value(object).unwrap()))
+    }
+
+    #[test]
+    fn what_did_not_change_is_not_read_again() {
+        let mut lowering = Lowering::default();
+        let mut read = |objects: &[(Kind, Arc<DynamicObject>)]| {
+            let (all, changed) = lowering.read(objects.iter().cloned());
+            (all, changed.into_iter().map(|id| id.key.name).collect::<Vec<_>>())
+        };
+        let (a, b) = (object("a", 1), object("b", 1));
+        let (first, changed) = read(&[a.clone(), b.clone()]);
+        assert_eq!(changed, ["a", "b"]);
+        let (again, changed) = read(&[a.clone(), b.clone()]);
+        assert!(Arc::ptr_eq(&first, &again) && changed.is_empty());
+        let (edited, changed) = read(&[a.clone(), object("b", 2)]);
+        assert!(changed == ["b"] && Arc::ptr_eq(&edited[0].lowered, &first[0].lowered));
+        let (left, changed) = read(&[a]);
+        assert!(left.len() == 1 && changed == ["b"]);
+        assert_eq!(read(&[]).1, ["a"]);
+    }
+
+    #[test]
+    fn what_was_forgotten_is_read_again_or_gone() {
+        let mut lowering = Lowering::default();
+        let a = object("a", 1);
+        let (all, _) = lowering.read([a.clone()].into_iter());
+        lowering.forget(&all[0].id);
+        assert_eq!(lowering.read([a].into_iter()).1.len(), 1);
+        lowering.forget(&ObjectId::new(Kind::Plugin, ObjectKey::new("ns", "other")));
+        let (all, changed) = lowering.read([].into_iter());
+        assert!(all.is_empty() && changed.len() == 1);
     }
 }

@@ -1,19 +1,24 @@
 //! The operator: custom resources in; what gateways run, and the truth about it in status, out.
 //!
-//! Seen ([`watches`]) -> dereferenced ([`dereference`]) -> lowered ([`lowered`]) -> compiled (`config::compile`) -> built
-//! ([`build`]) -> applied ([`apply`]) -> reported by pods ([`pods`]) -> told in status ([`status`]). Whatever is written
-//! goes through [`writer`] (the leader's Lease apart), which writes while this process leads and never otherwise.
+//! Seen ([`watches`]) -> lowered ([`lowered`]) -> what it refers to read ([`dereference`]) -> compiled ([`compiled`]) ->
+//! built ([`build`]) -> applied ([`apply`]): a round of [`planning_loop`]. Reported by pods ([`pods`]) -> told in status
+//! ([`status`]): a round of [`status_loop`]. Whatever is written goes through [`writer`] (the leader's Lease apart), which
+//! writes while this process leads and never otherwise.
 
+mod access;
 mod apply;
 mod build;
 mod compiled;
 mod dereference;
 mod events;
+mod kept;
+mod kinds;
 mod lease;
 mod lowered;
 mod metrics;
 mod operator;
 mod owned;
+mod planning_loop;
 mod pods;
 mod references;
 mod rights;
@@ -22,6 +27,7 @@ mod sight;
 mod status;
 mod status_loop;
 mod waits;
+mod watch;
 mod watches;
 mod writer;
 

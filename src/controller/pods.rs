@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
+use http::StatusCode;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
@@ -16,6 +17,7 @@ use tokio::sync::Notify;
 
 use super::GATEWAY_LABEL;
 use super::watches::{Watches, all};
+use crate::domain::causes::causes;
 use crate::domain::ids::ObjectKey;
 use crate::domain::report::{Report, UpstreamReport};
 
@@ -27,6 +29,8 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_REPORT: usize = 64 << 20;
 /// Pods asked at once.
 const AT_ONCE: usize = 16;
+/// Where a pod reports.
+const REPORT: &str = "/api/v1/report";
 /// The admin port of a pod that names none.
 const ADMIN_PORT: i32 = 9090;
 /// The name that its port has.
@@ -37,8 +41,8 @@ const ADMIN: &str = "admin";
 pub(super) struct Pods {
     /// How many there are.
     pub(super) all: u32,
-    /// Those that are ready, by name, with what they report; none where one does not answer.
-    pub(super) ready: BTreeMap<String, Option<Arc<Reported>>>,
+    /// Those that are ready, by name, with what they report, or why one does not.
+    pub(super) ready: BTreeMap<String, Result<Arc<Reported>, String>>,
 }
 
 /// A report, with its upstreams by name.
@@ -125,12 +129,9 @@ impl Asking {
             let report = match answer {
                 Ok((tag, report)) => {
                     self.known.insert(address, (tag, Arc::clone(&report)));
-                    Some(report)
+                    Ok(report)
                 }
-                Err(error) => {
-                    tracing::debug!(pod = name, address, "a pod does not report: {error}");
-                    None
-                }
+                Err(error) => Err(format!("http://{address}{REPORT}: {error}")),
             };
             found.entry(key).or_default().ready.insert(name, report);
         }
@@ -189,7 +190,7 @@ async fn ask_one(
     token: Option<&str>,
     known: Option<Answer>,
 ) -> Result<Answer, String> {
-    let mut request = http::Request::get(format!("http://{address}/api/v1/report"));
+    let mut request = http::Request::get(format!("http://{address}{REPORT}"));
     if let Some(token) = token {
         request = request.header(http::header::AUTHORIZATION, format!("Bearer {}", token.trim()));
     }
@@ -198,17 +199,22 @@ async fn ask_one(
     }
     let request = request.body(Empty::new()).map_err(|error| error.to_string())?;
     let exchange = async {
-        let response = http.request(request).await.map_err(|error| error.to_string())?;
+        let response = http.request(request).await.map_err(|error| causes(&error))?;
         let (head, body) = response.into_parts();
         match (head.status, known) {
-            (http::StatusCode::NOT_MODIFIED, Some(known)) => Ok(known),
-            (http::StatusCode::OK, _) => {
+            (StatusCode::NOT_MODIFIED, Some(known)) => Ok(known),
+            (StatusCode::OK, _) => {
                 let body = Limited::new(body, MAX_REPORT).collect().await.map_err(|error| error.to_string())?;
                 let report = serde_json::from_slice(&body.to_bytes()).map_err(|error| error.to_string())?;
                 let report = Reported::new(report);
                 let tag = head.headers.get(http::header::ETAG).and_then(|tag| tag.to_str().ok()).unwrap_or_default();
                 Ok((tag.to_owned(), Arc::new(report)))
             }
+            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => Err(format!(
+                "it answers {}: the operator is to have --gateway-token-file, and the gateway --operator with the \
+                 operator's service account",
+                head.status
+            )),
             (status, _) => Err(format!("it answers {status}")),
         }
     };

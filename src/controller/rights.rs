@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::domain::causes::causes;
+
 /// How long what was forbidden is not tried again: only a person changes that.
 pub(super) const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
 /// The most rights that are remembered: verbs, resources and namespaces.
@@ -26,6 +28,14 @@ pub(super) enum RequestError {
     Api(Box<kube::Error>),
 }
 
+impl RequestError {
+    /// Whether the API server takes the object or the request for wrong: that does not pass by itself.
+    pub(super) fn is_wrong(&self) -> bool {
+        let Self::Api(error) = self else { return false };
+        matches!(&**error, kube::Error::Api(status) if matches!(status.code, 400..=499) && status.code != 429)
+    }
+}
+
 impl From<kube::Error> for RequestError {
     fn from(error: kube::Error) -> Self {
         match error {
@@ -42,7 +52,7 @@ impl From<kube::Error> for RequestError {
 pub(super) fn words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
+        other => causes(other),
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use kube::api::{ApiResource, DynamicObject};
-use kube::runtime::reflector::{ObjectRef, Store, store::Writer};
+use kube::runtime::reflector::{ObjectRef, Store, store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, discovery};
 use tokio::sync::Notify;
@@ -99,7 +99,7 @@ async fn follow(client: Client, (group, kind): GroupKind, state: Arc<Mutex<State
         }
         tokio::time::sleep(PERIOD).await;
     };
-    let writer = Writer::new(resource.clone());
+    let writer = store::Writer::new(resource.clone());
     let store = writer.as_reader();
     let api: Api<DynamicObject> = Api::all_with(client, &resource);
     let mut stream = pin!(watcher(api, watcher::Config::default()).reflect(writer));

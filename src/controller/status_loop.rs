@@ -14,13 +14,14 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span};
 
 use super::events::Events;
+use super::kinds::resource;
 use super::lowered::Read;
 use super::metrics::ControllerMetrics;
 use super::operator::Planning;
 use super::pods::ByGateway;
 use super::rights::RequestError;
 use super::status::{self, Truth};
-use super::watches::{Watches, resource};
+use super::watches::Watches;
 use super::writer::Writer;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::reason::Reason;
@@ -175,7 +176,7 @@ impl StatusLoop {
         self.metrics.failed(kind, "status");
         tracing::warn!(object = %object.id, "its status cannot be written: {error}");
         let before = self.failing.get(&object.id).map(|failing| failing.wait);
-        let wait = if is_wrong(error) {
+        let wait = if error.is_wrong() {
             let note = format!("its status cannot be written: {error}");
             self.events.warn(object, Reason::InvalidObject, &note).await;
             LONGEST_RETRY
@@ -205,8 +206,13 @@ impl StatusLoop {
             let id = ObjectId::new(kind, ObjectKey::new(namespace.unwrap_or_default(), name.unwrap_or_default()));
             // What changed since will be compiled, and come back.
             let Some(object) = known.get(&id).filter(|object| is_same(object, &seen)) else { continue };
-            let stored = seen.data.get("status").cloned().unwrap_or_default();
-            let before = self.written.get(&id).map_or_else(|| Arc::new(stored), |(written, _)| Arc::clone(written));
+            let before = match self.written.get(&id) {
+                Some((written, _)) => Arc::clone(written),
+                None if object.metadata.resource_version == seen.metadata.resource_version => {
+                    Arc::clone(&object.status)
+                }
+                None => Arc::new(seen.data.get("status").cloned().unwrap_or_default()),
+            };
             let object = Read { status: before, ..(*object).clone() };
             let status = status::of(&truth, &object, &now);
             let is_paused = self.failing.get(&object.id).is_some_and(|failing| Instant::now() < failing.again);
@@ -238,10 +244,4 @@ async fn write(writer: &Writer, wanted: &Wanted) -> Result<(), RequestError> {
         Err(RequestError::Api(error)) if matches!(&*error, kube::Error::Api(status) if status.code == 404) => Ok(()),
         other => other.map(drop),
     }
-}
-
-/// Whether the API server takes the object or the request for wrong: that does not pass by itself.
-fn is_wrong(error: &RequestError) -> bool {
-    let RequestError::Api(error) = error else { return false };
-    matches!(&**error, kube::Error::Api(status) if matches!(status.code, 400..=499) && status.code != 429)
 }

@@ -6,6 +6,7 @@ use kube::core::Status;
 use kube::runtime::watcher;
 
 use super::rights::FORBIDDEN_PAUSE;
+use crate::domain::causes::causes;
 
 /// The first wait; doubled until the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
@@ -64,9 +65,14 @@ pub(super) fn is_lasting(error: &watcher::Error) -> bool {
     status(error).is_some_and(|status| matches!(status.code, 403 | 404))
 }
 
+/// Whether the cluster does not have it.
+pub(super) fn is_absent(error: &watcher::Error) -> bool {
+    status(error).is_some_and(|status| status.code == 404)
+}
+
 /// What was said, without what only a debugger wants to know.
 pub(super) fn words(error: &watcher::Error) -> String {
-    status(error).map_or_else(|| error.to_string(), |status| status.message.clone())
+    status(error).map_or_else(|| causes(error), |status| status.message.clone())
 }
 
 /// What the API server answered; none where it did not.

@@ -5,43 +5,31 @@ use std::fmt::Debug;
 use std::hash::Hash;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use futures_util::{Stream, StreamExt};
+use futures_util::Stream;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::api::{DynamicObject, PartialObjectMeta};
 use kube::core::NamespaceResourceScope;
-use kube::runtime::reflector::{Lookup, Store, store::Writer};
+use kube::runtime::reflector::{Lookup, Store, store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use super::kinds::{KINDS, resource};
 use super::lowered::Origin;
 use super::owned::keep_own_status;
 use super::sight::{Sight, Watched};
-use super::waits::{Waits, is_lasting, words};
+use super::watch::{is_news, keep, slim};
 use super::{GATEWAY_LABEL, MANAGED_BY};
 use crate::api::snapshot::GatewaySnapshot;
 use crate::domain::ids::Kind;
 
-/// The kinds that people write.
-pub(super) const KINDS: [(Kind, &str); 6] = [
-    (Kind::MCPGateway, "mcpgateways"),
-    (Kind::MCPUpstream, "mcpupstreams"),
-    (Kind::Plugin, "plugins"),
-    (Kind::PluginChain, "pluginchains"),
-    (Kind::ToolPipeline, "toolpipelines"),
-    (Kind::SectionBinding, "sectionbindings"),
-];
 /// Resources without which nothing can be planned: what is not seen would count as deleted.
 pub(super) const PLANNED_FROM: [&str; 6] =
     ["mcpgateways", "mcpupstreams", "plugins", "pluginchains", "namespaces", "gatewaysnapshots"];
-/// A watch that was begun again and has said nothing for so long works: an API server that answers refuses at once.
-const QUIET: Duration = Duration::from_secs(5);
-
 /// Stores of one kind, one for each namespace that is watched, or one for all.
 type Stores<K> = Vec<Store<K>>;
 
@@ -62,18 +50,6 @@ pub(super) struct Watches {
     /// Told whenever anything changed.
     pub(super) changed: Arc<Notify>,
     _tasks: JoinSet<()>,
-}
-
-/// The resource of one of our kinds.
-pub(super) fn resource(kind: Kind) -> ApiResource {
-    let plural = KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(_, plural)| plural);
-    ApiResource {
-        group: "hawsepipe.dev".into(),
-        version: "v1alpha1".into(),
-        api_version: "hawsepipe.dev/v1alpha1".into(),
-        kind: kind.as_str().into(),
-        plural: plural.into(),
-    }
 }
 
 impl Watches {
@@ -203,7 +179,7 @@ impl Starting<'_> {
         K: Resource + Lookup<DynamicType = <K as Resource>::DynamicType> + Clone + Send + Sync + 'static,
         <K as Resource>::DynamicType: Clone + Debug + Eq + Hash + Send + Sync,
     {
-        let mut writer = Writer::new(kind.clone());
+        let mut writer = store::Writer::new(kind.clone());
         let store = writer.as_reader();
         let (seen, changed) = (store.clone(), Arc::clone(self.changed));
         let sight = Arc::clone(self.sight);
@@ -222,70 +198,6 @@ impl Starting<'_> {
     }
 }
 
-/// Reads a watch for ever. `hear` takes each event, and says whether it is news.
-async fn keep<K>(
-    mut stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Unpin,
-    (sight, watched): (&Sight, &Watched),
-    changed: &Notify,
-    mut hear: impl FnMut(&watcher::Event<K>) -> bool,
-) {
-    let (mut waits, mut failing) = (Waits::default(), false);
-    loop {
-        let quiet = async {
-            match failing {
-                true => tokio::time::sleep(QUIET).await,
-                false => std::future::pending().await,
-            }
-        };
-        let next = tokio::select! {
-            next = stream.next() => Some(next),
-            () = quiet => None,
-        };
-        let (works, mut news) = match next {
-            Some(None) => return,
-            Some(Some(Err(error))) => {
-                tracing::warn!(error = words(&error), resource = watched.0, "a watch failed");
-                failing = true;
-                sight.failed(watched, words(&error), is_lasting(&error));
-                changed.notify_one();
-                tokio::time::sleep(waits.after(&error, Instant::now())).await;
-                continue;
-            }
-            // That a list begins says nothing yet.
-            Some(Some(Ok(event))) => (!matches!(event, watcher::Event::Init), hear(&event)),
-            // It goes on from where it failed, and there is nothing to tell.
-            None => (true, false),
-        };
-        if works {
-            (waits, failing) = (Waits::default(), false);
-            news |= sight.works(watched);
-        }
-        if news {
-            changed.notify_one();
-        }
-    }
-}
-
-/// Whether an event changes anything that matters. What a new list holds counts when it is complete.
-fn is_news<K>(
-    seen: &Store<K>,
-    kind: &<K as Lookup>::DynamicType,
-    event: &watcher::Event<K>,
-    same: &impl Fn(&K, &K) -> bool,
-) -> bool
-where
-    K: Lookup + Clone + 'static,
-    <K as Lookup>::DynamicType: Clone + Debug + Eq + Hash,
-{
-    match event {
-        watcher::Event::Init | watcher::Event::InitApply(_) => false,
-        watcher::Event::InitDone | watcher::Event::Delete(_) => true,
-        watcher::Event::Apply(now) => {
-            seen.get(&now.to_object_ref(kind.clone())).is_none_or(|before| !same(&before, now))
-        }
-    }
-}
-
 fn scoped<K>(client: Client, namespace: Option<&str>) -> Api<K>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
@@ -293,13 +205,5 @@ where
     match namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
-    }
-}
-
-/// What nobody reads and takes most of the room.
-fn slim(object: &mut impl Resource) {
-    object.meta_mut().managed_fields = None;
-    if let Some(annotations) = &mut object.meta_mut().annotations {
-        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
     }
 }

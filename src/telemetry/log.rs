@@ -14,6 +14,9 @@ use tracing_subscriber::reload::{self, Handle};
 
 use super::traces::{self, Traces};
 
+/// What these log of failures is logged by whoever made the request. Directives for the same targets win.
+const TOLD_ELSEWHERE: &str = "kube_client::client::builder=off,kube_runtime::watcher=off";
+
 /// Changes the level while the process runs.
 #[derive(Clone)]
 pub struct LogLevel(Handle<EnvFilter, Registry>);
@@ -80,5 +83,7 @@ pub fn start() -> (LogLevel, Traces) {
 }
 
 pub(super) fn filter(directives: &str) -> EnvFilter {
+    let directives = if directives.trim().is_empty() { "info" } else { directives };
+    let directives = format!("{TOLD_ELSEWHERE},{directives}");
     EnvFilter::builder().with_default_directive(tracing::Level::INFO.into()).parse_lossy(directives)
 }

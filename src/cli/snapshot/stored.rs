@@ -78,9 +78,9 @@ impl Stored {
                 let kept = kept.join(", ");
                 let key = &self.key;
                 if found.is_empty() {
-                    bail!("MCPGateway {key} has no revision {wanted:?}; {kept} are kept")
+                    bail!("MCPGateway {key} has no revision {wanted:?}; kept are {kept}")
                 }
-                bail!("several revisions of MCPGateway {key} begin with {wanted:?}; {kept} are kept")
+                bail!("several revisions of MCPGateway {key} begin with {wanted:?}; kept are {kept}")
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Chains: which the gateway takes, their last accepted form, the order in which they run.
 
+use super::by_name::ByName;
 use super::plugins::{self, Plugins};
 use super::resolve::{self, Found};
 use super::{Fault, id, takes, values};
@@ -7,7 +8,7 @@ use crate::config::expr::Expression;
 use crate::config::input::{ChainInput, EntryInput, Inputs};
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{ChainPlan, EntryPlan, GatewayPlan, Plan, Refusal, Takes, UpstreamPlan, UpstreamScope};
+use crate::domain::plan::{ChainPlan, EntryPlan, GatewayPlan, Plan, Refusal, Takes, UpstreamScope};
 use crate::domain::plugin::{FailurePolicy, Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -21,7 +22,7 @@ pub(super) struct World<'a> {
     /// Which chains the gateway takes; none is all.
     pub(super) takes: Option<&'a Takes>,
     pub(super) plugins: &'a Plugins<'a>,
-    pub(super) upstreams: &'a [UpstreamPlan],
+    pub(super) upstreams: ByName<'a>,
 }
 
 /// The chains that the gateway takes, in the order in which they run.

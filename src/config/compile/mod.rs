@@ -4,6 +4,7 @@
 //! previous plan. What has none, and what was deleted or is no longer shared, is compiled to something that fails with
 //! its reason. Nothing is left out because it is bad.
 
+mod by_name;
 mod chains;
 mod complete;
 mod gateway;
@@ -16,11 +17,11 @@ mod values;
 
 use std::collections::{BTreeMap, HashSet};
 
+pub use self::by_name::ByName;
 pub use self::complete::complete;
 pub use self::gateway::implicit;
 pub use self::plugin_code::{Code, file_code, plugin_code};
 pub use self::plugins::merge_config;
-pub use self::resolve::covered;
 use super::input::Inputs;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
@@ -33,6 +34,13 @@ use crate::domain::reason::Reason;
 /// It always yields a plan; Problems of level error name what is not in it as written. Deterministic: the same inputs
 /// and previous plan give the same plan, byte for byte.
 pub fn compile(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
+    let (mut plan, problems) = compile_unnamed(inputs, previous);
+    plan.revision = revision(&plan);
+    (plan, problems)
+}
+
+/// The same without the plan's revision, for who names it by its shards: of a large plan it takes long to find out.
+pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut gateway = gateway::compile(inputs, previous);
     let takes = gateway::takes(inputs, previous);
@@ -44,13 +52,13 @@ pub fn compile(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>)
         gateway: &gateway,
         takes: takes.as_ref().map(|takes| &takes.chains),
         plugins: &plugins,
-        upstreams: &upstreams,
+        upstreams: ByName::new(&upstreams),
     };
     let chains = chains::compile(&world, &mut problems);
     gateway::require(&mut gateway, &chains, &plugins, &mut problems);
     let code = kept_code(&plugins);
     let plugins = plugins.accepted.into_values().collect();
-    let mut plan = Plan {
+    let plan = Plan {
         format_version: FORMAT_VERSION,
         revision: String::new(),
         gateway,
@@ -60,7 +68,6 @@ pub fn compile(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>)
         chains,
         code,
     };
-    plan.revision = revision(&plan);
     (plan, problems)
 }
 

@@ -1,12 +1,10 @@
 //! From a chain's form, new or kept, to the plugins there are: what runs, in which order, and what cannot.
 
-use globset::{Glob, GlobMatcher};
-
 use super::chains::World;
 use super::plugins::permitted;
 use super::{id, is_invalid};
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{ChainPlan, EntryPlan, PluginPlan, Refusal, UpstreamPlan};
+use crate::domain::plan::{ChainPlan, EntryPlan, PluginPlan, Refusal};
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -140,64 +138,8 @@ fn report_chain(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem
         let message = "none of its entries is enabled: it does nothing";
         problems.push(Problem::warning(Reason::NothingEnabled, object.clone(), "spec.entries", message));
     }
-    if covered(chain, world.upstreams, 1) == 0 {
+    if world.upstreams.covered(chain, 1) == 0 {
         let message = "it selects no upstream that this gateway serves: it does nothing";
         problems.push(Problem::warning(Reason::NoUpstreams, object, "spec.upstreams", message));
-    }
-}
-
-/// How many of `upstreams` a chain covers, counted up to `most`. Globs that do not compile cover nothing; they were
-/// refused before.
-pub fn covered(chain: &ChainPlan, upstreams: &[UpstreamPlan], most: usize) -> usize {
-    let scope = &chain.upstreams;
-    let names: Vec<_> = scope.names.iter().filter_map(|glob| NameGlob::new(glob)).collect();
-    let covers = |upstream: &&UpstreamPlan| {
-        let in_reach = scope.namespace.as_ref().is_none_or(|namespace| *namespace == upstream.key.namespace);
-        let labelled = || scope.selector.as_ref().is_some_and(|selector| selector.matches(&upstream.labels));
-        in_reach && (scope.all || names.iter().any(|glob| glob.matches(&upstream.key.name)) || labelled())
-    };
-    upstreams.iter().filter(covers).take(most).count()
-}
-
-/// A glob over names. Hundreds of them meet thousands of names at each compile, and nearly every name differs where the
-/// glob is still literal.
-struct NameGlob<'g> {
-    literal: &'g str,
-    whole: GlobMatcher,
-}
-
-impl<'g> NameGlob<'g> {
-    fn new(glob: &'g str) -> Option<Self> {
-        let literal = glob.split(['?', '*', '[', '{', '\\']).next().unwrap_or_default();
-        Some(Self { literal, whole: Glob::new(glob).ok()?.compile_matcher() })
-    }
-
-    fn matches(&self, name: &str) -> bool {
-        name.starts_with(self.literal) && self.whole.is_match(name)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::NameGlob;
-
-    #[test]
-    fn a_literal_beginning_decides_nothing_that_the_glob_would_not() {
-        for (glob, name, expected) in [
-            ("up-1*", "up-12", true),
-            ("up-1*", "up-2", false),
-            ("up", "up", true),
-            ("up", "upper", false),
-            ("{a,b}-x", "b-x", true),
-            ("a\\*", "a*", true),
-            ("[ab]c", "bc", true),
-            ("?b", "ab", true),
-            ("*", "", true),
-        ] {
-            let matches = NameGlob::new(glob).unwrap().matches(name);
-            assert_eq!(matches, expected, "{glob} {name}");
-            assert_eq!(matches, globset::Glob::new(glob).unwrap().compile_matcher().is_match(name), "{glob} {name}");
-        }
-        assert!(NameGlob::new("[").is_none());
     }
 }

@@ -83,13 +83,13 @@ fn programmed(set: &mut Set, truth: &Truth, object: &Read, pods: &Pods, accepted
         return set.unknown(NAME, Reason::Pending.as_str(), "its snapshot is not written yet");
     };
     if pods.ready.is_empty() {
-        return set.no(NAME, Reason::NoReadyPods.as_str(), "none of its pods is ready");
+        return set.no(NAME, Reason::NoReadyPods.as_str(), &none_ready(object, pods));
     }
     for (pod, report) in &pods.ready {
         let message = match report {
-            None => format!("pod {pod} does not report; its admin port is asked"),
-            Some(reported) if reported.report.revision == *current => continue,
-            Some(reported) => {
+            Err(why) => format!("pod {pod} does not report: {why}"),
+            Ok(reported) if reported.report.revision == *current => continue,
+            Ok(reported) => {
                 let report = &reported.report;
                 let why = report.pending.as_ref().map(|pending| format!(": {}", pending.message)).unwrap_or_default();
                 format!("pod {pod} runs revision {}, not {current}{why}", report.revision)
@@ -105,6 +105,14 @@ fn programmed(set: &mut Set, truth: &Truth, object: &Read, pods: &Pods, accepted
         return set.no(NAME, Reason::PreviousRevision.as_str(), "the last accepted form runs on; see Accepted");
     }
     set.yes(NAME, NAME, "");
+}
+
+fn none_ready(object: &Read, pods: &Pods) -> String {
+    let label = format!("{GATEWAY_LABEL}={}", object.id.key.name);
+    match pods.all {
+        0 => format!("there is no pod with its label, {label}"),
+        all => format!("none of its {all} pods ({label}) is ready"),
+    }
 }
 
 /// Why every call is refused, if it is.

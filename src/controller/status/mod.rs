@@ -100,11 +100,13 @@ fn not_served(object: &Read, now: &str) -> Value {
     serde_json::json!({"observedGeneration": object.generation(), "conditions": set.finish()})
 }
 
-/// Takes out what is absent.
+/// Takes out what is absent, and empty lists: nobody owns one (Kubernetes, server-side apply), so it would never be seen
+/// as written, and be written again and again.
 fn strip(value: &mut Value) {
+    let is_empty = |member: &Value| member.is_null() || member.as_array().is_some_and(Vec::is_empty);
     match value {
         Value::Object(members) => {
-            members.retain(|_, member| !member.is_null());
+            members.retain(|_, member| !is_empty(member));
             members.values_mut().for_each(strip);
         }
         Value::Array(items) => items.iter_mut().for_each(strip),

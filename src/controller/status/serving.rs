@@ -39,7 +39,7 @@ fn runs(state: &GatewayState, pods: &Pods, id: &ObjectId, digest: &str) -> bool 
         state.revisions.get(revision).and_then(|digests| digests.get(id)).is_some_and(|found| found == digest)
     };
     !pods.ready.is_empty()
-        && pods.ready.values().all(|report| report.as_ref().is_some_and(|r| runs_it(&r.report.revision)))
+        && pods.ready.values().all(|report| report.as_ref().is_ok_and(|r| runs_it(&r.report.revision)))
 }
 
 /// Problems with the object: what the gateways found that take it, which know what ran before; else what it has whoever

@@ -27,7 +27,7 @@ fn plugin(code: &str, status: &Value) -> Read {
     .unwrap();
     let (objects, changed) = Lowering::default().read([(Kind::Plugin, Arc::new(object))].into_iter());
     assert_eq!(changed.len(), 1);
-    objects.into_iter().next().unwrap()
+    objects[0].clone()
 }
 
 /// Each condition as `Type Status Reason`.
@@ -93,6 +93,7 @@ fn a_plugin_that_nobody_uses_is_ready_and_says_so() {
         ["Accepted True Accepted", "ResolvedRefs True ResolvedRefs", "Programmed True NotUsed", "Ready True Ready",]
     );
     assert!(status.get("sha256").is_none(), "what is absent is left out: {status}");
+    assert!(status.get("gateways").is_none(), "so is an empty list: {status}");
 }
 
 #[test]

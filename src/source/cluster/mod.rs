@@ -5,6 +5,7 @@
 mod backoff;
 mod client;
 mod code;
+mod failure;
 mod granted;
 mod last_good;
 mod parts;
@@ -13,7 +14,7 @@ mod secrets;
 mod snapshots;
 mod tokens;
 
-pub use self::client::connect;
+pub use self::client::{ConnectError, connect, infer};
 pub use self::code::{Completed, PodCode};
 pub use self::received::Received;
 pub use self::secrets::ClusterSecrets;

@@ -120,7 +120,7 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::pack::{pack, revision};
+    use crate::api::pack::{pack, reference, revision};
     use crate::config::compile::compile;
     use crate::config::compile::tests::{add_plugin, folder};
     use crate::config::input::Inputs;
@@ -131,7 +131,8 @@ mod tests {
 
     fn packed(inputs: &Inputs) -> (SnapshotRevision, Shards) {
         let (plan, _) = compile(inputs, None);
-        let packed: Vec<_> = split(&plan).iter().map(|piece| pack("main", piece).unwrap()).collect();
+        let packed: Vec<_> =
+            split(&plan).iter().map(|piece| (reference("main", piece).unwrap(), pack(piece).unwrap())).collect();
         let shards: Vec<_> = packed.iter().map(|(named, _)| named.clone()).collect();
         let objects = packed.into_iter().map(|(named, shard)| (named.name, shard)).collect();
         let revision = SnapshotRevision {

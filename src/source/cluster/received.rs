@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::snapshot::{Shard, SnapshotRevision};
+use crate::api::snapshot::{GatewaySnapshot, Shard, SnapshotRevision};
 use crate::domain::plan::Plan;
 
 /// Which state of an index something is of.
@@ -17,6 +17,16 @@ pub(super) struct Version {
 }
 
 impl Version {
+    /// That of an index.
+    pub(super) fn of(snapshot: &GatewaySnapshot) -> Self {
+        let meta = &snapshot.metadata;
+        Self {
+            uid: meta.uid.clone().unwrap_or_default(),
+            generation: meta.generation.unwrap_or_default(),
+            resource_version: meta.resource_version.as_deref().and_then(|word| word.parse().ok()).unwrap_or_default(),
+        }
+    }
+
     /// Whether it is from before `other`: somebody read it late.
     pub(super) fn is_before(&self, other: &Self) -> bool {
         match self.uid == other.uid {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, future};
 use kube::core::DeserializeGuard;
 use kube::runtime::reflector::{ObjectRef, Store, store};
 use kube::runtime::watcher::Event;
@@ -16,16 +16,15 @@ use tokio::time::Instant;
 
 use super::backoff::Waits;
 use super::client::WATCH_SECONDS;
+use super::failure::{is_unreachable, why};
 use super::last_good::{Kept, LastGood};
 use super::parts::{Found, Parts};
 use super::received::{Origin, Received, Version};
-use crate::api::snapshot::{GatewaySnapshot, SnapshotIndex, SnapshotRevision};
+use crate::api::snapshot::{GATEWAY_LABEL, GatewaySnapshot, SnapshotIndex, SnapshotRevision};
 use crate::domain::ids::ObjectKey;
 use crate::domain::reason::Reason;
 use crate::domain::report::PendingReport;
 
-/// The label by which a gateway's objects are found.
-const LABEL: &str = "hawsepipe.dev/gateway";
 /// How long a start waits for the API server before it takes what is on disk.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest wait between two tries.
@@ -59,6 +58,8 @@ pub struct Snapshots {
     listed: bool,
     /// Whether the last that was heard is a failure.
     failing: bool,
+    /// Whether there is no index, as far as is seen.
+    absent: bool,
     /// Until when a start waits; none once it is over.
     start_until: Option<Instant>,
     last_good: Option<LastGood>,
@@ -74,13 +75,18 @@ impl Snapshots {
     /// Watches those of `gateway`. `state_dir` keeps the last good one.
     pub fn new(client: Client, gateway: ObjectKey, state_dir: Option<PathBuf>) -> Self {
         let api: Api<Object> = Api::namespaced(client, &gateway.namespace);
-        let config = watcher::Config::default().labels(&format!("{LABEL}={}", gateway.name)).timeout(WATCH_SECONDS);
+        let config =
+            watcher::Config::default().labels(&format!("{GATEWAY_LABEL}={}", gateway.name)).timeout(WATCH_SECONDS);
         let (objects, writer) = store();
+        // That a list begins says nothing yet, and must not begin the waits anew.
+        let tells = |event: &watcher::Result<_>| future::ready(!matches!(event, Ok(Event::Init)));
+        let events = watcher(api, config).reflect(writer).filter(tells);
         Self {
-            events: watcher(api, config).backoff(Waits::new(LONGEST_WAIT)).reflect(writer).boxed(),
+            events: events.backoff(Waits::new(LONGEST_WAIT)).boxed(),
             objects,
             listed: false,
             failing: false,
+            absent: false,
             start_until: Some(Instant::now() + PATIENCE),
             last_good: state_dir.map(|folder| LastGood::new(folder, gateway.clone())),
             parts: Parts::default(),
@@ -129,7 +135,7 @@ impl Snapshots {
                 Err(error) => {
                     self.note_failure(&error);
                     if self.start_until.is_some() && is_unreachable(&error) {
-                        return Heard::Nobody(error.to_string());
+                        return Heard::Nobody(why(&error));
                     }
                 }
             }
@@ -142,26 +148,37 @@ impl Snapshots {
         if matches!(event, Event::InitDone) {
             (self.listed, self.start_until) = (true, None);
         }
-        // That a list begins says nothing yet.
-        if !matches!(event, Event::Init) && std::mem::take(&mut self.failing) {
+        if std::mem::take(&mut self.failing) {
             tracing::info!("the API server answers again");
         }
     }
 
     fn note_failure(&mut self, error: &watcher::Error) {
+        let error = why(error);
         if std::mem::replace(&mut self.failing, true) {
-            tracing::debug!(%error, "snapshots cannot be watched");
+            tracing::debug!(error, "snapshots cannot be watched");
         } else {
+            tracing::warn!(error, "snapshots cannot be watched; what runs goes on, and it is tried again");
+        }
+    }
+
+    fn note_absent(&mut self) {
+        if !std::mem::replace(&mut self.absent, true) {
+            let gateway = &self.gateway;
             tracing::warn!(
-                error = chain(error),
-                "snapshots cannot be watched; what runs goes on, and it is tried again"
+                "there is no GatewaySnapshot {gateway}; it is waited for. Is there an MCPGateway {gateway}, and does an \
+                 operator watch its namespace?"
             );
         }
     }
 
     /// What the objects say now, where that is new.
     fn look(&mut self) -> Option<News> {
-        let object = self.objects.get(&self.reference(&self.gateway.name))?;
+        let Some(object) = self.objects.get(&self.reference(&self.gateway.name)) else {
+            self.note_absent();
+            return None;
+        };
+        self.absent = false;
         let snapshot = match &object.0 {
             Ok(snapshot) => snapshot,
             Err(invalid) => {
@@ -170,7 +187,7 @@ impl Snapshots {
             }
         };
         let index = snapshot.spec.index.as_ref()?;
-        let version = version_of(snapshot);
+        let version = Version::of(snapshot);
         if self.version.as_ref().is_some_and(|newest| version.is_before(newest)) {
             return None;
         }
@@ -254,35 +271,4 @@ impl Snapshots {
 
 fn pending(revision: &str, reason: Reason, message: String) -> PendingReport {
     PendingReport { revision: revision.to_owned(), reason: reason.as_str().to_owned(), message }
-}
-
-fn version_of(snapshot: &GatewaySnapshot) -> Version {
-    let meta = &snapshot.metadata;
-    Version {
-        uid: meta.uid.clone().unwrap_or_default(),
-        generation: meta.generation.unwrap_or_default(),
-        resource_version: meta.resource_version.as_deref().and_then(|word| word.parse().ok()).unwrap_or_default(),
-    }
-}
-
-/// Whether nobody is there to answer, rather than somebody who refuses.
-fn is_unreachable(error: &watcher::Error) -> bool {
-    let (watcher::Error::InitialListFailed(error)
-    | watcher::Error::WatchStartFailed(error)
-    | watcher::Error::WatchFailed(error)) = error
-    else {
-        return false;
-    };
-    matches!(error, kube::Error::HyperError(_) | kube::Error::Service(_))
-}
-
-/// An error with what caused it, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!(": {error}"));
-        cause = error.source();
-    }
-    text
 }

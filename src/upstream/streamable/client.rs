@@ -15,6 +15,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 
+use crate::domain::causes::causes;
 use crate::domain::upstream::{Target, UpstreamError};
 
 /// Idle connections kept to one upstream.
@@ -80,13 +81,7 @@ impl Client {
 
 /// An error and what caused it. hyper's own words hold no URL and no header.
 pub(super) fn chain(error: &dyn Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        words = format!("{words}: {error}");
-        cause = error.source();
-    }
-    words.chars().take(300).collect()
+    causes(error).chars().take(300).collect()
 }
 
 /// The URL without user, password and fragment: credentials belong into headers, and the endpoint is seen in errors.

@@ -10,3 +10,4 @@ mod published;
 mod secrets;
 mod serving;
 pub mod upstream;
+mod waiting;

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use hawsepipe::api::pack::{pack, revision};
+use hawsepipe::api::pack::{pack, reference, revision};
 use hawsepipe::api::snapshot::{
     GatewaySnapshot, GatewaySnapshotSpec, Shard, ShardRef, SnapshotIndex, SnapshotRevision,
 };
 use hawsepipe::config::compile::compile;
 use hawsepipe::config::input::{Inputs, SourceInput, code_key};
-use hawsepipe::config::shards::split;
+use hawsepipe::config::shards::{Piece, split};
 use hawsepipe::domain::digest::sha256_hex;
 use hawsepipe::domain::plan::{FORMAT_VERSION, Plan};
 use hawsepipe::domain::ports::CodeFacts;
@@ -55,7 +55,8 @@ pub struct Revision {
 impl Revision {
     /// Of manifests.
     pub fn of(manifests: &str) -> Self {
-        let shards: Vec<_> = split(&plan(manifests)).iter().map(|piece| pack(GATEWAY, piece).unwrap()).collect();
+        let packed = |piece: &Piece| (reference(GATEWAY, piece).unwrap(), pack(piece).unwrap());
+        let shards: Vec<_> = split(&plan(manifests)).iter().map(packed).collect();
         let references: Vec<_> = shards.iter().map(|(reference, _)| reference.clone()).collect();
         let entry = SnapshotRevision {
             revision: revision(&references),

@@ -16,6 +16,7 @@ mod leader;
 mod outage;
 mod pods;
 mod quickstart;
+mod silent;
 mod snapshots;
 mod steady;
 mod storm;

@@ -58,6 +58,8 @@ async fn in_a_steady_state_nothing_is_written() {
     for n in 0..5 {
         let annotation = format!("example.com/touched={n}");
         operated.cluster.kubectl(&[&annotate[..], &[&annotation]].concat(), "").await.unwrap();
+        // With a namespace more everything is compiled anew, and every status computed.
+        operated.cluster.namespace().await;
         tokio::time::sleep(WATCHED / 5).await;
     }
     let requests = operated.cluster.requests_since(mark).await;

@@ -1,29 +1,22 @@
-//! An operator that lacks one of its rights: each in turn, all at once, in namespaces of their own.
+//! An operator that lacks one right, and what is seen of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures_util::{StreamExt, stream};
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::harness::{ACCOUNT, Operated, api, condition, gateway, object};
-use super::snapshots::plan;
-use crate::harness::{Cluster, Process, Request, SOON, checkout};
+use crate::harness::{Cluster, Process, checkout};
+use crate::operator::harness::{ACCOUNT, Operated, api, condition, gateway, object};
+use crate::operator::snapshots::plan;
 
-/// How often what is forbidden may be tried.
-const PERIOD: Duration = Duration::from_secs(60);
-/// What a busy machine adds to that before everything works again.
-const SLACK: Duration = Duration::from_secs(30);
-/// Operators that are brought up or asked at once.
-const AT_ONCE: usize = 8;
 const KINDS: [&str; 6] = ["mcpgateways", "mcpupstreams", "plugins", "pluginchains", "toolpipelines", "sectionbindings"];
 
 /// One right: group, resource, verb.
-type Right = (String, String, String);
+pub type Right = (String, String, String);
 
 /// Every right that the operator's role gives.
-async fn rights(cluster: &Cluster) -> Vec<Right> {
+pub async fn rights(cluster: &Cluster) -> Vec<Right> {
     let file = checkout().join("manifests/operator/rbac.yaml");
     cluster.kubectl(&["apply", "--server-side", "-f", &file.to_string_lossy()], "").await.unwrap();
     let role = cluster.kubectl(&["get", "clusterrole", "hawsepipe-operator", "-o", "json"], "").await.unwrap();
@@ -43,13 +36,13 @@ async fn rights(cluster: &Cluster) -> Vec<Right> {
 }
 
 /// An operator without a right.
-struct Case {
+pub struct Case {
     right: Right,
-    operated: Operated<'static>,
+    pub operated: Operated<'static>,
 }
 
 impl Case {
-    async fn start(cluster: &'static Cluster, all: &[Right], right: Right) -> Self {
+    pub async fn start(cluster: &'static Cluster, all: &[Right], right: Right) -> Self {
         let namespace = cluster.namespace().await;
         cluster.make_account(&namespace, ACCOUNT).await;
         give(cluster, &namespace, all.iter().filter(|other| **other != right)).await;
@@ -61,16 +54,16 @@ impl Case {
         Self { right, operated: Operated::of(cluster, namespace, operator).await }
     }
 
-    fn name(&self) -> String {
+    pub fn name(&self) -> String {
         format!("{} {}", self.right.2, self.right.1)
     }
 
-    fn user(&self) -> String {
+    pub fn user(&self) -> String {
         format!("system:serviceaccount:{}:{ACCOUNT}", self.operated.namespace)
     }
 
     /// Has the operator do whatever it ever does: several revisions, an Event twice.
-    async fn edit(&self, last: &str) {
+    pub async fn edit(&self, last: &str) {
         let texts = ["export default (", "export default () => ({});", "export default (", "2;", "3;", "4;", last];
         for text in texts {
             let params = PatchParams::apply("test").force();
@@ -96,7 +89,7 @@ impl Case {
     }
 
     /// What has to be said while the right lacks, and is not.
-    async fn untold(&self) -> Option<String> {
+    pub async fn untold(&self) -> Option<String> {
         let (group, resource, verb) = &self.right;
         let plural = resource.split('/').next().unwrap();
         let told = match (group.as_str(), resource.as_str(), verb.as_str()) {
@@ -124,7 +117,7 @@ impl Case {
     }
 
     /// What is still wrong after the right was given back.
-    async fn wrong(&self, last: &str) -> Option<String> {
+    pub async fn wrong(&self, last: &str) -> Option<String> {
         let wrong = |what: &str| Some(format!("{}: {what}", self.name()));
         if self.operated.object("gatewaysnapshots", "main").await == Value::Null {
             return wrong("there is no snapshot");
@@ -187,7 +180,7 @@ fn objects() -> Vec<Value> {
 }
 
 /// Gives the operator of a namespace these rights and no others.
-async fn give(cluster: &Cluster, namespace: &str, rights: impl Iterator<Item = &Right>) {
+pub async fn give(cluster: &Cluster, namespace: &str, rights: impl Iterator<Item = &Right>) {
     let mut verbs: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for (group, resource, verb) in rights {
         verbs.entry((group, resource)).or_default().push(verb);
@@ -201,60 +194,4 @@ async fn give(cluster: &Cluster, namespace: &str, rights: impl Iterator<Item = &
         "metadata": {"name": name}, "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]});
     cluster.kubectl(&["apply", "-f", "-"], &format!("{role}\n{binding}")).await.unwrap();
-}
-
-/// Asks every case until nothing is left to say, or the time is over.
-async fn until_none(cases: &[Case], within: Duration, ask: impl AsyncFn(&Case) -> Option<String>) {
-    let (began, mut left): (_, Vec<&Case>) = (Instant::now(), cases.iter().collect());
-    loop {
-        let ask = &ask;
-        let asked = stream::iter(left.iter().copied()).map(|case| async move { (case, ask(case).await) });
-        let answers: Vec<_> = asked.buffer_unordered(AT_ONCE).collect().await;
-        let said: Vec<_> = answers.into_iter().filter_map(|(case, said)| Some((case, said?))).collect();
-        if said.is_empty() {
-            return;
-        }
-        let told: Vec<_> = said.iter().map(|(_, said)| said.as_str()).collect();
-        assert!(began.elapsed() < within, "{} of {}:\n{}", said.len(), cases.len(), told.join("\n"));
-        left = said.into_iter().map(|(case, _)| case).collect();
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
-}
-
-/// What was forbidden more often than once a minute, by user and what it was.
-fn too_often(requests: &[Request]) -> Vec<String> {
-    let mut times: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for request in requests.iter().filter(|request| request.code == 403 && request.user.ends_with(ACCOUNT)) {
-        let what = (&request.user, &request.verb, &request.resource, &request.namespace);
-        times.entry(what).or_default().push(request.received);
-    }
-    let period = i64::try_from(PERIOD.as_millis()).unwrap() - 500;
-    let is_too_often = |times: &Vec<_>| times.windows(2).any(|two: &[_]| two[1] - two[0] < period);
-    times.into_iter().filter(|(_, times)| is_too_often(times)).map(|found| format!("{found:?}")).collect()
-}
-
-#[tokio::test]
-async fn each_right_that_lacks_is_told_seldom_tried_and_missed_no_longer_than_it_lacks() {
-    let cluster = Cluster::shared().await;
-    let rights = rights(cluster).await;
-    let mark = cluster.mark().await;
-    let started = stream::iter(rights.iter().cloned()).map(|right| Case::start(cluster, &rights, right));
-    let cases: Vec<_> = started.buffer_unordered(AT_ONCE).collect().await;
-    let (second, last) = ("export default () => ({ continue: true });", "export default () => ({ continue: false });");
-    futures_util::future::join_all(cases.iter().map(|case| case.edit(second))).await;
-    until_none(&cases, SOON, async |case| case.untold().await).await;
-    // Long enough for a second try, which must not come earlier.
-    tokio::time::sleep(PERIOD).await;
-
-    let requests = cluster.requests_since(mark).await;
-    let refused: BTreeSet<_> = requests.iter().filter(|r| r.code == 403).map(|r| r.user.as_str()).collect();
-    let unused: Vec<_> = cases.iter().filter(|case| !refused.contains(case.user().as_str())).map(Case::name).collect();
-    assert!(unused.is_empty(), "nothing was refused without these, so they are too much: {unused:?}");
-    for case in &cases {
-        give(cluster, &case.operated.namespace, rights.iter()).await;
-    }
-    futures_util::future::join_all(cases.iter().map(|case| case.edit(last))).await;
-    until_none(&cases, PERIOD + SLACK, async |case| case.wrong(last).await).await;
-    let too_often = too_often(&cluster.requests_since(mark).await);
-    assert!(too_often.is_empty(), "{too_often:#?}");
 }

@@ -1,0 +1,114 @@
+//! Which upstreams a chain covers.
+
+use globset::{Glob, GlobMatcher};
+
+use crate::domain::plan::{ChainPlan, UpstreamPlan};
+
+/// The upstreams of a plan by their names: hundreds of chains look for theirs among thousands at each compile.
+pub struct ByName<'p>(Vec<&'p UpstreamPlan>);
+
+impl<'p> ByName<'p> {
+    /// Those of a plan.
+    pub fn new(upstreams: &'p [UpstreamPlan]) -> Self {
+        let mut sorted: Vec<_> = upstreams.iter().collect();
+        sorted.sort_unstable_by(|a, b| a.key.name.cmp(&b.key.name));
+        Self(sorted)
+    }
+
+    /// How many of them a chain covers, counted up to `most`. Globs that do not compile cover nothing; they were
+    /// refused before.
+    pub fn covered(&self, chain: &ChainPlan, most: usize) -> usize {
+        let scope = &chain.upstreams;
+        let in_reach = |upstream: &&&UpstreamPlan| {
+            scope.namespace.as_ref().is_none_or(|namespace| *namespace == upstream.key.namespace)
+        };
+        if scope.all {
+            return self.0.iter().filter(in_reach).take(most).count();
+        }
+        let globs: Vec<_> = scope.names.iter().filter_map(|glob| NameGlob::new(glob)).collect();
+        if let Some(selector) = &scope.selector {
+            let covers = |upstream: &&&UpstreamPlan| {
+                selector.matches(&upstream.labels) || globs.iter().any(|glob| glob.matches(&upstream.key.name))
+            };
+            return self.0.iter().filter(in_reach).filter(covers).take(most).count();
+        }
+        let globs = &globs;
+        let named = globs.iter().enumerate().flat_map(|(place, glob)| {
+            let is_new = move |name: &str| !globs[..place].iter().any(|before| before.matches(name));
+            self.beginning_with(glob.literal)
+                .iter()
+                .filter(move |upstream| glob.matches(&upstream.key.name) && is_new(&upstream.key.name))
+        });
+        named.filter(in_reach).take(most).count()
+    }
+
+    fn beginning_with(&self, beginning: &str) -> &[&'p UpstreamPlan] {
+        let from = self.0.partition_point(|upstream| upstream.key.name.as_str() < beginning);
+        let rest = &self.0[from..];
+        &rest[..rest.partition_point(|upstream| upstream.key.name.starts_with(beginning))]
+    }
+}
+
+/// A glob over names: what it begins with literally, and the rest. Most are a name, or the beginning of names.
+struct NameGlob<'g> {
+    literal: &'g str,
+    rest: Rest,
+}
+
+/// What a glob asks for behind its literal beginning.
+enum Rest {
+    Nothing,
+    Anything,
+    Pattern(GlobMatcher),
+}
+
+impl<'g> NameGlob<'g> {
+    fn new(glob: &'g str) -> Option<Self> {
+        let end = glob.find(['?', '*', '[', ']', '{', '}', '\\']).unwrap_or(glob.len());
+        let (literal, rest) = glob.split_at(end);
+        let rest = match rest {
+            "" => Rest::Nothing,
+            "*" => Rest::Anything,
+            _ => Rest::Pattern(Glob::new(glob).ok()?.compile_matcher()),
+        };
+        Some(Self { literal, rest })
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        match &self.rest {
+            Rest::Nothing => name == self.literal,
+            Rest::Anything => name.starts_with(self.literal),
+            Rest::Pattern(glob) => name.starts_with(self.literal) && glob.is_match(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::NameGlob;
+
+    #[test]
+    fn a_literal_beginning_decides_nothing_that_the_glob_would_not() {
+        for (glob, name, expected) in [
+            ("up-1*", "up-12", true),
+            ("up-1*", "up-2", false),
+            ("up", "up", true),
+            ("up", "upper", false),
+            ("{a,b}-x", "b-x", true),
+            ("a\\*", "a*", true),
+            ("[ab]c", "bc", true),
+            ("?b", "ab", true),
+            ("*", "", true),
+            ("up-*", "up-", true),
+            ("up", "", false),
+            ("a]b", "a]b", true),
+            ("a,b*", "a,bc", true),
+            ("!a*", "!ab", true),
+        ] {
+            let matches = NameGlob::new(glob).unwrap().matches(name);
+            assert_eq!(matches, expected, "{glob} {name}");
+            assert_eq!(matches, globset::Glob::new(glob).unwrap().compile_matcher().is_match(name), "{glob} {name}");
+        }
+        assert!(NameGlob::new("[").is_none());
+    }
+}

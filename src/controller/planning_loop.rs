@@ -1,0 +1,240 @@
+//! Brings snapshots to what objects say: one round after each change that was seen.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, watch};
+use tracing::field::Empty;
+use tracing::{Instrument, Span, debug_span, instrument};
+
+use super::apply::Stored;
+use super::compiled::{self, Compiled};
+use super::dereference::{Dereferencing, Found};
+use super::kept::{Kept, LAG, LONGEST_RETRY};
+use super::lease::Leadership;
+use super::lowered::{Lowering, Objects, Read};
+use super::metrics::ControllerMetrics;
+use super::operator::Planning;
+use super::references::references;
+use super::watches::{PLANNED_FROM, Watches};
+use super::writer::Writer;
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::ports::Inspect;
+use crate::telemetry::traces::{Cause, TARGET};
+
+/// Changes that come together are compiled together.
+const TOGETHER: Duration = Duration::from_millis(5);
+/// The most objects that the span of a round names.
+const MAX_NAMED: usize = 8;
+
+/// The span of a round: what changed, as far as that is short.
+fn traced(objects: usize, edited: &[ObjectId]) -> Span {
+    let names: Vec<_> = edited.iter().take(MAX_NAMED).map(ToString::to_string).collect();
+    debug_span!(target: TARGET, "reconcile", objects, changed = edited.len(), names = names.join(", "))
+}
+
+/// The loop and what it remembers.
+pub(super) struct PlanningLoop<I> {
+    watches: Arc<Watches>,
+    writer: Writer,
+    leadership: Leadership,
+    dereferencing: Dereferencing,
+    inspect: I,
+    metrics: ControllerMetrics,
+    planning: watch::Sender<Planning>,
+    status_changed: Arc<Notify>,
+    lowering: Lowering,
+    found: Found,
+    gateways: HashMap<ObjectKey, Kept>,
+    led: bool,
+    /// What could not be watched, as it was told last.
+    faults: Vec<String>,
+}
+
+impl<I: Inspect> PlanningLoop<I> {
+    pub(super) fn new(
+        watches: Arc<Watches>,
+        writer: Writer,
+        leadership: Leadership,
+        inspect: I,
+        metrics: ControllerMetrics,
+        planning: watch::Sender<Planning>,
+        status_changed: Arc<Notify>,
+    ) -> Self {
+        Self {
+            dereferencing: Dereferencing::new(writer.clone(), &watches),
+            watches,
+            writer,
+            leadership,
+            inspect,
+            metrics,
+            planning,
+            status_changed,
+            lowering: Lowering::default(),
+            found: Found::default(),
+            gateways: HashMap::new(),
+            led: false,
+            faults: Vec::new(),
+        }
+    }
+
+    /// Runs for ever. `ready` is told when every kind was listed once.
+    pub(super) async fn run(mut self, ready: &AtomicBool) {
+        self.watches.sight.settled().await;
+        loop {
+            if self.watches.sight.is_complete() && !ready.swap(true, Ordering::AcqRel) {
+                tracing::info!("every kind is watched");
+            }
+            let again = self.round().await;
+            let (changed, led) = (Arc::clone(&self.watches.changed), Arc::clone(&self.leadership.changed));
+            tokio::select! {
+                () = changed.notified() => tokio::time::sleep(TOGETHER).await,
+                () = led.notified() => {}
+                () = tokio::time::sleep(again) => {}
+            }
+        }
+    }
+
+    /// Brings everything to what it is to be, as far as that differs. Says when to look again, whatever happens.
+    async fn round(&mut self) -> Duration {
+        let began = Instant::now();
+        let leads = self.writer.leads();
+        self.metrics.leader(leads);
+        let (objects, edited) = self.lowering.read(self.watches.objects());
+        // Most rounds only look: those are not traced.
+        let span = if leads && !edited.is_empty() { traced(objects.len(), &edited) } else { Span::none() };
+        let changed = self.dereference(&objects, &span).await || !edited.is_empty();
+        if !leads {
+            // Warm, and silent. What the leader writes meanwhile is read when this process leads.
+            self.gateways.clear();
+            self.led = false;
+            return LONGEST_RETRY;
+        }
+        if self.is_held(&objects) {
+            self.led = false;
+            return LONGEST_RETRY;
+        }
+        let first = !std::mem::replace(&mut self.led, true);
+        if !changed && !first {
+            return self.apply(false).await;
+        }
+        let span = if span.is_disabled() { traced(objects.len(), &edited) } else { span };
+        let work = async {
+            self.planning.send_modify(|planning| planning.cause = Cause::current());
+            self.compile(objects).await;
+            self.apply(true).await
+        };
+        let wait = work.instrument(span).await;
+        self.metrics.reconciled("MCPGateway", began.elapsed());
+        wait
+    }
+
+    /// Whether nothing can be planned, since what is not seen would count as deleted. Tells it, and what else fails.
+    fn is_held(&mut self, objects: &Objects) -> bool {
+        let faults = self.watches.sight.faults();
+        let differs = faults != self.faults;
+        self.faults = faults;
+        let held = self.watches.sight.unseen(&PLANNED_FROM);
+        let is_held = held.is_some();
+        if is_held {
+            let compiled = Arc::new(Compiled { objects: Arc::clone(objects), ..Compiled::default() });
+            self.planning.send_replace(Planning { compiled, held, ..Planning::default() });
+        }
+        if is_held || differs {
+            self.status_changed.notify_one();
+        }
+        is_held
+    }
+
+    /// Reads what objects refer to. Says whether any of it changed.
+    async fn dereference(&mut self, objects: &[Read], round: &Span) -> bool {
+        let references = references(objects);
+        let span = match round.is_disabled() {
+            true => Span::none(),
+            false => debug_span!(
+                target: TARGET, parent: round, "dereference",
+                config_maps = references.config_maps.len(), servers = references.servers.len()
+            ),
+        };
+        let found = self.dereferencing.find(&references, &self.watches).instrument(span).await;
+        let changed = found != self.found;
+        self.found = found;
+        changed
+    }
+
+    #[instrument(target = TARGET, level = "debug", skip_all, fields(objects = objects.len()))]
+    async fn compile(&mut self, objects: Objects) {
+        let mut inputs = compiled::inputs(&objects, &self.found);
+        self.dereferencing.inspect(&mut inputs, &self.inspect).await;
+        let (own, protocols) = compiled::survey(&mut inputs);
+        let code = compiled::applied_code(&inputs);
+        let mut before = std::mem::take(&mut self.gateways);
+        let mut unread = BTreeMap::new();
+        for gateway in objects.iter().filter(|object| object.id.kind == Kind::MCPGateway) {
+            let key = &gateway.id.key;
+            let kept = before.remove(key).filter(|kept| kept.planned.owner.uid == gateway.uid());
+            let fault = kept.as_ref().and_then(|kept| kept.fault.clone());
+            let (stored, previous) = match kept {
+                Some(kept) => (Ok((kept.stored, None)), Some(kept.planned)),
+                None => (Stored::read(&self.writer, key).await, None),
+            };
+            let (stored, newest) = match stored {
+                Ok(stored) => stored,
+                Err(error) => {
+                    // Without what ran before, an older form could be lost: this gateway waits.
+                    tracing::warn!(gateway = %key, "{error}");
+                    self.lowering.forget(&gateway.id);
+                    unread.insert(key.clone(), error.to_string());
+                    continue;
+                }
+            };
+            let previous = previous.as_ref().map(|planned| &planned.plan).or(newest.as_ref());
+            let planned = compiled::plan(gateway, &mut inputs, previous);
+            self.gateways.insert(key.clone(), Kept::new(planned, stored, fault));
+        }
+        let compiled = Arc::new(Compiled::new(objects, own, protocols, code));
+        self.planning.send_modify(|planning| {
+            planning.compiled = compiled;
+            planning.unread = unread;
+            planning.held = None;
+        });
+    }
+
+    /// Writes what differs. Says when to look again.
+    async fn apply(&mut self, changed: bool) -> Duration {
+        let mut again = LAG + Duration::from_secs(1);
+        let mut told = changed;
+        let until = |when: Instant| when.saturating_duration_since(Instant::now());
+        for (key, kept) in &mut self.gateways {
+            if let Some(when) = kept.waits_until() {
+                again = again.min(until(when));
+                continue;
+            }
+            let span = match changed {
+                true => debug_span!(target: TARGET, "apply", gateway = %key, fault = Empty),
+                false => Span::none(),
+            };
+            let result = kept.apply(&self.writer, &self.watches, key, changed).instrument(span.clone()).await;
+            if let Err(error) = &result {
+                span.record("fault", error.reason().as_str());
+                self.metrics.failed("MCPGateway", error.reason().as_str());
+                tracing::warn!(gateway = %key, "{error}");
+            }
+            told |= kept.note(result);
+            again = again.min(kept.waits_until().map_or(again, until));
+        }
+        if told {
+            self.publish();
+        }
+        again
+    }
+
+    /// Tells the loop of statuses.
+    fn publish(&self) {
+        let states = self.gateways.iter().map(|(key, kept)| (key.clone(), kept.state())).collect();
+        self.planning.send_modify(|planning| planning.gateways = states);
+        self.status_changed.notify_one();
+    }
+}

@@ -1,0 +1,115 @@
+//! One watch: read for ever, tried again where it fails.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+
+use futures_util::{Stream, StreamExt};
+use kube::Resource;
+use kube::runtime::reflector::{Lookup, Store};
+use kube::runtime::watcher;
+use tokio::sync::Notify;
+
+use super::sight::{Sight, Watched};
+use super::waits::{Waits, is_absent, is_lasting, words};
+
+/// A watch that was begun again and has said nothing for so long works: an API server that answers refuses at once.
+const QUIET: Duration = Duration::from_secs(5);
+
+/// Reads a watch for ever. `hear` takes each event, and says whether it is news.
+pub(super) async fn keep<K>(
+    mut stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Unpin,
+    (sight, watched): (&Sight, &Watched),
+    changed: &Notify,
+    mut hear: impl FnMut(&watcher::Event<K>) -> bool,
+) {
+    let mut waits = Waits::default();
+    // What fails now, as it was logged.
+    let mut failing: Option<String> = None;
+    loop {
+        let next = tokio::select! {
+            next = stream.next() => Some(next),
+            () = tokio::time::sleep(QUIET), if failing.is_some() => None,
+        };
+        let (works, mut news) = match next {
+            Some(None) => return,
+            Some(Some(Err(error))) => {
+                let why = why(&error);
+                // Each try fails in the same words: once is enough.
+                if failing.as_ref() != Some(&why) {
+                    tracing::warn!(error = why, resource = watched.0, "a watch failed; it is tried again");
+                }
+                sight.failed(watched, why.clone(), is_lasting(&error));
+                failing = Some(why);
+                changed.notify_one();
+                tokio::time::sleep(waits.after(&error, Instant::now())).await;
+                continue;
+            }
+            // That a list begins says nothing yet.
+            Some(Some(Ok(event))) => (!matches!(event, watcher::Event::Init), hear(&event)),
+            // It goes on from where it failed, and there is nothing to tell.
+            None => (true, false),
+        };
+        if works {
+            waits = Waits::default();
+            if failing.take().is_some() {
+                tracing::info!(resource = watched.0, "the watch works again");
+            }
+            news |= sight.works(watched);
+        }
+        if news {
+            changed.notify_one();
+        }
+    }
+}
+
+/// Why a watch fails. Kubernetes' own kinds are always there: what lacks is one of ours.
+fn why(error: &watcher::Error) -> String {
+    match is_absent(error) {
+        true => "the cluster does not know this kind: run `hawsepipe crds | kubectl apply --server-side -f -`".into(),
+        false => words(error),
+    }
+}
+
+/// Whether an event changes anything that matters. What a new list holds counts when it is complete.
+pub(super) fn is_news<K>(
+    seen: &Store<K>,
+    kind: &<K as Lookup>::DynamicType,
+    event: &watcher::Event<K>,
+    same: &impl Fn(&K, &K) -> bool,
+) -> bool
+where
+    K: Lookup + Clone + 'static,
+    <K as Lookup>::DynamicType: Clone + Debug + Eq + Hash,
+{
+    match event {
+        watcher::Event::Init | watcher::Event::InitApply(_) => false,
+        watcher::Event::InitDone | watcher::Event::Delete(_) => true,
+        watcher::Event::Apply(now) => {
+            seen.get(&now.to_object_ref(kind.clone())).is_none_or(|before| !same(&before, now))
+        }
+    }
+}
+
+/// What nobody reads and takes most of the room.
+pub(super) fn slim(object: &mut impl Resource) {
+    object.meta_mut().managed_fields = None;
+    if let Some(annotations) = &mut object.meta_mut().annotations {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_kind_that_lacks_names_the_command() {
+        let status = |code, message: &str| Status { code, message: message.into(), ..Status::default() }.boxed();
+        let why = |status| why(&watcher::Error::InitialListFailed(kube::Error::Api(status)));
+        assert!(why(status(404, "404 page not found")).contains("hawsepipe crds | kubectl apply"));
+        assert_eq!(why(status(403, "plugins is forbidden")), "plugins is forbidden");
+    }
+}

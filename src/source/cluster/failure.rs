@@ -1,0 +1,30 @@
+//! What failures of the watch mean.
+
+use kube::runtime::watcher::Error;
+
+use crate::domain::causes::causes;
+
+/// What is wrong, and what to do about it where a person has to.
+pub(super) fn why(error: &Error) -> String {
+    match error {
+        Error::InitialListFailed(kube::Error::Api(status))
+        | Error::WatchStartFailed(kube::Error::Api(status))
+        | Error::WatchError(status) => match status.code {
+            404 => {
+                "the cluster does not know GatewaySnapshots: run `hawsepipe crds | kubectl apply --server-side -f -`"
+                    .to_owned()
+            }
+            403 => format!("{}: run it under the service account NAME-gateway of its MCPGateway", status.message),
+            _ => status.message.clone(),
+        },
+        other => causes(other),
+    }
+}
+
+/// Whether nobody is there to answer, rather than somebody who refuses.
+pub(super) fn is_unreachable(error: &Error) -> bool {
+    let (Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error)) = error else {
+        return false;
+    };
+    matches!(error, kube::Error::HyperError(_) | kube::Error::Service(_))
+}
