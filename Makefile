@@ -82,11 +82,6 @@ bench: cargo-there ## Measure the gateway against direct calls, a bare hop and a
 	@.ci/setup.sh venv benches/requirements.txt
 	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo bench --locked --bench gateway -- $(ARGS)
 
-.PHONY: bench-cold
-bench-cold: cargo-there ## Measure what the sandbox adds to the start of a worker; ARGS="--starts 300"
-	@.ci/setup.sh node
-	@cargo bench --locked --bench cold -- $(ARGS)
-
 .PHONY: bench-cluster
 bench-cluster: cargo-there ## Measure the operator with thousands of objects; ARGS="--upstreams 1000"
 	@.ci/setup.sh k8s

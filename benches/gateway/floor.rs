@@ -43,6 +43,11 @@ impl Floor {
 
     /// The median time in microseconds of a frame of `size` bytes to go there and back.
     pub fn measure(&mut self, size: usize, time: Duration) -> Result<f64> {
+        quantile(&self.times(size, time)?, 0.5).context("no echo came back")
+    }
+
+    /// The times in microseconds, sorted.
+    pub fn times(&mut self, size: usize, time: Duration) -> Result<Latencies> {
         let frame = framed(size)?;
         let (mut answer, mut latencies) = (Vec::new(), Latencies::new());
         let until = Instant::now() + time;
@@ -54,7 +59,7 @@ impl Floor {
             ensure!(answer.len() == frame.len(), "the echo lost bytes");
         }
         latencies.sort_by(f64::total_cmp);
-        quantile(&latencies, 0.5).context("no echo came back")
+        Ok(latencies)
     }
 }
 

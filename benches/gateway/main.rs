@@ -14,6 +14,7 @@ mod options;
 mod peer;
 mod procfs;
 mod report;
+mod runtime;
 mod systems;
 mod tables;
 mod upstream;
@@ -30,16 +31,16 @@ use options::{Options, Part, Role};
 fn main() -> Result<()> {
     let options = Options::parse();
     match options.role {
-        None => runtime(1)?.block_on(bench(&options)),
-        Some(Role::ServeUpstream { legacy_only }) => runtime(1)?.block_on(upstream::serve(legacy_only)),
+        None => bench(&options),
+        Some(Role::ServeUpstream { legacy_only }) => tokio_with(1)?.block_on(upstream::serve(legacy_only)),
         // The hop gets what the gateway has: a thread for each core.
-        Some(Role::ServeHop { upstream }) => runtime(0)?.block_on(hop::serve(upstream)),
+        Some(Role::ServeHop { upstream }) => tokio_with(0)?.block_on(hop::serve(upstream)),
         Some(Role::EchoFrames) => floor::echo(),
     }
 }
 
 /// A runtime of one thread, or with 0 of as many as there are cores.
-fn runtime(threads: usize) -> Result<tokio::runtime::Runtime> {
+fn tokio_with(threads: usize) -> Result<tokio::runtime::Runtime> {
     let mut builder = match threads {
         1 => tokio::runtime::Builder::new_current_thread(),
         _ => tokio::runtime::Builder::new_multi_thread(),
@@ -47,15 +48,15 @@ fn runtime(threads: usize) -> Result<tokio::runtime::Runtime> {
     builder.enable_all().build().context("no runtime")
 }
 
-/// Runs until the end or the first signal; either way every child is gone afterwards.
-async fn bench(options: &Options) -> Result<()> {
-    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
-    let (results, edits) = tokio::select! {
-        measured = measure(options) => measured?,
-        _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
-        _ = terminate.recv() => anyhow::bail!("terminated"),
+/// Measures what was asked for and prints it. Plugins get the runtime that the gateway gives them, and come first, while
+/// nothing else runs.
+fn bench(options: &Options) -> Result<()> {
+    let plugins = match options.wants(Part::Plugins) {
+        true => Some(tokio_with(0)?.block_on(until_signal(runtime::run(options)))?),
+        false => None,
     };
-    let report = report::Report::new(results, edits);
+    let (results, edits) = tokio_with(1)?.block_on(until_signal(measure(options)))?;
+    let report = report::Report::new(results, edits, plugins);
     print!("{}", tables::render(&report));
     if let Some(file) = &options.json {
         let text = serde_json::to_string_pretty(&report)?;
@@ -65,7 +66,17 @@ async fn bench(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// The parts that were asked for. The edits come first, while nothing else runs.
+/// Runs until the end or the first signal; either way every child is gone afterwards.
+async fn until_signal<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    tokio::select! {
+        done = work => done,
+        _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
+        _ = terminate.recv() => anyhow::bail!("terminated"),
+    }
+}
+
+/// The parts of the gateway that were asked for. The edits come first, while nothing else runs.
 async fn measure(options: &Options) -> Result<(Results, Option<Outcome>)> {
     let edits = match options.wants(Part::Edits) {
         true => Some(edits::run(options).await?),

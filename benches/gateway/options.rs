@@ -14,7 +14,7 @@ use crate::systems::System;
 #[derive(Parser)]
 #[command(name = "gateway", args_conflicts_with_subcommands = true)]
 pub struct Options {
-    /// Only these systems (with direct calls and the hop, as yardsticks), or only the edits
+    /// Only these systems (with direct calls and the hop, as yardsticks), only the edits, or only the runtime of plugins
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Part>,
     /// One round of short slices: shows that all works, not how fast it is
@@ -55,11 +55,13 @@ pub enum Part {
     System(System),
     /// Edits under load.
     Edits,
+    /// The runtime of plugins alone.
+    Plugins,
 }
 
 static PARTS: LazyLock<Vec<Part>> = LazyLock::new(|| {
     let systems = System::value_variants().iter().map(|system| Part::System(*system));
-    systems.chain([Part::Edits]).collect()
+    systems.chain([Part::Edits, Part::Plugins]).collect()
 });
 
 impl ValueEnum for Part {
@@ -70,6 +72,9 @@ impl ValueEnum for Part {
     fn to_possible_value(&self) -> Option<PossibleValue> {
         match self {
             Self::System(system) => system.to_possible_value(),
+            Self::Plugins => {
+                Some(PossibleValue::new("plugins").help("The runtime of plugins, without the gateway around it"))
+            }
             Self::Edits => Some(PossibleValue::new("edits").help("A plugin and its chain that are edited under load")),
         }
     }
@@ -104,7 +109,7 @@ impl Options {
 
     /// Whether a system is asked for.
     pub fn wants_matrix(&self) -> bool {
-        self.only.is_empty() || self.only.iter().any(|part| *part != Part::Edits)
+        self.only.is_empty() || self.only.iter().any(|part| matches!(part, Part::System(_)))
     }
 
     /// How many rounds there are.

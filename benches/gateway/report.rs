@@ -9,6 +9,7 @@ use crate::client::Era;
 use crate::edits::Outcome;
 use crate::load::{Load, Measured};
 use crate::matrix::{Cell, Results};
+use crate::runtime;
 use crate::systems::System;
 
 /// Everything that the run found.
@@ -25,6 +26,8 @@ pub struct Report {
     pub missing: Vec<(System, String)>,
     /// Edits under load, where they were asked for.
     pub edits: Option<Outcome>,
+    /// The runtime of plugins, where it was asked for.
+    pub plugins: Option<runtime::Outcome>,
     /// Calls that failed; with edits also those that were answered as before one, and edits that no call showed.
     pub errors: usize,
 }
@@ -75,7 +78,7 @@ const AIM_OVER_FLOOR: f64 = 6.0;
 
 impl Report {
     /// Works it out.
-    pub fn new(results: Results, edits: Option<Outcome>) -> Self {
+    pub fn new(results: Results, edits: Option<Outcome>, plugins: Option<runtime::Outcome>) -> Self {
         let cells = Cells(&results.cells);
         let rows: Vec<Row> = results.cells.keys().map(|cell| cells.row(*cell)).collect();
         let floor_us: BTreeMap<u32, f64> =
@@ -87,6 +90,7 @@ impl Report {
             ratios: floor_us.iter().flat_map(|(size, floor)| cells.ratios(*size, *floor)).collect(),
             errors: rows.iter().map(|row| row.errors).sum::<usize>() + edits.as_ref().map_or(0, Outcome::errors),
             edits,
+            plugins,
             rows,
             floor_us,
             missing: results.missing,

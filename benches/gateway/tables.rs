@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 
 use crate::edits::{AIM_MS, Edited, Outcome};
 use crate::report::{Ratio, Report, Row, median};
+use crate::runtime;
 
 /// The whole report as text.
 pub fn render(report: &Report) -> String {
@@ -14,6 +15,9 @@ pub fn render(report: &Report) -> String {
         "\n{} cores, {}, Linux {}. Load, upstream and what is between them share the cores.\n",
         machine.cores, machine.processor, machine.kernel
     );
+    if let Some(plugins) = &report.plugins {
+        text += &plugins_text(plugins);
+    }
     if let Some(edits) = &report.edits {
         text += &edits_text(edits);
     }
@@ -21,6 +25,25 @@ pub fn render(report: &Report) -> String {
         text += &matrix_text(report);
     }
     text
+}
+
+fn plugins_text(plugins: &runtime::Outcome) -> String {
+    let mut calls = table(["", "bytes", "p50", "p99"]);
+    for row in &plugins.calls {
+        calls.add_row([row.what.clone(), row.bytes.to_string(), whole(row.p50_us), whole(row.p99_us)]);
+    }
+    let mut rates = table(["workers of a Module", "calls/s"]);
+    for (workers, rate) in &plugins.throughput {
+        rates.add_row([workers.to_string(), whole(*rate)]);
+    }
+    let mut aims = table(["", "found", "aim"]);
+    for aim in &plugins.aims {
+        let (sign, verdict) = (if aim.at_least { ">=" } else { "<=" }, if aim.is_met() { "met" } else { "missed" });
+        aims.add_row([aim.what.clone(), figure(aim.found), format!("{sign} {} {verdict}", figure(aim.aim))]);
+    }
+    format!(
+        "\nPlugins through the pool, in the sandbox, one call at a time; times in microseconds\n{calls}\n{rates}\n{aims}\n"
+    )
 }
 
 fn edits_text(edits: &Outcome) -> String {
@@ -125,6 +148,11 @@ fn table<const N: usize>(head: [&str; N]) -> Table {
 
 fn whole(figure: f64) -> String {
     format!("{figure:.0}")
+}
+
+/// With what three digits can say.
+fn figure(figure: f64) -> String {
+    if figure < 0.1 { format!("{figure:.4}") } else { format!("{figure:.2}") }
 }
 
 fn dash() -> String {

@@ -101,7 +101,7 @@ fn a_kernel_without_the_sandbox_stops_plugins_where_it_is_required() {
     let lacks = vec![SandboxLack { property: SandboxProperty::Files, cause: "no Landlock".into() }];
     let pods = |lacks: &[SandboxLack]| {
         let report = Report { sandbox_lacks: lacks.to_vec(), ..Report::default() };
-        Pods { all: 1, ready: [("pod".to_owned(), Some(Arc::new(Reported::new(report))))].into() }
+        Pods { all: 1, ready: [("pod".to_owned(), Ok(Arc::new(Reported::new(report))))].into() }
     };
     let told = |mode, lacks: &[SandboxLack]| {
         let object = plugin("x", &json!({}));

@@ -1,0 +1,75 @@
+//! What a process costs that is started for one call, without the gateway: plainly, and in the sandbox.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use hawsepipe::node::launcher::Stdin;
+use hawsepipe::node::sandbox::Confinement;
+use hawsepipe::node::{Launcher, Node};
+
+use super::plugins::{ONCE, input};
+use crate::child::Scratch;
+use crate::gateway::BINARY;
+use crate::procfs::tree_cpu_seconds;
+
+/// Flags that the gateway gives to a worker; a plain start gets them too.
+const FLAGS: [&str; 2] = ["--no-addons", "--max-old-space-size=224"];
+
+/// Starts processes for one call each.
+pub struct Cold {
+    node: Node,
+    launcher: Launcher,
+    script: PathBuf,
+    _folder: Scratch,
+}
+
+impl Cold {
+    /// With the script in a folder of its own.
+    pub fn new(node: Node) -> Result<Self> {
+        let folder = Scratch::new("plugins")?;
+        let script = folder.path().join("plugin.cjs");
+        std::fs::write(&script, ONCE)?;
+        Ok(Self { node, launcher: Launcher::at(BINARY), script, _folder: folder })
+    }
+
+    /// Microseconds from the start of a plain process to its end, with its answer read.
+    pub fn plain(&self, text: &str) -> Result<f64> {
+        let mut command = Command::new(&self.node.program);
+        command.env_clear();
+        serve(command, &self.script, text)
+    }
+
+    /// The same through the sandbox.
+    pub fn sandboxed(&self, text: &str) -> Result<f64> {
+        let confinement = Confinement {
+            required: true,
+            data: (256 << 20) + self.node.data,
+            programs: self.node.files.clone(),
+            readable: vec![self.script.clone()],
+        };
+        let command = self.launcher.command(Stdin::Pipe, &confinement, &self.node.program, &[])?;
+        serve(command, &self.script, text)
+    }
+}
+
+/// CPU seconds of this process and those it has waited for.
+pub fn cpu_seconds() -> Result<f64> {
+    tree_cpu_seconds(std::process::id()).context("the system does not say how much CPU time was used")
+}
+
+fn serve(mut command: Command, script: &Path, text: &str) -> Result<f64> {
+    let sent = serde_json::to_vec(&input(text))?;
+    let began = Instant::now();
+    let mut child = command.args(FLAGS).arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let mut stdin = child.stdin.take().context("no pipe")?;
+    // Written beside: neither end waits for the other with a full pipe.
+    let writing = std::thread::spawn(move || stdin.write_all(&sent));
+    let ended = child.wait_with_output()?;
+    let took = began.elapsed().as_secs_f64() * 1e6;
+    ensure!(writing.join().is_ok_and(|written| written.is_ok()), "it does not read its input");
+    ensure!(ended.status.success() && ended.stdout.len() > text.len(), "it gives no answer: {}", ended.status);
+    Ok(took)
+}

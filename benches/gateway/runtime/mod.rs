@@ -1,0 +1,263 @@
+//! The runtime of plugins alone: calls through the pool that the gateway uses, in the sandbox, held against an echo between
+//! two processes and against a process that is started for each call.
+
+mod cold;
+mod plugins;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use futures_util::future::try_join_all;
+use hawsepipe::node::find_node;
+use serde::Serialize;
+
+use crate::floor::Floor;
+use crate::load::{quantile, text};
+use crate::options::Options;
+use cold::{Cold, cpu_seconds};
+use plugins::{FOREVER, KINDS, Kind, MODULE, Rig};
+
+/// Bytes of content.
+const SIZES: [usize; 3] = [1 << 10, 50 << 10, 1 << 20];
+/// Workers of the measurements of throughput.
+const WORKERS: [u32; 3] = [1, 2, 4];
+/// Calls before those that count: the first ones are compiled.
+const WARMING: usize = 300;
+/// Milliseconds that a call without end is given.
+const DEADLINE: Duration = Duration::from_millis(50);
+
+/// What was found.
+#[derive(Serialize, Default)]
+pub struct Outcome {
+    pub calls: Vec<Calls>,
+    /// Calls a second of a Module with 1 KB, by its workers.
+    pub throughput: Vec<(u32, f64)>,
+    pub aims: Vec<Aim>,
+}
+
+/// Times of one kind of call with one size of content, in microseconds.
+#[derive(Serialize, Clone)]
+pub struct Calls {
+    pub what: String,
+    pub bytes: usize,
+    pub p50_us: f64,
+    pub p99_us: f64,
+}
+
+/// A figure that is to be no more than something; or no less, where that is said.
+#[derive(Serialize)]
+pub struct Aim {
+    pub what: String,
+    pub found: f64,
+    pub aim: f64,
+    pub at_least: bool,
+}
+
+impl Aim {
+    /// Whether it is met.
+    pub fn is_met(&self) -> bool {
+        if self.at_least { self.found >= self.aim } else { self.found <= self.aim }
+    }
+}
+
+/// How much is measured.
+struct Extent {
+    /// Calls to workers that stay.
+    warm: usize,
+    /// Calls that each take a process.
+    starts: usize,
+    slice: Duration,
+}
+
+impl Outcome {
+    fn add(&mut self, what: impl Into<String>, bytes: usize, mut times: Vec<f64>) -> Result<Calls> {
+        times.sort_by(f64::total_cmp);
+        let at = |share| quantile(&times, share).context("nothing was measured");
+        let calls = Calls { what: what.into(), bytes, p50_us: at(0.5)?, p99_us: at(0.99)? };
+        self.calls.push(calls.clone());
+        Ok(calls)
+    }
+
+    fn hold(&mut self, what: impl Into<String>, found: f64, aim: f64) {
+        self.aims.push(Aim { what: what.into(), found, aim, at_least: false });
+    }
+}
+
+/// Measures all of it.
+pub async fn run(options: &Options) -> Result<Outcome> {
+    let extent = match options.quick {
+        true => Extent { warm: 300, starts: 5, slice: options.slice() / 4 },
+        false => Extent { warm: 3000, starts: 40, slice: options.slice() },
+    };
+    let mut outcome = Outcome::default();
+    let cold = Cold::new(find_node("node".as_ref()).await?)?;
+    for bytes in SIZES {
+        eprintln!("plugins with {bytes} bytes");
+        of_size(bytes, &cold, &extent, &mut outcome).await?;
+    }
+    starts(&cold, &extent, &mut outcome)?;
+    sustained(&cold, &extent, &mut outcome).await?;
+    throughput(&extent, &mut outcome).await?;
+    idle_memory(&mut outcome).await?;
+    overshoot(&extent, &mut outcome).await?;
+    Ok(outcome)
+}
+
+/// Each kind of call with one size of content. Workers are warmed first; what needs a process each is given time for it.
+async fn of_size(bytes: usize, cold: &Cold, extent: &Extent, outcome: &mut Outcome) -> Result<()> {
+    let content = text(bytes);
+    let echo = Floor::start()?.times(bytes, extent.slice / 2)?;
+    let echo = outcome.add("echo between two processes", bytes, echo)?;
+    let plain = (0..extent.starts).map(|_| cold.plain(&content)).collect::<Result<_>>()?;
+    let plain = outcome.add("a plain process a call", bytes, plain)?;
+    let (over_echo, tail, over_cold, once_over_cold) = match bytes {
+        1024 => (4.0, 30.0, 1.0 / 400.0, 1.0 / 18.0),
+        51200 => (4.0, 15.0, 1.0 / 200.0, 1.0 / 14.0),
+        _ => (3.5, 15.0, 1.0 / 20.0, 1.0 / 2.5),
+    };
+    for kind in KINDS {
+        let rig = Rig::start(kind.link(1)).await?;
+        let times = if kind.starts_anew() {
+            each_ready(&rig, &content, extent.starts).await
+        } else {
+            warm(&rig, &content, extent.warm).await
+        };
+        let calls = outcome.add(kind.label, bytes, times.with_context(|| kind.label)?)?;
+        if kind.label == "Module" {
+            outcome.hold(format!("Module p50 over the echo's, {bytes} bytes"), calls.p50_us / echo.p50_us, over_echo);
+            outcome.hold(format!("Module p99 over the echo's p50, {bytes} bytes"), calls.p99_us / echo.p50_us, tail);
+            outcome.hold(
+                format!("Module p50 over a process a call, {bytes} bytes"),
+                calls.p50_us / plain.p50_us,
+                over_cold,
+            );
+        } else if kind.starts_anew() {
+            outcome.hold(
+                format!("Once p50 over a process a call, {bytes} bytes"),
+                calls.p50_us / plain.p50_us,
+                once_over_cold,
+            );
+        }
+        rig.end().await;
+    }
+    Ok(())
+}
+
+async fn warm(rig: &Rig, content: &str, count: usize) -> Result<Vec<f64>> {
+    for _ in 0..WARMING {
+        rig.call(content).await?;
+    }
+    let mut times = Vec::new();
+    for _ in 0..count {
+        times.push(rig.call(content).await?);
+    }
+    Ok(times)
+}
+
+/// Calls that each find a worker that waits for them.
+async fn each_ready(rig: &Rig, content: &str, count: usize) -> Result<Vec<f64>> {
+    let mut times = Vec::new();
+    for _ in 0..count {
+        rig.ready(1).await?;
+        times.push(rig.call(content).await?);
+    }
+    Ok(times)
+}
+
+/// Cold starts in the sandbox against plain ones, in turn, so that what else the machine does hits both alike.
+fn starts(cold: &Cold, extent: &Extent, outcome: &mut Outcome) -> Result<()> {
+    let (mut plain, mut sandboxed) = (Vec::new(), Vec::new());
+    for _ in 0..2 * extent.starts {
+        plain.push(cold.plain("")?);
+        sandboxed.push(cold.sandboxed("")?);
+    }
+    let plain = outcome.add("a plain process, without content", 0, plain)?;
+    let sandboxed = outcome.add("a sandboxed process, without content", 0, sandboxed)?;
+    outcome.hold("cold start in the sandbox over a plain one", sandboxed.p50_us / plain.p50_us, 1.2);
+    Ok(())
+}
+
+/// Calls of scripts that end with each, as many as the machine gives, against the processor time that a start takes.
+async fn sustained(cold: &Cold, extent: &Extent, outcome: &mut Outcome) -> Result<()> {
+    let before = cpu_seconds()?;
+    for _ in 0..2 * extent.starts {
+        cold.plain("")?;
+    }
+    let seconds = (cpu_seconds()? - before) / (2 * extent.starts) as f64;
+    let cores = std::thread::available_parallelism()?.get();
+    let rig = Arc::new(Rig::start(KINDS[3].link(u32::try_from(2 * cores)?)).await?);
+    let per_second = rate(&rig, 2 * cores, &text(SIZES[0]), 4 * extent.slice).await?;
+    let found = per_second / (cores as f64 / seconds);
+    outcome.aims.push(Aim {
+        what: "Once, sustained rate over cores / CPU seconds of a start".into(),
+        found,
+        aim: 0.5,
+        at_least: true,
+    });
+    rig.end().await;
+    Ok(())
+}
+
+/// Calls a second of so many callers, each with one call in flight.
+async fn rate(rig: &Arc<Rig>, callers: usize, content: &str, time: Duration) -> Result<f64> {
+    let (began, until) = (Instant::now(), Instant::now() + time);
+    let calling = (0..callers).map(|_| {
+        let (rig, content) = (Arc::clone(rig), content.to_owned());
+        tokio::spawn(async move {
+            let mut calls = 0;
+            while Instant::now() < until {
+                rig.call(&content).await?;
+                calls += 1;
+            }
+            anyhow::Ok(calls)
+        })
+    });
+    let calls: u32 = try_join_all(calling).await?.into_iter().sum::<Result<u32>>()?;
+    Ok(f64::from(calls) / began.elapsed().as_secs_f64())
+}
+
+async fn throughput(extent: &Extent, outcome: &mut Outcome) -> Result<()> {
+    let content = text(SIZES[0]);
+    for workers in WORKERS {
+        let rig = Arc::new(Rig::start(Kind::module(MODULE).link(workers)).await?);
+        let callers = 2 * workers as usize;
+        // The pool grows by demand.
+        rate(&rig, callers, &content, Duration::from_secs(1)).await?;
+        let per_second = rate(&rig, callers, &content, extent.slice).await?;
+        outcome.throughput.push((workers, per_second));
+        rig.end().await;
+    }
+    Ok(())
+}
+
+/// Memory that a worker does not share with others, after it has served.
+async fn idle_memory(outcome: &mut Outcome) -> Result<()> {
+    let rig = Rig::start(Kind::module(MODULE).link(1)).await?;
+    rig.call(&text(SIZES[0])).await?;
+    rig.ready(1).await?;
+    let pid = rig.available().next().context("no worker waits")?.pid;
+    let rollup = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let field =
+        |name| rollup.lines().find_map(|line| line.strip_prefix(name)?.trim().strip_suffix(" kB")?.parse().ok());
+    let kibibytes: f64 = field("Private_Dirty:").context("the system does not say what is private")?;
+    outcome.hold("private memory of an idle worker, MiB", kibibytes / 1024.0, 12.0);
+    rig.end().await;
+    Ok(())
+}
+
+/// How long after its deadline a call that never ends is answered.
+async fn overshoot(extent: &Extent, outcome: &mut Outcome) -> Result<()> {
+    let rig = Rig::start(Kind::module(FOREVER).link(2)).await?;
+    let mut late = Vec::new();
+    for _ in 0..2 * extent.starts {
+        rig.ready(1).await?;
+        let began = Instant::now();
+        rig.failure(DEADLINE).await?;
+        late.push((began.elapsed() - DEADLINE).as_secs_f64() * 1e6);
+    }
+    let late = outcome.add("answer after the deadline", 0, late)?;
+    outcome.hold("answer after the deadline, p99 in ms", late.p99_us / 1e3, 25.0);
+    rig.end().await;
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! Plugins that give back what they get, one of each protocol, and the pool of the gateway that they run in.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, ensure};
+use hawsepipe::domain::digest::sha256_hex;
+use hawsepipe::domain::ids::ObjectKey;
+use hawsepipe::domain::plan::{PluginLimits, PluginPlan, Runtime};
+use hawsepipe::domain::plugin::{ContentType, Encoding, Failure, Input, Metadata, Phase, Protocol, Role};
+use hawsepipe::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress, RunPlugin, WorkerInfo, WorkerState};
+use hawsepipe::domain::upstream::Answer;
+use hawsepipe::node::{Launcher, Lifetimes, WorkerMetrics, Workers};
+use serde_json::value::RawValue;
+
+use crate::gateway::BINARY;
+
+/// How long something has that is to happen.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Of a module.
+pub const MODULE: &str = "export default ({ rawContent }) => ({ text: rawContent, continue: true });";
+/// Of a script that serves one call.
+pub const ONCE: &str = "const input = JSON.parse(require('node:fs').readFileSync(0, 'utf8'));
+process.stdout.write(JSON.stringify({ text: input.rawContent, continue: true }));";
+/// Of a script that answers line by line.
+const LINES: &str = "require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  process.stdout.write(`${JSON.stringify({ text: JSON.parse(line).rawContent, continue: true })}\\n`);
+});";
+/// Of one that never answers.
+pub const FOREVER: &str = "export default () => { for (;;); };";
+
+/// One protocol, as plugins declare it.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// For people.
+    pub label: &'static str,
+    protocol: Protocol,
+    reuse: bool,
+    code: &'static str,
+}
+
+const fn kind(label: &'static str, protocol: Protocol, reuse: bool, code: &'static str) -> Kind {
+    Kind { label, protocol, reuse, code }
+}
+
+/// Every kind that is measured call by call.
+pub const KINDS: [Kind; 4] = [
+    kind("Module", Protocol::Module, false, MODULE),
+    kind("Lines", Protocol::Lines, false, LINES),
+    kind("Once, reuse", Protocol::Once, true, ONCE),
+    kind("Once", Protocol::Once, false, ONCE),
+];
+
+impl Kind {
+    /// A Module of this code.
+    pub const fn module(code: &'static str) -> Self {
+        kind("Module", Protocol::Module, false, code)
+    }
+
+    /// Whether each call takes a worker of its own.
+    pub fn starts_anew(self) -> bool {
+        self.protocol == Protocol::Once && !self.reuse
+    }
+
+    /// The plugin, with up to `size` workers.
+    pub fn link(self, size: u32) -> Arc<LinkedPlugin> {
+        let file_name = if self.protocol == Protocol::Module { "plugin.mjs" } else { "plugin.cjs" };
+        let plan = PluginPlan {
+            path: None,
+            sha256: None,
+            wanted_protocol: None,
+            wanted_phases: None,
+            key: ObjectKey::new("bench", "echo"),
+            id: String::new(),
+            digest: sha256_hex(self.code.as_bytes()),
+            file_name: file_name.into(),
+            folder: None,
+            siblings: String::new(),
+            role: Role::Transform,
+            phases: vec![Phase::Response],
+            protocol: self.protocol,
+            reuse: self.reuse,
+            encoding: Encoding::Json,
+            enabled: true,
+            order: 0,
+            filter_upstreams: Vec::new(),
+            filter_tools: Vec::new(),
+            timeout_ms: None,
+            config: None,
+            env: Vec::new(),
+            egress: Vec::new(),
+            pool_size: None,
+            max_executions: Some(1_000_000),
+            max_lifetime_seconds: None,
+            limits: PluginLimits::default(),
+        };
+        let identity = format!("{self:?}/{size}");
+        Arc::new(LinkedPlugin { plan, code: self.code.into(), env: Vec::new(), identity, pool_size: size })
+    }
+}
+
+/// The pools of one plugin.
+pub struct Rig {
+    pub workers: Arc<Workers>,
+    pub plugin: Arc<LinkedPlugin>,
+}
+
+impl Rig {
+    /// With its first worker warm, in the sandbox.
+    pub async fn start(plugin: Arc<LinkedPlugin>) -> Result<Self> {
+        let workers = Workers::new(Launcher::at(BINARY), Lifetimes::default(), WorkerMetrics::new()?)?;
+        let runtime = Runtime { queue_timeout_ms: 30_000, ..Runtime::default() };
+        workers.prepare(&[Arc::clone(&plugin)], &runtime).await;
+        ensure!(workers.sandbox().refusal().is_none(), "{:?}", workers.sandbox());
+        Ok(Self { workers: Arc::new(workers), plugin })
+    }
+
+    /// Waits until so many workers are ready for a call.
+    pub async fn ready(&self, count: usize) -> Result<()> {
+        let until = Instant::now() + SOON;
+        while self.available().count() < count {
+            ensure!(Instant::now() < until, "no worker became ready: {:?}", self.workers.workers());
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(())
+    }
+
+    /// The workers that are ready for a call.
+    pub fn available(&self) -> impl Iterator<Item = WorkerInfo> {
+        self.workers.workers().into_iter().filter(|worker| worker.state == WorkerState::Available)
+    }
+
+    /// One call that has to come back as it was sent; its time in microseconds.
+    pub async fn call(&self, text: &str) -> Result<f64> {
+        let began = Instant::now();
+        let ran = self.workers.run(&self.plugin, &input(text), SOON, &Alone).await;
+        let took = began.elapsed().as_secs_f64() * 1e6;
+        let output = ran.output.map_err(|failure| anyhow!("{failure}"))?;
+        ensure!(output.text == text, "the plugin gave something else back");
+        Ok(took)
+    }
+
+    /// Ends every worker.
+    pub async fn end(&self) {
+        self.workers.shutdown().await;
+    }
+
+    /// One call that fails.
+    pub async fn failure(&self, timeout: Duration) -> Result<Failure> {
+        let ran = self.workers.run(&self.plugin, &input(""), timeout, &Alone).await;
+        ran.output.err().ok_or_else(|| anyhow!("it did not fail"))
+    }
+}
+
+/// What a plugin of contract 1.0 is given with a content.
+pub fn input(content: &str) -> Input<'_> {
+    Input {
+        tool_name: "up__read",
+        raw_content: Some(content),
+        max_tokens: None,
+        metadata: Metadata {
+            request_id: "0190-1",
+            timestamp: "2026-01-02T03:04:05.678Z",
+            server_name: "up",
+            phase: Phase::Response.wire(),
+            user_query: None,
+            content_type: ContentType::Text,
+            config: None,
+            chain: "bench/echo",
+            attempt: 1,
+        },
+    }
+}
+
+/// A host that grants nothing.
+struct Alone;
+
+impl Host for Alone {
+    fn progress(&self, _: PluginProgress) {}
+
+    fn call_tool<'a>(&'a self, _: &'a str, _: Option<&'a RawValue>) -> Answering<'a> {
+        Box::pin(async { Answer::Error(RawValue::NULL.to_owned()) })
+    }
+}
