@@ -116,6 +116,7 @@ cargo-there:
 .PHONY: deny-there
 deny-there: cargo-there
 	@cargo deny --version >/dev/null 2>&1 || { echo "==> installing cargo-deny $(DENY_VERSION)"; \
+		CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
 		cargo install --locked --quiet cargo-deny@$(DENY_VERSION); }
 
 .PHONY: fuzz-there

@@ -21,6 +21,9 @@ const EXIT_WINDOW_MS = 20;
 const NEWLINE = 10;
 const { readFileSync, readSync, writeFileSync, writeSync } = fs;
 
+// As in once.cjs: a script that prints much to standard error would meet EAGAIN.
+process.stderr._handle?.setBlocking?.(true);
+
 const file = process.argv[2];
 const requireFrom = createRequire(file);
 const compile = (text) => new vm.Script(

@@ -8,6 +8,8 @@ use crate::gateway::manifests::{chain, merge, plugin};
 /// A Module that does wrong, and a script.
 const MODULE: &str = include_str!("module.mjs");
 const ONCE: &str = include_str!("once.cjs");
+/// One that answers line by line.
+const LINES: &str = include_str!("lines.cjs");
 /// A script that ends before it has read anything, and one that closes its input and stays.
 const GONE: &str = "process.exit(0);";
 const UNREAD: &str = "require('fs').closeSync(0); setInterval(() => {}, 1000);";
@@ -52,6 +54,8 @@ pub fn plugins() -> Vec<Value> {
     for lane in 0..LANES {
         plugins.push(one(&format!("module-{lane}"), MODULE, &json!({})));
         plugins.push(one(&format!("once-{lane}"), ONCE, &json!({})));
+        plugins.push(one(&format!("reuse-{lane}"), ONCE, &json!({"protocol": "Once", "reuse": true})));
+        plugins.push(one(&format!("lines-{lane}"), LINES, &json!({"protocol": "Lines"})));
         for other in OTHERS {
             plugins.push(one(&format!("{other}-{lane}"), crate::gateway::outcomes::acts::MODULE, &word(other)));
         }
@@ -68,7 +72,7 @@ pub fn next(fault: &Fault, lane: usize) -> String {
 pub fn nexts() -> Vec<(String, Value)> {
     let mut nexts = Vec::new();
     for lane in 0..LANES {
-        for protocol in ["module", "once"] {
+        for protocol in ["module", "once", "reuse", "lines"] {
             let (tool, name) = (format!("next-{protocol}-{lane}"), format!("{protocol}-{lane}"));
             let entry = json!({"name": name, "config": {"act": "fine"}, "failurePolicy": "Fail", "timeoutMs": LONG});
             nexts.push((tool.clone(), chain(&tool, "Request", &tool, &[entry])));

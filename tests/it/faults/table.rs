@@ -26,6 +26,14 @@ const fn once(name: &'static str, may: &'static [&'static str]) -> Fault {
     Fault { protocol: "once", ..module(name, may) }
 }
 
+const fn lines(name: &'static str, may: &'static [&'static str]) -> Fault {
+    Fault { protocol: "lines", ..module(name, may) }
+}
+
+const fn reused(name: &'static str, may: &'static [&'static str]) -> Fault {
+    Fault { protocol: "reuse", ..module(name, may) }
+}
+
 impl Fault {
     const fn short(self) -> Self {
         Self { timeout_ms: SHORT, ..self }
@@ -114,4 +122,34 @@ pub const FAULTS: &[Fault] = &[
     once("stop", LATE).short(),
     once("closed-output", LATE).short(),
     once("pollute", RAN),
+    lines("loop", LATE).short(),
+    lines("silent", LATE).short(),
+    lines("heap", BURST).bomb(),
+    lines("buffers", BURST).bomb(),
+    lines("no-newline", LARGE),
+    lines("stderr-flood", RAN),
+    lines("cut-line", INVALID),
+    lines("no-json", INVALID),
+    lines("invalid-utf8", INVALID),
+    lines("two-answers", INVALID),
+    lines("late-answer", LATE).short(),
+    lines("huge", LARGE),
+    lines("exit", INVALID),
+    lines("exit-answered", RAN).ends(),
+    lines("throw", EXITED),
+    lines("closed-output", LATE).short(),
+    reused("loop", LATE).short(),
+    reused("heap", BURST).bomb(),
+    reused("buffers", BURST).bomb(),
+    reused("promises", HELD).short(),
+    // All that it prints is held there: whether the bound on answers or its memory ends it first is open.
+    reused("no-newline", &["TooLarge", "ExitCode"]),
+    reused("stderr-flood", RAN),
+    reused("cut-line", INVALID),
+    reused("invalid-utf8", INVALID),
+    reused("two-answers", INVALID),
+    reused("late-answer", LATE).short(),
+    reused("huge", LARGE),
+    reused("exit-writing", EXITED),
+    reused("pollute", RAN),
 ];
