@@ -192,6 +192,8 @@ pub struct PluginInput {
     pub encoding: Encoding,
     /// `spec.pool.size`.
     pub pool_size: Option<u32>,
+    /// `spec.pool.concurrency`.
+    pub concurrency: u32,
     /// `spec.pool.maxExecutions`.
     pub max_executions: Option<u32>,
     /// `spec.pool.maxLifetimeSeconds`.

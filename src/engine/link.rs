@@ -198,7 +198,7 @@ fn link_plugin(
         &plugin.digest,
         &plugin.file_name,
         (&plugin.folder, &plugin.siblings),
-        (plugin.protocol, plugin.reuse, plugin.encoding),
+        (plugin.protocol, plugin.reuse, plugin.encoding, plugin.concurrency),
         (&plugin.limits, &plugin.egress, plugin.max_executions, plugin.max_lifetime_seconds),
     );
     let identity = revision(&(made_of, exposed, pool_size, &runtime.node_executable, runtime.sandbox));

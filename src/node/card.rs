@@ -1,7 +1,7 @@
 //! What is known of a worker to all (document 000, PluginProcess).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::process::OwnMemory;
@@ -15,6 +15,8 @@ pub struct Card {
     spawned_at: u64,
     last_used_at: AtomicU64,
     executions: AtomicU64,
+    /// Calls that run.
+    running: AtomicU32,
     state: AtomicU8,
     /// Bytes that its process had mapped for data when that was last looked at.
     data: AtomicU64,
@@ -39,6 +41,7 @@ impl Card {
             spawned_at: unix_millis(),
             last_used_at: AtomicU64::new(0),
             executions: AtomicU64::new(0),
+            running: AtomicU32::new(0),
             state: AtomicU8::new(WorkerState::Spawned as u8),
             data: AtomicU64::new(0),
             measured_at: AtomicU64::new(u64::MAX),
@@ -84,7 +87,16 @@ impl Card {
     pub fn used(&self) {
         self.executions.fetch_add(1, Ordering::Relaxed);
         self.last_used_at.store(unix_millis(), Ordering::Relaxed);
+        self.running.fetch_add(1, Ordering::Relaxed);
         self.set_state(WorkerState::Executing);
+    }
+
+    /// A call has ended.
+    pub fn released(&self) {
+        let others = self.running.fetch_sub(1, Ordering::Relaxed).saturating_sub(1);
+        if others == 0 && self.state() == WorkerState::Executing {
+            self.set_state(WorkerState::Available);
+        }
     }
 
     /// For the list of workers, without the memory of its process.

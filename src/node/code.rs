@@ -17,6 +17,7 @@ const MAX_SIBLINGS: usize = 1000;
 
 const HOST: &str = include_str!("host/host.mjs");
 const ONCE_PRELOAD: &str = include_str!("host/once.cjs");
+const EXIT_PRELOAD: &str = include_str!("host/exit.cjs");
 const EGRESS_PRELOAD: &str = include_str!("host/egress.cjs");
 const REUSE_HOST: &str = include_str!("host/reuse.cjs");
 
@@ -65,6 +66,7 @@ impl CodeFolder {
         let folder = Self { private: PrivateFolder::create()?, next: AtomicU64::new(0) };
         fs::write(folder.host(), HOST)?;
         fs::write(folder.once_preload(), ONCE_PRELOAD)?;
+        fs::write(folder.exit_preload(), EXIT_PRELOAD)?;
         fs::write(folder.egress_preload(), EGRESS_PRELOAD)?;
         fs::write(folder.reuse_host(), REUSE_HOST)?;
         Ok(folder)
@@ -88,6 +90,11 @@ impl CodeFolder {
     /// What is loaded before a script that has a process of its own.
     pub fn once_preload(&self) -> PathBuf {
         self.private.path().join("once.cjs")
+    }
+
+    /// What is loaded before a script that serves one call.
+    pub fn exit_preload(&self) -> PathBuf {
+        self.private.path().join("exit.cjs")
     }
 
     /// What is loaded before a plugin that may connect to hosts.
@@ -130,7 +137,8 @@ impl Code {
     /// All that a worker reads of it: its folder, the folder that it comes from, and its packages.
     pub fn readable(&self) -> Vec<PathBuf> {
         let parent = &self.parent;
-        let scripts = [parent.host(), parent.reuse_host(), parent.once_preload(), parent.egress_preload()];
+        let preloads = [parent.once_preload(), parent.exit_preload(), parent.egress_preload()];
+        let scripts = [parent.host(), parent.reuse_host()].into_iter().chain(preloads);
         let own = [self.folder.clone()].into_iter().chain(scripts);
         own.chain(self.origins.iter().cloned()).collect()
     }

@@ -1,5 +1,5 @@
-//! The exclusive right to one worker for one call. However it ends, the worker goes back to its pool or dies; where
-//! nobody waits for the call any more, the worker is told so first.
+//! The exclusive right to one seat at a worker, for one call. However that ends, the seat goes back to its pool, or the
+//! worker dies; where nobody waits for the call any more, the worker is told so first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,49 +9,50 @@ use tokio::time::timeout_at;
 use super::metrics::KillCause;
 use super::pool::Pool;
 use super::protocol::Call;
-use super::worker::{Fate, Worker};
+use super::seat::Seat;
+use super::worker::Fate;
 use crate::domain::plugin::{Failure, Output};
 use crate::domain::reason::Reason;
 
-/// A worker that is nobody else's.
+/// A seat that is nobody else's.
 #[derive(Debug)]
 pub struct Lease {
-    worker: Option<Worker>,
+    seat: Option<Seat>,
     pool: Arc<Pool>,
     fate: Fate,
     went_well: bool,
 }
 
 impl Lease {
-    /// The pool counts `worker` as leased.
-    pub fn new(worker: Worker, pool: &Arc<Pool>) -> Self {
-        Self { worker: Some(worker), pool: Arc::clone(pool), fate: Fate::Keep, went_well: false }
+    /// The pool counts `seat` as leased.
+    pub fn new(seat: Seat, pool: &Arc<Pool>) -> Self {
+        Self { seat: Some(seat), pool: Arc::clone(pool), fate: Fate::Keep, went_well: false }
     }
 
-    /// The worker, untouched, to whom nobody listens.
-    pub fn into_worker(mut self) -> Option<Worker> {
-        self.worker.take()
+    /// The seat, untouched, of a lease that nobody takes.
+    pub fn into_seat(mut self) -> Option<Seat> {
+        self.seat.take()
     }
 
     /// The worker's process id.
     pub fn pid(&self) -> Option<u32> {
-        self.worker.as_ref().map(|worker| worker.process.pid())
+        self.seat.as_ref().map(|seat| seat.worker.process.pid())
     }
 
-    /// Runs the call. At its deadline it is answered, and the worker killed behind it; `timeout` is how that is put.
+    /// Runs the call. At its deadline it is answered, and the worker killed behind it, or told so where it has other calls; `timeout` is how that is put.
     ///
     /// # Errors
     /// See [`Reason`]'s list of one execution.
     pub async fn run(mut self, call: &Call<'_>, timeout: Duration) -> Result<Output, Failure> {
-        let Some(worker) = &mut self.worker else {
+        let Some(seat) = &mut self.seat else {
             return Err(Failure::new(Reason::Crashed, "ended before it was asked"));
         };
         self.fate = Fate::Kill(KillCause::Cancelled);
-        let Ok(exchange) = timeout_at(call.deadline, worker.execute(call)).await else {
+        let Ok(exchange) = timeout_at(call.deadline, seat.execute(call)).await else {
             self.fate = Fate::Kill(KillCause::Timeout);
             return Err(Failure::new(Reason::Timeout, format!("timed out after {}ms", timeout.as_millis())));
         };
-        self.fate = worker.fate_after(&exchange);
+        self.fate = seat.fate_after(&exchange);
         self.went_well = exchange.reusable || exchange.output.is_ok();
         exchange.output
     }
@@ -59,10 +60,10 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let Some(worker) = self.worker.take() else { return };
+        let Some(seat) = self.seat.take() else { return };
         match self.fate {
-            Fate::Kill(KillCause::Cancelled) if worker.can_be_told() => self.pool.wind_down(worker),
-            fate => self.pool.give_back(worker, fate, self.went_well),
+            Fate::Kill(cause) if seat.can_be_told(cause) => self.pool.wind_down(seat, cause),
+            fate => self.pool.give_back(seat, fate, self.went_well),
         }
     }
 }

@@ -10,8 +10,8 @@ use tokio::time::{sleep, timeout};
 use super::code::CodeError;
 use super::discovery::NodeError;
 use super::process::Rest;
+use super::seat::{Seat, Talk};
 use super::voice::Voice;
-use super::worker::{Talk, Worker};
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 
@@ -91,7 +91,7 @@ impl StartError {
     }
 }
 
-impl Worker {
+impl Seat {
     /// Waits until it is loaded. None where the deadline came first. The slot is given up early. `proven` says whether
     /// a call of this plugin has gone well before.
     pub(super) async fn loaded_by_deadline(
@@ -114,6 +114,8 @@ impl Worker {
                 Ok(()) => return Ok(()),
                 Err(said) => said,
             },
+            // Made of one that is loaded.
+            Talk::Shared(_) => return Ok(()),
             Talk::Lines(lines) if lines.says_ready() => {
                 if lines.ready().await {
                     return Ok(());
@@ -121,10 +123,10 @@ impl Worker {
                 None
             }
             Talk::Once(_) | Talk::Lines(_) => {
-                let pid = self.process.pid();
+                let pid = self.worker.process.pid();
                 let ended = tokio::select! {
                     biased;
-                    ended = self.process.exited() => ended,
+                    ended = self.worker.process.exited() => ended,
                     () = settled(pid, proven) => None,
                 };
                 match (ended, &self.talk) {
@@ -138,8 +140,8 @@ impl Worker {
         if let Some(said) = said {
             return Err(StartError::Load(said));
         }
-        match self.process.exited().await {
-            Some(status) => Err(StartError::Exited { status, cause: self.noise.first_error() }),
+        match self.worker.process.exited().await {
+            Some(status) => Err(StartError::Exited { status, cause: self.worker.noise.first_error() }),
             None => Err(StartError::Load("it ended while it was loaded".into())),
         }
     }

@@ -40,6 +40,8 @@ pub enum RecycleCause {
     Retired,
     /// It ended by itself while nobody asked it anything.
     Exited,
+    /// A call of it does not end although it was given up; its other calls may.
+    Stuck,
 }
 
 /// Why a worker was killed.
@@ -99,6 +101,7 @@ impl RecycleCause {
             Self::Idle => "idle",
             Self::Retired => "retired",
             Self::Exited => "exited",
+            Self::Stuck => "stuck",
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Warm Node.js workers: protocol, worker, pool, inspection. Implements `domain::ports::{RunPlugin, Inspect}`.
 //!
-//! A call takes a [`lease`] of a [`worker`] from its plugin's [`pool`] and speaks with it in its [`protocol`]. The
+//! A call takes a [`lease`] of a [`seat`] at a [`worker`] from its plugin's [`pool`] and speaks with it in its [`protocol`]. The
 //! [`starter`] makes workers: [`code`] on disk, a process by way of the [`launcher`]. Those that no call uses are looked
 //! after by [`tend`]. What bounds all plugins together is [`admission`].
 
@@ -20,6 +20,7 @@ pub mod private;
 pub mod process;
 pub mod protocol;
 pub mod sandbox;
+pub mod seat;
 pub mod spawn;
 pub mod starter;
 pub mod tend;

@@ -1,6 +1,7 @@
 //! The warm workers of one plugin revision: who is idle, who waits, and when another one is started.
 //!
-//! A pool grows with demand from one worker to its size. Idle workers are taken last-in-first-out. A worker that is
+//! A pool grows with demand from one worker to its size. What is counted are seats: calls that can be served at once.
+//! Idle ones are taken last-in-first-out. A worker that is
 //! done is replaced after its answer, off the call's path. Starts that fail are tried again after growing waits, so that
 //! a plugin that dies on start never becomes a loop of spawns.
 
@@ -15,11 +16,12 @@ use super::admission::Admission;
 use super::code::Code;
 use super::lease::Lease;
 use super::metrics::{KillCause, RecycleCause, SpawnCause};
+use super::seat::Seat;
 use super::starter::{StartError, Starter};
-use super::worker::{Fate, Worker};
+use super::worker::Fate;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Failure;
-use crate::domain::ports::{LinkedPlugin, WorkerState};
+use crate::domain::ports::LinkedPlugin;
 
 /// The wait after the first failed start; each further one doubles it.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
@@ -34,6 +36,8 @@ pub struct Pool {
     pub(super) starter: Arc<Starter>,
     admission: Arc<Admission>,
     code: OnceCell<Code>,
+    /// Seats of each worker.
+    pub(super) seats: usize,
     state: Mutex<State>,
     /// Whether a first start has succeeded or failed.
     tried: watch::Sender<bool>,
@@ -43,10 +47,10 @@ pub struct Pool {
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// The last one was used last.
-    pub(super) idle: Vec<Worker>,
+    pub(super) idle: Vec<Seat>,
     leased: usize,
     starting: usize,
-    /// Workers to keep; grows with demand.
+    /// Seats to keep; grows with demand, by those of a worker.
     pub(super) target: usize,
     /// What `target` may grow to; 0 keeps none, and workers are started when they are asked for.
     size: usize,
@@ -65,16 +69,22 @@ pub(super) struct State {
 impl Pool {
     /// A pool without workers.
     pub fn new(plugin: Arc<LinkedPlugin>, starter: Arc<Starter>, admission: Arc<Admission>) -> Arc<Self> {
-        let size = usize::try_from(plugin.pool_size).unwrap_or_default();
-        let state = Mutex::new(State { size, ..State::default() });
-        Arc::new(Self { plugin, starter, admission, code: OnceCell::new(), state, tried: watch::Sender::new(false) })
+        let workers = usize::try_from(plugin.pool_size).unwrap_or_default();
+        Self::of(workers, plugin, starter, admission)
     }
 
     /// A pool for calls of a revision that is no longer kept warm.
     pub fn unkept(plugin: Arc<LinkedPlugin>, starter: Arc<Starter>, admission: Arc<Admission>) -> Arc<Self> {
-        let pool = Self::new(plugin, starter, admission);
-        pool.lock().size = 0;
-        pool
+        Self::of(0, plugin, starter, admission)
+    }
+
+    fn of(workers: usize, plugin: Arc<LinkedPlugin>, starter: Arc<Starter>, admission: Arc<Admission>) -> Arc<Self> {
+        let concurrency = usize::try_from(plugin.plan.concurrency).unwrap_or(1);
+        // A worker that is started for one call serves that one.
+        let seats = if workers == 0 { 1 } else { concurrency.max(1) };
+        let state = Mutex::new(State { size: workers.saturating_mul(seats), ..State::default() });
+        let tried = watch::Sender::new(false);
+        Arc::new(Self { plugin, starter, admission, code: OnceCell::new(), seats, state, tried })
     }
 
     /// The plugin whose workers they are.
@@ -86,7 +96,7 @@ impl Pool {
     pub fn follow(&self, before: &Self) {
         let target = before.lock().target;
         let mut state = self.lock();
-        state.target = target.min(state.size);
+        state.target = target.next_multiple_of(self.seats).min(state.size);
     }
 
     /// Whether it keeps no workers.
@@ -102,22 +112,22 @@ impl Pool {
             if state.size == 0 {
                 return;
             }
-            state.target = state.target.max(1);
+            state.target = state.target.max(self.seats);
             self.fill(&mut state, SpawnCause::Demand);
         }
         let _ = tried.wait_for(|tried| *tried).await;
     }
 
-    /// Takes a worker, an idle one at once, else the first that becomes free or ready before `until`.
+    /// Takes a seat at a worker, an idle one at once, else the first that becomes free or ready before `until`.
     ///
     /// # Errors
     /// `PoolExhausted` where there is none by then or too many wait; `NotLoaded` where none can be started.
     pub async fn lease(self: &Arc<Self>, until: Instant) -> Result<Lease, Failure> {
         let (waiting, _place) = {
             let mut state = self.lock();
-            if let Some(worker) = self.take_idle(&mut state) {
+            if let Some(seat) = self.take_idle(&mut state) {
                 state.leased += 1;
-                return Ok(Lease::new(worker, self));
+                return Ok(Lease::new(seat, self));
             }
             if let Some(failure) = state.unavailable() {
                 return Err(failure);
@@ -127,7 +137,7 @@ impl Pool {
             state.waiting.retain(|waiter| !waiter.is_closed());
             state.waiting.push_back(give);
             if state.starting < state.waiting.len() {
-                state.target = (state.target + 1).min(state.size);
+                state.target = (state.target + self.seats).min(state.size);
             }
             self.fill(&mut state, SpawnCause::Demand);
             (waiting, place)
@@ -138,13 +148,14 @@ impl Pool {
         }
     }
 
-    /// Takes a worker back after a call.
-    pub fn give_back(self: &Arc<Self>, mut worker: Worker, fate: Fate, went_well: bool) {
+    /// Takes a seat back after a call.
+    pub fn give_back(self: &Arc<Self>, mut seat: Seat, fate: Fate, went_well: bool) {
         let mut state = self.lock();
+        seat.release();
         state.leased = state.leased.saturating_sub(1);
         state.proven |= went_well;
         // That one which was there before still serves says nothing about starts.
-        if went_well && state.failed_at.is_none_or(|at| worker.born > at) {
+        if went_well && state.failed_at.is_none_or(|at| seat.worker.born > at) {
             state.failures = 0;
             state.failed_at = None;
             state.cause = None;
@@ -152,29 +163,34 @@ impl Pool {
         }
         match fate {
             Fate::Keep => {
-                self.succeed(&mut state, &mut worker);
-                self.offer(&mut state, worker);
+                self.succeed(&mut state, &seat);
+                self.offer(&mut state, seat);
             }
-            fate => self.end(worker, fate),
+            fate => self.end(&mut state, seat, fate),
         }
         self.fill(&mut state, SpawnCause::Replace);
     }
 
-    /// Tells a worker that nobody waits for its call. One that ends the call soon serves on, any other is killed.
-    pub fn wind_down(self: &Arc<Self>, mut worker: Worker) {
+    /// Tells a worker that nobody waits for its call. One that ends the call soon serves on, any other is killed for
+    /// `cause`, unless it still serves other calls: then it gets no further ones.
+    pub fn wind_down(self: &Arc<Self>, mut seat: Seat, cause: KillCause) {
         let pool = Arc::clone(self);
         self.starter.tasks.spawn(async move {
-            let fate = timeout(WIND_DOWN, worker.give_up()).await.unwrap_or(Fate::Kill(KillCause::Cancelled));
-            pool.give_back(worker, fate, false);
+            let fate = match timeout(WIND_DOWN, seat.give_up(cause)).await {
+                Ok(fate) => fate,
+                Err(_) if seat.serves_others() => Fate::Recycle(RecycleCause::Stuck),
+                Err(_) => Fate::Kill(cause),
+            };
+            pool.give_back(seat, fate, false);
         });
     }
 
     /// Keeps no workers any more: idle ones go now, others when their call has ended.
-    pub fn retire(&self) {
+    pub fn retire(self: &Arc<Self>) {
         let mut state = self.lock();
         (state.size, state.target) = (0, 0);
-        for worker in std::mem::take(&mut state.idle) {
-            self.end(worker, Fate::Recycle(RecycleCause::Retired));
+        while let Some(seat) = state.idle.pop() {
+            self.end(&mut state, seat, Fate::Recycle(RecycleCause::Retired));
         }
     }
 
@@ -186,65 +202,75 @@ impl Pool {
         self.lock().unavailable().map_or(Ok(()), Err)
     }
 
-    /// An idle worker that may serve. Those that may not are ended.
-    fn take_idle(self: &Arc<Self>, state: &mut State) -> Option<Worker> {
-        while let Some(worker) = state.idle.pop() {
-            match worker.worn() {
-                None => return Some(worker),
-                Some(cause) => self.discard(state, worker, cause),
+    /// An idle seat that may serve. Workers that may not are ended.
+    fn take_idle(self: &Arc<Self>, state: &mut State) -> Option<Seat> {
+        while let Some(seat) = state.idle.pop() {
+            match seat.worn() {
+                None => return Some(seat),
+                Some(cause) => self.discard(state, seat, cause),
             }
         }
         None
     }
 
-    /// Hands a worker to whoever waits longest, or keeps it.
-    fn offer(self: &Arc<Self>, state: &mut State, mut worker: Worker) {
-        if let Some(cause) = worker.worn().filter(|cause| worker.stillborn(*cause).is_some()) {
-            return self.discard(state, worker, cause);
+    /// Hands a seat to whoever waits longest, or keeps it.
+    fn offer(self: &Arc<Self>, state: &mut State, mut seat: Seat) {
+        if let Some(cause) = seat.worn().filter(|cause| seat.stillborn(*cause).is_some()) {
+            return self.discard(state, seat, cause);
         }
         while let Some(waiter) = state.waiting.pop_front() {
-            match waiter.send(Ok(Lease::new(worker, self))) {
+            match waiter.send(Ok(Lease::new(seat, self))) {
                 Ok(()) => {
                     state.leased += 1;
                     return;
                 }
-                Err(Ok(lease)) => match lease.into_worker() {
-                    Some(unused) => worker = unused,
+                Err(Ok(lease)) => match lease.into_seat() {
+                    Some(unused) => seat = unused,
                     None => return,
                 },
                 Err(Err(_)) => return,
             }
         }
-        if state.idle.len() >= state.target && worker.succeeded.is_none() {
+        if state.idle.len() >= state.target && seat.worker.succeeded.get().is_none() {
             // The one that it was started for may go now.
-            if let Some(at) = state.idle.iter().position(|idle| idle.succeeded.is_some()) {
+            if let Some(at) = state.idle.iter().position(|idle| idle.worker.succeeded.get().is_some()) {
                 let spent = state.idle.remove(at);
-                self.end_spare(spent);
+                self.end_spare(state, spent);
             }
         }
         if state.idle.len() < state.target {
-            worker.card.set_state(WorkerState::Available);
-            worker.rested = Instant::now();
-            state.idle.push(worker);
+            state.idle.push(seat);
         } else {
-            self.end_spare(worker);
+            self.end_spare(state, seat);
         }
     }
 
-    /// Ends a worker that is one too many.
-    fn end_spare(&self, worker: Worker) {
-        let cause = worker.succeeded.unwrap_or(RecycleCause::Retired);
-        self.end(worker, Fate::Recycle(cause));
+    /// Ends the worker of a seat that is one too many.
+    fn end_spare(self: &Arc<Self>, state: &mut State, seat: Seat) {
+        let cause = seat.worker.succeeded.get().copied().unwrap_or(RecycleCause::Retired);
+        self.end(state, seat, Fate::Recycle(cause));
     }
 
-    pub(super) fn end(&self, worker: Worker, fate: Fate) {
-        let plugin = self.plugin.plan.key.to_string();
-        match fate {
-            Fate::Recycle(cause) => self.starter.metrics.recycled(&plugin, cause),
-            Fate::Kill(cause) => self.starter.metrics.killed(&plugin, cause),
-            Fate::Keep | Fate::Spent => {}
+    /// Ends the worker of `seat`: its idle seats go too. Where others are in a call, they go afterwards, and its
+    /// successor comes now.
+    pub(super) fn end(self: &Arc<Self>, state: &mut State, seat: Seat, fate: Fate) {
+        if seat.worker.leaving.set(fate).is_ok() {
+            let plugin = self.plugin.plan.key.to_string();
+            match fate {
+                Fate::Recycle(cause) => self.starter.metrics.recycled(&plugin, cause),
+                Fate::Kill(cause) => self.starter.metrics.killed(&plugin, cause),
+                Fate::Keep | Fate::Spent => {}
+            }
         }
-        worker.end(fate, &self.starter.tasks);
+        while let Some(at) = state.idle.iter().position(|idle| idle.worker.id == seat.worker.id) {
+            state.idle.remove(at).end(fate, &self.starter.tasks);
+        }
+        if let Fate::Recycle(cause) = fate
+            && seat.is_shared()
+        {
+            self.begin_successor(state, &seat.worker, cause);
+        }
+        seat.end(fate, &self.starter.tasks);
     }
 
     /// Starts as many workers as are wanted and not yet there, unless starts fail.
@@ -254,16 +280,17 @@ impl Pool {
         }
         let living = state.idle.len() + state.leased + state.starting;
         let demand = if state.size == 0 { state.waiting.len().saturating_sub(state.starting) } else { 0 };
-        let lacking = state.target.saturating_sub(living).max(demand);
+        // One that some calls have left and others not is still there.
+        let lacking = (state.target.saturating_sub(living) / self.seats).max(demand);
         // While it is not known whether starts work again, one at a time shows it.
-        let most = if state.failures > 0 && state.size > 0 { 1_usize.saturating_sub(state.starting) } else { lacking };
+        let most = if state.failures > 0 && state.size > 0 { usize::from(state.starting == 0) } else { lacking };
         for _ in 0..lacking.min(most) {
             self.begin_start(state, cause);
         }
     }
 
     pub(super) fn begin_start(self: &Arc<Self>, state: &mut State, cause: SpawnCause) {
-        state.starting += 1;
+        state.starting += self.seats;
         let pool = Arc::clone(self);
         self.starter.tasks.spawn(async move { pool.start(cause).await });
     }
@@ -271,9 +298,9 @@ impl Pool {
     async fn start(self: Arc<Self>, cause: SpawnCause) {
         let started = self.start_worker(cause).await;
         let mut state = self.lock();
-        state.starting = state.starting.saturating_sub(1);
+        state.starting = state.starting.saturating_sub(self.seats);
         match started {
-            Ok(worker) => self.offer(&mut state, worker),
+            Ok(seats) => seats.into_iter().for_each(|seat| self.offer(&mut state, seat)),
             Err(error) => {
                 let plugin = self.plugin.plan.key.to_string();
                 tracing::warn!(plugin, "Plugin '{plugin}' cannot be started: {error}");
@@ -285,10 +312,10 @@ impl Pool {
         self.tried.send_replace(true);
     }
 
-    async fn start_worker(self: &Arc<Self>, cause: SpawnCause) -> Result<Worker, StartError> {
+    async fn start_worker(self: &Arc<Self>, cause: SpawnCause) -> Result<Vec<Seat>, StartError> {
         let code = self.code.get_or_try_init(|| self.starter.write(&self.plugin)).await?;
         let (pool, proven) = (Arc::downgrade(self), self.lock().proven);
-        self.starter.start(&self.plugin, code, cause, proven, move |id| exited(&pool, id)).await
+        self.starter.start(&self.plugin, code, cause, (self.seats, proven), move |id| exited(&pool, id)).await
     }
 
     /// A start failed: the next one waits, and where there is no worker at all, so does nobody else.
@@ -340,11 +367,11 @@ impl State {
 fn exited(pool: &Weak<Pool>, id: u64) {
     let Some(pool) = pool.upgrade() else { return };
     let mut state = pool.lock();
-    let Some(at) = state.idle.iter().position(|worker| worker.id == id) else { return };
+    let Some(at) = state.idle.iter().position(|seat| seat.worker.id == id) else { return };
     // A script that was done before it was asked has left its answer in the pipe.
-    if state.idle.get(at).is_some_and(|worker| worker.worn() == Some(RecycleCause::Exited)) {
-        let worker = state.idle.remove(at);
-        pool.discard(&mut state, worker, RecycleCause::Exited);
+    if state.idle.get(at).is_some_and(|seat| seat.worn() == Some(RecycleCause::Exited)) {
+        let seat = state.idle.remove(at);
+        pool.discard(&mut state, seat, RecycleCause::Exited);
         pool.fill(&mut state, SpawnCause::Replace);
     }
 }

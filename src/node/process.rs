@@ -88,14 +88,20 @@ impl Process {
         Arc::clone(&self.group)
     }
 
+    /// Kills all of it.
+    pub fn kill(&self) {
+        self.group.kill();
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.group.pid
     }
 
     /// Waits for its end. None where its status could not be had.
-    pub async fn exited(&mut self) -> Option<ExitStatus> {
-        self.exit.wait_for(Option::is_some).await.ok().and_then(|status| *status)
+    pub async fn exited(&self) -> Option<ExitStatus> {
+        let mut exit = self.exit.clone();
+        exit.wait_for(Option::is_some).await.ok().and_then(|status| *status)
     }
 
     /// Ends when it has ended; may outlive it.
@@ -112,7 +118,7 @@ impl Process {
     }
 
     /// Lets it end by itself, for as long as `grace`; then it is killed.
-    pub fn end_within(mut self, grace: Duration, tasks: &Tasks) {
+    pub fn end_within(self, grace: Duration, tasks: &Tasks) {
         tasks.spawn(async move {
             let _ = tokio::time::timeout(grace, self.exited()).await;
         });
@@ -121,7 +127,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.group.kill();
+        self.kill();
     }
 }
 
@@ -176,10 +182,15 @@ impl Rest {
     }
 }
 
+/// The failure of a call whose process ended with this code.
+pub fn exited(code: i32) -> Failure {
+    Failure::new(Reason::ExitCode, format!("exited with code {code}"))
+}
+
 /// The failure of a call whose process ended with `status` instead of an answer.
 pub fn ended(status: ExitStatus) -> Failure {
     match (status.code(), status.signal()) {
-        (Some(code), _) => Failure::new(Reason::ExitCode, format!("exited with code {code}")),
+        (Some(code), _) => exited(code),
         (None, Some(signal)) => Failure::new(Reason::Crashed, format!("was ended by signal {signal}")),
         (None, None) => Failure::new(Reason::Crashed, "ended without a status"),
     }

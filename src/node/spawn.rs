@@ -18,8 +18,8 @@ use super::protocol::lines::Lines;
 use super::protocol::once::Pipes;
 use super::protocol::socket::Socket;
 use super::sandbox::Confinement;
+use super::seat::Talk;
 use super::voice::Voice;
-use super::worker::Talk;
 use crate::domain::plugin::Protocol;
 use crate::domain::ports::LinkedPlugin;
 
@@ -69,7 +69,9 @@ pub fn spawn(parts: Parts<'_>) -> io::Result<Spawned> {
     let (child, talk, egress) = match (plugin.plan.protocol, plugin.plan.reuse) {
         (Protocol::Module, _) => spawn_module(parts, to_log)?,
         (Protocol::Once, false) => {
-            let script = spawn_script(parts, to_log, &["--require".as_ref(), preload.as_ref()])?;
+            let exit = parent.exit_preload();
+            let options = ["--require".as_ref(), preload.as_ref(), "--require".as_ref(), exit.as_ref()];
+            let script = spawn_script(parts, to_log, &options)?;
             (script.child, Talk::Once(Pipes::new(script.stdin, script.stdout)), script.egress)
         }
         (Protocol::Once, true) => {
@@ -110,7 +112,8 @@ fn spawn_module(parts: Parts<'_>, to_log: PipeWriter) -> io::Result<Made> {
     let (Parts { plugin, code, .. }, (ours, theirs)) = (parts, UnixStream::pair()?);
     let mut command = parts.command(Stdin::Socket)?;
     let egress = give_stdin(&mut command, plugin, code, theirs.into())?;
-    command.arg(FEW_THREADS).arg(code.parent().host()).arg(code.entry()).args(egress.as_ref().map(|_| "egress"));
+    command.arg(FEW_THREADS).arg(code.parent().host()).arg(code.entry());
+    command.args(egress.as_ref().map(|_| "egress")).args((plugin.plan.concurrency > 1).then_some("concurrent"));
     command.stdout(to_log.try_clone()?).stderr(to_log);
     let child = run(command)?;
     let channel = Channel::new(Socket::new(ours)?, Voice::of(plugin));

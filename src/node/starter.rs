@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::net::unix::pipe;
@@ -21,6 +21,7 @@ pub use super::loading::StartError;
 use super::metrics::{KillCause, SpawnCause, WorkerMetrics};
 use super::noise::{Noise, drain};
 use super::process::{Group, OwnMemory, Process, Tasks};
+use super::seat::Seat;
 use super::spawn::{Parts, Spawned, spawn};
 use super::voice::Voice;
 use super::worker::{Worker, executions_of};
@@ -149,7 +150,7 @@ impl Starter {
         Ok(written.map_err(io::Error::other)??)
     }
 
-    /// Starts a worker and waits until it is loaded. `proven` says whether a call of the plugin has gone well before;
+    /// Starts a worker and waits until it is loaded; it has so many seats, where its plugin can use them. `proven` says whether a call of the plugin has gone well before;
     /// `on_exit` gets its id when its process has ended.
     ///
     /// # Errors
@@ -159,24 +160,24 @@ impl Starter {
         plugin: &Arc<LinkedPlugin>,
         code: &Code,
         cause: SpawnCause,
-        proven: bool,
+        (seats, proven): (usize, bool),
         on_exit: impl FnOnce(u64) + Send + 'static,
-    ) -> Result<Worker, StartError> {
+    ) -> Result<Vec<Seat>, StartError> {
         let slot = self.slots.acquire().await.map_err(|_| StartError::Closed)?;
         let (node, began) = (self.node()?, Instant::now());
         let name = plugin.plan.key.to_string();
-        let mut worker = self.spawn(plugin, code, &node, on_exit)?;
+        let mut seat = self.spawn(plugin, code, &node, on_exit)?;
         self.metrics.spawned(&name, cause);
         if self.closed.is_cancelled() {
             return Err(StartError::Closed);
         }
-        match worker.loaded_by_deadline(slot, proven).await {
+        match seat.loaded_by_deadline(slot, proven).await {
             Some(Ok(())) => {
                 self.metrics.ready(&name, began.elapsed());
-                worker.card.set_state(WorkerState::Available);
-                Ok(worker)
+                seat.worker.card.set_state(WorkerState::Available);
+                Ok(seat.split(seats))
             }
-            Some(Err(error)) => Err(error.masked(&worker.voice)),
+            Some(Err(error)) => Err(error.masked(&seat.worker.voice)),
             None => {
                 self.metrics.killed(&name, KillCause::Start);
                 Err(StartError::Late(START_DEADLINE))
@@ -222,7 +223,7 @@ impl Starter {
         code: &Code,
         node: &Node,
         on_exit: impl FnOnce(u64) + Send + 'static,
-    ) -> Result<Worker, StartError> {
+    ) -> Result<Seat, StartError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let sandbox_required = lock(&self.sandbox).required;
         let Spawned { child, talk, printed, egress } =
@@ -246,23 +247,23 @@ impl Starter {
         let max_age = plugin.plan.max_lifetime_seconds.map_or(max_age, |seconds| Duration::from_secs(seconds.into()));
         let max_executions = executions_of(&plugin.plan, jittered(max_executions, id));
         let (now, age) = (Instant::now(), Duration::from_millis(jittered(millis(max_age), id)));
-        Ok(Worker {
+        let worker = Worker {
             id,
             process,
-            talk,
             noise,
             voice,
             egress,
             card,
             max_executions,
-            succeeded: None,
             born: now,
             ages: now + (age - age / 20),
             expires: now + age,
-            rested: now,
             max_noise: plugin.plan.limits.max_stderr,
             max_data: node.data.saturating_add(plugin.plan.limits.memory / 4 * 3),
-        })
+            succeeded: OnceLock::new(),
+            leaving: OnceLock::new(),
+        };
+        Ok(Seat::only(worker, talk))
     }
 
     fn listen(

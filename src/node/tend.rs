@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use super::metrics::{RecycleCause, SpawnCause};
 use super::pool::{Pool, State};
+use super::seat::Seat;
 use super::starter::Starter;
 use super::worker::{Fate, Worker};
 use super::workers::Pools;
@@ -27,41 +28,53 @@ impl Pool {
     /// One that is worn, or soon will be, is replaced. Those that nobody has used for so long go, the last one apart.
     fn tend(self: &Arc<Self>) {
         let mut state = self.lock();
-        let worn: Vec<_> = state.idle.iter().filter_map(|worker| Some((worker.id, worker.worn()?))).collect();
+        let worn: Vec<_> = state.idle.iter().filter_map(|seat| Some((seat.worker.id, seat.worn()?))).collect();
         for (id, cause) in worn {
-            if let Some(at) = state.idle.iter().position(|worker| worker.id == id) {
-                let worker = state.idle.remove(at);
-                self.discard(&mut state, worker, cause);
+            if let Some(at) = state.idle.iter().position(|seat| seat.worker.id == id) {
+                let seat = state.idle.remove(at);
+                self.discard(&mut state, seat, cause);
             }
         }
-        let mut idle = std::mem::take(&mut state.idle);
-        for worker in &mut idle {
-            self.succeed(&mut state, worker);
-        }
+        let idle = std::mem::take(&mut state.idle);
+        idle.iter().for_each(|seat| self.succeed(&mut state, seat));
         state.idle = idle;
-        let max_idle = self.starter.lifetimes.max_idle;
-        while state.target > 1 && state.idle.first().is_some_and(|worker| worker.rested.elapsed() >= max_idle) {
-            let spare = state.idle.remove(0);
-            state.target -= 1;
-            self.end(spare, Fate::Recycle(RecycleCause::Idle));
+        while state.target > self.seats
+            && let Some(at) = self.unneeded(&state)
+        {
+            let spare = state.idle.remove(at);
+            state.target -= self.seats;
+            self.end(&mut state, spare, Fate::Recycle(RecycleCause::Idle));
         }
         self.fill(&mut state, SpawnCause::Replace);
     }
 
+    /// A seat of a worker of which none was used for so long.
+    fn unneeded(&self, state: &State) -> Option<usize> {
+        let max_idle = self.starter.lifetimes.max_idle;
+        state.idle.iter().position(|candidate| {
+            let same = state.idle.iter().filter(|seat| seat.worker.id == candidate.worker.id);
+            same.filter(|seat| seat.rested.elapsed() >= max_idle).count() == self.seats
+        })
+    }
+
     /// Starts the successor of a worker that has few calls or little time left, so that no call waits for it.
-    pub(super) fn succeed(self: &Arc<Self>, state: &mut State, worker: &mut Worker) {
-        if worker.succeeded.is_none() && state.target > 0 && state.not_before.is_none() {
-            worker.succeeded = worker.nearly_worn();
-            if worker.succeeded.is_some() {
-                self.begin_start(state, SpawnCause::Replace);
-            }
+    pub(super) fn succeed(self: &Arc<Self>, state: &mut State, seat: &Seat) {
+        if let Some(cause) = seat.worker.nearly_worn() {
+            self.begin_successor(state, &seat.worker, cause);
         }
     }
 
-    /// Ends an idle worker that is worn. Where another one would be no better, the next start waits.
-    pub(super) fn discard(self: &Arc<Self>, state: &mut State, worker: Worker, cause: RecycleCause) {
-        let stillborn = worker.stillborn(cause).map(|message| worker.voice.masked(message).into_owned());
-        self.end(worker, Fate::Recycle(cause));
+    /// Starts the successor of a worker, unless that was done.
+    pub(super) fn begin_successor(self: &Arc<Self>, state: &mut State, worker: &Worker, cause: RecycleCause) {
+        if state.target > 0 && state.not_before.is_none() && worker.succeeded.set(cause).is_ok() {
+            self.begin_start(state, SpawnCause::Replace);
+        }
+    }
+
+    /// Ends the worker of an idle seat that is worn. Where another one would be no better, the next start waits.
+    pub(super) fn discard(self: &Arc<Self>, state: &mut State, seat: Seat, cause: RecycleCause) {
+        let stillborn = seat.stillborn(cause).map(|message| seat.worker.voice.masked(message).into_owned());
+        self.end(state, seat, Fate::Recycle(cause));
         if let Some(message) = stillborn {
             self.starter.metrics.failed(&self.plugin().key.to_string(), cause.as_str());
             self.failed(state, Failure::new(Reason::NotLoaded, message));

@@ -46,16 +46,26 @@ const fn kind(label: &'static str, protocol: Protocol, reuse: bool, code: &'stat
 
 /// Every kind that is measured call by call.
 pub const KINDS: [Kind; 4] = [
-    kind("Module", Protocol::Module, false, MODULE),
+    Kind::module(MODULE),
     kind("Lines", Protocol::Lines, false, LINES),
     kind("Once, reuse", Protocol::Once, true, ONCE),
-    kind("Once", Protocol::Once, false, ONCE),
+    Kind::once(),
 ];
 
 impl Kind {
     /// A Module of this code.
     pub const fn module(code: &'static str) -> Self {
         kind("Module", Protocol::Module, false, code)
+    }
+
+    /// A script that serves one call.
+    pub const fn once() -> Self {
+        kind("Once", Protocol::Once, false, ONCE)
+    }
+
+    /// Whether it is spoken with in frames.
+    pub fn is_module(self) -> bool {
+        self.protocol == Protocol::Module
     }
 
     /// Whether each call takes a worker of its own.
@@ -90,6 +100,7 @@ impl Kind {
             config: None,
             env: Vec::new(),
             egress: Vec::new(),
+            concurrency: 1,
             pool_size: None,
             max_executions: Some(1_000_000),
             max_lifetime_seconds: None,

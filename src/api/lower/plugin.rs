@@ -42,6 +42,7 @@ pub fn plugin(object: &Plugin) -> (PluginInput, Vec<Problem>) {
         egress: spec.egress.clone().unwrap_or_default(),
         reuse: spec.reuse.unwrap_or(false),
         encoding: encoding(spec.encoding),
+        concurrency: pool.concurrency.unwrap_or(1),
         pool_size: pool.size,
         max_executions: pool.max_executions,
         max_lifetime_seconds: pool.max_lifetime_seconds,
@@ -67,8 +68,6 @@ fn refusing(spec: &PluginSpec, findings: &mut Findings) -> Option<Refusal> {
 
 fn note_later(spec: &PluginSpec, findings: &mut Findings) {
     findings.later(spec.descriptor.is_some(), "spec.descriptor");
-    let concurrency = spec.pool.as_ref().and_then(|pool| pool.concurrency);
-    findings.later(concurrency.is_some_and(|c| c > 1), "spec.pool.concurrency");
 }
 
 fn role(role: api::Role) -> Role {

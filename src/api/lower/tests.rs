@@ -263,6 +263,9 @@ fn a_plugin_says_how_it_is_spoken_with_and_how_its_workers_live() {
     assert_eq!((input.protocol, input.encoding, input.reuse), (ProtocolSetting::Lines, Encoding::MessagePack, false));
     assert_eq!((input.pool_size, input.max_executions, input.max_lifetime_seconds), (Some(3), Some(7), Some(60)));
     assert_eq!(input.limits.memory, 64 << 20);
+    assert_eq!(input.concurrency, 1);
+    let (input, problems) = lower_plugin(json!({"protocol": "Module", "pool": {"concurrency": 8}}));
+    assert!(problems.is_empty() && input.concurrency == 8, "{problems:?}");
     let (input, problems) = lower_plugin(json!({"protocol": "Once", "reuse": true}));
     assert!(problems.is_empty() && input.reuse && input.protocol == ProtocolSetting::Once, "{problems:?}");
     assert_eq!((input.encoding, input.limits.memory), (Encoding::Json, 256 << 20));

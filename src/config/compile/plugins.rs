@@ -146,6 +146,7 @@ fn plan(
         config: input.config.clone(),
         env,
         egress: input.egress.clone(),
+        concurrency: input.concurrency,
         pool_size: input.pool_size,
         max_executions: input.max_executions,
         max_lifetime_seconds: input.max_lifetime_seconds,

@@ -66,6 +66,9 @@ pub struct PluginPlan {
     /// Where it may connect to, as `host:port`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub egress: Vec<String>,
+    /// Calls at once in one worker, of a Module.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub concurrency: u32,
     /// Warm workers; none is the gateway's `poolSizePerPlugin`.
     pub pool_size: Option<u32>,
     /// Executions after which a worker is replaced; none is the gateway's.
@@ -76,6 +79,15 @@ pub struct PluginPlan {
     pub max_lifetime_seconds: Option<u32>,
     /// What executions and workers may use.
     pub limits: PluginLimits,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 /// Bytes that one execution may use, and a worker.

@@ -1,9 +1,10 @@
-// The worker's side of the Module protocol: loads one plugin, then answers one call after another on descriptor 3.
-// docs/worker-protocol.md describes the wire.
+// The worker's side of the Module protocol: loads one plugin, then answers calls on descriptor 3, one after another or,
+// for `pool.concurrency`, several at a time. docs/worker-protocol.md describes the wire.
 //
 // Content is never escaped, is read as Latin-1 where the sender says that it is ASCII, and every frame is written at
 // once from one buffer: together that is what makes a call cheap. What a plugin answers and asks for is checked by the
 // gateway, not here.
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { pathToFileURL } from 'node:url';
@@ -19,11 +20,14 @@ const KEPT = 512 * 1024;
 const LOG_BYTES_PER_CALL = 65536, LOG_LINE = 8192;
 // A call's signal says so this long before its deadline, or a tenth of its time where that is less.
 const NOTICE_MS = 250;
-const [entry, egress] = process.argv.slice(2);
+const [entry, ...options] = process.argv.slice(2);
+const egress = options.includes('egress');
 
-// The call in flight, or the last one.
-let call;
-let logBytes = 0;
+// Calls in flight, by id; the last one that came. Which one prints a line can only be told by its asynchronous context,
+// which takes time, so that is kept only where there are several.
+const calls = new Map();
+const context = options.includes('concurrent') ? new AsyncLocalStorage() : undefined;
+let last;
 
 const socket = new Socket({
   fd: 3,
@@ -67,11 +71,16 @@ function send(kind, header, text) {
   write(frame, length);
 }
 
+// Who prints while no call came yet, or outside of any.
+const nobody = { id: 0, logBytes: 0 };
+
 function log(level, args) {
-  if (logBytes > LOG_BYTES_PER_CALL) return;
+  const call = (context === undefined ? last : context.getStore()) ?? nobody;
+  if (call.logBytes > LOG_BYTES_PER_CALL) return;
   const line = format(...args).slice(0, LOG_LINE);
-  logBytes += line.length + HEAD;
-  send(LOG, { id: call?.id ?? 0, level }, logBytes > LOG_BYTES_PER_CALL ? 'further log lines of this call are dropped' : line);
+  call.logBytes += line.length + HEAD;
+  const dropped = call.logBytes > LOG_BYTES_PER_CALL;
+  send(LOG, { id: call.id, level }, dropped ? 'further log lines of this call are dropped' : line);
 }
 
 const logger = (...args) => log('info', args);
@@ -98,12 +107,16 @@ class CallToolError extends Error {
 const asked = new Map();
 let lastAsk = 0;
 
-function rejectAsked(reason) {
-  for (const { reject } of asked.values()) reject(reason);
-  asked.clear();
+function rejectAsked(call, reason) {
+  for (const [ask, { of, reject }] of asked) {
+    if (of !== call) continue;
+    asked.delete(ask);
+    reject(reason);
+  }
 }
 
 class Call {
+  logBytes = 0;
   over = false;
   cancelled = undefined;
   aborter = undefined;
@@ -118,13 +131,14 @@ class Call {
   cancel(reason) {
     this.cancelled = reason;
     this.aborter?.abort(reason);
-    rejectAsked(reason);
+    rejectAsked(this, reason);
   }
 
   end() {
     this.over = true;
+    calls.delete(this.id);
     if (this.timer !== undefined) clearTimeout(this.timer);
-    if (asked.size > 0) rejectAsked(new Error('the call is over'));
+    if (asked.size > 0) rejectAsked(this, new Error('the call is over'));
   }
 
   // Why nothing can be asked any more.
@@ -153,7 +167,7 @@ class Call {
       if (this.ended !== undefined) throw this.ended;
       const text = JSON.stringify(args ?? {});
       const ask = ++lastAsk;
-      asked.set(ask, { resolve, reject });
+      asked.set(ask, { of: this, resolve, reject });
       send(ASK, { id: this.id, ask, tool: String(tool) }, text);
     });
     // One that nobody waits for ends no worker.
@@ -163,7 +177,7 @@ class Call {
 
   async fetch(input, init) {
     if (this.ended !== undefined) throw this.ended;
-    if (egress === undefined) throw new TypeError('this plugin lists no egress, so it may reach no host');
+    if (!egress) throw new TypeError('this plugin lists no egress, so it may reach no host');
     const signals = init?.signal ? [init.signal, this.signal] : [this.signal];
     return fetch(input, { ...init, signal: AbortSignal.any(signals) });
   }
@@ -239,17 +253,19 @@ function receive(source, at) {
   const text = bodyLength === 0 ? '' : source.toString(flags & ASCII ? 'latin1' : 'utf8', body, body + bodyLength);
   if (kind === CALL) {
     const { input } = header;
-    call = new Call(header.id, header.timeoutMs);
-    logBytes = 0;
+    const call = new Call(header.id, header.timeoutMs);
+    calls.set(call.id, call);
+    last = call;
     input.rawContent = text;
-    void answer(call, input);
+    if (context === undefined) void answer(call, input);
+    else void context.run(call, answer, call, input);
   } else if (kind === REPLY) {
     const ask = asked.get(header.ask);
     asked.delete(header.ask);
     if (header.error) ask?.reject(new CallToolError(JSON.parse(text)));
     else ask?.resolve(JSON.parse(text));
   } else if (kind === CANCEL) {
-    if (header.id === call?.id && !call.over) call.cancel(new DOMException('The call was cancelled', 'AbortError'));
+    calls.get(header.id)?.cancel(new DOMException('The call was cancelled', 'AbortError'));
   } else if (kind === PING) {
     send(PING, header);
   }

@@ -1,55 +1,39 @@
-//! The gateway's side of the Module protocol: frames over one socket, one call at a time. Knows no process and no
-//! deadline; whoever drops an exchange before its end must give the call up before the channel is used again.
+//! The gateway's side of the Module protocol: one call at a time over a [`Wire`]. Knows no process and no deadline;
+//! whoever drops an exchange before its end must give the call up before the channel is used again.
 
-use std::io::{self, IoSlice};
+use std::io;
 
-use serde::Serialize;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::asks::{Asks, Reply};
-use super::frame::{self, Head, Kind, Malformed, Start, VERSION};
+use super::frame::{Head, Kind, VERSION};
 use super::headers::{AskHeader, CallHeader, FailureHeader, IdHeader, LogHeader, ProgressHeader, ReadyHeader};
+use super::shared::Shared;
 use super::socket::Socket;
-use super::{Call, Exchange};
+use super::wire::{Alone, Broken, MAX_LOG, Wire};
+use super::{Call, Exchange, closed, too_large};
 use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::ports::PluginProgress;
 use crate::domain::reason::Reason;
 use crate::node::voice::Voice;
 
-/// Bytes of a log line.
-const MAX_LOG: usize = 64 << 10;
-/// Buffers that grew beyond this are given back after the call.
-const KEPT: usize = 512 << 10;
-
-/// One worker's socket with its buffers.
+/// The way of calls to a worker.
 #[derive(Debug)]
-pub struct Channel {
-    socket: Socket,
-    inbox: Vec<u8>,
-    outbox: Vec<u8>,
+pub struct Channel<W> {
+    wire: W,
     voice: Voice,
     last_id: u64,
     /// Whether the last call was sent and is not answered.
     in_call: bool,
-    /// Whether a frame was begun and not written to its end.
-    torn: bool,
+    /// Whether the worker has said since then that it takes frames.
+    awake: bool,
 }
 
-/// Why there is no further frame.
-#[derive(Debug)]
-enum Broken {
-    /// The other side is gone.
-    Closed,
-    /// It sent what is no frame.
-    Malformed(Malformed),
-}
-
-impl Channel {
+impl Channel<Alone> {
     /// Speaks over `socket` with a worker of the plugin of `voice`, which is named in its log lines.
     pub fn new(socket: Socket, voice: Voice) -> Self {
-        let (inbox, outbox) = (Vec::with_capacity(64 << 10), Vec::new());
-        Self { socket, inbox, outbox, voice, last_id: 0, in_call: false, torn: false }
+        Self::over(Alone::new(socket), voice)
     }
 
     /// Waits until the worker says that the plugin is loaded.
@@ -58,16 +42,16 @@ impl Channel {
     /// Why it is not, in words for people; none where the worker ended without a word.
     pub async fn ready(&mut self) -> Result<(), Option<String>> {
         loop {
-            let head = match self.receive(MAX_LOG).await {
+            let head = match self.wire.receive(MAX_LOG).await {
                 Ok(head) => head,
                 Err(Broken::Closed) => return Err(None),
                 Err(_) => return Err(Some("wrote to the gateway's socket before it was loaded".into())),
             };
-            let (json, text) = head.parts(&self.inbox);
+            let (json, text) = head.parts(self.wire.bytes());
             match head.kind {
                 Kind::Ready => match serde_json::from_slice::<ReadyHeader>(json) {
                     Ok(ready) if ready.version == VERSION => {
-                        self.take(&head);
+                        self.wire.take(&head);
                         return Ok(());
                     }
                     _ => return Err(Some("speaks another version of the wire".into())),
@@ -79,14 +63,30 @@ impl Channel {
                 Kind::Log => log_line(&self.voice, json, text),
                 _ => {}
             }
-            self.take(&head);
+            self.wire.take(&head);
         }
+    }
+
+    /// As many channels for one call at a time each. For a worker that is loaded and in no call. An answer may have
+    /// `max_output` bytes.
+    pub fn share(self, seats: usize, max_output: usize) -> Vec<Channel<Shared>> {
+        let Self { wire, voice, .. } = self;
+        let parts = Shared::split(wire, seats, &voice, max_output).into_iter();
+        parts.map(|part| Channel::over(part, voice.clone())).collect()
+    }
+}
+
+impl<W: Wire> Channel<W> {
+    fn over(wire: W, voice: Voice) -> Self {
+        Self { wire, voice, last_id: 0, in_call: false, awake: false }
     }
 
     /// Sends one call and reads until its answer. An answer that is larger than it may be is not read. Meanwhile what
     /// the plugin asks for is answered.
     pub async fn exchange(&mut self, call: &Call<'_>) -> Exchange {
         self.last_id = fresh_id();
+        self.awake = false;
+        self.wire.enter(self.last_id);
         if let Err(error) = self.send_call(call).await {
             return match error.kind() {
                 io::ErrorKind::InvalidInput => Exchange::settled(Err(too_large("its input's header", 1 << 24))),
@@ -97,7 +97,7 @@ impl Channel {
         let mut asks = Asks::of(call.host);
         loop {
             let received = if asks.is_empty() {
-                self.receive(call.max_output).await
+                self.wire.receive(call.max_output).await
             } else {
                 // Answers first: so that nothing piles up, however much is asked.
                 tokio::select! {
@@ -106,42 +106,54 @@ impl Channel {
                         Ok(()) => continue,
                         Err(_) => Err(Broken::Closed),
                     },
-                    received = self.receive(call.max_output) => received,
+                    received = self.wire.receive(call.max_output) => received,
                 }
             };
             let head = match received {
                 Ok(head) => head,
-                Err(broken) => return Exchange::last(Err(broken.into_failure())),
+                Err(broken) => return Exchange::last(Err(broken.into())),
             };
             let output = self.judge(&head, &mut asks);
-            self.take(&head);
+            self.wire.take(&head);
             if let Some(output) = output {
                 self.in_call = false;
+                self.wire.leave();
                 return Exchange::settled(output);
             }
         }
     }
 
     /// After an exchange was dropped: tells the worker that the call is given up, and waits until it has ended it.
-    /// Whether it can be asked again.
+    /// Whether it can be asked again. One that is shared is also asked whether it [is awake](Channel::is_awake).
     pub async fn give_up(&mut self, max_output: usize) -> bool {
-        if self.torn {
+        if !self.wire.is_usable() {
             return false;
         }
-        if self.in_call && self.send(Kind::Cancel, &IdHeader { id: self.last_id }, None).await.is_err() {
+        let header = IdHeader { id: self.last_id };
+        if self.in_call && self.wire.send(Kind::Cancel, &header, None).await.is_err() {
+            return false;
+        }
+        if self.in_call && W::SHARED && self.wire.send(Kind::Ping, &header, None).await.is_err() {
             return false;
         }
         while self.in_call {
-            let Ok(head) = self.receive(max_output).await else { return false };
-            let (json, text) = head.parts(&self.inbox);
+            let Ok(head) = self.wire.receive(max_output).await else { return false };
+            let (json, text) = head.parts(self.wire.bytes());
             match head.kind {
                 Kind::Result | Kind::Failure => self.in_call = !self.is_of_call(json),
                 Kind::Log => log_line(&self.voice, json, text),
+                Kind::Ping => self.awake = true,
                 _ => {}
             }
-            self.take(&head);
+            self.wire.take(&head);
         }
+        self.wire.leave();
         true
+    }
+
+    /// Whether the worker still takes frames, although it has not ended the call that was given up.
+    pub fn is_awake(&self) -> bool {
+        self.awake
     }
 
     fn is_of_call(&self, header: &[u8]) -> bool {
@@ -150,7 +162,7 @@ impl Channel {
 
     /// What a frame says about the call in flight; none where that is not its end.
     fn judge(&self, head: &Head, asks: &mut Asks<'_>) -> Option<Result<Output, Failure>> {
-        let (json, body) = head.parts(&self.inbox);
+        let (json, body) = head.parts(self.wire.bytes());
         match head.kind {
             Kind::Result if self.is_of_call(json) => return Some(output(json, head.content.then_some(body))),
             Kind::Failure => {
@@ -193,44 +205,12 @@ impl Channel {
         let left = call.deadline.saturating_duration_since(Instant::now()).as_millis();
         let timeout_ms = u64::try_from(left).unwrap_or(u64::MAX);
         let header = CallHeader { id: self.last_id, timeout_ms, input: &input };
-        self.send(Kind::Call, &header, Some(content.as_bytes())).await
+        self.wire.send(Kind::Call, &header, Some(content.as_bytes())).await
     }
 
     async fn reply(&mut self, reply: &Reply) -> io::Result<()> {
         let (header, body) = reply.parts();
-        self.send(Kind::Reply, &header, Some(body.as_bytes())).await
-    }
-
-    /// One write for the whole frame where the socket's buffer takes it.
-    async fn send(&mut self, kind: Kind, header: &impl Serialize, body: Option<&[u8]>) -> io::Result<()> {
-        frame::begin(&mut self.outbox, kind, header, body).ok_or(io::ErrorKind::InvalidInput)?;
-        self.torn = true;
-        let mut slices = [IoSlice::new(&self.outbox), IoSlice::new(body.unwrap_or_default())];
-        self.socket.write_all(&mut slices).await?;
-        self.torn = false;
-        Ok(())
-    }
-
-    /// Reads until the inbox starts with a whole frame.
-    async fn receive(&mut self, max_body: usize) -> Result<Head, Broken> {
-        loop {
-            let max_body = |kind| if kind == Kind::Log { MAX_LOG } else { max_body };
-            match Start::of(&self.inbox, max_body).map_err(Broken::Malformed)? {
-                Start::Whole(head) => return Ok(head),
-                Start::Part(missing) => self.inbox.reserve(missing),
-            }
-            match self.socket.read(&mut self.inbox).await {
-                Ok(0) | Err(_) => return Err(Broken::Closed),
-                Ok(_) => {}
-            }
-        }
-    }
-
-    fn take(&mut self, head: &Head) {
-        self.inbox.drain(..head.length().min(self.inbox.len()));
-        if self.inbox.is_empty() {
-            self.inbox.shrink_to(KEPT);
-        }
+        self.wire.send(Kind::Reply, &header, Some(body.as_bytes())).await
     }
 }
 
@@ -239,18 +219,6 @@ fn output(json: &[u8], text: Option<&[u8]>) -> Result<Output, Failure> {
     let json = std::str::from_utf8(json).map_err(|_| invalid_json("it is not UTF-8"))?;
     let text = text.map(|text| String::from_utf8(text.to_vec())).transpose();
     Output::parse(json, text.map_err(|_| invalid_json("its text is not UTF-8"))?)
-}
-
-impl Broken {
-    fn into_failure(self) -> Failure {
-        match self {
-            Self::Closed => closed(),
-            Self::Malformed(Malformed::Kind) => {
-                Failure::new(Reason::InvalidOutput, "wrote an unknown kind of frame to its socket")
-            }
-            Self::Malformed(Malformed::TooLarge(limit)) => too_large("its answer", limit),
-        }
-    }
 }
 
 /// An id that nobody can guess, so that no answer to a call can lie ready before it. JavaScript holds it exactly.
@@ -263,15 +231,8 @@ fn invalid_json(what: &str) -> Failure {
     Failure::new(Reason::InvalidOutput, format!("returned invalid JSON: {what}"))
 }
 
-fn closed() -> Failure {
-    Failure::new(Reason::Crashed, "ended before it answered")
-}
-
-fn too_large(what: &str, limit: usize) -> Failure {
-    Failure::new(Reason::TooLarge, format!("{what} is larger than {limit} bytes"))
-}
-
-fn log_line(voice: &Voice, header: &[u8], text: &[u8]) {
+/// Writes a plugin's line to the log.
+pub(super) fn log_line(voice: &Voice, header: &[u8], text: &[u8]) {
     let Ok(header) = serde_json::from_slice::<LogHeader>(header) else { return };
     let (plugin, call, text) = (voice.name(), header.id, voice.masked(String::from_utf8_lossy(text)));
     match header.level.as_str() {

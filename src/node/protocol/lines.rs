@@ -86,7 +86,7 @@ impl Lines {
     }
 
     /// Sends one input and reads its answer.
-    pub async fn exchange(&mut self, process: &mut Process, input: &Input<'_>, max_output: usize) -> Exchange {
+    pub async fn exchange(&mut self, process: &Process, input: &Input<'_>, max_output: usize) -> Exchange {
         let Self { stdin, stdout, codec, inbox, outbox, .. } = self;
         outbox.clear();
         if let Err(failure) = codec.write(input, outbox) {
@@ -150,7 +150,7 @@ async fn next(stdout: &mut ChildStdout, inbox: &mut Vec<u8>, codec: Codec, bound
 }
 
 /// What a script that ended has answered: a line does not need its newline to count.
-async fn last_words(process: &mut Process, codec: Codec, said: &[u8], max_output: usize) -> Result<Output, Failure> {
+async fn last_words(process: &Process, codec: Codec, said: &[u8], max_output: usize) -> Result<Output, Failure> {
     match process.exited().await {
         Some(status) if !status.success() => Err(ended(status)),
         _ if codec.is_silent(said) || codec != Codec::Json => {

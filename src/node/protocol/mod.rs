@@ -8,12 +8,15 @@ pub mod frame;
 mod headers;
 pub mod lines;
 pub mod once;
+pub mod shared;
 pub mod socket;
+pub mod wire;
 
 use tokio::time::Instant;
 
 use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::ports::Host;
+use crate::domain::reason::Reason;
 
 /// One call as a worker is asked it.
 #[derive(Clone, Copy)]
@@ -47,4 +50,12 @@ impl Exchange {
     pub fn last(output: Result<Output, Failure>) -> Self {
         Self { output, reusable: false }
     }
+}
+
+fn closed() -> Failure {
+    Failure::new(Reason::Crashed, "ended before it answered")
+}
+
+fn too_large(what: &str, limit: usize) -> Failure {
+    Failure::new(Reason::TooLarge, format!("{what} is larger than {limit} bytes"))
 }

@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
+use tokio::time::{Instant, timeout_at};
 
 use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::reason::Reason;
-use crate::node::process::{Process, ended};
+use crate::node::process::{Process, ended, exited};
 use crate::node::protocol::codec::Codec;
 
 /// An exit with another code than 0 this soon after the line makes the line a failure.
 const EXIT_WINDOW: Duration = Duration::from_millis(20);
+/// Digits of an exit code.
+const MAX_CODE: usize = 3;
 /// What escaping may add to content on a line, besides doubling it.
 const LINE_SLACK: usize = 64 << 10;
 
@@ -45,7 +48,7 @@ impl Pipes {
     /// The script's one call.
     pub async fn exchange(
         &mut self,
-        process: &mut Process,
+        process: &Process,
         input: &Input<'_>,
         max_output: usize,
     ) -> Result<Output, Failure> {
@@ -70,36 +73,55 @@ impl Pipes {
 }
 
 /// Reads to the end of the line and of the process, whose exit within the window has a say.
-async fn read_answer(stdout: &mut ChildStdout, process: &mut Process, bound: usize) -> Result<Vec<u8>, Failure> {
+async fn read_answer(stdout: &mut ChildStdout, process: &Process, bound: usize) -> Result<Vec<u8>, Failure> {
     let mut answer = Vec::with_capacity(8 << 10);
-    let mut seen = 0;
+    let (mut seen, mut until) = (0, None);
     loop {
-        if !matches!(stdout.read_buf(&mut answer).await, Ok(read) if read > 0) {
-            return match process.exited().await {
-                Some(status) if !status.success() => Err(ended(status)),
-                _ => Ok(answer),
-            };
+        let read = stdout.read_buf(&mut answer);
+        let read = match until {
+            None => read.await,
+            Some(until) => match timeout_at(until, read).await {
+                Ok(read) => read,
+                Err(_) => return Ok(answer),
+            },
+        };
+        if !matches!(read, Ok(read) if read > 0) {
+            return at_end(answer, process, until).await;
+        }
+        if let Some((end, code)) = said_exit(&answer) {
+            answer.truncate(end);
+            return if code == 0 { Ok(answer) } else { Err(exited(code.into())) };
         }
         if answer.len() > bound {
             return Err(too_large(bound));
         }
-        if has_line(&answer, &mut seen) {
-            break;
+        if until.is_none() && has_line(&answer, &mut seen) {
+            until = Some(Instant::now() + EXIT_WINDOW);
         }
     }
-    let rest = async {
-        while matches!(stdout.read_buf(&mut answer).await, Ok(read) if read > 0) {
-            if answer.len() > bound {
-                return Err(too_large(bound));
-            }
-        }
-        Ok(process.exited().await)
+}
+
+/// The answer of a script that has closed its standard output, where its exit does not say otherwise. It is waited for, in
+/// the window where the answer is whole.
+async fn at_end(answer: Vec<u8>, process: &Process, until: Option<Instant>) -> Result<Vec<u8>, Failure> {
+    let status = match until {
+        None => process.exited().await,
+        Some(until) => timeout_at(until, process.exited()).await.ok().flatten(),
     };
-    match tokio::time::timeout(EXIT_WINDOW, rest).await {
-        Ok(Ok(Some(status))) if !status.success() => Err(ended(status)),
-        Ok(Err(failure)) => Err(failure),
+    match status {
+        Some(status) if !status.success() => Err(ended(status)),
         _ => Ok(answer),
     }
+}
+
+/// Where the answer ends and with which code the process is about to, as `exit.cjs` says it. What a script says itself
+/// in that way is its own affair: it could as well exit so.
+fn said_exit(answer: &[u8]) -> Option<(usize, u8)> {
+    let said = answer.strip_suffix(b"\n")?;
+    let from = said.len().saturating_sub(1 + MAX_CODE);
+    let zero = from + memchr::memrchr(0, &said[from..])?;
+    let code = std::str::from_utf8(&said[zero + 1..]).ok()?;
+    Some((zero, code.parse().ok()?))
 }
 
 /// Whether a line that holds something has ended. `seen` is how far was looked before.
@@ -135,3 +157,25 @@ pub(super) fn widen(pipe: &impl std::os::fd::AsFd) {
 
 #[cfg(not(target_os = "linux"))]
 pub(super) fn widen(_: &impl std::os::fd::AsFd) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exit_is_said_by_a_zero_byte_and_a_code() {
+        for (answer, exit) in [
+            ("{}\n\x000\n", Some((3, 0))),
+            ("{}\x00255\n", Some((2, 255))),
+            ("\x001\n", Some((0, 1))),
+            ("{}\n\x000", None),
+            ("{}\n", None),
+            ("\n", None),
+            ("{}\x00256\n", None),
+            ("{}\x00\n", None),
+            ("{}\x000001\n", None),
+        ] {
+            assert_eq!(said_exit(answer.as_bytes()), exit, "{answer:?}");
+        }
+    }
+}

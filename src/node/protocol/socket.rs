@@ -15,10 +15,22 @@ use tokio::net::unix::pipe;
 /// One end of a stream socket.
 #[derive(Debug)]
 pub struct Socket {
-    /// tokio's reader of one direction; that the descriptor is a socket is all the same to it.
-    reader: pipe::Receiver,
-    writer: UnixStream,
+    /// What comes in.
+    pub reader: Reader,
+    /// What goes out.
+    pub writer: Writer,
 }
+
+/// What comes in over a socket.
+#[derive(Debug)]
+pub struct Reader(
+    /// tokio's reader of one direction; that the descriptor is a socket is all the same to it.
+    pipe::Receiver,
+);
+
+/// What goes out over a socket.
+#[derive(Debug)]
+pub struct Writer(UnixStream);
 
 impl Socket {
     /// Takes over a stream.
@@ -28,19 +40,23 @@ impl Socket {
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let reader = pipe::Receiver::from_owned_fd_unchecked(OwnedFd::from(stream.try_clone()?))?;
-        Ok(Self { reader, writer: stream })
+        Ok(Self { reader: Reader(reader), writer: Writer(stream) })
     }
+}
 
+impl Reader {
     /// Appends what there is to read, at most what `buffer` has room for. 0 is the end.
     pub async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
-        self.reader.read_buf(&mut buffer.limit(buffer.capacity() - buffer.len())).await
+        self.0.read_buf(&mut buffer.limit(buffer.capacity() - buffer.len())).await
     }
+}
 
+impl Writer {
     /// Writes all of it, at once where the socket's buffer takes it.
     pub async fn write_all(&mut self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         let mut room: Option<pipe::Sender> = None;
         while !slices.is_empty() {
-            let write = || (&self.writer).write_vectored(slices);
+            let write = || (&self.0).write_vectored(slices);
             let written = match &room {
                 None => write(),
                 Some(room) => room.try_io(write),
@@ -63,7 +79,7 @@ impl Socket {
     }
 
     fn watch_for_room(&self) -> io::Result<pipe::Sender> {
-        pipe::Sender::from_owned_fd_unchecked(OwnedFd::from(self.writer.try_clone()?))
+        pipe::Sender::from_owned_fd_unchecked(OwnedFd::from(self.0.try_clone()?))
     }
 }
 
@@ -74,14 +90,14 @@ mod tests {
     #[tokio::test]
     async fn what_does_not_fit_waits_for_room() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let (mut ours, mut theirs) = (Socket::new(ours).unwrap(), Socket::new(theirs).unwrap());
+        let (Socket { mut writer, .. }, mut theirs) = (Socket::new(ours).unwrap(), Socket::new(theirs).unwrap());
         let (head, body) = (vec![1; 10], vec![2; 5 << 20]);
         let writing = tokio::spawn(async move {
             let mut slices = [IoSlice::new(&head), IoSlice::new(&body)];
-            ours.write_all(&mut slices).await.unwrap();
+            writer.write_all(&mut slices).await.unwrap();
         });
         let mut got = Vec::with_capacity(1 << 16);
-        while theirs.read(&mut got).await.unwrap() > 0 {
+        while theirs.reader.read(&mut got).await.unwrap() > 0 {
             got.reserve(1 << 16);
         }
         writing.await.unwrap();
@@ -94,7 +110,7 @@ mod tests {
         let (ours, theirs) = UnixStream::pair().unwrap();
         drop(theirs);
         let mut ours = Socket::new(ours).unwrap();
-        assert!(ours.write_all(&mut [IoSlice::new(b"x")]).await.is_err());
-        assert_eq!(ours.read(&mut Vec::with_capacity(1)).await.unwrap(), 0);
+        assert!(ours.writer.write_all(&mut [IoSlice::new(b"x")]).await.is_err());
+        assert_eq!(ours.reader.read(&mut Vec::with_capacity(1)).await.unwrap(), 0);
     }
 }

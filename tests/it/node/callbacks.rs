@@ -14,7 +14,14 @@ use super::{Alone, Rig, input, is_running, module};
 
 /// Answers `say` with what it is given, `wait` with the same a while later, and refuses everything else.
 #[derive(Default)]
-struct Echo(Mutex<Vec<String>>);
+pub struct Echo(Mutex<Vec<String>>);
+
+impl Echo {
+    /// What progress it was told of.
+    pub fn told(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+}
 
 impl Host for Echo {
     fn progress(&self, progress: PluginProgress) {
@@ -58,7 +65,7 @@ async fn what_it_asks_is_answered_within_the_call() {
     let expected = json!([{"a": "é😀"}, {"late": true}, {}, error]);
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
     let told = [r#"{"progress":1,"total":3,"message":"begun"}"#, r#"{"progress":2.5}"#];
-    assert_eq!(*host.0.lock().unwrap(), told);
+    assert_eq!(host.told(), told);
     assert_eq!(rig.counted("hawsepipe_plugin_callbacks_total", r#"callback="call_tool",outcome="ok""#), 3.0);
     assert_eq!(rig.counted("hawsepipe_plugin_callbacks_total", r#"callback="call_tool",outcome="error""#), 1.0);
     assert_eq!(rig.counted("hawsepipe_plugin_callbacks_total", r#"callback="progress",outcome="ok""#), 2.0);

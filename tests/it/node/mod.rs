@@ -11,6 +11,7 @@ mod module;
 mod once;
 mod pool;
 mod reuse;
+mod seats;
 mod succession;
 mod wire;
 
@@ -77,9 +78,10 @@ impl Rig {
         self.run(plugin, content).await.output.unwrap_err()
     }
 
-    /// A counter's value over all plugins, by its `cause`.
+    /// A counter's value over all plugins, by its `cause`; of all causes where that is empty.
     pub fn count(&self, metric: &str, cause: &str) -> f64 {
-        self.counted(metric, &format!("cause=\"{cause}\""))
+        let label = if cause.is_empty() { String::new() } else { format!("cause=\"{cause}\"") };
+        self.counted(metric, &label)
     }
 
     /// A counter's value over all lines that hold these labels.
@@ -158,6 +160,7 @@ pub struct Code {
     pub file_name: &'static str,
     pub text: String,
     pub size: u32,
+    pub concurrency: u32,
     pub max_executions: Option<u32>,
     pub max_lifetime_seconds: Option<u32>,
     pub env: BTreeMap<&'static str, &'static str>,
@@ -194,6 +197,7 @@ impl Code {
             file_name,
             text: text.into(),
             size: 1,
+            concurrency: 1,
             max_executions: None,
             max_lifetime_seconds: None,
             env: BTreeMap::new(),
@@ -229,6 +233,7 @@ impl Code {
             config: None::<Box<RawValue>>,
             env: Vec::new(),
             egress: self.egress,
+            concurrency: self.concurrency,
             pool_size: None,
             max_executions: self.max_executions,
             max_lifetime_seconds: self.max_lifetime_seconds,

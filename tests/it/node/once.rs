@@ -81,16 +81,19 @@ async fn each_way_to_fail_has_its_reason() {
 
 #[tokio::test]
 async fn an_exit_right_after_the_line_has_a_say() {
-    let plugin = once(&format!("{READ} say('a'); process.exit(3)")).link();
-    let rig = Rig::with(&[&plugin]).await;
-    // Within 20 ms, which a busy machine may take to end a process.
-    for _ in 0..20 {
-        if let Err(failure) = rig.run(&plugin, "").await.output {
-            assert_eq!((failure.reason, failure.message.as_str()), (Reason::ExitCode, "exited with code 3"));
-            return;
-        }
+    for (code, exit) in [
+        ("say('a'); process.exit(3)", 3),
+        ("say('a'); process.exitCode = -1", 255),
+        ("process.on('exit', () => { process.exitCode = '4'; }); say('a')", 4),
+        ("say('a'); await new Promise(() => {})", 13),
+        ("say('a'); Promise.reject(new Error('late'))", 1),
+    ] {
+        let plugin = once(&format!("{READ}{code}")).link();
+        let rig = Rig::with(&[&plugin]).await;
+        let failure = rig.failure(&plugin, "").await;
+        assert_eq!(failure.reason, Reason::ExitCode, "{code}");
+        assert_eq!(failure.message, format!("exited with code {exit}"), "{code}");
     }
-    panic!("the exit code was never seen");
 }
 
 #[tokio::test]
@@ -100,6 +103,9 @@ async fn an_answer_counts_in_spite_of_how_it_is_put() {
         "console.log(''); say('a'); console.log('')",
         "say('a'); setTimeout(() => process.exit(9), 300)",
         "console.error('noise'); say('a')",
+        "process.on('exit', () => say('a'))",
+        "say('a'); process.on('exit', () => process.exit(0))",
+        "say('a'); (await import('node:fs')).closeSync(1)",
     ] {
         let plugin = once(&format!("{READ}{code}")).link();
         let rig = Rig::with(&[&plugin]).await;

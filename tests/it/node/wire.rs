@@ -1,6 +1,6 @@
 //! The worker's side of the wire, spoken with byte by byte: what `docs/worker-protocol.md` says of it.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
@@ -25,6 +25,11 @@ struct Worker {
 impl Worker {
     /// One that loads `code` and said that it has.
     fn ready(code: &str) -> Self {
+        Self::with(code, &[])
+    }
+
+    /// The same, with these words after the plugin's file.
+    fn with(code: &str, words: &[&str]) -> Self {
         let folder = Folder::new();
         folder.write("plugin.mjs", code);
         let (socket, theirs) = UnixStream::pair().unwrap();
@@ -39,8 +44,9 @@ impl Worker {
             readable: vec![host.clone(), folder.path().into()],
         };
         let launched = Launcher::at(program()).command(launcher::Stdin::Socket, &confinement, &node.program, &[]);
-        let child =
-            launched.unwrap().args([host, plugin]).stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).spawn().unwrap();
+        let mut command = launched.unwrap();
+        command.args([host, plugin]).args(words).stdin(OwnedFd::from(theirs)).stdout(Stdio::null());
+        let child = command.spawn().unwrap();
         let mut worker = Self { child, socket, inbox: Vec::new(), _folder: folder };
         let (kind, header, body) = worker.receive();
         assert_eq!((kind, &header["version"], body.as_str()), (Kind::Ready, &json!(1), ""));
@@ -66,7 +72,11 @@ impl Worker {
                 return frame;
             }
             let mut chunk = [0; 4096];
-            let read = self.socket.read(&mut chunk).unwrap();
+            let read = match self.socket.read(&mut chunk) {
+                // A child of another test has ended.
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                read => read.unwrap(),
+            };
             assert!(read > 0, "the worker is gone");
             self.inbox.extend_from_slice(&chunk[..read]);
         }
@@ -117,6 +127,33 @@ fn a_ping_comes_back_also_while_a_call_waits() {
         worker.send(Kind::Ping, &header, None);
         assert_eq!(worker.receive(), (Kind::Ping, header, String::new()));
     }
+}
+
+#[test]
+fn a_line_names_the_call_that_prints_it() {
+    let code = "setInterval(() => console.log('nobody'), 50).unref();
+        export default async ({ rawContent }, { log }) => {
+            await new Promise((done) => setTimeout(done, Number(rawContent)));
+            console.log('console'), log('own');
+            return { text: '', continue: true };
+        };";
+    let mut worker = Worker::with(code, &["concurrent"]);
+    for (id, wait) in [(1, "300"), (2, "200"), (3, "100")] {
+        worker.call(id, wait);
+    }
+    let (mut lines, mut answers) = (Vec::new(), Vec::new());
+    while answers.len() < 3 {
+        let (kind, header, body) = worker.receive();
+        match kind {
+            Kind::Log => lines.push((body, header["id"].as_u64().unwrap())),
+            kind => answers.push((kind, header["id"].as_u64().unwrap())),
+        }
+    }
+    assert_eq!(answers, [(Kind::Result, 3), (Kind::Result, 2), (Kind::Result, 1)]);
+    let nobodys = lines.extract_if(.., |(line, _)| line == "nobody").collect::<Vec<_>>();
+    assert!(!nobodys.is_empty() && nobodys.iter().all(|(_, id)| *id == 0), "{nobodys:?}");
+    let expected = [3, 2, 1].into_iter().flat_map(|id| ["console", "own"].map(|line| (line.to_owned(), id)));
+    assert_eq!(lines, expected.collect::<Vec<_>>());
 }
 
 #[test]

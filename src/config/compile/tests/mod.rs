@@ -116,6 +116,7 @@ fn plugin(name: &str) -> PluginInput {
         egress: Vec::new(),
         reuse: false,
         encoding: Encoding::Json,
+        concurrency: 1,
         pool_size: None,
         max_executions: None,
         max_lifetime_seconds: None,

@@ -1,0 +1,169 @@
+//! One worker's socket for several calls at a time. What comes in is handed to the call that it names; what goes out is
+//! written frame by frame, so that a call that is dropped never leaves half of one.
+
+use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::Serialize;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::channel::log_line;
+use super::frame::{self, Head, Kind, Malformed};
+use super::headers::IdHeader;
+use super::socket::Writer;
+use super::wire::{Alone, Broken, Incoming, Wire};
+use crate::node::voice::Voice;
+
+/// Frames on their way to a call that has not taken them, or to the worker.
+const QUEUED: usize = 8;
+
+/// One seat's part in the socket.
+#[derive(Debug)]
+pub struct Shared {
+    trunk: Arc<Trunk>,
+    /// The call whose frames come, and how.
+    call: u64,
+    frames: mpsc::Receiver<Frame>,
+    /// The frame that was received and is not taken.
+    current: Vec<u8>,
+}
+
+/// The socket, shared. It is closed with the last part in it.
+#[derive(Debug)]
+struct Trunk {
+    outgoing: mpsc::Sender<Vec<u8>>,
+    routes: Arc<Mutex<Routes>>,
+    _tasks: [AbortOnDropHandle<()>; 2],
+}
+
+/// A whole frame, or why the call gets no other.
+type Frame = Result<(Head, Vec<u8>), Broken>;
+
+/// Which frames go where.
+#[derive(Debug, Default)]
+struct Routes {
+    open: HashMap<u64, mpsc::Sender<Frame>>,
+    /// No frame comes any more.
+    broken: Option<Broken>,
+}
+
+impl Shared {
+    /// So many parts in the socket of `wire`. An answer may have `max_output` bytes.
+    pub fn split(wire: Alone, seats: usize, voice: &Voice, max_output: usize) -> Vec<Self> {
+        let (incoming, writer) = wire.into_parts();
+        let (outgoing, to_write) = mpsc::channel(QUEUED);
+        let routes = Arc::<Mutex<Routes>>::default();
+        let reading = tokio::spawn(hand_out(incoming, Arc::clone(&routes), voice.clone(), max_output));
+        let writing = tokio::spawn(write(writer, to_write));
+        let tasks = [reading, writing].map(AbortOnDropHandle::new);
+        let trunk = Arc::new(Trunk { outgoing, routes, _tasks: tasks });
+        let part = || Self { trunk: Arc::clone(&trunk), call: 0, frames: mpsc::channel(1).1, current: Vec::new() };
+        std::iter::repeat_with(part).take(seats).collect()
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Wire for Shared {
+    const SHARED: bool = true;
+
+    fn enter(&mut self, call: u64) {
+        let (give, frames) = mpsc::channel(QUEUED);
+        (self.call, self.frames, self.current) = (call, frames, Vec::new());
+        let mut routes = lock(&self.trunk.routes);
+        if routes.broken.is_none() {
+            routes.open.insert(call, give);
+        }
+    }
+
+    fn leave(&mut self) {
+        lock(&self.trunk.routes).open.remove(&self.call);
+        // Whoever is about to hand something over does not wait for room.
+        self.frames.close();
+    }
+
+    async fn send(&mut self, kind: Kind, header: &(impl Serialize + Sync), body: Option<&[u8]>) -> io::Result<()> {
+        let mut whole = Vec::new();
+        frame::begin(&mut whole, kind, header, body).ok_or(io::ErrorKind::InvalidInput)?;
+        whole.extend_from_slice(body.unwrap_or_default());
+        self.trunk.outgoing.send(whole).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    async fn receive(&mut self, _: usize) -> Result<Head, Broken> {
+        match self.frames.recv().await {
+            Some(frame) => {
+                let (head, bytes) = frame?;
+                self.current = bytes;
+                Ok(head)
+            }
+            None => Err(lock(&self.trunk.routes).broken.unwrap_or(Broken::Closed)),
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.current
+    }
+
+    fn take(&mut self, _: &Head) {
+        self.current = Vec::new();
+    }
+
+    fn is_usable(&self) -> bool {
+        true
+    }
+}
+
+/// Hands each frame to the call that it names, until there is none any more.
+async fn hand_out(mut incoming: Incoming, routes: Arc<Mutex<Routes>>, voice: Voice, max_output: usize) {
+    let broken = loop {
+        let head = match incoming.receive(max_output).await {
+            Ok(head) => head,
+            Err(broken) => break broken,
+        };
+        let (json, body) = head.parts(incoming.bytes());
+        if head.kind == Kind::Log {
+            log_line(&voice, json, body);
+        } else if let Some(call) = route(&routes, json) {
+            let whole = incoming.bytes().get(..head.length()).unwrap_or_default().to_vec();
+            // One that nobody waits for any more is lost.
+            let _ = call.send(Ok((head, whole))).await;
+        }
+        incoming.take(&head);
+    };
+    let all = if let Broken::Malformed(Malformed::TooLarge(_)) = broken {
+        // The answer of one call, and the end of the others.
+        let call = incoming.header().await.and_then(|json| route(&routes, json));
+        if let Some(call) = call {
+            let _ = call.send(Err(broken)).await;
+        }
+        Broken::Closed
+    } else {
+        broken
+    };
+    let mut routes = lock(&routes);
+    routes.broken = Some(all);
+    routes.open.clear();
+}
+
+fn route(routes: &Mutex<Routes>, header: &[u8]) -> Option<mpsc::Sender<Frame>> {
+    let IdHeader { id } = serde_json::from_slice(header).ok()?;
+    lock(routes).open.get(&id).cloned()
+}
+
+async fn write(mut writer: Writer, mut frames: mpsc::Receiver<Vec<u8>>) {
+    while let Some(frame) = frames.recv().await {
+        if writer.write_all(&mut [IoSlice::new(&frame)]).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn lock(routes: &Mutex<Routes>) -> MutexGuard<'_, Routes> {
+    routes.lock().unwrap_or_else(PoisonError::into_inner)
+}

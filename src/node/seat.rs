@@ -1,0 +1,219 @@
+//! The right to one call at a time of a worker. Most workers have one seat, those of plugins with `pool.concurrency`
+//! several. Knows no pool.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::loading::SPOKE_FIRST;
+use super::metrics::{KillCause, RecycleCause};
+use super::process::Tasks;
+use super::protocol::channel::Channel;
+use super::protocol::lines::Lines;
+use super::protocol::once::Pipes;
+use super::protocol::shared::Shared;
+use super::protocol::wire::Alone;
+use super::protocol::{Call, Exchange};
+use super::worker::{Fate, Worker};
+use crate::domain::ports::WorkerState;
+use crate::domain::reason::Reason;
+
+/// How long a process whose worker is done may take to end by itself.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long to wait for the status of a process whose socket closed.
+const STATUS_WAIT: Duration = Duration::from_millis(20);
+
+/// The way to a worker.
+#[derive(Debug)]
+pub enum Talk {
+    /// Frames, many calls, one at a time.
+    Module(Box<Channel<Alone>>),
+    /// Frames, several calls at a time.
+    Shared(Box<Channel<Shared>>),
+    /// Pipes, one call.
+    Once(Pipes),
+    /// Pipes, many calls.
+    Lines(Lines),
+}
+
+/// A seat at a worker that is loaded.
+#[derive(Debug)]
+pub struct Seat {
+    /// Whose seat it is.
+    pub worker: Arc<Worker>,
+    /// The way to it.
+    pub talk: Talk,
+    /// Since when nobody has used it.
+    pub rested: Instant,
+    /// Whether a call was begun and the seat is not released.
+    busy: bool,
+}
+
+impl Seat {
+    /// The only seat of a worker.
+    pub fn only(worker: Worker, talk: Talk) -> Self {
+        Self { worker: Arc::new(worker), talk, rested: Instant::now(), busy: false }
+    }
+
+    /// As many seats at its worker, where that is spoken with in a way that allows it.
+    pub fn split(self, seats: usize) -> Vec<Self> {
+        let Self { worker, talk, rested, busy } = self;
+        let max_output = max_output(&worker);
+        match talk {
+            Talk::Module(channel) if seats > 1 => {
+                let channels = channel.share(seats, max_output).into_iter();
+                let talks = channels.map(|channel| Talk::Shared(Box::new(channel)));
+                talks.map(|talk| Self { worker: Arc::clone(&worker), talk, rested, busy }).collect()
+            }
+            talk => vec![Self { worker, talk, rested, busy }],
+        }
+    }
+
+    /// Runs one call. Whoever drops this before its end must give the call up before the seat is used again.
+    pub async fn execute(&mut self, call: &Call<'_>) -> Exchange {
+        self.worker.card.used();
+        self.busy = true;
+        self.worker.noise.reset();
+        if let Some(egress) = &self.worker.egress {
+            egress.begin_call();
+        }
+        let mut exchange = self.exchange(call).await;
+        // What is told to people; the text is the client's.
+        let voice = &self.worker.voice;
+        let said = match &mut exchange.output {
+            Ok(output) => {
+                output.metadata = output.metadata.take().and_then(|metadata| voice.masked_json(metadata));
+                output.error.as_mut()
+            }
+            Err(failure) => Some(&mut failure.message),
+        };
+        if let Some(said) = said {
+            *said = voice.masked(std::mem::take(said)).into_owned();
+        }
+        exchange
+    }
+
+    async fn exchange(&mut self, call: &Call<'_>) -> Exchange {
+        let process = &self.worker.process;
+        let mut exchange = match &mut self.talk {
+            Talk::Once(pipes) => return Exchange::last(pipes.exchange(process, call.input, call.max_output).await),
+            Talk::Lines(lines) => return lines.exchange(process, call.input, call.max_output).await,
+            Talk::Module(channel) => channel.exchange(call).await,
+            Talk::Shared(channel) => channel.exchange(call).await,
+        };
+        if let Err(failure) = &mut exchange.output
+            && failure.reason == Reason::Crashed
+        {
+            if self.worker.was_killed() {
+                failure.message = "was ended with its worker, which another call kept busy".into();
+            } else if let Ok(Some(status)) = tokio::time::timeout(STATUS_WAIT, process.exited()).await {
+                failure.message = format!("ended before it answered ({status})");
+            }
+        }
+        exchange
+    }
+
+    /// Whether its worker has other seats, or calls that hold one.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.worker) > 1
+    }
+
+    /// Its call is over, however that ended.
+    pub fn release(&mut self) {
+        if std::mem::take(&mut self.busy) {
+            self.worker.card.released();
+        }
+        self.rested = Instant::now();
+    }
+
+    /// Whether it can be told that its call is given up, instead of killing its worker.
+    pub fn can_be_told(&self, cause: KillCause) -> bool {
+        match self.talk {
+            Talk::Module(_) => cause == KillCause::Cancelled,
+            Talk::Shared(_) => matches!(cause, KillCause::Cancelled | KillCause::Timeout),
+            Talk::Once(_) | Talk::Lines(_) => false,
+        }
+    }
+
+    /// After a call that was dropped: tells the worker so and waits until it has ended the call. What becomes of it
+    /// then; it is killed for `cause` where it cannot be asked any more.
+    pub async fn give_up(&mut self, cause: KillCause) -> Fate {
+        let max_output = max_output(&self.worker);
+        let ended = match &mut self.talk {
+            Talk::Module(channel) => channel.give_up(max_output).await,
+            Talk::Shared(channel) => channel.give_up(max_output).await,
+            Talk::Once(_) | Talk::Lines(_) => false,
+        };
+        match ended {
+            true => self.worn().map_or(Fate::Keep, Fate::Recycle),
+            false => Fate::Kill(cause),
+        }
+    }
+
+    /// Whether its worker still serves other calls while this one does not end.
+    pub fn serves_others(&self) -> bool {
+        matches!(&self.talk, Talk::Shared(channel) if channel.is_awake())
+    }
+
+    /// What becomes of its worker after this exchange.
+    pub fn fate_after(&self, exchange: &Exchange) -> Fate {
+        if exchange.reusable {
+            if exchange.output.is_err() {
+                // It may have failed for lack of memory, and what it holds fail the next call too.
+                self.worker.card.measure();
+            }
+            return self.worn().map_or(Fate::Keep, Fate::Recycle);
+        }
+        let over = self.worker.process.status().is_some();
+        let answered = exchange.output.is_ok() && matches!(self.talk, Talk::Once(_));
+        if over || answered { Fate::Spent } else { Fate::Kill(KillCause::Broken) }
+    }
+
+    /// Why its worker cannot have come to be as it should, although it has served nobody yet. Another one would be no
+    /// better.
+    pub fn stillborn(&self, cause: RecycleCause) -> Option<String> {
+        let worker = &self.worker;
+        match cause {
+            _ if worker.card.executions() > 0 => None,
+            RecycleCause::Exited => {
+                let status = worker.process.status().map(|status| format!(" ({status})")).unwrap_or_default();
+                let error = worker.noise.first_error().map(|error| format!("; {error}")).unwrap_or_default();
+                Some(format!("ended while it was idle{status}{error}"))
+            }
+            RecycleCause::Stray => Some(SPOKE_FIRST.into()),
+            RecycleCause::Memory => {
+                let limit = worker.card.plugin.plan.limits.memory;
+                Some(format!("took more than three quarters of limits.memory ({limit} bytes) before its first call"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Why it should not serve another call.
+    pub fn worn(&self) -> Option<RecycleCause> {
+        let status = self.worker.process.status();
+        if status.is_some_and(|status| !(status.success() && matches!(self.talk, Talk::Once(_)))) {
+            return Some(RecycleCause::Exited);
+        }
+        let stray = || matches!(&self.talk, Talk::Lines(lines) if lines.has_spoken()).then_some(RecycleCause::Stray);
+        self.worker.worn().or_else(stray)
+    }
+
+    /// Gives it up. With the last seat the worker ends: one in good order may do so by itself, any other is killed, with
+    /// all that its other seats do.
+    pub fn end(self, fate: Fate, tasks: &Tasks) {
+        self.worker.card.set_state(WorkerState::Unhealthy);
+        drop(self.talk);
+        if matches!(fate, Fate::Kill(_)) {
+            self.worker.process.kill();
+        }
+        if let Some(worker) = Arc::into_inner(self.worker) {
+            worker.process.end_within(GRACE, tasks);
+        }
+    }
+}
+
+fn max_output(worker: &Worker) -> usize {
+    usize::try_from(worker.card.plugin.plan.limits.max_output).unwrap_or(usize::MAX)
+}
