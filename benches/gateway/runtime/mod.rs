@@ -20,6 +20,8 @@ use plugins::{FOREVER, KINDS, Kind, MODULE, Rig};
 
 /// Bytes of content.
 const SIZES: [usize; 3] = [1 << 10, 50 << 10, 1 << 20];
+/// How often what is measured of one size takes turns.
+const ROUNDS: usize = 10;
 /// Workers of the measurements of throughput.
 const WORKERS: [u32; 3] = [1, 2, 4];
 /// Calls before those that count: the first ones are compiled.
@@ -105,54 +107,71 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Each kind of call with one size of content. Workers are warmed first; what needs a process each is given time for it.
+/// Each kind of call with one size of content. All take turns with the echo and with plain processes, so that what else
+/// the machine does hits them alike.
 async fn of_size(bytes: usize, cold: &Cold, extent: &Extent, outcome: &mut Outcome) -> Result<()> {
     let content = text(bytes);
-    let echo = Floor::start()?.times(bytes, extent.slice / 2)?;
-    let echo = outcome.add("echo between two processes", bytes, echo)?;
-    let plain = (0..extent.starts).map(|_| cold.plain(&content)).collect::<Result<_>>()?;
-    let plain = outcome.add("a plain process a call", bytes, plain)?;
-    let (over_echo, tail, over_cold, once_over_cold) = match bytes {
-        1024 => (4.0, 30.0, 1.0 / 400.0, 1.0 / 18.0),
-        51200 => (4.0, 15.0, 1.0 / 200.0, 1.0 / 14.0),
-        _ => (3.5, 15.0, 1.0 / 20.0, 1.0 / 2.5),
-    };
-    for kind in KINDS {
-        let rig = Arc::new(Rig::start(kind.link(1)).await?);
-        let calls =
-            outcome.add(kind.label, bytes, times(&rig, kind, &content, extent).await.with_context(|| kind.label)?)?;
-        let mut hold = |what: &str, time: f64, yardstick: f64, aim| {
-            outcome.hold(format!("{} {what}, {bytes} bytes", kind.label), time / yardstick, aim);
-        };
-        if kind.label == "Module" {
-            hold("p50 over the echo's", calls.p50_us, echo.p50_us, over_echo);
-            hold("p99 over the echo's p50", calls.p99_us, echo.p50_us, tail);
-            hold("p50 over a process a call", calls.p50_us, plain.p50_us, over_cold);
-        } else if kind.starts_anew() {
-            hold("p50 over a process a call", calls.p50_us, plain.p50_us, once_over_cold);
+    let mut floor = Floor::start()?;
+    let rigs = try_join_all(KINDS.map(async |kind| Rig::start(kind.link(1)).await.map(Arc::new))).await?;
+    for (kind, rig) in KINDS.iter().zip(&rigs).filter(|(kind, _)| !kind.starts_anew()) {
+        times(rig, *kind, &content, WARMING).await.with_context(|| kind.label)?;
+    }
+    let (mut echo, mut plain, mut calls) = (Vec::new(), Vec::new(), KINDS.map(|_| Vec::new()));
+    for _ in 0..ROUNDS {
+        echo.extend(floor.times(bytes, extent.slice / 4)?);
+        for _ in 0..extent.starts.div_ceil(ROUNDS) {
+            plain.push(cold.plain(&content)?);
         }
+        for ((kind, rig), calls) in KINDS.iter().zip(&rigs).zip(&mut calls) {
+            let count = if kind.starts_anew() { extent.starts } else { extent.warm };
+            calls.extend(times(rig, *kind, &content, count.div_ceil(ROUNDS)).await.with_context(|| kind.label)?);
+        }
+    }
+    for rig in rigs {
         rig.end().await;
+    }
+    let echo = outcome.add("echo between two processes", bytes, echo)?;
+    let plain = outcome.add("a plain process a call", bytes, plain)?;
+    for (kind, calls) in KINDS.iter().zip(calls) {
+        let calls = outcome.add(kind.label, bytes, calls)?;
+        judge(*kind, &calls, &echo, &plain, outcome);
     }
     Ok(())
 }
 
+/// Holds a kind of call against the echo and a plain process.
+fn judge(kind: Kind, calls: &Calls, echo: &Calls, plain: &Calls, outcome: &mut Outcome) {
+    let (over_echo, tail, over_cold, once_over_cold) = match calls.bytes {
+        1024 => (4.0, 30.0, 1.0 / 400.0, 1.0 / 18.0),
+        51200 => (4.0, 15.0, 1.0 / 200.0, 1.0 / 14.0),
+        _ => (3.5, 15.0, 1.0 / 20.0, 1.0 / 2.5),
+    };
+    let mut hold = |what: &str, time: f64, yardstick: f64, aim| {
+        outcome.hold(format!("{} {what}, {} bytes", kind.label, calls.bytes), time / yardstick, aim);
+    };
+    if kind.is_module() {
+        hold("p50 over the echo's", calls.p50_us, echo.p50_us, over_echo);
+        hold("p99 over the echo's p50", calls.p99_us, echo.p50_us, tail);
+        hold("p50 over a process a call", calls.p50_us, plain.p50_us, over_cold);
+    } else if kind.starts_anew() {
+        hold("p50 over a process a call", calls.p50_us, plain.p50_us, once_over_cold);
+    }
+}
+
 /// Times of calls in microseconds, made in a task as the gateway's are: the main future has a thread that is woken by
 /// another one.
-async fn times(rig: &Arc<Rig>, kind: Kind, content: &str, extent: &Extent) -> Result<Vec<f64>> {
-    let (rig, content, Extent { warm: calls, starts, .. }) = (Arc::clone(rig), content.to_owned(), *extent);
+async fn times(rig: &Arc<Rig>, kind: Kind, content: &str, count: usize) -> Result<Vec<f64>> {
+    let (rig, content) = (Arc::clone(rig), content.to_owned());
     tokio::spawn(async move {
         match kind.starts_anew() {
-            true => each_ready(&rig, &content, starts).await,
-            false => warm(&rig, &content, calls).await,
+            true => each_ready(&rig, &content, count).await,
+            false => one_by_one(&rig, &content, count).await,
         }
     })
     .await?
 }
 
-async fn warm(rig: &Rig, content: &str, count: usize) -> Result<Vec<f64>> {
-    for _ in 0..WARMING {
-        rig.call(content).await?;
-    }
+async fn one_by_one(rig: &Rig, content: &str, count: usize) -> Result<Vec<f64>> {
     let mut times = Vec::new();
     for _ in 0..count {
         times.push(rig.call(content).await?);
@@ -191,7 +210,7 @@ async fn sustained(cold: &Cold, extent: &Extent, outcome: &mut Outcome) -> Resul
     }
     let seconds = (cpu_seconds()? - before) / (2 * extent.starts) as f64;
     let cores = std::thread::available_parallelism()?.get();
-    let rig = Arc::new(Rig::start(KINDS[3].link(u32::try_from(2 * cores)?)).await?);
+    let rig = Arc::new(Rig::start(Kind::once().link(u32::try_from(2 * cores)?)).await?);
     let per_second = rate(&rig, 2 * cores, &text(SIZES[0]), 4 * extent.slice).await?;
     let found = per_second / (cores as f64 / seconds);
     outcome.aims.push(Aim {
