@@ -1,14 +1,15 @@
 //! Warm Node.js workers: protocol, worker, pool, inspection. Implements `domain::ports::{RunPlugin, Inspect}`.
 //!
-//! A call takes a [`lease`] of a [`seat`] at a [`worker`] from its plugin's [`pool`] and speaks with it in its [`protocol`]. The
-//! [`starter`] makes workers: [`code`] on disk, a process by way of the [`launcher`]. Those that no call uses are looked
-//! after by [`tend`]. What bounds all plugins together is [`admission`].
+//! A call takes a [`lease`] of a [`seat`] at a [`worker`] from its plugin's [`pool`] and speaks with it in its
+//! [`protocol`]. The [`starter`] makes workers: [`code`] on disk, a process by way of the [`launcher`]. Those that no call
+//! uses are looked after by [`tend`]. What bounds all plugins together is [`admission`].
 
 pub mod admission;
 pub mod card;
 pub mod code;
 pub mod discovery;
 pub mod egress;
+mod growth;
 pub mod inspect;
 pub mod launcher;
 pub mod lease;

@@ -1,46 +1,42 @@
-//! The warm workers of one plugin revision: who is idle, who waits, and when another one is started.
+//! The warm workers of one plugin revision: who is idle, and who waits.
 //!
-//! A pool grows with demand from one worker to its size. What is counted are seats: calls that can be served at once.
-//! Idle ones are taken last-in-first-out. A worker that is
-//! done is replaced after its answer, off the call's path. Starts that fail are tried again after growing waits, so that
-//! a plugin that dies on start never becomes a loop of spawns.
+//! A pool [grows](super::growth) with demand from one worker to its size. What is counted are seats: calls that can be
+//! served at once. Idle ones are taken last-in-first-out. A worker that is done is replaced after its answer, off the
+//! call's path.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OnceCell, oneshot, watch};
-use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::admission::Admission;
 use super::code::Code;
 use super::lease::Lease;
 use super::metrics::{KillCause, RecycleCause, SpawnCause};
 use super::seat::Seat;
-use super::starter::{StartError, Starter};
+use super::starter::Starter;
 use super::worker::Fate;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Failure;
 use crate::domain::ports::LinkedPlugin;
 
-/// The wait after the first failed start; each further one doubles it.
-const FIRST_WAIT: Duration = Duration::from_millis(250);
-const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// How long a worker whose call was given up may take to end it.
 const WIND_DOWN: Duration = Duration::from_millis(250);
 
 /// One plugin revision's workers.
 #[derive(Debug)]
 pub struct Pool {
-    plugin: Arc<LinkedPlugin>,
+    pub(super) plugin: Arc<LinkedPlugin>,
     pub(super) starter: Arc<Starter>,
     admission: Arc<Admission>,
-    code: OnceCell<Code>,
+    pub(super) code: OnceCell<Code>,
     /// Seats of each worker.
     pub(super) seats: usize,
     state: Mutex<State>,
     /// Whether a first start has succeeded or failed.
-    tried: watch::Sender<bool>,
+    pub(super) tried: watch::Sender<bool>,
 }
 
 /// Who is where.
@@ -48,20 +44,20 @@ pub struct Pool {
 pub(super) struct State {
     /// The last one was used last.
     pub(super) idle: Vec<Seat>,
-    leased: usize,
-    starting: usize,
+    pub(super) leased: usize,
+    pub(super) starting: usize,
     /// Seats to keep; grows with demand, by those of a worker.
     pub(super) target: usize,
     /// What `target` may grow to; 0 keeps none, and workers are started when they are asked for.
-    size: usize,
-    waiting: VecDeque<oneshot::Sender<Result<Lease, Failure>>>,
+    pub(super) size: usize,
+    pub(super) waiting: VecDeque<oneshot::Sender<Result<Lease, Failure>>>,
     /// Whether a call has gone well.
-    proven: bool,
+    pub(super) proven: bool,
     /// Failed starts, and ends before the first call, since a worker was started that served a call well.
-    failures: u32,
+    pub(super) failures: u32,
     /// When the last of them failed.
-    failed_at: Option<Instant>,
-    cause: Option<Failure>,
+    pub(super) failed_at: Option<Instant>,
+    pub(super) cause: Option<Failure>,
     /// No start before.
     pub(super) not_before: Option<Instant>,
 }
@@ -214,7 +210,7 @@ impl Pool {
     }
 
     /// Hands a seat to whoever waits longest, or keeps it.
-    fn offer(self: &Arc<Self>, state: &mut State, mut seat: Seat) {
+    pub(super) fn offer(self: &Arc<Self>, state: &mut State, mut seat: Seat) {
         if let Some(cause) = seat.worn().filter(|cause| seat.stillborn(*cause).is_some()) {
             return self.discard(state, seat, cause);
         }
@@ -273,83 +269,6 @@ impl Pool {
         seat.end(fate, &self.starter.tasks);
     }
 
-    /// Starts as many workers as are wanted and not yet there, unless starts fail.
-    pub(super) fn fill(self: &Arc<Self>, state: &mut State, cause: SpawnCause) {
-        if state.not_before.is_some_and(|at| Instant::now() < at) {
-            return;
-        }
-        let living = state.idle.len() + state.leased + state.starting;
-        let demand = if state.size == 0 { state.waiting.len().saturating_sub(state.starting) } else { 0 };
-        // One that some calls have left and others not is still there.
-        let lacking = (state.target.saturating_sub(living) / self.seats).max(demand);
-        // While it is not known whether starts work again, one at a time shows it.
-        let most = if state.failures > 0 && state.size > 0 { usize::from(state.starting == 0) } else { lacking };
-        for _ in 0..lacking.min(most) {
-            self.begin_start(state, cause);
-        }
-    }
-
-    pub(super) fn begin_start(self: &Arc<Self>, state: &mut State, cause: SpawnCause) {
-        state.starting += self.seats;
-        let pool = Arc::clone(self);
-        self.starter.tasks.spawn(async move { pool.start(cause).await });
-    }
-
-    async fn start(self: Arc<Self>, cause: SpawnCause) {
-        let started = self.start_worker(cause).await;
-        let mut state = self.lock();
-        state.starting = state.starting.saturating_sub(self.seats);
-        match started {
-            Ok(seats) => seats.into_iter().for_each(|seat| self.offer(&mut state, seat)),
-            Err(error) => {
-                let plugin = self.plugin.plan.key.to_string();
-                tracing::warn!(plugin, "Plugin '{plugin}' cannot be started: {error}");
-                self.starter.metrics.failed(&plugin, error.as_label());
-                self.failed(&mut state, error.into());
-            }
-        }
-        drop(state);
-        self.tried.send_replace(true);
-    }
-
-    async fn start_worker(self: &Arc<Self>, cause: SpawnCause) -> Result<Vec<Seat>, StartError> {
-        let code = self.code.get_or_try_init(|| self.starter.write(&self.plugin)).await?;
-        let (pool, proven) = (Arc::downgrade(self), self.lock().proven);
-        self.starter.start(&self.plugin, code, cause, (self.seats, proven), move |id| exited(&pool, id)).await
-    }
-
-    /// A start failed: the next one waits, and where there is no worker at all, so does nobody else.
-    pub(super) fn failed(self: &Arc<Self>, state: &mut State, cause: Failure) {
-        let wait = FIRST_WAIT.saturating_mul(1 << state.failures.min(16)).min(LONGEST_WAIT);
-        let now = Instant::now();
-        let at = now + wait;
-        state.failed_at = Some(now);
-        state.failures = state.failures.saturating_add(1);
-        state.cause = Some(cause.clone());
-        state.not_before = Some(at);
-        if state.idle.len() + state.leased == 0 {
-            for waiter in state.waiting.drain(..) {
-                let _ = waiter.send(Err(cause.clone()));
-            }
-        }
-        if state.size > 0 {
-            self.retry_at(at);
-        }
-    }
-
-    fn retry_at(self: &Arc<Self>, at: Instant) {
-        let (pool, closed) = (Arc::downgrade(self), self.starter.closed.clone());
-        self.starter.tasks.spawn(async move {
-            tokio::select! {
-                () = closed.cancelled() => return,
-                () = sleep_until(at) => {}
-            }
-            if let Some(pool) = pool.upgrade() {
-                pool.fill(&mut pool.lock(), SpawnCause::Retry);
-            }
-        });
-    }
-
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -364,7 +283,7 @@ impl State {
 }
 
 /// A process ended. One that is in a call is its lease's affair.
-fn exited(pool: &Weak<Pool>, id: u64) {
+pub(super) fn exited(pool: &Weak<Pool>, id: u64) {
     let Some(pool) = pool.upgrade() else { return };
     let mut state = pool.lock();
     let Some(at) = state.idle.iter().position(|seat| seat.worker.id == id) else { return };

@@ -27,6 +27,11 @@ process.stdout.write(JSON.stringify({ text: input.rawContent, continue: true }))
 const LINES: &str = "require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
   process.stdout.write(`${JSON.stringify({ text: JSON.parse(line).rawContent, continue: true })}\\n`);
 });";
+/// Of a script that answers message by message.
+const PACKED: &str = concat!(
+    include_str!("../../../tests/it/node/msgpack.mjs"),
+    "await serve(({ rawContent }) => ({ text: rawContent, continue: true }));"
+);
 /// Of one that never answers.
 pub const FOREVER: &str = "export default () => { for (;;); };";
 
@@ -37,30 +42,34 @@ pub struct Kind {
     pub label: &'static str,
     protocol: Protocol,
     reuse: bool,
+    encoding: Encoding,
+    /// The ending tells ESM from CommonJS.
+    file_name: &'static str,
     code: &'static str,
 }
 
-const fn kind(label: &'static str, protocol: Protocol, reuse: bool, code: &'static str) -> Kind {
-    Kind { label, protocol, reuse, code }
+const fn kind(label: &'static str, protocol: Protocol, file_name: &'static str, code: &'static str) -> Kind {
+    Kind { label, protocol, reuse: false, encoding: Encoding::Json, file_name, code }
 }
 
 /// Every kind that is measured call by call.
-pub const KINDS: [Kind; 4] = [
+pub const KINDS: [Kind; 5] = [
     Kind::module(MODULE),
-    kind("Lines", Protocol::Lines, false, LINES),
-    kind("Once, reuse", Protocol::Once, true, ONCE),
+    kind("Lines", Protocol::Lines, "plugin.cjs", LINES),
+    Kind { encoding: Encoding::MessagePack, ..kind("Lines, MessagePack", Protocol::Lines, "plugin.mjs", PACKED) },
+    Kind { reuse: true, ..kind("Once, reuse", Protocol::Once, "plugin.cjs", ONCE) },
     Kind::once(),
 ];
 
 impl Kind {
     /// A Module of this code.
     pub const fn module(code: &'static str) -> Self {
-        kind("Module", Protocol::Module, false, code)
+        kind("Module", Protocol::Module, "plugin.mjs", code)
     }
 
     /// A script that serves one call.
     pub const fn once() -> Self {
-        kind("Once", Protocol::Once, false, ONCE)
+        kind("Once", Protocol::Once, "plugin.cjs", ONCE)
     }
 
     /// Whether it is spoken with in frames.
@@ -75,7 +84,6 @@ impl Kind {
 
     /// The plugin, with up to `size` workers.
     pub fn link(self, size: u32) -> Arc<LinkedPlugin> {
-        let file_name = if self.protocol == Protocol::Module { "plugin.mjs" } else { "plugin.cjs" };
         let plan = PluginPlan {
             path: None,
             sha256: None,
@@ -84,14 +92,14 @@ impl Kind {
             key: ObjectKey::new("bench", "echo"),
             id: String::new(),
             digest: sha256_hex(self.code.as_bytes()),
-            file_name: file_name.into(),
+            file_name: self.file_name.into(),
             folder: None,
             siblings: String::new(),
             role: Role::Transform,
             phases: vec![Phase::Response],
             protocol: self.protocol,
             reuse: self.reuse,
-            encoding: Encoding::Json,
+            encoding: self.encoding,
             enabled: true,
             order: 0,
             filter_upstreams: Vec::new(),

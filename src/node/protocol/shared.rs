@@ -4,9 +4,11 @@
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::Serialize;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::channel::log_line;
@@ -18,6 +20,8 @@ use crate::node::voice::Voice;
 
 /// Frames on their way to a call that has not taken them, or to the worker.
 const QUEUED: usize = 8;
+/// How long the header of a frame that is too large may take: it is sent with the rest of it.
+const HEADER_WAIT: Duration = Duration::from_millis(100);
 
 /// One seat's part in the socket.
 #[derive(Debug)]
@@ -138,8 +142,8 @@ async fn hand_out(mut incoming: Incoming, routes: Arc<Mutex<Routes>>, voice: Voi
     };
     let all = if let Broken::Malformed(Malformed::TooLarge(_)) = broken {
         // The answer of one call, and the end of the others.
-        let call = incoming.header().await.and_then(|json| route(&routes, json));
-        if let Some(call) = call {
+        let header = timeout(HEADER_WAIT, incoming.header()).await.ok().flatten();
+        if let Some(call) = header.and_then(|json| route(&routes, json)) {
             let _ = call.send(Err(broken)).await;
         }
         Broken::Closed

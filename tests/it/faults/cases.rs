@@ -53,6 +53,8 @@ pub fn plugins() -> Vec<Value> {
     let mut plugins = vec![one("gone", GONE, &json!({})), one("unread", UNREAD, &json!({}))];
     for lane in 0..LANES {
         plugins.push(one(&format!("module-{lane}"), MODULE, &json!({})));
+        let shared = json!({"protocol": "Module", "pool": {"concurrency": 4}});
+        plugins.push(one(&format!("shared-{lane}"), MODULE, &shared));
         plugins.push(one(&format!("once-{lane}"), ONCE, &json!({})));
         plugins.push(one(&format!("reuse-{lane}"), ONCE, &json!({"protocol": "Once", "reuse": true})));
         plugins.push(one(&format!("lines-{lane}"), LINES, &json!({"protocol": "Lines"})));
@@ -72,7 +74,7 @@ pub fn next(fault: &Fault, lane: usize) -> String {
 pub fn nexts() -> Vec<(String, Value)> {
     let mut nexts = Vec::new();
     for lane in 0..LANES {
-        for protocol in ["module", "once", "reuse", "lines"] {
+        for protocol in ["module", "shared", "once", "reuse", "lines"] {
             let (tool, name) = (format!("next-{protocol}-{lane}"), format!("{protocol}-{lane}"));
             let entry = json!({"name": name, "config": {"act": "fine"}, "failurePolicy": "Fail", "timeoutMs": LONG});
             nexts.push((tool.clone(), chain(&tool, "Request", &tool, &[entry])));

@@ -15,7 +15,7 @@ use super::soaking;
 use super::vitals::parent;
 use crate::gateway::harness::{Folder, Gateway, HEAVY};
 use crate::gateway::http::{Answer, Http, Session, call_body, call_headers};
-use crate::gateway::manifests::{chain, gateway, plugin, raw_server, yaml};
+use crate::gateway::manifests::{chain, gateway, merge, plugin, raw_server, yaml};
 use crate::gateway::outcomes::seen::list;
 
 const CLIENTS: usize = 200;
@@ -42,7 +42,11 @@ struct Became {
 }
 
 fn manifests() -> String {
-    let note = |name: &str, role: &str| plugin(name, NOTE, &json!({"role": role, "config": {"word": name}}));
+    let note = |name: &str, more: &Value| {
+        let mut spec = json!({"config": {"word": name}});
+        merge(&mut spec, more);
+        plugin(name, NOTE, &spec)
+    };
     // What is tried is whose answer it is, not how long it takes.
     let patient = json!({
         "plugins": {"queueTimeoutMs": 120_000, "maxQueuedExecutions": 10_000, "poolSizePerPlugin": 4},
@@ -52,8 +56,9 @@ fn manifests() -> String {
     yaml(&[
         gateway(&patient),
         raw_server("up", &[]),
-        note("first", "Transform"),
-        note("second", "Guard"),
+        note("first", &json!({"role": "Transform"})),
+        // Its calls share workers, and die together.
+        note("second", &json!({"role": "Guard", "protocol": "Module", "pool": {"concurrency": 3}})),
         chain("requests", "Request", "args", &[json!({"name": "first"})]),
         chain("responses", "Response", "args", &[json!({"name": "second"})]),
     ])

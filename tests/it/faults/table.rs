@@ -22,6 +22,11 @@ const fn module(name: &'static str, may: &'static [&'static str]) -> Fault {
     Fault { name, protocol: "module", may, timeout_ms: LONG, bomb: false, ends: false }
 }
 
+/// A Module that may serve several calls at a time.
+const fn shared(name: &'static str, may: &'static [&'static str]) -> Fault {
+    Fault { protocol: "shared", ..module(name, may) }
+}
+
 const fn once(name: &'static str, may: &'static [&'static str]) -> Fault {
     Fault { protocol: "once", ..module(name, may) }
 }
@@ -94,6 +99,20 @@ pub const FAULTS: &[Fault] = &[
     module("closed-output", RAN),
     module("pollute", RAN),
     module("pollute-json", LATE).short(),
+    shared("loop", LATE).short(),
+    shared("heap", BURST).bomb(),
+    shared("half-a-frame", &["Timeout", "InvalidOutput"]).short(),
+    // It claims a header that does not come, so nobody knows whose answer is too large.
+    shared("endless-frame", CRASHED),
+    shared("unknown-frame", INVALID),
+    shared("invalid-utf8", INVALID),
+    shared("two-answers", RAN),
+    shared("wrong-id", RAN),
+    shared("late-answer", LATE).short(),
+    shared("huge", LARGE),
+    shared("exit", CRASHED),
+    shared("exit-answered", RAN).ends(),
+    shared("stop", LATE).short(),
     once("loop", LATE).short(),
     once("regex", LATE).short(),
     once("heap", BURST).bomb(),
@@ -113,8 +132,7 @@ pub const FAULTS: &[Fault] = &[
     once("gone", INVALID),
     once("unread", LATE).short(),
     once("exit-writing", EXITED),
-    // The exit has a say if it comes within 20 ms of the line.
-    once("exit-answered", &["ExitCode", "ran"]),
+    once("exit-answered", EXITED),
     once("exit-later", RAN),
     once("abort", CRASHED),
     once("reject", EXITED),
