@@ -56,10 +56,13 @@ impl Card {
     /// Where it stands.
     pub fn state(&self) -> WorkerState {
         let index = usize::from(self.state.load(Ordering::Relaxed));
-        STATES.get(index).copied().unwrap_or(WorkerState::Terminated)
+        match STATES.get(index).copied().unwrap_or(WorkerState::Terminated) {
+            WorkerState::Available if self.running.load(Ordering::Relaxed) > 0 => WorkerState::Executing,
+            state => state,
+        }
     }
 
-    /// It stands elsewhere now.
+    /// It stands elsewhere now. An available one is executing while calls run.
     pub fn set_state(&self, state: WorkerState) {
         self.state.store(state as u8, Ordering::Relaxed);
     }
@@ -88,15 +91,11 @@ impl Card {
         self.executions.fetch_add(1, Ordering::Relaxed);
         self.last_used_at.store(unix_millis(), Ordering::Relaxed);
         self.running.fetch_add(1, Ordering::Relaxed);
-        self.set_state(WorkerState::Executing);
     }
 
     /// A call has ended.
     pub fn released(&self) {
-        let others = self.running.fetch_sub(1, Ordering::Relaxed).saturating_sub(1);
-        if others == 0 && self.state() == WorkerState::Executing {
-            self.set_state(WorkerState::Available);
-        }
+        self.running.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// For the list of workers, without the memory of its process.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use super::metrics::KillCause;
 use super::pool::Pool;
@@ -20,13 +20,15 @@ pub struct Lease {
     seat: Option<Seat>,
     pool: Arc<Pool>,
     fate: Fate,
+    /// Of its call.
+    deadline: Option<Instant>,
     went_well: bool,
 }
 
 impl Lease {
     /// The pool counts `seat` as leased.
     pub fn new(seat: Seat, pool: &Arc<Pool>) -> Self {
-        Self { seat: Some(seat), pool: Arc::clone(pool), fate: Fate::Keep, went_well: false }
+        Self { seat: Some(seat), pool: Arc::clone(pool), fate: Fate::Keep, deadline: None, went_well: false }
     }
 
     /// The seat, untouched, of a lease that nobody takes.
@@ -39,7 +41,13 @@ impl Lease {
         self.seat.as_ref().map(|seat| seat.worker.process.pid())
     }
 
-    /// Runs the call. At its deadline it is answered, and the worker killed behind it, or told so where it has other calls; `timeout` is how that is put.
+    /// Whether its worker is no more: it may have ended while the right to use it was waited for.
+    pub fn is_gone(&self) -> bool {
+        self.seat.as_ref().is_none_or(Seat::is_gone)
+    }
+
+    /// Runs the call. At its deadline it is answered, and the worker killed behind it, or told so where it has other
+    /// calls; `timeout` is how that is put.
     ///
     /// # Errors
     /// See [`Reason`]'s list of one execution.
@@ -47,7 +55,7 @@ impl Lease {
         let Some(seat) = &mut self.seat else {
             return Err(Failure::new(Reason::Crashed, "ended before it was asked"));
         };
-        self.fate = Fate::Kill(KillCause::Cancelled);
+        (self.fate, self.deadline) = (Fate::Kill(KillCause::Cancelled), Some(call.deadline));
         let Ok(exchange) = timeout_at(call.deadline, seat.execute(call)).await else {
             self.fate = Fate::Kill(KillCause::Timeout);
             return Err(Failure::new(Reason::Timeout, format!("timed out after {}ms", timeout.as_millis())));
@@ -62,7 +70,9 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let Some(seat) = self.seat.take() else { return };
         match self.fate {
-            Fate::Kill(cause) if seat.can_be_told(cause) => self.pool.wind_down(seat, cause),
+            Fate::Kill(cause) if seat.can_be_told(cause) => {
+                self.pool.wind_down(seat, cause, self.deadline.unwrap_or_else(Instant::now));
+            }
             fate => self.pool.give_back(seat, fate, self.went_well),
         }
     }

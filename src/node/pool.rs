@@ -5,11 +5,12 @@
 //! call's path.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::sync::{OnceCell, oneshot, watch};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::admission::Admission;
 use super::code::Code;
@@ -44,6 +45,7 @@ pub struct Pool {
 pub(super) struct State {
     /// The last one was used last.
     pub(super) idle: Vec<Seat>,
+    /// Seats that somebody has, but those of workers that leave.
     pub(super) leased: usize,
     pub(super) starting: usize,
     /// Seats to keep; grows with demand, by those of a worker.
@@ -90,9 +92,9 @@ impl Pool {
 
     /// Is to keep as many workers as `before`, which it follows, has come to keep.
     pub fn follow(&self, before: &Self) {
-        let target = before.lock().target;
+        let workers = before.lock().target.div_ceil(before.seats);
         let mut state = self.lock();
-        state.target = target.next_multiple_of(self.seats).min(state.size);
+        state.target = (workers * self.seats).min(state.size);
     }
 
     /// Whether it keeps no workers.
@@ -122,7 +124,7 @@ impl Pool {
         let (waiting, _place) = {
             let mut state = self.lock();
             if let Some(seat) = self.take_idle(&mut state) {
-                state.leased += 1;
+                state.lend(&seat);
                 return Ok(Lease::new(seat, self));
             }
             if let Some(failure) = state.unavailable() {
@@ -148,7 +150,7 @@ impl Pool {
     pub fn give_back(self: &Arc<Self>, mut seat: Seat, fate: Fate, went_well: bool) {
         let mut state = self.lock();
         seat.release();
-        state.leased = state.leased.saturating_sub(1);
+        state.returned(&seat);
         state.proven |= went_well;
         // That one which was there before still serves says nothing about starts.
         if went_well && state.failed_at.is_none_or(|at| seat.worker.born > at) {
@@ -158,6 +160,8 @@ impl Pool {
             state.not_before = None;
         }
         match fate {
+            // It may have been taken, waited with for the right to use it, and not been used.
+            Fate::Keep if let Some(cause) = seat.worn() => self.discard(&mut state, seat, cause),
             Fate::Keep => {
                 self.succeed(&mut state, &seat);
                 self.offer(&mut state, seat);
@@ -168,11 +172,14 @@ impl Pool {
     }
 
     /// Tells a worker that nobody waits for its call. One that ends the call soon serves on, any other is killed for
-    /// `cause`, unless it still serves other calls: then it gets no further ones.
-    pub fn wind_down(self: &Arc<Self>, mut seat: Seat, cause: KillCause) {
+    /// `cause`, unless it still serves other calls: then it gets no further ones. One that others may use too has until
+    /// the call's `deadline`, where that is later.
+    pub fn wind_down(self: &Arc<Self>, mut seat: Seat, cause: KillCause, deadline: Instant) {
         let pool = Arc::clone(self);
         self.starter.tasks.spawn(async move {
-            let fate = match timeout(WIND_DOWN, seat.give_up(cause)).await {
+            let soon = Instant::now() + WIND_DOWN;
+            let until = if seat.is_shared() { soon.max(deadline) } else { soon };
+            let fate = match timeout_at(until, seat.give_up(cause)).await {
                 Ok(fate) => fate,
                 Err(_) if seat.serves_others() => Fate::Recycle(RecycleCause::Stuck),
                 Err(_) => Fate::Kill(cause),
@@ -211,21 +218,23 @@ impl Pool {
 
     /// Hands a seat to whoever waits longest, or keeps it.
     pub(super) fn offer(self: &Arc<Self>, state: &mut State, mut seat: Seat) {
+        if let Some(fate) = seat.worker.leaving.get().copied() {
+            return self.end(state, seat, fate);
+        }
         if let Some(cause) = seat.worn().filter(|cause| seat.stillborn(*cause).is_some()) {
             return self.discard(state, seat, cause);
         }
         while let Some(waiter) = state.waiting.pop_front() {
+            state.lend(&seat);
             match waiter.send(Ok(Lease::new(seat, self))) {
-                Ok(()) => {
-                    state.leased += 1;
-                    return;
-                }
+                Ok(()) => return,
                 Err(Ok(lease)) => match lease.into_seat() {
                     Some(unused) => seat = unused,
                     None => return,
                 },
                 Err(Err(_)) => return,
             }
+            state.returned(&seat);
         }
         if state.idle.len() >= state.target && seat.worker.succeeded.get().is_none() {
             // The one that it was started for may go now.
@@ -247,10 +256,10 @@ impl Pool {
         self.end(state, seat, Fate::Recycle(cause));
     }
 
-    /// Ends the worker of `seat`: its idle seats go too. Where others are in a call, they go afterwards, and its
-    /// successor comes now.
+    /// Ends the worker of `seat`: its idle seats go too, and those in a call afterwards, as if it were not there.
     pub(super) fn end(self: &Arc<Self>, state: &mut State, seat: Seat, fate: Fate) {
         if seat.worker.leaving.set(fate).is_ok() {
+            state.leased = state.leased.saturating_sub(seat.worker.leased.load(Ordering::Relaxed));
             let plugin = self.plugin.plan.key.to_string();
             match fate {
                 Fate::Recycle(cause) => self.starter.metrics.recycled(&plugin, cause),
@@ -261,11 +270,6 @@ impl Pool {
         while let Some(at) = state.idle.iter().position(|idle| idle.worker.id == seat.worker.id) {
             state.idle.remove(at).end(fate, &self.starter.tasks);
         }
-        if let Fate::Recycle(cause) = fate
-            && seat.is_shared()
-        {
-            self.begin_successor(state, &seat.worker, cause);
-        }
         seat.end(fate, &self.starter.tasks);
     }
 
@@ -275,6 +279,18 @@ impl Pool {
 }
 
 impl State {
+    /// Somebody gets this seat.
+    fn lend(&mut self, seat: &Seat) {
+        seat.worker.leased.fetch_add(1, Ordering::Relaxed);
+        self.leased += usize::from(seat.worker.leaving.get().is_none());
+    }
+
+    /// And has it no more.
+    fn returned(&mut self, seat: &Seat) {
+        seat.worker.leased.fetch_sub(1, Ordering::Relaxed);
+        self.leased = self.leased.saturating_sub(usize::from(seat.worker.leaving.get().is_none()));
+    }
+
     fn unavailable(&self) -> Option<Failure> {
         let cause = self.cause.as_ref()?;
         let waits = self.size > 0 || self.not_before.is_some_and(|at| Instant::now() < at);

@@ -105,8 +105,8 @@ impl Seat {
         if let Err(failure) = &mut exchange.output
             && failure.reason == Reason::Crashed
         {
-            if self.worker.was_killed() {
-                failure.message = "was ended with its worker, which another call kept busy".into();
+            if let Some(why) = self.worker.killed_with() {
+                failure.message = why.into();
             } else if let Ok(Some(status)) = tokio::time::timeout(STATUS_WAIT, process.exited()).await {
                 failure.message = format!("ended before it answered ({status})");
             }
@@ -114,9 +114,9 @@ impl Seat {
         exchange
     }
 
-    /// Whether its worker has other seats, or calls that hold one.
+    /// Whether its worker may have other calls.
     pub fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.worker) > 1
+        matches!(self.talk, Talk::Shared(_))
     }
 
     /// Its call is over, however that ended.
@@ -166,8 +166,11 @@ impl Seat {
             return self.worn().map_or(Fate::Keep, Fate::Recycle);
         }
         let over = self.worker.process.status().is_some();
-        let answered = exchange.output.is_ok() && matches!(self.talk, Talk::Once(_));
-        if over || answered { Fate::Spent } else { Fate::Kill(KillCause::Broken) }
+        let is_done = match &exchange.output {
+            Ok(_) => matches!(self.talk, Talk::Once(_)),
+            Err(failure) => failure.reason == Reason::ExitCode,
+        };
+        if over || is_done { Fate::Spent } else { Fate::Kill(KillCause::Broken) }
     }
 
     /// Why its worker cannot have come to be as it should, although it has served nobody yet. Another one would be no
@@ -188,6 +191,11 @@ impl Seat {
             }
             _ => None,
         }
+    }
+
+    /// Whether its worker has ended, or ends with the calls that it has.
+    pub fn is_gone(&self) -> bool {
+        self.worker.leaving.get().is_some() || self.worn() == Some(RecycleCause::Exited)
     }
 
     /// Why it should not serve another call.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -150,8 +150,8 @@ impl Starter {
         Ok(written.map_err(io::Error::other)??)
     }
 
-    /// Starts a worker and waits until it is loaded; it has so many seats, where its plugin can use them. `proven` says whether a call of the plugin has gone well before;
-    /// `on_exit` gets its id when its process has ended.
+    /// Starts a worker and waits until it is loaded; it has so many seats, where its plugin can use them. `proven` says
+    /// whether a call of the plugin has gone well before; `on_exit` gets its id when its process has ended.
     ///
     /// # Errors
     /// Why it could not be started. Then no process is left.
@@ -261,6 +261,7 @@ impl Starter {
             max_noise: plugin.plan.limits.max_stderr,
             max_data: node.data.saturating_add(plugin.plan.limits.memory / 4 * 3),
             succeeded: OnceLock::new(),
+            leased: AtomicUsize::new(0),
             leaving: OnceLock::new(),
         };
         Ok(Seat::only(worker, talk))

@@ -6,7 +6,7 @@ use super::metrics::{RecycleCause, SpawnCause};
 use super::pool::{Pool, State};
 use super::seat::Seat;
 use super::starter::Starter;
-use super::worker::{Fate, Worker};
+use super::worker::Fate;
 use super::workers::Pools;
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
@@ -59,14 +59,11 @@ impl Pool {
 
     /// Starts the successor of a worker that has few calls or little time left, so that no call waits for it.
     pub(super) fn succeed(self: &Arc<Self>, state: &mut State, seat: &Seat) {
-        if let Some(cause) = seat.worker.nearly_worn() {
-            self.begin_successor(state, &seat.worker, cause);
-        }
-    }
-
-    /// Starts the successor of a worker, unless that was done.
-    pub(super) fn begin_successor(self: &Arc<Self>, state: &mut State, worker: &Worker, cause: RecycleCause) {
-        if state.target > 0 && state.not_before.is_none() && worker.succeeded.set(cause).is_ok() {
+        if state.target > 0
+            && state.not_before.is_none()
+            && let Some(cause) = seat.worker.nearly_worn()
+            && seat.worker.succeeded.set(cause).is_ok()
+        {
             self.begin_start(state, SpawnCause::Replace);
         }
     }

@@ -1,6 +1,7 @@
 //! A worker: a process that has loaded a plugin, and what it has served. Whoever may call it has a
 //! [`Seat`](super::seat::Seat).
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
 use tokio::time::Instant;
@@ -57,7 +58,9 @@ pub struct Worker {
     pub max_data: u64,
     /// Why the worker that takes its place was started already.
     pub succeeded: OnceLock<RecycleCause>,
-    /// What was decided of it when the first of its seats was given up.
+    /// Seats that somebody has; changed under the lock of its pool.
+    pub leased: AtomicUsize,
+    /// What was decided of it: it gets no further calls, and ends with the last of its seats.
     pub leaving: OnceLock<Fate>,
 }
 
@@ -91,9 +94,13 @@ impl Worker {
         }
     }
 
-    /// Whether it was killed for a call that did not end.
-    pub fn was_killed(&self) -> bool {
-        matches!(self.leaving.get(), Some(Fate::Kill(_)))
+    /// What a call is told whose worker was killed for another one.
+    pub fn killed_with(&self) -> Option<&'static str> {
+        match self.leaving.get() {
+            Some(Fate::Kill(KillCause::Broken)) => Some("was ended with its worker, which another call broke"),
+            Some(Fate::Kill(_)) => Some("was ended with its worker, which another call kept busy"),
+            _ => None,
+        }
     }
 }
 

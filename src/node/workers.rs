@@ -147,8 +147,12 @@ impl Workers {
             let lease = pool.lease(until + run).await?;
             return Ok(Admitted { lease, until: until + run, _permit: permit, _content: content });
         }
-        let lease = pool.lease(until).await?;
+        let mut lease = pool.lease(until).await?;
         let permit = self.admission.permit(until).await?;
+        while lease.is_gone() {
+            drop(lease);
+            lease = pool.lease(until).await?;
+        }
         Ok(Admitted { lease, until: until + run, _permit: permit, _content: content })
     }
 }

@@ -1,12 +1,14 @@
 // Loaded before a Once script. An answer counts together with the exit that follows it, and the system takes four times
-// as long to clear away a process as the script takes to answer. So the code is said on standard output as soon as it is
-// certain: a zero byte, which no JSON has, the code, a newline. Whatever ends otherwise says nothing, and its status is
-// waited for.
+// as long to clear away a process as the script takes to answer. So the code is said on standard output when the script
+// can no longer change it: a zero byte, which no JSON has, the code, a newline. Whatever ends otherwise says nothing, and
+// its status is waited for.
 'use strict';
 const { writeSync } = require('node:fs');
+const { isMainThread } = require('node:worker_threads');
 
 const { emit } = process;
-Object.defineProperty(process, 'emit', {
+// Threads load this too, and their end is not the script's.
+if (isMainThread) Object.defineProperty(process, 'emit', {
   configurable: true,
   enumerable: false,
   writable: true,

@@ -23,8 +23,8 @@ const NOTICE_MS = 250;
 const [entry, ...options] = process.argv.slice(2);
 const egress = options.includes('egress');
 
-// Calls in flight, by id; the last one that came. Which one prints a line can only be told by its asynchronous context,
-// which takes time, so that is kept only where there are several.
+// Calls in flight, by id; the last one that came. Which one writes to the console can only be told by its asynchronous
+// context, which takes time, so that is kept only where there are several.
 const calls = new Map();
 const context = options.includes('concurrent') ? new AsyncLocalStorage() : undefined;
 let last;
@@ -74,8 +74,9 @@ function send(kind, header, text) {
 // Who prints while no call came yet, or outside of any.
 const nobody = { id: 0, logBytes: 0 };
 
-function log(level, args) {
-  const call = (context === undefined ? last : context.getStore()) ?? nobody;
+const writing = () => (context === undefined ? last : context.getStore()) ?? nobody;
+
+function log(call, level, args) {
   if (call.logBytes > LOG_BYTES_PER_CALL) return;
   const line = format(...args).slice(0, LOG_LINE);
   call.logBytes += line.length + HEAD;
@@ -83,8 +84,14 @@ function log(level, args) {
   send(LOG, { id: call.id, level }, dropped ? 'further log lines of this call are dropped' : line);
 }
 
-const logger = (...args) => log('info', args);
-for (const level of ['debug', 'info', 'warn', 'error']) logger[level] = (...args) => log(level, args);
+// The functions that write lines of the call that `of` gives.
+function loggerOf(of) {
+  const logger = (...args) => log(of(), 'info', args);
+  for (const level of ['debug', 'info', 'warn', 'error']) logger[level] = (...args) => log(of(), level, args);
+  return logger;
+}
+
+const logger = loggerOf(writing);
 Object.assign(console, { log: logger, info: logger, debug: logger.debug, trace: logger.debug, warn: logger.warn, error: logger.error });
 
 // V8 quotes what it could not parse in the message of a SyntaxError, and content must not reach logs.
@@ -130,8 +137,13 @@ class Call {
 
   cancel(reason) {
     this.cancelled = reason;
-    this.aborter?.abort(reason);
+    this.within(() => this.aborter?.abort(reason));
     rejectAsked(this, reason);
+  }
+
+  // Does something in the asynchronous context of this call, where there is one.
+  within(action) {
+    return context === undefined ? action() : context.run(this, action);
   }
 
   end() {
@@ -191,7 +203,11 @@ class Context {
   constructor(call, config) {
     this.#call = call;
     this.config = config;
-    this.log = logger;
+  }
+
+  get log() {
+    const call = this.#call;
+    return context === undefined ? logger : loggerOf(() => call);
   }
 
   get signal() {
@@ -256,9 +272,9 @@ function receive(source, at) {
     const call = new Call(header.id, header.timeoutMs);
     calls.set(call.id, call);
     last = call;
+    nobody.logBytes = 0;
     input.rawContent = text;
-    if (context === undefined) void answer(call, input);
-    else void context.run(call, answer, call, input);
+    void call.within(() => answer(call, input));
   } else if (kind === REPLY) {
     const ask = asked.get(header.ask);
     asked.delete(header.ask);

@@ -78,6 +78,7 @@ impl Wire for Shared {
     const SHARED: bool = true;
 
     fn enter(&mut self, call: u64) {
+        self.leave();
         let (give, frames) = mpsc::channel(QUEUED);
         (self.call, self.frames, self.current) = (call, frames, Vec::new());
         let mut routes = lock(&self.trunk.routes);

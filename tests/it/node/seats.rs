@@ -1,16 +1,21 @@
 //! Several calls at a time in one worker (`pool.concurrency`), and what one of them does to the others.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use hawsepipe::domain::plan::Runtime;
 use hawsepipe::domain::plugin::{Failure, Output};
-use hawsepipe::domain::ports::{LinkedPlugin, RunPlugin, WorkerState};
+use hawsepipe::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress, RunPlugin, WorkerState};
 use hawsepipe::domain::reason::Reason;
+use hawsepipe::domain::upstream::Answer;
 use hawsepipe::node::Lifetimes;
+use serde_json::value::RawValue;
+use tokio::sync::Semaphore;
 
 use super::callbacks::Echo;
-use super::{Code, Rig, input, is_running, module};
+use super::{Code, Rig, input, is_running, module, runtime};
 
 /// Does what its content says, and tells in which process.
 const OBEY: &str = "
@@ -19,12 +24,14 @@ let here = 0, heard = 'nothing';
 export default async ({ rawContent: order, metadata }, ctx) => {
     here += 1;
     if (order === 'spin') for (;;);
+    if (order.startsWith('compute ')) for (const end = Date.now() + Number(order.slice(8)); Date.now() < end;);
     if (order === 'hang') await new Promise(() => {});
     if (order === 'flood') return { text: 'x'.repeat(11 << 20), continue: true };
     if (order === 'throw') throw new Error('no');
     if (order === 'listen') await new Promise((done) => ctx.signal.addEventListener('abort', done)), heard = ctx.signal.reason.name;
     if (order.startsWith('meet ')) while (here < Number(order.slice(5))) await sleep(5);
-    if (order.startsWith('sleep ')) await sleep(Number(order.slice(6)));
+    if (order.startsWith('sleep ')) await sleep(Number(order.slice(6)), undefined, { signal: ctx.signal });
+    if (order === 'hold') await ctx.callTool('hold');
     return { text: [order, process.pid, heard].join(), continue: true };
 };";
 
@@ -41,6 +48,20 @@ fn parts(output: Result<Output, Failure>) -> (String, u32) {
 
 async fn call(rig: &Rig, plugin: &Arc<LinkedPlugin>, order: &str) -> (String, u32) {
     parts(rig.run_for(plugin, order, 20_000).await.output)
+}
+
+/// Lets those in that ask, as many as it has permits.
+struct Gate(Semaphore);
+
+impl Host for Gate {
+    fn progress(&self, _: PluginProgress) {}
+
+    fn call_tool<'a>(&'a self, _: &'a str, _: Option<&'a RawValue>) -> Answering<'a> {
+        Box::pin(async move {
+            self.0.acquire().await.unwrap().forget();
+            Answer::Result(RawValue::NULL.to_owned())
+        })
+    }
 }
 
 fn only_worker(rig: &Rig) -> u32 {
@@ -65,14 +86,14 @@ async fn one_worker_serves_several_calls_at_a_time() {
 async fn a_worker_that_is_full_gets_a_second_beside_it() {
     let plugin = Code { size: 2, ..shared(2) }.link();
     let rig = Rig::with(&[&plugin]).await;
-    let calls = futures_util::future::join_all(["sleep 1500"; 4].map(|order| call(&rig, &plugin, order)));
-    let (mut pids, executing) = tokio::join!(
-        async { calls.await.into_iter().map(|(_, pid)| pid).collect::<Vec<_>>() },
-        rig.until("both are in a call", |rig| {
-            rig.workers.workers().iter().filter(|worker| worker.state == WorkerState::Executing).count() == 2
-        })
-    );
-    let () = executing;
+    let gate = Gate(Semaphore::new(0));
+    let held = async |_| parts(rig.workers.run(&plugin, &input("hold"), Duration::from_secs(20), &gate).await.output);
+    let calls = futures_util::future::join_all((0..4).map(held));
+    let (mut pids, ()) =
+        tokio::join!(async { calls.await.into_iter().map(|(_, pid)| pid).collect::<Vec<_>>() }, async {
+            rig.until("both are full", |rig| rig.asked() == 4).await;
+            gate.0.add_permits(4);
+        });
     pids.sort_unstable();
     assert!(pids[0] == pids[1] && pids[1] != pids[2] && pids[2] == pids[3], "{pids:?}");
 }
@@ -160,7 +181,11 @@ async fn one_that_answers_too_much_is_the_one_that_is_blamed() {
     let rig = Rig::with(&[&plugin]).await;
     let (other, flood) = tokio::join!(rig.run(&plugin, "sleep 3000"), rig.run(&plugin, "flood"));
     assert_eq!(flood.output.unwrap_err().reason, Reason::TooLarge);
-    assert_eq!(other.output.unwrap_err().reason, Reason::Crashed);
+    let lost = other.output.unwrap_err();
+    assert_eq!(
+        (lost.reason, lost.message.as_str()),
+        (Reason::Crashed, "was ended with its worker, which another call broke")
+    );
     assert_eq!(rig.count("hawsepipe_worker_kills_total", "broken"), 1.0);
     // One that only fails harms nobody.
     let (other, failed) = tokio::join!(rig.run(&plugin, "sleep 100"), rig.run(&plugin, "throw"));
@@ -173,7 +198,7 @@ async fn one_that_answers_too_much_is_the_one_that_is_blamed() {
 async fn workers_are_replaced_while_they_are_in_calls() {
     let plugin = Code { size: 2, max_executions: Some(20), ..shared(4) }.link();
     let rig = Rig::living(Lifetimes { tended_every: Duration::from_millis(20), ..Lifetimes::default() });
-    rig.prepare(&[&plugin], &super::runtime()).await;
+    rig.prepare(&[&plugin], &runtime()).await;
     let left = AtomicU32::new(400);
     let client = async || {
         while let Ok(number) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)) {
@@ -186,4 +211,39 @@ async fn workers_are_replaced_while_they_are_in_calls() {
     assert!((15.0..=40.0).contains(&replaced), "{replaced}");
     assert_eq!(rig.count("hawsepipe_worker_kills_total", ""), 0.0);
     rig.until("no more than two are left", |rig| rig.workers.workers().len() <= 2).await;
+}
+
+/// Many hold a seat and wait for the right to use it when its worker dies of another call.
+#[tokio::test]
+async fn those_that_have_not_begun_get_another_worker() {
+    let plugin = shared(8).link();
+    let rig = Rig::new();
+    rig.prepare(&[&plugin], &Runtime { max_concurrent_executions: 1, ..runtime() }).await;
+    let pid = only_worker(&rig);
+    let (late, others) = tokio::join!(
+        rig.run_for(&plugin, "spin", 300),
+        futures_util::future::join_all((0..6).map(|_| rig.run(&plugin, "")))
+    );
+    assert_eq!(late.output.unwrap_err().reason, Reason::Timeout);
+    let (went_well, lost): (Vec<_>, Vec<_>) = others.into_iter().partition(|ran| ran.output.is_ok());
+    // The one that got the right while the worker could still have listened.
+    assert!(lost.len() <= 1 && lost.iter().all(|ran| ran.worker_pid == Some(pid)), "{lost:?}");
+    let served = went_well.into_iter().map(|ran| parts(ran.output).1).collect::<BTreeSet<_>>();
+    assert_eq!(served, BTreeSet::from([only_worker(&rig)]));
+    assert!(!served.contains(&pid));
+}
+
+/// One that hangs up takes no other call with it, although its worker listens to nobody for a while.
+#[tokio::test]
+async fn others_outlive_one_that_nobody_waits_for_while_they_compute() {
+    let plugin = shared(3).link();
+    let rig = Rig::with(&[&plugin]).await;
+    let pid = only_worker(&rig);
+    let (given_up, other) = tokio::join!(
+        tokio::time::timeout(Duration::from_millis(100), rig.run_for(&plugin, "sleep 60000", 10_000)),
+        call(&rig, &plugin, "compute 1000"),
+    );
+    assert!(given_up.is_err());
+    assert_eq!(other.1, pid);
+    assert_eq!(rig.count("hawsepipe_worker_kills_total", ""), 0.0);
 }

@@ -1,0 +1,95 @@
+//! When workers of a pool are started. Starts that fail are tried again after growing waits, so that a plugin that dies on
+//! start never becomes a loop of spawns.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::metrics::SpawnCause;
+use super::pool::{Pool, State, exited};
+use super::seat::Seat;
+use super::starter::StartError;
+use crate::domain::plugin::Failure;
+
+/// The wait after the first failed start; each further one doubles it.
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+
+impl Pool {
+    /// Starts as many workers as are wanted and not yet there, unless starts fail.
+    pub(super) fn fill(self: &Arc<Self>, state: &mut State, cause: SpawnCause) {
+        if state.not_before.is_some_and(|at| Instant::now() < at) {
+            return;
+        }
+        let living = state.idle.len() + state.leased + state.starting;
+        let demand = if state.size == 0 { state.waiting.len().saturating_sub(state.starting) } else { 0 };
+        let lacking = (state.target.saturating_sub(living) / self.seats).max(demand.div_ceil(self.seats));
+        // While it is not known whether starts work again, one at a time shows it.
+        let most = if state.failures > 0 && state.size > 0 { usize::from(state.starting == 0) } else { lacking };
+        for _ in 0..lacking.min(most) {
+            self.begin_start(state, cause);
+        }
+    }
+
+    pub(super) fn begin_start(self: &Arc<Self>, state: &mut State, cause: SpawnCause) {
+        state.starting += self.seats;
+        let pool = Arc::clone(self);
+        self.starter.tasks.spawn(async move { pool.start(cause).await });
+    }
+
+    async fn start(self: Arc<Self>, cause: SpawnCause) {
+        let started = self.start_worker(cause).await;
+        let mut state = self.lock();
+        state.starting = state.starting.saturating_sub(self.seats);
+        match started {
+            Ok(seats) => seats.into_iter().for_each(|seat| self.offer(&mut state, seat)),
+            Err(error) => {
+                let plugin = self.plugin.plan.key.to_string();
+                tracing::warn!(plugin, "Plugin '{plugin}' cannot be started: {error}");
+                self.starter.metrics.failed(&plugin, error.as_label());
+                self.failed(&mut state, error.into());
+            }
+        }
+        drop(state);
+        self.tried.send_replace(true);
+    }
+
+    async fn start_worker(self: &Arc<Self>, cause: SpawnCause) -> Result<Vec<Seat>, StartError> {
+        let code = self.code.get_or_try_init(|| self.starter.write(&self.plugin)).await?;
+        let (pool, proven) = (Arc::downgrade(self), self.lock().proven);
+        self.starter.start(&self.plugin, code, cause, (self.seats, proven), move |id| exited(&pool, id)).await
+    }
+
+    /// A start failed: the next one waits, and where there is no worker at all, so does nobody else.
+    pub(super) fn failed(self: &Arc<Self>, state: &mut State, cause: Failure) {
+        let wait = FIRST_WAIT.saturating_mul(1 << state.failures.min(16)).min(LONGEST_WAIT);
+        let now = Instant::now();
+        let at = now + wait;
+        state.failed_at = Some(now);
+        state.failures = state.failures.saturating_add(1);
+        state.cause = Some(cause.clone());
+        state.not_before = Some(at);
+        if state.idle.len() + state.leased == 0 {
+            for waiter in state.waiting.drain(..) {
+                let _ = waiter.send(Err(cause.clone()));
+            }
+        }
+        if state.size > 0 {
+            self.retry_at(at);
+        }
+    }
+
+    fn retry_at(self: &Arc<Self>, at: Instant) {
+        let (pool, closed) = (Arc::downgrade(self), self.starter.closed.clone());
+        self.starter.tasks.spawn(async move {
+            tokio::select! {
+                () = closed.cancelled() => return,
+                () = sleep_until(at) => {}
+            }
+            if let Some(pool) = pool.upgrade() {
+                pool.fill(&mut pool.lock(), SpawnCause::Retry);
+            }
+        });
+    }
+}
