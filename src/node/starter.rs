@@ -25,6 +25,7 @@ use super::seat::Seat;
 use super::spawn::{Parts, Spawned, spawn};
 use super::voice::Voice;
 use super::worker::{Worker, executions_of};
+use crate::domain::plan::PluginPlan;
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
 use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxState};
 
@@ -242,11 +243,8 @@ impl Starter {
         let noise = self.listen(plugin, voice.clone(), &process, printed)?;
         let serve = |socket| Egress::serve(socket, plugin, &self.metrics, &self.tasks, process.over());
         let egress = egress.map(serve).transpose()?;
-        let Lifetimes { max_executions, max_age, .. } = self.lifetimes;
-        let max_executions = plugin.plan.max_executions.map_or(max_executions, u64::from);
-        let max_age = plugin.plan.max_lifetime_seconds.map_or(max_age, |seconds| Duration::from_secs(seconds.into()));
-        let max_executions = executions_of(&plugin.plan, jittered(max_executions, id));
-        let (now, age) = (Instant::now(), Duration::from_millis(jittered(millis(max_age), id)));
+        let (max_executions, age) = self.life(&plugin.plan, id);
+        let now = Instant::now();
         let worker = Worker {
             id,
             process,
@@ -265,6 +263,15 @@ impl Starter {
             leaving: OnceLock::new(),
         };
         Ok(Seat::only(worker, talk))
+    }
+
+    /// How many calls a worker of this number serves, and how long.
+    fn life(&self, plugin: &PluginPlan, id: u64) -> (u64, Duration) {
+        let Lifetimes { max_executions, max_age, .. } = self.lifetimes;
+        let max_executions = plugin.max_executions.map_or(max_executions, u64::from);
+        let max_age = plugin.max_lifetime_seconds.map_or(max_age, |seconds| Duration::from_secs(seconds.into()));
+        let max_executions = executions_of(plugin, jittered(max_executions, id));
+        (max_executions, Duration::from_millis(jittered(millis(max_age), id)))
     }
 
     fn listen(
