@@ -41,9 +41,9 @@ impl Lease {
         self.seat.as_ref().map(|seat| seat.worker.process.pid())
     }
 
-    /// Whether its worker is no more: it may have ended while the right to use it was waited for.
-    pub fn is_gone(&self) -> bool {
-        self.seat.as_ref().is_none_or(Seat::is_gone)
+    /// Whether its worker is of no use: it may have ended while the right to use it was waited for.
+    pub fn is_useless(&self) -> bool {
+        self.seat.as_ref().is_none_or(Seat::is_useless)
     }
 
     /// Runs the call. At its deadline it is answered, and the worker killed behind it, or told so where it has other

@@ -168,6 +168,7 @@ impl Pool {
             }
             fate => self.end(&mut state, seat, fate),
         }
+        self.serve(&mut state);
         self.fill(&mut state, SpawnCause::Replace);
     }
 
@@ -175,7 +176,8 @@ impl Pool {
     /// `cause`, unless it still serves other calls: then it gets no further ones. One that others may use too has until
     /// the call's `deadline`, where that is later.
     pub fn wind_down(self: &Arc<Self>, mut seat: Seat, cause: KillCause, deadline: Instant) {
-        let pool = Arc::clone(self);
+        let (pool, doubted) = (Arc::clone(self), seat.is_shared() && cause == KillCause::Timeout);
+        seat.worker.doubts.fetch_add(usize::from(doubted), Ordering::Relaxed);
         self.starter.tasks.spawn(async move {
             let soon = Instant::now() + WIND_DOWN;
             let until = if seat.is_shared() { soon.max(deadline) } else { soon };
@@ -184,6 +186,7 @@ impl Pool {
                 Err(_) if seat.serves_others() => Fate::Recycle(RecycleCause::Stuck),
                 Err(_) => Fate::Kill(cause),
             };
+            seat.worker.doubts.fetch_sub(usize::from(doubted), Ordering::Relaxed);
             pool.give_back(seat, fate, false);
         });
     }
@@ -207,13 +210,23 @@ impl Pool {
 
     /// An idle seat that may serve. Workers that may not are ended.
     fn take_idle(self: &Arc<Self>, state: &mut State) -> Option<Seat> {
-        while let Some(seat) = state.idle.pop() {
+        while let Some(at) = state.idle.iter().rposition(|seat| !seat.worker.is_doubted()) {
+            let seat = state.idle.remove(at);
             match seat.worn() {
                 None => return Some(seat),
                 Some(cause) => self.discard(state, seat, cause),
             }
         }
         None
+    }
+
+    /// Gives idle seats to those that wait, where that could not be done when they became idle.
+    fn serve(self: &Arc<Self>, state: &mut State) {
+        while !state.waiting.is_empty()
+            && let Some(seat) = self.take_idle(state)
+        {
+            self.offer(state, seat);
+        }
     }
 
     /// Hands a seat to whoever waits longest, or keeps it.
@@ -224,7 +237,9 @@ impl Pool {
         if let Some(cause) = seat.worn().filter(|cause| seat.stillborn(*cause).is_some()) {
             return self.discard(state, seat, cause);
         }
-        while let Some(waiter) = state.waiting.pop_front() {
+        while !seat.worker.is_doubted()
+            && let Some(waiter) = state.waiting.pop_front()
+        {
             state.lend(&seat);
             match waiter.send(Ok(Lease::new(seat, self))) {
                 Ok(()) => return,

@@ -193,9 +193,9 @@ impl Seat {
         }
     }
 
-    /// Whether its worker has ended, or ends with the calls that it has.
-    pub fn is_gone(&self) -> bool {
-        self.worker.leaving.get().is_some() || self.worn() == Some(RecycleCause::Exited)
+    /// Whether its worker has ended, ends with the calls that it has, or may not listen.
+    pub fn is_useless(&self) -> bool {
+        self.worker.leaving.get().is_some() || self.worker.is_doubted() || self.worn() == Some(RecycleCause::Exited)
     }
 
     /// Why it should not serve another call.

@@ -260,6 +260,7 @@ impl Starter {
             max_data: node.data.saturating_add(plugin.plan.limits.memory / 4 * 3),
             succeeded: OnceLock::new(),
             leased: AtomicUsize::new(0),
+            doubts: AtomicUsize::new(0),
             leaving: OnceLock::new(),
         };
         Ok(Seat::only(worker, talk))

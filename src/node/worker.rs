@@ -1,7 +1,7 @@
 //! A worker: a process that has loaded a plugin, and what it has served. Whoever may call it has a
 //! [`Seat`](super::seat::Seat).
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::time::Instant;
@@ -60,6 +60,8 @@ pub struct Worker {
     pub succeeded: OnceLock<RecycleCause>,
     /// Seats that somebody has; changed under the lock of its pool.
     pub leased: AtomicUsize,
+    /// Calls past their deadline of which it is not known whether it still listens.
+    pub doubts: AtomicUsize,
     /// What was decided of it: it gets no further calls, and ends with the last of its seats.
     pub leaving: OnceLock<Fate>,
 }
@@ -92,6 +94,11 @@ impl Worker {
         } else {
             None
         }
+    }
+
+    /// Whether it may not listen any more: until that is known it gets no calls.
+    pub fn is_doubted(&self) -> bool {
+        self.doubts.load(Ordering::Relaxed) > 0
     }
 
     /// What a call is told whose worker was killed for another one.

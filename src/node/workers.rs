@@ -149,7 +149,7 @@ impl Workers {
         }
         let mut lease = pool.lease(until).await?;
         let permit = self.admission.permit(until).await?;
-        while lease.is_gone() {
+        while lease.is_useless() {
             drop(lease);
             lease = pool.lease(until).await?;
         }

@@ -225,10 +225,7 @@ async fn those_that_have_not_begun_get_another_worker() {
         futures_util::future::join_all((0..6).map(|_| rig.run(&plugin, "")))
     );
     assert_eq!(late.output.unwrap_err().reason, Reason::Timeout);
-    let (went_well, lost): (Vec<_>, Vec<_>) = others.into_iter().partition(|ran| ran.output.is_ok());
-    // The one that got the right while the worker could still have listened.
-    assert!(lost.len() <= 1 && lost.iter().all(|ran| ran.worker_pid == Some(pid)), "{lost:?}");
-    let served = went_well.into_iter().map(|ran| parts(ran.output).1).collect::<BTreeSet<_>>();
+    let served = others.into_iter().map(|ran| parts(ran.output).1).collect::<BTreeSet<_>>();
     assert_eq!(served, BTreeSet::from([only_worker(&rig)]));
     assert!(!served.contains(&pid));
 }
