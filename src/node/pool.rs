@@ -176,8 +176,10 @@ impl Pool {
     /// `cause`, unless it still serves other calls: then it gets no further ones. One that others may use too has until
     /// the call's `deadline`, where that is later.
     pub fn wind_down(self: &Arc<Self>, mut seat: Seat, cause: KillCause, deadline: Instant) {
-        let (pool, doubted) = (Arc::clone(self), seat.is_shared() && cause == KillCause::Timeout);
-        seat.worker.doubts.fetch_add(usize::from(doubted), Ordering::Relaxed);
+        let pool = Arc::clone(self);
+        if seat.is_shared() && cause == KillCause::Timeout {
+            seat.doubt();
+        }
         self.starter.tasks.spawn(async move {
             let soon = Instant::now() + WIND_DOWN;
             let until = if seat.is_shared() { soon.max(deadline) } else { soon };
@@ -186,7 +188,6 @@ impl Pool {
                 Err(_) if seat.serves_others() => Fate::Recycle(RecycleCause::Stuck),
                 Err(_) => Fate::Kill(cause),
             };
-            seat.worker.doubts.fetch_sub(usize::from(doubted), Ordering::Relaxed);
             pool.give_back(seat, fate, false);
         });
     }

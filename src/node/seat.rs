@@ -2,6 +2,7 @@
 //! several. Knows no pool.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -48,25 +49,29 @@ pub struct Seat {
     pub rested: Instant,
     /// Whether a call was begun and the seat is not released.
     busy: bool,
+    /// Whether that call is a [doubt](Worker::is_doubted).
+    doubts: bool,
 }
 
 impl Seat {
     /// The only seat of a worker.
     pub fn only(worker: Worker, talk: Talk) -> Self {
-        Self { worker: Arc::new(worker), talk, rested: Instant::now(), busy: false }
+        Self::at(Arc::new(worker), talk)
+    }
+
+    fn at(worker: Arc<Worker>, talk: Talk) -> Self {
+        Self { worker, talk, rested: Instant::now(), busy: false, doubts: false }
     }
 
     /// As many seats at its worker, where that is spoken with in a way that allows it.
     pub fn split(self, seats: usize) -> Vec<Self> {
-        let Self { worker, talk, rested, busy } = self;
-        let max_output = max_output(&worker);
+        let Self { worker, talk, .. } = self;
         match talk {
             Talk::Module(channel) if seats > 1 => {
-                let channels = channel.share(seats, max_output).into_iter();
-                let talks = channels.map(|channel| Talk::Shared(Box::new(channel)));
-                talks.map(|talk| Self { worker: Arc::clone(&worker), talk, rested, busy }).collect()
+                let channels = channel.share(seats, max_output(&worker)).into_iter();
+                channels.map(|channel| Self::at(Arc::clone(&worker), Talk::Shared(Box::new(channel)))).collect()
             }
-            talk => vec![Self { worker, talk, rested, busy }],
+            talk => vec![Self::at(worker, talk)],
         }
     }
 
@@ -119,10 +124,19 @@ impl Seat {
         matches!(self.talk, Talk::Shared(_))
     }
 
+    /// Its call is past its deadline, and until it is [released](Seat::release) nobody knows whether its worker listens.
+    pub fn doubt(&mut self) {
+        self.worker.doubts.fetch_add(1, Ordering::Relaxed);
+        self.doubts = true;
+    }
+
     /// Its call is over, however that ended.
     pub fn release(&mut self) {
         if std::mem::take(&mut self.busy) {
             self.worker.card.released();
+        }
+        if std::mem::take(&mut self.doubts) {
+            self.worker.doubts.fetch_sub(1, Ordering::Relaxed);
         }
         self.rested = Instant::now();
     }
