@@ -1,5 +1,7 @@
 //! An operator that is killed anywhere on its way: the next one brings the same about.
 
+use std::time::{Duration, Instant};
+
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
@@ -9,6 +11,8 @@ use crate::harness::{Mark, until};
 
 /// After which of its requests that write an operator is killed, as near as its audit log tells.
 const KILLED_AFTER: std::ops::RangeInclusive<usize> = 1..=20;
+/// One that has written nothing for so long has written all.
+const QUIET: Duration = Duration::from_secs(2);
 /// How many at once.
 const AT_ONCE: usize = 5;
 
@@ -30,6 +34,30 @@ async fn writes(operated: &Operated<'_>, mark: Mark) -> usize {
         request.user == user && !reads && !request.resource.starts_with("leases.")
     });
     writes.count()
+}
+
+/// Waits until it has written so often, or nothing more for a while: edits that it sees at once take fewer writes.
+async fn wrote(operated: &Operated<'_>, mark: Mark, after: usize) {
+    let (mut before, mut since) = (0, Instant::now());
+    until("it wrote so often, or all", async || {
+        let now = writes(operated, mark).await;
+        if now != before {
+            (before, since) = (now, Instant::now());
+        }
+        (now >= after || since.elapsed() > QUIET && is_edited(operated).await).then_some(())
+    })
+    .await;
+}
+
+/// Whether the last edit is in the snapshot.
+async fn is_edited(operated: &Operated<'_>) -> bool {
+    let stored = operated.object("gatewaysnapshots", "main").await;
+    if stored.get("spec").is_none() {
+        return false;
+    }
+    let plan = plan(operated).await;
+    let edited = plan.code.values().any(|code| code.contains("'two'"));
+    edited && plan.upstreams.len() == 1
 }
 
 /// Everything that is to be the same: the plan, statuses, rights. Names of namespaces and what follows from them apart.
@@ -64,7 +92,7 @@ async fn scenario(after: Option<usize>) -> Value {
     operated.delete("mcpupstream/gone").await;
     let _next = match after {
         Some(after) => {
-            until("it wrote so often", async || (writes(&operated, mark).await >= after).then_some(())).await;
+            wrote(&operated, mark, after).await;
             operated.operator.kill();
             // As if the time of its lease was over.
             let lease = ["delete", "lease", "hawsepipe-operator", "-n", &operated.namespace, "--ignore-not-found"];
@@ -73,14 +101,7 @@ async fn scenario(after: Option<usize>) -> Value {
         }
         None => None,
     };
-    until("the last edit is in the snapshot", async || {
-        let stored = operated.object("gatewaysnapshots", "main").await;
-        stored.get("spec")?;
-        let plan = plan(&operated).await;
-        let edited = plan.code.values().any(|code| code.contains("'two'"));
-        (edited && plan.upstreams.len() == 1).then_some(())
-    })
-    .await;
+    until("the last edit is in the snapshot", async || is_edited(&operated).await.then_some(())).await;
     for (plural, name) in [("plugins", "say"), ("pluginchains", "answers"), ("mcpupstreams", "kept")] {
         operated.until_condition(plural, name, "Programmed", "False Pending").await;
     }
