@@ -30,7 +30,7 @@ const LINES: &str = "require('node:readline').createInterface({ input: process.s
 /// Of a script that answers message by message.
 const PACKED: &str = concat!(
     include_str!("../../../tests/it/node/msgpack.mjs"),
-    "await serve(({ rawContent }) => ({ text: rawContent, continue: true }));"
+    "await serve(({ rawContent }) => encode({ text: rawContent, continue: true }));"
 );
 /// Of one that never answers.
 pub const FOREVER: &str = "export default () => { for (;;); };";
