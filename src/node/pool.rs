@@ -295,10 +295,10 @@ impl Pool {
 }
 
 impl State {
-    /// Somebody gets this seat.
+    /// Somebody gets this seat, at a worker that stays.
     fn lend(&mut self, seat: &Seat) {
         seat.worker.leased.fetch_add(1, Ordering::Relaxed);
-        self.leased += usize::from(seat.worker.leaving.get().is_none());
+        self.leased += 1;
     }
 
     /// And has it no more.

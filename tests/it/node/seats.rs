@@ -64,6 +64,10 @@ impl Host for Gate {
     }
 }
 
+async fn held(rig: &Rig, plugin: &Arc<LinkedPlugin>, gate: &Gate) -> (String, u32) {
+    parts(rig.workers.run(plugin, &input("hold"), Duration::from_secs(20), gate).await.output)
+}
+
 fn only_worker(rig: &Rig) -> u32 {
     let workers = rig.workers.workers();
     assert_eq!(workers.len(), 1, "{workers:?}");
@@ -87,8 +91,7 @@ async fn a_worker_that_is_full_gets_a_second_beside_it() {
     let plugin = Code { size: 2, ..shared(2) }.link();
     let rig = Rig::with(&[&plugin]).await;
     let gate = Gate(Semaphore::new(0));
-    let held = async |_| parts(rig.workers.run(&plugin, &input("hold"), Duration::from_secs(20), &gate).await.output);
-    let calls = futures_util::future::join_all((0..4).map(held));
+    let calls = futures_util::future::join_all((0..4).map(|_| held(&rig, &plugin, &gate)));
     let (mut pids, ()) =
         tokio::join!(async { calls.await.into_iter().map(|(_, pid)| pid).collect::<Vec<_>>() }, async {
             rig.until("both are full", |rig| rig.asked() == 4).await;
@@ -128,14 +131,16 @@ async fn one_that_does_not_end_lets_the_others_end() {
     let plugin = shared(3).link();
     let rig = Rig::with(&[&plugin]).await;
     let pid = only_worker(&rig);
-    let (late, other, next) =
-        tokio::join!(rig.run_for(&plugin, "hang", 200), call(&rig, &plugin, "sleep 1500"), async {
-            rig.until("it gets no calls any more", |rig| rig.count("hawsepipe_worker_recycles_total", "stuck") > 0.0)
-                .await;
-            call(&rig, &plugin, "").await
-        });
+    let gate = Gate(Semaphore::new(0));
+    let (late, other, next) = tokio::join!(rig.run_for(&plugin, "hang", 200), held(&rig, &plugin, &gate), async {
+        rig.until("it gets no calls any more", |rig| rig.count("hawsepipe_worker_recycles_total", "stuck") > 0.0).await;
+        // The other one goes on until this one was served.
+        let next = call(&rig, &plugin, "").await;
+        gate.0.add_permits(1);
+        next
+    });
     assert_eq!(late.output.unwrap_err().reason, Reason::Timeout);
-    assert_eq!(other, ("sleep 1500".into(), pid));
+    assert_eq!(other, ("hold".into(), pid));
     assert_ne!(next.1, pid, "another worker serves on");
     rig.until("it is gone", |_| !is_running(pid)).await;
     assert_eq!(rig.count("hawsepipe_worker_recycles_total", ""), 1.0);
