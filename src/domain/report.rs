@@ -29,6 +29,9 @@ pub struct Report {
     /// Plugins of the plan.
     #[serde(deserialize_with = "known")]
     pub plugins: Vec<PluginReport>,
+    /// Plugins of the plan whose code this pod could not load, whatever runs in its place.
+    #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
+    pub not_loaded: Vec<NotLoadedReport>,
     /// Keys of Secrets that the plan names.
     #[serde(deserialize_with = "known")]
     pub secrets: Vec<SecretReport>,
@@ -143,6 +146,19 @@ pub enum PluginState {
     Disabled,
 }
 
+/// A form of a plugin that was tried in a worker and could not be loaded: its module throws, imports what is missing,
+/// exports no function, or does not come to an end. Where an older form runs in its place, [`PluginReport::digest`] is
+/// that one's.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotLoadedReport {
+    /// `namespace/name`.
+    pub plugin: String,
+    /// SHA-256 of the code that the plan names, hex.
+    pub digest: String,
+    /// For people.
+    pub message: String,
+}
+
 /// A key of a Secret that the plan names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SecretReport {
@@ -202,10 +218,12 @@ mod tests {
                 ..UpstreamReport::default()
             }],
             pending: Some(PendingReport { revision: "0".into(), reason: "R".into(), message: "m".into() }),
+            not_loaded: vec![NotLoadedReport { plugin: "t/p".into(), digest: "ab".into(), message: "m".into() }],
             ..Report::default()
         };
         let json = serde_json::to_string(&report).unwrap();
         assert!(json.contains(r#""connectionState":"Connected""#), "{json}");
+        assert!(json.contains(r#""notLoaded":[{"plugin":"t/p","digest":"ab","message":"m"}]"#), "{json}");
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
     }
 

@@ -10,7 +10,9 @@ use crate::domain::plan::{PluginPlan, TransportPlan};
 use crate::domain::plugin::Failure;
 use crate::domain::ports::RunPlugin;
 use crate::domain::reason::Reason;
-use crate::domain::report::{MAX_TOOLS, PendingReport, PluginReport, PluginState, Report, ToolReport, UpstreamReport};
+use crate::domain::report::{
+    MAX_TOOLS, NotLoadedReport, PendingReport, PluginReport, PluginState, Report, ToolReport, UpstreamReport,
+};
 
 impl<P: Ports> Engine<P> {
     /// All of it, as it is now. Equal states give equal reports.
@@ -25,6 +27,7 @@ impl<P: Ports> Engine<P> {
             revision: snapshot.plan().revision.clone(),
             problems: snapshot.problems().to_vec(),
             upstreams,
+            not_loaded: plugins.iter().filter_map(not_loaded).collect(),
             plugins,
             secrets: snapshot.linked.secrets.clone(),
             sandbox_lacks: self.plugins.sandbox().lacks,
@@ -103,4 +106,14 @@ impl<P: Ports> Engine<P> {
             protocol: code.map(|_| format!("{:?}", plugin.protocol)),
         }
     }
+}
+
+/// What a plugin that was tried and could not be loaded is reported as.
+fn not_loaded(plugin: &PluginReport) -> Option<NotLoadedReport> {
+    let tried = plugin.state == PluginState::Failed && !plugin.digest.is_empty();
+    (tried && plugin.reason.as_deref() == Some(Reason::NotLoaded.as_str())).then(|| NotLoadedReport {
+        plugin: plugin.plugin.clone(),
+        digest: plugin.digest.clone(),
+        message: plugin.message.clone().unwrap_or_default(),
+    })
 }
