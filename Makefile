@@ -15,10 +15,14 @@ NIGHTLY ?= nightly-2026-05-20
 FUZZ_VERSION := 0.13.2
 FUZZ_TARGETS ?= frames answers expressions sources
 FUZZ_SECONDS ?= 300
+MUTANTS_VERSION := 27.1.0
+# Which part of all mutants is tried: of some 3,300, each 54th.
+SHARD ?= 0/54
+MUTANTS_TREE := .cache/mutants/tree
 
 .PHONY: help
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-11s %s\n", $$1, $$2 }'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-14s %s\n", $$1, $$2 }'
 
 .PHONY: run
 run: cargo-there ## Build, start the quickstart's gateway in the foreground, show one call
@@ -58,6 +62,13 @@ fuzz: fuzz-there ## Fuzz what comes from outside; FUZZ_TARGETS="frames", FUZZ_SE
 .PHONY: corpus
 corpus: cargo-there ## Let the corpus of the fuzz targets grow by random changes, with no nightly; FUZZ_SECONDS=300 in all
 	@HAWSEPIPE_CORPUS_SECONDS=$(FUZZ_SECONDS) cargo test --locked --test it faults::corpus -- --nocapture
+
+.PHONY: mutants
+mutants: mutants-there ## Change the code in about 60 places, and see whether the unit tests notice; SHARD=3/54 draws others
+	@rm -rf $(MUTANTS_TREE) && git clone --quiet --shared . $(MUTANTS_TREE)
+	@cd $(MUTANTS_TREE) && CARGO_TARGET_DIR=$(CURDIR)/.cache/mutants/target CARGO_PROFILE_DEV_DEBUG=0 \
+		cargo mutants --in-place --sharding round-robin --shard $(SHARD) --timeout 120 --output $(CURDIR)/.cache/mutants \
+			$(foreach folder,domain config engine node controller,-f 'src/$(folder)/**') -- --locked --lib
 
 .PHONY: setup
 setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Kubernetes, Node where it lacks
@@ -118,6 +129,12 @@ deny-there: cargo-there
 	@cargo deny --version >/dev/null 2>&1 || { echo "==> installing cargo-deny $(DENY_VERSION)"; \
 		CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
 		cargo install --locked --quiet cargo-deny@$(DENY_VERSION); }
+
+.PHONY: mutants-there
+mutants-there: cargo-there
+	@cargo mutants --version >/dev/null 2>&1 || { echo "==> installing cargo-mutants $(MUTANTS_VERSION)"; \
+		CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 \
+		cargo install --locked --quiet cargo-mutants@$(MUTANTS_VERSION); }
 
 .PHONY: fuzz-there
 fuzz-there: cargo-there
