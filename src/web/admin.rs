@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::guard::{CheckToken, guard};
+use super::guard::{CheckToken, Guard, guard};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ports::Records;
 use crate::engine::{Engine, Ports};
@@ -107,7 +107,7 @@ pub fn admin_router<P: Ports>(engine: Arc<Engine<P>>, check: Option<CheckToken>)
         .route("/readyz", get(readyz::<P>))
         .route("/metrics", get(metrics::<P>))
         .fallback(|| async { Refused(StatusCode::NOT_FOUND, "NotFound", "there is nothing here".to_owned()) })
-        .layer(middleware::from_fn_with_state(check, guard))
+        .layer(middleware::from_fn_with_state(Arc::new(Guard { engine: Arc::clone(&engine), check }), guard::<P>))
         .with_state(engine)
 }
 

@@ -1,4 +1,5 @@
-//! Who may use the admin port. From this machine, anybody, but no page; from elsewhere, who shows a token that is known.
+//! Who may use the admin port. From this machine, anybody, but no page, unless `spec.admin.authentication` is set; from
+//! elsewhere, who shows a token that is known.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,25 +14,35 @@ use futures_util::future::BoxFuture;
 use super::access;
 use super::admin::Refused;
 use super::server::Peer;
+use crate::engine::{Engine, Ports};
 
 /// Checks a token; an error says why it is not accepted, and holds nothing of it.
 pub type CheckToken = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
-/// What anybody may ask: the kubelet shows nothing and comes from another address.
-const OPEN: [&str; 2] = ["/healthz", "/readyz"];
+/// What anybody may ask: the kubelet and scrapers show nothing and come from other addresses.
+const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+
+/// What decides who is let in.
+pub(super) struct Guard<P: Ports> {
+    pub(super) engine: Arc<Engine<P>>,
+    /// Lets those in who come from elsewhere; none is nobody.
+    pub(super) check: Option<CheckToken>,
+}
 
 /// Lets a request in, or says why not.
-pub(super) async fn guard(State(check): State<Option<CheckToken>>, request: Request, next: Next) -> Response {
+pub(super) async fn guard<P: Ports>(State(guard): State<Arc<Guard<P>>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
-    match admit(&parts, check.as_ref()).await {
+    let trusts_loopback = !guard.engine.snapshot().plan().gateway.admin_authentication;
+    match admit(&parts, trusts_loopback, guard.check.as_ref()).await {
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(refused) => refused,
     }
 }
 
-async fn admit(parts: &Parts, check: Option<&CheckToken>) -> Result<(), Response> {
+async fn admit(parts: &Parts, trusts_loopback: bool, check: Option<&CheckToken>) -> Result<(), Response> {
     if !OPEN.contains(&parts.uri.path()) {
-        admit_peer(parts.extensions.get(), &parts.headers, check).await?;
+        let peer = parts.extensions.get().filter(|_| trusts_loopback);
+        admit_peer(peer, &parts.headers, check).await?;
     }
     if parts.headers.contains_key(header::ORIGIN) {
         return Err(forbidden("pages may not read the admin API"));
@@ -42,8 +53,9 @@ async fn admit(parts: &Parts, check: Option<&CheckToken>) -> Result<(), Response
     Ok(())
 }
 
+/// `peer` is none where it does not count where a request comes from.
 async fn admit_peer(peer: Option<&Peer>, headers: &HeaderMap, check: Option<&CheckToken>) -> Result<(), Response> {
-    if peer.is_some_and(|Peer(address)| address.ip().to_canonical().is_loopback()) {
+    if peer.is_some_and(Peer::is_here) {
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
         return access::check_host(headers, &[], loopback).map_err(forbidden);
     }

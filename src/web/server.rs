@@ -1,6 +1,6 @@
 //! Connections: accepted, bounded, closed. What they carry is the router's.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,9 +25,25 @@ const READ_BUFFER: usize = 64 * 1024;
 /// How long to wait after the system had no more descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The address that a request came from; in its extensions.
+/// The address of no socket.
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+/// The two ends of the connection that a request came by; in its extensions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) SocketAddr);
+pub(super) struct Peer {
+    /// Where it came from.
+    pub(super) remote: SocketAddr,
+    /// Where it arrived.
+    pub(super) local: SocketAddr,
+}
+
+impl Peer {
+    /// Whether it came from this machine, and to a loopback address: what comes in by another one from loopback was
+    /// passed on by a proxy beside us, for whomever.
+    pub(super) fn is_here(&self) -> bool {
+        [self.remote, self.local].iter().all(|address| address.ip().to_canonical().is_loopback())
+    }
+}
 
 /// Serves `router` on `listener` until `shutdown`; then accepts nothing more, lets answers under way end, and returns
 /// when the last connection is closed. Dropping the future closes all connections at once.
@@ -44,8 +60,11 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
             () = shutdown.cancelled() => break,
             Some(_) = connections.join_next() => {}
             (permit, accepted) = accepted => match accepted {
-                Ok((stream, address)) => {
-                    let served = serve_connection(stream, Peer(address), router.clone(), shutdown.clone());
+                Ok((stream, remote)) => {
+                    // Where the system does not say where a connection arrived, it was not on loopback.
+                    let local = stream.local_addr().unwrap_or(NOWHERE);
+                    let peer = Peer { remote, local };
+                    let served = serve_connection(stream, peer, router.clone(), shutdown.clone());
                     connections.spawn(async move {
                         let _permit = permit;
                         served.await;

@@ -103,7 +103,8 @@ pub struct Admin {
     pub port: Option<u16>,
     /// Whether the console is served there. Default: true.
     pub console: Option<bool>,
-    /// Who may come in besides loopback. Default: nobody.
+    /// Who may use the admin API. Default: programs on the same machine, or in the same pod, over loopback. Where it is
+    /// set, they too are asked who they are.
     pub authentication: Option<AdminAuthentication>,
 }
 

@@ -48,6 +48,7 @@ pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Prob
         session_idle_seconds: spec.sessions.as_ref().and_then(|s| s.idle_seconds).unwrap_or(3600),
         history_per_plugin: spec.history.as_ref().and_then(|h| h.per_plugin).unwrap_or(1000),
         log_level: spec.telemetry.as_ref().and_then(|t| t.log_level).map(|level| log_level(level).to_owned()),
+        admin_authentication: spec.admin.as_ref().is_some_and(|admin| admin.authentication.is_some()),
         required: required.map(|chain| object_ref(chain, &own)).collect(),
         refusing,
         key,

@@ -99,6 +99,7 @@ fn guards_of_a_gateway_that_are_not_built_refuse() {
     ] {
         let (input, problems) = lower_gateway(spec);
         assert_eq!(problems, [format!("!NotImplemented {field}")]);
+        assert_eq!(input.plan.admin_authentication, field == "spec.admin.authentication");
         assert_eq!(input.plan.refusing.unwrap().reason, Reason::NotImplemented);
     }
     let tls = json!({"listeners": [{"name": "a", "port": 1, "tls": {"certificateSecretRef": {"name": "s"}}}]});

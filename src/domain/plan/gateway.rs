@@ -36,6 +36,9 @@ pub struct GatewayPlan {
     pub log_level: Option<String>,
     /// Chains that must be in force before any call is served.
     pub required: Vec<ObjectKey>,
+    /// Whether `spec.admin.authentication` is set: then the admin API asks programs on this machine too who they are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub admin_authentication: bool,
     /// Every call is refused: a required chain is missing, or a guarding setting cannot be enforced.
     pub refusing: Option<Refusal>,
 }

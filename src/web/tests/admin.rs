@@ -1,6 +1,6 @@
 //! The admin API: lists with pages, readiness, and who is kept out.
 
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::StatusCode;
@@ -9,10 +9,9 @@ use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 
-use super::gateway::{Answered, Gateway, call, plan, read, request};
+use super::gateway::{Answered, Gateway, call, peer, plan, read, request};
 use crate::domain::health::ConnectionState;
 use crate::domain::report::{PendingReport, Report};
-use crate::web::server::Peer;
 use crate::web::{CheckToken, admin_router};
 
 async fn ask(gateway: &Gateway, method: &str, path: &str, headers: &[(&str, &str)]) -> Answered {
@@ -86,7 +85,7 @@ async fn errors_are_json_and_strangers_are_kept_out() {
         ("GET", "/api/v1/calls?limit=x", vec![], 400, "InvalidQuery"),
         ("GET", "/api/v1/calls?cursor=gone", vec![], 400, "InvalidCursor"),
         ("POST", "/api/v1/calls", vec![], 405, "MethodNotAllowed"),
-        ("GET", "/metrics", vec![("host", "evil.example")], 403, "Forbidden"),
+        ("GET", "/api/v1/calls", vec![("host", "evil.example")], 403, "Forbidden"),
         ("GET", "/metrics", vec![("origin", "http://localhost:9090")], 403, "Forbidden"),
     ] {
         let answer = ask(&gateway, method, path, &headers).await;
@@ -119,39 +118,76 @@ async fn the_report_has_the_tag_of_its_content() {
     assert_eq!(ask(&gateway, "GET", "/api/v1/report", &[]).await.text, first.text);
 }
 
+/// Takes the token `good`.
+fn check() -> CheckToken {
+    Arc::new(|token| async move { (token == "good").then_some(()).ok_or("it is bad".to_owned()) }.boxed())
+}
+
+/// Asks by a connection from one address to another.
+async fn ask_over(
+    gateway: &Gateway,
+    check: Option<CheckToken>,
+    (from, to): (&str, &str),
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Answered {
+    let mut request = request("GET", path, headers, "");
+    request.extensions_mut().insert(peer(from.parse::<IpAddr>().unwrap(), to.parse::<IpAddr>().unwrap()));
+    let router = admin_router(Arc::clone(&gateway.engine), check);
+    read(TowerToHyperService::new(router).call(request).await.unwrap()).await
+}
+
 #[tokio::test]
 async fn from_elsewhere_a_token_is_needed() {
     let gateway = Gateway::start().await;
-    let check: CheckToken =
-        Arc::new(|token| async move { (token == "good").then_some(()).ok_or("it is bad".to_owned()) }.boxed());
-    let ask = async |check: Option<&CheckToken>, from: &str, path: &str, headers: &[(&str, &str)]| {
-        let mut request = request("GET", path, headers, "");
-        let address: SocketAddr = from.parse().unwrap();
-        request.extensions_mut().insert(Peer(address));
-        let router = admin_router(Arc::clone(&gateway.engine), check.cloned());
-        read(TowerToHyperService::new(router).call(request).await.unwrap()).await
-    };
-    let (here, mapped, there) = ("127.0.0.1:1", "[::ffff:127.0.0.1]:1", "10.0.0.9:1");
+    let (here, mapped) = (("127.0.0.1", "127.0.0.1"), ("::ffff:127.0.0.1", "::1"));
+    // A mesh's sidecar passes everything on from a loopback address, to the pod's own.
+    let (there, sidecar) = (("10.0.0.9", "10.0.0.1"), ("127.0.0.6", "10.0.0.1"));
     let (good, bad) = (("authorization", "bearer good"), ("authorization", "Bearer bad"));
-    for (check, from, path, headers, status) in [
-        (Some(&check), here, "/api/v1/report", &[][..], 200),
-        (Some(&check), mapped, "/api/v1/report", &[], 200),
-        (Some(&check), there, "/api/v1/report", &[], 401),
-        (Some(&check), there, "/api/v1/report", &[bad], 401),
-        (Some(&check), there, "/api/v1/report", &[("authorization", "Basic good")], 401),
-        (Some(&check), there, "/api/v1/report", &[good], 200),
-        (Some(&check), there, "/metrics", &[good, ("host", "pod.example")], 200),
-        (Some(&check), there, "/metrics", &[good, ("origin", "http://page.example")], 403),
-        (None, there, "/api/v1/report", &[good], 401),
-        (None, there, "/healthz", &[("host", "10.0.0.9:9090")], 200),
-        (None, there, "/readyz", &[("host", "10.0.0.9:9090")], 200),
+    let report = "/api/v1/report";
+    for (check, ends, path, headers, status) in [
+        (Some(check()), here, report, &[][..], 200),
+        (Some(check()), mapped, report, &[], 200),
+        (Some(check()), sidecar, report, &[], 401),
+        (Some(check()), sidecar, report, &[good], 200),
+        (None, sidecar, "/api/v1/calls", &[], 401),
+        (Some(check()), there, report, &[], 401),
+        (Some(check()), there, report, &[bad], 401),
+        (Some(check()), there, report, &[("authorization", "Basic good")], 401),
+        (Some(check()), there, report, &[good], 200),
+        (None, there, report, &[good], 401),
         (None, there, "/readyz/", &[], 401),
     ] {
-        let answer = ask(check, from, path, headers).await;
-        assert_eq!(answer.status.as_u16(), status, "{from} {path} {headers:?} {answer:?}");
+        let answer = ask_over(&gateway, check, ends, path, headers).await;
+        assert_eq!(answer.status.as_u16(), status, "{ends:?} {path} {headers:?} {answer:?}");
         if status == 401 {
             assert_eq!(answer.json()["error"]["reason"], "Unauthorized");
             assert_eq!(answer.header("www-authenticate"), "Bearer");
         }
     }
+}
+
+#[tokio::test]
+async fn probes_and_scrapers_show_no_token() {
+    let gateway = Gateway::start().await;
+    let there = ("10.0.0.9", "10.0.0.1");
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        let answer = ask_over(&gateway, None, there, path, &[("host", "10.0.0.1:9090")]).await;
+        assert_eq!(answer.status, StatusCode::OK, "{path}");
+        let page = [("host", "10.0.0.1:9090"), ("origin", "http://page.example")];
+        assert_eq!(ask_over(&gateway, None, there, path, &page).await.status, StatusCode::FORBIDDEN, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn loopback_is_not_enough_where_the_admin_port_authenticates() {
+    let gateway = Gateway::start().await;
+    let mut plan = plan();
+    plan.gateway.admin_authentication = true;
+    gateway.apply(plan).await;
+    let here = ("127.0.0.1", "127.0.0.1");
+    assert_eq!(ask_over(&gateway, None, here, "/api/v1/calls", &[]).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(ask_over(&gateway, None, here, "/metrics", &[]).await.status, StatusCode::OK);
+    let shown = [("authorization", "Bearer good")];
+    assert_eq!(ask_over(&gateway, Some(check()), here, "/api/v1/report", &shown).await.status, StatusCode::OK);
 }
