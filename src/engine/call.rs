@@ -1,8 +1,10 @@
 //! The way of one tool call.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use serde_json::value::RawValue;
 
 use super::chain::Way;
@@ -85,10 +87,14 @@ impl<P: Ports> Engine<P> {
         let meta = Meta::read(request.meta);
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
         let cut = self.state.cut.load_full();
-        let run = self.run(&snapshot, &request, &meta, &mut journal);
+        // A fault of ours ends this call alone, and with an answer. What it had begun is dropped as if it was cancelled.
+        let run = AssertUnwindSafe(self.run(&snapshot, &request, &meta, &mut journal)).catch_unwind();
         let end = tokio::select! {
             biased;
-            end = tokio::time::timeout(ceiling, run) => end.unwrap_or_else(|_| End::ceiling_reached(ceiling)),
+            end = tokio::time::timeout(ceiling, run) => match end {
+                Ok(end) => end.unwrap_or_else(|_| End::panicked()),
+                Err(_) => End::ceiling_reached(ceiling),
+            },
             () = cut.cancelled() => End::stopped(),
         };
         self.finish(end, journal, &meta, request.caller.era).await

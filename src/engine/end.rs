@@ -72,6 +72,12 @@ impl End {
         Self::new(Reply::Error(error), CallOutcome::RpcError, message.to_owned())
     }
 
+    /// The gateway panicked. What it panicked with may hold content, so that it is told to nobody.
+    pub(super) fn panicked() -> Self {
+        let error = RpcError::new(INTERNAL_ERROR, "the gateway failed on this call; its log says where");
+        Self::new(Reply::Error(error), CallOutcome::RpcError, "Panicked".to_owned())
+    }
+
     /// The stop switch ended it, with `stopMode: Cancel`, or a call came while it is on.
     pub(super) fn stopped() -> Self {
         let data = json!({"reason": Refused::Stopped.as_str()});

@@ -8,6 +8,7 @@ use super::link::{LinkedChain, LinkedEntry};
 use super::snapshot::{Selected, ToolLink};
 use crate::domain::chain::skip;
 use crate::domain::plugin::Role;
+use crate::domain::reason::Reason;
 use crate::domain::record::{EntryOutcome, EntryTrace, Skip};
 
 /// What chains did so far on one call.
@@ -69,8 +70,11 @@ impl Traces {
     /// Waits for entries off the path.
     pub(super) async fn settle(&mut self) {
         for (place, task) in self.pending.drain(..) {
-            if let (Ok(done), Some(entry)) = (task.await, self.entries.get_mut(place)) {
-                *entry = done;
+            let Some(entry) = self.entries.get_mut(place) else { continue };
+            match task.await {
+                Ok(done) => *entry = done,
+                // It panicked: nothing proves that it ran.
+                Err(_) => entry.outcome = EntryOutcome::Failed(Reason::Crashed),
             }
         }
     }

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use super::envelope::{Incoming, Params, object, text};
 use super::exchange::{KEEP_ALIVE_EVERY, OpenStream};
+use super::headers::{Presence, check_routing};
 use super::mcp::{Gate, Scope, Takes, VERSION_HEADER};
 use super::methods::{ANONYMOUS, NAME, VERSION, call_tool, list_tools, unknown_method};
 use super::outbox::Outbox;
@@ -22,7 +23,7 @@ use super::reply::{Answer, KEEP_ALIVE, SESSION_HEADER, event, event_stream, refu
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
 use crate::domain::upstream::Era;
-use crate::domain::version::{LEGACY_VERSIONS, UNSPOKEN_VERSION};
+use crate::domain::version::LEGACY_VERSIONS;
 use crate::engine::sessions::Session;
 use crate::engine::{Caller, Ports, Reply};
 
@@ -43,6 +44,9 @@ pub(super) async fn answer<P: Ports>(
     incoming: Incoming<'_>,
     outbox: &Outbox,
 ) -> Answer {
+    if let Err((id, error)) = check_headers(headers, &incoming) {
+        return Answer::error(StatusCode::BAD_REQUEST, id, &error);
+    }
     let id = match &incoming {
         Incoming::Request { id, method, params } if method == "initialize" => {
             return initialize(gate, scope, id, params);
@@ -67,6 +71,16 @@ pub(super) async fn answer<P: Ports>(
             Answer::reply(id, &reply, Era::Legacy)
         }
     }
+}
+
+/// This era does not ask for headers that repeat the body; what routes by them in front may trust those that are there.
+fn check_headers<'a>(headers: &HeaderMap, incoming: &Incoming<'a>) -> Result<(), (&'a str, RpcError)> {
+    let (id, method, params) = match incoming {
+        Incoming::Request { id, method, params } => (*id, method, params),
+        Incoming::Notification { method, params } => ("null", method, params),
+        Incoming::Answer => return Ok(()),
+    };
+    check_routing(headers, method, params, Presence::Optional).map_err(|error| (id, error))
 }
 
 async fn request<P: Ports>(
@@ -119,12 +133,6 @@ fn initialize<P: Ports>(gate: &Gate<P>, scope: &Scope, id: &str, params: &Params
         let error = RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a string");
         return Answer::reply(id, &Reply::Error(error), Era::Legacy);
     };
-    if asked == UNSPOKEN_VERSION {
-        let data = json!({"supported": LEGACY_VERSIONS, "requested": asked});
-        let message = format!("Protocol version {asked} is not spoken here; {} are", LEGACY_VERSIONS.join(", "));
-        let error = RpcError::new(INVALID_PARAMS, message).with_data(data);
-        return Answer::reply(id, &Reply::Error(error), Era::Legacy);
-    }
     let version = LEGACY_VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(LEGACY_VERSIONS[0]);
     let upstream = scope.upstream().map(ToOwned::to_owned);
     let now = gate.engine.now();

@@ -7,18 +7,13 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::response::Response;
-use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use super::body::{self, BodyError};
-use super::envelope::Incoming;
-use super::exchange::{Running, respond};
-use super::outbox::Outbox;
-use super::reply::{Answer, SESSION_HEADER, method_not_allowed, refuse};
+use super::post::post;
+use super::reply::{method_not_allowed, refuse};
 use super::{access, legacy, modern};
 use crate::domain::limits::Tracker;
 use crate::domain::plan::{ListenerPlan, Plan};
-use crate::domain::upstream::Era;
 use crate::engine::{Endpoint, Engine, Ports};
 
 /// The header that names the protocol version.
@@ -139,63 +134,6 @@ async fn dispatch<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: Request,
         Method::DELETE => legacy::end_session(gate, &scope, request.headers()),
         _ => method_not_allowed("GET, POST, DELETE"),
     }
-}
-
-async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: Request, limit: u64) -> Response {
-    let (head, body) = request.into_parts();
-    if !is_json(&head.headers) {
-        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
-    }
-    let takes = Takes::read(&head.headers);
-    if !takes.json {
-        return refuse(
-            StatusCode::NOT_ACCEPTABLE,
-            "Accept must name application/json, and text/event-stream for progress",
-        );
-    }
-    let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    let body = match body::read(body, declared, limit).await {
-        Ok(body) => body,
-        Err(error) => return refuse(status_of(error), error.to_string()),
-    };
-    let outbox = Arc::new(Outbox::default());
-    let era = if modern::is_meant(&head.headers) { Era::Modern } else { Era::Legacy };
-    let answer = answer(Arc::clone(gate), scope, head.headers, body, Arc::clone(&outbox), era);
-    let running = Running::new(answer, era == Era::Legacy);
-    respond(gate, running, outbox, takes.events, era).await
-}
-
-/// Reads the message and answers it in its era.
-async fn answer<P: Ports>(
-    gate: Arc<Gate<P>>,
-    scope: Scope,
-    headers: HeaderMap,
-    body: Bytes,
-    outbox: Arc<Outbox>,
-    era: Era,
-) -> Answer {
-    let incoming = match Incoming::parse(&body) {
-        Ok(incoming) => incoming,
-        Err(unreadable) => return Answer::error(StatusCode::BAD_REQUEST, unreadable.id, &unreadable.error),
-    };
-    if era == Era::Modern || (!headers.contains_key(SESSION_HEADER) && modern::is_meant_by(&incoming)) {
-        modern::answer(&gate, &scope, &headers, incoming, &outbox).await
-    } else {
-        legacy::answer(&gate, &scope, &headers, incoming, &outbox).await
-    }
-}
-
-fn status_of(error: BodyError) -> StatusCode {
-    match error {
-        BodyError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-        BodyError::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
-        BodyError::Broken => StatusCode::BAD_REQUEST,
-    }
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
-    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
 }
 
 /// What kinds of answer a client takes. One that says nothing takes all (RFC 9110, 12.5.1).

@@ -8,12 +8,14 @@ mod body;
 mod envelope;
 mod exchange;
 mod guard;
+mod headers;
 mod legacy;
 mod mcp;
 mod methods;
 mod modern;
 mod operator;
 mod outbox;
+mod post;
 mod reply;
 mod server;
 

@@ -1,43 +1,46 @@
 //! The stateless era (MCP 2026-07-28): each POST carries its own envelope, and closing the answer cancels.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::envelope::{Incoming, Meta, Params, text};
+use super::headers::{Presence, check_routing, check_single, decode, header, mismatch};
 use super::mcp::{Gate, Scope, VERSION_HEADER};
 use super::methods::{ANONYMOUS, KEPT, NAME, VERSION, call_tool, list_tools, unknown_method};
 use super::outbox::Outbox;
 use super::reply::{Answer, SESSION_HEADER};
 use crate::domain::mirror::Mirrored;
 use crate::domain::raw::to_raw;
-use crate::domain::rpc::{HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, RpcError, UNSUPPORTED_VERSION};
+use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError, UNSUPPORTED_VERSION};
 use crate::domain::upstream::Era;
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSIONS, UNSPOKEN_VERSION};
 use crate::engine::{Caller, Ports, Reply};
-
-/// Headers that say what the body says, so that intermediaries need not read it.
-const METHOD_HEADER: &str = "mcp-method";
-const NAME_HEADER: &str = "mcp-name";
 
 /// Whether the headers say that this era is meant: a version that `initialize` never agreed on, outside of a session.
 pub(super) fn is_meant(headers: &HeaderMap) -> bool {
     headers.get(VERSION_HEADER).is_some_and(|version| {
         let is = |known: &&str| version.as_bytes() == known.as_bytes();
         let known_to_initialize = LEGACY_VERSIONS.iter().chain([&UNSPOKEN_VERSION]).any(is);
-        MODERN_VERSIONS.iter().any(is) || !(known_to_initialize || headers.contains_key(SESSION_HEADER))
+        names_version(headers) || !(known_to_initialize || headers.contains_key(SESSION_HEADER))
     })
 }
 
-/// Whether the body does, where the headers do not: then they lack what they must say.
-pub(super) fn is_meant_by(incoming: &Incoming<'_>) -> bool {
-    let Incoming::Request { params, .. } = incoming else { return false };
-    params.read_meta().is_some_and(|meta| meta.protocol_version.is_some())
+/// Whether a message belongs to this era. The body counts where the headers do not say so: then they are not what they
+/// must be.
+pub(super) fn is_of(headers: &HeaderMap, incoming: &Incoming<'_>) -> bool {
+    let Incoming::Request { method, params, .. } = incoming else { return is_meant(headers) };
+    let said = params.read_meta().is_some_and(|meta| meta.protocol_version.is_some());
+    let by_body = said && !headers.contains_key(SESSION_HEADER);
+    // `initialize` offers a version, whichever it is, and is answered with one that is spoken (MCP 2025-11-25, version
+    // negotiation).
+    by_body || if method == "initialize" { names_version(headers) } else { is_meant(headers) }
+}
+
+fn names_version(headers: &HeaderMap) -> bool {
+    headers.get(VERSION_HEADER).is_some_and(|v| MODERN_VERSIONS.iter().any(|known| v.as_bytes() == known.as_bytes()))
 }
 
 /// Answers one message.
@@ -55,10 +58,13 @@ pub(super) async fn answer<P: Ports>(
             Answer::modern_error("null", &error)
         }
         // Nor notifications that mean something without a session; they are taken, as each one may be.
-        Incoming::Notification { .. } => match supported(header(headers, VERSION_HEADER).unwrap_or_default()) {
-            Ok(()) => Answer::accepted(),
-            Err(error) => Answer::modern_error("null", &error),
-        },
+        Incoming::Notification { method, params } => {
+            let supported = supported(header(headers, VERSION_HEADER).unwrap_or_default());
+            match supported.and_then(|()| check_routing(headers, &method, &params, Presence::Optional)) {
+                Ok(()) => Answer::accepted(),
+                Err(error) => Answer::modern_error("null", &error),
+            }
+        }
         Incoming::Request { id, method, params } => match check(gate, scope, headers, &method, &params) {
             Err(error) => Answer::modern_error(id, &error),
             Ok(meta) => {
@@ -137,17 +143,9 @@ fn check_mirrored(headers: &HeaderMap, argument: &Mirrored, arguments: Option<&R
     Err(mismatch(format!("the {} header does not match the argument {}", argument.header, argument.path.join("."))))
 }
 
-fn mismatch(what: String) -> RpcError {
-    RpcError::new(HEADER_MISMATCH, what)
-}
-
 /// The envelope's checks, in the order in which the specification's own servers make them.
 fn check_envelope<'a>(headers: &HeaderMap, method: &str, params: &Params<'a>) -> Result<Meta<'a>, RpcError> {
-    for name in [VERSION_HEADER, METHOD_HEADER, NAME_HEADER] {
-        if headers.get_all(name).iter().nth(1).is_some() {
-            return Err(mismatch(format!("the {name} header stands more than once")));
-        }
-    }
+    check_single(headers, &[VERSION_HEADER])?;
     let invalid = |what: &str| RpcError::new(INVALID_PARAMS, what);
     let meta =
         params.read_meta().ok_or_else(|| invalid("`params._meta` must be an object with the envelope's keys"))?;
@@ -157,19 +155,7 @@ fn check_envelope<'a>(headers: &HeaderMap, method: &str, params: &Params<'a>) ->
     if version.is_none() || header(headers, VERSION_HEADER) != version.as_deref() {
         return Err(mismatch(format!("the {VERSION_HEADER} header does not match the body's protocol version")));
     }
-    if header(headers, METHOD_HEADER) != Some(method) {
-        return Err(mismatch(format!("the {METHOD_HEADER} header does not match the body's method")));
-    }
-    let named = match method {
-        "tools/call" | "prompts/get" => params.name,
-        "resources/read" => params.uri,
-        _ => None,
-    };
-    if let Some(named) = named.and_then(text)
-        && header(headers, NAME_HEADER).and_then(decode).as_deref() != Some(&*named)
-    {
-        return Err(mismatch(format!("the {NAME_HEADER} header does not match what the body names")));
-    }
+    check_routing(headers, method, params, Presence::Required)?;
     supported(version.as_deref().unwrap_or_default())?;
     Ok(meta)
 }
@@ -184,17 +170,4 @@ fn supported(version: &str) -> Result<(), RpcError> {
     }
     let data = json!({"supported": MODERN_VERSIONS, "requested": version.chars().take(64).collect::<String>()});
     Err(RpcError::new(UNSUPPORTED_VERSION, "Unsupported protocol version").with_data(data))
-}
-
-fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    headers.get(name)?.to_str().ok()
-}
-
-/// The text of a header value, which is in base64 where it would not have survived as it is. None where that is not
-/// canonical base64 of UTF-8.
-fn decode(value: &str) -> Option<Cow<'_, str>> {
-    let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
-        return Some(Cow::Borrowed(value));
-    };
-    String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok().map(Cow::Owned)
 }

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{
-    CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, RpcError,
-    UNSUPPORTED_VERSION, failure, success,
+    CAPABILITY_REQUIRED, HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND,
+    PARSE_ERROR, RpcError, UNSUPPORTED_VERSION, failure, success,
 };
 use crate::domain::upstream::Era;
 use crate::engine::Reply;
@@ -51,6 +51,15 @@ impl Answer {
     /// An error of this HTTP status under the raw `id`, `null` where none could be read.
     pub(super) fn error(status: StatusCode, id: &str, error: &RpcError) -> Self {
         Self { status, body: failure(id, &to_raw(error)), session: None }
+    }
+
+    /// The gateway panicked on a message of this raw id; none where it was not read yet, or there is none.
+    pub(super) fn panicked(id: Option<&str>, era: Era) -> Self {
+        let error = RpcError::new(INTERNAL_ERROR, "the gateway failed on this message; its log says where");
+        match id {
+            Some(id) => Self::reply(id, &Reply::Error(error), era),
+            None => Self::error(StatusCode::INTERNAL_SERVER_ERROR, "null", &error),
+        }
     }
 
     /// A modern error, with the status that the specification gives its code.

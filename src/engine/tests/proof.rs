@@ -97,3 +97,25 @@ async fn of_a_call_over_the_ceiling() {
     assert_eq!(last_call(&engine).outcome.as_label(), "timeout");
     assert_eq!(engine.state.calls.in_flight(), 0);
 }
+
+#[tokio::test]
+async fn of_a_call_that_panics() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, "same"), (Role::Transform, "no such script")]);
+    let engine = start(&inputs).await;
+    assert_eq!(call(&engine, "{}").await["error"]["code"], -32603);
+    let record = last_call(&engine);
+    assert_eq!((record.outcome.as_label(), record.reason.as_deref()), ("rpc_error", Some("Panicked")));
+    let seen: Vec<_> = record.entries.iter().map(|entry| entry.outcome.to_string()).collect();
+    assert_eq!((seen.as_slice(), sent(&engine).len()), (&["ran".to_owned(), "skipped(stopped)".to_owned()][..], 0));
+    assert_eq!(engine.state.calls.in_flight(), 0);
+    assert!(engine.render_metrics().contains("hawsepipe_calls_in_flight 0"));
+}
+
+#[tokio::test]
+async fn of_an_observer_that_panics() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Observe, "no such script")]);
+    let engine = start(&inputs).await;
+    assert_eq!(traced(&engine, "{}").await.1, ["failed(Crashed)"]);
+}

@@ -1,6 +1,8 @@
 //! A gateway of plain structs: an upstream whose tools do what their names say, and requests to its router.
 
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -75,6 +77,8 @@ pub(super) struct Server {
     pub(super) began: Notify,
     pub(super) dropped: Notify,
     pub(super) finished: Notify,
+    /// Whether calls panic, after what they send before.
+    pub(super) panics: AtomicBool,
 }
 
 const TOOLS: [&str; 5] = [
@@ -126,6 +130,7 @@ impl CallUpstream for Arc<Server> {
             }
             _ => {}
         }
+        assert!(!self.panics.load(Ordering::Relaxed), "a call that was to panic");
         let arguments = call.arguments.as_deref().map_or("null", RawValue::get);
         Ok(Answer::Result(raw(&format!(r#"{{"content":[], "n": 1.0,"got":{arguments}}}"#))))
     }
@@ -156,10 +161,20 @@ impl Records for Calls {
     }
 }
 
-pub(super) struct Fixed;
+/// Always the same, unless it is broken.
+#[derive(Clone, Default)]
+pub(super) struct Fixed(Arc<AtomicBool>);
+
+impl Fixed {
+    /// Panics whenever it is asked from now on.
+    pub(super) fn break_it(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
 
 impl Clock for Fixed {
     fn unix_millis(&self) -> u64 {
+        assert!(!self.0.load(Ordering::Relaxed), "the clock was to panic");
         1
     }
     fn monotonic(&self) -> Duration {
@@ -224,6 +239,7 @@ pub(super) fn listener() -> ListenerPlan {
 pub(super) struct Gateway {
     pub(super) engine: Arc<Engine<Plain>>,
     pub(super) server: Arc<Server>,
+    pub(super) clock: Fixed,
     pub(super) mcp: Router,
     pub(super) admin: Router,
     pub(super) shutdown: CancellationToken,
@@ -256,14 +272,14 @@ impl Gateway {
     /// Without a plan.
     pub(super) fn idle() -> Self {
         let server = Arc::new(Server::default());
-        let metrics = Metrics::new().unwrap();
-        let engine = Engine::new(NoPlugins, Arc::clone(&server), Calls::default(), Fixed, metrics);
+        let (metrics, clock) = (Metrics::new().unwrap(), Fixed::default());
+        let engine = Engine::new(NoPlugins, Arc::clone(&server), Calls::default(), clock.clone(), metrics);
         let shutdown = CancellationToken::new();
         let bound = "127.0.0.1:8080".parse().unwrap();
         let settings = ListenerPlan { hosts: Vec::new(), ..listener() };
         let mcp = mcp_router(Arc::clone(&engine), Listener { settings, bound }, shutdown.clone());
         let admin = admin_router(Arc::clone(&engine), None);
-        Self { engine, server, mcp, admin, shutdown }
+        Self { engine, server, clock, mcp, admin, shutdown }
     }
 
     /// With [`plan`].
@@ -301,7 +317,7 @@ pub(super) fn post_to(path: &str, headers: &[(&str, &str)], body: &str) -> Reque
 /// A request; an empty value takes a default header out.
 pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Request<Body> {
     let mut request = Request::builder().method(method).uri(path).body(Body::from(body.to_owned())).unwrap();
-    request.extensions_mut().insert(Peer(([127, 0, 0, 1], 5000).into()));
+    request.extensions_mut().insert(peer([127, 0, 0, 1], [127, 0, 0, 1]));
     let defaults = [
         ("host", "localhost:8080"),
         ("content-type", "application/json"),
@@ -315,6 +331,11 @@ pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: 
         }
     }
     request
+}
+
+/// The ends of a connection between these addresses.
+pub(super) fn peer(remote: impl Into<IpAddr>, local: impl Into<IpAddr>) -> Peer {
+    Peer { remote: SocketAddr::new(remote.into(), 5000), local: SocketAddr::new(local.into(), 8080) }
 }
 
 pub(super) async fn read(response: hyper::Response<Body>) -> Answered {

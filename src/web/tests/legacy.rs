@@ -1,11 +1,13 @@
 //! Sessions: begun, used, ended; calls with progress and cancellation; the stream of what is told unasked.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use serde_json::json;
 
 use super::gateway::{Gateway, call, initialize, next, plan, post_to, read, request};
+use crate::domain::ports::Records;
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
@@ -17,6 +19,7 @@ async fn versions_are_negotiated() {
         ("2025-06-18", "2025-06-18"),
         ("2025-03-26", "2025-03-26"),
         ("2026-07-28", "2025-11-25"),
+        ("2024-11-05", "2025-11-25"),
         ("1999-01-01", "2025-11-25"),
     ] {
         let answer = gateway.post(&[], &initialize(asked)).await;
@@ -27,9 +30,75 @@ async fn versions_are_negotiated() {
         assert!(answer.header("mcp-session-id").bytes().all(|b| b.is_ascii_graphic()));
         assert_eq!(answer.header("mcp-session-id").len(), 32);
     }
-    let old = gateway.post(&[], &initialize("2024-11-05")).await;
-    assert_eq!((old.status, old.code(), old.header("mcp-session-id")), (StatusCode::OK, -32602, ""));
-    assert_eq!(old.json()["error"]["data"]["supported"], json!(["2025-11-25", "2025-06-18", "2025-03-26"]));
+    // Whatever a header says of the version that is only being agreed on.
+    for version in ["2024-11-05", "2099-01-01"] {
+        let answer = gateway.post(&[("mcp-protocol-version", version)], &initialize(version)).await;
+        assert_eq!(answer.json()["result"]["protocolVersion"], "2025-11-25", "{version}");
+    }
+}
+
+#[tokio::test]
+async fn headers_that_repeat_the_body_must_agree_with_it() {
+    let gateway = Gateway::start().await;
+    let id = gateway.session().await;
+    let (session, call) = (("mcp-session-id", id.as_str()), call("up__echo", json!({})));
+    let (method, name) = ("mcp-method", "mcp-name");
+    let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+    for (headers, body, status, code) in [
+        (vec![], call.as_str(), 200, 0),
+        (vec![(method, "tools/call"), (name, "up__echo")], &call, 200, 0),
+        (vec![(name, "=?base64?dXBfX2VjaG8=?=")], &call, 200, 0),
+        (vec![(method, "tools/list")], &call, 400, -32020),
+        (vec![(name, "up__other")], &call, 400, -32020),
+        (vec![(name, "=?base64?!?=")], &call, 400, -32020),
+        (vec![(name, "\u{e9}")], &call, 400, -32020),
+        (vec![(method, "tools/list")], PING, 400, -32020),
+        (vec![(method, "tools/list")], &initialize("2025-11-25"), 400, -32020),
+        (vec![(method, "notifications/initialized")], cancel, 400, -32020),
+        (vec![(method, "notifications/cancelled")], cancel, 202, 0),
+    ] {
+        let headers: Vec<_> = headers.into_iter().chain([session]).collect();
+        let answer = gateway.post(&headers, body).await;
+        let code_sent = if answer.text.is_empty() { 0 } else { answer.code() };
+        assert_eq!((answer.status.as_u16(), code_sent), (status, code), "{headers:?} {body} {answer:?}");
+    }
+    let mut twice = post_to("/mcp", &[session, (method, "tools/call")], &call);
+    twice.headers_mut().append(method, "tools/list".parse().unwrap());
+    assert_eq!(gateway.send(twice).await.status(), StatusCode::BAD_REQUEST);
+    assert!(gateway.engine.records().recent_calls(9).len() == 3, "only calls whose headers agree were made");
+}
+
+#[tokio::test]
+async fn a_call_that_panics_is_answered_and_recorded() {
+    let gateway = Gateway::start().await;
+    gateway.server.panics.store(true, Ordering::Relaxed);
+    let id = gateway.session().await;
+    // Before anything was sent, and in a stream of events.
+    for (tool, meta, kind) in [
+        ("up__echo", json!({}), "application/json"),
+        ("up__progress", json!({"progressToken": 1}), "text/event-stream"),
+    ] {
+        let answer = gateway.post(&[("mcp-session-id", &id)], &call(tool, meta)).await;
+        assert_eq!((answer.status, answer.header("content-type")), (StatusCode::OK, kind));
+        assert!(answer.text.contains(r#""id":7,"error":{"code":-32603"#), "{answer:?}");
+    }
+    let calls = gateway.engine.records().recent_calls(9);
+    assert_eq!(calls.iter().map(|c| c.reason.as_deref()).collect::<Vec<_>>(), [Some("Panicked"); 2]);
+    gateway.server.panics.store(false, Ordering::Relaxed);
+    let next = gateway.post(&[("mcp-session-id", &id)], &call("up__echo", json!({}))).await;
+    assert_eq!((next.status, next.code()), (StatusCode::OK, 0));
+}
+
+#[tokio::test]
+async fn whatever_panics_is_answered() {
+    let gateway = Gateway::start().await;
+    let id = gateway.session().await;
+    gateway.clock.break_it();
+    let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    for (body, status, id_sent) in [(PING, 200, json!(1)), (initialized, 500, json!(null))] {
+        let answer = gateway.post(&[("mcp-session-id", &id)], body).await;
+        assert_eq!((answer.status.as_u16(), answer.code(), &answer.json()["id"]), (status, -32603, &id_sent), "{body}");
+    }
 }
 
 #[tokio::test]

@@ -153,6 +153,8 @@ async fn only_posts_are_served_and_notifications_taken() {
     }
     let body = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
     assert_eq!(gateway.post(&[("mcp-protocol-version", VERSION)], body).await.status, StatusCode::ACCEPTED);
+    let other = [("mcp-protocol-version", VERSION), ("mcp-method", "notifications/initialized")];
+    assert_eq!(gateway.post(&other, body).await.code(), -32020);
     let unknown = gateway.post(&[("mcp-protocol-version", "2099-01-01")], body).await;
     assert_eq!((unknown.status, unknown.code()), (StatusCode::BAD_REQUEST, -32022));
 }

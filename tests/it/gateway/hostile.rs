@@ -189,14 +189,12 @@ fn modern_requests() -> Vec<Bad> {
 
 fn legacy_requests(session: &Session) -> Vec<Bad> {
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
-    let of_2024 = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2024-11-05"}}"#;
     let inside = |what, body: &str, code, words| {
         Bad::post(what, body.to_owned(), 200, code, words).with("mcp-session-id", &session.id)
     };
     let no_object = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"raw__args","arguments":[]}}"#;
     let cursor = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"!"}}"#;
     vec![
-        Bad::post("the oldest version", of_2024, 200, -32602, "2025-11-25, 2025-06-18, 2025-03-26 are"),
         Bad::post("no session", ping, 400, -32600, "begin with initialize"),
         Bad::post("a session of nobody", ping, 404, -32600, "Session not found").with("mcp-session-id", "x"),
         Bad::post("the oldest version in a session", ping, 400, -32600, "Unsupported protocol version")

@@ -1,0 +1,76 @@
+//! Headers that say what the body says, so that intermediaries need not read it (MCP 2026-07-28, Streamable HTTP).
+//! Whoever routes or filters by them relies on our finding out that they do not.
+
+use std::borrow::Cow;
+
+use axum::http::HeaderMap;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+
+use super::envelope::{Params, text};
+use crate::domain::rpc::{HEADER_MISMATCH, RpcError};
+
+/// The body's method.
+const METHOD_HEADER: &str = "mcp-method";
+/// What the body's method is about: a tool, a prompt, a resource.
+const NAME_HEADER: &str = "mcp-name";
+
+/// Whether headers must be there, or only agree with the body where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Presence {
+    Required,
+    Optional,
+}
+
+/// Compares `Mcp-Method` and `Mcp-Name` with the body.
+pub(super) fn check_routing(
+    headers: &HeaderMap,
+    method: &str,
+    params: &Params<'_>,
+    presence: Presence,
+) -> Result<(), RpcError> {
+    check_single(headers, &[METHOD_HEADER, NAME_HEADER])?;
+    let is_due = |name| presence == Presence::Required || headers.contains_key(name);
+    if is_due(METHOD_HEADER) && header(headers, METHOD_HEADER) != Some(method) {
+        return Err(mismatch(format!("the {METHOD_HEADER} header does not match the body's method")));
+    }
+    let named = match method {
+        "tools/call" | "prompts/get" => params.name,
+        "resources/read" => params.uri,
+        _ => None,
+    };
+    if let Some(named) = named.and_then(text)
+        && is_due(NAME_HEADER)
+        && header(headers, NAME_HEADER).and_then(decode).as_deref() != Some(&*named)
+    {
+        return Err(mismatch(format!("the {NAME_HEADER} header does not match what the body names")));
+    }
+    Ok(())
+}
+
+/// None of these headers may be there twice: another reader might take the other one.
+pub(super) fn check_single(headers: &HeaderMap, names: &[&str]) -> Result<(), RpcError> {
+    match names.iter().find(|name| headers.get_all(**name).iter().nth(1).is_some()) {
+        Some(name) => Err(mismatch(format!("the {name} header stands more than once"))),
+        None => Ok(()),
+    }
+}
+
+/// The error of a header that does not match the body.
+pub(super) fn mismatch(what: String) -> RpcError {
+    RpcError::new(HEADER_MISMATCH, what)
+}
+
+/// The text of a header; none where it is absent or not visible ASCII.
+pub(super) fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The text of a header value, which is in base64 where it would not have survived as it is. None where that is not
+/// canonical base64 of UTF-8.
+pub(super) fn decode(value: &str) -> Option<Cow<'_, str>> {
+    let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
+        return Some(Cow::Borrowed(value));
+    };
+    String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok().map(Cow::Owned)
+}

@@ -1,0 +1,96 @@
+//! One POST: its body read, its message answered in its era.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, OnceLock};
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::FutureExt;
+
+use super::body::{self, BodyError};
+use super::envelope::Incoming;
+use super::exchange::{Running, respond};
+use super::mcp::{Gate, Scope, Takes};
+use super::outbox::Outbox;
+use super::reply::{Answer, refuse};
+use super::{legacy, modern};
+use crate::domain::upstream::Era;
+use crate::engine::Ports;
+
+/// Reads a message of at most `limit` bytes and answers it.
+pub(super) async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: Request, limit: u64) -> Response {
+    let (head, body) = request.into_parts();
+    if !is_json(&head.headers) {
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
+    }
+    let takes = Takes::read(&head.headers);
+    if !takes.json {
+        return refuse(
+            StatusCode::NOT_ACCEPTABLE,
+            "Accept must name application/json, and text/event-stream for progress",
+        );
+    }
+    let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    let body = match body::read(body, declared, limit).await {
+        Ok(body) => body,
+        Err(error) => return refuse(status_of(error), error.to_string()),
+    };
+    let outbox = Arc::new(Outbox::default());
+    let era = if modern::is_meant(&head.headers) { Era::Modern } else { Era::Legacy };
+    let post = Post { gate: Arc::clone(gate), scope, headers: head.headers, body, outbox: Arc::clone(&outbox), era };
+    let running = Running::new(post.answer(), era == Era::Legacy);
+    respond(gate, running, outbox, takes.events, era).await
+}
+
+/// One message that was read whole.
+struct Post<P: Ports> {
+    gate: Arc<Gate<P>>,
+    scope: Scope,
+    headers: HeaderMap,
+    body: Bytes,
+    outbox: Arc<Outbox>,
+    /// By its headers.
+    era: Era,
+}
+
+impl<P: Ports> Post<P> {
+    async fn answer(self) -> Answer {
+        let id = OnceLock::new();
+        let answer = AssertUnwindSafe(self.answer_in_era(&id)).catch_unwind().await;
+        // Calls that panic are ended and recorded by the engine. This is for all else: a client must not wait for an
+        // answer that does not come.
+        answer.unwrap_or_else(|_| Answer::panicked(id.get().copied(), self.era))
+    }
+
+    /// `id` is set as soon as it is known.
+    async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> Answer {
+        let Self { gate, scope, headers, body, outbox, .. } = self;
+        let incoming = match Incoming::parse(body) {
+            Ok(incoming) => incoming,
+            Err(unreadable) => return Answer::error(StatusCode::BAD_REQUEST, unreadable.id, &unreadable.error),
+        };
+        if let Incoming::Request { id: read, .. } = &incoming {
+            id.get_or_init(|| read);
+        }
+        if modern::is_of(headers, &incoming) {
+            modern::answer(gate, scope, headers, incoming, outbox).await
+        } else {
+            legacy::answer(gate, scope, headers, incoming, outbox).await
+        }
+    }
+}
+
+fn status_of(error: BodyError) -> StatusCode {
+    match error {
+        BodyError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+        BodyError::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
+        BodyError::Broken => StatusCode::BAD_REQUEST,
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
