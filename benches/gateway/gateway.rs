@@ -77,7 +77,7 @@ spec:
 pub fn start(binary: &Path, manifests: &Path) -> Result<(Child, Uri)> {
     let (port, admin) = (child::free_port()?, child::free_port()?);
     let mut command = Command::new(binary);
-    command.arg("run").arg("-f").arg(manifests);
+    command.arg("run").arg("-f").arg(manifests).arg("--state-dir").arg(manifests.with_extension("state"));
     command.args(["--listen", &format!("127.0.0.1:{port}"), "--admin", &format!("127.0.0.1:{admin}")]);
     command.env("HAWSEPIPE_LOG", "error").stdin(Stdio::null()).stdout(Stdio::null());
     Ok((Child::start("the gateway", &mut command)?, child::endpoint(port)?))

@@ -83,6 +83,10 @@ pub struct Run {
     /// Serve anonymous clients on an address that is not loopback, although no manifest says so
     #[arg(long)]
     pub insecure_anonymous: bool,
+    /// A folder that outlives the process. Default: one for these manifests, below $XDG_STATE_HOME/hawsepipe, else below
+    /// ~/.local/state/hawsepipe
+    #[arg(long, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
 }
 
 /// `hawsepipe gateway`

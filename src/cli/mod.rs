@@ -18,6 +18,7 @@ mod run;
 mod serve;
 mod signals;
 mod snapshot;
+mod state;
 mod tools;
 mod validate;
 mod wiring;

@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 use super::args::Run;
 use super::serve::{Gateway, Opened, Servers, listeners};
 use super::signals::EndSignals;
+use super::state;
 use super::validate::{directory, line};
 use super::wiring::engine;
 use crate::domain::plan::GatewayPlan;
@@ -23,6 +24,7 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     if !args.admin.ip().is_loopback() {
         bail!("--admin {}: the admin API has no authentication yet, so it is served on loopback only", args.admin);
     }
+    let state = state::folder(&args);
     let mut directory = directory(args.source.files.clone(), args.source.options)?;
     let first = directory.read(None).await?;
     if !first.unreadable.is_empty() {
@@ -34,6 +36,7 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     // From here on there is something to end in order.
     let mut signals = EndSignals::listen()?;
     let engine = engine()?;
+    state::keep_seen_names(&engine, &state);
     let mut servers = Servers::new(&engine);
     let started = tokio::select! {
         started = start(&mut servers, &engine, log, directory, first, listeners, args.admin) => started.map(|()| true),
@@ -45,6 +48,7 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     }
     signals.next().await;
     servers.end(&mut signals).await;
+    state::write_seen_names(&engine, &state);
     traces.end().await;
     Ok(ExitCode::SUCCESS)
 }

@@ -23,6 +23,7 @@ pub mod route;
 pub mod rpc;
 pub mod sandbox;
 pub mod secret;
+pub mod seen;
 pub mod tool;
 pub mod upstream;
 pub mod version;

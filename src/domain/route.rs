@@ -17,7 +17,8 @@ pub struct Offer<'a> {
     pub tools: Vec<&'a Tool>,
     /// What is changed about single tools.
     pub overrides: &'a [ToolOverride],
-    /// Every name that it was ever seen to have: an outage frees none.
+    /// The names that it was ever seen to have: an outage frees none. A tool whose name is not among them was seen when
+    /// there was no room for more.
     pub ever_seen: &'a BTreeSet<String>,
 }
 
@@ -87,10 +88,9 @@ impl Routes {
         let offer = &offers[upstream];
         let own = own_name(offer, tool);
         let prefixed = || format!("{}__{own}", offer.upstream);
-        let taken_before = || offers[..upstream].iter().any(|o| o.ever_seen.contains(own));
         let name = match prefix {
             PrefixMode::Always => prefixed(),
-            PrefixMode::OnConflict if taken_before() => prefixed(),
+            PrefixMode::OnConflict if !keeps_own_name(offers, upstream, tool) => prefixed(),
             PrefixMode::OnConflict | PrefixMode::Never => own.to_owned(),
         };
         if name.len() > MAX_NAME {
@@ -152,6 +152,20 @@ impl Routes {
     }
 }
 
+/// Whether a tool goes without its upstream's prefix where only conflicts call for one.
+fn keeps_own_name(offers: &[Offer<'_>], upstream: usize, tool: &Tool) -> bool {
+    let (offer, own) = (&offers[upstream], own_name(&offers[upstream], tool));
+    let has_prefix_of = |other: &str| own.strip_prefix(other).is_some_and(|rest| rest.starts_with("__"));
+    let names_another = offers.iter().any(|other| other.upstream != offer.upstream && has_prefix_of(other.upstream));
+    offer.ever_seen.contains(&tool.name) && !names_another && !offers[..upstream].iter().any(|o| had(o, own))
+}
+
+/// Whether an upstream was ever seen to have a tool that is offered, or would be, under `own`.
+fn had(offer: &Offer<'_>, own: &str) -> bool {
+    let renamed = |o: &ToolOverride| o.rename.as_deref() == Some(own) && offer.ever_seen.contains(&o.name);
+    offer.ever_seen.contains(own) || offer.overrides.iter().any(renamed)
+}
+
 fn own_name<'a>(offer: &Offer<'a>, tool: &'a Tool) -> &'a str {
     let renamed = offer.overrides.iter().find(|o| o.name == tool.name).and_then(|o| o.rename.as_deref());
     renamed.unwrap_or(&tool.name)
@@ -187,6 +201,42 @@ mod tests {
     #[test]
     fn an_outage_frees_no_name() {
         assert_eq!(names(PrefixMode::OnConflict, true), ["b__read"]);
+    }
+
+    /// Public names in mode `OnConflict` of upstreams with these tools, all of them seen.
+    fn on_conflict(upstreams: &[(&str, &[&str])], overrides: &[ToolOverride]) -> Vec<String> {
+        let tools: Vec<Vec<Tool>> =
+            upstreams.iter().map(|(_, names)| names.iter().map(|n| tool(n)).collect()).collect();
+        let seen: Vec<BTreeSet<String>> =
+            tools.iter().map(|tools| tools.iter().map(|t| t.name.clone()).collect()).collect();
+        let names = upstreams.iter().map(|(upstream, _)| *upstream);
+        let mut offers = Vec::new();
+        for ((upstream, tools), ever_seen) in names.zip(&tools).zip(&seen) {
+            offers.push(Offer { upstream, tools: tools.iter().collect(), overrides, ever_seen });
+        }
+        Routes::build(PrefixMode::OnConflict, &offers).all().iter().filter_map(|r| r.public.clone()).collect()
+    }
+
+    #[test]
+    fn no_tool_takes_a_name_with_the_prefix_of_another_upstream() {
+        let names = on_conflict(&[("a", &["read", "b__read"]), ("b", &["read", "a__list", "b__own", "b_x"])], &[]);
+        assert_eq!(names, ["read", "a__b__read", "b__read", "b__a__list", "b__own", "b_x"]);
+    }
+
+    #[test]
+    fn a_name_that_an_override_gave_belongs_to_its_upstream() {
+        let renamed = ToolOverride { name: "old".into(), rename: Some("read".into()), ..ToolOverride::default() };
+        assert_eq!(on_conflict(&[("a", &["old"]), ("b", &["read"])], &[renamed]), ["read", "b__read"]);
+    }
+
+    #[test]
+    fn a_tool_seen_when_there_was_no_room_for_its_name_is_always_prefixed() {
+        let (read, list) = (tool("read"), tool("list"));
+        let seen: BTreeSet<String> = ["list".to_owned()].into();
+        let offers = [Offer { upstream: "a", tools: vec![&read, &list], overrides: &[], ever_seen: &seen }];
+        let routes = Routes::build(PrefixMode::OnConflict, &offers);
+        let names: Vec<_> = routes.all().iter().filter_map(|r| r.public.as_deref()).collect();
+        assert_eq!(names, ["a__read", "list"]);
     }
 
     #[test]

@@ -77,6 +77,8 @@ impl<P: Ports> Engine<P> {
     }
 
     fn forget_missing(&self, linked: &Linked) {
+        let planned = |name: &str| linked.upstreams.iter().any(|u| u.target.plan.key.to_string() == name);
+        self.state.make_room_for_names(planned);
         for old in &self.snapshot().linked.upstreams {
             let key = &old.target.plan.key;
             let kept = linked.upstreams.iter().find(|new| new.target.plan.key == *key);

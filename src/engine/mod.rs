@@ -44,6 +44,7 @@ pub use list::{Endpoint, ToolPage};
 pub use snapshot::Snapshot;
 
 use crate::domain::ports::{CallUpstream, Clock, Records, RunPlugin};
+use crate::domain::seen::SeenNames;
 use crate::telemetry::metrics::Metrics;
 
 /// The adapters that an engine is put together from.
@@ -123,6 +124,20 @@ impl<P: Ports> Engine<P> {
     /// Changes whenever the tool list does.
     pub fn tool_lists(&self) -> watch::Receiver<u64> {
         self.lists.subscribe()
+    }
+
+    /// The names of tools that upstreams were ever seen to have, and each change of them. They are to outlive the
+    /// process: see [`Self::merge_seen_names`].
+    pub fn seen_names(&self) -> watch::Receiver<Arc<SeenNames>> {
+        self.state.seen.subscribe()
+    }
+
+    /// Takes in names that this gateway saw before it was restarted, or that another process of it saw. Best before the
+    /// first plan: a name that is taken in later may go from one upstream's tool to another's.
+    pub fn merge_seen_names(&self, names: &SeenNames) {
+        if self.state.see(|seen| seen.merge(names)) {
+            self.relist();
+        }
     }
 
     /// Unix milliseconds.

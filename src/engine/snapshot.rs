@@ -11,11 +11,12 @@ use crate::config::input::Inputs;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::mirror::{Mirrored, marks};
-use crate::domain::plan::{FORMAT_VERSION, Plan, Refusal};
+use crate::domain::plan::{FORMAT_VERSION, Plan, PrefixMode, Refusal};
 use crate::domain::plugin::Phase;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Offer, Route, Routes};
+use crate::domain::seen::{MAX_SEEN, SeenNames};
 
 /// Immutable; a call holds one from its start to its end.
 pub struct Snapshot {
@@ -77,7 +78,7 @@ impl Snapshot {
     /// A snapshot of `linked` with the tool lists that `state` has now.
     pub(super) fn build(linked: Arc<Linked>, plan_problems: Vec<Problem>, state: &State, previous: &Self) -> Self {
         let lists: Vec<_> = linked.upstreams.iter().map(|u| state.tools(&u.target.plan.key)).collect();
-        let none = BTreeSet::new();
+        let (seen, none) = (Arc::clone(&state.seen.borrow()), BTreeSet::new());
         let offers: Vec<Offer<'_>> = linked
             .upstreams
             .iter()
@@ -89,7 +90,7 @@ impl Snapshot {
                     plan.enabled && upstream.include.admits(name) && !upstream.exclude.names(name) && !hidden(name)
                 };
                 let tools = list.iter().flat_map(|list| &list.tools).filter(|tool| offered(&tool.name)).collect();
-                let ever_seen = list.as_ref().map_or(&none, |list| &list.ever_seen);
+                let ever_seen = seen.of(&plan.key).unwrap_or(&none);
                 Offer { upstream: &plan.key.name, tools, overrides: &plan.overrides, ever_seen }
             })
             .collect();
@@ -98,7 +99,8 @@ impl Snapshot {
         let tools = routes.all().iter().map(|route| ToolLink::new(&linked, route, previous)).collect();
         let mut problems = plan_problems.clone();
         problems.extend(unnamed(&linked, &routes));
-        problems.extend(unknown_overrides(&linked, &lists));
+        problems.extend(no_room_for_names(&linked, &lists, &seen));
+        problems.extend(unknown_overrides(&linked, &lists, &seen));
         let listed: Vec<_> = routes.all().iter().map(|r| (&r.public, &r.own, r.own_definition.get())).collect();
         let list_revision = revision(&listed);
         Self { linked, routes, tools, problems, list_revision, plan_problems }
@@ -158,7 +160,33 @@ fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
     routes.unnamed.iter().map(problem).collect()
 }
 
-fn unknown_overrides(linked: &Linked, lists: &[Option<Arc<super::state::ToolList>>]) -> Vec<Problem> {
+/// Upstreams with tools that are prefixed because there was no room for their names.
+fn no_room_for_names(linked: &Linked, lists: &[Option<Arc<super::state::ToolList>>], seen: &SeenNames) -> Vec<Problem> {
+    if linked.plan.gateway.prefix != PrefixMode::OnConflict {
+        return Vec::new();
+    }
+    let unseen = linked.upstreams.iter().zip(lists).filter_map(|(upstream, list)| {
+        let key = &upstream.target.plan.key;
+        let seen = |name: &str| seen.of(key).is_some_and(|seen| seen.contains(name));
+        let count = list.iter().flat_map(|list| &list.tools).filter(|tool| !seen(&tool.name)).count();
+        (count > 0).then(|| {
+            let message = format!(
+                "{count} of its tools always have the prefix {}__: {MAX_SEEN} names of tools were seen, as many as are \
+                 kept. Leave out tools with spec.tools.exclude, or set prefix: Always",
+                key.name
+            );
+            Problem::warning(
+                Reason::ToolNameConflict,
+                ObjectId::new(Kind::MCPUpstream, key.clone()),
+                "spec.tools",
+                message,
+            )
+        })
+    });
+    unseen.collect()
+}
+
+fn unknown_overrides(linked: &Linked, lists: &[Option<Arc<super::state::ToolList>>], seen: &SeenNames) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (upstream, list) in linked.upstreams.iter().zip(lists) {
         let (plan, Some(list)) = (&upstream.target.plan, list) else { continue };
@@ -166,7 +194,8 @@ fn unknown_overrides(linked: &Linked, lists: &[Option<Arc<super::state::ToolList
             continue;
         }
         for (index, change) in plan.overrides.iter().enumerate() {
-            if !list.ever_seen.contains(&change.name) {
+            let had = seen.of(&plan.key).is_some_and(|seen| seen.contains(&change.name));
+            if !had && !list.tools.iter().any(|tool| tool.name == change.name) {
                 let object = ObjectId::new(Kind::MCPUpstream, plan.key.clone());
                 let message = format!("the server has no tool {:?}: the override has no effect", change.name);
                 problems.push(Problem::warning(

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use dashmap::DashMap;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::sessions::Sessions;
@@ -13,6 +14,7 @@ use crate::domain::health::Health;
 use crate::domain::ids::ObjectKey;
 use crate::domain::limits::Tracker;
 use crate::domain::report::PendingReport;
+use crate::domain::seen::{MAX_SEEN, SeenNames};
 use crate::domain::tool::Tool;
 use crate::domain::upstream::ServerFacts;
 
@@ -20,6 +22,8 @@ use crate::domain::upstream::ServerFacts;
 #[derive(Default)]
 pub struct State {
     upstreams: DashMap<ObjectKey, UpstreamState>,
+    /// Names of tools that upstreams were ever seen to have.
+    pub(super) seen: watch::Sender<Arc<SeenNames>>,
     /// Legacy sessions.
     pub sessions: Sessions,
     /// Calls of this process.
@@ -69,16 +73,14 @@ pub struct ToolList {
     pub digests: Vec<String>,
     /// Digest of names and definitions, whatever their order.
     pub revision: String,
-    /// Every name that it was ever seen to have.
-    pub ever_seen: BTreeSet<String>,
 }
 
 impl ToolList {
-    fn new(tools: Vec<Tool>, ever_seen: BTreeSet<String>) -> Self {
+    fn new(tools: Vec<Tool>) -> Self {
         let digests: Vec<_> = tools.iter().map(|tool| sha256_hex(tool.definition.get().as_bytes())).collect();
         let named: BTreeSet<_> = tools.iter().zip(&digests).map(|(tool, digest)| (&tool.name, digest)).collect();
         let revision = revision(&named);
-        Self { tools, digests, revision, ever_seen }
+        Self { tools, digests, revision }
     }
 }
 
@@ -108,13 +110,29 @@ impl State {
         self.upstreams.get(upstream).map(|state| Arc::clone(&state.tracker)).unwrap_or_default()
     }
 
-    /// Forgets an upstream.
+    /// Forgets an upstream, and the names that it was seen to have: who deletes it gives them away.
     pub(super) fn forget(&self, upstream: &ObjectKey) {
         self.upstreams.remove(upstream);
+        self.see(|seen| seen.forget(upstream));
+    }
+
+    /// Changes the names that upstreams were seen to have. `change` says whether it did; returns the same.
+    pub(super) fn see(&self, change: impl FnOnce(&mut SeenNames) -> bool) -> bool {
+        self.seen.send_if_modified(|seen| change(Arc::make_mut(seen)))
+    }
+
+    /// Where there is no room for another name, forgets those of upstreams that `planned` does not know. Until then
+    /// they are kept: an upstream whose manifest is broken comes back.
+    pub(super) fn make_room_for_names(&self, planned: impl Fn(&str) -> bool) {
+        if self.seen.borrow().len() >= MAX_SEEN {
+            self.see(|seen| seen.retain(planned));
+        }
     }
 
     /// Puts a new tool list in. Returns whether it differs from the last.
     pub(super) fn set_tools(&self, upstream: &ObjectKey, tools: Vec<Tool>) -> bool {
+        // Before the list: a tool whose name is not among them is taken for one too many.
+        self.see(|seen| seen.add(upstream, tools.iter().map(|tool| &*tool.name)));
         self.update(upstream, |state| {
             let same = |list: &ToolList| {
                 list.tools.len() == tools.len()
@@ -123,9 +141,7 @@ impl State {
             if state.tools.as_deref().is_some_and(same) {
                 return false;
             }
-            let mut ever_seen = state.tools.as_ref().map(|list| list.ever_seen.clone()).unwrap_or_default();
-            ever_seen.extend(tools.iter().map(|tool| tool.name.clone()));
-            state.tools = Some(Arc::new(ToolList::new(tools, ever_seen)));
+            state.tools = Some(Arc::new(ToolList::new(tools)));
             true
         })
     }

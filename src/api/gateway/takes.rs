@@ -14,7 +14,8 @@ pub struct TakesUpstreams {
     /// Labels of the upstreams. Default: all.
     pub selector: Option<Selector>,
     /// Names of tools: `Always` is `{upstream}__{tool}`; `OnConflict` keeps a tool's own name unless an earlier
-    /// upstream was ever seen to have it; `Never` leaves out the later of two. Default: Always.
+    /// upstream was ever seen to have it or it begins with another upstream's prefix; `Never` leaves out the later of
+    /// two. Default: Always.
     pub prefix: Option<Prefix>,
 }
 
@@ -23,7 +24,7 @@ pub struct TakesUpstreams {
 pub enum Prefix {
     /// `{upstream}__{tool}`.
     Always,
-    /// Its own name unless an earlier upstream was ever seen to have it.
+    /// Its own name unless an earlier upstream was ever seen to have it, or it begins with another upstream's prefix.
     OnConflict,
     /// Its own name; the later of two is left out.
     Never,

@@ -66,9 +66,11 @@ pub enum PrefixMode {
     /// `{upstream}__{tool}`.
     #[default]
     Always,
-    /// Its own name, unless an upstream before it was ever seen to have it.
+    /// Its own name, unless an upstream before it was ever seen to have it, it begins with another upstream's prefix, or
+    /// there was no room to keep it.
     OnConflict,
-    /// Its own name; a conflict leaves the later one out.
+    /// Its own name; a conflict leaves the later one out. No tool has a prefix here, so a name that looks like one is as
+    /// good as any other.
     Never,
 }
 

@@ -1,7 +1,6 @@
 //! What no plugin changed leaves as it came; what the gateway adds or takes out.
 
 use super::*;
-use crate::domain::ids::ObjectKey;
 
 const EXACT: &str = r#"{"content":[{"type":"text","text":"a\u0062","x": 1.0},{"type":"image","data":"aGk=","mimeType":"image/png"}], "structuredContent":{"one":1.0,"also":1,"big":12345678901234567890123,"e":1E2},"unknown":{"z":1,"a":[ ]}}"#;
 
@@ -68,21 +67,4 @@ async fn progress_of_a_guarded_call_is_numbers() {
         call_as(&engine, &caller(Era::Legacy), "{}", None, &heard).await;
         assert_eq!(*heard.0.lock().unwrap(), [expected]);
     }
-}
-
-#[tokio::test]
-async fn an_outage_frees_no_name() {
-    let mut inputs = bare();
-    inputs.gateway.as_mut().unwrap().plan.prefix = crate::domain::plan::PrefixMode::OnConflict;
-    inputs.upstreams.push(crate::config::compile::tests::upstream("second"));
-    let engine = start(&inputs).await;
-    let names = || {
-        let snapshot = engine.snapshot();
-        snapshot.routes.all().iter().filter_map(|r| r.public.clone()).collect::<Vec<_>>()
-    };
-    until(|| names() == ["read", "second__read"]).await;
-    *engine.upstreams.tools.lock().unwrap() = "[]".into();
-    *engine.upstreams.event.lock().unwrap() = Some(UpstreamEvent::ToolsChanged(ObjectKey::new("default", "up")));
-    engine.upstreams.told.notify_one();
-    until(|| names() == ["second__read"]).await;
 }

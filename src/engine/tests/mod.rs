@@ -3,6 +3,7 @@
 mod bytes;
 mod callbacks;
 mod limits;
+mod names;
 mod outcomes;
 mod proof;
 mod refusals;
@@ -304,9 +305,12 @@ async fn start(inputs: &Inputs) -> Gateway {
     start_with(inputs, Server::default()).await
 }
 
+fn engine(server: Server) -> Gateway {
+    Engine::new(Scripts::default(), server, Log::default(), Time(Instant::now()), Metrics::new().unwrap())
+}
+
 async fn start_with(inputs: &Inputs, server: Server) -> Gateway {
-    let time = Time(Instant::now());
-    let engine = Engine::new(Scripts::default(), server, Log::default(), time, Metrics::new().unwrap());
+    let engine = engine(server);
     apply(&engine, inputs).await;
     let _ = engine.list_tools(Endpoint::All, None).await;
     engine

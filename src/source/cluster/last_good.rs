@@ -1,24 +1,21 @@
 //! The last good revision on disk, for a start without the API server.
 //!
-//! The file holds the index's entry and its shards as they are. Its first line is the digest of all below it: a torn or
-//! changed file is refused as a whole.
+//! The file holds the index's entry and its shards as they are. A torn or changed file is refused as a whole.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use super::received::Version;
 use crate::api::snapshot::{Shard, SnapshotRevision};
-use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
+use crate::source::durable::{self, ReadError};
 
 /// The largest file that is read: as many shards as an index names, each as large as one may be.
 const MAX_FILE: u64 = 700 << 20;
 const FILE: &str = "last-good-snapshot";
-const BEING_WRITTEN: &str = "last-good-snapshot.new";
 
 /// What is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -77,19 +74,12 @@ impl LastGood {
     /// Reads what was kept last.
     pub(super) fn read(&self) -> Result<Kept, LastGoodError> {
         let path = self.folder.join(FILE);
-        let unreadable = |error| LastGoodError::Unreadable { path: path.clone(), error };
         let damaged = |why: String| LastGoodError::Damaged { path: path.clone(), why };
-        let mut bytes = Vec::new();
-        File::open(&path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
-        if bytes.len() as u64 > MAX_FILE {
-            return Err(damaged(format!("it has more than {MAX_FILE} bytes")));
-        }
-        let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(|| damaged("it has no digest".into()))?;
-        let (digest, json) = (&bytes[..end], &bytes[end + 1..]);
-        if sha256_hex(json).as_bytes() != digest {
-            return Err(damaged("its content does not have its digest".into()));
-        }
-        let kept: Kept = serde_json::from_slice(json).map_err(|error| damaged(error.to_string()))?;
+        let json = durable::read(&path, MAX_FILE).map_err(|error| match error {
+            ReadError::Unreadable(error) => LastGoodError::Unreadable { path: path.clone(), error },
+            ReadError::Damaged(why) => damaged(why),
+        })?;
+        let kept: Kept = serde_json::from_slice(&json).map_err(|error| damaged(error.to_string()))?;
         if kept.gateway != self.gateway {
             return Err(LastGoodError::Foreign { path, of: kept.gateway });
         }
@@ -99,16 +89,7 @@ impl LastGood {
     /// Keeps a revision in the place of the last one; a reader sees the one or the other, whole.
     pub(super) fn write(&self, kept: &Kept) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
-        let json = serde_json::to_vec(kept)?;
-        let new = self.folder.join(BEING_WRITTEN);
-        // Plans hold what people wrote into manifests: nobody else is to read it.
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(sha256_hex(&json).as_bytes())?;
-        file.write_all(b"\n")?;
-        file.write_all(&json)?;
-        file.sync_all()?;
-        fs::rename(&new, self.folder.join(FILE))?;
-        File::open(&self.folder)?.sync_all()
+        durable::write(&self.folder, FILE, &serde_json::to_vec(kept)?)
     }
 }
 
@@ -163,7 +144,7 @@ mod tests {
         }
         // One that was being written when the power went counts for nothing.
         fs::write(folder.join(FILE), &whole).unwrap();
-        fs::write(folder.join(BEING_WRITTEN), "torn").unwrap();
+        fs::write(folder.join(format!("{FILE}.new")), "torn").unwrap();
         assert_eq!(state.read().unwrap().revision.revision, "first");
         state.write(&kept("second")).unwrap();
         fs::remove_dir_all(folder).unwrap();

@@ -23,7 +23,9 @@ const CALLS: [(&str, &str, &str); 5] = [
 async fn standalone(cluster: &Cluster, manifests: &str) -> Gateway {
     let path = checkout().join("manifests/quickstart").join(manifests);
     let path = path.to_string_lossy();
-    let arguments = ["run", "-f", &path, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+    let state = std::env::temp_dir().join(format!("hawsepipe-cluster-state-{}", std::process::id()));
+    let state = state.to_string_lossy();
+    let arguments = ["run", "-f", &path, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state-dir", &state];
     // It asks no API server, so it needs no token.
     Gateway::of(Process::start(cluster, "default", "none", &arguments, &[])).await
 }

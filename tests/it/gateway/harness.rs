@@ -42,6 +42,11 @@ impl Folder {
         &self.0
     }
 
+    /// The state folder of the gateways that run on it.
+    pub fn state(&self) -> PathBuf {
+        self.0.with_extension("state")
+    }
+
     /// Writes a file below it, as an editor does: beside its place, then into it.
     pub fn write(&self, name: &str, text: &str) {
         let file = self.0.join(name);
@@ -54,6 +59,7 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
+        let _ = std::fs::remove_dir_all(self.state());
     }
 }
 
@@ -101,7 +107,8 @@ impl Gateway {
             .envs(environment.iter().copied())
             .args(["run", "-f"])
             .arg(folder.path())
-            .args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
+            .args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state-dir"])
+            .arg(folder.state())
             .args(arguments)
             .stderr(Stdio::piped())
             .spawn()

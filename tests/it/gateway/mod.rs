@@ -14,6 +14,7 @@ pub mod http;
 mod killed;
 mod limits;
 pub mod manifests;
+mod names;
 pub mod outcomes;
 mod outside;
 pub mod parts;

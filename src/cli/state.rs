@@ -1,0 +1,94 @@
+//! What `hawsepipe run` keeps between two runs.
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::args::Run;
+use super::serve::Gateway;
+use crate::domain::digest::sha256_hex;
+use crate::domain::seen::SeenNames;
+use crate::source::{StateFile, StateFolder};
+
+/// Names of tools that upstreams were ever seen to have.
+const SEEN_NAMES: StateFile = StateFile { name: "seen-names", max_bytes: 4 << 20 };
+/// The least time between two writes of a file.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The state folder of a command line.
+pub fn folder(args: &Run) -> Arc<StateFolder> {
+    let default = || default_folder(args, std::env::var_os("XDG_STATE_HOME").as_deref(), std::env::home_dir());
+    Arc::new(StateFolder::at(args.state_dir.clone().or_else(default)))
+}
+
+/// A folder for these manifests and this gateway, below the user's state folder (XDG Base Directory Specification:
+/// a path that is not absolute counts as not set).
+fn default_folder(args: &Run, state_home: Option<&OsStr>, home: Option<PathBuf>) -> Option<PathBuf> {
+    let absolute = |path: PathBuf| path.is_absolute().then_some(path);
+    let below_home = || Some(absolute(home?)?.join(".local/state"));
+    let base = state_home.map(PathBuf::from).and_then(absolute).or_else(below_home)?;
+    let mut identity = Vec::new();
+    for path in &args.source.files {
+        let canonical = path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.clone());
+        identity.extend_from_slice(canonical.as_os_str().as_encoded_bytes());
+        identity.push(0);
+    }
+    identity.extend_from_slice(args.source.options.gateway.as_deref().unwrap_or_default().as_bytes());
+    Some(base.join("hawsepipe").join(&sha256_hex(&identity)[..32]))
+}
+
+/// Gives the engine the names that were seen before, and keeps what it sees from now on.
+pub fn keep_seen_names(engine: &Gateway, state: &Arc<StateFolder>) {
+    if let Some(seen) = state.read::<SeenNames>(SEEN_NAMES) {
+        engine.merge_seen_names(&seen);
+    }
+    let (mut names, state) = (engine.seen_names(), Arc::clone(state));
+    tokio::spawn(async move {
+        while names.changed().await.is_ok() {
+            let (seen, state) = (Arc::clone(&names.borrow_and_update()), Arc::clone(&state));
+            let _ = tokio::task::spawn_blocking(move || state.write(SEEN_NAMES, &*seen)).await;
+            tokio::time::sleep(PAUSE).await;
+        }
+    });
+}
+
+/// Writes what was seen since the last write, when the gateway ends.
+pub fn write_seen_names(engine: &Gateway, state: &StateFolder) {
+    state.write(SEEN_NAMES, &**engine.seen_names().borrow());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use clap::Parser;
+
+    use super::super::args::{Args, Command};
+    use super::*;
+
+    fn default_of(arguments: &[&str], state_home: Option<&str>, home: Option<&str>) -> Option<PathBuf> {
+        let args = Args::try_parse_from([&["hawsepipe", "run"], arguments].concat()).unwrap();
+        let Command::Run(run) = args.command else { unreachable!() };
+        default_folder(&run, state_home.map(OsStr::new), home.map(PathBuf::from))
+    }
+
+    #[test]
+    fn each_set_of_manifests_has_a_state_folder_of_its_own() {
+        let of = |arguments: &[&str]| default_of(arguments, Some("/state"), Some("/home/me")).unwrap();
+        let tmp = of(&["-f", "/tmp"]);
+        assert!(tmp.starts_with("/state/hawsepipe") && tmp == of(&["-f", "/tmp/../tmp/."]), "{}", tmp.display());
+        for other in [&["-f", "/"][..], &["-f", "/tmp", "-f", "/"], &["-f", "/tmp", "--gateway", "b"]] {
+            assert_ne!(of(other), tmp, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn the_state_folder_is_below_the_home_folder_where_the_environment_names_no_other() {
+        let parent = |state_home, home| Some(default_of(&["-f", "/tmp"], state_home, home)?.parent()?.to_owned());
+        for unset in [None, Some(""), Some("relative")] {
+            assert_eq!(parent(unset, Some("/home/me")).unwrap(), Path::new("/home/me/.local/state/hawsepipe"));
+            assert_eq!(parent(unset, None), None);
+        }
+    }
+}

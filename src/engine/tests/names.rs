@@ -1,0 +1,85 @@
+//! Whose tool a name is where tools keep their own names.
+
+use super::*;
+use crate::config::compile::tests::upstream;
+use crate::domain::plan::PrefixMode;
+use crate::domain::seen::{MAX_SEEN, SeenNames};
+
+/// Two upstreams with the same tools.
+fn two_upstreams() -> Inputs {
+    let mut inputs = bare();
+    inputs.gateway.as_mut().unwrap().plan.prefix = PrefixMode::OnConflict;
+    inputs.upstreams.push(upstream("second"));
+    inputs
+}
+
+fn names(engine: &Gateway) -> Vec<String> {
+    engine.snapshot().routes.all().iter().filter_map(|r| r.public.clone()).collect()
+}
+
+fn seen(upstream: &str, names: &[&str]) -> SeenNames {
+    let mut seen = SeenNames::default();
+    seen.add(&ObjectKey::new("default", upstream), names.iter().copied());
+    seen
+}
+
+#[tokio::test]
+async fn an_outage_frees_no_name() {
+    let engine = start(&two_upstreams()).await;
+    until(|| names(&engine) == ["read", "second__read"]).await;
+    *engine.upstreams.tools.lock().unwrap() = "[]".into();
+    *engine.upstreams.event.lock().unwrap() = Some(UpstreamEvent::ToolsChanged(ObjectKey::new("default", "up")));
+    engine.upstreams.told.notify_one();
+    until(|| names(&engine) == ["second__read"]).await;
+}
+
+#[tokio::test]
+async fn a_restart_frees_no_name() {
+    let server = Server { tools: Mutex::new(r#"[{"name":"list"}]"#.into()), ..Server::default() };
+    let engine = engine(server);
+    engine.merge_seen_names(&seen("up", &["list"]));
+    let mut inputs = two_upstreams();
+    // Its server does not answer.
+    inputs.upstreams[0].plan.enabled = false;
+    apply(&engine, &inputs).await;
+    until(|| names(&engine) == ["second__list"]).await;
+    let seen = Arc::clone(&engine.seen_names().borrow());
+    assert_eq!(serde_json::to_string(&*seen).unwrap(), r#"{"default/second":["list"],"default/up":["list"]}"#);
+}
+
+#[tokio::test]
+async fn names_that_come_later_count_at_once() {
+    let mut inputs = two_upstreams();
+    inputs.upstreams[0].plan.enabled = false;
+    let engine = start(&inputs).await;
+    until(|| names(&engine) == ["read"]).await;
+    engine.merge_seen_names(&seen("up", &["read"]));
+    assert_eq!(names(&engine), ["second__read"]);
+}
+
+#[tokio::test]
+async fn a_deleted_upstream_gives_its_names_away() {
+    let mut inputs = two_upstreams();
+    let engine = start(&inputs).await;
+    until(|| names(&engine) == ["read", "second__read"]).await;
+    inputs.upstreams.remove(0);
+    apply(&engine, &inputs).await;
+    assert_eq!(names(&engine), ["read"]);
+    assert_eq!(engine.seen_names().borrow().len(), 1);
+}
+
+#[tokio::test]
+async fn names_of_upstreams_that_are_not_planned_give_way_where_room_is_needed() {
+    let many: Vec<_> = (0..MAX_SEEN).map(|n| format!("tool{n}")).collect();
+    let many: Vec<_> = many.iter().map(String::as_str).collect();
+    for (owner, expected) in [("gone", "read"), ("up", "up__read")] {
+        let engine = engine(Server::default());
+        engine.merge_seen_names(&seen(owner, &many));
+        let mut inputs = two_upstreams();
+        inputs.upstreams.pop();
+        apply(&engine, &inputs).await;
+        until(|| names(&engine) == [expected]).await;
+        let said = engine.snapshot().problems().iter().any(|p| p.message.contains("as many as are kept"));
+        assert_eq!(said, owner == "up");
+    }
+}

@@ -1,0 +1,52 @@
+//! Files that a crash must not tear: read whole and under a bound, or not at all.
+//!
+//! The first line of a file is the digest of everything below it. A file is written beside its place and renamed into
+//! it, so a reader sees the old content or the new one.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use crate::domain::digest::sha256_hex;
+
+/// Why a file is not used.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    /// It does not exist, or cannot be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(io::Error),
+    /// It is torn, or was changed.
+    #[error("is damaged: {0}; it is not used")]
+    Damaged(String),
+}
+
+/// The content of `file`, which may have at most `max_bytes`.
+pub(super) fn read(file: &Path, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
+    let mut bytes = Vec::new();
+    let opened = File::open(file).and_then(|file| file.take(max_bytes + 1).read_to_end(&mut bytes));
+    opened.map_err(ReadError::Unreadable)?;
+    if bytes.len() as u64 > max_bytes {
+        return Err(ReadError::Damaged(format!("it has more than {max_bytes} bytes")));
+    }
+    let end = bytes.iter().position(|byte| *byte == b'\n');
+    let end = end.ok_or_else(|| ReadError::Damaged("it has no digest".into()))?;
+    if sha256_hex(&bytes[end + 1..]).as_bytes() != &bytes[..end] {
+        return Err(ReadError::Damaged("its content does not have its digest".into()));
+    }
+    bytes.drain(..=end);
+    Ok(bytes)
+}
+
+/// Puts `content` in the place of the file `name` of `folder`. Only this user may read it: plans hold what people wrote
+/// into manifests.
+pub(super) fn write(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
+    let new = folder.join(format!("{name}.new"));
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(sha256_hex(content).as_bytes())?;
+    file.write_all(b"\n")?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    fs::rename(&new, folder.join(name))?;
+    File::open(folder)?.sync_all()
+}
