@@ -9,6 +9,7 @@ pub mod digest;
 pub mod egress;
 pub mod health;
 pub mod ids;
+pub mod json;
 pub mod limits;
 pub mod mirror;
 pub mod plan;

@@ -65,7 +65,8 @@ impl Role {
 /// What of a response an entry sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum View {
-    /// `Text` where the result is exactly one text block and its structured content only mirrors it, else `Json`.
+    /// `Text` where the result is exactly one text block and its structured content only mirrors it, else `Json`. For a
+    /// Guard, `Json` too where any other member could hold content.
     #[default]
     Auto,
     /// The text of the only text block.

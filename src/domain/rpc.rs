@@ -137,7 +137,7 @@ pub fn deeper_than(most: usize, json: &[u8]) -> bool {
 }
 
 /// What follows the string that `rest` is within.
-fn after_string(mut rest: &[u8]) -> &[u8] {
+pub(super) fn after_string(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
         let escapes = rest[at] == b'\\';
         rest = rest.get(at + 1 + usize::from(escapes)..).unwrap_or_default();

@@ -56,6 +56,16 @@ impl Rejection {
     }
 }
 
+/// Whether the gateway takes calls by this plan at all, or why not.
+pub(super) fn gate(snapshot: &Snapshot) -> Result<(), Rejection> {
+    let gateway = &snapshot.plan().gateway;
+    if gateway.stopped {
+        return Err(Rejection::new(Refused::Stopped, "this gateway is stopped (spec.stopped)"));
+    }
+    let refusal = gateway.refusing.as_ref();
+    refusal.map_or(Ok(()), |refusal| Err(Rejection::new(Refused::FailsClosed, refusal.message.clone())))
+}
+
 impl<P: Ports> Engine<P> {
     /// Lets a call into the process and its session, or says why not.
     pub(super) fn admit(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> Result<Admitted, Rejection> {
@@ -68,12 +78,7 @@ impl<P: Ports> Engine<P> {
         if self.state.draining.load(Ordering::Acquire) && depth == 0 {
             return Err(Rejection::new(Refused::Draining, "this gateway is about to end"));
         }
-        if gateway.stopped {
-            return Err(Rejection::new(Refused::Stopped, "this gateway is stopped (spec.stopped)"));
-        }
-        if let Some(refusal) = &gateway.refusing {
-            return Err(Rejection::new(Refused::FailsClosed, refusal.message.clone()));
-        }
+        gate(snapshot)?;
         let limits = &gateway.limits;
         let in_process = Counted::enter(&self.state.calls, Some(limits.concurrent_calls), None).map_err(|_| {
             let message = format!("{} calls are in flight, as many as this gateway takes", limits.concurrent_calls);

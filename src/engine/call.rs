@@ -7,18 +7,20 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use serde_json::value::RawValue;
 
+use super::admission::gate;
 use super::chain::Way;
 use super::content::Content;
 use super::end::End;
 use super::list::Endpoint;
 use super::meta::Meta;
-use super::progress::{Progress, guards_response};
+use super::progress::{Progress, is_guarded};
 use super::ready::Refusing;
 use super::record::{Journal, millis};
 use super::routed::Routed;
 use super::shape::Shape;
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
+use crate::domain::json::doubled_key;
 use crate::domain::limits::Tracker;
 use crate::domain::ports::{CallUpstream, Clock, ToClient};
 use crate::domain::route::Route;
@@ -111,9 +113,12 @@ impl<P: Ports> Engine<P> {
             Ok(admitted) => admitted,
             Err(rejection) => return self.rejected(&rejection),
         };
-        let Some((snapshot, route)) = self.route(snapshot, &request.endpoint, request.name).await else {
-            return End::unknown_tool(snapshot, request);
-        };
+        let (snapshot, route) = self.route(snapshot, &request.endpoint, request.name).await;
+        // It may have waited for its upstream, and another plan may be in force since.
+        if let Err(rejection) = gate(&snapshot) {
+            return self.rejected(&rejection);
+        }
+        let Some(route) = route else { return End::unknown_tool(&snapshot, request) };
         let call = Routed::new(&snapshot, &route, request, meta, journal.record());
         journal.routed(&call.facts.upstream, &call.facts.tool);
         if let Err(rejection) = self.admit_upstream(&mut admitted, call.plan()) {
@@ -123,37 +128,41 @@ impl<P: Ports> Engine<P> {
             return self.refused(Refusing::gateway(refusal));
         }
         journal.traces.begin(call.tool);
+        if call.tool.reads_arguments()
+            && let Some(steps) = doubled_key(call.arguments())
+        {
+            return End::doubled_argument(&steps);
+        }
         if let Some(refusing) = self.cannot_guard(&call, &mut journal.traces) {
             return self.refused(refusing);
         }
         if let Err(places) = call.tool.arguments.check(call.arguments()) {
             return End::invalid_arguments(request.name, &places);
         }
-        let client = Progress::new(request.client, guards_response(call.tool));
+        let client = Progress::new(request.client, is_guarded(call.tool));
         self.run_guarded(&call, &client, journal).await
     }
 
-    /// The route of a name. One that is not known yet is waited for while upstreams are tried for the first time.
+    /// The route of a name, and the snapshot that it is of. One that is not known yet is waited for while upstreams are
+    /// tried for the first time, then looked for in the newest snapshot.
     async fn route(
         &self,
         snapshot: &Arc<Snapshot>,
         endpoint: &Endpoint<'_>,
         name: &str,
-    ) -> Option<(Arc<Snapshot>, Arc<Route>)> {
-        let find = |snapshot: &Arc<Snapshot>| {
-            let route = endpoint.route(snapshot, name)?;
-            Some((Arc::clone(snapshot), Arc::clone(route)))
-        };
-        if let Some(found) = find(snapshot) {
-            return Some(found);
+    ) -> (Arc<Snapshot>, Option<Arc<Route>>) {
+        if let Some(route) = endpoint.route(snapshot, name) {
+            return (Arc::clone(snapshot), Some(Arc::clone(route)));
         }
         self.wait_for_tool(snapshot, endpoint, name).await;
-        find(&self.snapshot())
+        let newest = self.snapshot();
+        let route = endpoint.route(&newest, name).cloned();
+        (newest, route)
     }
 
     /// Request chains, the upstream, response chains.
     async fn run_guarded(self: &Arc<Self>, call: &Routed<'_>, client: &dyn ToClient, journal: &mut Journal<P>) -> End {
-        let way = Way { facts: &call.facts, client };
+        let way = Way { facts: &call.facts, client, unique_keys: true };
         let sent = match self.arguments_to_send(call, way, journal).await {
             Ok(sent) => sent,
             Err(end) => return end,
@@ -171,8 +180,14 @@ impl<P: Ports> Engine<P> {
         if call.tool.response.is_empty() {
             return End::answered(answer, shape);
         }
-        let when = call.when(sent_text.as_deref().map_or("{}", RawValue::get));
+        let way = Way { unique_keys: call.tool.guards_response(), ..way };
         let content = Content::Answer(answer);
+        if way.unique_keys
+            && let Some(steps) = content.doubled_key()
+        {
+            return self.withheld(call, &steps);
+        }
+        let when = call.when(sent_text.as_deref().map_or("{}", RawValue::get));
         let chains = self.run_chains(way, &call.tool.response, &when, &content, &mut journal.traces);
         match (chains.await, content) {
             (Ok(None), Content::Answer(answer)) => End::answered(answer, shape),
@@ -201,8 +216,8 @@ impl<P: Ports> Engine<P> {
             Some(Content::Arguments(text)) => text,
             Some(Content::Answer(_)) => return Err(End::internal("a request chain gave no arguments")),
         };
-        if let Err(places) = call.tool.arguments.check(&text) {
-            return Err(End::invalid_arguments(call.request.name, &places));
+        if let Err(places) = call.tool.arguments.check_changed(&text) {
+            return Err(End::invalid_changed_arguments(call.request.name, &places));
         }
         Ok(RawValue::from_string(text).ok())
     }

@@ -28,6 +28,9 @@ pub(super) struct Way<'a> {
     pub(super) facts: &'a Arc<Facts>,
     /// The way back to the client.
     pub(super) client: &'a dyn ToClient,
+    /// Whether content that an entry changes must have each key once in an object: a Guard may see the last one where
+    /// who is sent the content takes the first.
+    pub(super) unique_keys: bool,
 }
 
 /// Nobody: what runs beside a call says nothing of its progress.
@@ -70,7 +73,7 @@ impl<P: Ports> Engine<P> {
                     continue;
                 }
                 if !entry.rules.on_path() {
-                    self.run_beside(way.facts, chain, entry, content, traces, place);
+                    self.run_beside(way, chain, entry, content, traces, place);
                     continue;
                 }
                 let judged = self.execute(way, chain, entry, content).await;
@@ -95,7 +98,7 @@ impl<P: Ports> Engine<P> {
     /// Starts an entry off the call's path.
     fn run_beside(
         self: &Arc<Self>,
-        facts: &Arc<Facts>,
+        way: Way<'_>,
         chain: &Arc<LinkedChain>,
         entry: &Arc<LinkedEntry>,
         content: &Content,
@@ -107,11 +110,12 @@ impl<P: Ports> Engine<P> {
             self.metrics.entry(&entry.name, &chain.name, phase, mode, "pool_exhausted", reason.as_str());
             return traces.set(place, EntryOutcome::Failed(reason));
         };
-        let (engine, facts) = (Arc::clone(self), Arc::clone(facts));
+        let (engine, facts, unique_keys) = (Arc::clone(self), Arc::clone(way.facts), way.unique_keys);
         let (chain, entry, content) = (Arc::clone(chain), Arc::clone(entry), content.clone());
         let task = tokio::spawn(async move {
             let _counted = counted;
-            engine.execute(Way { facts: &facts, client: &Nobody }, &chain, &entry, &content).await.trace
+            let way = Way { facts: &facts, client: &Nobody, unique_keys };
+            engine.execute(way, &chain, &entry, &content).await.trace
         });
         traces.runs_beside(place, task);
     }

@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::domain::plugin::{ContentType, Failure, View};
+use super::text_block::{Mirror, TextBlock};
+use crate::domain::json::{Step, doubled_key};
+use crate::domain::plugin::{ContentType, Failure, Role, View};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
 use crate::domain::rpc::too_deep;
@@ -32,29 +33,7 @@ pub struct Seen<'a> {
     mirror: Mirror,
 }
 
-/// Whether structured content repeats the only text block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mirror {
-    /// There is none.
-    Absent,
-    /// It is the same JSON as the text.
-    SameJson,
-    /// It is `{"result": text}`.
-    Wrapped,
-    /// It says something else.
-    Other,
-}
-
-/// What is read of a result of `tools/call`. A member that stands twice is an error, so that such a result is seen whole.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ToolResult<'a> {
-    #[serde(borrow)]
-    content: Vec<Block<'a>>,
-    #[serde(borrow)]
-    structured_content: Option<&'a RawValue>,
-}
-
+/// What is read of a block that a plugin gave.
 #[derive(Deserialize)]
 struct Block<'a> {
     #[serde(borrow, rename = "type")]
@@ -63,24 +42,30 @@ struct Block<'a> {
     text: Option<&'a RawValue>,
 }
 
-/// A JSON string; copied only where it has escapes.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
 impl Content {
-    /// What an entry with this `view` sees.
-    pub fn see(&self, view: View) -> Seen<'_> {
-        match self {
-            Self::Arguments(text) => Seen::json(text),
-            Self::Answer(Answer::Error(error)) => Seen::json(error.get()),
-            Self::Answer(Answer::Result(result)) => match view {
-                View::Json => Seen::json(result.get()),
-                View::Auto => only_text(result)
-                    .filter(|seen| seen.mirror != Mirror::Other)
-                    .unwrap_or_else(|| Seen::json(result.get())),
-                View::Text => only_text(result).unwrap_or_else(|| Seen::json(result.get())),
-            },
-        }
+    /// What an entry of this role with this `view` sees. With `Auto`, a Guard sees a result whole where anything besides
+    /// its text could hold what the Guard is there for.
+    pub fn see(&self, view: View, role: Role) -> Seen<'_> {
+        let result = match self {
+            Self::Arguments(text) => return Seen::json(text),
+            Self::Answer(Answer::Error(error)) => return Seen::json(error.get()),
+            Self::Answer(Answer::Result(result)) => result,
+        };
+        let block = if view == View::Json { None } else { TextBlock::of(result) };
+        let says_all = |block: &TextBlock<'_>| block.mirror != Mirror::Other && !(block.more && role == Role::Guard);
+        let shown = block.filter(|block| view == View::Text || says_all(block));
+        shown.map_or_else(
+            || Seen::json(result.get()),
+            |TextBlock { text, mirror, .. }| Seen { text, kind: ContentType::Text, mirror },
+        )
+    }
+
+    /// The way to the first key that stands twice in an object of it.
+    pub fn doubled_key(&self) -> Option<Vec<Step>> {
+        doubled_key(match self {
+            Self::Arguments(text) => text,
+            Self::Answer(Answer::Result(raw) | Answer::Error(raw)) => raw.get(),
+        })
     }
 
     /// Puts the text that a plugin gave in the place of what it saw. `None` where nothing changed.
@@ -117,29 +102,6 @@ impl<'a> Seen<'a> {
 
 fn invalid(what: &str) -> Failure {
     Failure::new(Reason::InvalidOutput, format!("returned content that is not valid: {what}"))
-}
-
-/// The only text block of a result; none where there is another block, or where its text has lone surrogates.
-fn only_text(result: &RawValue) -> Option<Seen<'_>> {
-    let ToolResult { content, structured_content } = serde_json::from_str(result.get()).ok()?;
-    let [Block { kind, text: Some(text) }] = &content[..] else { return None };
-    if kind != "text" {
-        return None;
-    }
-    let Text(text) = serde_json::from_str(text.get()).ok()?;
-    let mirror = structured_content.map_or(Mirror::Absent, |structured| mirror(structured, &text));
-    Some(Seen { text, kind: ContentType::Text, mirror })
-}
-
-fn mirror(structured: &RawValue, text: &str) -> Mirror {
-    let object = RawObject::parse(structured.get()).unwrap_or_default();
-    if object.iter().count() == 1 && object.get_str("result").as_deref() == Some(text) {
-        return Mirror::Wrapped;
-    }
-    match (serde_json::from_str::<Value>(structured.get()), serde_json::from_str::<Value>(text)) {
-        (Ok(structured), Ok(text)) if structured == text => Mirror::SameJson,
-        _ => Mirror::Other,
-    }
 }
 
 /// `result` with another text in its only block, and in its structured content where that mirrors it.
@@ -222,7 +184,7 @@ mod tests {
     /// What an entry sees, and what comes of answering `text`.
     fn pass(json: &str, view: View, text: &str) -> (String, Result<Option<String>, Reason>) {
         let content = result(json);
-        let seen = content.see(view);
+        let seen = content.see(view, Role::Transform);
         let replaced = content.replaced(&seen, text).map(|c| c.map(|c| json_of(&c).to_owned())).map_err(|f| f.reason);
         (seen.text.into_owned(), replaced)
     }
@@ -256,6 +218,45 @@ mod tests {
     }
 
     #[test]
+    fn a_guard_sees_whatever_is_not_the_text() {
+        let hidden = [
+            r#"{"content":[{"type":"text","text":"s"}],"_meta":{"note":"SECRET"}}"#,
+            r#"{"content":[{"type":"text","text":"s","_meta":{"note":"SECRET"}}]}"#,
+            r#"{"content":[{"type":"text","text":"s","annotations":{"audience":["SECRET"]}}]}"#,
+            r#"{"content":[{"type":"text","text":"s"}],"unknown":"SECRET"}"#,
+            r#"{"content":[{"type":"text","text":"s"}],"isError":"SECRET"}"#,
+            r#"{"content":[{"type":"text","text":"s"}],"isError":false,"isError":"SECRET"}"#,
+            r#"{"content":[{"type":"text","text":"s"}],"resultType":"SECRET"}"#,
+            r#"{"content":[{"type":"text","text":"{\"a\":1}"}],"structuredContent":{"a":"SECRET","a":1}}"#,
+            r#"{"content":[{"type":"text","text":"{\"n\":12345678901234567890123}"}],"structuredContent":{"n":12345678901234567890999}}"#,
+        ];
+        for json in hidden {
+            let content = result(json);
+            let seen = content.see(View::Auto, Role::Guard);
+            assert_eq!((seen.kind, &*seen.text), (ContentType::Json, json), "{json}");
+        }
+        for json in &hidden[..4] {
+            assert_eq!(result(json).see(View::Auto, Role::Transform).text, "s", "a shaper is not handed JSON: {json}");
+            assert_eq!(result(json).see(View::Text, Role::Guard).text, "s", "its owner wants the text alone: {json}");
+        }
+    }
+
+    #[test]
+    fn a_guard_sees_text_where_there_is_nothing_else() {
+        for json in [
+            r#"{"content":[{"type":"text","text":"{\"a\": 1}"}]}"#,
+            r#"{"resultType":"complete","content":[{"text":"{\"a\": 1}","type":"text"}],"isError":true}"#,
+            r#"{"content":[{"type":"text","text":"{\"a\": 1}"}],"structuredContent":{"a":1}}"#,
+            r#"{"content":[{"type":"text","text":"{\"a\": 1}"}],"structuredContent":{"result":"{\"a\": 1}"}}"#,
+            r#"{"content":[{"type":"text","text":"{\"a\": 1}"}],"structuredContent":null}"#,
+        ] {
+            let content = result(json);
+            let seen = content.see(View::Auto, Role::Guard);
+            assert_eq!((seen.kind, &*seen.text), (ContentType::Text, r#"{"a": 1}"#), "{json}");
+        }
+    }
+
+    #[test]
     fn other_shapes_are_seen_whole() {
         for json in [
             r#"{"content":[]}"#,
@@ -286,15 +287,15 @@ mod tests {
             assert_eq!(pass(json, View::Json, bad).1, Err(Reason::InvalidOutput), "{bad}");
         }
         let arguments = Content::Arguments("{}".into());
-        assert!(arguments.replaced(&arguments.see(View::Auto), "[]").is_err());
-        assert!(arguments.replaced(&arguments.see(View::Auto), r#"{"a":1}"#).unwrap().is_some());
+        assert!(arguments.replaced(&arguments.see(View::Auto, Role::Guard), "[]").is_err());
+        assert!(arguments.replaced(&arguments.see(View::Auto, Role::Guard), r#"{"a":1}"#).unwrap().is_some());
     }
 
     #[test]
     fn an_error_stays_an_error() {
         let error =
             Content::Answer(Answer::Error(RawValue::from_string(r#"{"code":-1,"message":"m"}"#.into()).unwrap()));
-        let seen = error.see(View::Auto);
+        let seen = error.see(View::Auto, Role::Transform);
         assert_eq!(seen.kind, ContentType::Json);
         assert!(error.replaced(&seen, r#"{"code":-1,"message":"n"}"#).unwrap().is_some());
         assert!(error.replaced(&seen, r#"{"content":[]}"#).is_err());

@@ -16,11 +16,37 @@ use super::routed::Routed;
 use super::shape::{self, Shape};
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
+use crate::domain::json::{Pointer, Step};
 use crate::domain::limits::Refused;
 use crate::domain::raw::to_raw;
 use crate::domain::record::CallOutcome;
 use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED, RpcError};
 use crate::domain::upstream::{Answer, Era, UpstreamError};
+
+/// Why a call ended whose arguments or answer had a key twice in one object.
+const DUPLICATE_KEY: &str = "DuplicateKey";
+/// The most characters of a place in arguments that a message quotes.
+const MAX_PLACE: usize = 200;
+/// Names of members that the protocol itself gives (MCP, CallToolResult and ContentBlock; JSON-RPC 2.0, error object).
+const KNOWN_MEMBERS: [&str; 17] = [
+    "_meta",
+    "annotations",
+    "blob",
+    "code",
+    "content",
+    "data",
+    "isError",
+    "message",
+    "mimeType",
+    "name",
+    "resource",
+    "result",
+    "resultType",
+    "structuredContent",
+    "text",
+    "type",
+    "uri",
+];
 
 /// JSON-RPC code of a request that took too long, as the SDKs have it.
 const REQUEST_TIMEOUT: i64 = -32001;
@@ -109,8 +135,39 @@ impl End {
 
     /// The arguments do not fit the tool's schema at these places.
     pub(super) fn invalid_arguments(tool: &str, places: &str) -> Self {
-        let reply = replies::invalid_arguments(tool, places);
-        Self::new(Reply::Result(reply), CallOutcome::ToolError, "InvalidArguments".to_owned())
+        let text = format!("The arguments do not fit the input schema of {tool}. Nothing was sent.\n{places}");
+        Self::new(Reply::Result(replies::error(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
+    }
+
+    /// The same of arguments that a plugin changed.
+    pub(super) fn invalid_changed_arguments(tool: &str, places: &str) -> Self {
+        let text = format!(
+            "The arguments, as the gateway's plugins changed them, do not fit the input schema of {tool}. Nothing was \
+             sent.\n{places}"
+        );
+        Self::new(Reply::Result(replies::error(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
+    }
+
+    /// The arguments have a key twice.
+    pub(super) fn doubled_argument(steps: &[Step]) -> Self {
+        let place: String = Pointer(steps).to_string().chars().take(MAX_PLACE).collect();
+        let message = format!(
+            "arguments{place}: this key stands twice in its object. Some readers take the first, some the last: send it \
+             once"
+        );
+        let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": DUPLICATE_KEY}));
+        Self::new(Reply::Error(error), CallOutcome::RpcError, DUPLICATE_KEY.to_owned())
+    }
+
+    /// The upstream's answer has a key twice, and a Guard is on it: it may see another value than the client.
+    fn withheld(upstream: &str, place: &str) -> Self {
+        let message = format!(
+            "upstream {upstream}: its answer is withheld, because a plugin guards it and the key at {place} stands twice in \
+             its object: some readers take the first, some the last"
+        );
+        let data = json!({"reason": DUPLICATE_KEY, "upstream": upstream});
+        let error = RpcError::new(INTERNAL_ERROR, message).with_data(data);
+        Self::new(Reply::Error(error), CallOutcome::RpcError, DUPLICATE_KEY.to_owned())
     }
 
     fn upstream_failed(name: &str, error: &UpstreamError) -> Self {
@@ -154,6 +211,24 @@ impl<P: Ports> Engine<P> {
         }
         tracing::warn!(upstream = key.name, reason = error.reason(), "{error}");
         End::upstream_failed(&key.name, error)
+    }
+
+    /// Its upstream's answer has a key twice, and a Guard is on it. No Guard saw the names of its members, so of the place
+    /// only those are told that the protocol itself gives.
+    pub(super) fn withheld(&self, call: &Routed<'_>, steps: &[Step]) -> End {
+        let shown = |step: &Step| match step {
+            Step::Member(name) if !KNOWN_MEMBERS.contains(&name.as_str()) => Step::Member("*".to_owned()),
+            step => step.clone(),
+        };
+        let steps: Vec<_> = steps.iter().map(shown).collect();
+        let (upstream, place) = (&call.plan().key.name, Pointer(&steps).to_string());
+        tracing::warn!(
+            upstream,
+            tool = call.facts.tool,
+            place,
+            "an answer was withheld: a key stands twice in an object"
+        );
+        End::withheld(upstream, &place)
     }
 
     /// Writes the end down, and makes of it what the client gets.

@@ -37,14 +37,14 @@ impl<P: Ports> Engine<P> {
         entry: &LinkedEntry,
         content: &Content,
     ) -> Judged {
-        let seen = content.see(entry.plan.view);
+        let seen = content.see(entry.plan.view, entry.rules.role);
         let started_at = self.clock.unix_millis();
         let Ran { output, queued, ran, worker_pid } = self.ask(way, chain, entry, &seen).await;
         let (output_size, metadata) = match &output {
             Ok(output) => (Some(output.text.len() as u64), output.metadata.clone()),
             Err(_) => (None, None),
         };
-        let (answer, changed) = check(output, content, &seen);
+        let (answer, changed) = check(output, content, &seen, way.unique_keys);
         let verdict = entry.rules.judge(answer);
         let row = PluginExecution {
             input_size_bytes: seen.text.len() as u64,
@@ -117,12 +117,18 @@ fn check(
     output: Result<Output, Failure>,
     content: &Content,
     seen: &Seen<'_>,
+    unique_keys: bool,
 ) -> (Result<Output, Failure>, Option<Content>) {
     let output = match output {
         Ok(output) if output.error.is_none() => output,
         other => return (other, None),
     };
     match content.replaced(seen, &output.text) {
+        Ok(Some(changed)) if unique_keys && changed.doubled_key().is_some() => {
+            let message =
+                "returned content with a key twice in one object: of readers, some take the first, some the last";
+            (Err(Failure::new(Reason::InvalidOutput, message)), None)
+        }
         Ok(changed) => (Ok(output), changed),
         Err(failure) => (Err(failure), None),
     }

@@ -30,6 +30,7 @@ mod shape;
 mod shutdown;
 mod snapshot;
 pub mod state;
+mod text_block;
 mod traces;
 pub mod view;
 mod when;

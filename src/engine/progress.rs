@@ -4,9 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::value::RawValue;
 
-use super::link::LinkedEntry;
 use super::snapshot::ToolLink;
-use crate::domain::plugin::Role;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 
@@ -58,10 +56,8 @@ impl ToClient for Progress<'_> {
     }
 }
 
-/// Whether a Guard is on the tool's response, in a chain that does not let notifications pass.
-pub(super) fn guards_response(tool: &ToolLink) -> bool {
-    let guards = |entry: &LinkedEntry| entry.enforces() && entry.rules.role == Role::Guard;
-    tool.response.iter().filter(|selected| !selected.chain.plan.notifications_pass).any(|selected| {
-        selected.chain.entries.iter().zip(&selected.admitted).any(|(entry, admitted)| *admitted && guards(entry))
-    })
+/// Whether the words of progress are kept from the client: a Guard is on the tool's response, in a chain that does not
+/// let notifications pass.
+pub(super) fn is_guarded(tool: &ToolLink) -> bool {
+    tool.response.iter().any(|selected| !selected.chain.plan.notifications_pass && selected.guards())
 }

@@ -43,9 +43,8 @@ pub(super) fn ended(how: Ended, culprit: &Culprit, text: &str) -> Box<RawValue> 
     to_raw(&json!({"content": [{"type": "text", "text": text}], "isError": true, "_meta": {key: detail}}))
 }
 
-/// A tool result that tells a model which arguments do not fit.
-pub(super) fn invalid_arguments(tool: &str, places: &str) -> Box<RawValue> {
-    let text = format!("The arguments do not fit the input schema of {tool}. Nothing was sent.\n{places}");
+/// A tool result with `isError: true` that tells a model what is wrong.
+pub(super) fn error(text: &str) -> Box<RawValue> {
     to_raw(&json!({"content": [{"type": "text", "text": text}], "isError": true}))
 }
 

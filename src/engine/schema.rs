@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use jsonschema::Validator;
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::paths::LocationSegment;
+use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::snapshot::Snapshot;
+use crate::domain::raw::to_raw;
 use crate::domain::route::Route;
 
 /// The most places that one answer names.
@@ -113,18 +116,56 @@ impl Arguments {
     /// # Errors
     /// Each place that does not fit, one a line, so that a model can put it right.
     pub(super) fn check(&self, arguments: &str) -> Result<(), String> {
+        self.judge(arguments, |error| format!("arguments{}: {error}", error.instance_path()))
+    }
+
+    /// The same for arguments that a plugin changed. It may have put in what is not for the client, a credential say. So
+    /// places and what is wrong there are named, and no value; of a place, only names that the schema has.
+    ///
+    /// # Errors
+    /// As above.
+    pub(super) fn check_changed(&self, arguments: &str) -> Result<(), String> {
+        self.judge(arguments, |error| format!("arguments{}: {}", self.known_place(error), without_values(error)))
+    }
+
+    /// Whether the schema is enforced.
+    pub(super) fn are_checked(&self) -> bool {
+        self.validator.is_some()
+    }
+
+    fn known_place(&self, error: &ValidationError<'_>) -> String {
+        let schema = self.schema.as_deref().map_or("", RawValue::get);
+        let mut place = String::new();
+        for segment in error.instance_path().segments() {
+            place.push('/');
+            match segment {
+                LocationSegment::Property(name) if schema.contains(to_raw(&name).get()) => place.push_str(&name),
+                LocationSegment::Property(_) => place.push('*'),
+                LocationSegment::Index(index) => place.push_str(&index.to_string()),
+            }
+        }
+        place
+    }
+
+    fn judge(&self, arguments: &str, line: impl Fn(&ValidationError<'_>) -> String) -> Result<(), String> {
         let Some(validator) = &self.validator else { return Ok(()) };
         let value: Value = serde_json::from_str(arguments).map_err(|e| format!("the arguments are no JSON: {e}"))?;
         if validator.is_valid(&value) {
             return Ok(());
         }
-        let mut lines: Vec<String> = Vec::new();
-        for error in validator.iter_errors(&value).take(MAX_PLACES) {
-            let place = error.instance_path().to_string();
-            let place = if place.is_empty() { "arguments".to_owned() } else { format!("arguments{place}") };
-            lines.push(format!("{place}: {error}"));
-        }
+        let lines: Vec<_> = validator.iter_errors(&value).take(MAX_PLACES).map(|error| line(&error)).collect();
         Err(lines.join("\n"))
+    }
+}
+
+/// What is wrong, without the value that is. Where the message would name members of the value, the keyword alone.
+fn without_values(error: &ValidationError<'_>) -> String {
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { .. }
+        | ValidationErrorKind::UnevaluatedProperties { .. }
+        | ValidationErrorKind::PropertyNames { .. }
+        | ValidationErrorKind::Referencing(_) => format!("does not fit {:?} of the schema", error.kind().keyword()),
+        _ => error.masked().to_string(),
     }
 }
 
@@ -144,6 +185,24 @@ mod tests {
             assert!(error.contains(place), "{error}");
         }
         assert_eq!(check(schema, r#"{"c":1}"#), Ok(()));
+    }
+
+    #[test]
+    fn arguments_that_a_plugin_changed_are_not_quoted() {
+        let schema = r#"{"type":"object","properties":{"token":{"type":"integer","maximum":5,"enum":[1],"const":1},
+            "list":{"items":{"pattern":"^a$","maxLength":2,"format":"date"}},"map":{"additionalProperties":{"type":"null"}},
+            "names":{"propertyNames":{"maxLength":3}},"one":{"oneOf":[{"type":"null"},{"type":"boolean"}]}},
+            "additionalProperties":false,"required":["there"]}"#;
+        let changed =
+            r#"{"token":"sk-1","list":["sk-2"],"map":{"sk-3":"sk-4"},"names":{"sk-5":"sk-6"},"one":"sk-7","sk-8":1}"#;
+        let compiled = Arguments::compile(Some(RawValue::from_string(schema.into()).unwrap()), true);
+        let (own, error) = (compiled.check(changed).unwrap_err(), compiled.check_changed(changed).unwrap_err());
+        assert!(own.contains("sk-1") && !error.contains("sk-"), "{error}");
+        for place in
+            ["arguments/token: ", "arguments/list/0: ", "arguments/map/*: ", "\"there\" is a required", "integer"]
+        {
+            assert!(error.contains(place), "{place}: {error}");
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::mirror::{Mirrored, marks};
 use crate::domain::plan::{FORMAT_VERSION, Plan, PrefixMode, Refusal};
-use crate::domain::plugin::Phase;
+use crate::domain::plugin::{Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Offer, Route, Routes};
@@ -127,7 +127,25 @@ impl Snapshot {
     }
 }
 
+impl Selected {
+    /// Whether a Guard in it acts on the tool.
+    pub(super) fn guards(&self) -> bool {
+        let mut admitted = self.chain.entries.iter().zip(&self.admitted).filter(|(_, admitted)| **admitted);
+        admitted.any(|(entry, _)| entry.enforces() && entry.rules.role == Role::Guard)
+    }
+}
+
 impl ToolLink {
+    /// Whether a Guard is on its response.
+    pub(super) fn guards_response(&self) -> bool {
+        self.response.iter().any(Selected::guards)
+    }
+
+    /// Whether anything looks at the arguments of its calls: a chain of either phase, or their schema.
+    pub(super) fn reads_arguments(&self) -> bool {
+        !self.request.is_empty() || !self.response.is_empty() || self.arguments.are_checked()
+    }
+
     fn new(linked: &Linked, route: &Route, previous: &Snapshot) -> Self {
         let upstream = &linked.upstreams[route.upstream].target.plan;
         let select = |phase: Phase| {

@@ -27,7 +27,7 @@ impl When<'_> {
     pub(super) fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool {
         let Some(when) = &entry.when else { return true };
         let uses = when.uses();
-        let seen = uses.content.then(|| content.see(entry.plan.view));
+        let seen = uses.content.then(|| content.see(entry.plan.view, entry.rules.role));
         let variables = Variables {
             call: uses.call.then(|| self.call(uses.arguments)),
             tool: uses.tool.then(|| self.tool()),

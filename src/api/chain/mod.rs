@@ -168,7 +168,7 @@ pub struct Entry {
     pub failure_policy: Option<FailurePolicy>,
     /// `Shadow` runs beside the call and changes nothing. Default: Enforce.
     pub mode: Option<Mode>,
-    /// What of a response it sees: `Auto`, `Text` or `Json`. Default: Auto.
+    /// What of a response it sees: `Auto`, `Text` or `Json`. `Text` keeps the rest of a result from a Guard too. Default: Auto.
     pub view: Option<View>,
     /// A share of sessions gets another plugin. Default: none.
     pub canary: Option<Canary>,

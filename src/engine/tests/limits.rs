@@ -67,6 +67,28 @@ async fn a_gateway_that_is_stopped_or_refuses_lets_none_in() {
 }
 
 #[tokio::test]
+async fn a_call_that_waited_for_its_upstream_is_let_in_by_the_newest_plan() {
+    type Change = fn(&mut Inputs);
+    let stop: Change = |inputs| inputs.gateway.as_mut().unwrap().plan.stopped = true;
+    let delete: Change = |inputs| inputs.chains.clear();
+    for (change, reason) in [(stop, "Stopped"), (delete, "FailsClosed")] {
+        let mut inputs = bare();
+        scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "same")]);
+        inputs.gateway.as_mut().unwrap().plan.required = vec![crate::config::compile::tests::key("c")];
+        let engine = engine(Server { starting: AtomicBool::new(true), ..Server::default() });
+        apply(&engine, &inputs).await;
+        let waiting = Arc::clone(&engine);
+        let waiting = tokio::spawn(async move { call(&waiting, "{}").await });
+        until(|| engine.state.calls.in_flight() == 1).await;
+        change(&mut inputs);
+        apply(&engine, &inputs).await;
+        engine.upstreams.started.notify_one();
+        assert_eq!(error(&waiting.await.unwrap()), (-32000, reason, None));
+        assert!(sent(&engine).is_empty());
+    }
+}
+
+#[tokio::test]
 async fn the_stop_switch_lets_running_calls_end_or_cancels_them() {
     for cancels in [false, true] {
         let mut inputs = bare();

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod callbacks;
+mod doubled;
 mod limits;
 mod names;
 mod outcomes;
@@ -141,6 +142,9 @@ struct Server {
     /// Whether calls wait for `go`.
     holds: Mutex<bool>,
     go: Notify,
+    /// Whether probes wait for `started`.
+    starting: AtomicBool,
+    started: Notify,
     /// What probes answer, then success.
     probes: Mutex<VecDeque<UpstreamError>>,
     probed: Mutex<Vec<Instant>>,
@@ -157,6 +161,8 @@ impl Default for Server {
             sent: Mutex::default(),
             holds: Mutex::default(),
             go: Notify::new(),
+            starting: AtomicBool::default(),
+            started: Notify::new(),
             probes: Mutex::default(),
             probed: Mutex::default(),
             event: Mutex::default(),
@@ -170,6 +176,9 @@ impl CallUpstream for Server {
 
     async fn probe(&self, _: &ObjectKey, _: Duration) -> Result<ServerFacts, UpstreamError> {
         self.probed.lock().unwrap().push(Instant::now());
+        if self.starting.load(Ordering::Relaxed) {
+            self.started.notified().await;
+        }
         if let Some(error) = self.probes.lock().unwrap().pop_front() {
             return Err(error);
         }

@@ -1,0 +1,314 @@
+//! JSON text as it was written: where a key stands twice in an object, and whether two texts say the same.
+//!
+//! Readers of JSON differ in which of two equal keys they take (RFC 8259, section 4), and most round long integers. What
+//! is compared or looked through here stays text, so nothing of it is rounded or lost.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+use serde_json::value::RawValue;
+
+use super::rpc::{MAX_DEPTH, after_string};
+
+/// Up to so many keys of an object are compared one by one.
+const FEW: usize = 16;
+
+/// A string as bytes: it may hold lone surrogates, which are no UTF-8.
+type Bytes<'a> = Cow<'a, [u8]>;
+
+/// One step from a value to a value within it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The member of this name.
+    Member(String),
+    /// The element of this index.
+    Element(usize),
+}
+
+/// A piece of a JSON text. Colons and commas are left out.
+#[derive(Clone, Copy)]
+enum Token<'a> {
+    Object,
+    Array,
+    Close,
+    /// With its quotes.
+    String(&'a str),
+    /// A number, `true`, `false` or `null`.
+    Other(&'a str),
+}
+
+/// The pieces of a valid JSON text.
+struct Tokens<'a>(&'a str);
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        let text = self.0.trim_start_matches([' ', '\t', '\r', '\n', ',', ':']);
+        let first = *text.as_bytes().first()?;
+        let length = match first {
+            b'{' | b'}' | b'[' | b']' => 1,
+            b'"' => text.len() - after_string(&text.as_bytes()[1..]).len(),
+            _ => text.find([',', ':', '}', ']', ' ', '\t', '\r', '\n']).unwrap_or(text.len()),
+        };
+        let (token, rest) = text.split_at_checked(length)?;
+        self.0 = rest;
+        Some(match first {
+            b'{' => Token::Object,
+            b'[' => Token::Array,
+            b'}' | b']' => Token::Close,
+            b'"' => Token::String(token),
+            _ => Token::Other(token),
+        })
+    }
+}
+
+/// The keys of one object.
+#[derive(Default)]
+struct Keys<'a> {
+    few: Vec<Bytes<'a>>,
+    /// All of them, where they are more than a few.
+    many: HashSet<Bytes<'a>>,
+}
+
+impl<'a> Keys<'a> {
+    /// Whether it is new.
+    fn insert(&mut self, key: Bytes<'a>) -> bool {
+        if self.few.len() < FEW {
+            let new = !self.few.contains(&key);
+            self.few.push(key);
+            return new;
+        }
+        if self.many.is_empty() {
+            self.many.extend(self.few.iter().cloned());
+        }
+        self.many.insert(key)
+    }
+}
+
+/// An array or object that is being read.
+enum Open<'a> {
+    /// With the number of elements so far.
+    Array(usize),
+    /// With its keys so far, and the one whose value comes next.
+    Object(Keys<'a>, Option<Bytes<'a>>),
+}
+
+/// The way to the first key of `json`, a valid JSON text, that stands in its object already.
+pub fn doubled_key(json: &str) -> Option<Vec<Step>> {
+    let mut open: Vec<Open<'_>> = Vec::new();
+    for token in Tokens(json) {
+        if let (Some(Open::Object(keys, next @ None)), Token::String(raw)) = (open.last_mut(), token) {
+            let key = unescaped(raw);
+            *next = Some(key.clone());
+            if !keys.insert(key) {
+                return Some(open.iter().map(Open::step).collect());
+            }
+            continue;
+        }
+        if let (Some(Open::Array(count)), false) = (open.last_mut(), matches!(token, Token::Close)) {
+            *count += 1;
+        }
+        match token {
+            Token::Object => open.push(Open::Object(Keys::default(), None)),
+            Token::Array => open.push(Open::Array(0)),
+            Token::Close => {
+                open.pop();
+                value_ended(&mut open);
+            }
+            Token::String(_) | Token::Other(_) => value_ended(&mut open),
+        }
+    }
+    None
+}
+
+/// The next string of an object is a key again.
+fn value_ended(open: &mut [Open<'_>]) {
+    if let Some(Open::Object(_, next)) = open.last_mut() {
+        *next = None;
+    }
+}
+
+impl Open<'_> {
+    fn step(&self) -> Step {
+        match self {
+            Self::Array(count) => Step::Element(count.saturating_sub(1)),
+            Self::Object(_, key) => {
+                Step::Member(String::from_utf8_lossy(key.as_deref().unwrap_or_default()).into_owned())
+            }
+        }
+    }
+}
+
+/// Steps as a JSON Pointer (RFC 6901).
+pub struct Pointer<'a>(pub &'a [Step]);
+
+impl fmt::Display for Pointer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|step| match step {
+            Step::Member(name) => write!(f, "/{}", name.replace('~', "~0").replace('/', "~1")),
+            Step::Element(index) => write!(f, "/{index}"),
+        })
+    }
+}
+
+/// A JSON value. Numbers are compared as they are written.
+#[derive(PartialEq)]
+enum Tree<'a> {
+    Other(&'a str),
+    String(Bytes<'a>),
+    Array(Vec<Tree<'a>>),
+    Object(BTreeMap<Bytes<'a>, Tree<'a>>),
+}
+
+/// Whether two texts are the same JSON, whatever the space and the order of keys: strings by what they stand for,
+/// numbers by how they are written. Not where one is no JSON, has a key twice in an object, or is too deep.
+pub fn is_same(one: &str, other: &str) -> bool {
+    let is_json = |text: &str| serde_json::from_str::<&RawValue>(text).is_ok();
+    is_json(one) && is_json(other) && tree(one).is_some_and(|one| tree(other) == Some(one))
+}
+
+fn tree(json: &str) -> Option<Tree<'_>> {
+    let mut tokens = Tokens(json);
+    let first = tokens.next()?;
+    grow(&mut tokens, first, 0)
+}
+
+fn grow<'a>(tokens: &mut Tokens<'a>, first: Token<'a>, depth: usize) -> Option<Tree<'a>> {
+    if depth > MAX_DEPTH {
+        return None;
+    }
+    Some(match first {
+        Token::Other(text) => Tree::Other(text),
+        Token::String(raw) => Tree::String(unescaped(raw)),
+        Token::Array => {
+            let mut elements = Vec::new();
+            loop {
+                match tokens.next()? {
+                    Token::Close => break Tree::Array(elements),
+                    token => elements.push(grow(tokens, token, depth + 1)?),
+                }
+            }
+        }
+        Token::Object => {
+            let mut members = BTreeMap::new();
+            loop {
+                let Token::String(key) = tokens.next()? else { break Tree::Object(members) };
+                let value = tokens.next()?;
+                if members.insert(unescaped(key), grow(tokens, value, depth + 1)?).is_some() {
+                    return None;
+                }
+            }
+        }
+        Token::Close => return None,
+    })
+}
+
+/// What a string stands for; `raw` has its quotes.
+fn unescaped(raw: &str) -> Bytes<'_> {
+    let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        return Cow::Borrowed(inner.as_bytes());
+    }
+    serde_json::from_str::<Unescaped>(raw).map_or(Cow::Borrowed(inner.as_bytes()), |text| Cow::Owned(text.0))
+}
+
+struct Unescaped(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Unescaped {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct AnyBytes;
+        impl Visitor<'_> for AnyBytes {
+            type Value = Unescaped;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Unescaped, E> {
+                Ok(Unescaped(bytes.to_vec()))
+            }
+        }
+        // Asked for bytes, serde_json takes lone surrogates too.
+        deserializer.deserialize_bytes(AnyBytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pointer(json: &str) -> Option<String> {
+        doubled_key(json).map(|steps| Pointer(&steps).to_string())
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_found_at_any_depth() {
+        for (json, expected) in [
+            (r#"{"a":1,"a":2}"#, "/a"),
+            (r#"{"a" : "x" , "b":{"c":[0,{"d":1,"e":[],"d":{}}]}}"#, "/b/c/1/d"),
+            (r#"[[1,2],["a","a"],{"k":"k","x":{},"k":null}]"#, "/2/k"),
+            (r#"{"a":1,"\u0061":2}"#, "/a"),
+            (r#"{"\ud800":1,"\ud800":2}"#, "/\u{fffd}\u{fffd}\u{fffd}"),
+            (r#"{"a/b":{"~":1,"~":2}}"#, "/a~1b/~0"),
+            (r#"{"":1,"":2}"#, "/"),
+            (r#"{"a\\":"\"","a\\":[]}"#, r"/a\"),
+        ] {
+            assert_eq!(pointer(json).as_deref(), Some(expected), "{json}");
+        }
+        let many: String = (0..1000).map(|n| format!("\"k{n}\":{n},")).collect();
+        assert_eq!(pointer(&format!("{{{many}\"k700\":1}}")).as_deref(), Some("/k700"));
+        assert_eq!(pointer(&format!("{{{many}\"x\":1}}")), None);
+    }
+
+    #[test]
+    fn keys_of_different_objects_may_be_equal() {
+        for json in [
+            "{}",
+            "[]",
+            "null",
+            "1e400",
+            r#""{\"a\":1,\"a\":2}""#,
+            r#"{"a":{"a":{"a":1}},"b":{"a":1}}"#,
+            r#"[{"a":1},{"a":1}]"#,
+            r#"{"a":"b","b":"a"}"#,
+            r#"{"\ud800":1,"\udc00":2,"😀":3,"a":[true,false,null,-1.0E+2]}"#,
+        ] {
+            assert_eq!(pointer(json), None, "{json}");
+        }
+        assert_eq!(pointer(r#"{"😀":1,"\ud83d\ude00":2}"#).as_deref(), Some("/😀"));
+    }
+
+    #[test]
+    fn the_same_json_may_be_written_in_other_ways() {
+        for (one, other) in [
+            (r#"{"a":1,"b":[true,"x"]}"#, "{ \"b\": [true,\n\"x\"], \"a\": 1 }"),
+            (r#"{"é":"\u00e9"}"#, r#"{"\u00e9":"é"}"#),
+            ("[]", "[ ]"),
+            (r#"{"n":12345678901234567890123}"#, r#"{"n": 12345678901234567890123}"#),
+        ] {
+            assert!(is_same(one, other), "{one} {other}");
+        }
+    }
+
+    #[test]
+    fn what_a_reader_may_tell_apart_is_not_the_same() {
+        let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
+        for (one, other) in [
+            (r#"{"a":"SECRET","a":1}"#, r#"{"a":1}"#),
+            (r#"{"a":1}"#, r#"{"a":"SECRET","a":1}"#),
+            (r#"{"a":1,"a":1}"#, r#"{"a":1,"a":1}"#),
+            (r#"{"n":12345678901234567890123}"#, r#"{"n":12345678901234567890124}"#),
+            ("1.0", "1"),
+            ("1", "\"1\""),
+            (r#"{"a":1}"#, r#"{"a":1,"b":2}"#),
+            ("[1,2]", "[2,1]"),
+            (r#"{"a" 1}"#, r#"{"a":1}"#),
+            ("", ""),
+            (&deep, &deep),
+        ] {
+            assert!(!is_same(one, other), "{one} {other}");
+        }
+    }
+}
