@@ -133,6 +133,12 @@ impl Admission {
         acquired.ok().and_then(Result::ok).ok_or_else(|| self.late())
     }
 
+    /// The right of an execution that gave it back while it waited for others, however long that takes: it has its place
+    /// already, and its own deadline. None where nothing is admitted any more.
+    pub async fn again(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).acquire_owned().await.ok()
+    }
+
     /// The failure of an execution that waited too long.
     pub fn late(&self) -> Failure {
         let waited = self.queue_timeout().as_millis();

@@ -19,6 +19,7 @@ const HOST: &str = include_str!("host/host.mjs");
 const ONCE_PRELOAD: &str = include_str!("host/once.cjs");
 const EXIT_PRELOAD: &str = include_str!("host/exit.cjs");
 const EGRESS_PRELOAD: &str = include_str!("host/egress.cjs");
+const OFFLINE_PRELOAD: &str = include_str!("host/offline.cjs");
 const REUSE_HOST: &str = include_str!("host/reuse.cjs");
 
 /// Why code cannot be written.
@@ -68,6 +69,7 @@ impl CodeFolder {
         fs::write(folder.once_preload(), ONCE_PRELOAD)?;
         fs::write(folder.exit_preload(), EXIT_PRELOAD)?;
         fs::write(folder.egress_preload(), EGRESS_PRELOAD)?;
+        fs::write(folder.offline_preload(), OFFLINE_PRELOAD)?;
         fs::write(folder.reuse_host(), REUSE_HOST)?;
         Ok(folder)
     }
@@ -100,6 +102,16 @@ impl CodeFolder {
     /// What is loaded before a plugin that may connect to hosts.
     pub fn egress_preload(&self) -> PathBuf {
         self.private.path().join("egress.cjs")
+    }
+
+    /// What is loaded before any other plugin.
+    pub fn offline_preload(&self) -> PathBuf {
+        self.private.path().join("offline.cjs")
+    }
+
+    /// Where all code lies.
+    pub fn path(&self) -> &Path {
+        self.private.path()
     }
 
     /// Writes `text` as the entry of `plan`, beside links to the other files of the folder that it comes from.
@@ -137,7 +149,8 @@ impl Code {
     /// All that a worker reads of it: its folder, the folder that it comes from, and its packages.
     pub fn readable(&self) -> Vec<PathBuf> {
         let parent = &self.parent;
-        let preloads = [parent.once_preload(), parent.exit_preload(), parent.egress_preload()];
+        let preloads =
+            [parent.once_preload(), parent.exit_preload(), parent.egress_preload(), parent.offline_preload()];
         let scripts = [parent.host(), parent.reuse_host()].into_iter().chain(preloads);
         let own = [self.folder.clone()].into_iter().chain(scripts);
         own.chain(self.origins.iter().cloned()).collect()

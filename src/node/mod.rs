@@ -28,6 +28,7 @@ pub mod tend;
 pub mod voice;
 pub mod worker;
 pub mod workers;
+mod yielding;
 
 pub use discovery::{Node, NodeError, find_node};
 pub use inspect::{Inspector, inspect_main};

@@ -98,6 +98,7 @@ impl Parts<'_> {
             data: memory.saturating_add(self.node.data),
             programs: self.node.files.clone(),
             readable: self.code.readable(),
+            parent: std::process::id(),
         };
         let mut command = self.launcher.command(stdin, &confinement, &self.node.program, &self.plugin.env)?;
         // Told how much there is, V8 looks for garbage before it asks for more. The rest is for what is not its heap.
@@ -116,7 +117,7 @@ fn spawn_module(parts: Parts<'_>, to_log: PipeWriter) -> io::Result<Made> {
     command.args(egress.as_ref().map(|_| "egress")).args((plugin.plan.concurrency > 1).then_some("concurrent"));
     command.stdout(to_log.try_clone()?).stderr(to_log);
     let child = run(command)?;
-    let channel = Channel::new(Socket::new(ours)?, Voice::of(plugin));
+    let channel = Channel::new(Socket::new(ours)?, Voice::of(plugin).running(code));
     Ok((child, Talk::Module(Box::new(channel)), egress))
 }
 
@@ -148,7 +149,7 @@ fn give_stdin(
     stdin: OwnedFd,
 ) -> io::Result<Option<UnixStream>> {
     if plugin.plan.egress.is_empty() {
-        command.stdin(stdin);
+        command.arg("--require").arg(code.parent().offline_preload()).stdin(stdin);
         return Ok(None);
     }
     command.arg("--require").arg(code.parent().egress_preload());

@@ -239,7 +239,7 @@ impl Starter {
         if process.status().is_some() {
             forget(&Arc::downgrade(self), id);
         }
-        let voice = Voice::of(plugin);
+        let voice = Voice::of(plugin).running(code);
         let noise = self.listen(plugin, voice.clone(), &process, printed)?;
         let serve = |socket| Egress::serve(socket, plugin, &self.metrics, &self.tasks, process.over());
         let egress = egress.map(serve).transpose()?;

@@ -18,6 +18,7 @@ use super::pool::Pool;
 use super::protocol::Call;
 use super::starter::{Lifetimes, StartError, Starter};
 use super::tend::tend;
+use super::yielding::Yielding;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Ran};
 use crate::domain::ports::{Host, LinkedPlugin, PluginLoad, RunPlugin, WorkerInfo};
@@ -145,7 +146,7 @@ impl Workers {
         if pool.is_cold() {
             let permit = self.admission.permit(until).await?;
             let lease = pool.lease(until + run).await?;
-            return Ok(Admitted { lease, until: until + run, _permit: permit, _content: content });
+            return Ok(Admitted { lease, until: until + run, permit, _content: content });
         }
         let mut lease = pool.lease(until).await?;
         let permit = self.admission.permit(until).await?;
@@ -153,7 +154,7 @@ impl Workers {
             drop(lease);
             lease = pool.lease(until).await?;
         }
-        Ok(Admitted { lease, until: until + run, _permit: permit, _content: content })
+        Ok(Admitted { lease, until: until + run, permit, _content: content })
     }
 }
 
@@ -161,7 +162,7 @@ struct Admitted {
     lease: Lease,
     /// The end of all waiting, the start of a worker included.
     until: Instant,
-    _permit: OwnedSemaphorePermit,
+    permit: OwnedSemaphorePermit,
     _content: Share,
 }
 
@@ -191,7 +192,7 @@ impl RunPlugin for Workers {
 
     async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, timeout: Duration, host: &dyn Host) -> Ran {
         let asked = Instant::now();
-        let admitted = match self.admit(plugin, input, timeout).await {
+        let Admitted { lease, until, permit, _content } = match self.admit(plugin, input, timeout).await {
             Ok(admitted) => admitted,
             Err(failure) => {
                 let queued = asked.elapsed();
@@ -199,11 +200,12 @@ impl RunPlugin for Workers {
             }
         };
         let began = Instant::now();
-        let worker_pid = admitted.lease.pid();
-        let deadline = admitted.until.min(began + timeout);
+        let worker_pid = lease.pid();
+        let deadline = until.min(began + timeout);
         let max_output = usize::try_from(plugin.plan.limits.max_output).unwrap_or(usize::MAX);
         let host = &self.starter.metrics.counted(host, &plugin.plan.key);
-        let output = admitted.lease.run(&Call { input, deadline, max_output, host }, timeout).await;
+        let host = &Yielding::new(host, &self.admission, permit);
+        let output = lease.run(&Call { input, deadline, max_output, host }, timeout).await;
         Ran { output, queued: began - asked, ran: began.elapsed(), worker_pid }
     }
 

@@ -49,6 +49,7 @@ impl Cold {
             data: (256 << 20) + self.node.data,
             programs: self.node.files.clone(),
             readable: vec![self.script.clone()],
+            parent: 0,
         };
         let command = self.launcher.command(Stdin::Pipe, &confinement, &self.node.program, &[])?;
         serve(command, &self.script, text)

@@ -96,8 +96,11 @@ Object.assign(console, { log: logger, info: logger, debug: logger.debug, trace: 
 
 // V8 quotes what it could not parse in the message of a SyntaxError, and content must not reach logs.
 function describe(error) {
-  if (!(error instanceof Error)) return { message: 'threw a value that is no Error' };
-  const message = error instanceof SyntaxError ? error.name : `${error.name}: ${error.message}`;
+  if (typeof error === 'string') return { message: `threw ${error}`.slice(0, 500) };
+  if (!(error instanceof Error)) return { message: 'threw a value that is not an Error' };
+  let message = error instanceof SyntaxError ? error.name : `${error.name}: ${error.message}`;
+  // What fetch says by itself is only that it failed.
+  if (error.message === 'fetch failed' && error.cause instanceof Error) message += `: ${error.cause.message}`;
   const stack = String(error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line)).slice(0, 8).join('\n');
   return { message: message.slice(0, 500), stack: stack.slice(0, 2000) };
 }
@@ -189,7 +192,10 @@ class Call {
 
   async fetch(input, init) {
     if (this.ended !== undefined) throw this.ended;
-    if (!egress) throw new TypeError('this plugin lists no egress, so it may reach no host');
+    if (!egress) {
+      log(this, 'warn', ['may not connect: the plugin lists no egress']);
+      throw new TypeError('this plugin lists no egress, so it may reach no host');
+    }
     const signals = init?.signal ? [init.signal, this.signal] : [this.signal];
     return fetch(input, { ...init, signal: AbortSignal.any(signals) });
   }

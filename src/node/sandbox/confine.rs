@@ -26,6 +26,9 @@ pub struct Confinement {
     pub programs: Vec<PathBuf>,
     /// Files and folders that may be read.
     pub readable: Vec<PathBuf>,
+    /// The process without which it is not to live: the gateway. 0 is none.
+    #[serde(default)]
+    pub parent: u32,
 }
 
 impl Confinement {
@@ -34,6 +37,9 @@ impl Confinement {
     /// # Errors
     /// Where a part of it fails that every kernel has, or a property is required and lacks.
     pub fn apply(&self) -> io::Result<Vec<SandboxLack>> {
+        if self.parent > 0 {
+            die_with(self.parent)?;
+        }
         // Where memory runs out in spite of the limits, the kernel is to end this process and not the gateway. No more
         // than a preference: a system without /proc has none.
         let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
@@ -78,6 +84,23 @@ pub fn hide_memory() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     Ok(())
+}
+
+/// Has the kernel kill this process when its parent ends, however that ends: what Node.js does with the sockets that then
+/// close is up to it, and a script with a timer would live on. A system that is not Linux has no word for it.
+///
+/// The kernel means the thread that made this process. The gateway makes workers on threads of its runtime, which last as
+/// long as it does.
+///
+/// # Errors
+/// Where the system refuses, or `parent` has ended already.
+fn die_with(parent: u32) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    match std::os::unix::process::parent_id() == parent {
+        true => Ok(()),
+        false => Err(io::Error::other("the gateway has ended")),
+    }
 }
 
 /// At most `most`, or what is allowed anyway where that is less.

@@ -7,7 +7,9 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::harness::{Folder, Gateway};
+use super::http::Http;
 use super::manifests::{chain, plugin, raw_server, yaml};
+use super::parts::until;
 
 /// The private folders among these temporary files.
 fn private(temporary: &Folder) -> BTreeSet<PathBuf> {
@@ -50,6 +52,52 @@ async fn the_next_start_removes_the_folder_of_a_killed_gateway_and_of_no_other()
         assert!(gateway.end().1);
     }
     assert_eq!(private(&temporary), BTreeSet::new());
+}
+
+/// Whether a process runs: one that nobody has waited for yet is a zombie, and does not.
+fn runs(pid: &u64) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.is_ok_and(|stat| !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('Z')))
+}
+
+#[tokio::test]
+async fn workers_die_with_a_killed_gateway_whatever_their_scripts_do() {
+    let once = "const { readFileSync } = require('node:fs'); setInterval(() => {}, 1000);
+        const { rawContent: text } = JSON.parse(readFileSync(0, 'utf8'));
+        console.log(JSON.stringify({ text, continue: true }));";
+    let module = "setInterval(() => {}, 1000); process.on('exit', () => { for (;;); });
+        export default ({ rawContent: text }) => ({ text, continue: true });";
+    // The one of a running call has read its input, and waits for nothing.
+    let hangs = once.replace("console.log", "if (!text) console.log");
+    let folder = Folder::with(&yaml(&[
+        raw_server("up", &[]),
+        plugin("once", once, &json!({})),
+        plugin("module", module, &json!({})),
+        plugin("hangs", &hangs, &json!({"protocol": "Once", "timeoutMs": 60_000})),
+        chain("answers", "Response", "args", &[json!({"name": "module"})]),
+        chain("asks", "Request", "exact", &[json!({"name": "once"})]),
+        chain("hang", "Request", "slow", &[json!({"name": "hangs"})]),
+    ]));
+    let gateway = Gateway::start(&folder);
+    gateway.until_answer("up__args", &json!({"m": 1}), "/result/content/0/text", &json!(r#"{"m":1}"#)).await;
+    let url = gateway.url();
+    let call = tokio::spawn(async move { Http::new().call(&url, "up__slow", &json!({"ms": 1}), &json!({})).await });
+    let workers = async || Http::new().get(&format!("http://{}/api/v1/workers", gateway.admin())).await.body;
+    until("all of them are there, and one is in a call", async || {
+        let workers = workers().await;
+        ["once", "module", "hangs"].iter().all(|name| workers.contains(&format!("default/{name}")))
+            && workers.contains("Executing")
+            && !workers.contains("Spawned")
+    })
+    .await;
+    let workers: serde_json::Value = serde_json::from_str(&workers().await).unwrap();
+    let pids: Vec<_> =
+        workers["items"].as_array().unwrap().iter().map(|worker| worker["pid"].as_u64().unwrap()).collect();
+    assert!(pids.len() >= 3, "{workers}");
+    gateway.signal(Signal::KILL);
+    assert!(!gateway.ended().await);
+    until("every worker is gone", async || !pids.iter().any(runs)).await;
+    call.abort();
 }
 
 #[tokio::test]

@@ -3,14 +3,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use hawsepipe::domain::plan::Runtime;
 use hawsepipe::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress, RunPlugin};
 use hawsepipe::domain::raw::to_raw;
 use hawsepipe::domain::rpc::RpcError;
 use hawsepipe::domain::upstream::Answer;
+use hawsepipe::node::Workers;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Alone, Rig, input, is_running, module};
+use super::{Alone, Rig, input, is_running, module, runtime};
 
 /// Answers `say` with what it is given, `wait` with the same a while later, and refuses everything else.
 #[derive(Default)]
@@ -69,6 +71,43 @@ async fn what_it_asks_is_answered_within_the_call() {
     assert_eq!(rig.counted("hawsepipe_plugin_callbacks_total", r#"callback="call_tool",outcome="ok""#), 3.0);
     assert_eq!(rig.counted("hawsepipe_plugin_callbacks_total", r#"callback="call_tool",outcome="error""#), 1.0);
     assert_eq!(rig.counted("hawsepipe_plugin_callbacks_total", r#"callback="progress",outcome="ok""#), 2.0);
+}
+
+/// Answers every tool with what another plugin makes of nothing.
+struct Nested {
+    workers: Arc<Workers>,
+    plugin: Arc<LinkedPlugin>,
+}
+
+impl Host for Nested {
+    fn progress(&self, _: PluginProgress) {}
+
+    fn call_tool<'a>(&'a self, _: &'a str, _: Option<&'a RawValue>) -> Answering<'a> {
+        Box::pin(async move {
+            let ran = self.workers.run(&self.plugin, &input(""), Duration::from_secs(20), &Alone).await;
+            Answer::Result(to_raw(&ran.output.map_or_else(|failure| failure.to_string(), |output| output.text)))
+        })
+    }
+}
+
+#[tokio::test]
+async fn while_one_waits_for_an_answer_another_may_run_and_after_that_it_counts_again() {
+    let outer = module(
+        "export default async (_, ctx) => {
+            const [a, b] = await Promise.all([ctx.callTool('x', {}), ctx.callTool('x', {})]);
+            return { text: `${a} ${b} ${await ctx.callTool('x', {})}`, continue: true };
+         }",
+    )
+    .link();
+    let inner = module("export default () => ({ text: 'inner', continue: true });").link();
+    let rig = Rig::new();
+    rig.prepare(&[&outer, &inner], &Runtime { max_concurrent_executions: 1, ..runtime() }).await;
+    let host = Nested { workers: Arc::clone(&rig.workers), plugin: inner };
+    for _ in 0..3 {
+        assert_eq!(ask(&rig, &outer, "", &host).await, "inner inner inner");
+        let load = rig.workers.load();
+        assert_eq!((load.permits, load.permits_in_use), (1, 0), "what was taken is given back, once");
+    }
 }
 
 #[tokio::test]

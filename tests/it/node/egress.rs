@@ -144,6 +144,29 @@ async fn a_plugin_that_lists_nothing_is_told_so() {
     assert_eq!(got, ["TypeError: this plugin lists no egress, so it may reach no host"]);
 }
 
+/// The global `fetch` of Node.js says by itself no more than that it failed.
+#[tokio::test]
+async fn a_plugin_that_lists_nothing_and_fetches_all_the_same_is_told_what_to_do() {
+    let told = "the plugin lists no egress: add \"example.com:443\" to spec.egress";
+    let thrown = module("export default async () => { await fetch('https://example.com/'); };").link();
+    let rig = Rig::with(&[&thrown]).await;
+    let failure = rig.failure(&thrown, "").await;
+    assert!(failure.message.contains(told), "{failure}");
+    let caught = "try { await fetch('https://example.com/'); } catch ({ cause }) { text = cause.message; }";
+    for plugin in [
+        module(&format!("export default async () => {{ let text; {caught} return {{ text, continue: true }}; }}")),
+        once(&format!(
+            "import {{ readFileSync }} from 'node:fs'; readFileSync(0); let text; {caught}
+             console.log(JSON.stringify({{ text, continue: true }}));"
+        )),
+    ] {
+        let plugin = plugin.link();
+        let rig = Rig::with(&[&plugin]).await;
+        let text = rig.answer(&plugin, "").await.text;
+        assert!(text.contains(told), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn tls_is_the_workers_own() {
     let (running, folder, port) = tls::server();

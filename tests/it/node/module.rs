@@ -76,7 +76,7 @@ async fn failures_have_their_reasons_and_the_worker_serves_on() {
             switch (input.rawContent) {
                 case 'throw': throw new TypeError('no such field');
                 case 'parse': return JSON.parse('s3cret');
-                case 'string': throw 'x';
+                case 'string': throw 'the words of it';
                 case 'nothing': return undefined;
                 case 'text': return { text: 1, continue: true };
                 case 'continue': return { text: 'a' };
@@ -92,7 +92,7 @@ async fn failures_have_their_reasons_and_the_worker_serves_on() {
     for (content, reason, message) in [
         ("throw", Reason::PluginError, "reported error: TypeError: no such field"),
         ("parse", Reason::PluginError, "reported error: SyntaxError"),
-        ("string", Reason::PluginError, "reported error: threw a value that is no Error"),
+        ("string", Reason::PluginError, "reported error: threw the words of it"),
         ("nothing", Reason::InvalidOutput, "its answer has no `text`"),
         ("text", Reason::InvalidOutput, "returned invalid JSON: a field has the wrong type"),
         ("continue", Reason::InvalidOutput, "its answer has no `continue`"),
@@ -108,6 +108,20 @@ async fn failures_have_their_reasons_and_the_worker_serves_on() {
     assert_eq!(rig.answer(&plugin, "").await.text, "fine");
     assert_eq!(rig.count("hawsepipe_worker_spawns_total", "demand"), 1.0);
     assert_eq!(rig.count("hawsepipe_worker_spawns_total", "replace"), 0.0);
+}
+
+#[tokio::test]
+async fn what_it_says_of_its_file_names_no_private_folder() {
+    let throws =
+        module("export default () => { throw new Error(`at ${import.meta.url} in ${import.meta.dirname}/`); };");
+    let misses = module("import './not-there.mjs'; export default () => {};");
+    let (throws, misses) = (throws.link(), misses.link());
+    let rig = Rig::with(&[&throws, &misses]).await;
+    let failure = rig.failure(&throws, "").await;
+    assert!(failure.message.starts_with("reported error: Error: at plugin.mjs in "), "{failure}");
+    assert!(!failure.message.contains("hawsepipe-plugins-"), "{failure}");
+    let failure = rig.failure(&misses, "").await;
+    assert!(failure.message.contains("'not-there.mjs' imported from plugin.mjs"), "{failure}");
 }
 
 #[tokio::test]

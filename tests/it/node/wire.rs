@@ -42,6 +42,7 @@ impl Worker {
             data: node.data + (256 << 20),
             programs: node.files,
             readable: vec![host.clone(), folder.path().into()],
+            parent: 0,
         };
         let launched = Launcher::at(program()).command(launcher::Stdin::Socket, &confinement, &node.program, &[]);
         let mut command = launched.unwrap();

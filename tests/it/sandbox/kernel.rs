@@ -131,7 +131,7 @@ fn native_code_would_not_get_out() {
     let folders =
         [python.parent().and_then(|bin| bin.parent()).unwrap().into(), "/usr".into(), "/lib".into(), "/lib64".into()];
     let programs: Vec<PathBuf> = [python.clone()].into_iter().chain(loader()).collect();
-    let confinement = Confinement { required: true, data: 256 << 20, programs, readable: folders.into() };
+    let confinement = Confinement { required: true, data: 256 << 20, programs, readable: folders.into(), parent: 0 };
     let launcher = Launcher::at(program());
     let mut wrong = Vec::new();
     for (name, denied, does) in CALLS {
