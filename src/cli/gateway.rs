@@ -1,6 +1,5 @@
 //! `hawsepipe gateway`: a gateway in a cluster, from what an operator compiled.
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -126,7 +125,8 @@ impl Following {
         self.secrets.follow(&plan).await;
         let running = Arc::clone(self.engine.snapshot().plan());
         let completed = self.code.complete(plan, &running).await;
-        let folders: BTreeSet<_> = self.secrets.folders().into_iter().chain(completed.folders).collect();
+        let mut folders = completed.folders;
+        self.secrets.folders().into_iter().for_each(|folder| folders.add_all(folder));
         self.watch.set(folders);
         let gateway = &completed.plan.gateway;
         if let Some(level) = &gateway.log_level {

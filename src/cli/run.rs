@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
+use tokio::task::JoinHandle;
 
 use super::args::Run;
 use super::serve::{Gateway, Opened, Servers, listeners};
@@ -39,21 +40,26 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     state::keep_seen_names(&engine, &state);
     let mut servers = Servers::new(&engine);
     let started = tokio::select! {
-        started = start(&mut servers, &engine, log, directory, first, listeners, args.admin) => started.map(|()| true),
-        () = signals.next() => Ok(false),
+        started = start(&mut servers, &engine, log, directory, first, listeners, args.admin) => started.map(Some),
+        () = signals.next() => Ok(None),
     };
-    if !matches!(started, Ok(true)) {
-        engine.abort().await;
-        return started.map(|_| ExitCode::SUCCESS);
-    }
+    let following = match started {
+        Ok(Some(following)) => following,
+        other => {
+            engine.abort().await;
+            return other.map(|_| ExitCode::SUCCESS);
+        }
+    };
     signals.next().await;
+    // A change that is read now would start what is about to end.
+    following.abort();
     servers.end(&mut signals).await;
     state::write_seen_names(&engine, &state);
     traces.end().await;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opens the listeners, puts the first plan in force, and follows changes from then on.
+/// Opens the listeners, puts the first plan in force, and follows changes from then on: what it gives does that.
 async fn start(
     servers: &mut Servers,
     engine: &Gateway,
@@ -62,15 +68,14 @@ async fn start(
     first: Compiled,
     listeners: Vec<Opened>,
     admin: SocketAddr,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<JoinHandle<()>> {
     servers.open(listeners).await?;
     servers.open_admin(admin, None).await?;
     let mut watch = Watch::new().context("cannot watch the manifests for changes")?;
     report(&first.located);
     let reported = first.located.clone();
     put_in_force(engine, &log, &mut watch, first).await;
-    tokio::spawn(follow(Arc::clone(engine), log, directory, watch, reported));
-    Ok(())
+    Ok(tokio::spawn(follow(Arc::clone(engine), log, directory, watch, reported)))
 }
 
 /// An open gateway off loopback has to be meant.

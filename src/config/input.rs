@@ -50,7 +50,24 @@ pub struct Inputs {
 pub type ConfigMapData = Result<BTreeMap<String, String>, (Reason, String)>;
 
 /// Files of plugins by their path below the plugin folder; an error says why one cannot be read.
-pub type Files = BTreeMap<String, Result<FileCode, String>>;
+pub type Files = BTreeMap<String, Result<FileCode, Unread>>;
+
+/// Why a file is not there to be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Unread {
+    /// It is not there or cannot be read, is too large, or is not a text.
+    pub reason: Reason,
+    /// For people.
+    pub message: String,
+}
+
+impl Unread {
+    /// With this reason and these words.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+}
 
 /// A plugin file that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -43,12 +43,12 @@ reasons! {
     PoolExhausted,
     /// The worker cannot be started here.
     NotLoaded,
-    /// Input, output or stderr over its limit.
+    /// Input, output, stderr or a file over its limit.
     TooLarge,
     // -- of an object alone -----------------------------------------------------------------------
     /// Not an object of this kind: an unknown field, a wrong type, a value out of range, a broken rule.
     InvalidObject,
-    /// A document that is no YAML.
+    /// A document that is not YAML, or not a text in UTF-8.
     InvalidYaml,
     /// A CEL expression that does not compile, or exceeds its bounds.
     InvalidExpression,
@@ -56,7 +56,7 @@ reasons! {
     InvalidPattern,
     /// A `config` that does not fit its schema, or settings that exclude each other.
     InvalidConfig,
-    /// Plugin code that does not parse.
+    /// Plugin code that does not parse, or is not a text in UTF-8.
     SyntaxError,
     /// Plugin code that is not what `sha256` names.
     DigestMismatch,

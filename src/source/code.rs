@@ -5,9 +5,11 @@ use std::fs;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
+use super::folders::{CODE, Folders};
 use crate::config::compile::{Code, plugin_code};
-use crate::config::input::{FileCode, Files, Inputs, PluginInput, SourceInput, code_key};
+use crate::config::input::{FileCode, Files, Inputs, PluginInput, SourceInput, Unread, code_key};
 use crate::domain::digest::sha256_hex;
+use crate::domain::reason::Reason;
 
 /// The largest plugin file, in bytes.
 const MAX_CODE: u64 = 1 << 20;
@@ -22,31 +24,47 @@ pub(super) fn paths_of(plugins: &[PluginInput]) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Folders where a change may mean other code.
+pub(super) fn folders_of_code(plugin_dir: &Path, files: &Files) -> Folders {
+    let mut folders = Folders::default();
+    folders.add_ending(plugin_dir, &CODE);
+    for (path, file) in files {
+        if let Ok(FileCode { folder, .. }) = file {
+            folders.add_ending(folder, &CODE);
+            folders.add_file(&folder.join(path.rsplit('/').next().unwrap_or(path)));
+            folders.add_file(&plugin_dir.join(path));
+        }
+    }
+    folders
+}
+
 /// Reads files below the plugin folder.
 pub(super) fn read_plugin_files<'p>(plugin_dir: &Path, paths: impl Iterator<Item = &'p str>) -> Files {
     paths.map(|path| (path.to_owned(), read_one(plugin_dir, path))).collect()
 }
 
 /// A file below `plugin_dir`; links out of it are refused.
-fn read_one(plugin_dir: &Path, path: &str) -> Result<FileCode, String> {
+fn read_one(plugin_dir: &Path, path: &str) -> Result<FileCode, Unread> {
+    let not_found = |message| Unread::new(Reason::FileNotFound, message);
     let relative = Path::new(path);
     if !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
-        return Err(format!("{path} leaves the plugin folder"));
+        return Err(not_found(format!("{path} leaves the plugin folder")));
     }
-    let missing = |what: &Path, error: std::io::Error| format!("{} cannot be read: {error}", what.display());
+    let missing = |what: &Path, error: std::io::Error| not_found(format!("{} cannot be read: {error}", what.display()));
     let root = plugin_dir.canonicalize().map_err(|e| missing(plugin_dir, e))?;
     let full = root.join(relative);
     let file = full.canonicalize().map_err(|e| missing(&plugin_dir.join(relative), e))?;
     if !file.starts_with(&root) {
-        return Err(format!("{path} is a link out of the plugin folder {}", plugin_dir.display()));
+        return Err(not_found(format!("{path} is a link out of the plugin folder {}", plugin_dir.display())));
     }
     let mut bytes = Vec::new();
     let opened = fs::File::open(&file).map_err(|e| missing(&file, e))?;
     opened.take(MAX_CODE + 1).read_to_end(&mut bytes).map_err(|e| missing(&file, e))?;
     if bytes.len() as u64 > MAX_CODE {
-        return Err(format!("{path} is larger than {MAX_CODE} bytes"));
+        return Err(Unread::new(Reason::TooLarge, format!("{path} is larger than {MAX_CODE} bytes")));
     }
-    let text = String::from_utf8(bytes).map_err(|_| format!("{path} is no UTF-8 text"))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Unread::new(Reason::SyntaxError, format!("{path} is not a text in UTF-8")))?;
     let folder = full.parent().map_or_else(|| root.clone(), Path::to_owned);
     let siblings = digest_of_siblings(&folder, &full);
     Ok(FileCode { text, folder, siblings })
@@ -56,7 +74,7 @@ fn read_one(plugin_dir: &Path, path: &str) -> Result<FileCode, String> {
 fn digest_of_siblings(folder: &Path, entry: &Path) -> String {
     let imported = |path: &PathBuf| {
         let ending = path.extension().and_then(|ending| ending.to_str());
-        path != entry && matches!(ending, Some("js" | "mjs" | "cjs" | "json"))
+        path != entry && ending.is_some_and(|ending| CODE.contains(&ending))
     };
     let listed = fs::read_dir(folder).into_iter().flatten().filter_map(|found| Some(found.ok()?.path()));
     let mut files: Vec<_> = listed.filter(imported).take(MAX_SIBLINGS).collect();

@@ -1,21 +1,25 @@
 //! Manifests on disk as plans: read, inspect what is new, compile against the plan that runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::code::{paths_of, read_plugin_files, wanted_code};
+use super::code::{folders_of_code, paths_of, read_plugin_files, wanted_code};
 use super::facts::Facts;
 use super::files::{FileText, read_files};
+use super::folders::{Folders, MANIFESTS};
 use super::load::{Loaded, load};
 use super::located::Located;
 use super::secrets::FileSecrets;
-use crate::config::compile::compile;
-use crate::config::input::{GatewayInput, Inputs};
+use super::yaml::Place;
+use crate::config::compile::{compile, plugin_code};
+use crate::config::input::{GatewayInput, Inputs, SourceInput, code_key};
+use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::Plan;
 use crate::domain::ports::Inspect;
 use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
 
 /// Where manifests are and how they are read.
 #[derive(Clone, Debug)]
@@ -51,8 +55,8 @@ pub struct Compiled {
     pub secrets: FileSecrets,
     /// Files that are no YAML or cannot be read.
     pub unreadable: Vec<PathBuf>,
-    /// Folders where a change may mean another plan.
-    pub folders: BTreeSet<PathBuf>,
+    /// Files where a change may mean another plan.
+    pub folders: Folders,
 }
 
 /// Why there is no plan at all.
@@ -111,7 +115,7 @@ impl<I: Inspect> Directory<I> {
             plan.gateway.runtime.node_executable.clone_from(node);
         }
         let mut located = loaded.problems.clone();
-        located.extend(found.into_iter().map(|problem| loaded.locate(problem)));
+        located.extend(found.into_iter().map(|problem| in_code(&inputs, plugin_dir, loaded.locate(problem))));
         let unreadable = loaded.unreadable.clone();
         self.loaded = Some(loaded);
         let problems = located.iter().map(|l| l.problem.clone()).collect();
@@ -138,12 +142,16 @@ impl<I: Inspect> Directory<I> {
         self.settings.paths.first().map_or_else(PathBuf::new, |path| folder_of(path)).join("plugins")
     }
 
-    fn folders(&self, inputs: &Inputs, plugin_dir: &Path, secrets: &FileSecrets) -> BTreeSet<PathBuf> {
-        let mut folders: BTreeSet<_> = self.settings.paths.iter().map(|path| folder_of(path)).collect();
-        folders.extend(secrets.folders());
-        folders.insert(plugin_dir.to_owned());
-        let files = inputs.files.values().filter_map(|file| file.as_ref().ok());
-        folders.extend(files.map(|file| file.folder.clone()));
+    fn folders(&self, inputs: &Inputs, plugin_dir: &Path, secrets: &FileSecrets) -> Folders {
+        let mut folders = folders_of_code(plugin_dir, &inputs.files);
+        for path in &self.settings.paths {
+            let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
+            match folder_of(path) {
+                folder if folder == absolute => folders.add_ending(folder, &MANIFESTS),
+                _ => folders.add_file(&absolute),
+            }
+        }
+        secrets.folders().into_iter().for_each(|folder| folders.add_all(folder));
         folders
     }
 }
@@ -155,6 +163,23 @@ fn folder_of(path: &Path) -> PathBuf {
         return absolute;
     }
     absolute.parent().map_or_else(PathBuf::new, Path::to_owned)
+}
+
+/// A syntax error stands in the file of the code, where the code has one.
+fn in_code(inputs: &Inputs, plugin_dir: &Path, located: Located) -> Located {
+    let place = || {
+        let object = located.problem.object.as_ref().filter(|_| located.problem.reason == Reason::SyntaxError)?;
+        let plugin = inputs.plugins.iter().find(|plugin| object.kind == Kind::Plugin && plugin.key == object.key)?;
+        let SourceInput::Path(path) = &plugin.source else { return None };
+        let code = plugin_code(inputs, plugin)?;
+        let facts = inputs.facts.get(&code_key(&sha256_hex(code.text.as_bytes()), &code.file_name))?;
+        let error = facts.error.as_ref().filter(|error| error.line > 0)?;
+        Some((plugin_dir.join(path), Place { line: error.line, column: error.column }))
+    };
+    match place() {
+        Some((file, place)) => Located { file: Some(file), place: Some(place), ..located },
+        None => located,
+    }
 }
 
 fn inputs(loaded: &Loaded, gateway: Option<GatewayInput>, default_plugin_dir: PathBuf, wanted: Option<&str>) -> Inputs {

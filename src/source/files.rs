@@ -7,6 +7,10 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::folders::MANIFESTS;
+use crate::config::input::Unread;
+use crate::domain::reason::Reason;
+
 /// The largest file that is read.
 pub const MAX_FILE: u64 = 4 << 20;
 /// As many files are read, of all paths together.
@@ -20,7 +24,7 @@ pub struct FileText {
     /// Its folder, absolute: relative paths in it start there.
     pub folder: PathBuf,
     /// What it holds, or why it cannot be read.
-    pub text: Result<String, String>,
+    pub text: Result<String, Unread>,
 }
 
 impl fmt::Debug for FileText {
@@ -44,7 +48,7 @@ pub fn read_files(paths: &[PathBuf]) -> Vec<FileText> {
     for path in paths {
         match list(path) {
             Ok(found) => files.extend(found.into_iter().map(|path| (path, None))),
-            Err(error) => files.push((path.clone(), Some(error.to_string()))),
+            Err(error) => files.push((path.clone(), Some(not_found(&error)))),
         }
     }
     let mut seen = HashSet::new();
@@ -53,8 +57,8 @@ pub fn read_files(paths: &[PathBuf]) -> Vec<FileText> {
     files.truncate(MAX_FILES);
     let last = files.len().saturating_sub(1);
     let read = files.into_iter().enumerate().map(|(i, (path, error))| {
-        let error = error.or((too_many && i == last).then(|| format!("more than {MAX_FILES} files")));
-        let text = error.map_or_else(|| read_text(&path).map_err(|e| e.to_string()), Err);
+        let limit = || Unread::new(Reason::TooLarge, format!("more than {MAX_FILES} files"));
+        let text = error.or((too_many && i == last).then(limit)).map_or_else(|| read_text(&path), Err);
         let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
         let folder = absolute.parent().map_or_else(PathBuf::new, Path::to_owned);
         FileText { path: Arc::new(path), folder, text }
@@ -70,7 +74,7 @@ fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(path)? {
         let file = entry?.path();
-        let is_manifest = file.extension().is_some_and(|ending| ["yaml", "yml", "json"].iter().any(|e| ending == *e));
+        let is_manifest = file.extension().is_some_and(|ending| MANIFESTS.iter().any(|e| ending == *e));
         // What cannot be looked at stays in the list, so that reading it fails and is said.
         if is_manifest && fs::metadata(&file).map_or(true, |found| found.is_file()) {
             files.push(file);
@@ -80,15 +84,20 @@ fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn read_text(path: &Path) -> io::Result<String> {
+fn read_text(path: &Path) -> Result<String, Unread> {
     let mut bytes = Vec::new();
-    fs::File::open(path)?.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    let opened = fs::File::open(path).map_err(|error| not_found(&error))?;
+    opened.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(|error| not_found(&error))?;
     if bytes.len() as u64 > MAX_FILE {
-        return Err(io::Error::other(format!("larger than {MAX_FILE} bytes")));
+        return Err(Unread::new(Reason::TooLarge, format!("larger than {MAX_FILE} bytes")));
     }
     String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        io::Error::other(format!("line {line} is no UTF-8 text"))
+        Unread::new(Reason::InvalidYaml, format!("line {line} is not a text in UTF-8"))
     })
+}
+
+fn not_found(error: &io::Error) -> Unread {
+    Unread::new(Reason::FileNotFound, error.to_string())
 }

@@ -10,7 +10,7 @@ use super::document::{self, FileObjects, Object};
 use super::files::FileText;
 use super::located::Located;
 use crate::api::lower::{self, Lowered, Place};
-use crate::config::input::{ChainInput, GatewayInput, InvalidObject, Labels, PluginInput, UpstreamInput};
+use crate::config::input::{ChainInput, GatewayInput, InvalidObject, Labels, PluginInput, Unread, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
@@ -158,9 +158,8 @@ impl Loading<'_> {
     }
 }
 
-fn unreadable(path: &Path, error: &str) -> Located {
+fn unreadable(path: &Path, error: &Unread) -> Located {
     let message = format!("cannot be read: {error}");
-    let problem =
-        Problem { level: Level::Error, reason: Reason::FileNotFound, object: None, field: String::new(), message };
+    let problem = Problem { level: Level::Error, reason: error.reason, object: None, field: String::new(), message };
     Located { problem, file: Some(path.to_owned()), place: None }
 }

@@ -7,6 +7,7 @@ pub mod document;
 mod durable;
 mod facts;
 pub mod files;
+pub mod folders;
 pub mod load;
 pub mod located;
 pub mod secrets;
@@ -18,6 +19,7 @@ pub mod yaml;
 
 pub use self::directory::{Compiled, Directory, DirectoryError, Settings};
 pub use self::files::{FileText, read_files};
+pub use self::folders::Folders;
 pub use self::load::{Loaded, load};
 pub use self::located::Located;
 pub use self::secrets::FileSecrets;

@@ -1,15 +1,17 @@
-//! Tells when something in a set of folders changed.
+//! Tells when a file that a plan is made of changed.
 //!
 //! Folders are watched, not files: editors put a new file in a file's place, and ConfigMap volumes swap a link.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use tokio::sync::Notify;
+
+use super::folders::Folders;
 
 /// Files are written in several steps: as long as changes follow each other within this time, they are one.
 const QUIET: Duration = Duration::from_millis(25);
@@ -21,7 +23,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// A set of watched folders.
 pub struct Watch {
     watcher: RecommendedWatcher,
-    wanted: BTreeSet<PathBuf>,
+    /// What the watcher's thread asks whether a change counts.
+    wanted: Arc<Mutex<Folders>>,
     /// Those that are watched, with what tells a folder from another that took its path.
     folders: BTreeMap<PathBuf, (u64, u64)>,
     /// Those that are not there.
@@ -36,26 +39,34 @@ impl Watch {
     /// Where the system has no more watches to give.
     pub fn new() -> notify::Result<Self> {
         let changed = Arc::new(Notify::new());
-        let notify = Arc::clone(&changed);
+        let wanted = Arc::<Mutex<Folders>>::default();
+        let (notify, asked) = (Arc::clone(&changed), Arc::clone(&wanted));
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // An error means that events were lost: look again then too.
-            if !event.is_ok_and(|event| matches!(event.kind, EventKind::Access(_))) {
+            // An error, and an event of no path, mean that events were lost: look again then too.
+            let says_nothing = event.is_ok_and(|event| {
+                let wanted = asked.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_of_others = !event.paths.is_empty() && !event.paths.iter().any(|path| wanted.counts(path));
+                is_of_others || matches!(event.kind, EventKind::Access(_))
+            });
+            if !says_nothing {
                 notify.notify_one();
             }
         })?;
-        let (wanted, folders, missing) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+        let (folders, missing) = (BTreeMap::new(), Vec::new());
         Ok(Self { watcher, wanted, folders, missing, changed })
     }
 
     /// Watches these folders and no others; one that is not there counts as a change when it is. Where one is watched
     /// that was not, or is another folder than before, that counts as a change too: nobody knows what happened in it
     /// until now.
-    pub fn set(&mut self, folders: BTreeSet<PathBuf>) {
-        for gone in self.folders.keys().filter(|folder| !folders.contains(*folder)) {
+    pub fn set(&mut self, folders: Folders) {
+        let folders = united(folders);
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = folders.clone();
+        for gone in self.folders.keys().filter(|folder| !folders.contains(folder)) {
             let _ = self.watcher.unwatch(gone);
         }
         let (mut watched, mut missing) = (BTreeMap::new(), Vec::new());
-        for folder in &folders {
+        for folder in folders.paths() {
             let found = identity(folder);
             if let Some(same) = found.filter(|found| self.folders.get(folder) == Some(found)) {
                 watched.insert(folder.clone(), same);
@@ -73,12 +84,13 @@ impl Watch {
         }
         // What appears in a folder that is watched is told by that.
         missing.retain(|folder| !folder.parent().is_some_and(|parent| watched.contains_key(parent)));
-        (self.wanted, self.folders, self.missing) = (folders, watched, missing);
+        (self.folders, self.missing) = (watched, missing);
     }
 
     /// Looks again at which of the folders are there.
     pub fn renew(&mut self) {
-        self.set(self.wanted.clone());
+        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.set(wanted);
     }
 
     /// Waits for a change, and then for quiet.
@@ -102,6 +114,22 @@ impl Watch {
     }
 }
 
+/// The same folders, where those that are one by several paths (a link) are asked for the same files: the system tells of
+/// a change by one of the paths.
+fn united(mut folders: Folders) -> Folders {
+    let mut paths = BTreeMap::<_, Vec<PathBuf>>::new();
+    for path in folders.paths() {
+        if let Some(found) = identity(path) {
+            paths.entry(found).or_default().push(path.clone());
+        }
+    }
+    for same in paths.values().filter(|paths| paths.len() > 1) {
+        // The first one gathers, then gives to all.
+        (0..2).for_each(|_| same[1..].iter().for_each(|other| folders.unite(&same[0], other)));
+    }
+    folders
+}
+
 /// Device and inode of a folder; none where there is none.
 fn identity(folder: &Path) -> Option<(u64, u64)> {
     let found = std::fs::metadata(folder).ok().filter(std::fs::Metadata::is_dir)?;
@@ -112,6 +140,12 @@ fn identity(folder: &Path) -> Option<(u64, u64)> {
 mod tests {
     use super::*;
 
+    fn all_of(folder: &Path) -> Folders {
+        let mut folders = Folders::default();
+        folders.add_all(folder);
+        folders
+    }
+
     async fn is_told(watch: &Watch) -> bool {
         tokio::time::timeout(Duration::from_secs(5), watch.changed()).await.is_ok()
     }
@@ -121,7 +155,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("hawsepipe-watch-later-{}", std::process::id()));
         let inside = folder.join("a/b");
         let mut watch = Watch::new().unwrap();
-        watch.set(BTreeSet::from([inside.clone()]));
+        watch.set(all_of(&inside));
         let waiting = tokio::time::timeout(Duration::from_millis(50), watch.changed());
         assert!(waiting.await.is_err(), "nothing is there");
         std::fs::create_dir_all(&inside).unwrap();
@@ -139,18 +173,43 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_file_that_no_plan_is_made_of_wakes_nobody() {
+        let folder = std::env::temp_dir().join(format!("hawsepipe-watch-log-{}", std::process::id()));
+        let link = folder.with_extension("link");
+        std::fs::create_dir_all(&folder).unwrap();
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(&folder, &link).unwrap();
+        let mut folders = Folders::default();
+        folders.add_ending(&folder, &["yaml"]);
+        folders.add_ending(&link, &["mjs"]);
+        let mut watch = Watch::new().unwrap();
+        watch.set(folders);
+        assert!(is_told(&watch).await, "of the folder itself");
+        std::fs::write(folder.join("log"), "a line").unwrap();
+        // The system tells of changes in their order: had the first one counted, two would be told.
+        for counts in ["a.yaml", "a.mjs"] {
+            let silent = tokio::time::timeout(Duration::from_millis(50), watch.changed());
+            assert!(silent.await.is_err(), "before {counts}");
+            std::fs::write(folder.join(counts), "a: 1").unwrap();
+            assert!(is_told(&watch).await, "of {counts}");
+        }
+        std::fs::remove_file(link).unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[tokio::test]
     async fn a_folder_that_took_anothers_path_is_watched_anew() {
         let folder = std::env::temp_dir().join(format!("hawsepipe-watch-{}", std::process::id()));
         let old = folder.with_extension("old");
         std::fs::create_dir_all(&folder).unwrap();
         let mut watch = Watch::new().unwrap();
-        watch.set(BTreeSet::from([folder.clone()]));
+        watch.set(all_of(&folder));
         assert!(is_told(&watch).await, "of the folder itself");
         std::fs::write(folder.join("a"), "1").unwrap();
         assert!(is_told(&watch).await, "of a file");
         std::fs::rename(&folder, &old).unwrap();
         std::fs::create_dir_all(&folder).unwrap();
-        watch.set(BTreeSet::from([folder.clone()]));
+        watch.set(all_of(&folder));
         assert!(is_told(&watch).await, "of the new folder");
         std::fs::write(folder.join("b"), "1").unwrap();
         assert!(is_told(&watch).await, "of a file in it");

@@ -1,7 +1,5 @@
 //! `hawsepipe plugin run`
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -16,7 +14,7 @@ use crate::cli::args::ResultFormat;
 use crate::cli::output::{Colour, paint, print_line, text};
 use crate::cli::signals::EndSignals;
 use crate::domain::record::EntryOutcome;
-use crate::source::{Located, Watch};
+use crate::source::{Folders, Located, Watch};
 use crate::telemetry::lines::Lines;
 
 /// Runs a plugin and prints what it did; with `--watch` again and again.
@@ -47,7 +45,7 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
 }
 
 /// One run in workers of its own, and the folders where a change may mean another plugin.
-async fn once(subject: &mut Subject, case: &Case, lines: &Lines) -> anyhow::Result<(Value, BTreeSet<PathBuf>)> {
+async fn once(subject: &mut Subject, case: &Case, lines: &Lines) -> anyhow::Result<(Value, Folders)> {
     let stage = Stage::new()?;
     let put = stage.put(subject, case).await;
     let report = match &put {

@@ -1,7 +1,5 @@
 //! A gateway that runs one plugin: real workers, pool and engine; one tool that answers what it is told.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +17,7 @@ use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::upstream::Era;
 use crate::engine::{CallRequest, Caller, Endpoint, Engine, Reply};
 use crate::node::WorkerMetrics;
-use crate::source::Located;
+use crate::source::{Folders, Located};
 
 /// How long calls in flight may go on at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -76,7 +74,7 @@ impl Stage {
         &self,
         subject: &mut Subject,
         case: &Case,
-    ) -> anyhow::Result<(Result<Scene, Vec<Located>>, BTreeSet<PathBuf>)> {
+    ) -> anyhow::Result<(Result<Scene, Vec<Located>>, Folders)> {
         let reading = subject.read(case).await?;
         let Read { plan, secrets, plugin, phase, warnings } = match reading.read {
             Ok(read) => *read,

@@ -1,7 +1,6 @@
 //! Which plugin is run: read as a gateway reads it, and put alone into a plan with one tool.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -17,7 +16,7 @@ use crate::domain::plan::{
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
 use crate::domain::raw::to_raw;
 use crate::node::{Inspector, Launcher};
-use crate::source::{Directory, FileSecrets, Located, Settings};
+use crate::source::{Directory, FileSecrets, Folders, Located, Settings};
 
 /// The name of the chain and what else has to have one.
 pub(super) const NAME: &str = "plugin-run";
@@ -52,8 +51,8 @@ pub struct Read {
 pub struct Reading {
     /// The plugin, or why it is not accepted.
     pub read: Result<Box<Read>, Vec<Located>>,
-    /// Folders where a change may mean another plugin.
-    pub folders: BTreeSet<PathBuf>,
+    /// Files where a change may mean another plugin.
+    pub folders: Folders,
 }
 
 impl Reading {

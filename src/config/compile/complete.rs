@@ -11,7 +11,6 @@ use crate::domain::plan::{Plan, PluginPlan};
 use crate::domain::plugin::Protocol;
 use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
-use crate::domain::reason::Reason;
 
 /// The field that names the file.
 const FIELD: &str = "spec.source.path";
@@ -56,7 +55,7 @@ fn put_in(
     problems: &mut Vec<Problem>,
 ) -> Result<String, Fault> {
     let path = plugin.path.as_deref().unwrap_or_default();
-    let code = file_code(files, path).map_err(|why| (Reason::FileNotFound, FIELD.to_owned(), why))?;
+    let code = file_code(files, path).map_err(|why| (why.reason, FIELD.to_owned(), why.message))?;
     let wanted = Wanted {
         field: FIELD,
         sha256: plugin.sha256.as_deref(),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::{Fault, id, values};
-use crate::config::input::{Files, Inputs, PluginInput, ProtocolSetting, SourceInput, code_key};
+use crate::config::input::{Files, Inputs, PluginInput, ProtocolSetting, SourceInput, Unread, code_key};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::Kind;
 use crate::domain::plan::PluginPlan;
@@ -13,6 +13,9 @@ use crate::domain::plugin::{Phase, Protocol};
 use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
+
+/// The field of code that stands in its object.
+const INLINE: &str = "spec.source.inline";
 
 /// Code found for a plugin.
 pub struct Code<'a> {
@@ -35,7 +38,7 @@ pub fn plugin_code<'a>(inputs: &'a Inputs, plugin: &'a PluginInput) -> Option<Co
 ///
 /// # Errors
 /// Why it cannot be had.
-pub fn file_code<'a>(files: &'a Files, path: &str) -> Result<Code<'a>, String> {
+pub fn file_code<'a>(files: &'a Files, path: &str) -> Result<Code<'a>, Unread> {
     match files.get(path) {
         Some(Ok(file)) => Ok(Code {
             text: &file.text,
@@ -44,7 +47,7 @@ pub fn file_code<'a>(files: &'a Files, path: &str) -> Result<Code<'a>, String> {
             siblings: &file.siblings,
         }),
         Some(Err(error)) => Err(error.clone()),
-        None => Err(format!("{path} was not read")),
+        None => Err(Unread::new(Reason::FileNotFound, format!("{path} was not read"))),
     }
 }
 
@@ -56,7 +59,7 @@ pub(super) fn file_name(path: &str) -> &str {
 /// The field that says where the code is.
 pub(super) fn source_field(input: &PluginInput) -> &'static str {
     match input.source {
-        SourceInput::Inline(_) => "spec.source.inline",
+        SourceInput::Inline(_) => INLINE,
         SourceInput::ConfigMap { .. } => "spec.source.configMapKeyRef",
         SourceInput::Path(_) => "spec.source.path",
         SourceInput::NotBuilt => "spec.source",
@@ -73,7 +76,7 @@ pub(super) fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Resul
             let text = values::config_map(inputs, &input.key.namespace, name, key).map_err(|(r, m)| (r, field, m))?;
             Ok(Code { text, file_name: key.clone(), folder: None, siblings: "" })
         }
-        SourceInput::Path(path) => file_code(&inputs.files, path).map_err(|why| (Reason::FileNotFound, field, why)),
+        SourceInput::Path(path) => file_code(&inputs.files, path).map_err(|why| (why.reason, field, why.message)),
         SourceInput::NotBuilt => Err((Reason::NotImplemented, field, "this source is not built".into())),
     }
 }
@@ -116,7 +119,7 @@ pub(super) fn judge<'f>(
     let digest = sha256_hex(code.text.as_bytes());
     wanted.check_digest(&digest)?;
     let facts = facts.get(&code_key(&digest, &code.file_name)).map_or_else(Default::default, Cow::Borrowed);
-    wanted.check_syntax(&facts)?;
+    wanted.check_syntax(&facts, &code.file_name)?;
     let protocol = wanted.protocol(&facts)?;
     let phases = wanted.phases(protocol, &facts)?;
     let file_name = loaded_name(&code.file_name, &facts);
@@ -146,11 +149,14 @@ impl Wanted<'_> {
         }
     }
 
-    /// Checks that the code parses.
-    fn check_syntax(&self, facts: &CodeFacts) -> Result<(), Fault> {
+    /// Checks that the code parses. A place is told as people click on it, where the code is a file.
+    fn check_syntax(&self, facts: &CodeFacts, file_name: &str) -> Result<(), Fault> {
         let Some(error) = &facts.error else { return Ok(()) };
-        let place =
-            if error.line > 0 { format!("line {}, column {}: ", error.line, error.column) } else { String::new() };
+        let place = match (error.line, error.column) {
+            (0, _) => String::new(),
+            (line, column) if self.field == INLINE => format!("line {line}, column {column}: "),
+            (line, column) => format!("{file_name}:{line}:{column}: "),
+        };
         Err((Reason::SyntaxError, self.field.into(), format!("{place}{}", error.message)))
     }
 

@@ -1,15 +1,15 @@
 //! Code that is in the pod itself: files of its image or of a volume, below the plugin folder.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use crate::config::compile::{complete, file_code};
 use crate::config::input::Files;
 use crate::domain::plan::Plan;
 use crate::domain::ports::Inspect;
 use crate::domain::problem::Problem;
-use crate::source::code::{by_key, read_plugin_files};
+use crate::source::code::{by_key, folders_of_code, read_plugin_files};
 use crate::source::facts::Facts;
+use crate::source::folders::Folders;
 
 /// Puts code of the pod into plans.
 pub struct PodCode<I> {
@@ -22,8 +22,8 @@ pub struct Completed {
     pub plan: Plan,
     /// What is wrong with files.
     pub problems: Vec<Problem>,
-    /// Folders where a change may mean other code; none where the plan names no file.
-    pub folders: BTreeSet<PathBuf>,
+    /// Files where a change may mean other code; none where the plan names none.
+    pub folders: Folders,
 }
 
 impl<I: Inspect> PodCode<I> {
@@ -36,7 +36,7 @@ impl<I: Inspect> PodCode<I> {
     pub async fn complete(&mut self, plan: Plan, running: &Plan) -> Completed {
         let paths: BTreeSet<String> = plan.plugins.iter().filter_map(|plugin| plugin.path.clone()).collect();
         if paths.is_empty() {
-            return Completed { plan, problems: Vec::new(), folders: BTreeSet::new() };
+            return Completed { plan, problems: Vec::new(), folders: Folders::default() };
         }
         let plugin_dir = plan.gateway.runtime.plugin_dir.clone();
         let folder = plugin_dir.clone();
@@ -45,8 +45,7 @@ impl<I: Inspect> PodCode<I> {
         let code = files.keys().filter_map(|path| file_code(&files, path).ok());
         let facts = self.facts.of(&by_key(code)).await;
         let (plan, problems) = complete(plan, Some(running), &files, &facts);
-        let read = files.into_values().filter_map(|file| Some(file.ok()?.folder));
-        let folders = read.chain([plugin_dir]).collect();
+        let folders = folders_of_code(&plugin_dir, &files);
         Completed { plan, problems, folders }
     }
 }

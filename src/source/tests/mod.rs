@@ -281,8 +281,12 @@ fn folders_are_read_by_name_and_not_below() {
     assert_eq!(read_files(&[folder.clone(), folder.join("a.yaml")]).len(), 4);
     let names: Vec<_> = files.iter().map(|f| f.path.strip_prefix(&folder).unwrap().to_str().unwrap()).collect();
     assert_eq!(names, ["a.yaml", "b.yml", "c.json", "e.yaml", "missing"]);
-    assert_eq!(files[3].text.as_ref().unwrap_err(), "line 2 is no UTF-8 text");
-    assert!(files[4].text.is_err());
+    let failed =
+        |file: &FileText| file.text.as_ref().map_err(|error| (error.reason, error.message.clone())).unwrap_err();
+    assert_eq!(failed(&files[3]), (Reason::InvalidYaml, "line 2 is not a text in UTF-8".into()));
+    assert_eq!(failed(&files[4]).0, Reason::FileNotFound);
+    std::fs::write(folder.join("e.yaml"), vec![b'#'; 5 << 20]).unwrap();
+    assert_eq!(failed(&read_files(&[folder.join("e.yaml")])[0]).0, Reason::TooLarge);
     assert!(files.iter().all(|f| f.folder == folder));
     std::fs::remove_dir_all(folder).unwrap();
 }

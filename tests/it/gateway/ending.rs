@@ -115,6 +115,22 @@ async fn a_call_in_flight_ends_well_and_no_process_is_left() {
 }
 
 #[tokio::test]
+async fn what_changes_once_the_end_has_begun_is_not_read() {
+    let (folder, gateway) = started().await;
+    let call = slow_call(&gateway, 1500);
+    in_flight(&gateway, "1").await;
+    gateway.signal(Signal::INT);
+    gateway.logged(|line| line["message"].as_str().is_some_and(|m| m.starts_with("ending")));
+    // Far longer than it takes a change to show.
+    folder.write("more.yaml", &yaml(&[raw_server("more", &[])]));
+    let answer = call.await.unwrap();
+    assert_eq!(answer["result"]["content"][0]["text"], r#"{"ms":1500}"#, "{answer}");
+    let plans = gateway.log().iter().filter(|line| line.contains("plan in force")).count();
+    assert_eq!(plans, 1, "{}", gateway.log().join("\n"));
+    assert!(gateway.ended().await);
+}
+
+#[tokio::test]
 async fn an_idle_gateway_ends_at_once() {
     let (_folder, gateway) = started().await;
     let children = descendants(gateway.pid());

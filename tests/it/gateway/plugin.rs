@@ -134,7 +134,7 @@ fn failures_have_the_reason_that_a_gateway_gives() {
         ("export default () => { for (;;); }", &["--timeout-ms", "200"], "Timeout", "200ms"),
         ("throw new Error('not today')", &["--protocol", "module"], "UnsupportedExports", "exports"),
         ("throw new Error('not today'); export default 1;", &[], "NotLoaded", "not today"),
-        ("export default (", &[], "SyntaxError", "line 1, column"),
+        ("export default (", &[], "SyntaxError", "plugin.mjs:1:"),
         ("for await (const _ of process.stdin); process.exit(4);", &[], "ExitCode", "exited with code 4"),
         (
             "export default () => ({ text: '[]', continue: true })",

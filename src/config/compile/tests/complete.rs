@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use super::*;
 use crate::config::compile::complete;
-use crate::config::input::{FileCode, Files};
+use crate::config::input::{FileCode, Files, Unread};
 use crate::config::shards::{join, split};
 use crate::domain::plugin::Protocol;
 use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
 
 /// What the gateway has.
 #[derive(Default)]
@@ -30,7 +31,10 @@ impl Pod {
 
     /// Cannot read it.
     fn cannot_read() -> Self {
-        Self { files: [("a.js".to_owned(), Err("a.js cannot be read".to_owned()))].into(), ..Self::default() }
+        Self {
+            files: [("a.js".to_owned(), Err(Unread::new(Reason::FileNotFound, "a.js cannot be read")))].into(),
+            ..Self::default()
+        }
     }
 
     fn complete(&self, plan: &Plan, previous: Option<&Plan>) -> (Plan, Vec<String>) {

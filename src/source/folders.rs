@@ -1,0 +1,119 @@
+//! Which files of which folders a plan is made of.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Files that may be manifests.
+pub(super) const MANIFESTS: [&str; 3] = ["yaml", "yml", "json"];
+/// Files that code may import.
+pub(super) const CODE: [&str; 4] = ["js", "mjs", "cjs", "json"];
+
+/// Folders where a change may mean another plan, and which of their files count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Folders(BTreeMap<PathBuf, Counting>);
+
+/// Which files of a folder count.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Counting {
+    all: bool,
+    endings: BTreeSet<&'static str>,
+    names: BTreeSet<OsString>,
+}
+
+impl Folders {
+    /// With every file of `folder`.
+    pub fn add_all(&mut self, folder: impl Into<PathBuf>) {
+        self.0.entry(folder.into()).or_default().all = true;
+    }
+
+    /// With the files of `folder` that end in one of these.
+    pub fn add_ending(&mut self, folder: impl Into<PathBuf>, endings: &[&'static str]) {
+        self.0.entry(folder.into()).or_default().endings.extend(endings);
+    }
+
+    /// With this one file; a path without a folder has nothing to watch.
+    pub fn add_file(&mut self, file: &Path) {
+        if let (Some(folder), Some(name)) = (file.parent(), file.file_name()) {
+            self.0.entry(folder.to_owned()).or_default().names.insert(name.to_owned());
+        }
+    }
+
+    /// With all of `others` too.
+    pub fn extend(&mut self, others: Self) {
+        for (folder, other) in others.0 {
+            let counting = self.0.entry(folder).or_default();
+            counting.all |= other.all;
+            counting.endings.extend(other.endings);
+            counting.names.extend(other.names);
+        }
+    }
+
+    /// Of two paths of one folder the same files count: a change is told by either of them.
+    pub(super) fn unite(&mut self, one: &Path, other: &Path) {
+        for (from, to) in [(one, other), (other, one)] {
+            if let Some(counting) = self.0.get(from).cloned() {
+                self.extend(Self([(to.to_owned(), counting)].into()));
+            }
+        }
+    }
+
+    /// Their paths.
+    pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
+        self.0.keys()
+    }
+
+    /// Whether it is one of them.
+    pub fn contains(&self, folder: &Path) -> bool {
+        self.0.contains_key(folder)
+    }
+
+    /// Whether a change of `path` counts: it is one of the folders, or a file of one that counts. A name that begins with
+    /// two dots always does: by such links ConfigMap and Secret volumes put new files in the place of old ones. So does
+    /// a path elsewhere: nobody knows what it means.
+    pub fn counts(&self, path: &Path) -> bool {
+        if self.contains(path) {
+            return true;
+        }
+        let Some(counting) = path.parent().and_then(|folder| self.0.get(folder)) else { return true };
+        let (name, ending) = (path.file_name().unwrap_or_default(), path.extension());
+        counting.all
+            || name.as_encoded_bytes().starts_with(b"..")
+            || counting.names.contains(name)
+            || ending.is_some_and(|ending| counting.endings.iter().any(|one| ending == *one))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_folder_only_what_a_plan_is_made_of_counts() {
+        let mut folders = Folders::default();
+        folders.add_ending("/m", &MANIFESTS);
+        folders.add_all("/secrets");
+        let mut more = Folders::default();
+        more.add_file(Path::new("/m/plugins/odd.txt"));
+        more.add_ending("/m/plugins", &CODE);
+        folders.extend(more);
+        let counts = |path: &str| folders.counts(Path::new(path));
+        for path in [
+            "/m/a.yaml",
+            "/m/a.yml",
+            "/m/a.json",
+            "/m/..data",
+            "/m",
+            "/m/plugins",
+            "/m/plugins/a.mjs",
+            "/m/plugins/odd.txt",
+            "/secrets/token",
+            "/elsewhere/a",
+        ] {
+            assert!(counts(path), "{path}");
+        }
+        for path in ["/m/log", "/m/a.yaml~", "/m/.git", "/m/a.mjs", "/m/plugins/a.txt", "/m/plugins/node_modules"] {
+            assert!(!counts(path), "{path}");
+        }
+    }
+}
