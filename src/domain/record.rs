@@ -174,6 +174,9 @@ pub struct EntryTrace {
     /// The plugin's own metadata, at most 16 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Box<RawValue>>,
+    /// Why its metadata is not here, where it gave some that a trace has no room for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata_omitted: Option<String>,
 }
 
 fn is_enforce(mode: &Mode) -> bool {

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::value::RawValue;
+
 use super::chain::Way;
 use super::content::{Content, Seen};
 use super::host::CallHost;
@@ -44,6 +46,7 @@ impl<P: Ports> Engine<P> {
             Ok(output) => (Some(output.text.len() as u64), output.metadata.clone()),
             Err(_) => (None, None),
         };
+        let (metadata, omitted) = self.traceable(metadata, way, entry);
         let (answer, changed) = check(output, content, &seen, way.unique_keys);
         let verdict = entry.rules.judge(answer);
         let row = PluginExecution {
@@ -61,7 +64,8 @@ impl<P: Ports> Engine<P> {
             changed: row.changed && entry.rules.role != Role::Observe,
             stops: matches!(verdict, Verdict::Go { stop: true, .. }) && entry.rules.role != Role::Observe,
             duration_ms: row.duration_ms,
-            metadata: metadata.filter(|m| traceable(m.get())),
+            metadata,
+            metadata_omitted: omitted,
             ..trace(chain, entry, outcome(&verdict))
         };
         self.write_down(row);
@@ -94,6 +98,21 @@ impl<P: Ports> Engine<P> {
         };
         let host = CallHost::new(self, way, plugin, entry.plan.mode);
         self.plugins.run(plugin, &input, entry.timeout, &host).await
+    }
+
+    /// A plugin's metadata where a trace has room for it, else why it has none; the log says that too.
+    fn traceable(
+        &self,
+        metadata: Option<Box<RawValue>>,
+        way: Way<'_>,
+        entry: &LinkedEntry,
+    ) -> (Option<Box<RawValue>>, Option<String>) {
+        let Some(why) = metadata.as_ref().and_then(|metadata| not_traceable(metadata.get())) else {
+            return (metadata, None);
+        };
+        let (request_id, plugin) = (&way.facts.request_id, &entry.name);
+        tracing::warn!(request_id, plugin, "Plugin '{plugin}' gave metadata that is not kept: {why}");
+        (None, Some(why))
     }
 
     fn write_down(&self, row: PluginExecution) {
@@ -134,9 +153,17 @@ fn check(
     }
 }
 
-/// Whether a plugin's metadata goes into a trace.
-fn traceable(metadata: &str) -> bool {
-    metadata.len() <= MAX_TRACE_METADATA && !deeper_than(MAX_TRACE_DEPTH, metadata.as_bytes())
+/// Why a plugin's metadata does not go into a trace; none where it does.
+fn not_traceable(metadata: &str) -> Option<String> {
+    match metadata.len() {
+        bytes if bytes > MAX_TRACE_METADATA => {
+            Some(format!("it has {bytes} bytes, and a trace has room for {MAX_TRACE_METADATA}"))
+        }
+        _ if deeper_than(MAX_TRACE_DEPTH, metadata.as_bytes()) => {
+            Some(format!("it is more than {MAX_TRACE_DEPTH} levels deep"))
+        }
+        _ => None,
+    }
 }
 
 fn not_run(failure: Failure) -> Ran {

@@ -92,5 +92,6 @@ pub(super) fn trace(chain: &LinkedChain, entry: &LinkedEntry, outcome: EntryOutc
         stops: false,
         duration_ms: 0.0,
         metadata: None,
+        metadata_omitted: None,
     }
 }

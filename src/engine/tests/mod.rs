@@ -60,6 +60,10 @@ impl Scripts {
         match verb {
             "same" => output(content, true, None),
             "put" => output(word, true, None),
+            "metadata" => output(content, true, None).map(|output| {
+                let metadata = raw(&format!("\"{}\"", "m".repeat(word.parse().unwrap())));
+                Output { metadata: Some(metadata), ..output }
+            }),
             "stop" => output(if word.is_empty() { content } else { word }, false, None),
             "deny" => output("not this", false, Some(word)),
             "fail" => Err(Failure::new(reason(word), "it failed")),

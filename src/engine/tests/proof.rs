@@ -12,6 +12,19 @@ fn counted(engine: &Gateway, status: &str, reason: &str) -> usize {
 }
 
 #[tokio::test]
+async fn metadata_that_a_trace_has_no_room_for_is_said_to_be_left_out() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, "metadata 20000"), (Role::Transform, "metadata 9")]);
+    let engine = start(&inputs).await;
+    let (value, seen) = traced(&engine, "{}").await;
+    assert_eq!(seen, ["ran", "ran"]);
+    let trace = &value["result"]["_meta"]["hawsepipe.dev/trace"];
+    assert_eq!(trace[0]["metadataOmitted"], "it has 20002 bytes, and a trace has room for 16384");
+    assert!(trace[0]["metadata"].is_null() && trace[1]["metadataOmitted"].is_null(), "{trace}");
+    assert_eq!(trace[1]["metadata"], "mmmmmmmmm");
+}
+
+#[tokio::test]
 async fn of_one_call() {
     let mut inputs = bare();
     let made = scripts(
