@@ -20,6 +20,7 @@ mod outside;
 pub mod parts;
 mod plugin;
 mod processes;
+mod redacted;
 mod reload;
 mod smoke;
 mod starts;
