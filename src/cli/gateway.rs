@@ -10,7 +10,8 @@ use futures_util::FutureExt;
 use kube::Client;
 
 use super::args;
-use super::serve::{Gateway, Servers, listeners};
+use super::listeners::Bind;
+use super::serve::{Gateway, Servers};
 use super::signals::EndSignals;
 use super::wiring::engine;
 use crate::domain::ids::ObjectKey;
@@ -87,12 +88,12 @@ struct Following {
 }
 
 impl Following {
-    /// Keeps the newest plan in force. Opens the endpoints with the first.
+    /// Keeps the newest plan in force. The endpoints open with the first, and follow the plan from then on.
     async fn follow(mut self, servers: &mut Servers, args: &args::Gateway) -> anyhow::Result<()> {
         let mut received = self.first().await;
         self.put_in_force(&mut received).await;
-        let everywhere = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-        servers.open(listeners(&received.plan.gateway, args.listen, everywhere)).await?;
+        let bind = Bind { listen: args.listen, ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED) };
+        servers.open(bind, &received.plan.gateway).await?;
         loop {
             tokio::select! {
                 news = self.snapshots.next() => if let News::Plan(newer) = news {

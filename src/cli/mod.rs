@@ -10,6 +10,7 @@ mod executions;
 mod explain;
 mod gateway;
 mod grant;
+mod listeners;
 mod operator;
 mod output;
 mod plugin;

@@ -8,7 +8,8 @@ use anyhow::{Context, bail};
 use tokio::task::JoinHandle;
 
 use super::args::Run;
-use super::serve::{Gateway, Opened, Servers, listeners};
+use super::listeners::Bind;
+use super::serve::{Gateway, Servers};
 use super::signals::EndSignals;
 use super::state;
 use super::validate::{directory, line};
@@ -32,15 +33,15 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
         first.located.iter().for_each(|located| eprintln!("{}", line(located)));
         bail!("{} cannot be read; put it right and start again", first.unreadable[0].display());
     }
-    let listeners = listeners(&first.plan.gateway, args.listen, IpAddr::V4(Ipv4Addr::LOCALHOST));
-    check_open(&first.plan.gateway, &listeners, args.insecure_anonymous)?;
+    let bind = Bind { listen: args.listen, ip: IpAddr::V4(Ipv4Addr::LOCALHOST) };
+    check_open(&first.plan.gateway, &bind, args.insecure_anonymous)?;
     // From here on there is something to end in order.
     let mut signals = EndSignals::listen()?;
     let engine = engine()?;
     state::keep_seen_names(&engine, &state);
     let mut servers = Servers::new(&engine);
     let started = tokio::select! {
-        started = start(&mut servers, &engine, log, directory, first, listeners, args.admin) => started.map(Some),
+        started = start(&mut servers, &engine, log, directory, first, bind, args.admin) => started.map(Some),
         () = signals.next() => Ok(None),
     };
     let following = match started {
@@ -66,10 +67,10 @@ async fn start(
     log: LogLevel,
     directory: Directory<Inspector>,
     first: Compiled,
-    listeners: Vec<Opened>,
+    bind: Bind,
     admin: SocketAddr,
 ) -> anyhow::Result<JoinHandle<()>> {
-    servers.open(listeners).await?;
+    servers.open(bind, &first.plan.gateway).await?;
     servers.open_admin(admin, None).await?;
     let mut watch = Watch::new().context("cannot watch the manifests for changes")?;
     report(&first.located);
@@ -79,13 +80,13 @@ async fn start(
 }
 
 /// An open gateway off loopback has to be meant.
-fn check_open(gateway: &GatewayPlan, listeners: &[Opened], insecure_anonymous: bool) -> anyhow::Result<()> {
-    let outside = listeners.iter().find(|listener| !listener.address.ip().is_loopback());
+fn check_open(gateway: &GatewayPlan, bind: &Bind, insecure_anonymous: bool) -> anyhow::Result<()> {
+    let outside = bind.addresses(gateway).into_iter().find(|address| !address.ip().is_loopback());
     match outside {
-        Some(listener) if !gateway.anonymous && !insecure_anonymous => bail!(
+        Some(address) if !gateway.anonymous && !insecure_anonymous => bail!(
             "{} is not loopback, and this gateway asks nobody who they are. Write `authentication: {{anonymous: {{}}}}` \
              into the MCPGateway, or give --insecure-anonymous, if that is meant",
-            listener.address
+            address
         ),
         _ => Ok(()),
     }

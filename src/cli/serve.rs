@@ -1,17 +1,16 @@
 //! What every gateway process has around its engine: listeners, and an orderly end.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
-use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::listeners::{Bind, Listeners, bind};
 use super::signals::EndSignals;
 use super::wiring::Adapters;
-use crate::domain::plan::{GatewayPlan, ListenerPlan};
+use crate::domain::plan::GatewayPlan;
 use crate::engine::Engine;
 use crate::web::{self, CheckToken};
 
@@ -19,41 +18,8 @@ use crate::web::{self, CheckToken};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often idle sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(10);
-/// The port of MCP clients where no manifest names one.
-const DEFAULT_PORT: u16 = 8080;
-/// The name of the listener that the command line makes.
-const COMMAND_LINE: &str = "command-line";
-
 /// The engine of a process.
 pub type Gateway = Arc<Engine<Adapters>>;
-
-/// An address, and the listener of the plan that it serves.
-pub struct Opened {
-    /// Where it listens.
-    pub address: SocketAddr,
-    /// What it serves.
-    pub plan: ListenerPlan,
-}
-
-/// The command line's address wins; else the plan's ports on `ip`; else port 8080 on it.
-pub fn listeners(gateway: &GatewayPlan, listen: Option<SocketAddr>, ip: IpAddr) -> Vec<Opened> {
-    let default = || ListenerPlan {
-        name: COMMAND_LINE.into(),
-        port: DEFAULT_PORT,
-        path: "/mcp".into(),
-        hosts: Vec::new(),
-        allowed_origins: Vec::new(),
-        refusing: None,
-    };
-    match (listen, gateway.listeners.first()) {
-        (Some(address), first) => vec![Opened { address, plan: first.cloned().unwrap_or_else(default) }],
-        (None, None) => vec![Opened { address: SocketAddr::new(ip, DEFAULT_PORT), plan: default() }],
-        (None, Some(_)) => {
-            let opened = |plan: &ListenerPlan| Opened { address: SocketAddr::new(ip, plan.port), plan: plan.clone() };
-            gateway.listeners.iter().map(opened).collect()
-        }
-    }
-}
 
 /// The open ports of a process.
 pub struct Servers {
@@ -69,22 +35,15 @@ impl Servers {
         Self { engine: Arc::clone(engine), stop: CancellationToken::new(), tasks: JoinSet::new() }
     }
 
-    /// Opens MCP endpoints.
+    /// Opens the MCP endpoints of the plan that is in force, or `gateway` before there is one, and follows later plans.
     ///
     /// # Errors
     /// If a port is taken.
-    pub async fn open(&mut self, listeners: Vec<Opened>) -> anyhow::Result<()> {
-        for Opened { address, plan } in listeners {
-            if let Some(refusal) = &plan.refusing {
-                tracing::error!(listener = plan.name, "not opened: {}", refusal.message);
-                continue;
-            }
-            let socket = bind(address, "--listen").await?;
-            tracing::info!(address = %socket.local_addr()?, path = plan.path, "MCP endpoint");
-            let listener = web::Listener { settings: plan, bound: socket.local_addr()? };
-            let router = web::mcp_router(Arc::clone(&self.engine), listener, self.stop.clone());
-            self.tasks.spawn(web::serve(socket, router, self.stop.clone()));
-        }
+    pub async fn open(&mut self, bind: Bind, gateway: &GatewayPlan) -> anyhow::Result<()> {
+        let plans = self.engine.plans();
+        let mut listeners = Listeners::new(&self.engine, bind, self.stop.clone());
+        listeners.follow(gateway).await?;
+        self.tasks.spawn(listeners.keep(plans));
         Ok(())
     }
 
@@ -112,12 +71,6 @@ impl Servers {
         let closed = async { while self.tasks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(Duration::from_secs(1), closed).await;
     }
-}
-
-async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.with_context(|| {
-        format!("cannot listen on {address}. Another program may use the port: give another with {flag} ADDR")
-    })
 }
 
 async fn sweep(engine: Gateway) {

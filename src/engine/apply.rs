@@ -25,6 +25,7 @@ impl<P: Ports> Engine<P> {
         self.forget_missing(&linked);
         self.let_calls_run(&linked);
         self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems.clone(), &self.state, previous));
+        self.plans.send_modify(|count| *count += 1);
         self.cut_calls(&linked);
         self.upstreams.set_targets(&targets);
         self.plugins.retire(&plugins);

@@ -74,6 +74,8 @@ pub struct Engine<P: Ports> {
     applying: tokio::sync::Mutex<()>,
     /// Counts the tool lists that were published.
     lists: watch::Sender<u64>,
+    /// Counts the plans that were put in force.
+    plans: watch::Sender<u64>,
     state: state::State,
     probes: health::Probes,
 }
@@ -97,6 +99,7 @@ impl<P: Ports> Engine<P> {
             publishing: Mutex::new(()),
             applying: tokio::sync::Mutex::new(()),
             lists: watch::Sender::new(0),
+            plans: watch::Sender::new(0),
             state: state::State::default(),
             probes: health::Probes::default(),
         })
@@ -139,6 +142,11 @@ impl<P: Ports> Engine<P> {
         if self.state.see(|seen| seen.merge(names)) {
             self.relist();
         }
+    }
+
+    /// Changes whenever a plan was put in force.
+    pub fn plans(&self) -> watch::Receiver<u64> {
+        self.plans.subscribe()
     }
 
     /// Unix milliseconds.

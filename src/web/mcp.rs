@@ -13,26 +13,32 @@ use super::post::post;
 use super::reply::{method_not_allowed, refuse};
 use super::{access, legacy, modern};
 use crate::domain::limits::Tracker;
-use crate::domain::plan::{ListenerPlan, Plan};
+use crate::domain::plan::{GatewayPlan, ListenerPlan};
 use crate::engine::{Endpoint, Engine, Ports};
 
 /// The header that names the protocol version.
 pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";
 
-/// Where a router is reached.
+/// Where a router is reached, and which of the plan's listeners it serves. Their settings count from the next request on.
 #[derive(Clone, Debug)]
 pub struct Listener {
-    /// Its settings. While the plan that runs has a listener of this name, that one's settings count instead, from
-    /// the next request on; the port aside.
-    pub settings: ListenerPlan,
+    /// The listener of this port; none is the plan's first, whatever its port.
+    pub port: Option<u16>,
+    /// What is served where a plan has no listeners.
+    pub default: ListenerPlan,
     /// The address it is bound to.
     pub bound: SocketAddr,
 }
 
 impl Listener {
-    /// The settings that count under `plan`.
-    fn current<'a>(&'a self, plan: &'a Plan) -> &'a ListenerPlan {
-        plan.gateway.listeners.iter().find(|l| l.name == self.settings.name).unwrap_or(&self.settings)
+    /// The settings that count; none where the gateway has no such listener.
+    pub fn current<'a>(&'a self, gateway: &'a GatewayPlan) -> Option<&'a ListenerPlan> {
+        let listeners = &gateway.listeners;
+        match self.port {
+            Some(port) if !listeners.is_empty() => listeners.iter().find(|listener| listener.port == port),
+            Some(port) => Some(&self.default).filter(|default| default.port == port),
+            None => Some(listeners.first().unwrap_or(&self.default)),
+        }
     }
 }
 
@@ -94,7 +100,9 @@ pub fn mcp_router<P: Ports>(engine: Arc<Engine<P>>, listener: Listener, shutdown
 async fn handle<P: Ports>(State(gate): State<Arc<Gate<P>>>, request: Request) -> Response {
     let snapshot = gate.engine.snapshot();
     let plan = snapshot.plan();
-    let listener = gate.listener.current(plan);
+    let Some(listener) = gate.listener.current(&plan.gateway) else {
+        return refuse(StatusCode::SERVICE_UNAVAILABLE, "the plan in force has no such listener");
+    };
     let checked = access::check_host(request.headers(), &listener.hosts, gate.listener.bound);
     let origin = match checked.and_then(|()| access::check_origin(request.headers(), listener)) {
         Ok(origin) => origin.cloned(),

@@ -276,8 +276,8 @@ impl Gateway {
         let engine = Engine::new(NoPlugins, Arc::clone(&server), Calls::default(), clock.clone(), metrics);
         let shutdown = CancellationToken::new();
         let bound = "127.0.0.1:8080".parse().unwrap();
-        let settings = ListenerPlan { hosts: Vec::new(), ..listener() };
-        let mcp = mcp_router(Arc::clone(&engine), Listener { settings, bound }, shutdown.clone());
+        let default = ListenerPlan { hosts: Vec::new(), ..listener() };
+        let mcp = mcp_router(Arc::clone(&engine), Listener { port: None, default, bound }, shutdown.clone());
         let admin = admin_router(Arc::clone(&engine), None);
         Self { engine, server, clock, mcp, admin, shutdown }
     }

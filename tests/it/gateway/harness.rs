@@ -103,11 +103,17 @@ impl Gateway {
 
     /// The same, while its first plan is not yet in force.
     pub fn starting(folder: &Folder, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let arguments: Vec<_> = ["--listen", "127.0.0.1:0"].iter().chain(arguments).copied().collect();
+        Self::on_listeners(folder, &arguments, environment)
+    }
+
+    /// The same, on the ports that the manifests name.
+    pub fn on_listeners(folder: &Folder, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut child = hawsepipe()
             .envs(environment.iter().copied())
             .args(["run", "-f"])
             .arg(folder.path())
-            .args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state-dir"])
+            .args(["--admin", "127.0.0.1:0", "--state-dir"])
             .arg(folder.state())
             .args(arguments)
             .stderr(Stdio::piped())

@@ -13,6 +13,7 @@ mod hostile;
 pub mod http;
 mod killed;
 mod limits;
+mod listeners;
 pub mod manifests;
 mod names;
 pub mod outcomes;

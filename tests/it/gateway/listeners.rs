@@ -1,0 +1,63 @@
+//! Listeners that come, change and go while a gateway runs.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+
+use super::harness::{Folder, Gateway, SOON};
+use super::http::{Http, JSON};
+use super::manifests::{gateway, raw_server, yaml};
+
+/// Ports that are free, at least a moment ago.
+fn free_ports<const N: usize>() -> [u16; N] {
+    let held = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    held.map(|socket| socket.local_addr().unwrap().port())
+}
+
+fn manifests(listeners: &Value) -> String {
+    yaml(&[gateway(&json!({"listeners": listeners})), raw_server("up", &[])])
+}
+
+/// The HTTP status of an `initialize` from a page; none where nobody listens.
+async fn status(port: u16, origin: &str) -> Option<u16> {
+    TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
+    let headers: Vec<_> = JSON.into_iter().chain([("origin", origin)]).collect();
+    let url = format!("http://127.0.0.1:{port}/mcp");
+    Some(Http::new().send(hyper::Method::POST, &url, &headers, body).await.status)
+}
+
+async fn until(port: u16, origin: &str, wanted: Option<u16>) {
+    let deadline = Instant::now() + SOON;
+    while status(port, origin).await != wanted {
+        assert!(Instant::now() < deadline, "port {port} never answered {origin} with {wanted:?}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn listeners_follow_the_manifests() {
+    let [first, second, third] = free_ports();
+    let (page, other) = ("https://page.example", "https://other.example");
+    let one = |name: &str, port: u16, origin: &str| json!({"name": name, "port": port, "allowedOrigins": [origin]});
+    let folder = Folder::with(&manifests(&json!([one("a", first, page), one("b", second, page)])));
+    let running = Gateway::on_listeners(&folder, &[], &[]);
+    until(first, page, Some(200)).await;
+    until(second, page, Some(200)).await;
+    // One goes, one comes, and one stays, with a name and origins of its own.
+    folder.write("manifests.yaml", &manifests(&json!([one("c", first, other), one("d", third, page)])));
+    until(third, page, Some(200)).await;
+    until(second, page, None).await;
+    until(first, other, Some(200)).await;
+    assert_eq!(status(first, page).await, Some(403));
+    // A port that another program holds is had as soon as it is free.
+    let held = TcpListener::bind(("127.0.0.1", second)).unwrap();
+    folder.write("manifests.yaml", &manifests(&json!([one("c", first, other), one("b", second, page)])));
+    until(third, page, None).await;
+    running.logged(|line| line["message"].as_str().is_some_and(|text| text.contains("cannot listen on 127.0.0.1")));
+    assert_eq!(status(first, other).await, Some(200));
+    drop(held);
+    until(second, page, Some(200)).await;
+}
