@@ -1,4 +1,4 @@
-//! Which calls are let in: per process, and per session or principal (document 003, ExecutionTracker).
+//! Which calls are let in: per process, and per session, principal or address (document 003, ExecutionTracker).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -13,6 +13,8 @@ pub enum Refused {
     UpstreamConcurrentCalls,
     /// As many calls as the session may have are in flight.
     SessionConcurrentCalls,
+    /// As many calls as one address may have while the process is more than half full are in flight.
+    AddressConcurrentCalls,
     /// The session has made all the calls that it may make.
     SessionTotalCalls,
     /// The process is about to end.
@@ -37,6 +39,7 @@ impl Refused {
             Self::ConcurrentCalls => "ConcurrentCalls",
             Self::UpstreamConcurrentCalls => "UpstreamConcurrentCalls",
             Self::SessionConcurrentCalls => "SessionConcurrentCalls",
+            Self::AddressConcurrentCalls => "AddressConcurrentCalls",
             Self::SessionTotalCalls => "SessionTotalCalls",
             Self::Draining => "Draining",
             Self::AutoDisabled => "AutoDisabled",
@@ -50,14 +53,17 @@ impl Refused {
     /// Milliseconds after which another try may succeed; none where waiting alone does not help.
     pub fn retry_after_ms(self) -> Option<u32> {
         match self {
-            Self::ConcurrentCalls | Self::UpstreamConcurrentCalls | Self::SessionConcurrentCalls => Some(1000),
+            Self::ConcurrentCalls
+            | Self::UpstreamConcurrentCalls
+            | Self::SessionConcurrentCalls
+            | Self::AddressConcurrentCalls => Some(1000),
             Self::AutoDisabled => Some(30_000),
             _ => None,
         }
     }
 }
 
-/// Counts calls of one process, upstream, session or principal.
+/// Counts calls of one process, upstream, session, principal or address.
 #[derive(Debug, Default)]
 pub struct Tracker {
     in_flight: AtomicU32,

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use super::call::CallRequest;
+use super::call::{CallRequest, Caller};
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
 use crate::domain::limits::{Full, Refused, Tracker};
-use crate::domain::plan::UpstreamPlan;
+use crate::domain::plan::{Limits, UpstreamPlan};
 use crate::domain::rpc::{REFUSED, RpcError};
 
 /// How deep calls of plugins may lie within calls of plugins.
@@ -84,8 +84,26 @@ impl<P: Ports> Engine<P> {
             let message = format!("{} calls are in flight, as many as this gateway takes", limits.concurrent_calls);
             Rejection::new(Refused::ConcurrentCalls, message)
         })?;
-        let (concurrent, total) = (limits.session_concurrent_calls, limits.session_total_calls);
-        let in_session = Counted::enter(&request.caller.tracker, concurrent, total).map_err(|full| match full {
+        let in_session = self.admit_caller(request.caller, limits)?;
+        Ok(vec![in_process, in_session])
+    }
+
+    /// Lets a call of the process into its session, or says why not.
+    fn admit_caller(&self, caller: &Caller, limits: &Limits) -> Result<Counted, Rejection> {
+        let (mut concurrent, mut total) = (limits.session_concurrent_calls, limits.session_total_calls);
+        if caller.by_address {
+            let crowded = u64::from(self.state.calls.in_flight()) * 2 > u64::from(limits.concurrent_calls);
+            (concurrent, total) = (concurrent.filter(|_| crowded), None);
+        }
+        Counted::enter(&caller.tracker, concurrent, total).map_err(|full| match full {
+            Full::Concurrent if caller.by_address => {
+                let message = format!(
+                    "this gateway is more than half full, and {} calls from your address are in flight, as many as it \
+                     takes of one then",
+                    concurrent.unwrap_or(0)
+                );
+                Rejection::new(Refused::AddressConcurrentCalls, message)
+            }
             Full::Concurrent => {
                 let message = format!("{} calls of this session are in flight, its limit", concurrent.unwrap_or(0));
                 Rejection::new(Refused::SessionConcurrentCalls, message)
@@ -94,8 +112,7 @@ impl<P: Ports> Engine<P> {
                 let message = format!("this session has made its {} calls", total.unwrap_or(0));
                 Rejection::new(Refused::SessionTotalCalls, message)
             }
-        })?;
-        Ok(vec![in_process, in_session])
+        })
     }
 
     /// Lets an admitted call on to its upstream, or says why not.

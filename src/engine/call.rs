@@ -36,8 +36,11 @@ pub struct Caller {
     pub principal: String,
     /// The session's id; empty in the stateless era.
     pub session: String,
-    /// Counts the calls of the session or principal.
+    /// Counts the calls of the session, principal or address.
     pub tracker: Arc<Tracker>,
+    /// Whether it is an address that is counted: many may share it, behind an ingress all do, so that limits hold for
+    /// it only while the gateway is crowded.
+    pub by_address: bool,
 }
 
 /// A `tools/call` as a client sent it.

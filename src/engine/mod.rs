@@ -4,6 +4,7 @@
 //! A call takes one [`Snapshot`] at its start and uses it to its end. What outlives a snapshot (tool lists, health,
 //! sessions, calls in flight) is [`state`].
 
+pub mod addresses;
 mod admission;
 mod apply;
 mod call;

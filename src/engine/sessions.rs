@@ -1,18 +1,22 @@
 //! Sessions of the legacy era.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dashmap::DashMap;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
+use super::addresses::Addresses;
 use super::{Engine, Ports};
 use crate::domain::limits::Tracker;
 use crate::domain::ports::Clock;
 
 /// The most sessions there may be.
 pub const MAX_SESSIONS: usize = 10_000;
+/// How long a client has to say that it is ready (MCP 2025-11-25, lifecycle), in milliseconds.
+const READY_WITHIN_MS: u64 = 30_000;
 /// The most requests of one session whose cancellation can be asked for at once.
 const MAX_CANCELLABLE: usize = 1024;
 
@@ -20,7 +24,9 @@ const MAX_CANCELLABLE: usize = 1024;
 #[derive(Default)]
 pub struct Sessions {
     by_id: DashMap<String, Arc<Session>>,
-    anonymous: Arc<Tracker>,
+    /// Ids of those whose client has not said that it is ready, the oldest first, and of some that have.
+    fresh: Mutex<VecDeque<String>>,
+    addresses: Addresses,
 }
 
 /// One session.
@@ -41,6 +47,8 @@ pub struct Session {
     pub streams: Tracker,
     /// Ends when the session does.
     pub ended: CancellationToken,
+    /// Whether its client said that it is ready (`notifications/initialized`).
+    ready: AtomicBool,
     last_used: AtomicU64,
     in_flight: DashMap<String, CancellationToken>,
 }
@@ -69,9 +77,10 @@ pub struct SessionView {
 }
 
 impl Sessions {
-    /// Begins a session; none where there are too many already.
+    /// Begins a session. Where there are too many, the oldest goes whose client never said that it is ready; none where
+    /// there is no such.
     pub fn open(&self, version: String, client: String, upstream: Option<String>, now: u64) -> Option<Arc<Session>> {
-        if self.by_id.len() >= MAX_SESSIONS {
+        if self.by_id.len() >= MAX_SESSIONS && !self.make_room() {
             return None;
         }
         // 122 random bits from the operating system.
@@ -85,11 +94,36 @@ impl Sessions {
             tracker: Arc::default(),
             streams: Tracker::default(),
             ended: CancellationToken::new(),
+            ready: AtomicBool::new(false),
             last_used: AtomicU64::new(now),
             in_flight: DashMap::new(),
         });
-        self.by_id.insert(id, Arc::clone(&session));
+        self.by_id.insert(id.clone(), Arc::clone(&session));
+        let mut fresh = self.fresh();
+        if fresh.len() >= 2 * MAX_SESSIONS {
+            fresh.retain(|id| self.is_fresh(id));
+        }
+        fresh.push_back(id);
+        drop(fresh);
         Some(session)
+    }
+
+    /// Ends the oldest session whose client is not ready and has no call in flight. Returns whether there was one.
+    fn make_room(&self) -> bool {
+        loop {
+            let Some(oldest) = self.fresh().pop_front() else { return false };
+            if self.is_fresh(&oldest) && self.end(&oldest) {
+                return true;
+            }
+        }
+    }
+
+    fn is_fresh(&self, id: &str) -> bool {
+        self.by_id.get(id).is_some_and(|session| !session.is_ready() && session.tracker.in_flight() == 0)
+    }
+
+    fn fresh(&self) -> MutexGuard<'_, VecDeque<String>> {
+        self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The session of this id, its idle time begun anew.
@@ -99,9 +133,9 @@ impl Sessions {
         Some(session)
     }
 
-    /// Counts the calls of the stateless era's callers without credentials, who are one principal.
-    pub fn anonymous(&self) -> &Arc<Tracker> {
-        &self.anonymous
+    /// Counts the calls of the stateless era's callers without credentials.
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
     }
 
     /// Ends a session: its streams close, its calls go on.
@@ -113,16 +147,24 @@ impl Sessions {
         ended.is_some()
     }
 
-    /// Ends those that were idle for `idle_ms` at `now`; one with a call in flight is not idle.
+    /// Ends those that were idle for `idle_ms` at `now`, and those whose client did not say in time that it is ready;
+    /// not one with a call in flight.
     pub fn expire(&self, now: u64, idle_ms: u64) {
         self.by_id.retain(|_, session| {
             let idle = now.saturating_sub(session.last_used.load(Ordering::Relaxed)) >= idle_ms;
-            let ends = idle && session.tracker.in_flight() == 0;
+            let late = !session.is_ready() && now.saturating_sub(session.created_at) >= READY_WITHIN_MS;
+            let ends = (idle || late) && session.tracker.in_flight() == 0;
             if ends {
                 session.ended.cancel();
             }
             !ends
         });
+    }
+
+    /// Forgets what nobody uses: sessions as [`Sessions::expire`] does, and addresses.
+    fn sweep(&self, now: u64, idle_ms: u64) {
+        self.expire(now, idle_ms);
+        self.addresses.sweep();
     }
 
     /// How many there are.
@@ -139,6 +181,15 @@ impl Sessions {
 }
 
 impl Session {
+    /// Its client said that it is ready.
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Relaxed);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+
     /// A token that [`Session::cancel`] fires for the request of this id (raw JSON).
     pub fn begin(&self, request: &str) -> CancellationToken {
         let token = CancellationToken::new();
@@ -178,7 +229,7 @@ impl<P: Ports> Engine<P> {
     /// Ends sessions that were idle for too long.
     pub fn expire_sessions(&self) {
         let idle_ms = u64::from(self.snapshot().plan().gateway.session_idle_seconds) * 1000;
-        self.state.sessions.expire(self.clock.unix_millis(), idle_ms);
+        self.state.sessions.sweep(self.clock.unix_millis(), idle_ms);
         self.metrics.sessions(self.state.sessions.count());
     }
 }
@@ -186,6 +237,38 @@ impl<P: Ports> Engine<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn open(sessions: &Sessions, now: u64) -> Option<Arc<Session>> {
+        sessions.open("2025-11-25".into(), "t".into(), None, now)
+    }
+
+    #[test]
+    fn a_session_whose_client_never_says_that_it_is_ready_is_short() {
+        let sessions = Sessions::default();
+        let [silent, ready, busy] = [(); 3].map(|()| open(&sessions, 0).unwrap());
+        ready.set_ready();
+        busy.tracker.enter(None, None).unwrap();
+        sessions.expire(READY_WITHIN_MS - 1, u64::MAX);
+        assert_eq!(sessions.count(), 3);
+        sessions.expire(READY_WITHIN_MS, u64::MAX);
+        assert!(silent.ended.is_cancelled() && !ready.ended.is_cancelled() && !busy.ended.is_cancelled());
+    }
+
+    #[test]
+    fn a_flood_of_sessions_that_nobody_uses_shuts_no_client_out() {
+        let sessions = Sessions::default();
+        let used = open(&sessions, 0).unwrap();
+        used.set_ready();
+        let flood: Vec<_> = (1..MAX_SESSIONS).map(|_| open(&sessions, 0).unwrap()).collect();
+        let client = open(&sessions, 1).expect("the oldest of the flood goes");
+        assert!(flood[0].ended.is_cancelled() && !flood[1].ended.is_cancelled() && !used.ended.is_cancelled());
+        assert_eq!(sessions.count(), MAX_SESSIONS);
+        flood.iter().chain([&client]).for_each(|session| session.set_ready());
+        assert!(open(&sessions, 1).is_none(), "all of them are used");
+        sessions.end(&client.id);
+        (0..3 * MAX_SESSIONS).for_each(|_| drop(open(&sessions, 1)));
+        assert!(sessions.fresh().len() <= 2 * MAX_SESSIONS && sessions.count() == MAX_SESSIONS);
+    }
 
     #[test]
     fn an_idle_session_ends_unless_a_call_is_in_flight() {

@@ -61,6 +61,9 @@ pub(super) async fn answer<P: Ports>(
     match incoming {
         Incoming::Answer => Answer::accepted(),
         Incoming::Notification { method, params } => {
+            if method == "notifications/initialized" {
+                session.set_ready();
+            }
             if let Some(request) = params.request_id.filter(|_| method == "notifications/cancelled") {
                 session.cancel(request.get());
             }
@@ -99,6 +102,7 @@ async fn request<P: Ports>(
                 principal: ANONYMOUS.to_owned(),
                 session: session.id.clone(),
                 tracker: Arc::clone(&session.tracker),
+                by_address: false,
             };
             let token = params.read_meta().and_then(|meta| meta.progress_token());
             let cancelled = session.begin(id);

@@ -1,5 +1,6 @@
 //! The stateless era (MCP 2026-07-28): each POST carries its own envelope, and closing the answer cancels.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::HeaderMap;
@@ -43,11 +44,12 @@ fn names_version(headers: &HeaderMap) -> bool {
     headers.get(VERSION_HEADER).is_some_and(|v| MODERN_VERSIONS.iter().any(|known| v.as_bytes() == known.as_bytes()))
 }
 
-/// Answers one message.
+/// Answers one message that came from `peer`.
 pub(super) async fn answer<P: Ports>(
     gate: &Arc<Gate<P>>,
     scope: &Scope,
     headers: &HeaderMap,
+    peer: IpAddr,
     incoming: Incoming<'_>,
     outbox: &Outbox,
 ) -> Answer {
@@ -68,7 +70,7 @@ pub(super) async fn answer<P: Ports>(
         Incoming::Request { id, method, params } => match check(gate, scope, headers, &method, &params) {
             Err(error) => Answer::modern_error(id, &error),
             Ok(meta) => {
-                let reply = request(gate, scope, &method, &params, &meta, outbox).await;
+                let reply = request(gate, scope, peer, &method, &params, &meta, outbox).await;
                 Answer::reply(id, &reply, Era::Modern)
             }
         },
@@ -78,6 +80,7 @@ pub(super) async fn answer<P: Ports>(
 async fn request<P: Ports>(
     gate: &Arc<Gate<P>>,
     scope: &Scope,
+    peer: IpAddr,
     method: &str,
     params: &Params<'_>,
     meta: &Meta<'_>,
@@ -89,7 +92,8 @@ async fn request<P: Ports>(
                 era: Era::Modern,
                 principal: ANONYMOUS.to_owned(),
                 session: String::new(),
-                tracker: Arc::clone(gate.engine.sessions().anonymous()),
+                tracker: gate.engine.sessions().addresses().tracker(peer),
+                by_address: true,
             };
             call_tool(&gate.engine, scope.endpoint(), &caller, params, meta.progress_token(), outbox).await
         }

@@ -1,5 +1,6 @@
 //! One POST: its body read, its message answered in its era.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, OnceLock};
 
@@ -15,6 +16,7 @@ use super::exchange::{Running, respond};
 use super::mcp::{Gate, Scope, Takes};
 use super::outbox::Outbox;
 use super::reply::{Answer, refuse};
+use super::server::Peer;
 use super::{legacy, modern};
 use crate::domain::upstream::Era;
 use crate::engine::Ports;
@@ -39,7 +41,9 @@ pub(super) async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: R
     };
     let outbox = Arc::new(Outbox::default());
     let era = if modern::is_meant(&head.headers) { Era::Modern } else { Era::Legacy };
-    let post = Post { gate: Arc::clone(gate), scope, headers: head.headers, body, outbox: Arc::clone(&outbox), era };
+    let peer = head.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip());
+    let (gate_of_post, outbox_of_post) = (Arc::clone(gate), Arc::clone(&outbox));
+    let post = Post { gate: gate_of_post, scope, headers: head.headers, peer, body, outbox: outbox_of_post, era };
     let running = Running::new(post.answer(), era == Era::Legacy);
     respond(gate, running, outbox, takes.events, era).await
 }
@@ -49,6 +53,7 @@ struct Post<P: Ports> {
     gate: Arc<Gate<P>>,
     scope: Scope,
     headers: HeaderMap,
+    peer: IpAddr,
     body: Bytes,
     outbox: Arc<Outbox>,
     /// By its headers.
@@ -66,7 +71,7 @@ impl<P: Ports> Post<P> {
 
     /// `id` is set as soon as it is known.
     async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> Answer {
-        let Self { gate, scope, headers, body, outbox, .. } = self;
+        let Self { gate, scope, headers, peer, body, outbox, .. } = self;
         let incoming = match Incoming::parse(body) {
             Ok(incoming) => incoming,
             Err(unreadable) => return Answer::error(StatusCode::BAD_REQUEST, unreadable.id, &unreadable.error),
@@ -75,7 +80,7 @@ impl<P: Ports> Post<P> {
             id.get_or_init(|| read);
         }
         if modern::is_of(headers, &incoming) {
-            modern::answer(gate, scope, headers, incoming, outbox).await
+            modern::answer(gate, scope, headers, *peer, incoming, outbox).await
         } else {
             legacy::answer(gate, scope, headers, incoming, outbox).await
         }

@@ -132,7 +132,8 @@ pub struct GatewayLimits {
     pub max_request_size: Option<Quantity>,
     /// Bytes of an upstream's answer. Default: 16Mi.
     pub max_response_size: Option<Quantity>,
-    /// For each session, or principal in the stateless era.
+    /// For each session, or principal in the stateless era. Stateless callers without credentials are told apart by
+    /// address, and only while more than half of concurrentCalls is in use; totalCalls does not count them.
     pub per_session: Option<SessionLimits>,
 }
 

@@ -116,6 +116,7 @@ impl Stage {
             principal: "anonymous".to_owned(),
             session: String::new(),
             tracker: Arc::default(),
+            by_address: false,
         };
         let request = CallRequest {
             endpoint: Endpoint::One(&scene.case.server),

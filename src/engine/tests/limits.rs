@@ -52,6 +52,36 @@ async fn as_many_as_are_let_in() {
 }
 
 #[tokio::test]
+async fn an_address_is_limited_only_while_the_gateway_is_crowded() {
+    let mut inputs = bare();
+    let limits = &mut inputs.gateway.as_mut().unwrap().plan.limits;
+    (limits.concurrent_calls, limits.session_concurrent_calls, limits.session_total_calls) = (6, Some(1), Some(1));
+    let engine = start(&inputs).await;
+    *engine.upstreams.holds.lock().unwrap() = true;
+    let from = |address: &str| {
+        let tracker = engine.sessions().addresses().tracker(address.parse().unwrap());
+        Caller { by_address: true, tracker, ..caller(Era::Modern) }
+    };
+    let begin = |caller: Caller| {
+        let engine = Arc::clone(&engine);
+        tokio::spawn(async move { call_as(&engine, &caller, "{}", None, &Heard::default()).await })
+    };
+    // Behind an ingress all have one address: half of the gateway is for them without a question.
+    let mut running: Vec<_> = (0..3).map(|_| begin(from("10.0.0.1"))).collect();
+    until(|| sent(&engine).len() == 3).await;
+    let refused = begin(from("10.0.0.1")).await.unwrap();
+    let refused: Value = serde_json::from_str(&refused).unwrap();
+    assert_eq!(error(&refused), (-32000, "AddressConcurrentCalls", Some(1000)));
+    assert!(!refused["error"]["message"].as_str().unwrap().contains("session"), "{refused}");
+    running.push(begin(from("10.0.0.2")));
+    until(|| sent(&engine).len() == 4).await;
+    engine.upstreams.go.notify_waiters();
+    for call in running {
+        assert!(call.await.unwrap().contains("hello"));
+    }
+}
+
+#[tokio::test]
 async fn a_gateway_that_is_stopped_or_refuses_lets_none_in() {
     let mut inputs = bare();
     inputs.gateway.as_mut().unwrap().plan.stopped = true;

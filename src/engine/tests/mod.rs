@@ -336,7 +336,7 @@ async fn apply(engine: &Gateway, inputs: &Inputs) {
 }
 
 fn caller(era: Era) -> Caller {
-    Caller { era, principal: "anonymous".into(), session: String::new(), tracker: Arc::default() }
+    Caller { era, principal: "anonymous".into(), session: String::new(), tracker: Arc::default(), by_address: false }
 }
 
 /// Calls `up__read`, and gives `result` or `error` as JSON text.

@@ -142,7 +142,10 @@ impl Http {
         let answer = self.send(Method::POST, url, &JSON, body.to_string()).await;
         assert_eq!(answer.json()["result"]["protocolVersion"], "2025-11-25", "{}", answer.body);
         let id = answer.headers["mcp-session-id"].to_str().unwrap().to_owned();
-        Session { http: self.clone(), url: url.to_owned(), id }
+        let session = Session { http: self.clone(), url: url.to_owned(), id };
+        let ready = session.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+        assert_eq!(ready.status, 202, "{}", ready.body);
+        session
     }
 
     /// A stateless `tools/call`, its arguments as raw JSON text.
