@@ -4,10 +4,11 @@ use std::env;
 use std::process::{ExitCode, exit};
 
 fn main() -> ExitCode {
-    // Before any thread starts: the sandbox binds the thread that asks for it, and hands descriptors on by number.
+    // Before any thread starts: the kernel ends a server with the thread that asks for it, the sandbox binds the thread that asks for it, and hands descriptors on by number.
     let mut arguments = env::args_os().skip(1);
     match arguments.next().as_deref().and_then(|word| word.to_str()) {
         Some("sandbox") => hawsepipe::node::sandbox_main(arguments),
+        Some("stdio-server") => hawsepipe::upstream::server_main(arguments),
         Some("inspect") => exit(i32::from(hawsepipe::node::inspect_main().is_err())),
         _ => hawsepipe::cli::main(env::args_os()),
     }

@@ -9,7 +9,7 @@ use crate::engine::{Engine, Ports};
 use crate::node::{Launcher, Lifetimes, WorkerMetrics, Workers};
 use crate::store::MemoryRecords;
 use crate::telemetry::metrics::Metrics;
-use crate::upstream::Upstreams;
+use crate::upstream::{ServerLauncher, Upstreams};
 
 /// The adapters of a standalone gateway.
 pub struct Adapters;
@@ -24,7 +24,13 @@ impl Ports for Adapters {
 /// An engine on real adapters, without a plan yet.
 pub fn engine() -> anyhow::Result<Arc<Engine<Adapters>>> {
     let (workers, metrics, _) = workers()?;
-    Ok(Engine::new(workers, Upstreams::new(), MemoryRecords::new(1000), SystemClock::new(), metrics))
+    Ok(Engine::new(
+        workers,
+        Upstreams::new(ServerLauncher::current()),
+        MemoryRecords::new(1000),
+        SystemClock::new(),
+        metrics,
+    ))
 }
 
 /// Workers, the metrics that they are counted in, and those of them that are their own.

@@ -5,10 +5,12 @@
 
 pub mod causes;
 pub mod chain;
+pub mod definition;
 pub mod digest;
 pub mod egress;
 pub mod health;
 pub mod ids;
+pub mod instance;
 pub mod json;
 pub mod limits;
 pub mod mirror;

@@ -17,8 +17,8 @@ use super::plugin::{Failure, Input, Ran};
 use super::record::{CallRecord, PluginExecution};
 use super::sandbox::SandboxState;
 use super::secret::{NoSecret, SecretText};
-use super::tool::Tool;
-use super::upstream::{Answer, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use super::tool::Listed;
+use super::upstream::{Answer, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 
 /// A plugin ready to be run: its plan, its code, its environment with secrets resolved.
 #[derive(Clone, Debug)]
@@ -168,25 +168,24 @@ impl WorkerState {
 
 /// Speaks with upstream MCP servers.
 pub trait CallUpstream: Send + Sync + 'static {
-    /// Makes the set of known upstreams these; what is gone or changed is closed, nothing is connected yet.
-    fn set_targets(&self, targets: &[Target]);
+    /// Makes ready to reach these upstreams, before a plan that names them is in force. Nothing is connected yet, and
+    /// upstreams that are not named stay until [`CallUpstream::retire`].
+    fn prepare(&self, targets: &[Target]);
+
+    /// Ends the connections of all upstreams but these.
+    fn retire(&self, keep: &[Target]);
 
     /// Connects and shakes hands, or asks a connected server something that it allows (`ping`, `server/discover`).
-    fn probe(
-        &self,
-        upstream: &ObjectKey,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<ServerFacts, UpstreamError>> + Send;
+    fn probe(&self, target: &Target, timeout: Duration) -> impl Future<Output = Result<Probed, UpstreamError>> + Send;
 
-    /// All pages of its tool list, in its order. A tool that cannot be read is left out and logged.
+    /// All pages of its tool list, in its order.
     fn list_tools(
         &self,
-        upstream: &ObjectKey,
+        target: &Target,
         timeout: Duration,
-    ) -> impl Future<Output = Result<Vec<Tool>, UpstreamError>> + Send;
+    ) -> impl Future<Output = Result<Listed, UpstreamError>> + Send;
 
-    /// Sends a tool call. What the server sends meanwhile goes to `client`. Where the upstream is no longer `target`,
-    /// because another plan is in force by now, nothing is sent.
+    /// Sends a tool call. What the server sends meanwhile goes to `client`.
     fn call(
         &self,
         target: &Target,

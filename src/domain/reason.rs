@@ -105,6 +105,8 @@ reasons! {
     ToolNotFound,
     /// Two tools would have one name, or the name is too long.
     ToolNameConflict,
+    /// A tool that clients could not read, or that none of them could call; it is not offered.
+    InvalidTool,
     // -- of what runs -----------------------------------------------------------------------------
     /// The last accepted form runs on.
     PreviousRevision,

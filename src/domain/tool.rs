@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use super::plan::ToolOverride;
 use super::raw::{RawObject, to_raw};
+use super::secret::Mask;
 
 /// One tool of one upstream, its definition kept as it came.
 #[derive(Clone, Debug)]
@@ -19,6 +20,35 @@ pub struct Tool {
     pub hints: Hints,
     /// The definition's `_meta`.
     pub meta: Option<Box<RawValue>>,
+}
+
+/// A server's tool list.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// In the server's order.
+    pub tools: Vec<Tool>,
+    /// Tools that no client is offered, and why; see [`Listed::leave_out`].
+    pub left_out: Vec<String>,
+}
+
+/// The most tools that are named as left out of one list.
+const MAX_LEFT_OUT: usize = 20;
+
+impl Listed {
+    /// Notes that a tool is not offered. Of those beyond the first twenty nothing is kept but that there are more.
+    pub fn leave_out(&mut self, tool: &str, fault: &str) {
+        match self.left_out.len() {
+            0..MAX_LEFT_OUT => self.left_out.push(format!("tool {tool:.128} is left out: {fault}")),
+            MAX_LEFT_OUT => self.left_out.push("more tools are left out".to_owned()),
+            _ => {}
+        }
+    }
+
+    /// Without what must not be seen in what the server calls the tools that are left out.
+    pub fn masked(mut self, mask: &Mask) -> Self {
+        self.left_out.iter_mut().for_each(|said| *said = mask.masked(said.as_str()).into_owned());
+        self
+    }
 }
 
 /// A tool's annotations with the protocol's defaults.

@@ -75,6 +75,15 @@ impl ServerFacts {
     }
 }
 
+/// What a probe found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Probed {
+    /// It is connected and answers.
+    Up(ServerFacts),
+    /// Its connection ended because nobody used it. The next call or list begins it anew; a probe does not.
+    Resting,
+}
+
 /// A call as it goes upstream.
 #[derive(Clone, Debug)]
 pub struct OutCall {
@@ -88,6 +97,8 @@ pub struct OutCall {
     pub wants_progress: bool,
     /// How long its answer may take.
     pub timeout: Duration,
+    /// Whether progress of the server gives it that long again.
+    pub extend_on_progress: bool,
 }
 
 /// What a server answered, as it came.
@@ -102,9 +113,12 @@ pub enum Answer {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
-    /// It could not be reached or started. Nothing was executed.
+    /// It could not be reached. Nothing was executed.
     #[error("cannot be reached: {0}")]
     Connect(String),
+    /// Its program could not be started. Nothing of the server's own is in the words.
+    #[error("cannot be started: {0}")]
+    Start(String),
     /// The connection ended while the answer was due.
     #[error("connection lost: {0}")]
     Lost(String),
@@ -129,12 +143,21 @@ impl UpstreamError {
     /// The word of the `Connected` condition and of metric labels.
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Connect(_) | Self::Lost(_) => "ConnectFailed",
+            Self::Connect(_) | Self::Start(_) | Self::Lost(_) => "ConnectFailed",
             Self::Timeout(_) => "Timeout",
             Self::Unauthorized(_) => "Unauthorized",
             Self::Protocol(_) => "ProtocolError",
             Self::TooLarge(_) => "TooLarge",
             Self::Cancelled => "Cancelled",
+        }
+    }
+
+    /// What a client may be told. What a server says as it ends goes into the log: no Guard has seen it.
+    pub fn to_client(&self) -> String {
+        match self {
+            Self::Connect(_) => "it cannot be reached; the gateway's log says why".to_owned(),
+            Self::Lost(_) => "connection lost; the gateway's log says why".to_owned(),
+            other => other.to_string(),
         }
     }
 }
@@ -146,6 +169,8 @@ pub enum UpstreamEvent {
     ToolsChanged(ObjectKey),
     /// Its connection or process ended.
     Disconnected(ObjectKey),
+    /// It answered as a server of another era might.
+    Doubtful(ObjectKey),
 }
 
 /// A handle on a target that several may hold.

@@ -1,6 +1,6 @@
 //! Puts a plan in force: link, warm what is new, swap, let go of what is old.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 
 use super::link::{Linked, link};
 use super::snapshot::Snapshot;
@@ -21,13 +21,14 @@ impl<P: Ports> Engine<P> {
         let plugins = linked.used_plugins();
         // New workers are warm before a call needs them; those of the old plan serve until then.
         self.plugins.prepare(&plugins, &linked.plan.gateway.runtime).await;
-        let targets: Vec<_> = linked.upstreams.iter().map(|u| Arc::clone(&u.target)).collect();
+        self.hold(&linked);
+        self.upstreams.prepare(&linked.targets());
         self.forget_missing(&linked);
         self.let_calls_run(&linked);
         self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems.clone(), &self.state, previous));
         self.plans.send_modify(|count| *count += 1);
         self.cut_calls(&linked);
-        self.upstreams.set_targets(&targets);
+        self.retire_upstreams();
         self.plugins.retire(&plugins);
         self.probe_targets(&linked);
         let took = self.clock.monotonic().saturating_sub(started);
@@ -42,6 +43,26 @@ impl<P: Ports> Engine<P> {
             problems = problems.len(),
             "plan in force"
         );
+    }
+
+    /// Keeps the upstreams of a plan for as long as a call runs on it.
+    fn hold(self: &Arc<Self>, linked: &Arc<Linked>) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(linked));
+        let (engine, let_go) = (Arc::downgrade(self), linked.let_go());
+        tokio::spawn(async move {
+            let_go.cancelled().await;
+            if let Some(engine) = engine.upgrade() {
+                engine.retire_upstreams();
+            }
+        });
+    }
+
+    /// Lets go of the upstreams that no plan names on which a call may still run.
+    fn retire_upstreams(&self) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|linked| linked.strong_count() > 0);
+        let keep: Vec<_> = held.iter().filter_map(Weak::upgrade).flat_map(|linked| linked.targets()).collect();
+        self.upstreams.retire(&keep);
     }
 
     /// Before a plan that is not stopped is in force: calls that it lets in are not to find the old word that ended

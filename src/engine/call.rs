@@ -121,7 +121,7 @@ impl<P: Ports> Engine<P> {
         if let Err(rejection) = gate(&snapshot) {
             return self.rejected(&rejection);
         }
-        let Some(route) = route else { return End::unknown_tool(&snapshot, request) };
+        let Some(route) = route else { return self.unknown_tool(&snapshot, request) };
         let call = Routed::new(&snapshot, &route, request, meta, journal.record());
         journal.routed(&call.facts.upstream, &call.facts.tool);
         if let Err(rejection) = self.admit_upstream(&mut admitted, call.plan()) {
@@ -239,6 +239,7 @@ impl<P: Ports> Engine<P> {
             meta: call.meta.onward.clone(),
             wants_progress: call.request.wants_progress,
             timeout: call.timeout,
+            extend_on_progress: call.plan().extend_on_progress,
         };
         let before = self.clock.monotonic();
         let answer = self.upstreams.call(&call.upstream.target, out, client).await;

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::admission::Rejection;
 use super::call::{CallRequest, Reply};
 use super::chain::Ending;
+use super::link::LinkedUpstream;
 use super::list::Endpoint;
 use super::meta::Meta;
 use super::ready::Refusing;
@@ -119,18 +120,18 @@ impl End {
         Self::new(Reply::Error(error), CallOutcome::Timeout, "CallCeiling".to_owned())
     }
 
-    /// There is no tool of that name, or not now.
-    pub(super) fn unknown_tool(snapshot: &Snapshot, request: &CallRequest<'_>) -> Self {
-        let name: String = request.name.chars().take(128).collect();
-        let upstream = match &request.endpoint {
-            Endpoint::One(upstream) => Some(*upstream),
-            Endpoint::All => name.split_once("__").map(|(upstream, _)| upstream),
-        };
-        let hint = upstream.and_then(|name| snapshot.upstream(name)).map_or(String::new(), |index| {
-            format!(" (upstream {} lists no such tool now)", snapshot.linked.upstreams[index].target.plan.key.name)
-        });
+    fn unknown_tool(name: &str, hint: &str) -> Self {
         let error = RpcError::new(INVALID_PARAMS, format!("Unknown tool: {name}{hint}"));
         Self::new(Reply::Error(error), CallOutcome::RpcError, "UnknownTool".to_owned())
+    }
+
+    /// It is not known which tools the upstream has.
+    fn upstream_down(name: &str, why: &str) -> Self {
+        const REASON: &str = "UpstreamDown";
+        let data = json!({"reason": REASON, "upstream": name});
+        let message = format!("upstream {name} is down, so that its tools are not known: {why}");
+        let reply = Reply::Error(RpcError::new(INTERNAL_ERROR, message).with_data(data));
+        Self::new(reply, CallOutcome::RpcError, REASON.to_owned())
     }
 
     /// The arguments do not fit the tool's schema at these places.
@@ -170,16 +171,14 @@ impl End {
         Self::new(Reply::Error(error), CallOutcome::RpcError, DUPLICATE_KEY.to_owned())
     }
 
-    fn upstream_failed(name: &str, error: &UpstreamError) -> Self {
-        let (code, outcome) = match error {
-            UpstreamError::Timeout(_) => (REQUEST_TIMEOUT, CallOutcome::Timeout),
-            _ => (INTERNAL_ERROR, CallOutcome::RpcError),
-        };
-        // What a server says as it ends goes into the log: no Guard has seen it.
-        let said = match error {
-            UpstreamError::Connect(_) => "it cannot be reached; the gateway's log says why".to_owned(),
-            UpstreamError::Lost(_) => "connection lost; the gateway's log says why".to_owned(),
-            other => other.to_string(),
+    fn upstream_failed(call: &Routed<'_>, error: &UpstreamError) -> Self {
+        let name = &call.plan().key.name;
+        let (code, outcome, said) = match error {
+            UpstreamError::Timeout(_) => {
+                let said = format!("{error}; {} sets how long it may take", call.timeout_field());
+                (REQUEST_TIMEOUT, CallOutcome::Timeout, said)
+            }
+            _ => (INTERNAL_ERROR, CallOutcome::RpcError, error.to_client()),
         };
         let data = json!({"reason": error.reason(), "upstream": name});
         let reply = Reply::Error(RpcError::new(code, format!("upstream {name}: {said}")).with_data(data));
@@ -206,11 +205,39 @@ impl<P: Ports> Engine<P> {
     pub(super) fn upstream_failed(&self, call: &Routed<'_>, error: &UpstreamError) -> End {
         let key = &call.plan().key;
         self.metrics.upstream_failed(&key.name);
-        if matches!(error, UpstreamError::Connect(_) | UpstreamError::Lost(_)) {
+        if !matches!(error, UpstreamError::Timeout(_) | UpstreamError::TooLarge(_) | UpstreamError::Cancelled) {
             self.probes.kick(key);
         }
         tracing::warn!(upstream = key.name, reason = error.reason(), "{error}");
-        End::upstream_failed(&key.name, error)
+        End::upstream_failed(call, error)
+    }
+
+    /// There is no tool of that name, or not now.
+    pub(super) fn unknown_tool(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> End {
+        let name: String = request.name.chars().take(128).collect();
+        let named = match &request.endpoint {
+            Endpoint::One(upstream) => Some(*upstream),
+            Endpoint::All => name.split_once("__").map(|(upstream, _)| upstream),
+        };
+        let named = named.and_then(|name| snapshot.upstream(name)).map(|index| &snapshot.linked.upstreams[index]);
+        let Some(upstream) = named else {
+            let down = snapshot.linked.upstreams.iter().filter(|upstream| self.down(upstream).is_some());
+            let down: Vec<_> = down.map(|upstream| upstream.target.plan.key.name.as_str()).collect();
+            let hint = if down.is_empty() { String::new() } else { format!(" (upstreams down: {})", down.join(", ")) };
+            return End::unknown_tool(&name, &hint);
+        };
+        let own = &upstream.target.plan.key.name;
+        match (&upstream.refusing, self.down(upstream)) {
+            (Some(refusal), _) => self.refused(Refusing::gateway(refusal)),
+            (None, Some(why)) => End::upstream_down(own, &why),
+            (None, None) => End::unknown_tool(&name, &format!(" (upstream {own} lists no such tool now)")),
+        }
+    }
+
+    /// What clients may be told of an upstream of which no list was ever read, because the last try failed.
+    fn down(&self, upstream: &LinkedUpstream) -> Option<String> {
+        let state = self.state.upstream(&upstream.target.plan.key);
+        state.down.filter(|_| state.tools.is_none() && upstream.target.plan.enabled)
     }
 
     /// Its upstream's answer has a key twice, and a Guard is on it. No Guard saw the names of its members, so of the place

@@ -14,7 +14,12 @@ use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{TransportPlan, UpstreamPlan};
 use crate::domain::ports::{CallUpstream, Clock};
-use crate::domain::upstream::{Era, FIRST_START, ServerFacts, Target, UpstreamEvent};
+use crate::domain::tool::Listed;
+use crate::domain::upstream::{Era, FIRST_START, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
+
+/// The shortest time between two probes that something other than the clock asks for: a server may tell of changes
+/// without end.
+const SHORTEST: Duration = Duration::from_secs(1);
 
 /// The running probes, by upstream.
 #[derive(Default)]
@@ -98,6 +103,7 @@ impl<P: Ports> Engine<P> {
                         });
                         engine.probes.kick(&key);
                     }
+                    UpstreamEvent::Doubtful(key) => engine.probes.kick(&key),
                 }
             }
         }));
@@ -106,6 +112,7 @@ impl<P: Ports> Engine<P> {
     async fn probe_on(self: Arc<Self>, target: Target, wake: Arc<Notify>) {
         let key = target.plan.key.clone();
         loop {
+            let began = self.clock.monotonic();
             let wait = self.probe_once(&target).await;
             let due = wait.map(|wait| self.clock.unix_millis() + u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
             self.state.update(&key, |state| state.next_probe_at = due);
@@ -115,6 +122,7 @@ impl<P: Ports> Engine<P> {
                 tokio::time::sleep(wait).await;
             } else {
                 let _ = tokio::time::timeout(wait, wake.notified()).await;
+                tokio::time::sleep(SHORTEST.saturating_sub(self.clock.monotonic().saturating_sub(began))).await;
             }
         }
     }
@@ -128,25 +136,17 @@ impl<P: Ports> Engine<P> {
             self.state.update(&plan.key, |state| state.health.state = ConnectionState::Connecting);
         }
         let before = self.clock.monotonic();
-        let probed = self.upstreams.probe(&plan.key, probe_timeout(target, connected, known.tried)).await;
+        let probed = self.upstreams.probe(target, probe_timeout(target, connected, known.tried)).await;
         let took = self.clock.monotonic().saturating_sub(before);
-        let listed = match probed {
-            Ok(facts) => {
+        let wait = match probed {
+            Ok(Probed::Up(facts)) => {
                 self.metrics.ping(&plan.key.name, took);
                 self.note_success(target, &facts, took);
-                self.list(target, &facts, connected).await
+                let due = !connected || facts.era == Era::Modern;
+                self.list(target, due, connected).await
             }
-            Err(error) => Err(format!("{}: {error}", error.reason())),
-        };
-        let wait = match listed {
-            Ok(()) => Some(self.state.update(&plan.key, |state| {
-                if !connected {
-                    state.connected_at = Some(self.clock.unix_millis());
-                }
-                state.auto_disabled_at = None;
-                state.health.succeeded(&plan.health, self.clock.monotonic())
-            })),
-            Err(error) => self.note_failure(target, error),
+            Ok(Probed::Resting) => self.list(target, false, connected).await,
+            Err(error) => self.note_failure(target, "", &error),
         };
         let first = self.state.update(&plan.key, |state| !std::mem::replace(&mut state.tried, true));
         let state = self.state.upstream(&plan.key);
@@ -175,8 +175,9 @@ impl<P: Ports> Engine<P> {
         });
     }
 
-    fn note_failure(&self, target: &Target, error: String) -> Option<Duration> {
-        let plan = &target.plan;
+    fn note_failure(&self, target: &Target, asked: &str, error: &UpstreamError) -> Option<Duration> {
+        let (plan, to_client) = (&target.plan, error.to_client());
+        let error = format!("{asked}{}: {error}", error.reason());
         self.metrics.upstream_failed(&plan.key.name);
         let jitter = f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 255.0;
         let (now, today) = (self.clock.monotonic(), self.clock.unix_millis());
@@ -186,40 +187,54 @@ impl<P: Ports> Engine<P> {
                 state.auto_disabled_at.get_or_insert(today);
             }
             state.stale = state.tools.is_some();
+            state.down = Some(to_client);
             (wait, state.health.failures, !state.health.in_routing())
         });
         tracing::warn!(upstream = plan.key.name, failures, out_of_routing = out, "probe failed: {error}");
         wait
     }
 
-    /// Reads the tool list where it is due: at first, after a connection was made anew, when the server said that it
-    /// changed, and of a stateless server, which cannot say so here, with each probe.
-    async fn list(&self, target: &Target, facts: &ServerFacts, was_connected: bool) -> Result<(), String> {
+    /// After a probe that succeeded: reads the tool list where it is due, and says when to probe next. It is due at
+    /// first, after a connection was made anew, when the server said that it changed, and of a stateless server, which
+    /// cannot say so here, with each probe.
+    async fn list(&self, target: &Target, due: bool, was_connected: bool) -> Option<Duration> {
+        let plan = &target.plan;
+        let known = self.state.upstream(&plan.key);
+        if due || known.tools.is_none() || known.stale {
+            match self.ask_for_list(target, known.facts.is_none_or(|facts| facts.has_tools)).await {
+                Ok(listed) => self.take_list(target, listed),
+                Err(error) => return self.note_failure(target, "tools/list: ", &error),
+            }
+        }
+        Some(self.state.update(&plan.key, |state| {
+            if !was_connected {
+                state.connected_at = Some(self.clock.unix_millis());
+            }
+            (state.auto_disabled_at, state.down) = (None, None);
+            state.health.succeeded(&plan.health, self.clock.monotonic())
+        }))
+    }
+
+    fn take_list(&self, target: &Target, listed: Listed) {
+        if self.state.set_tools(&target.plan.key, listed.masked(&target.mask())) {
+            self.relist();
+        }
+    }
+
+    async fn ask_for_list(&self, target: &Target, has_tools: bool) -> Result<Listed, UpstreamError> {
+        if !has_tools {
+            return Ok(Listed::default());
+        }
         let key = &target.plan.key;
-        let known = self.state.upstream(key);
-        let due = !was_connected || known.tools.is_none() || known.stale || facts.era == Era::Modern;
-        if !due {
-            return Ok(());
-        }
-        if !facts.has_tools {
-            return self.take_list(key, Vec::new());
-        }
         let timeout = self.snapshot().plan().gateway.limits.list_timeout_ms;
         let timeout = Duration::from_millis(u64::from(timeout));
         // Before it is asked: a change that is told while the answer is on its way is one to ask again for.
         self.state.update(key, |state| state.stale = false);
-        let tools = self.upstreams.list_tools(key, timeout).await.map_err(|error| {
+        let listed = self.upstreams.list_tools(target, timeout).await;
+        if listed.is_err() {
             self.state.update(key, |state| state.stale = true);
-            format!("tools/list: {}: {error}", error.reason())
-        })?;
-        self.take_list(key, tools)
-    }
-
-    fn take_list(&self, key: &ObjectKey, tools: Vec<crate::domain::tool::Tool>) -> Result<(), String> {
-        if self.state.set_tools(key, tools) {
-            self.relist();
         }
-        Ok(())
+        listed
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::value::RawValue;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::compile::merge_config;
 use crate::config::expr::Expression;
@@ -31,6 +32,18 @@ pub(super) struct Linked {
     pub(super) upstreams: Vec<LinkedUpstream>,
     /// Whether the keys of Secrets that it names were found.
     pub(super) secrets: Vec<SecretReport>,
+    /// Fires when no call and no snapshot is left that holds it.
+    let_go: LetGo,
+}
+
+/// Fires when it is dropped.
+#[derive(Default)]
+struct LetGo(CancellationToken);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }
 
 /// An upstream with its filters.
@@ -143,7 +156,7 @@ pub(super) fn link(plan: Plan, secrets: &impl Secrets) -> (Linked, Vec<Problem>)
     let find = |key: &ObjectKey| plugins.iter().find(|(k, _)| *k == key).map(|(_, plugin)| plugin);
     let chains = plan.chains.iter().map(|chain| Arc::new(link_chain(&plan, chain, &find))).collect();
     let secrets = secret_states(&plan, secrets);
-    (Linked { upstreams, chains, secrets, plan: Arc::new(plan) }, problems)
+    (Linked { upstreams, chains, secrets, ..Linked::empty(plan) }, problems)
 }
 
 fn link_upstream(
@@ -299,6 +312,22 @@ fn link_entry(
 }
 
 impl Linked {
+    /// A plan of which nothing is linked.
+    pub(super) fn empty(plan: Plan) -> Self {
+        let (chains, upstreams, secrets) = (Vec::new(), Vec::new(), Vec::new());
+        Self { plan: Arc::new(plan), chains, upstreams, secrets, let_go: LetGo::default() }
+    }
+
+    /// Cancelled when no call and no snapshot is left that holds it.
+    pub(super) fn let_go(&self) -> CancellationToken {
+        self.let_go.0.clone()
+    }
+
+    /// Every upstream.
+    pub(super) fn targets(&self) -> Vec<Target> {
+        self.upstreams.iter().map(|upstream| Arc::clone(&upstream.target)).collect()
+    }
+
     /// The first entry that names a plugin.
     pub(super) fn entry_of(&self, plugin: &ObjectKey) -> Option<&Arc<LinkedEntry>> {
         self.chains.iter().flat_map(|chain| &chain.entries).find(|entry| entry.plan.plugin == *plugin)

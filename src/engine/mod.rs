@@ -36,7 +36,7 @@ mod traces;
 pub mod view;
 mod when;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
@@ -73,6 +73,8 @@ pub struct Engine<P: Ports> {
     publishing: Mutex<()>,
     /// Held while a plan is applied.
     applying: tokio::sync::Mutex<()>,
+    /// The plans on which calls may still run.
+    held: Mutex<Vec<Weak<link::Linked>>>,
     /// Counts the tool lists that were published.
     lists: watch::Sender<u64>,
     /// Counts the plans that were put in force.
@@ -99,6 +101,7 @@ impl<P: Ports> Engine<P> {
             snapshot: ArcSwap::from_pointee(Snapshot::empty()),
             publishing: Mutex::new(()),
             applying: tokio::sync::Mutex::new(()),
+            held: Mutex::default(),
             lists: watch::Sender::new(0),
             plans: watch::Sender::new(0),
             state: state::State::default(),

@@ -67,6 +67,13 @@ impl<'a> Routed<'a> {
     pub(super) fn refusing(&self) -> Option<&'a Refusal> {
         self.upstream.refusing.as_ref().or(self.change.and_then(|change| change.refusing.as_ref()))
     }
+
+    /// The field that says, or would say, how long its upstream may take.
+    pub(super) fn timeout_field(&self) -> String {
+        let of_tool = self.route.change.filter(|_| self.change.is_some_and(|change| change.timeout_ms.is_some()));
+        let field = of_tool.map_or_else(|| "timeouts.callMs".to_owned(), |i| format!("tools.overrides[{i}].timeoutMs"));
+        format!("spec.{field} of MCPUpstream {}", self.plan().key)
+    }
 }
 
 /// What every entry of one call is told alike.

@@ -64,7 +64,7 @@ impl Snapshot {
             chains: Vec::new(),
             code: Default::default(),
         };
-        let linked = Linked { plan: Arc::new(plan), chains: Vec::new(), upstreams: Vec::new(), secrets: Vec::new() };
+        let linked = Linked::empty(plan);
         Self {
             linked: Arc::new(linked),
             routes: Routes::default(),
@@ -101,6 +101,7 @@ impl Snapshot {
         problems.extend(unnamed(&linked, &routes));
         problems.extend(no_room_for_names(&linked, &lists, &seen));
         problems.extend(unknown_overrides(&linked, &lists, &seen));
+        problems.extend(left_out(&linked, &lists));
         let listed: Vec<_> = routes.all().iter().map(|r| (&r.public, &r.own, r.own_definition.get())).collect();
         let list_revision = revision(&listed);
         Self { linked, routes, tools, problems, list_revision, plan_problems }
@@ -176,6 +177,15 @@ fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
         Problem::error(Reason::ToolNameConflict, object, "spec.tools.overrides", message)
     };
     routes.unnamed.iter().map(problem).collect()
+}
+
+fn left_out(linked: &Linked, lists: &[Option<Arc<super::state::ToolList>>]) -> Vec<Problem> {
+    let of_one = |(upstream, list): (&super::link::LinkedUpstream, &Option<Arc<super::state::ToolList>>)| {
+        let object = ObjectId::new(Kind::MCPUpstream, upstream.target.plan.key.clone());
+        let said = list.iter().flat_map(|list| &list.left_out);
+        said.map(|said| Problem::error(Reason::InvalidTool, object.clone(), "", said)).collect::<Vec<_>>()
+    };
+    linked.upstreams.iter().zip(lists).flat_map(of_one).collect()
 }
 
 /// Upstreams with tools that are prefixed because there was no room for their names.

@@ -15,7 +15,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::limits::Tracker;
 use crate::domain::report::PendingReport;
 use crate::domain::seen::{MAX_SEEN, SeenNames};
-use crate::domain::tool::Tool;
+use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::ServerFacts;
 
 /// Everything that a new plan leaves as it is.
@@ -51,6 +51,8 @@ pub struct UpstreamState {
     pub facts: Option<ServerFacts>,
     /// Its last good tool list; none before the first.
     pub tools: Option<Arc<ToolList>>,
+    /// What clients may be told of why the last try failed; none after one that did not.
+    pub down: Option<String>,
     /// Whether the list could not be read again when it should have been.
     pub stale: bool,
     /// Whether a first try to connect and list has ended, well or not.
@@ -71,16 +73,18 @@ pub struct ToolList {
     pub tools: Vec<Tool>,
     /// SHA-256 of each tool's definition as it came, in the same order, hex.
     pub digests: Vec<String>,
+    /// Tools that no client is offered, and why.
+    pub left_out: Vec<String>,
     /// Digest of names and definitions, whatever their order.
     pub revision: String,
 }
 
 impl ToolList {
-    fn new(tools: Vec<Tool>) -> Self {
+    fn new(Listed { tools, left_out }: Listed) -> Self {
         let digests: Vec<_> = tools.iter().map(|tool| sha256_hex(tool.definition.get().as_bytes())).collect();
         let named: BTreeSet<_> = tools.iter().zip(&digests).map(|(tool, digest)| (&tool.name, digest)).collect();
         let revision = revision(&named);
-        Self { tools, digests, revision }
+        Self { tools, digests, left_out, revision }
     }
 }
 
@@ -129,19 +133,17 @@ impl State {
         }
     }
 
-    /// Puts a new tool list in. Returns whether it differs from the last.
-    pub(super) fn set_tools(&self, upstream: &ObjectKey, tools: Vec<Tool>) -> bool {
+    /// Puts a new tool list in. Returns whether it differs from the last: the same tools in another order do not.
+    pub(super) fn set_tools(&self, upstream: &ObjectKey, listed: Listed) -> bool {
         // Before the list: a tool whose name is not among them is taken for one too many.
-        self.see(|seen| seen.add(upstream, tools.iter().map(|tool| &*tool.name)));
+        self.see(|seen| seen.add(upstream, listed.tools.iter().map(|tool| &*tool.name)));
         self.update(upstream, |state| {
-            let same = |list: &ToolList| {
-                list.tools.len() == tools.len()
-                    && list.tools.iter().zip(&tools).all(|(a, b)| a.definition.get() == b.definition.get())
-            };
+            let list = ToolList::new(listed);
+            let same = |old: &ToolList| old.revision == list.revision && old.left_out == list.left_out;
             if state.tools.as_deref().is_some_and(same) {
                 return false;
             }
-            state.tools = Some(Arc::new(ToolList::new(tools)));
+            state.tools = Some(Arc::new(list));
             true
         })
     }

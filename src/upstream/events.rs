@@ -1,5 +1,5 @@
 //! What upstreams tell unasked, until it is read. An event that is already waiting is not kept twice, so there are at
-//! most two for each upstream, and none is lost.
+//! most three for each upstream, and none is lost.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -7,9 +7,11 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::domain::plan::EraSetting;
-use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, UNSUPPORTED_VERSION};
+use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, UNSUPPORTED_VERSION};
 use crate::domain::upstream::{Answer, Era, ServerFacts, UpstreamError};
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
+
+use super::link::Link;
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
@@ -130,6 +132,27 @@ fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
             }
         }
         _ => Ok(refusal),
+    }
+}
+
+/// The code of an error that is about how the gateway speaks with the server (MCP 2026-07-28: headers, capabilities,
+/// version), not about what a client asked for.
+pub(super) fn of_our_hop(answer: &Answer) -> Option<i64> {
+    let Answer::Error(error) = answer else { return None };
+    code_of(error).filter(|code| matches!(*code, HEADER_MISMATCH | CAPABILITY_REQUIRED | UNSUPPORTED_VERSION))
+}
+
+/// Whether the answer to a probe is one of a server that speaks what was agreed on with it.
+pub(super) fn speaks_still(link: &Link, answer: &Answer) -> bool {
+    match (link.facts().era, answer) {
+        (Era::Modern, Answer::Result(result)) => read_discovery(result).is_some(),
+        (Era::Modern, Answer::Error(_)) => false,
+        (Era::Legacy, Answer::Result(_)) => true,
+        // Not every server knows `ping`. A modern one wants more of a request than a legacy one holds.
+        (Era::Legacy, Answer::Error(error)) => {
+            let of_envelope = matches!(code_of(error), Some(INVALID_PARAMS | INVALID_REQUEST));
+            of_our_hop(answer).is_none() && (link.is_process() || !of_envelope)
+        }
     }
 }
 

@@ -1,9 +1,14 @@
 //! One connection to a server, whatever carries it.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
 use crate::domain::ports::ToClient;
-use crate::domain::tool::Tool;
+use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 
 use super::stdio::Process;
@@ -59,6 +64,19 @@ impl Link {
         }
     }
 
+    /// Whether a child process carries it.
+    pub(super) fn is_process(&self) -> bool {
+        matches!(self, Self::Process(_))
+    }
+
+    /// Cancelled when it has ended.
+    pub(super) fn ended(&self) -> CancellationToken {
+        match self {
+            Self::Process(process) => process.ended(),
+            Self::Http(session) => session.ended(),
+        }
+    }
+
     /// Ends it, in the background; requests in flight on a process are told.
     pub(super) fn stop(&self) {
         match self {
@@ -68,28 +86,63 @@ impl Link {
     }
 
     /// Keeps what later calls need of a whole tool list, and drops tools that the protocol forbids to call.
-    pub(super) fn note_tools(&self, tools: &mut Vec<Tool>) {
+    pub(super) fn note_tools(&self, listed: &mut Listed) {
         if let Self::Http(session) = self {
-            session.note_tools(tools);
+            session.note_tools(listed);
         }
     }
 
-    /// Sends a request and waits for its answer. Dropped before, it tells the server so.
+    /// Sends a request and waits for its answer, for `limit` from now on, or from the last progress on where the request
+    /// says so. Dropped before, it tells the server so.
     pub(super) async fn ask(
         &self,
         request: Request<'_>,
-        progress: Option<&dyn ToClient>,
+        to: Option<&dyn ToClient>,
         limit: Duration,
     ) -> Result<Answer, Failure> {
+        let patience = to.map(|client| Patience::new(client, limit));
+        let to = patience.as_ref().map(|patience| patience as &dyn ToClient);
         let answered = async {
             match self {
-                Self::Process(process) => process.ask(request, progress).await,
-                Self::Http(session) => session.ask(request, progress).await,
+                Self::Process(process) => process.ask(request, to).await,
+                Self::Http(session) => session.ask(request, to).await,
             }
         };
-        match tokio::time::timeout(limit, answered).await {
-            Ok(answer) => answer,
-            Err(_) => Err(Failure::Final(UpstreamError::Timeout(limit))),
+        tokio::pin!(answered);
+        let mut until = Instant::now() + limit;
+        loop {
+            if let Ok(answer) = tokio::time::timeout_at(until, &mut answered).await {
+                return answer;
+            }
+            let extended = patience.as_ref().filter(|_| request.extends_on_progress()).map(Patience::until);
+            match extended {
+                Some(later) if later > until => until = later,
+                _ => return Err(Failure::Final(UpstreamError::Timeout(limit))),
+            }
         }
+    }
+}
+
+/// Passes progress on, and knows how long to wait after the last of it.
+struct Patience<'a> {
+    client: &'a dyn ToClient,
+    limit: Duration,
+    until: Mutex<Instant>,
+}
+
+impl<'a> Patience<'a> {
+    fn new(client: &'a dyn ToClient, limit: Duration) -> Self {
+        Self { client, limit, until: Mutex::new(Instant::now() + limit) }
+    }
+
+    fn until(&self) -> Instant {
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ToClient for Patience<'_> {
+    fn progress(&self, params: Box<RawValue>) {
+        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + self.limit;
+        self.client.progress(params);
     }
 }

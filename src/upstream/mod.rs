@@ -23,13 +23,15 @@ use arc_swap::ArcSwap;
 
 use crate::domain::ids::ObjectKey;
 use crate::domain::ports::{CallUpstream, ToClient};
-use crate::domain::tool::Tool;
-use crate::domain::upstream::{Answer, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::domain::tool::Listed;
+use crate::domain::upstream::{Answer, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
+
+pub use self::stdio::{ServerLauncher, server_main};
 
 use self::server::Server;
 use self::shared::Shared;
 
-/// How long calls in flight keep the connection of a target that is gone or changed.
+/// How long calls in flight keep the connection of a target that is retired.
 const LAST_CALLS: Duration = Duration::from_secs(60);
 /// The same at the end of the gateway, which let its calls end before.
 const AT_SHUTDOWN: Duration = Duration::from_secs(1);
@@ -39,74 +41,77 @@ const SHUTDOWN: Duration = Duration::from_secs(10);
 /// Every upstream there is. Made and used within one tokio runtime.
 #[derive(Debug)]
 pub struct Upstreams {
-    known: ArcSwap<HashMap<ObjectKey, Arc<Server>>>,
+    known: ArcSwap<Known>,
     changing: Mutex<()>,
     shared: Arc<Shared>,
 }
 
-impl Default for Upstreams {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+/// The servers of each key: while a plan takes another's place, those of both.
+type Known = HashMap<ObjectKey, Vec<Arc<Server>>>;
 
 impl Upstreams {
     /// None yet. To be called in a tokio runtime.
-    pub fn new() -> Self {
-        Self { known: ArcSwap::default(), changing: Mutex::default(), shared: Arc::new(Shared::new()) }
+    pub fn new(launcher: ServerLauncher) -> Self {
+        Self { known: ArcSwap::default(), changing: Mutex::default(), shared: Arc::new(Shared::new(launcher)) }
     }
 
-    /// The target that an upstream has now.
-    pub fn target(&self, upstream: &ObjectKey) -> Option<Target> {
-        self.known.load().get(upstream).map(|server| Arc::clone(server.target()))
+    fn find(&self, target: &Target) -> Result<Arc<Server>, UpstreamError> {
+        let known = self.known.load();
+        let found = known.get(&target.plan.key).and_then(|servers| servers.iter().find(|server| server.serves(target)));
+        found.cloned().ok_or_else(|| UpstreamError::Connect("it is no longer configured".into()))
     }
 
-    fn find(&self, upstream: &ObjectKey) -> Result<Arc<Server>, UpstreamError> {
-        let found = self.known.load().get(upstream).cloned();
-        found.ok_or_else(|| UpstreamError::Connect("it is not configured".into()))
-    }
-
-    fn replace(&self, targets: &[Target]) -> Vec<Arc<Server>> {
+    fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.known.load_full();
-        let kept = |target: &Target| {
-            let old = before.get(&target.plan.key).filter(|old| old.serves(target));
-            old.map_or_else(|| Arc::new(Server::new(target, &self.shared)), Arc::clone)
-        };
-        let now: HashMap<_, _> = targets.iter().map(|target| (target.plan.key.clone(), kept(target))).collect();
-        let left = |(key, old): (&ObjectKey, &Arc<Server>)| {
-            let stays = now.get(key).is_some_and(|new| Arc::ptr_eq(new, old));
-            (!stays).then(|| Arc::clone(old))
-        };
-        let gone = before.iter().filter_map(left).collect();
-        self.known.store(Arc::new(now));
-        gone
+        let mut known = Known::clone(&self.known.load());
+        let outcome = change(&mut known);
+        self.known.store(Arc::new(known));
+        outcome
+    }
+
+    /// Forgets all servers that serve none of these targets.
+    fn forget_all_but(&self, keep: &[Target]) -> Vec<Arc<Server>> {
+        self.change(|known| {
+            let mut gone = Vec::new();
+            for servers in known.values_mut() {
+                gone.extend(servers.extract_if(.., |server| !keep.iter().any(|target| server.serves(target))));
+            }
+            known.retain(|_, servers| !servers.is_empty());
+            gone
+        })
     }
 }
 
 impl CallUpstream for Upstreams {
-    fn set_targets(&self, targets: &[Target]) {
-        for gone in self.replace(targets) {
+    fn prepare(&self, targets: &[Target]) {
+        self.change(|known| {
+            for target in targets {
+                let servers = known.entry(target.plan.key.clone()).or_default();
+                if !servers.iter().any(|server| server.serves(target)) {
+                    servers.push(Arc::new(Server::new(target, &self.shared)));
+                }
+            }
+        });
+    }
+
+    fn retire(&self, keep: &[Target]) {
+        for gone in self.forget_all_but(keep) {
             self.shared.tasks.spawn_on(async move { gone.close(LAST_CALLS).await }, self.shared.runtime());
         }
     }
 
-    async fn probe(&self, upstream: &ObjectKey, timeout: Duration) -> Result<ServerFacts, UpstreamError> {
-        self.find(upstream)?.probe(timeout).await
+    async fn probe(&self, target: &Target, timeout: Duration) -> Result<Probed, UpstreamError> {
+        self.find(target)?.probe(timeout).await
     }
 
-    async fn list_tools(&self, upstream: &ObjectKey, timeout: Duration) -> Result<Vec<Tool>, UpstreamError> {
-        let upstream = self.find(upstream)?;
-        let listed = tokio::time::timeout(timeout, upstream.list_tools(timeout)).await;
+    async fn list_tools(&self, target: &Target, timeout: Duration) -> Result<Listed, UpstreamError> {
+        let server = self.find(target)?;
+        let listed = tokio::time::timeout(timeout, server.list_tools(timeout)).await;
         listed.unwrap_or(Err(UpstreamError::Timeout(timeout)))
     }
 
     async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
-        let server = self.find(&target.plan.key)?;
-        if !server.serves(target) {
-            return Err(UpstreamError::Connect("its configuration changed while the call was on its way".into()));
-        }
-        server.call(&call, client).await
+        self.find(target)?.call(&call, client).await
     }
 
     async fn next_event(&self) -> UpstreamEvent {
@@ -114,7 +119,7 @@ impl CallUpstream for Upstreams {
     }
 
     async fn shutdown(&self) {
-        let closing = self.replace(&[]).into_iter().map(|gone| async move { gone.close(AT_SHUTDOWN).await });
+        let closing = self.forget_all_but(&[]).into_iter().map(|gone| async move { gone.close(AT_SHUTDOWN).await });
         tokio::select! {
             _ = futures_util::future::join_all(closing) => {}
             () = self.shared.hurry.cancelled() => {}

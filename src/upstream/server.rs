@@ -8,12 +8,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::plan::TransportPlan;
 use crate::domain::ports::ToClient;
-use crate::domain::tool::Tool;
-use crate::domain::upstream::{Answer, Era, FIRST_START, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::domain::rpc::CAPABILITY_REQUIRED;
+use crate::domain::tool::Listed;
+use crate::domain::upstream::{Answer, Era, FIRST_START, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 
+use super::handshake::{of_our_hop, speaks_still};
 use super::link::{Failure, Link};
 use super::shared::Shared;
-use super::slot::{Lease, Slot};
+use super::slot::{Lease, Purpose, Slot};
 use super::stdio::Process;
 use super::streamable::{Endpoint, Session};
 use super::tools::ToolList;
@@ -21,7 +23,7 @@ use super::wire::Request;
 
 /// No request waits longer, whatever it says.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// The shortest time between two looks at whether a session is idle.
+/// The shortest time between two looks at whether a connection is idle.
 const SHORTEST_LOOK: Duration = Duration::from_millis(50);
 
 /// One upstream.
@@ -67,17 +69,14 @@ impl Server {
         Self { plan: Arc::new(plan), slot: Arc::default() }
     }
 
-    /// The target that it was made for.
-    pub(super) fn target(&self) -> &Target {
-        &self.plan.target
-    }
-
     /// Whether a connection of ours is one for this target: what else a plan says is not the connection's business.
+    /// Another word of `enable` is: it asks for a new start.
     pub(super) fn serves(&self, target: &Target) -> bool {
         let (ours, theirs) = (&self.plan.target, target);
         let (our, their) = (&ours.plan, &theirs.plan);
         our.key == their.key
             && our.enabled == their.enabled
+            && our.enable == their.enable
             && our.transport == their.transport
             && our.era == their.era
             && our.connect_timeout_ms == their.connect_timeout_ms
@@ -86,45 +85,57 @@ impl Server {
             && ours.max_response_size == theirs.max_response_size
     }
 
-    /// Connects, or asks a connected server something that it allows.
-    pub(super) async fn probe(&self, limit: Duration) -> Result<ServerFacts, UpstreamError> {
-        let Some(lease) = self.slot.current() else {
-            return Ok(self.lease(true).await?.facts().clone());
-        };
-        let facts = lease.facts().clone();
-        let request = if facts.era == Era::Modern { Request::Discover } else { Request::Ping };
+    /// Connects, or asks a connected server something that it allows. A connection that fails the probe gets no more
+    /// requests; where the server spoke, but not as it was found to before, another is made at once.
+    pub(super) async fn probe(&self, limit: Duration) -> Result<Probed, UpstreamError> {
+        if self.slot.rests() {
+            return Ok(Probed::Resting);
+        }
+        let Some(lease) = self.slot.current(Purpose::Care) else { return self.connected().await };
+        let request = if lease.facts().era == Era::Modern { Request::Discover } else { Request::Ping };
         match lease.ask(request, None, limit).await {
-            // An error is an answer too: not every server knows `ping`.
-            Ok(_) => Ok(facts),
-            Err(Failure::Stale(_)) => {
-                drop(lease);
-                Ok(self.lease(true).await?.facts().clone())
-            }
+            Ok(answer) if speaks_still(&lease, &answer) => return Ok(Probed::Up(lease.facts().clone())),
+            Ok(_) | Err(Failure::Final(UpstreamError::Protocol(_))) => self.renounce(&lease),
+            Err(Failure::Stale(_)) => {}
             Err(Failure::Final(error)) => {
-                if matches!(error, UpstreamError::Timeout(_)) && lease.is_sole() {
-                    // Nobody waits for it, and it does not answer: the next probe begins anew.
-                    lease.stop();
+                // A process that is busy with a call may be one that does one thing at a time.
+                let busy = matches!(error, UpstreamError::Timeout(_)) && lease.is_process() && !lease.is_sole();
+                if !busy {
+                    self.renounce(&lease);
                 }
-                Err(error)
+                return Err(error);
             }
         }
+        drop(lease);
+        self.connected().await
+    }
+
+    async fn connected(&self) -> Result<Probed, UpstreamError> {
+        Ok(Probed::Up(self.lease(Purpose::Care, true).await?.facts().clone()))
+    }
+
+    /// Lets no new request use a connection, and has the next one negotiate the era anew.
+    fn renounce(&self, lease: &Lease) {
+        self.slot.discard(lease);
+        *lock(&self.plan.era) = None;
     }
 
     /// All pages of its tool list.
-    pub(super) async fn list_tools(&self, limit: Duration) -> Result<Vec<Tool>, UpstreamError> {
-        let lease = self.lease(false).await?;
+    pub(super) async fn list_tools(&self, limit: Duration) -> Result<Listed, UpstreamError> {
+        let lease = self.lease(Purpose::Care, false).await?;
         if !lease.facts().has_tools {
-            return Ok(Vec::new());
+            return Ok(Listed::default());
         }
         drop(lease);
-        let (mut list, mut cursor) = (ToolList::new(self.plan.target.plan.key.clone()), None);
+        let (mut list, mut cursor) = (ToolList::default(), None);
         loop {
-            let (answer, lease) = self.ask(Request::ListTools(cursor.as_deref()), None, limit).await?;
+            let request = Request::ListTools(cursor.as_deref());
+            let (answer, lease) = self.ask(request, Purpose::Care, None, limit).await?;
             cursor = list.add(&answer)?;
             if cursor.is_none() {
-                let mut tools = list.finish();
-                lease.note_tools(&mut tools);
-                return Ok(tools);
+                let mut listed = list.finish();
+                lease.note_tools(&mut listed);
+                return Ok(listed);
             }
         }
     }
@@ -132,8 +143,14 @@ impl Server {
     /// Sends a tool call.
     pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
         let to = call.wants_progress.then_some(client);
-        let (answer, _lease) = self.ask(Request::CallTool(call), to, call.timeout).await?;
-        Ok(answer)
+        let (answer, _lease) = self.ask(Request::CallTool(call), Purpose::Call, to, call.timeout).await?;
+        match &answer {
+            // Clients cannot read it.
+            Answer::Result(result) if !result.get().starts_with('{') => {
+                Err(UpstreamError::Protocol("its result is not a JSON object".into()))
+            }
+            _ => Ok(answer),
+        }
     }
 
     /// Lets no new call in, waits up to `patience` for those in flight, and ends the connection.
@@ -141,11 +158,12 @@ impl Server {
         self.slot.close(patience).await;
     }
 
-    /// Asks within `limit`, connecting included. What was not executed because the connection had ended is asked once
-    /// more on a new one.
+    /// Asks within `limit`, connecting included. What was not executed, because the connection had ended or the server
+    /// does not take what was agreed on with it, is asked once more on a new one.
     async fn ask(
         &self,
         request: Request<'_>,
+        purpose: Purpose,
         to: Option<&dyn ToClient>,
         limit: Duration,
     ) -> Result<(Answer, Lease), UpstreamError> {
@@ -153,14 +171,23 @@ impl Server {
         let deadline = Instant::now() + limit;
         let mut again = true;
         loop {
-            let lease = match self.slot.current() {
+            let lease = match self.slot.current(purpose) {
                 Some(lease) => lease,
-                None => tokio::time::timeout_at(deadline, self.lease(false))
+                None => tokio::time::timeout_at(deadline, self.lease(purpose, false))
                     .await
                     .unwrap_or_else(|_| Err(UpstreamError::Connect(format!("not connected within {limit:?}"))))?,
             };
             match lease.ask(request, to, deadline - Instant::now()).await {
-                Ok(answer) => return Ok((answer, lease)),
+                Ok(answer) => match of_our_hop(&answer) {
+                    None => return Ok((answer, lease)),
+                    Some(CAPABILITY_REQUIRED) => return Err(refused_hop(CAPABILITY_REQUIRED)),
+                    Some(code) => {
+                        self.renounce(&lease);
+                        if !std::mem::take(&mut again) {
+                            return Err(refused_hop(code));
+                        }
+                    }
+                },
                 Err(Failure::Stale(_)) if std::mem::take(&mut again) => {}
                 Err(Failure::Final(UpstreamError::Timeout(_))) => return Err(UpstreamError::Timeout(limit)),
                 Err(failure) => return Err(failure.into()),
@@ -168,10 +195,18 @@ impl Server {
         }
     }
 
-    async fn lease(&self, insist: bool) -> Result<Lease, UpstreamError> {
+    async fn lease(&self, purpose: Purpose, insist: bool) -> Result<Lease, UpstreamError> {
         let connect = || Arc::clone(&self.plan).connect(Arc::downgrade(&self.slot));
-        self.slot.lease(&self.plan.shared.tasks, insist, connect).await
+        self.slot.lease(&self.plan.shared.tasks, purpose, insist, connect).await
     }
+}
+
+/// It refused how it is spoken with, which is this gateway's business and no client's.
+fn refused_hop(code: i64) -> UpstreamError {
+    UpstreamError::Protocol(match code {
+        CAPABILITY_REQUIRED => format!("it wants a capability of its client that this gateway does not have ({code})"),
+        _ => format!("it refuses the version or the headers that it is sent ({code}), negotiated anew too"),
+    })
 }
 
 impl Plan {
@@ -195,25 +230,24 @@ impl Plan {
 
     async fn open(&self, before: Option<Era>, slot: &Weak<Slot>) -> Result<Link, UpstreamError> {
         let limit = Duration::from_millis(u64::from(self.target.plan.connect_timeout_ms));
-        match &self.way {
-            Way::None(error) => Err(error.clone()),
+        let link = match &self.way {
+            Way::None(error) => return Err(error.clone()),
             Way::Process => {
                 let limit = if *lock(&self.connected) { limit } else { limit.max(FIRST_START) };
-                Ok(Link::Process(Process::connect(&self.target, &self.shared, before, limit).await?))
+                Link::Process(Process::connect(&self.target, &self.shared, before, limit).await?)
             }
-            Way::Http(endpoint) => {
-                let session = Session::connect(endpoint, before, limit).await?;
-                if session.facts().era == Era::Legacy {
-                    let idle = Duration::from_millis(u64::from(self.target.plan.idle_timeout_ms));
-                    self.shared.tasks.spawn(end_when_idle(slot.clone(), session.ended(), idle));
-                }
-                Ok(Link::Http(session))
-            }
+            Way::Http(endpoint) => Link::Http(Session::connect(endpoint, before, limit).await?),
+        };
+        let idle = Duration::from_millis(u64::from(self.target.plan.idle_timeout_ms));
+        let holds_something = link.is_process() || link.facts().era == Era::Legacy;
+        if holds_something && !idle.is_zero() {
+            self.shared.tasks.spawn(end_when_idle(slot.clone(), link.ended(), idle));
         }
+        Ok(link)
     }
 }
 
-/// Ends a session that nobody has used for `limit`; a probe is a use.
+/// Ends a connection that no call has used for `limit`.
 async fn end_when_idle(slot: Weak<Slot>, ended: CancellationToken, limit: Duration) {
     let look = (limit / 4).max(SHORTEST_LOOK);
     while tokio::time::timeout(look, ended.cancelled()).await.is_err() {

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::events::Events;
+use super::stdio::ServerLauncher;
 
 /// Small messages that are sent off the path of calls: cancellations, answers to servers, ends of sessions.
 const BACKGROUND: usize = 128;
@@ -19,6 +20,8 @@ pub(super) struct Shared {
     pub(super) events: Events,
     /// Every task, so that the end can be waited for.
     pub(super) tasks: TaskTracker,
+    /// How servers are started.
+    pub(super) launcher: ServerLauncher,
     /// Fired where processes get no time to end by themselves.
     pub(super) hurry: CancellationToken,
     runtime: Handle,
@@ -27,10 +30,10 @@ pub(super) struct Shared {
 
 impl Shared {
     /// For the runtime that this is called in.
-    pub(super) fn new() -> Self {
+    pub(super) fn new(launcher: ServerLauncher) -> Self {
         let (events, tasks) = (Events::default(), TaskTracker::new());
         let background = Arc::new(Semaphore::new(BACKGROUND));
-        Self { events, tasks, hurry: CancellationToken::new(), runtime: Handle::current(), background }
+        Self { events, tasks, launcher, hurry: CancellationToken::new(), runtime: Handle::current(), background }
     }
 
     /// The runtime, for tasks that are begun outside of it.

@@ -31,6 +31,8 @@ pub(super) struct Slot {
 enum State {
     #[default]
     Empty,
+    /// It was closed because nobody used it.
+    Resting,
     Connecting(watch::Receiver<Outcome>),
     Up(Arc<Live>),
     Failed(UpstreamError, Instant),
@@ -47,35 +49,49 @@ pub(super) struct Live {
     last_used_ms: AtomicU64,
 }
 
+/// What a connection is wanted for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// A call, which keeps it from being idle.
+    Call,
+    /// A probe or a list of the gateway's own, which does not.
+    Care,
+}
+
 /// The right to use a connection; it is not closed for idleness meanwhile.
 #[derive(Debug)]
-pub(super) struct Lease(Arc<Live>);
+pub(super) struct Lease {
+    live: Arc<Live>,
+    purpose: Purpose,
+}
 
 impl Deref for Lease {
     type Target = Link;
     fn deref(&self) -> &Link {
-        &self.0.link
+        &self.live.link
     }
 }
 
 impl Lease {
-    fn new(live: &Arc<Live>) -> Self {
+    fn new(live: &Arc<Live>, purpose: Purpose) -> Self {
         live.users.fetch_add(1, Ordering::AcqRel);
-        Self(Arc::clone(live))
+        Self { live: Arc::clone(live), purpose }
     }
 
     /// Whether nobody else uses the connection.
     pub(super) fn is_sole(&self) -> bool {
-        self.0.users.load(Ordering::Acquire) == 1
+        self.live.users.load(Ordering::Acquire) == 1
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let age = u64::try_from(self.0.born.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.0.last_used_ms.store(age, Ordering::Release);
-        if self.0.users.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.freed.notify_waiters();
+        if self.purpose == Purpose::Call {
+            let age = u64::try_from(self.live.born.elapsed().as_millis()).unwrap_or(u64::MAX);
+            self.live.last_used_ms.store(age, Ordering::Release);
+        }
+        if self.live.users.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.live.freed.notify_waiters();
         }
     }
 }
@@ -112,10 +128,23 @@ enum Found {
 
 impl Slot {
     /// The connection as it is, where it is open.
-    pub(super) fn current(&self) -> Option<Lease> {
+    pub(super) fn current(&self, purpose: Purpose) -> Option<Lease> {
         match &*self.lock() {
-            State::Up(live) if live.link.is_open() => Some(Lease::new(live)),
+            State::Up(live) if live.link.is_open() => Some(Lease::new(live, purpose)),
             _ => None,
+        }
+    }
+
+    /// Whether the connection was closed because nobody used it.
+    pub(super) fn rests(&self) -> bool {
+        matches!(*self.lock(), State::Resting)
+    }
+
+    /// Lets no new request use this connection. It ends with the requests that use it now.
+    pub(super) fn discard(&self, lease: &Lease) {
+        let mut state = self.lock();
+        if matches!(&*state, State::Up(live) if Arc::ptr_eq(live, &lease.live)) {
+            *state = State::Empty;
         }
     }
 
@@ -125,13 +154,14 @@ impl Slot {
     pub(super) async fn lease<F>(
         self: &Arc<Self>,
         tasks: &TaskTracker,
+        purpose: Purpose,
         insist: bool,
         connect: impl FnOnce() -> F,
     ) -> Result<Lease, UpstreamError>
     where
         F: Future<Output = Result<Link, UpstreamError>> + Send + 'static,
     {
-        let mut outcome = match self.find(insist) {
+        let mut outcome = match self.find(purpose, insist) {
             Found::Up(lease) => return Ok(lease),
             Found::Failed(error) => return Err(error),
             Found::Wait(outcome) => outcome,
@@ -152,13 +182,14 @@ impl Slot {
             Err(_) => None,
         };
         outcome.unwrap_or_else(|| Err(UpstreamError::Connect("connecting was given up".into())))?;
-        self.current().ok_or_else(|| UpstreamError::Connect("the connection ended as soon as it was made".into()))
+        self.current(purpose)
+            .ok_or_else(|| UpstreamError::Connect("the connection ended as soon as it was made".into()))
     }
 
-    fn find(&self, insist: bool) -> Found {
+    fn find(&self, purpose: Purpose, insist: bool) -> Found {
         let mut state = self.lock();
         match &*state {
-            State::Up(live) if live.link.is_open() => return Found::Up(Lease::new(live)),
+            State::Up(live) if live.link.is_open() => return Found::Up(Lease::new(live, purpose)),
             State::Connecting(outcome) if outcome.has_changed().is_ok() => return Found::Wait(outcome.clone()),
             State::Failed(error, at) if !insist && at.elapsed() < PAUSE => return Found::Failed(error.clone()),
             State::Closed => return Found::Failed(gone()),
@@ -187,13 +218,11 @@ impl Slot {
     }
 
     /// Takes the connection out where nobody has used it for `limit`. Its end closes it.
-    pub(super) fn evict_idle(&self, limit: Duration) -> bool {
+    pub(super) fn evict_idle(&self, limit: Duration) {
         let mut state = self.lock();
-        let idle = matches!(&*state, State::Up(live) if live.idle().is_some_and(|idle| idle >= limit));
-        if idle {
-            *state = State::Empty;
+        if matches!(&*state, State::Up(live) if live.idle().is_some_and(|idle| idle >= limit)) {
+            *state = State::Resting;
         }
-        idle
     }
 
     /// Lets no new call in, waits up to `patience` for those in flight, and ends the connection.

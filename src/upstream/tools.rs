@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::domain::ids::ObjectKey;
+use crate::domain::definition::for_clients;
 use crate::domain::rpc::too_deep;
-use crate::domain::tool::Tool;
+use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, UpstreamError};
 
 /// Pages of one list.
@@ -25,21 +25,15 @@ struct Page<'a> {
 }
 
 /// A list as far as it was read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct ToolList {
-    upstream: ObjectKey,
-    tools: Vec<Tool>,
+    listed: Listed,
     names: HashSet<String>,
     pages: usize,
     seen: usize,
 }
 
 impl ToolList {
-    /// Nothing read yet.
-    pub(super) fn new(upstream: ObjectKey) -> Self {
-        Self { upstream, tools: Vec::new(), names: HashSet::new(), pages: 0, seen: 0 }
-    }
-
     /// Takes a page in. Returns the cursor of the next one.
     pub(super) fn add(&mut self, answer: &Answer) -> Result<Option<String>, UpstreamError> {
         let Answer::Result(result) = answer else {
@@ -53,8 +47,8 @@ impl ToolList {
         }
         for definition in page.tools {
             match self.read(definition) {
-                Ok(tool) => self.tools.push(tool),
-                Err(fault) => tracing::warn!(upstream = %self.upstream, "a tool is left out: {fault}"),
+                Ok(tool) => self.listed.tools.push(tool),
+                Err(fault) => self.listed.leave_out(&named(definition), &fault),
             }
         }
         match page.next_cursor {
@@ -69,17 +63,27 @@ impl ToolList {
         if too_deep(definition.get().as_bytes()) {
             return Err("it nests too deep".into());
         }
-        let tool = Tool::parse(definition)?;
+        let tool = Tool::parse(&for_clients(definition)?)?;
         if !self.names.insert(tool.name.clone()) {
-            return Err(format!("{} is listed twice", tool.name));
+            return Err("it is listed twice".into());
         }
         Ok(tool)
     }
 
     /// All that was read.
-    pub(super) fn finish(self) -> Vec<Tool> {
-        self.tools
+    pub(super) fn finish(self) -> Listed {
+        self.listed
     }
+}
+
+/// What a tool that is left out is called: its name, quoted, or that it has none.
+fn named(definition: &RawValue) -> String {
+    #[derive(Deserialize)]
+    struct Named {
+        name: String,
+    }
+    let named = serde_json::from_str::<Named>(definition.get());
+    named.map_or_else(|_| "without a name".to_owned(), |named| format!("{:.64?}", named.name))
 }
 
 #[cfg(test)]
@@ -92,23 +96,35 @@ mod tests {
 
     #[test]
     fn good_tools_stay_when_others_are_bad() {
-        let mut list = ToolList::new(ObjectKey::new("default", "up"));
+        let mut list = ToolList::default();
+        let tool = |name: &str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
         let deep = format!(r#"{{"name":"deep","inputSchema":{}{}}}"#, "[".repeat(200), "]".repeat(200));
-        let text = format!(
-            r#"{{"tools":[{{"name":"a"}},7,{{"name":"b c"}},{{}},{deep},{{"name":"a"}},{{"name":"z"}}],"nextCursor":"n"}}"#
-        );
+        let bare = r#"{"name":"bare"}"#;
+        let (a, bc, z) = (tool("a"), tool("b c"), tool("z"));
+        let text = format!(r#"{{"tools":[{a},7,{bc},{{}},{deep},{bare},{a},{z}],"nextCursor":"n"}}"#);
         assert_eq!(list.add(&page(&text)).unwrap().as_deref(), Some("n"));
-        assert_eq!(list.add(&page(r#"{"tools":[{"name":"b"}],"nextCursor":null}"#)).unwrap(), None);
-        assert_eq!(list.finish().iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a", "z", "b"]);
+        let last = format!(r#"{{"tools":[{}],"nextCursor":null}}"#, tool("b"));
+        assert_eq!(list.add(&page(&last)).unwrap(), None);
+        let listed = list.finish();
+        assert_eq!(listed.tools.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a", "z", "b"]);
+        let left_out = [
+            "tool without a name is left out: its definition is not an object",
+            r#"tool "b c" is left out: its name is not 1 to 128 of A-Z a-z 0-9 _ . -: "b c""#,
+            "tool without a name is left out: its inputSchema is missing",
+            r#"tool "deep" is left out: it nests too deep"#,
+            r#"tool "bare" is left out: its inputSchema is missing"#,
+            r#"tool "a" is left out: it is listed twice"#,
+        ];
+        assert_eq!(listed.left_out, left_out);
     }
 
     #[test]
     fn lists_are_bounded() {
-        let mut list = ToolList::new(ObjectKey::new("default", "up"));
+        let mut list = ToolList::default();
         let endless = page(r#"{"tools":[],"nextCursor":"again"}"#);
         let outcome = (0..PAGES).map(|_| list.add(&endless)).find(Result::is_err);
         assert!(outcome.unwrap().unwrap_err().to_string().contains("100 pages"));
-        let mut list = ToolList::new(ObjectKey::new("default", "up"));
+        let mut list = ToolList::default();
         let many = format!(r#"{{"tools":[{}0]}}"#, "0,".repeat(TOOLS));
         assert!(list.add(&page(&many)).is_err());
         assert!(list.add(&page("[]")).is_err());

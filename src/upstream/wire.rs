@@ -1,8 +1,10 @@
 //! The text of what is sent to a server, and what a server's text says. No IO.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::LazyLock;
 
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::domain::raw::RawObject;
@@ -61,6 +63,11 @@ impl Request<'_> {
     /// Whether it may be cancelled; the handshake may not.
     pub(super) fn may_be_cancelled(&self) -> bool {
         !matches!(self, Self::Initialize | Self::Discover)
+    }
+
+    /// Whether progress gives it as long again as it had.
+    pub(super) fn extends_on_progress(&self) -> bool {
+        matches!(self, Self::CallTool(call) if call.extend_on_progress)
     }
 
     /// Its text under `id`, without a newline of its own; one that stood in a raw value stays.
@@ -222,6 +229,52 @@ pub(super) fn read(text: &[u8]) -> Result<Incoming<'_>, &'static str> {
     }
 }
 
+/// What the beginning of a message that is too long says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// It answers the request of this id.
+    Answer(u64),
+    /// It is a request or a notification, or answers what was not asked.
+    Unasked,
+    /// That cannot be told.
+    Unknown,
+}
+
+/// The bytes at the beginning of a message in which its id is looked for.
+const BEGINNING: usize = 4096;
+
+/// Reads the members of a message that stand before those that are long.
+pub(super) fn read_cut(beginning: &[u8]) -> Cut {
+    struct Seen<'a>(&'a mut Cut);
+    impl<'de> Visitor<'de> for Seen<'_> {
+        type Value = ();
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a message")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+            while let Some(name) = map.next_key::<Cow<'_, str>>()? {
+                match &*name {
+                    "id" => {
+                        let id = map.next_value::<serde_json::Value>()?;
+                        *self.0 = id.as_u64().map_or(Cut::Unasked, Cut::Answer);
+                    }
+                    "method" => {
+                        *self.0 = Cut::Unasked;
+                        return Ok(());
+                    }
+                    _ => drop(map.next_value::<IgnoredAny>()?),
+                }
+            }
+            Ok(())
+        }
+    }
+    let mut cut = Cut::Unknown;
+    let beginning = &beginning[..beginning.len().min(BEGINNING)];
+    // That it ends in the middle is known.
+    let _ = serde_json::Deserializer::from_slice(beginning).deserialize_map(Seen(&mut cut));
+    cut
+}
+
 /// The token and the rest of a `notifications/progress`, where the token is one of ours.
 pub(super) fn progress(params: Option<&RawValue>) -> Option<(u64, Box<RawValue>)> {
     let mut object = RawObject::parse(params?.get()).ok()?;
@@ -247,6 +300,7 @@ mod tests {
             meta: vec![("traceparent".into(), raw("\"00-1\"")), ("progressToken".into(), raw("9"))],
             wants_progress: true,
             timeout: Duration::from_secs(1),
+            extend_on_progress: true,
         }
     }
 
@@ -317,6 +371,22 @@ mod tests {
         let deep =
             format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":{}{}}}}}"#, "[".repeat(10_000), "]".repeat(10_000));
         assert!(matches!(read(deep.as_bytes()), Ok(Incoming::Answer { .. })));
+    }
+
+    #[test]
+    fn the_beginning_of_a_message_tells_whose_it_is() {
+        let long = "x".repeat(2 * BEGINNING);
+        for (text, cut) in [
+            (format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":"{long}"#), Cut::Answer(7)),
+            (format!(r#" {{"id": 7, "result":"{long}"#), Cut::Answer(7)),
+            (format!(r#"{{"id":"seven","result":"{long}"#), Cut::Unasked),
+            (format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":"{long}"#), Cut::Unasked),
+            (format!(r#"{{"id":7,"method":"sampling/createMessage","params":"{long}"#), Cut::Unasked),
+            (format!(r#"{{"result":{{"id":7,"a":"{long}"#), Cut::Unknown),
+            (long, Cut::Unknown),
+        ] {
+            assert_eq!(read_cut(text.as_bytes()), cut, "{text:.60}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::post::post;
 use super::reply::{method_not_allowed, refuse};
 use super::{access, legacy, modern};
+use crate::domain::instance::{INSTANCE, INSTANCE_HEADER};
 use crate::domain::limits::Tracker;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
 use crate::engine::{Endpoint, Engine, Ports};
@@ -108,6 +109,10 @@ async fn handle<P: Ports>(State(gate): State<Arc<Gate<P>>>, request: Request) ->
         Ok(origin) => origin.cloned(),
         Err(why) => return refuse(StatusCode::FORBIDDEN, why),
     };
+    if request.headers().get(INSTANCE_HEADER).is_some_and(|id| id.as_bytes() == INSTANCE.as_bytes()) {
+        let why = "this gateway sent the request itself: the URL of one of its upstreams leads back to it";
+        return refuse(StatusCode::LOOP_DETECTED, why);
+    }
     let response = match (&listener.refusing, Scope::of(request.uri().path(), &listener.path)) {
         (Some(refusal), _) => refuse(StatusCode::SERVICE_UNAVAILABLE, refusal.message.clone()),
         (None, None) => refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),

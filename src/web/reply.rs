@@ -4,8 +4,6 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{
@@ -38,7 +36,8 @@ impl Answer {
     pub(super) fn reply(id: &str, reply: &Reply, era: Era) -> Self {
         let (code, body) = match reply {
             Reply::Result(result) => (None, success(id, result)),
-            Reply::UpstreamError(error) => (code_of(error), failure(id, error)),
+            // Its code says nothing about the request that reached this endpoint.
+            Reply::UpstreamError(error) => (None, failure(id, error)),
             Reply::Error(error) => (Some(error.code), failure(id, &to_raw(error))),
         };
         let status = match (code, era) {
@@ -115,14 +114,6 @@ fn status_of(code: i64) -> StatusCode {
     }
 }
 
-fn code_of(error: &RawValue) -> Option<i64> {
-    #[derive(Deserialize)]
-    struct Coded {
-        code: i64,
-    }
-    serde_json::from_str::<Coded>(error.get()).ok().map(|error| error.code)
-}
-
 /// A comment that keeps a silent stream open through proxies.
 pub(super) const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
@@ -152,6 +143,16 @@ pub(super) fn event_stream(body: Body) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_upstream_s_error_is_no_status_of_ours() {
+        for code in [METHOD_NOT_FOUND, INVALID_PARAMS, UNSUPPORTED_VERSION] {
+            let error = RpcError::new(code, "m");
+            let theirs = Answer::reply("1", &Reply::UpstreamError(to_raw(&error)), Era::Modern);
+            assert_eq!(theirs.status, StatusCode::OK, "{code}");
+            assert_ne!(Answer::reply("1", &Reply::Error(error), Era::Modern).status, StatusCode::OK, "{code}");
+        }
+    }
 
     #[test]
     fn a_message_over_lines_is_one_event() {

@@ -48,6 +48,7 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
         era: era(spec.protocol.as_ref().and_then(|p| p.era)),
         connect_timeout_ms: timeouts.connect_ms.unwrap_or(5000),
         call_timeout_ms: timeouts.call_ms,
+        extend_on_progress: timeouts.extend_on_progress.unwrap_or(true),
         idle_timeout_ms: timeouts.idle_ms.unwrap_or(300_000),
         health: health(spec),
         enable: enable_word(&object.metadata),

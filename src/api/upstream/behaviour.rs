@@ -15,7 +15,11 @@ pub struct Timeouts {
     /// Milliseconds for a call's answer. Default: the gateway's.
     #[schemars(range(min = 1, max = 600_000))]
     pub call_ms: Option<u32>,
-    /// Milliseconds after which an unused upstream session is closed. Default: 300000.
+    /// Whether progress of the server gives a call that long again, up to the gateway's `limits.callCeilingMs`. Default:
+    /// true.
+    pub extend_on_progress: Option<bool>,
+    /// Milliseconds after which a session or process that no call used is ended; the next call begins it anew. 0 is
+    /// never. Default: 300000.
     #[schemars(range(max = 86_400_000))]
     pub idle_ms: Option<u32>,
 }

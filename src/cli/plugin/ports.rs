@@ -10,12 +10,11 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use crate::cli::clock::SystemClock;
-use crate::domain::ids::ObjectKey;
 use crate::domain::ports::{CallUpstream, Records, ToClient};
 use crate::domain::raw::to_raw;
 use crate::domain::record::{CallRecord, PluginExecution};
-use crate::domain::tool::Tool;
-use crate::domain::upstream::{Answer, Era, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::domain::tool::{Listed, Tool};
+use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::engine::Ports;
 use crate::node::Workers;
 
@@ -57,16 +56,20 @@ impl Upstream {
 }
 
 impl CallUpstream for Upstream {
-    fn set_targets(&self, _: &[Target]) {}
+    fn prepare(&self, _: &[Target]) {}
 
-    async fn probe(&self, _: &ObjectKey, _: Duration) -> Result<ServerFacts, UpstreamError> {
+    fn retire(&self, _: &[Target]) {}
+
+    async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
         let version = "2025-11-25".to_owned();
-        Ok(ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true })
+        let facts = ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true };
+        Ok(Probed::Up(facts))
     }
 
-    async fn list_tools(&self, _: &ObjectKey, _: Duration) -> Result<Vec<Tool>, UpstreamError> {
+    async fn list_tools(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
         let definition = to_raw(&json!({"name": lock(&self.0).tool, "inputSchema": {"type": "object"}}));
-        Ok(vec![Tool::parse(&definition).map_err(UpstreamError::Protocol)?])
+        let tools = vec![Tool::parse(&definition).map_err(UpstreamError::Protocol)?];
+        Ok(Listed { tools, ..Listed::default() })
     }
 
     async fn call(&self, _: &Target, call: OutCall, _: &dyn ToClient) -> Result<Answer, UpstreamError> {

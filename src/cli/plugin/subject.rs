@@ -213,6 +213,7 @@ fn upstream(name: &str, namespace: &str) -> UpstreamPlan {
         era: EraSetting::Auto,
         connect_timeout_ms: 5000,
         call_timeout_ms: None,
+        extend_on_progress: true,
         idle_timeout_ms: 60_000,
         health: HealthPlan { period_seconds: 3600, timeout_ms: 5000, retry_backoff_ms: Vec::new(), auto_recover: true },
         validate_arguments: true,

@@ -109,7 +109,7 @@ fn partial(set: &mut Set, serving: &[Serving<'_>], object: &Read) {
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
     let wrong = reports.flat_map(|report| &report.problems).find(|problem| {
         problem.object.as_ref() == Some(&object.id)
-            && matches!(problem.reason, Reason::ToolNotFound | Reason::ToolNameConflict)
+            && matches!(problem.reason, Reason::ToolNotFound | Reason::ToolNameConflict | Reason::InvalidTool)
     });
     if let Some(wrong) = wrong {
         set.bad_while_true("PartiallyInvalid", wrong.reason.as_str(), &wrong.message);

@@ -26,7 +26,10 @@ pub struct UpstreamPlan {
     pub connect_timeout_ms: u32,
     /// Milliseconds for a call's answer; none is the gateway's.
     pub call_timeout_ms: Option<u32>,
-    /// Milliseconds after which an unused upstream session is closed.
+    /// Whether progress gives a call that long again, up to the gateway's ceiling.
+    #[serde(default = "extends", skip_serializing_if = "Clone::clone")]
+    pub extend_on_progress: bool,
+    /// Milliseconds after which a connection that no call used is closed; 0 is never.
     pub idle_timeout_ms: u32,
     /// How its health is judged.
     pub health: HealthPlan,
@@ -47,6 +50,11 @@ pub struct UpstreamPlan {
     pub overrides: Vec<ToolOverride>,
     /// A guarding setting cannot be enforced, or something it needs is missing: its calls are refused.
     pub refusing: Option<Refusal>,
+}
+
+/// Whether progress extends, in plans that do not say so.
+fn extends() -> bool {
+    true
 }
 
 /// How an upstream is reached.

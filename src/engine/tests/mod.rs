@@ -35,8 +35,8 @@ use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::sandbox::SandboxState;
 use crate::domain::secret::{NoSecret, SecretText};
-use crate::domain::tool::Tool;
-use crate::domain::upstream::{Answer, Era, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::domain::tool::{Listed, Tool};
+use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::telemetry::metrics::Metrics;
 
 /// A plugin's code is its script: a verb and a word.
@@ -154,6 +154,8 @@ struct Server {
     probed: Mutex<Vec<Instant>>,
     event: Mutex<Option<UpstreamEvent>>,
     told: Notify,
+    /// What is ready to be called.
+    open: Mutex<Vec<Target>>,
 }
 
 impl Default for Server {
@@ -171,14 +173,21 @@ impl Default for Server {
             probed: Mutex::default(),
             event: Mutex::default(),
             told: Notify::new(),
+            open: Mutex::default(),
         }
     }
 }
 
 impl CallUpstream for Server {
-    fn set_targets(&self, _: &[Target]) {}
+    fn prepare(&self, targets: &[Target]) {
+        self.open.lock().unwrap().extend_from_slice(targets);
+    }
 
-    async fn probe(&self, _: &ObjectKey, _: Duration) -> Result<ServerFacts, UpstreamError> {
+    fn retire(&self, keep: &[Target]) {
+        self.open.lock().unwrap().retain(|target| keep.contains(target));
+    }
+
+    async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
         self.probed.lock().unwrap().push(Instant::now());
         if self.starting.load(Ordering::Relaxed) {
             self.started.notified().await;
@@ -187,15 +196,20 @@ impl CallUpstream for Server {
             return Err(error);
         }
         let version = "2025-11-25".to_owned();
-        Ok(ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true })
+        let facts = ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true };
+        Ok(Probed::Up(facts))
     }
 
-    async fn list_tools(&self, _: &ObjectKey, _: Duration) -> Result<Vec<Tool>, UpstreamError> {
+    async fn list_tools(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
         let tools: Vec<Box<RawValue>> = serde_json::from_str(&self.tools.lock().unwrap()).unwrap();
-        Ok(tools.iter().map(|tool| Tool::parse(tool).unwrap()).collect())
+        let tools = tools.iter().map(|tool| Tool::parse(tool).unwrap()).collect();
+        Ok(Listed { tools, ..Listed::default() })
     }
 
     async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+        if !self.open.lock().unwrap().contains(target) {
+            return Err(UpstreamError::Connect("it was let go".into()));
+        }
         let key = &target.plan.key;
         let arguments = call.arguments.as_deref().map_or("-", RawValue::get).to_owned();
         self.sent.lock().unwrap().push(format!("{}/{} {arguments}", key.name, call.tool));

@@ -21,6 +21,83 @@ async fn a_call_ends_on_the_plan_that_it_began_with() {
     assert_eq!(call(&engine, "{}").await["result"]["content"][0]["text"], "new");
 }
 
+#[tokio::test]
+async fn an_upstream_is_kept_until_no_call_runs_on_it() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, "wait")]);
+    let engine = start(&inputs).await;
+    let open = || engine.upstreams.open.lock().unwrap().iter().map(|t| t.plan.idle_timeout_ms).collect::<Vec<_>>();
+    let running = Arc::clone(&engine);
+    let running = tokio::spawn(async move { call(&running, "{}").await });
+    until(|| engine.plugins.ran.lock().unwrap().len() == 1).await;
+    let before = open();
+    inputs.upstreams[0].plan.idle_timeout_ms = 7;
+    apply(&engine, &inputs).await;
+    assert_eq!(open(), [&before[..], &[7]].concat(), "the call is still on its way to the old one");
+    engine.plugins.go.notify_one();
+    let answer = running.await.unwrap();
+    assert_eq!(answer["result"]["content"][0]["text"], "hello", "{answer}");
+    until(|| open() == [7]).await;
+}
+
+#[tokio::test]
+async fn a_noisy_server_is_asked_once_a_second_and_clients_hear_of_changes_only() {
+    let engine = start(&bare()).await;
+    *engine.upstreams.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
+    let mut lists = engine.tool_lists();
+    let mut heard = 0;
+    while engine.upstreams.probed.lock().unwrap().len() < 4 {
+        *engine.upstreams.event.lock().unwrap() = Some(UpstreamEvent::ToolsChanged(up()));
+        engine.upstreams.told.notify_one();
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        if lists.has_changed().unwrap() {
+            lists.mark_unchanged();
+            heard += 1;
+            // The same tools in another order are no change.
+            *engine.upstreams.tools.lock().unwrap() = r#"[{"name":"write"},{"name":"read"}]"#.into();
+        }
+    }
+    assert_eq!(heard, 1);
+    let probed = engine.upstreams.probed.lock().unwrap().clone();
+    for pair in probed.windows(2) {
+        assert!(pair[1] - pair[0] >= Duration::from_millis(990), "{:?}", pair[1] - pair[0]);
+    }
+}
+
+#[tokio::test]
+async fn tools_that_are_left_out_are_problems_of_their_upstream() {
+    let engine = start(&bare()).await;
+    let mut listed = crate::domain::tool::Listed::default();
+    listed.leave_out("\"t\"", "its inputSchema is missing");
+    engine.state.set_tools(&up(), listed);
+    engine.relist();
+    let said: Vec<_> = engine.snapshot().problems().iter().map(ToString::to_string).collect();
+    let expected = r#"MCPUpstream default/up: tool "t" is left out: its inputSchema is missing (InvalidTool)"#;
+    assert_eq!(said, [expected]);
+}
+
+#[tokio::test]
+async fn a_tool_of_an_upstream_that_is_down_is_no_unknown_tool() {
+    let (inputs, server) = probing(0, &[], false);
+    *server.probes.lock().unwrap() = [UpstreamError::Start("nocmd: not found".into())].into();
+    let engine = start_with(&inputs, server).await;
+    let answer = call(&engine, "{}").await;
+    assert_eq!(answer["error"]["code"], -32603, "{answer}");
+    let message = "upstream up is down, so that its tools are not known: cannot be started: nocmd: not found";
+    assert_eq!(answer["error"]["message"], message);
+    assert_eq!(last_call(&engine).reason.as_deref(), Some("UpstreamDown"));
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_names_the_field_that_says_so() {
+    let engine = start(&bare()).await;
+    *engine.upstreams.answers.lock().unwrap() = Err(UpstreamError::Timeout(Duration::from_secs(30)));
+    let answer = call(&engine, "{}").await;
+    let message =
+        "upstream up: no answer within 30s; spec.timeouts.callMs of MCPUpstream default/up sets how long it may take";
+    assert_eq!(answer["error"]["message"], message);
+}
+
 fn probing(failures: usize, backoff: &[u32], auto_recover: bool) -> (Inputs, Server) {
     let mut inputs = bare();
     inputs.upstreams[0].plan.health.retry_backoff_ms = backoff.to_vec();

@@ -66,6 +66,12 @@ impl Calls {
         waiter.is_some_and(|w| w.answer.send(Ok(answer)).is_ok())
     }
 
+    /// Tells who waits for an answer that there will be none. False where nobody does.
+    pub(super) fn fail(&self, id: u64, reason: UpstreamError) -> bool {
+        let waiter = self.lock().waiting.remove(&id);
+        waiter.is_some_and(|w| w.answer.send(Err(reason)).is_ok())
+    }
+
     /// Hands progress over, where somebody waits.
     pub(super) fn progress(&self, token: u64, params: Box<RawValue>) {
         if let Some(waiter) = self.lock().waiting.get(&token) {

@@ -7,19 +7,20 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::plan::TransportPlan;
-use crate::domain::secret::Mask;
 use crate::domain::upstream::{Target, UpstreamError, UpstreamEvent};
 
 use super::calls::Calls;
-use super::lines::Lines;
+use super::launcher::find;
+use super::log::Log;
+use super::reader::Reader;
+use super::tree::Descendants;
 use super::{OUTGOING, Wire};
 use crate::upstream::shared::Shared;
-use crate::upstream::wire::{self, ENVELOPE, Incoming, Notice};
 
 /// What a process gets of the gateway's own environment.
 const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TMPDIR"];
@@ -27,12 +28,10 @@ const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TMPDIR"];
 const GRACE: Duration = Duration::from_secs(2);
 /// How long the last words of a process that ended are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(200);
-/// Bytes of a line of stderr.
-const LOG_LINE: usize = 8 * 1024;
 
 /// Starts the process. The second token says that the handshake is done: from then on its end is an event.
 pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(Wire, CancellationToken), UpstreamError> {
-    let mut child = spawn(target)?;
+    let mut child = spawn(target, shared)?;
     let (Some(stdin), Some(stdout), Some(stderr), Some(pid)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take(), child.id())
     else {
@@ -42,12 +41,9 @@ pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(Wire, Canc
     let (calls, stop, ready) = (Arc::new(Calls::new()), CancellationToken::new(), CancellationToken::new());
     let (ended, last_words) = (CancellationToken::new(), Arc::new(Mutex::default()));
     let wire = Wire { calls: Arc::clone(&calls), outgoing, stop: stop.clone(), ended: ended.clone() };
-    let name = target.plan.key.to_string();
     shared.tasks.spawn(write(stdin, queue, stop.clone(), ended.clone()));
-    let log = Log { name, mask: target.mask(), last: Arc::clone(&last_words) };
-    let logged = shared.tasks.spawn(log.run(stderr));
-    let reader = Reader { target: Arc::clone(target), shared: Arc::clone(shared), wire: wire.clone() };
-    shared.tasks.spawn(reader.run(stdout));
+    let logged = shared.tasks.spawn(Log::new(target, Arc::clone(&last_words)).run(stderr));
+    shared.tasks.spawn(Reader::new(target, shared, wire.clone()).run(stdout));
     let supervisor =
         Supervisor { target: Arc::clone(target), shared: Arc::clone(shared), calls, stop, ended, ready: ready.clone() };
     shared.tasks.spawn(async move {
@@ -59,24 +55,29 @@ pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(Wire, Canc
     Ok((wire, ready))
 }
 
-fn spawn(target: &Target) -> Result<Child, UpstreamError> {
+fn spawn(target: &Target, shared: &Shared) -> Result<Child, UpstreamError> {
     let TransportPlan::Process { command, args, cwd, .. } = &target.plan.transport else {
-        return Err(UpstreamError::Connect("it is no process".into()));
+        return Err(UpstreamError::Connect("it is not a process".into()));
     };
     let inherited = INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
-    Command::new(command)
-        .args(args)
-        .current_dir(cwd)
-        .env_clear()
-        .envs(inherited)
-        .envs(target.values.iter().map(|(name, value)| (name, value.expose())))
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
-        .map_err(|e| UpstreamError::Connect(format!("{command} cannot be started in {}: {e}", cwd.display())))
+    let values = target.values.iter().map(|(name, value)| (name, value.expose()));
+    let path = values.clone().rfind(|(name, _)| *name == "PATH").map(|(_, path)| path.into());
+    let program = find(command, cwd, path.or_else(|| std::env::var_os("PATH")).as_deref());
+    let spawned = program.and_then(|program| {
+        Command::from(shared.launcher.command(&program, command))
+            .args(args)
+            .current_dir(cwd)
+            .env_clear()
+            .envs(inherited)
+            .envs(values)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+    });
+    spawned.map_err(|e| UpstreamError::Start(format!("{command} in {}: {e}", cwd.display())))
 }
 
 /// Writes what is queued until it is told to stop; then closes the process's stdin.
@@ -103,91 +104,6 @@ async fn write(
     }
 }
 
-struct Reader {
-    target: Target,
-    shared: Arc<Shared>,
-    wire: Wire,
-}
-
-impl Reader {
-    async fn run(self, stdout: ChildStdout) {
-        let limit = self.target.max_response_size.saturating_add(ENVELOPE);
-        let mut lines = Lines::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX));
-        while let Ok(Some(line)) = lines.next().await {
-            let read = if line.cut {
-                Err(UpstreamError::TooLarge(self.target.max_response_size))
-            } else {
-                self.take(line.bytes)
-            };
-            if let Err(error) = read {
-                self.wire.calls.close(error);
-                break;
-            }
-        }
-        self.wire.ended.cancel();
-    }
-
-    /// Deals with one line. What is no JSON object at all is taken for words to people and passed over, as is a JSON
-    /// object that is no JSON-RPC message; an object that breaks off, or text that is not UTF-8, ends the connection.
-    fn take(&self, line: &[u8]) -> Result<(), UpstreamError> {
-        match wire::read(line) {
-            Ok(Incoming::Answer { id, answer }) => {
-                let id = id.and_then(|id| id.get().parse().ok());
-                if !id.is_some_and(|id| self.wire.calls.answer(id, answer)) {
-                    tracing::debug!(upstream = %self.target.plan.key, "an answer that nobody waits for was dropped");
-                }
-            }
-            Ok(Incoming::Request { id, method }) => self.wire.offer(wire::reply(id, &method)),
-            Ok(Incoming::Notification { notice: Notice::Progress, params }) => {
-                if let Some((token, params)) = wire::progress(params) {
-                    self.wire.calls.progress(token, params);
-                }
-            }
-            Ok(Incoming::Notification { notice: Notice::ToolsChanged, .. }) => {
-                self.shared.events.tell(UpstreamEvent::ToolsChanged(self.target.plan.key.clone()));
-            }
-            Ok(Incoming::Notification { .. }) => {}
-            Err(fault) => {
-                let is_object = line.trim_ascii_start().first() == Some(&b'{');
-                if is_object && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err()
-                    || str::from_utf8(line).is_err()
-                {
-                    return Err(UpstreamError::Protocol(fault.into()));
-                }
-                if !line.trim_ascii().is_empty() {
-                    tracing::debug!(upstream = %self.target.plan.key, "a line on stdout that is no message was dropped");
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-struct Log {
-    name: String,
-    mask: Mask,
-    last: Arc<Mutex<String>>,
-}
-
-impl Log {
-    async fn run(self, stderr: ChildStderr) {
-        let mut lines = Lines::new(stderr, LOG_LINE);
-        while let Ok(Some(line)) = lines.next().await {
-            let text = self.masked(&String::from_utf8_lossy(line.bytes));
-            if !text.is_empty() {
-                tracing::info!(upstream = %self.name, "{text}");
-                *self.last.lock().unwrap_or_else(PoisonError::into_inner) = text;
-            }
-        }
-    }
-
-    /// Without the values it was given and without control characters, colours among them.
-    fn masked(&self, text: &str) -> String {
-        let text = self.mask.masked(text);
-        text.trim_end().chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect()
-    }
-}
-
 struct Supervisor {
     target: Target,
     shared: Arc<Shared>,
@@ -198,7 +114,7 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    /// Waits for the process to end or for a reason to end it, and ends its whole group.
+    /// Waits for the process to end or for a reason to end it, and ends its whole group and what else it started.
     async fn watch(&self, child: &mut Child, pid: u32) -> Option<ExitStatus> {
         let exited = tokio::select! {
             status = child.wait() => Some(status),
@@ -207,6 +123,8 @@ impl Supervisor {
             () = self.ended.cancelled() => tokio::time::timeout(LAST_WORDS, child.wait()).await.ok(),
         };
         let asked = self.stop.is_cancelled() || self.shared.hurry.is_cancelled();
+        // Later they are nobody's children.
+        let started = if exited.is_none() { Descendants::of(pid) } else { Descendants::default() };
         self.stop.cancel();
         let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
         let status = match exited {
@@ -214,6 +132,7 @@ impl Supervisor {
             None => self.end(child, group).await,
         };
         signal(group, Signal::KILL);
+        started.kill();
         if asked { None } else { status.ok() }
     }
 

@@ -21,13 +21,25 @@ pub(super) struct Lines<R> {
     skipping: bool,
 }
 
-/// One line without its newline.
+/// What comes of reading on.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Line<'a> {
-    /// Its bytes; of a longer one the first `limit`.
-    pub(super) bytes: &'a [u8],
-    /// Whether it was longer; the rest is passed over.
-    pub(super) cut: bool,
+pub(super) enum Piece<'a> {
+    /// A line without its newline.
+    Line(&'a [u8]),
+    /// The first `limit` bytes of a longer one.
+    Cut(&'a [u8]),
+    /// So many more bytes of one that was cut were passed over.
+    Rest(usize),
+}
+
+impl Piece<'_> {
+    /// Bytes that were read for it.
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            Self::Line(bytes) | Self::Cut(bytes) => bytes.len() as u64,
+            Self::Rest(size) => *size as u64,
+        }
+    }
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
@@ -36,8 +48,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skipping: false }
     }
 
-    /// The next line; none at the end. A last line without newline counts. Not to be dropped half-way.
-    pub(super) async fn next(&mut self) -> std::io::Result<Option<Line<'_>>> {
+    /// The next line or part of one; none at the end. A last line without newline counts. Not to be dropped half-way.
+    pub(super) async fn next(&mut self) -> std::io::Result<Option<Piece<'_>>> {
         let (start, end, cut) = loop {
             if let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 let (start, end) = (self.start, self.searched + found);
@@ -49,7 +61,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             }
             self.searched = self.buffer.len();
             if self.skipping {
-                self.start = self.searched;
+                let rest = self.searched - std::mem::replace(&mut self.start, self.searched);
+                if rest > 0 {
+                    return Ok(Some(Piece::Rest(rest)));
+                }
             } else if self.searched - self.start > self.limit {
                 let start = std::mem::replace(&mut self.start, self.searched);
                 self.skipping = true;
@@ -63,8 +78,10 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 break (start, end, false);
             }
         };
-        let end = if cut { start + self.limit } else { end };
-        Ok(Some(Line { bytes: &self.buffer[start..end], cut }))
+        Ok(Some(match cut {
+            true => Piece::Cut(&self.buffer[start..start + self.limit]),
+            false => Piece::Line(&self.buffer[start..end]),
+        }))
     }
 
     async fn fill(&mut self) -> std::io::Result<bool> {
@@ -96,8 +113,13 @@ mod tests {
             }
         });
         let (mut lines, mut seen) = (Lines::new(near, limit), Vec::new());
-        while let Some(line) = lines.next().await.unwrap() {
-            seen.push((String::from_utf8_lossy(line.bytes).into_owned(), line.cut));
+        while let Some(piece) = lines.next().await.unwrap() {
+            let (bytes, cut) = match piece {
+                Piece::Line(bytes) => (bytes, false),
+                Piece::Cut(bytes) => (bytes, true),
+                Piece::Rest(_) => continue,
+            };
+            seen.push((String::from_utf8_lossy(bytes).into_owned(), cut));
         }
         seen
     }

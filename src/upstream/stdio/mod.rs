@@ -2,7 +2,12 @@
 
 mod calls;
 mod child;
+mod flow;
+mod launcher;
 mod lines;
+mod log;
+mod reader;
+mod tree;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError};
+
+pub use self::launcher::{ServerLauncher, server_main};
 
 use self::calls::{Calls, Waiting};
 use super::handshake::{Handshake, Step};
@@ -116,6 +123,11 @@ impl Process {
     /// Ends it, in the background.
     pub(super) fn stop(&self) {
         self.wire.stop.cancel();
+    }
+
+    /// Cancelled when it has ended, or is asked to.
+    pub(super) fn ended(&self) -> CancellationToken {
+        self.wire.stop.clone()
     }
 
     /// Sends a request and waits for its answer.

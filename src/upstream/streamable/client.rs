@@ -16,6 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::domain::causes::causes;
+use crate::domain::instance::{INSTANCE, INSTANCE_HEADER};
 use crate::domain::upstream::{Target, UpstreamError};
 
 /// Idle connections kept to one upstream.
@@ -106,6 +107,9 @@ fn headers(target: &Target) -> Result<HeaderMap, UpstreamError> {
     }
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Ok(instance) = HeaderValue::from_str(&INSTANCE) {
+        headers.insert(HeaderName::from_static(INSTANCE_HEADER), instance);
+    }
     Ok(headers)
 }
 

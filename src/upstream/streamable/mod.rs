@@ -16,7 +16,7 @@ use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::ports::ToClient;
-use crate::domain::tool::Tool;
+use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError};
 use crate::domain::version::MODERN_VERSION;
 
@@ -148,9 +148,9 @@ impl Session {
     }
 
     /// Keeps which arguments of these tools are mirrored in headers, and drops tools whose marks are not valid.
-    pub(super) fn note_tools(&self, tools: &mut Vec<Tool>) {
+    pub(super) fn note_tools(&self, listed: &mut Listed) {
         if self.line.era == Era::Modern {
-            self.line.endpoint.params.learn(&self.line.endpoint.target.plan.key, tools);
+            self.line.endpoint.params.learn(listed);
         }
     }
 

@@ -9,9 +9,8 @@ use base64::prelude::BASE64_STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::value::RawValue;
 
-use crate::domain::ids::ObjectKey;
 use crate::domain::mirror::{Mirrored, marks};
-use crate::domain::tool::Tool;
+use crate::domain::tool::Listed;
 
 /// The marked arguments of an upstream's tools.
 #[derive(Debug, Default)]
@@ -20,9 +19,9 @@ pub(super) struct ParamHeaders(ArcSwap<HashMap<String, Vec<(HeaderName, Mirrored
 impl ParamHeaders {
     /// Reads the marks of a whole list of tools. Tools with marks that are not valid leave the list, as the
     /// specification demands.
-    pub(super) fn learn(&self, upstream: &ObjectKey, tools: &mut Vec<Tool>) {
-        let mut marked = HashMap::new();
-        tools.retain(|tool| match tool.input_schema.as_deref().map_or(Ok(Vec::new()), marks) {
+    pub(super) fn learn(&self, listed: &mut Listed) {
+        let (mut marked, mut invalid) = (HashMap::new(), Vec::new());
+        listed.tools.retain(|tool| match tool.input_schema.as_deref().map_or(Ok(Vec::new()), marks) {
             Ok(mirrored) => {
                 if !mirrored.is_empty() {
                     let named = mirrored.into_iter().filter_map(|m| Some((m.header.parse().ok()?, m)));
@@ -31,10 +30,11 @@ impl ParamHeaders {
                 true
             }
             Err(fault) => {
-                tracing::warn!(%upstream, tool = tool.name, "the tool is left out: {fault}");
+                invalid.push((tool.name.clone(), fault));
                 false
             }
         });
+        invalid.iter().for_each(|(tool, fault)| listed.leave_out(tool, fault));
         self.0.store(Arc::new(marked));
     }
 
@@ -61,9 +61,14 @@ pub(super) fn encode(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::tool::Tool;
 
     fn raw(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.into()).unwrap()
+    }
+
+    fn listed(tools: Vec<Tool>) -> Listed {
+        Listed { tools, ..Listed::default() }
     }
 
     fn tool(name: &str, properties: &str) -> Tool {
@@ -77,9 +82,9 @@ mod tests {
     #[test]
     fn marked_arguments_are_mirrored() {
         let params = ParamHeaders::default();
-        let mut tools = vec![tool("t", GOOD), tool("u", "{}")];
-        params.learn(&ObjectKey::new("d", "u"), &mut tools);
-        assert_eq!(tools.len(), 2);
+        let mut list = listed(vec![tool("t", GOOD), tool("u", "{}")]);
+        params.learn(&mut list);
+        assert_eq!(list.tools.len(), 2);
         let mut headers = HeaderMap::new();
         params.add(&mut headers, "t", Some(&raw(r#"{"region":"zürich","in":{"n":12345678901234567890123},"x":1}"#)));
         assert_eq!(headers["mcp-param-region"], "=?base64?esO8cmljaA==?=");
@@ -101,13 +106,13 @@ mod tests {
             r#"{"a":{"type":"array","items":{"type":"string","x-mcp-header":"A"}}}"#,
             r#"{"a":{"type":"string","x-mcp-header":"A"},"b":{"type":"string","x-mcp-header":"a"}}"#,
         ] {
-            let mut tools = vec![tool("t", properties)];
-            ParamHeaders::default().learn(&ObjectKey::new("d", "u"), &mut tools);
-            assert!(tools.is_empty(), "{properties}");
+            let mut list = listed(vec![tool("t", properties)]);
+            ParamHeaders::default().learn(&mut list);
+            assert!(list.tools.is_empty() && list.left_out.len() == 1, "{properties}");
         }
-        let mut tools = vec![tool("t", r#"{"a":{"default":{"x-mcp-header":7}}}"#)];
-        ParamHeaders::default().learn(&ObjectKey::new("d", "u"), &mut tools);
-        assert_eq!(tools.len(), 1, "data is no schema");
+        let mut list = listed(vec![tool("t", r#"{"a":{"default":{"x-mcp-header":7}}}"#)]);
+        ParamHeaders::default().learn(&mut list);
+        assert_eq!(list.tools.len(), 1, "data is no schema");
     }
 
     #[test]

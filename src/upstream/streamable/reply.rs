@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use super::body::{Messages, whole};
 use super::{Line, SESSION_ID, SMALL};
 use crate::domain::ports::ToClient;
-use crate::domain::rpc::REFUSED;
+use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
 use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
 use crate::upstream::wire::{self, Incoming, Notice};
 
@@ -131,6 +131,9 @@ async fn refusal(
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return Err(UpstreamError::Unauthorized(format!("HTTP {}", status.as_u16())));
     }
+    if status == StatusCode::LOOP_DETECTED {
+        return Err(UpstreamError::Protocol("HTTP 508: its URL leads back to this gateway".into()));
+    }
     let in_session = line.era == Era::Legacy && line.headers.contains_key(SESSION_ID);
     if in_session && status == StatusCode::NOT_FOUND {
         return Ok(Reply::SessionEnded);
@@ -141,6 +144,9 @@ async fn refusal(
         if let Ok(Incoming::Answer { id: answered, answer: Answer::Error(error) }) = wire::read(&text) {
             if in_session && status == StatusCode::BAD_REQUEST && says_session_unknown(&error) {
                 return Ok(Reply::SessionEnded);
+            }
+            if status.is_client_error() && !is_refusal_of_era(line.era, &error) {
+                line.endpoint.shared.events.tell(UpstreamEvent::Doubtful(line.endpoint.target.plan.key.clone()));
             }
             // Servers that refuse early may not have read the id, and give another.
             let early = answered.is_none_or(|a| a.get().parse() == Ok(id)) || status.is_client_error();
@@ -153,6 +159,17 @@ async fn refusal(
         }
         _ => Err(words),
     }
+}
+
+/// Whether a server of this era says so with such a status (MCP 2026-07-28, Streamable HTTP); a legacy one answers errors
+/// with 200.
+fn is_refusal_of_era(era: Era, error: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    struct Coded {
+        code: i64,
+    }
+    let code = serde_json::from_str::<Coded>(error.get()).map(|error| error.code);
+    era == Era::Modern && matches!(code, Ok(PARSE_ERROR | INVALID_REQUEST | METHOD_NOT_FOUND | INVALID_PARAMS))
 }
 
 /// Servers after the TypeScript SDK's example answer 400 and -32000 where the specification has 404.

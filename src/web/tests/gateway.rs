@@ -28,8 +28,8 @@ use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::sandbox::SandboxState;
 use crate::domain::secret::{NoSecret, SecretText};
-use crate::domain::tool::Tool;
-use crate::domain::upstream::{Answer, Era, OutCall, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::domain::tool::{Listed, Tool};
+use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::engine::{Engine, Ports};
 use crate::telemetry::metrics::Metrics;
 use crate::web::server::Peer;
@@ -103,15 +103,19 @@ impl Drop for Dropped<'_> {
 }
 
 impl CallUpstream for Arc<Server> {
-    fn set_targets(&self, _: &[Target]) {}
+    fn prepare(&self, _: &[Target]) {}
 
-    async fn probe(&self, _: &ObjectKey, _: Duration) -> Result<ServerFacts, UpstreamError> {
+    fn retire(&self, _: &[Target]) {}
+
+    async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
         let version = "2025-11-25".to_owned();
-        Ok(ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true })
+        let facts = ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true };
+        Ok(Probed::Up(facts))
     }
 
-    async fn list_tools(&self, _: &ObjectKey, _: Duration) -> Result<Vec<Tool>, UpstreamError> {
-        Ok(TOOLS.iter().map(|tool| Tool::parse(&raw(tool)).unwrap()).collect())
+    async fn list_tools(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
+        let tools = TOOLS.iter().map(|tool| Tool::parse(&raw(tool)).unwrap()).collect();
+        Ok(Listed { tools, ..Listed::default() })
     }
 
     async fn call(&self, _: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
@@ -202,6 +206,7 @@ fn upstream(name: &str) -> UpstreamPlan {
         era: EraSetting::Auto,
         connect_timeout_ms: 1000,
         call_timeout_ms: None,
+        extend_on_progress: true,
         idle_timeout_ms: 1000,
         health: HealthPlan { period_seconds: 30, timeout_ms: 1000, retry_backoff_ms: vec![1000], auto_recover: true },
         enable: None,

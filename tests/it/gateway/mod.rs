@@ -23,6 +23,7 @@ mod plugin;
 mod processes;
 mod redacted;
 mod reload;
+mod servers;
 mod smoke;
 mod starts;
 mod unread;

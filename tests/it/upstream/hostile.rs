@@ -53,6 +53,8 @@ fn misbehave(seen: &Seen) -> Response<Body> {
 fn exceed(seen: &Seen, fault: &str) -> Response<Body> {
     match fault {
         "large" => answer(seen, &format!("\"{}\"", "x".repeat(200_000))),
+        "number" => answer(seen, "5"),
+        "list" => answer(seen, "[1,2,3]"),
         "endless_json" => typed(200, "application/json", endless("          ")),
         "endless_event" => typed(200, "text/event-stream", endless("data: xxxxxxxxxxxxxxxxxx\n")),
         "endless_line" => typed(200, "text/event-stream", endless("data: xxxxxxxxxxxxxxxxxx")),
@@ -86,6 +88,8 @@ async fn http_servers_that_answer_nonsense() {
         ("html", "ProtocolError"),
         ("accepted", "ProtocolError"),
         ("broken", "ProtocolError"),
+        ("number", "ProtocolError"),
+        ("list", "ProtocolError"),
         ("large", "TooLarge"),
         ("endless_json", "TooLarge"),
         ("endless_event", "TooLarge"),
@@ -162,7 +166,7 @@ async fn a_process_that_reads_no_more_is_ended_though_it_lives() {
     let mut target = process("sh", &["-c", &script, &deaf.to_string_lossy()]);
     target.plan.era = EraSetting::Legacy;
     let upstreams = started(target);
-    upstreams.probe(&key(), PATIENCE).await.unwrap();
+    upstreams.probe(PATIENCE).await.unwrap();
     until("it closed its input", || deaf.exists()).await;
     let pid = std::fs::read_to_string(&deaf).unwrap();
     let error = call(&upstreams, out("x", "{}")).await.unwrap_err();
@@ -185,26 +189,62 @@ async fn noise_on_stdout_is_passed_over() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_too_large_fails_its_own_call_only() {
+    // Two calls are in flight; the first one's answer is too large, the second one's comes after it.
+    let large = r#"printf '{"jsonrpc":"2.0","id":2,"result":"'; head -c 200000 /dev/zero | tr '\0' x; echo '"}'"#;
+    let noise = r#"printf '{"jsonrpc":"2.0","method":"notifications/message","params":"'; head -c 200000 /dev/zero | tr '\0' x; echo '"}'"#;
+    let good = format!(r#"echo '{{"jsonrpc":"2.0","id":3,"result":{GOOD}}}'; read -r _"#);
+    let upstreams = started(fake_process(&format!("read -r other; {large}; {noise}; {good}")));
+    let (first, second) = tokio::join!(call(&upstreams, out("x", "{}")), call(&upstreams, out("x", "{}")));
+    let (mut answers, mut failures) = (Vec::new(), Vec::new());
+    for outcome in [first, second] {
+        match outcome {
+            Ok(Answer::Result(result)) => answers.push(result.get().to_owned()),
+            Ok(Answer::Error(error)) => panic!("{error}"),
+            Err(error) => failures.push(error),
+        }
+    }
+    assert_eq!((answers, failures), (vec![GOOD.to_owned()], vec![UpstreamError::TooLarge(LIMIT)]));
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_server_that_floods_is_still_heard() {
+    // Its log without end goes on while it answers; so does what it prints before its handshake.
+    let init = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18","capabilities":{}}}"#;
+    let answer = format!(r#"{{"jsonrpc":"2.0","id":2,"result":{GOOD}}}"#);
+    let script = format!(
+        "yes a line of a log >&2 & read -r _; yes a stray line | head -n 500000; echo '{init}'; read -r _; read -r _
+        echo '{answer}'; read -r _"
+    );
+    let mut target = process("sh", &["-c", &script]);
+    target.plan.era = EraSetting::Legacy;
+    let upstreams = started(target);
+    assert_eq!(result_of(&upstreams, out("x", "{}")).await, GOOD);
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn what_cannot_be_started_says_so_without_secrets() {
     let mut target = process("no-such-program", &["--token", "swordfish"]);
     target.values = vec![secret("TOKEN", "swordfish")];
-    let error = started(target).probe(&key(), PATIENCE).await.unwrap_err();
-    assert!(matches!(error, UpstreamError::Connect(_)), "{error:?}");
+    let error = started(target).probe(PATIENCE).await.unwrap_err();
+    assert!(matches!(error, UpstreamError::Start(_)), "{error:?}");
     assert!(error.to_string().contains("no-such-program") && !error.to_string().contains("swordfish"), "{error}");
 
     let mut target = process("sh", &["-c", "echo \"bad token $TOKEN\" >&2; exit 1"]);
     target.values = vec![secret("TOKEN", "swordfish")];
-    let error = started(target).probe(&key(), PATIENCE).await.unwrap_err().to_string();
+    let error = started(target).probe(PATIENCE).await.unwrap_err().to_string();
     assert!(error.contains("bad token [secret]") && error.contains("exit status: 1"), "{error}");
 
     let mut target = external(format!("http://user:swordfish@127.0.0.1:{}/mcp?a=1", free_port()));
     target.values = vec![secret("authorization", "Bearer swordfish")];
-    let error = started(target).probe(&key(), PATIENCE).await.unwrap_err();
+    let error = started(target).probe(PATIENCE).await.unwrap_err();
     assert!(matches!(error, UpstreamError::Connect(_)), "{error:?}");
     assert!(!error.to_string().contains("swordfish"), "{error}");
 
     let mut target = external("http://127.0.0.1:1/mcp");
     target.values = vec![secret("authorization", "Bearer sword\nfish")];
-    let error = started(target).probe(&key(), PATIENCE).await.unwrap_err().to_string();
+    let error = started(target).probe(PATIENCE).await.unwrap_err().to_string();
     assert!(error.contains("authorization") && !error.contains("fish"), "{error}");
 }

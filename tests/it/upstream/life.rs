@@ -52,21 +52,53 @@ async fn targets_that_did_not_change_keep_their_process() {
     let before = processes(&marker);
     let mut other = everything(&marker);
     other.plan.labels.insert("team".into(), "a".into());
-    let old = with(&upstreams, other.clone());
+    upstreams.replace(other.clone());
     result_of(&upstreams, echo("x")).await;
     assert_eq!(processes(&marker), before);
     other.values = vec![secret("KEY", "new")];
-    let new = with(&upstreams, other);
-    let late = upstreams.call(&old, echo("x"), &Listener::default()).await;
-    assert!(matches!(late, Err(UpstreamError::Connect(_))), "a call for what was there before: {late:?}");
+    upstreams.replace(other);
     result_of(&upstreams, echo("x")).await;
     until("the old process ended", || processes(&marker).len() == 1).await;
     assert_ne!(processes(&marker), before);
-    upstreams.set_targets(&[]);
-    let gone = upstreams.call(&new, echo("x"), &Listener::default()).await;
+    upstreams.retire(&[]);
+    let gone = call(&upstreams, echo("x")).await;
     assert!(matches!(gone, Err(UpstreamError::Connect(_))), "{gone:?}");
     until("every process ended", || processes(&marker).is_empty()).await;
     upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_call_keeps_the_connection_of_its_own_target_until_that_is_retired() {
+    let fake = Fake::legacy(|seen| answer(seen, &json!({"key": seen.header("authorization")}).to_string())).await;
+    let with = |key: &str| {
+        let mut target = external(&fake.url);
+        target.values = vec![secret("authorization", key)];
+        Arc::new(target)
+    };
+    let (old, new) = (with("old"), with("new"));
+    let upstreams = Upstreams::new(ServerLauncher::at(fixtures::program()));
+    let key = async |target: &Target| {
+        let answer = upstreams.call(target, echo("x"), &Listener::default()).await;
+        answer.map(|answer| serde_json::to_string(&answer_value(&answer)["key"]).unwrap())
+    };
+    upstreams.prepare(std::slice::from_ref(&old));
+    assert_eq!(key(&old).await.unwrap(), "\"old\"");
+    upstreams.prepare(std::slice::from_ref(&new));
+    for _ in 0..2 {
+        assert_eq!(key(&old).await.unwrap(), "\"old\"");
+        assert_eq!(key(&new).await.unwrap(), "\"new\"");
+    }
+    assert_eq!(fake.seen("initialize").len(), 2, "a connection each");
+    upstreams.retire(std::slice::from_ref(&new));
+    assert!(matches!(key(&old).await, Err(UpstreamError::Connect(_))));
+    assert_eq!(key(&new).await.unwrap(), "\"new\"");
+    let ended = || fake.all().iter().any(|s| s.method == "DELETE" && s.header("authorization") == "old");
+    until("the old session was ended", ended).await;
+}
+
+fn answer_value(answer: &Answer) -> serde_json::Value {
+    let (Answer::Result(text) | Answer::Error(text)) = answer;
+    serde_json::from_str(text.get()).unwrap()
 }
 
 #[tokio::test]
@@ -77,7 +109,7 @@ async fn calls_in_flight_end_before_their_process() {
     let long = result_of(&upstreams, out("trigger-long-running-operation", r#"{"duration":0.5,"steps":1}"#));
     let (result, ()) = tokio::join!(long, async {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        upstreams.set_targets(&[]);
+        upstreams.retire(&[]);
     });
     assert!(result.contains("completed"), "{result}");
     until("the process ended", || processes(&marker).is_empty()).await;
@@ -91,8 +123,8 @@ async fn shutdown_ends_what_does_not_want_to_end_and_what_it_started() {
     let mut target = process("sh", &["-c", script, &marker]);
     target.plan.era = EraSetting::Legacy;
     let upstreams = started(target);
-    assert!(!upstreams.probe(&key(), PATIENCE).await.unwrap().has_tools);
-    assert!(upstreams.list_tools(&key(), PATIENCE).await.unwrap().is_empty(), "not asked: it offers none");
+    assert!(!upstreams.probe(PATIENCE).await.unwrap().has_tools);
+    assert!(upstreams.list_tools(PATIENCE).await.unwrap().is_empty(), "not asked: it offers none");
     // Besides the two there may be one on its way to become `sleep`.
     assert!(processes(&marker).len() >= 2);
     upstreams.shutdown().await;
@@ -104,7 +136,7 @@ async fn a_server_that_ends_when_probed_is_started_without_the_probe() {
     let script = r#"read -r l; case "$l" in *discover*) exit 1;; esac
         echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-03-26"}}'; read -r _; read -r _"#;
     let upstreams = started(process("sh", &["-c", script]));
-    let facts = upstreams.probe(&key(), PATIENCE).await.unwrap();
+    let facts = upstreams.probe(PATIENCE).await.unwrap();
     assert_eq!((facts.era, facts.version.as_str()), (Era::Legacy, "2025-03-26"));
     upstreams.shutdown().await;
 }
@@ -115,10 +147,10 @@ async fn a_process_that_hangs_is_ended_by_a_probe() {
     let mut target = process("sh", &["-c", script]);
     target.plan.era = EraSetting::Legacy;
     let upstreams = started(target);
-    upstreams.probe(&key(), PATIENCE).await.unwrap();
+    upstreams.probe(PATIENCE).await.unwrap();
     let limit = Duration::from_millis(50);
-    assert_eq!(upstreams.probe(&key(), limit).await.unwrap_err(), UpstreamError::Timeout(limit));
-    upstreams.probe(&key(), PATIENCE).await.unwrap();
+    assert_eq!(upstreams.probe(limit).await.unwrap_err(), UpstreamError::Timeout(limit));
+    upstreams.probe(PATIENCE).await.unwrap();
     upstreams.shutdown().await;
 }
 
@@ -142,7 +174,7 @@ async fn giving_up_cancels_on_stdio_and_legacy_http() {
     let never = futures_util::stream::pending::<std::io::Result<&str>>;
     let fake = Fake::legacy(move |_| typed(200, "text/event-stream", Body::from_stream(never()))).await;
     let upstreams = started(external(&fake.url));
-    upstreams.probe(&key(), PATIENCE).await.unwrap();
+    upstreams.probe(PATIENCE).await.unwrap();
     assert!(tokio::time::timeout(limit, call(&upstreams, echo("x"))).await.is_err());
     until("http cancelled", || !fake.seen("notifications/cancelled").is_empty()).await;
     let (called, cancelled) = (&fake.seen("tools/call")[0], &fake.seen("notifications/cancelled")[0]);
@@ -154,11 +186,11 @@ async fn giving_up_cancels_on_stdio_and_legacy_http() {
 async fn connections_are_used_again() {
     let fake = Fake::legacy(|seen| match seen.body["params"]["name"].as_str() {
         Some("events") => events(&[answer_text(seen, "{}")]),
-        _ => answer(seen, &format!("\"{}\"", "x".repeat(300_000))),
+        _ => answer(seen, &json!({"text": "x".repeat(300_000)}).to_string()),
     })
     .await;
     let upstreams = started(external(&fake.url));
-    upstreams.probe(&key(), PATIENCE).await.unwrap();
+    upstreams.probe(PATIENCE).await.unwrap();
     for _ in 0..10 {
         result_of(&upstreams, out("events", "{}")).await;
         result_of(&upstreams, out("json", "{}")).await;
@@ -198,17 +230,43 @@ async fn a_lost_session_is_renewed_once_within_the_call() {
     }
 }
 
+/// Probes all the time, until one finds that it rests.
+async fn rests(upstreams: &Adapter) {
+    let deadline = Instant::now() + PATIENCE;
+    while upstreams.found(PATIENCE).await.unwrap() != Probed::Resting {
+        assert!(Instant::now() < deadline, "it does not rest");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 #[tokio::test]
-async fn idle_sessions_are_ended_and_opened_again() {
+async fn idle_sessions_are_ended_whatever_is_probed_and_opened_again_by_a_call() {
     let fake = Fake::legacy(|seen| answer(seen, "{}")).await;
     let mut target = external(&fake.url);
     target.plan.idle_timeout_ms = 100;
     let upstreams = started(target);
     result_of(&upstreams, echo("x")).await;
+    rests(&upstreams).await;
     let deleted = || fake.all().iter().any(|s| s.method == "DELETE" && s.header("mcp-session-id") == "s1");
     until("the session was ended", deleted).await;
+    assert_eq!(fake.seen("initialize").len(), 1, "a probe opens none");
     result_of(&upstreams, echo("x")).await;
     assert_eq!(fake.seen("initialize").len(), 2);
+}
+
+#[tokio::test]
+async fn idle_processes_end_whatever_is_probed_and_start_again_with_a_call() {
+    let marker = marker("idle");
+    let mut target = everything(&marker);
+    target.plan.idle_timeout_ms = 200;
+    let upstreams = started(target);
+    // A call in flight is no idleness.
+    let long = out("trigger-long-running-operation", r#"{"duration":0.6,"steps":1}"#);
+    assert!(result_of(&upstreams, long).await.contains("completed"));
+    rests(&upstreams).await;
+    until("the process ended", || processes(&marker).is_empty()).await;
+    assert!(result_of(&upstreams, echo("again")).await.contains("Echo: again"));
+    upstreams.shutdown().await;
 }
 
 #[tokio::test]
@@ -229,7 +287,7 @@ async fn the_stream_brings_changes_and_questions() {
     })
     .await;
     let upstreams = started(external(&fake.url));
-    upstreams.probe(&key(), PATIENCE).await.unwrap();
+    upstreams.probe(PATIENCE).await.unwrap();
     assert_eq!(upstreams.next_event().await, UpstreamEvent::ToolsChanged(key()));
     let replies = || fake.all().into_iter().filter(|s| s.rpc().is_empty() && s.method == "POST").collect::<Vec<_>>();
     until("both questions were answered", || replies().len() == 2).await;
@@ -272,7 +330,7 @@ async fn headers_of_both_eras() {
     let mut target = external(&fake.url);
     target.values = vec![secret("authorization", "Bearer swordfish")];
     let upstreams = started(target);
-    assert_eq!(upstreams.list_tools(&key(), PATIENCE).await.unwrap().len(), 1);
+    assert_eq!(upstreams.list_tools(PATIENCE).await.unwrap().len(), 1);
     result_of(&upstreams, out("t", r#"{"region":"eu west "}"#)).await;
     let called = &fake.seen("tools/call")[0];
     for (name, value) in [
@@ -336,7 +394,7 @@ async fn a_process_that_cannot_start_is_not_started_for_each_call() {
     }
     let starts = || std::fs::read_to_string(&log).unwrap().lines().count();
     assert_eq!(starts(), 1);
-    assert!(upstreams.probe(&key(), PATIENCE).await.is_err());
+    assert!(upstreams.probe(PATIENCE).await.is_err());
     assert_eq!(starts(), 2, "a probe insists");
     std::fs::remove_file(&log).unwrap();
 }
@@ -349,28 +407,31 @@ async fn whatever_is_no_modern_answer_leads_to_initialize_but_a_refusal_does_not
             _ => legacy_or(seen, &|seen| answer(seen, "{}")),
         })
         .await;
-        let facts = started(external(&fake.url)).probe(&key(), PATIENCE).await.unwrap();
+        let facts = started(external(&fake.url)).probe(PATIENCE).await.unwrap();
         assert_eq!(facts.era, Era::Legacy, "HTTP {code}");
     }
     for code in [401, 403] {
         let fake = Fake::start(move |_| status(code)).await;
-        let error = started(external(&fake.url)).probe(&key(), PATIENCE).await.unwrap_err();
+        let error = started(external(&fake.url)).probe(PATIENCE).await.unwrap_err();
         assert_eq!(error, UpstreamError::Unauthorized(format!("HTTP {code}")));
         assert!(fake.seen("initialize").is_empty());
     }
 }
 
+fn listing(seen: &Seen, names: &[&str], next: Option<&str>) -> Response<Body> {
+    let tools: Vec<_> = names.iter().map(|name| json!({"name": name, "inputSchema": {"type": "object"}})).collect();
+    answer(seen, &json!({"tools": tools, "nextCursor": next}).to_string())
+}
+
 #[tokio::test]
 async fn every_page_of_a_list_is_read() {
     let fake = Fake::start(|seen| match (seen.rpc(), seen.body["params"]["cursor"].as_str()) {
-        ("tools/list", None) => answer(seen, r#"{"tools":[{"name":"a"}],"nextCursor":"2 \"of\" 3"}"#),
-        ("tools/list", Some("2 \"of\" 3")) => {
-            answer(seen, r#"{"tools":[{"name":"b"},{"name":"no good"}],"nextCursor":""}"#)
-        }
-        ("tools/list", Some("")) => answer(seen, r#"{"tools":[{"name":"c"}]}"#),
+        ("tools/list", None) => listing(seen, &["a"], Some("2 \"of\" 3")),
+        ("tools/list", Some("2 \"of\" 3")) => listing(seen, &["b", "no good"], Some("")),
+        ("tools/list", Some("")) => listing(seen, &["c"], None),
         _ => legacy_or(seen, &|seen| answer(seen, "{}")),
     })
     .await;
-    let tools = started(external(&fake.url)).list_tools(&key(), PATIENCE).await.unwrap();
+    let tools = started(external(&fake.url)).list_tools(PATIENCE).await.unwrap();
     assert_eq!(tools.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a", "b", "c"]);
 }

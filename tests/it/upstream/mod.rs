@@ -1,5 +1,6 @@
 //! The adapter to MCP servers, against real ones and, where no real one misbehaves on demand, against fakes.
 
+mod eras;
 mod fake;
 mod hostile;
 mod life;
@@ -7,6 +8,7 @@ mod real;
 pub mod tls;
 
 use std::io::{BufRead, BufReader};
+use std::ops::Deref;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -15,8 +17,9 @@ use hawsepipe::domain::ids::ObjectKey;
 use hawsepipe::domain::plan::{EraSetting, HealthPlan, TransportPlan, UpstreamPlan};
 use hawsepipe::domain::ports::{CallUpstream, ToClient};
 use hawsepipe::domain::secret::SecretText;
-use hawsepipe::domain::upstream::{Answer, OutCall, Target, UpstreamError, UpstreamTarget};
-use hawsepipe::upstream::Upstreams;
+use hawsepipe::domain::tool::Tool;
+use hawsepipe::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamTarget};
+use hawsepipe::upstream::{ServerLauncher, Upstreams};
 use serde_json::value::RawValue;
 
 use crate::fixtures;
@@ -38,6 +41,7 @@ fn target(transport: TransportPlan) -> UpstreamTarget {
         era: EraSetting::Auto,
         connect_timeout_ms: 10_000,
         call_timeout_ms: None,
+        extend_on_progress: true,
         idle_timeout_ms: 300_000,
         health,
         enable: None,
@@ -68,16 +72,53 @@ fn everything(marker: &str) -> UpstreamTarget {
     process("node", &[&script.to_string_lossy(), "stdio", marker])
 }
 
-fn with(upstreams: &Upstreams, target: UpstreamTarget) -> Target {
-    let target = Arc::new(target);
-    upstreams.set_targets(std::slice::from_ref(&target));
-    target
+/// The adapter with one upstream.
+struct Adapter {
+    upstreams: Upstreams,
+    target: Mutex<Target>,
 }
 
-fn started(target: UpstreamTarget) -> Upstreams {
-    let upstreams = Upstreams::new();
-    with(&upstreams, target);
-    upstreams
+impl Deref for Adapter {
+    type Target = Upstreams;
+    fn deref(&self) -> &Upstreams {
+        &self.upstreams
+    }
+}
+
+impl Adapter {
+    /// The target that there is now.
+    fn target(&self) -> Target {
+        Arc::clone(&self.target.lock().unwrap())
+    }
+
+    /// Puts another target in the place of the one that there is.
+    fn replace(&self, target: UpstreamTarget) {
+        *self.target.lock().unwrap() = Arc::new(target);
+        self.prepare(&[self.target()]);
+        self.retire(&[self.target()]);
+    }
+
+    async fn found(&self, limit: Duration) -> Result<Probed, UpstreamError> {
+        self.upstreams.probe(&self.target(), limit).await
+    }
+
+    async fn probe(&self, limit: Duration) -> Result<ServerFacts, UpstreamError> {
+        match self.found(limit).await? {
+            Probed::Up(facts) => Ok(facts),
+            Probed::Resting => panic!("it rests"),
+        }
+    }
+
+    async fn list_tools(&self, limit: Duration) -> Result<Vec<Tool>, UpstreamError> {
+        Ok(self.upstreams.list_tools(&self.target(), limit).await?.tools)
+    }
+}
+
+fn started(target: UpstreamTarget) -> Adapter {
+    let upstreams = Upstreams::new(ServerLauncher::at(fixtures::program()));
+    let adapter = Adapter { upstreams, target: Mutex::new(Arc::new(target)) };
+    adapter.prepare(&[adapter.target()]);
+    adapter
 }
 
 fn raw(text: &str) -> Box<RawValue> {
@@ -86,7 +127,8 @@ fn raw(text: &str) -> Box<RawValue> {
 
 fn out(tool: &str, arguments: &str) -> OutCall {
     let arguments = Some(raw(arguments));
-    OutCall { tool: tool.into(), arguments, meta: vec![], wants_progress: false, timeout: PATIENCE }
+    let (meta, timeout) = (vec![], PATIENCE);
+    OutCall { tool: tool.into(), arguments, meta, wants_progress: false, timeout, extend_on_progress: true }
 }
 
 /// A client that keeps the progress it hears of.
@@ -99,16 +141,16 @@ impl ToClient for Listener {
     }
 }
 
-async fn call_heard(upstreams: &Upstreams, call: OutCall, client: &Listener) -> Result<Answer, UpstreamError> {
-    upstreams.call(&upstreams.target(&key()).unwrap(), call, client).await
+async fn call_heard(upstreams: &Adapter, call: OutCall, client: &Listener) -> Result<Answer, UpstreamError> {
+    upstreams.call(&upstreams.target(), call, client).await
 }
 
-async fn call(upstreams: &Upstreams, call: OutCall) -> Result<Answer, UpstreamError> {
+async fn call(upstreams: &Adapter, call: OutCall) -> Result<Answer, UpstreamError> {
     call_heard(upstreams, call, &Listener::default()).await
 }
 
 /// The text of a result.
-async fn result_of(upstreams: &Upstreams, out: OutCall) -> String {
+async fn result_of(upstreams: &Adapter, out: OutCall) -> String {
     match call(upstreams, out).await.unwrap() {
         Answer::Result(result) => result.get().to_owned(),
         Answer::Error(error) => panic!("an error: {error}"),

@@ -5,13 +5,13 @@ use hawsepipe::domain::upstream::Era;
 
 use super::*;
 
-async fn speaks_everything(target: UpstreamTarget) -> Upstreams {
+async fn speaks_everything(target: UpstreamTarget) -> Adapter {
     let upstreams = started(target);
-    let facts = upstreams.probe(&key(), PATIENCE).await.unwrap();
+    let facts = upstreams.probe(PATIENCE).await.unwrap();
     assert_eq!((facts.era, facts.version.as_str(), facts.has_tools), (Era::Legacy, "2025-11-25", true));
     assert!(facts.server_name.is_some());
-    assert_eq!(upstreams.probe(&key(), PATIENCE).await.unwrap(), facts, "a ping");
-    let tools = upstreams.list_tools(&key(), PATIENCE).await.unwrap();
+    assert_eq!(upstreams.probe(PATIENCE).await.unwrap(), facts, "a ping");
+    let tools = upstreams.list_tools(PATIENCE).await.unwrap();
     assert!(tools.iter().any(|t| t.name == "echo" && t.input_schema.is_some()), "{tools:?}");
     let echoed = result_of(&upstreams, out("echo", "{\n \"message\":\r\n\"hi\"}")).await;
     assert_eq!(echoed, r#"{"content":[{"type":"text","text":"Echo: hi"}]}"#);
@@ -47,11 +47,11 @@ async fn server_everything_over_http_and_its_restart() {
 
 async fn speaks_python(target: UpstreamTarget, era: Era) {
     let upstreams = started(target);
-    let facts = upstreams.probe(&key(), PATIENCE).await.unwrap();
+    let facts = upstreams.probe(PATIENCE).await.unwrap();
     assert_eq!(facts.era, era);
     assert_eq!(facts.server_name.as_deref(), Some("modern"));
-    assert_eq!(upstreams.probe(&key(), PATIENCE).await.unwrap(), facts);
-    let tools = upstreams.list_tools(&key(), PATIENCE).await.unwrap();
+    assert_eq!(upstreams.probe(PATIENCE).await.unwrap(), facts);
+    let tools = upstreams.list_tools(PATIENCE).await.unwrap();
     assert!(tools.iter().any(|t| t.name == "mixed"));
     let mixed = result_of(&upstreams, out("mixed", "{}")).await;
     assert!(mixed.contains("12345678901234567890123") && mixed.contains(r#""one":1.0,"more":1"#), "{mixed}");

@@ -56,14 +56,14 @@ pub fn server() -> (Running, Folder, u16) {
 #[tokio::test]
 async fn certificates_are_checked_against_the_machines_roots() {
     if let Ok(url) = std::env::var(URL) {
-        let facts = started(external(url)).probe(&key(), PATIENCE).await.unwrap();
+        let facts = started(external(url)).probe(PATIENCE).await.unwrap();
         assert_eq!(facts.era, Era::Modern);
         return;
     }
     let (_running, folder, port) = server();
     let url = format!("https://127.0.0.1:{port}/mcp");
 
-    let error = started(external(&url)).probe(&key(), PATIENCE).await.unwrap_err();
+    let error = started(external(&url)).probe(PATIENCE).await.unwrap_err();
     assert!(matches!(error, UpstreamError::Connect(_)), "{error:?}");
     assert!(error.to_string().contains("certificate"), "{error}");
     let again = Command::new(std::env::current_exe().unwrap())

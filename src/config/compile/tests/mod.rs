@@ -82,6 +82,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
         era: EraSetting::Auto,
         connect_timeout_ms: 1,
         call_timeout_ms: None,
+        extend_on_progress: true,
         idle_timeout_ms: 1,
         health,
         enable: None,

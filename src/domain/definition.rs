@@ -1,0 +1,189 @@
+//! Whether clients can read a tool's definition. Most of them check a list as a whole, so that one bad tool would cost
+//! them all tools of all upstreams.
+
+use serde_json::value::RawValue;
+
+use super::raw::RawObject;
+
+/// What a value must be, by how its JSON text begins.
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Flag,
+    Object,
+    List,
+}
+
+impl Kind {
+    fn is_of(self, value: &RawValue) -> bool {
+        let text = value.get();
+        match self {
+            Self::Text => text.starts_with('"'),
+            Self::Flag => matches!(text, "true" | "false"),
+            Self::Object => text.starts_with('{'),
+            Self::List => text.starts_with('['),
+        }
+    }
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "a string",
+            Self::Flag => "true or false",
+            Self::Object => "an object",
+            Self::List => "a list",
+        }
+    }
+}
+
+/// Members of a definition that clients check (MCP, `Tool`).
+const MEMBERS: [(&str, Kind); 8] = [
+    ("title", Kind::Text),
+    ("description", Kind::Text),
+    ("inputSchema", Kind::Object),
+    ("outputSchema", Kind::Object),
+    ("annotations", Kind::Object),
+    ("execution", Kind::Object),
+    ("icons", Kind::List),
+    ("_meta", Kind::Object),
+];
+/// Members of its annotations (MCP, `ToolAnnotations`).
+const ANNOTATIONS: [(&str, Kind); 5] = [
+    ("title", Kind::Text),
+    ("readOnlyHint", Kind::Flag),
+    ("destructiveHint", Kind::Flag),
+    ("idempotentHint", Kind::Flag),
+    ("openWorldHint", Kind::Flag),
+];
+
+/// The definition as clients can read it: without optional members that are null, and without an output schema that is
+/// not one of an object, which only the modern era allows. Fails with what clients cannot read, or why the tool cannot
+/// be called by any of them.
+pub fn for_clients(definition: &RawValue) -> Result<Box<RawValue>, String> {
+    let mut object = RawObject::parse(definition.get()).map_err(|_| "its definition is not an object".to_owned())?;
+    let nulls = MEMBERS.iter().map(|(name, _)| *name).filter(|name| is_null(&object, name));
+    let mut dropped: Vec<_> = nulls.collect();
+    dropped.iter().for_each(|name| object.remove(name));
+    check(&object, "", &MEMBERS)?;
+    let input = object.get("inputSchema").ok_or("its inputSchema is missing")?;
+    check_schema(input, "inputSchema")?;
+    if let Some(output) = object.get("outputSchema") {
+        if is_of_object(output) {
+            check_schema(output, "outputSchema")?;
+        } else {
+            dropped.push("outputSchema");
+            object.remove("outputSchema");
+        }
+    }
+    if let Some(annotations) = object.get("annotations") {
+        check(&parse(annotations)?, "annotations.", &ANNOTATIONS)?;
+    }
+    check_execution(&object)?;
+    Ok(if dropped.is_empty() { definition.to_owned() } else { object.to_raw() })
+}
+
+fn is_null(object: &RawObject, name: &str) -> bool {
+    object.get(name).is_some_and(|value| value.get() == "null")
+}
+
+fn parse(value: &RawValue) -> Result<RawObject, String> {
+    RawObject::parse(value.get()).map_err(|_| "its definition cannot be read".to_owned())
+}
+
+fn check(object: &RawObject, path: &str, members: &[(&str, Kind)]) -> Result<(), String> {
+    let wrong = |(name, kind): &&(&str, Kind)| object.get(name).is_some_and(|value| !kind.is_of(value));
+    match members.iter().find(wrong) {
+        Some((name, kind)) => Err(format!("its {path}{name} must be {}", kind.as_str())),
+        None => Ok(()),
+    }
+}
+
+fn is_of_object(schema: &RawValue) -> bool {
+    RawObject::parse(schema.get()).is_ok_and(|schema| schema.get_str("type").as_deref() == Some("object"))
+}
+
+/// A schema of arguments or results at its root: of an object, whose properties are schemas that are objects.
+fn check_schema(schema: &RawValue, name: &str) -> Result<(), String> {
+    if !is_of_object(schema) {
+        return Err(format!("its {name}.type must be \"object\""));
+    }
+    let schema = parse(schema)?;
+    check(&schema, &format!("{name}."), &[("properties", Kind::Object), ("required", Kind::List)])?;
+    if let Some(properties) = schema.get("properties")
+        && let Some((property, _)) = parse(properties)?.iter().find(|(_, schema)| !Kind::Object.is_of(schema))
+    {
+        return Err(format!("its {name}.properties.{property:.60} must be an object"));
+    }
+    let required = schema.get("required");
+    if required.is_some_and(|required| serde_json::from_str::<Vec<String>>(required.get()).is_err()) {
+        return Err(format!("its {name}.required must be a list of strings"));
+    }
+    Ok(())
+}
+
+/// How the tool wants to be run (MCP, `ToolExecution`).
+fn check_execution(object: &RawObject) -> Result<(), String> {
+    let Some(execution) = object.get("execution") else { return Ok(()) };
+    let execution = parse(execution)?;
+    let Some(support) = execution.get("taskSupport") else { return Ok(()) };
+    match support.get() {
+        r#""forbidden""# | r#""optional""# => Ok(()),
+        r#""required""# => Err("it runs as a task only, and this gateway does not carry tasks".to_owned()),
+        _ => Err("its execution.taskSupport must be forbidden, optional or required".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<String, String> {
+        for_clients(&RawValue::from_string(text.into()).unwrap()).map(|definition| definition.get().to_owned())
+    }
+
+    #[test]
+    fn a_definition_that_clients_read_keeps_its_bytes() {
+        for good in [
+            r#"{"name":"a","inputSchema":{"type":"object"}}"#,
+            r#"{ "name":"a", "inputSchema":{"type": "object","properties":{"n":{"type":"number"}},"required":["n"]}}"#,
+            r#"{"name":"a","title":"A","description":"","inputSchema":{"type":"object"},"icons":[],"x":[1.0],
+               "outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"title":"A"},
+               "execution":{"taskSupport":"optional"},"_meta":{}}"#,
+        ] {
+            assert_eq!(read(good).unwrap(), good);
+        }
+    }
+
+    #[test]
+    fn what_clients_cannot_read_is_named() {
+        let with = |member: &str| format!(r#"{{"name":"a","inputSchema":{{"type":"object"}},{member}}}"#);
+        let schema = |schema: &str| format!(r#"{{"name":"a","inputSchema":{schema}}}"#);
+        for (bad, words) in [
+            ("5".to_owned(), "its definition is not an object"),
+            (r#"{"name":"a"}"#.to_owned(), "its inputSchema is missing"),
+            (schema("null"), "its inputSchema is missing"),
+            (schema("[]"), "its inputSchema must be an object"),
+            (schema("{}"), r#"its inputSchema.type must be "object""#),
+            (schema(r#"{"type":"objekt"}"#), r#"its inputSchema.type must be "object""#),
+            (schema(r#"{"type":"object","properties":[]}"#), "its inputSchema.properties must be an object"),
+            (schema(r#"{"type":"object","properties":{"p":true}}"#), "its inputSchema.properties.p must be an object"),
+            (schema(r#"{"type":"object","required":[1]}"#), "its inputSchema.required must be a list of strings"),
+            (with(r#""description":7"#), "its description must be a string"),
+            (with(r#""outputSchema":{"type":"object","required":true}"#), "its outputSchema.required must be a list"),
+            (with(r#""annotations":{"readOnlyHint":"yes"}"#), "its annotations.readOnlyHint must be true or false"),
+            (with(r#""execution":{"taskSupport":"maybe"}"#), "its execution.taskSupport must be"),
+            (with(r#""execution":{"taskSupport":"required"}"#), "it runs as a task only"),
+        ] {
+            let fault = read(&bad).unwrap_err();
+            assert!(fault.starts_with(words), "{bad}: {fault}");
+        }
+    }
+
+    #[test]
+    fn what_only_some_clients_read_is_dropped() {
+        let bare = r#"{"name":"a","inputSchema":{"type":"object"}}"#;
+        let with = |member: &str| format!(r#"{{"name":"a",{member},"inputSchema":{{"type":"object"}}}}"#);
+        for member in [r#""description":null"#, r#""outputSchema":{"type":"array"}"#, r#""annotations":null"#] {
+            assert_eq!(read(&with(member)).unwrap(), bare);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! How a server's process comes to be: this program runs itself as `hawsepipe stdio-server`, which asks the kernel to end
+//! it with the gateway and then becomes the server. So a gateway that is killed leaves no server behind, and no unsafe
+//! code is needed. Where the system is not Linux the server is started at once.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+
+use rustix::fs::{Access, access};
+use rustix::process::{Pid, getpid, getppid};
+
+/// The subcommand.
+const SUBCOMMAND: &str = "stdio-server";
+
+/// The program that servers are started through: this one.
+#[derive(Clone, Debug)]
+pub struct ServerLauncher {
+    program: PathBuf,
+}
+
+impl ServerLauncher {
+    /// This very program, also when its file was replaced since.
+    pub fn current() -> Self {
+        Self::at("/proc/self/exe")
+    }
+
+    /// The program at `path`.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { program: path.into() }
+    }
+
+    /// A command that becomes `program`, which is told that it was called as `name`.
+    pub(super) fn command(&self, program: &Path, name: &str) -> Command {
+        if !cfg!(target_os = "linux") {
+            let mut command = Command::new(program);
+            command.arg0(name);
+            return command;
+        }
+        let mut command = Command::new(&self.program);
+        command.arg(SUBCOMMAND).arg(Pid::as_raw(Some(getpid())).to_string()).arg(name).arg(program);
+        command
+    }
+}
+
+/// `hawsepipe stdio-server PARENT NAME PROGRAM [ARGUMENT...]`: becomes the program, which ends when the process PARENT
+/// does. Where it cannot, it says why on standard error and exits with code 126.
+pub fn server_main(arguments: impl Iterator<Item = OsString>) -> ! {
+    let error = become_server(arguments).unwrap_or_else(|error| error);
+    eprintln!("Error: hawsepipe {SUBCOMMAND}: {error}");
+    exit(126)
+}
+
+/// Becomes the program, unless the way there fails.
+fn become_server(mut arguments: impl Iterator<Item = OsString>) -> io::Result<io::Error> {
+    let (Some(parent), Some(name), Some(program)) = (arguments.next(), arguments.next(), arguments.next()) else {
+        let usage = format!("usage: {SUBCOMMAND} PARENT NAME PROGRAM [ARGUMENT...]");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, usage));
+    };
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // It may have ended before the kernel was asked.
+    if parent.to_str() != Some(&Pid::as_raw(getppid()).to_string()) {
+        return Err(io::Error::other("the gateway has ended"));
+    }
+    Ok(Command::new(program).arg0(name).args(arguments).exec())
+}
+
+/// The file that `command` names: a path, relative to `cwd` where it is relative, or a name in one of the folders of
+/// `path`.
+pub(super) fn find(command: &str, cwd: &Path, path: Option<&OsStr>) -> io::Result<PathBuf> {
+    let runs = |file: &Path| -> io::Result<()> {
+        if file.is_dir() {
+            return Err(io::Error::from(io::ErrorKind::IsADirectory));
+        }
+        Ok(access(file, Access::EXEC_OK)?)
+    };
+    if command.contains('/') {
+        let file = cwd.join(command);
+        return runs(&file).map(|()| file);
+    }
+    let mut denied = None;
+    for folder in std::env::split_paths(path.unwrap_or_default()) {
+        let file = cwd.join(folder).join(command);
+        match runs(&file) {
+            Ok(()) => return Ok(file),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => denied = Some(error),
+            Err(_) => {}
+        }
+    }
+    Err(denied.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is in no folder of PATH")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_on_the_path_and_by_their_own() {
+        let (root, path) = (Path::new("/"), Some(OsStr::new("/nowhere:/bin")));
+        assert_eq!(find("sh", root, path).unwrap(), Path::new("/bin/sh"));
+        assert_eq!(find("bin/sh", root, None).unwrap(), Path::new("/bin/sh"));
+        assert_eq!(find("no-such-program", root, path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(find("/bin/nothing", root, path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(find("/bin", root, path).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+    }
+}

@@ -1,0 +1,73 @@
+//! What a process writes to its stderr: lines for the gateway's log, as many as anybody may want to read.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::process::ChildStderr;
+
+use super::flow::Flow;
+use super::lines::{Lines, Piece};
+use crate::domain::secret::Mask;
+use crate::domain::upstream::Target;
+
+/// Bytes of a line.
+const LINE: usize = 8 * 1024;
+/// Lines that are logged in one second.
+const LINES: u64 = 100;
+
+/// Logs what one process writes to its stderr.
+pub(super) struct Log {
+    name: String,
+    mask: Mask,
+    /// The last line.
+    last: Arc<Mutex<String>>,
+    /// Lines that were left out since that was said last.
+    left_out: u64,
+}
+
+impl Log {
+    /// For a process of `target`. `last` always holds its last line.
+    pub(super) fn new(target: &Target, last: Arc<Mutex<String>>) -> Self {
+        Self { name: target.plan.key.to_string(), mask: target.mask(), last, left_out: 0 }
+    }
+
+    /// Logs until the end.
+    pub(super) async fn run(mut self, stderr: ChildStderr) {
+        let mut lines = Lines::new(stderr, LINE);
+        let (mut bytes, mut logged) = (Flow::of_bytes(), Flow::new(LINES));
+        while let Ok(Some(piece)) = lines.next().await {
+            let size = piece.size();
+            if let Piece::Line(line) | Piece::Cut(line) = piece {
+                let text = printable(&self.mask, line);
+                if !text.is_empty() {
+                    self.take(text, &mut logged);
+                }
+            }
+            bytes.spend(size).await;
+        }
+        self.say_left_out();
+    }
+
+    fn take(&mut self, text: String, logged: &mut Flow) {
+        if logged.take(1) {
+            self.say_left_out();
+            tracing::info!(upstream = %self.name, "{text}");
+        } else {
+            self.left_out += 1;
+        }
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = text;
+    }
+
+    fn say_left_out(&mut self) {
+        let lines = std::mem::take(&mut self.left_out);
+        if lines > 0 {
+            tracing::warn!(upstream = %self.name, lines, "lines of its stderr were left out: it writes more than {LINES} a second");
+        }
+    }
+}
+
+/// What a process wrote, without the values it was given and without control characters, colours among them.
+pub(super) fn printable(mask: &Mask, bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let text = mask.masked(&*text);
+    text.trim_end().chars().map(|c| if c.is_control() && c != '\t' { ' ' } else { c }).collect()
+}

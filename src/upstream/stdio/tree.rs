@@ -1,0 +1,56 @@
+//! What a server started and moved to a process group of its own, as browsers are: its descendants, as the system shows
+//! them (`/proc`). Elsewhere there are none.
+
+use std::collections::HashMap;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A process, told from a later one of the same number by when it started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Process {
+    pid: i32,
+    parent: i32,
+    started: u64,
+}
+
+impl Process {
+    fn of(pid: i32) -> Option<Self> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // The name before it is in parentheses, and may hold any character.
+        let (_, after) = stat.rsplit_once(')')?;
+        let field = |number: usize| after.split_ascii_whitespace().nth(number);
+        Some(Self { pid, parent: field(1)?.parse().ok()?, started: field(19)?.parse().ok()? })
+    }
+}
+
+/// The processes that descend from one.
+#[derive(Debug, Default)]
+pub(super) struct Descendants(Vec<Process>);
+
+impl Descendants {
+    /// Those that `root` has now.
+    pub(super) fn of(root: u32) -> Self {
+        let Ok(entries) = std::fs::read_dir("/proc") else { return Self::default() };
+        let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+        let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
+        pids.filter_map(Process::of).for_each(|process| children.entry(process.parent).or_default().push(process));
+        let mut found = Vec::new();
+        let mut parents = vec![i32::try_from(root).unwrap_or_default()];
+        while let Some(parent) = parents.pop() {
+            let of_parent = children.remove(&parent).unwrap_or_default();
+            parents.extend(of_parent.iter().map(|process| process.pid));
+            found.extend(of_parent);
+        }
+        Self(found)
+    }
+
+    /// Kills those that still run, whoever their parent is by now.
+    pub(super) fn kill(&self) {
+        for old in &self.0 {
+            let lives = Process::of(old.pid).is_some_and(|now| now.started == old.started);
+            if let Some(pid) = Pid::from_raw(old.pid).filter(|_| lives) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Servers whose era changes while the gateway is connected to them, and errors that are about the gateway's own hop.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use axum::body::Body;
+use axum::http::Response;
+use hawsepipe::domain::upstream::Era;
+use serde_json::json;
+
+use super::fake::{Fake, Seen, answer, legacy_or, status, typed};
+use super::*;
+
+fn error(seen: &Seen, http: u16, code: i64) -> Response<Body> {
+    let data = json!({"supported": ["2026-07-28"]});
+    let body = json!({"jsonrpc": "2.0", "id": seen.body["id"], "error": {"code": code, "message": "m", "data": data}});
+    typed(http, "application/json", body.to_string())
+}
+
+/// A modern server that takes nothing else.
+fn modern(seen: &Seen) -> Response<Body> {
+    match (seen.header("mcp-protocol-version"), seen.rpc()) {
+        (version, _) if version != "2026-07-28" => error(seen, 400, -32022),
+        (_, "server/discover") => answer(seen, r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#),
+        (_, "tools/call") => answer(seen, r#"{"era":"modern"}"#),
+        _ => error(seen, 404, -32601),
+    }
+}
+
+/// A legacy server that takes nothing else: without a session there is nothing but `initialize`.
+fn legacy(seen: &Seen) -> Response<Body> {
+    match seen.rpc() {
+        "initialize" | "server/discover" => legacy_or(seen, &|_| status(500)),
+        _ if seen.header("mcp-session-id").is_empty() => status(400),
+        _ => legacy_or(seen, &|seen| answer(seen, r#"{"era":"legacy"}"#)),
+    }
+}
+
+/// A server that is legacy until it is told to be modern, or the other way round.
+async fn changing(first: Era) -> (Fake, Arc<AtomicBool>) {
+    let is_modern = Arc::new(AtomicBool::new(first == Era::Modern));
+    let now = Arc::clone(&is_modern);
+    let serve = move |seen: &Seen| if now.load(Ordering::SeqCst) { modern(seen) } else { legacy(seen) };
+    (Fake::start(serve).await, is_modern)
+}
+
+#[tokio::test]
+async fn a_probe_finds_that_the_era_changed() {
+    for (first, then) in [(Era::Legacy, Era::Modern), (Era::Modern, Era::Legacy)] {
+        let (fake, is_modern) = changing(first).await;
+        let upstreams = started(external(&fake.url));
+        assert_eq!(upstreams.probe(PATIENCE).await.unwrap().era, first);
+        is_modern.store(then == Era::Modern, Ordering::SeqCst);
+        assert_eq!(upstreams.probe(PATIENCE).await.unwrap().era, then);
+        let said = result_of(&upstreams, out("x", "{}")).await;
+        assert_eq!(said, format!(r#"{{"era":"{}"}}"#, then.as_str()));
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_meets_another_era_negotiates_anew() {
+    let (fake, is_modern) = changing(Era::Legacy).await;
+    let upstreams = started(external(&fake.url));
+    assert_eq!(result_of(&upstreams, out("x", "{}")).await, r#"{"era":"legacy"}"#);
+    is_modern.store(true, Ordering::SeqCst);
+    assert_eq!(result_of(&upstreams, out("x", "{}")).await, r#"{"era":"modern"}"#);
+}
+
+#[tokio::test]
+async fn errors_about_the_hop_to_the_server_are_no_answers() {
+    for code in [-32020, -32021, -32022] {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&calls);
+        let fake = Fake::start(move |seen| match seen.rpc() {
+            "tools/call" => {
+                count.fetch_add(1, Ordering::SeqCst);
+                error(seen, 400, code)
+            }
+            _ => modern(seen),
+        })
+        .await;
+        let upstreams = started(external(&fake.url));
+        let failed = call(&upstreams, out("x", "{}")).await.unwrap_err();
+        assert_eq!(failed.reason(), "ProtocolError", "{failed}");
+        assert!(failed.to_string().contains(&code.to_string()), "{failed}");
+        // Another handshake does not give the gateway a capability.
+        let tries = if code == -32021 { 1 } else { 2 };
+        assert_eq!(calls.load(Ordering::SeqCst), tries, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn another_word_of_enable_negotiates_anew() {
+    let fake = Fake::legacy(|seen| answer(seen, "{}")).await;
+    let upstreams = started(external(&fake.url));
+    upstreams.probe(PATIENCE).await.unwrap();
+    let mut again = external(&fake.url);
+    again.plan.enable = Some("again".into());
+    upstreams.replace(again);
+    upstreams.probe(PATIENCE).await.unwrap();
+    assert_eq!(fake.seen("server/discover").len(), 2);
+}
+
+#[tokio::test]
+async fn progress_gives_a_call_its_time_again() {
+    let script = fixtures::fixture("servers/modern.py");
+    let target = || process(fixtures::python().to_string_lossy(), &[&script.to_string_lossy(), "--stdio"]);
+    // Ten steps in 3 s; no step takes as long as an answer may.
+    let slow = |wants_progress, extend_on_progress| OutCall {
+        wants_progress,
+        extend_on_progress,
+        timeout: Duration::from_millis(1500),
+        ..out("slow", r#"{"seconds":3,"steps":10}"#)
+    };
+    let upstreams = started(target());
+    upstreams.probe(PATIENCE).await.unwrap();
+    let answered = call(&upstreams, slow(true, true)).await;
+    assert!(matches!(answered, Ok(Answer::Result(_))), "{answered:?}");
+    for (wants, extends) in [(true, false), (false, true)] {
+        let late = call(&upstreams, slow(wants, extends)).await.unwrap_err();
+        assert_eq!(late, UpstreamError::Timeout(Duration::from_millis(1500)), "{wants} {extends}");
+    }
+    upstreams.shutdown().await;
+}
