@@ -13,6 +13,7 @@ pub mod ids;
 pub mod instance;
 pub mod json;
 pub mod limits;
+pub mod log_level;
 pub mod mirror;
 pub mod plan;
 pub mod plugin;

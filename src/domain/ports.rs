@@ -207,6 +207,11 @@ pub trait CallUpstream: Send + Sync + 'static {
 pub trait ToClient: Send + Sync {
     /// One `notifications/progress` of this call: its `params` without `progressToken`.
     fn progress(&self, params: Box<RawValue>);
+
+    /// One `notifications/message` of the server that is about this call: its `params`.
+    fn message(&self, params: Box<RawValue>) {
+        drop(params);
+    }
 }
 
 /// Keeps what happened.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::ids::ObjectKey;
+use super::log_level::LogLevel;
 use super::plan::UpstreamPlan;
 use super::secret::{Mask, SecretText};
 
@@ -95,6 +96,8 @@ pub struct OutCall {
     pub meta: Vec<(String, Box<RawValue>)>,
     /// Whether the client asked for progress.
     pub wants_progress: bool,
+    /// The least grave log message that the client wants of it; none where it wants none.
+    pub log_level: Option<LogLevel>,
     /// How long its answer may take.
     pub timeout: Duration,
     /// Whether progress of the server gives it that long again.

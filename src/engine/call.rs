@@ -22,6 +22,7 @@ use super::snapshot::Snapshot;
 use super::{Engine, Ports};
 use crate::domain::json::doubled_key;
 use crate::domain::limits::Tracker;
+use crate::domain::log_level::LogLevel;
 use crate::domain::ports::{CallUpstream, Clock, ToClient};
 use crate::domain::route::Route;
 use crate::domain::rpc::RpcError;
@@ -57,6 +58,8 @@ pub struct CallRequest<'a> {
     pub meta: Option<&'a RawValue>,
     /// Whether progress is wanted.
     pub wants_progress: bool,
+    /// The least grave log message of the server that is wanted; none where none is.
+    pub log_level: Option<LogLevel>,
     /// The way back while the call runs.
     pub client: &'a dyn ToClient,
     /// The call whose plugin makes it; none where a client does.
@@ -238,6 +241,7 @@ impl<P: Ports> Engine<P> {
             arguments,
             meta: call.meta.onward.clone(),
             wants_progress: call.request.wants_progress,
+            log_level: call.request.log_level,
             timeout: call.timeout,
             extend_on_progress: call.plan().extend_on_progress,
         };

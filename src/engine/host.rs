@@ -52,6 +52,7 @@ impl<'a, P: Ports> CallHost<'a, P> {
             arguments,
             meta: None,
             wants_progress: false,
+            log_level: None,
             client: &Nobody,
             within: Some(Within { request_id: &facts.request_id, depth: facts.depth + 1 }),
         };

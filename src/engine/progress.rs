@@ -1,4 +1,4 @@
-//! Progress of a call on its way to the client.
+//! Progress of a call, and what its server logs meanwhile, on the way to the client.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,7 +8,7 @@ use super::snapshot::ToolLink;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 
-/// Passes the progress of one call on, its server's and its plugins', as long as it rises: MCP wants that of all that
+/// Passes log messages on, unless a Guard is on the response. Passes the progress of one call on, its server's and its plugins', as long as it rises: MCP wants that of all that
 /// goes by one token. While a Guard is on the response, the numbers alone, because text could carry what the Guard takes
 /// out.
 pub(super) struct Progress<'a> {
@@ -54,10 +54,42 @@ impl ToClient for Progress<'_> {
         }
         self.client.progress(numbers.to_raw());
     }
+
+    fn message(&self, params: Box<RawValue>) {
+        if !self.guarded {
+            self.client.message(params);
+        }
+    }
 }
 
 /// Whether the words of progress are kept from the client: a Guard is on the tool's response, in a chain that does not
 /// let notifications pass.
 pub(super) fn is_guarded(tool: &ToolLink) -> bool {
     tool.response.iter().any(|selected| !selected.chain.plan.notifications_pass && selected.guards())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Client(Mutex<Vec<String>>);
+
+    impl ToClient for Client {
+        fn progress(&self, _: Box<RawValue>) {}
+
+        fn message(&self, params: Box<RawValue>) {
+            self.0.lock().unwrap().push(params.get().to_owned());
+        }
+    }
+
+    #[test]
+    fn log_messages_pass_unless_a_guard_is_on_the_response() {
+        let params = r#"{"level":"info","data":"a secret"}"#;
+        for (guarded, heard) in [(false, vec![params.to_owned()]), (true, vec![])] {
+            let client = Client::default();
+            Progress::new(&client, guarded).message(RawValue::from_string(params.into()).unwrap());
+            assert_eq!(*client.0.lock().unwrap(), heard, "{guarded}");
+        }
+    }
 }

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::addresses::Addresses;
 use super::{Engine, Ports};
 use crate::domain::limits::Tracker;
+use crate::domain::log_level::LogLevel;
 use crate::domain::ports::Clock;
 
 /// The most sessions there may be.
@@ -50,6 +51,7 @@ pub struct Session {
     /// Whether its client said that it is ready (`notifications/initialized`).
     ready: AtomicBool,
     last_used: AtomicU64,
+    log_level: Mutex<LogLevel>,
     in_flight: DashMap<String, CancellationToken>,
 }
 
@@ -96,6 +98,7 @@ impl Sessions {
             ended: CancellationToken::new(),
             ready: AtomicBool::new(false),
             last_used: AtomicU64::new(now),
+            log_level: Mutex::default(),
             in_flight: DashMap::new(),
         });
         self.by_id.insert(id.clone(), Arc::clone(&session));
@@ -188,6 +191,16 @@ impl Session {
 
     fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
+    }
+
+    /// The least grave log message that its client wants; until it says so, all that servers send.
+    pub fn log_level(&self) -> LogLevel {
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on no log message that is less grave.
+    pub fn set_log_level(&self, level: LogLevel) {
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
     }
 
     /// A token that [`Session::cancel`] fires for the request of this id (raw JSON).

@@ -145,4 +145,8 @@ impl ToClient for Patience<'_> {
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now() + self.limit;
         self.client.progress(params);
     }
+
+    fn message(&self, params: Box<RawValue>) {
+        self.client.message(params);
+    }
 }

@@ -142,7 +142,7 @@ impl Server {
 
     /// Sends a tool call.
     pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
-        let to = call.wants_progress.then_some(client);
+        let to = (call.wants_progress || call.log_level.is_some()).then_some(client);
         let (answer, _lease) = self.ask(Request::CallTool(call), Purpose::Call, to, call.timeout).await?;
         match &answer {
             // Clients cannot read it.

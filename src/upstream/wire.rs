@@ -1,12 +1,11 @@
 //! The text of what is sent to a server, and what a server's text says. No IO.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::sync::LazyLock;
 
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::domain::log_level::LogLevel;
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::{METHOD_NOT_FOUND, Message, RpcError, failure};
 use crate::domain::upstream::{Answer, Era, OutCall};
@@ -100,9 +99,9 @@ impl Request<'_> {
 
     fn push_meta(&self, text: &mut Vec<u8>, era: Era, id: u64) {
         let modern = era == Era::Modern && !matches!(self, Self::Initialize);
-        let (progress, meta): (bool, &[_]) = match self {
-            Self::CallTool(call) => (call.wants_progress, &call.meta),
-            _ => (false, &[]),
+        let (progress, log_level, meta): (bool, Option<LogLevel>, &[_]) = match self {
+            Self::CallTool(call) => (call.wants_progress, call.log_level, &call.meta),
+            _ => (false, None, &[]),
         };
         if !modern && !progress && meta.is_empty() {
             return;
@@ -113,6 +112,10 @@ impl Request<'_> {
         text.extend_from_slice(br#""_meta":{"#);
         if modern {
             text.extend_from_slice(MODERN_META.as_bytes());
+            if let Some(level) = log_level {
+                text.extend_from_slice(br#","io.modelcontextprotocol/logLevel":"#);
+                text.extend_from_slice(level.as_json().as_bytes());
+            }
         }
         if progress {
             separate(text);
@@ -189,6 +192,8 @@ pub(super) enum Incoming<'a> {
 pub(super) enum Notice {
     /// How far a call is.
     Progress,
+    /// What the server logs.
+    Message,
     /// The tool list is another.
     ToolsChanged,
     /// Nothing that concerns us.
@@ -199,6 +204,7 @@ impl Notice {
     fn of(method: &str) -> Self {
         match method {
             "notifications/progress" => Self::Progress,
+            "notifications/message" => Self::Message,
             "notifications/tools/list_changed" => Self::ToolsChanged,
             _ => Self::Other,
         }
@@ -229,52 +235,6 @@ pub(super) fn read(text: &[u8]) -> Result<Incoming<'_>, &'static str> {
     }
 }
 
-/// What the beginning of a message that is too long says of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cut {
-    /// It answers the request of this id.
-    Answer(u64),
-    /// It is a request or a notification, or answers what was not asked.
-    Unasked,
-    /// That cannot be told.
-    Unknown,
-}
-
-/// The bytes at the beginning of a message in which its id is looked for.
-const BEGINNING: usize = 4096;
-
-/// Reads the members of a message that stand before those that are long.
-pub(super) fn read_cut(beginning: &[u8]) -> Cut {
-    struct Seen<'a>(&'a mut Cut);
-    impl<'de> Visitor<'de> for Seen<'_> {
-        type Value = ();
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a message")
-        }
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-            while let Some(name) = map.next_key::<Cow<'_, str>>()? {
-                match &*name {
-                    "id" => {
-                        let id = map.next_value::<serde_json::Value>()?;
-                        *self.0 = id.as_u64().map_or(Cut::Unasked, Cut::Answer);
-                    }
-                    "method" => {
-                        *self.0 = Cut::Unasked;
-                        return Ok(());
-                    }
-                    _ => drop(map.next_value::<IgnoredAny>()?),
-                }
-            }
-            Ok(())
-        }
-    }
-    let mut cut = Cut::Unknown;
-    let beginning = &beginning[..beginning.len().min(BEGINNING)];
-    // That it ends in the middle is known.
-    let _ = serde_json::Deserializer::from_slice(beginning).deserialize_map(Seen(&mut cut));
-    cut
-}
-
 /// The token and the rest of a `notifications/progress`, where the token is one of ours.
 pub(super) fn progress(params: Option<&RawValue>) -> Option<(u64, Box<RawValue>)> {
     let mut object = RawObject::parse(params?.get()).ok()?;
@@ -299,6 +259,7 @@ mod tests {
             arguments: Some(raw(r#"{"n": 1.0}"#)),
             meta: vec![("traceparent".into(), raw("\"00-1\"")), ("progressToken".into(), raw("9"))],
             wants_progress: true,
+            log_level: Some(LogLevel::Warning),
             timeout: Duration::from_secs(1),
             extend_on_progress: true,
         }
@@ -324,6 +285,12 @@ mod tests {
         assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], MODERN_VERSION);
         assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "hawsepipe");
         assert_eq!(meta["io.modelcontextprotocol/clientCapabilities"], serde_json::json!({}));
+    }
+
+    #[test]
+    fn a_modern_call_says_which_log_messages_are_wanted() {
+        let value: serde_json::Value = serde_json::from_str(&text(Request::CallTool(&call()), Era::Modern)).unwrap();
+        assert_eq!(value["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
     }
 
     #[test]
@@ -371,22 +338,6 @@ mod tests {
         let deep =
             format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":{}{}}}}}"#, "[".repeat(10_000), "]".repeat(10_000));
         assert!(matches!(read(deep.as_bytes()), Ok(Incoming::Answer { .. })));
-    }
-
-    #[test]
-    fn the_beginning_of_a_message_tells_whose_it_is() {
-        let long = "x".repeat(2 * BEGINNING);
-        for (text, cut) in [
-            (format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":"{long}"#), Cut::Answer(7)),
-            (format!(r#" {{"id": 7, "result":"{long}"#), Cut::Answer(7)),
-            (format!(r#"{{"id":"seven","result":"{long}"#), Cut::Unasked),
-            (format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":"{long}"#), Cut::Unasked),
-            (format!(r#"{{"id":7,"method":"sampling/createMessage","params":"{long}"#), Cut::Unasked),
-            (format!(r#"{{"result":{{"id":7,"a":"{long}"#), Cut::Unknown),
-            (long, Cut::Unknown),
-        ] {
-            assert_eq!(read_cut(text.as_bytes()), cut, "{text:.60}");
-        }
     }
 
     #[test]

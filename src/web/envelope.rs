@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::domain::log_level::LogLevel;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, too_deep};
 
 /// The longest request id, in bytes of JSON.
@@ -65,6 +66,8 @@ pub(super) struct Params<'a> {
     #[serde(borrow, default)]
     pub(super) arguments: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub(super) level: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub(super) cursor: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "_meta")]
     pub(super) meta: Option<&'a RawValue>,
@@ -81,6 +84,8 @@ pub(super) struct Params<'a> {
 pub(super) struct Meta<'a> {
     #[serde(borrow, default, rename = "progressToken")]
     pub(super) progress_token: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
+    log_level: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
     pub(super) protocol_version: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
@@ -158,6 +163,11 @@ impl<'a> Meta<'a> {
     /// The token that progress is to carry, where one of an allowed kind is given.
     pub(super) fn progress_token(&self) -> Option<&'a str> {
         self.progress_token.map(RawValue::get).filter(|token| is_id(token))
+    }
+
+    /// The least grave log message that is wanted during this request; none where none is.
+    pub(super) fn log_level(&self) -> Option<LogLevel> {
+        LogLevel::parse(self.log_level?.get())
     }
 }
 

@@ -18,8 +18,9 @@ use super::exchange::{KEEP_ALIVE_EVERY, OpenStream};
 use super::headers::{Presence, check_routing};
 use super::mcp::{Gate, Scope, Takes, VERSION_HEADER};
 use super::methods::{ANONYMOUS, NAME, VERSION, call_tool, list_tools, unknown_method};
-use super::outbox::Outbox;
+use super::outbox::{Outbox, Wanted};
 use super::reply::{Answer, KEEP_ALIVE, SESSION_HEADER, event, event_stream, refuse};
+use crate::domain::log_level::LogLevel;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
 use crate::domain::upstream::Era;
@@ -104,19 +105,31 @@ async fn request<P: Ports>(
                 tracker: Arc::clone(&session.tracker),
                 by_address: false,
             };
-            let token = params.read_meta().and_then(|meta| meta.progress_token());
+            let progress = params.read_meta().and_then(|meta| meta.progress_token());
+            let wanted = Wanted { progress, log_level: Some(session.log_level()) };
             let cancelled = session.begin(id);
             let _in_flight = InFlight { session, id };
             tokio::select! {
-                reply = call_tool(&gate.engine, scope.endpoint(), &caller, params, token, outbox) => reply,
+                reply = call_tool(&gate.engine, scope.endpoint(), &caller, params, wanted, outbox) => reply,
                 // Each POST of this era ends with an answer, that of a cancelled request too.
                 () = cancelled.cancelled() => Reply::Error(RpcError::new(REQUEST_CANCELLED, "Request cancelled")),
             }
         }
         "tools/list" => list_tools(&gate.engine, scope.endpoint(), params, None).await,
         "ping" => Reply::Result(to_raw(&json!({}))),
+        "logging/setLevel" => set_log_level(session, params),
         _ => unknown_method(method),
     }
+}
+
+/// `logging/setLevel`: counts for the session's calls from now on.
+fn set_log_level(session: &Session, params: &Params<'_>) -> Reply {
+    let Some(level) = params.level.and_then(|level| LogLevel::parse(level.get())) else {
+        let message = "`level` must be debug, info, notice, warning, error, critical, alert or emergency";
+        return Reply::Error(RpcError::new(INVALID_PARAMS, message));
+    };
+    session.set_log_level(level);
+    Reply::Result(to_raw(&json!({})))
 }
 
 /// A call that can be cancelled by the id of its request.
@@ -148,7 +161,7 @@ fn initialize<P: Ports>(gate: &Gate<P>, scope: &Scope, id: &str, params: &Params
     gate.engine.metrics().sessions(gate.engine.sessions().count());
     let result = to_raw(&json!({
         "protocolVersion": version,
-        "capabilities": {"tools": {"listChanged": true}},
+        "capabilities": {"logging": {}, "tools": {"listChanged": true}},
         "serverInfo": {"name": NAME, "version": VERSION},
     }));
     Answer::reply(id, &Reply::Result(result), Era::Legacy).with_session(session.id.clone())

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::envelope::{Params, object, text};
-use super::outbox::{Outbox, Progress};
+use super::outbox::{Outbox, Wanted, WayBack};
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
 use crate::engine::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
@@ -61,13 +61,13 @@ pub(super) async fn list_tools<P: Ports>(
     }
 }
 
-/// `tools/call`. `progress_token` is raw JSON.
+/// `tools/call`.
 pub(super) async fn call_tool<P: Ports>(
     engine: &Arc<Engine<P>>,
     endpoint: Endpoint<'_>,
     caller: &Caller,
     params: &Params<'_>,
-    progress_token: Option<&str>,
+    wanted: Wanted<'_>,
     outbox: &Outbox,
 ) -> Reply {
     let Some(name) = params.name.and_then(text) else { return invalid("`name` must be a tool's name") };
@@ -80,8 +80,9 @@ pub(super) async fn call_tool<P: Ports>(
         name: &name,
         arguments: params.arguments,
         meta: params.meta,
-        wants_progress: progress_token.is_some(),
-        client: &Progress { token: progress_token, outbox },
+        wants_progress: wanted.progress.is_some(),
+        log_level: wanted.log_level,
+        client: &WayBack { wanted, outbox },
         within: None,
     };
     engine.call(request).await

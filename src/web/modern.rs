@@ -11,7 +11,7 @@ use super::envelope::{Incoming, Meta, Params, text};
 use super::headers::{Presence, check_routing, check_single, decode, header, mismatch};
 use super::mcp::{Gate, Scope, VERSION_HEADER};
 use super::methods::{ANONYMOUS, KEPT, NAME, VERSION, call_tool, list_tools, unknown_method};
-use super::outbox::Outbox;
+use super::outbox::{Outbox, Wanted};
 use super::reply::{Answer, SESSION_HEADER};
 use crate::domain::mirror::Mirrored;
 use crate::domain::raw::to_raw;
@@ -95,7 +95,8 @@ async fn request<P: Ports>(
                 tracker: gate.engine.sessions().addresses().tracker(peer),
                 by_address: true,
             };
-            call_tool(&gate.engine, scope.endpoint(), &caller, params, meta.progress_token(), outbox).await
+            let wanted = Wanted { progress: meta.progress_token(), log_level: meta.log_level() };
+            call_tool(&gate.engine, scope.endpoint(), &caller, params, wanted, outbox).await
         }
         "tools/list" => list_tools(&gate.engine, scope.endpoint(), params, Some(KEPT)).await,
         "server/discover" => discover(),
@@ -106,7 +107,7 @@ async fn request<P: Ports>(
 fn discover() -> Reply {
     let mut result = json!(KEPT);
     result["supportedVersions"] = json!(MODERN_VERSIONS);
-    result["capabilities"] = json!({"tools": {}});
+    result["capabilities"] = json!({"logging": {}, "tools": {}});
     result["_meta"] = json!({"io.modelcontextprotocol/serverInfo": {"name": NAME, "version": VERSION}});
     Reply::Result(to_raw(&result))
 }

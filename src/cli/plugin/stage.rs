@@ -125,6 +125,7 @@ impl Stage {
             arguments: Some(&scene.arguments),
             meta: Some(&scene.meta),
             wants_progress: true,
+            log_level: None,
             within: None,
             client,
         };

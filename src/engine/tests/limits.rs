@@ -155,6 +155,7 @@ async fn a_tool_that_is_not_there_is_invalid_params() {
             arguments,
             meta,
             wants_progress,
+            log_level: None,
             client: &heard,
             within: None,
         };

@@ -9,9 +9,9 @@ mod outcomes;
 mod proof;
 mod refusals;
 mod scrape;
+mod server;
 mod swaps;
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use self::server::Server;
 use super::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
 use crate::config::compile::compile;
 use crate::config::compile::tests::{add_plugin, chain, folder, know, raw};
@@ -28,15 +29,13 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Output, Phase, Ran, Role};
 use crate::domain::ports::{
-    CallUpstream, Clock, Host, LinkedPlugin, PluginLoad, PluginProgress, Records, RunPlugin, Secrets, ToClient,
-    WorkerInfo,
+    Clock, Host, LinkedPlugin, PluginLoad, PluginProgress, Records, RunPlugin, Secrets, ToClient, WorkerInfo,
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::sandbox::SandboxState;
 use crate::domain::secret::{NoSecret, SecretText};
-use crate::domain::tool::{Listed, Tool};
-use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
 use crate::telemetry::metrics::Metrics;
 
 /// A plugin's code is its script: a verb and a word.
@@ -135,103 +134,6 @@ impl RunPlugin for Scripts {
     }
 
     async fn shutdown(&self) {}
-}
-
-/// One server for all upstreams.
-struct Server {
-    tools: Mutex<String>,
-    answers: Mutex<Result<Answer, UpstreamError>>,
-    /// What was sent, as `upstream/tool arguments`.
-    sent: Mutex<Vec<String>>,
-    /// Whether calls wait for `go`.
-    holds: Mutex<bool>,
-    go: Notify,
-    /// Whether probes wait for `started`.
-    starting: AtomicBool,
-    started: Notify,
-    /// What probes answer, then success.
-    probes: Mutex<VecDeque<UpstreamError>>,
-    probed: Mutex<Vec<Instant>>,
-    event: Mutex<Option<UpstreamEvent>>,
-    told: Notify,
-    /// What is ready to be called.
-    open: Mutex<Vec<Target>>,
-}
-
-impl Default for Server {
-    fn default() -> Self {
-        let tools = r#"[{"name":"read","inputSchema":{"type":"object","properties":{"n":{"type":"number"}}}}]"#;
-        Self {
-            tools: Mutex::new(tools.into()),
-            answers: Mutex::new(Ok(Answer::Result(raw(r#"{"content":[{"type":"text","text":"hello"}]}"#)))),
-            sent: Mutex::default(),
-            holds: Mutex::default(),
-            go: Notify::new(),
-            starting: AtomicBool::default(),
-            started: Notify::new(),
-            probes: Mutex::default(),
-            probed: Mutex::default(),
-            event: Mutex::default(),
-            told: Notify::new(),
-            open: Mutex::default(),
-        }
-    }
-}
-
-impl CallUpstream for Server {
-    fn prepare(&self, targets: &[Target]) {
-        self.open.lock().unwrap().extend_from_slice(targets);
-    }
-
-    fn retire(&self, keep: &[Target]) {
-        self.open.lock().unwrap().retain(|target| keep.contains(target));
-    }
-
-    async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
-        self.probed.lock().unwrap().push(Instant::now());
-        if self.starting.load(Ordering::Relaxed) {
-            self.started.notified().await;
-        }
-        if let Some(error) = self.probes.lock().unwrap().pop_front() {
-            return Err(error);
-        }
-        let version = "2025-11-25".to_owned();
-        let facts = ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true };
-        Ok(Probed::Up(facts))
-    }
-
-    async fn list_tools(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
-        let tools: Vec<Box<RawValue>> = serde_json::from_str(&self.tools.lock().unwrap()).unwrap();
-        let tools = tools.iter().map(|tool| Tool::parse(tool).unwrap()).collect();
-        Ok(Listed { tools, ..Listed::default() })
-    }
-
-    async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
-        if !self.open.lock().unwrap().contains(target) {
-            return Err(UpstreamError::Connect("it was let go".into()));
-        }
-        let key = &target.plan.key;
-        let arguments = call.arguments.as_deref().map_or("-", RawValue::get).to_owned();
-        self.sent.lock().unwrap().push(format!("{}/{} {arguments}", key.name, call.tool));
-        client.progress(raw(r#"{"progress":1,"total":2.0,"message":"secret","_meta":{"x":1},"more":"secret"}"#));
-        if *self.holds.lock().unwrap() {
-            self.go.notified().await;
-        }
-        self.answers.lock().unwrap().clone()
-    }
-
-    async fn next_event(&self) -> UpstreamEvent {
-        loop {
-            self.told.notified().await;
-            if let Some(event) = self.event.lock().unwrap().take() {
-                return event;
-            }
-        }
-    }
-
-    async fn shutdown(&self) {}
-
-    async fn abort(&self) {}
 }
 
 #[derive(Default)]
@@ -363,6 +265,7 @@ async fn call_as(engine: &Gateway, caller: &Caller, arguments: &str, meta: Optio
         arguments: Some(&arguments),
         meta: meta.as_deref(),
         wants_progress: true,
+        log_level: None,
         client: heard,
         within: None,
     };

@@ -1,6 +1,7 @@
 //! The process itself: how it is started, what reads and writes it, how it ends. It leads a process group of its own,
 //! so that what it starts ends with it.
 
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -62,8 +63,8 @@ fn spawn(target: &Target, shared: &Shared) -> Result<Child, UpstreamError> {
     let inherited = INHERITED.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
     let values = target.values.iter().map(|(name, value)| (name, value.expose()));
     let path = values.clone().rfind(|(name, _)| *name == "PATH").map(|(_, path)| path.into());
-    let program = find(command, cwd, path.or_else(|| std::env::var_os("PATH")).as_deref());
-    let spawned = program.and_then(|program| {
+    let path = path.or_else(|| std::env::var_os("PATH"));
+    let spawned = find(command, cwd, path.as_deref()).and_then(|program| {
         Command::from(shared.launcher.command(&program, command))
             .args(args)
             .current_dir(cwd)
@@ -77,7 +78,9 @@ fn spawn(target: &Target, shared: &Shared) -> Result<Child, UpstreamError> {
             .kill_on_drop(true)
             .spawn()
     });
-    spawned.map_err(|e| UpstreamError::Start(format!("{command} in {}: {e}", cwd.display())))
+    // Clients see it: without folders.
+    let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
+    spawned.map_err(|error| UpstreamError::Start(format!("{name}: {error}")))
 }
 
 /// Writes what is queued until it is told to stop; then closes the process's stdin.

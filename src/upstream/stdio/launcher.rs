@@ -70,6 +70,9 @@ fn become_server(mut arguments: impl Iterator<Item = OsString>) -> io::Result<io
 /// The file that `command` names: a path, relative to `cwd` where it is relative, or a name in one of the folders of
 /// `path`.
 pub(super) fn find(command: &str, cwd: &Path, path: Option<&OsStr>) -> io::Result<PathBuf> {
+    if !cwd.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "the folder that it is to start in is not there"));
+    }
     let runs = |file: &Path| -> io::Result<()> {
         if file.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
@@ -103,6 +106,7 @@ mod tests {
         assert_eq!(find("bin/sh", root, None).unwrap(), Path::new("/bin/sh"));
         assert_eq!(find("no-such-program", root, path).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!(find("/bin/nothing", root, path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(find("sh", Path::new("/nowhere"), path).unwrap_err().kind(), io::ErrorKind::NotADirectory);
         assert_eq!(find("/bin", root, path).unwrap_err().kind(), io::ErrorKind::IsADirectory);
     }
 }

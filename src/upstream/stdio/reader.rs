@@ -9,8 +9,9 @@ use super::flow::Flow;
 use super::lines::{Lines, Piece};
 use super::log::printable;
 use crate::domain::upstream::{Target, UpstreamError, UpstreamEvent};
+use crate::upstream::cut::{Cut, read_cut};
 use crate::upstream::shared::Shared;
-use crate::upstream::wire::{self, Cut, ENVELOPE, Incoming, Notice};
+use crate::upstream::wire::{self, ENVELOPE, Incoming, Notice};
 
 /// The most bytes of a line that are passed over; one that does not end is given up, and the process with it.
 const PASSED_OVER: u64 = 256 * 1024 * 1024;
@@ -69,7 +70,7 @@ impl Reader {
     fn take_cut(&mut self, beginning: &[u8]) -> Result<Line, UpstreamError> {
         self.passed_over = 0;
         let too_large = UpstreamError::TooLarge(self.target.max_response_size);
-        match wire::read_cut(beginning) {
+        match read_cut(beginning) {
             Cut::Answer(id) if self.wire.calls.fail(id, too_large.clone()) => Ok(Line::Awaited),
             Cut::Answer(_) | Cut::Unasked => {
                 tracing::warn!(upstream = %self.target.plan.key, "a message was dropped: {too_large}");

@@ -101,6 +101,10 @@ async fn read_events(
                     to.progress(params);
                 }
             }
+            // On the stream of a request there is only what concerns it (MCP, Streamable HTTP).
+            Incoming::Notification { notice: Notice::Message, params: Some(params) } if to.is_some() => {
+                to.into_iter().for_each(|to| to.message(params.to_owned()));
+            }
             other => hear(line, other),
         }
     }

@@ -26,7 +26,7 @@ async fn versions_are_negotiated() {
         let result = &answer.json()["result"];
         assert_eq!(result["protocolVersion"], agreed, "{asked}");
         assert_eq!(result["serverInfo"]["name"], "hawsepipe");
-        assert_eq!(result["capabilities"]["tools"]["listChanged"], true);
+        assert_eq!(result["capabilities"], json!({"logging": {}, "tools": {"listChanged": true}}));
         assert!(answer.header("mcp-session-id").bytes().all(|b| b.is_ascii_graphic()));
         assert_eq!(answer.header("mcp-session-id").len(), 32);
     }
@@ -35,6 +35,19 @@ async fn versions_are_negotiated() {
         let answer = gateway.post(&[("mcp-protocol-version", version)], &initialize(version)).await;
         assert_eq!(answer.json()["result"]["protocolVersion"], "2025-11-25", "{version}");
     }
+}
+
+#[tokio::test]
+async fn a_session_says_which_log_messages_it_wants() {
+    let gateway = Gateway::start().await;
+    let id = gateway.session().await;
+    let level = |level: serde_json::Value| json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": level}});
+    for (level, code) in [(level(json!("warning")), 0), (level(json!("loud")), -32602), (level(json!(null)), -32602)] {
+        let answer = gateway.post(&[("mcp-session-id", &id)], &level.to_string()).await;
+        assert_eq!((answer.status, answer.code()), (StatusCode::OK, code), "{answer:?}");
+    }
+    let session = gateway.engine.sessions().find(&id, 0).unwrap();
+    assert_eq!(session.log_level(), crate::domain::log_level::LogLevel::Warning);
 }
 
 #[tokio::test]

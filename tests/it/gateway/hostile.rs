@@ -103,7 +103,8 @@ async fn servers_that_never_answer() {
     let session = Http::new().initialize(&gateway.url()).await;
     for (upstream, other) in [("hasty-stdio", "stdio__args"), ("hasty-http", "http__args")] {
         let late = session.call_raw(5, &format!("{upstream}__silent"), "{}").await.json();
-        let words = format!("upstream {upstream}: no answer within 500ms");
+        let field = format!("spec.timeouts.callMs of MCPUpstream default/{upstream}");
+        let words = format!("upstream {upstream}: no answer within 500ms; {field} sets how long it may take");
         assert_eq!((&late["error"]["code"], &late["error"]["message"]), (&json!(-32001), &json!(words)), "{late}");
         serves_on(&session, other, "silence").await;
     }

@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use axum::body::Body;
 use axum::http::Response;
+use hawsepipe::domain::log_level::LogLevel;
 use hawsepipe::domain::upstream::Era;
 use serde_json::json;
 
-use super::fake::{Fake, Seen, answer, legacy_or, status, typed};
+use super::fake::{Fake, Seen, answer, answer_text, events, legacy_or, status, typed};
 use super::*;
 
 fn error(seen: &Seen, http: u16, code: i64) -> Response<Body> {
@@ -98,6 +99,21 @@ async fn another_word_of_enable_negotiates_anew() {
     upstreams.replace(again);
     upstreams.probe(PATIENCE).await.unwrap();
     assert_eq!(fake.seen("server/discover").len(), 2);
+}
+
+#[tokio::test]
+async fn log_messages_of_a_call_reach_its_client_where_they_are_asked_for() {
+    let fake = Fake::legacy(|seen| {
+        let said = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data": 1.0}}"#;
+        events(&[said.to_owned(), answer_text(seen, "{}")])
+    })
+    .await;
+    let upstreams = started(external(&fake.url));
+    for (log_level, heard) in [(None, vec![]), (Some(LogLevel::Debug), vec![r#"{"level":"info","data": 1.0}"#])] {
+        let client = Listener::default();
+        call_heard(&upstreams, OutCall { log_level, ..out("x", "{}") }, &client).await.unwrap();
+        assert_eq!(*client.0.lock().unwrap(), heard);
+    }
 }
 
 #[tokio::test]

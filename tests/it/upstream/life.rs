@@ -12,7 +12,7 @@ use super::fake::{Fake, Seen, answer, answer_text, events, legacy_or, status, ty
 use super::*;
 
 /// Processes whose command line has `marker`, of this machine.
-fn processes(marker: &str) -> Vec<u32> {
+pub fn processes(marker: &str) -> Vec<u32> {
     let is_it = |pid: &u32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         memchr::memmem::find(&line, marker.as_bytes()).is_some()
@@ -21,11 +21,11 @@ fn processes(marker: &str) -> Vec<u32> {
     names.filter_map(|name| name.parse().ok()).filter(|pid| *pid != std::process::id()).filter(is_it).collect()
 }
 
-fn marker(name: &str) -> String {
+pub fn marker(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
 
-fn echo(text: &str) -> OutCall {
+pub fn echo(text: &str) -> OutCall {
     out("echo", &format!(r#"{{"message":"{text}"}}"#))
 }
 
@@ -65,40 +65,6 @@ async fn targets_that_did_not_change_keep_their_process() {
     assert!(matches!(gone, Err(UpstreamError::Connect(_))), "{gone:?}");
     until("every process ended", || processes(&marker).is_empty()).await;
     upstreams.shutdown().await;
-}
-
-#[tokio::test]
-async fn a_call_keeps_the_connection_of_its_own_target_until_that_is_retired() {
-    let fake = Fake::legacy(|seen| answer(seen, &json!({"key": seen.header("authorization")}).to_string())).await;
-    let with = |key: &str| {
-        let mut target = external(&fake.url);
-        target.values = vec![secret("authorization", key)];
-        Arc::new(target)
-    };
-    let (old, new) = (with("old"), with("new"));
-    let upstreams = Upstreams::new(ServerLauncher::at(fixtures::program()));
-    let key = async |target: &Target| {
-        let answer = upstreams.call(target, echo("x"), &Listener::default()).await;
-        answer.map(|answer| serde_json::to_string(&answer_value(&answer)["key"]).unwrap())
-    };
-    upstreams.prepare(std::slice::from_ref(&old));
-    assert_eq!(key(&old).await.unwrap(), "\"old\"");
-    upstreams.prepare(std::slice::from_ref(&new));
-    for _ in 0..2 {
-        assert_eq!(key(&old).await.unwrap(), "\"old\"");
-        assert_eq!(key(&new).await.unwrap(), "\"new\"");
-    }
-    assert_eq!(fake.seen("initialize").len(), 2, "a connection each");
-    upstreams.retire(std::slice::from_ref(&new));
-    assert!(matches!(key(&old).await, Err(UpstreamError::Connect(_))));
-    assert_eq!(key(&new).await.unwrap(), "\"new\"");
-    let ended = || fake.all().iter().any(|s| s.method == "DELETE" && s.header("authorization") == "old");
-    until("the old session was ended", ended).await;
-}
-
-fn answer_value(answer: &Answer) -> serde_json::Value {
-    let (Answer::Result(text) | Answer::Error(text)) = answer;
-    serde_json::from_str(text.get()).unwrap()
 }
 
 #[tokio::test]
@@ -228,45 +194,6 @@ async fn a_lost_session_is_renewed_once_within_the_call() {
         assert_eq!(call(&upstreams, echo("x")).await.unwrap_err().reason(), "ProtocolError");
         assert_eq!(fake.seen("initialize").len(), 3);
     }
-}
-
-/// Probes all the time, until one finds that it rests.
-async fn rests(upstreams: &Adapter) {
-    let deadline = Instant::now() + PATIENCE;
-    while upstreams.found(PATIENCE).await.unwrap() != Probed::Resting {
-        assert!(Instant::now() < deadline, "it does not rest");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-}
-
-#[tokio::test]
-async fn idle_sessions_are_ended_whatever_is_probed_and_opened_again_by_a_call() {
-    let fake = Fake::legacy(|seen| answer(seen, "{}")).await;
-    let mut target = external(&fake.url);
-    target.plan.idle_timeout_ms = 100;
-    let upstreams = started(target);
-    result_of(&upstreams, echo("x")).await;
-    rests(&upstreams).await;
-    let deleted = || fake.all().iter().any(|s| s.method == "DELETE" && s.header("mcp-session-id") == "s1");
-    until("the session was ended", deleted).await;
-    assert_eq!(fake.seen("initialize").len(), 1, "a probe opens none");
-    result_of(&upstreams, echo("x")).await;
-    assert_eq!(fake.seen("initialize").len(), 2);
-}
-
-#[tokio::test]
-async fn idle_processes_end_whatever_is_probed_and_start_again_with_a_call() {
-    let marker = marker("idle");
-    let mut target = everything(&marker);
-    target.plan.idle_timeout_ms = 200;
-    let upstreams = started(target);
-    // A call in flight is no idleness.
-    let long = out("trigger-long-running-operation", r#"{"duration":0.6,"steps":1}"#);
-    assert!(result_of(&upstreams, long).await.contains("completed"));
-    rests(&upstreams).await;
-    until("the process ended", || processes(&marker).is_empty()).await;
-    assert!(result_of(&upstreams, echo("again")).await.contains("Echo: again"));
-    upstreams.shutdown().await;
 }
 
 #[tokio::test]

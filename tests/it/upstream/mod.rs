@@ -3,6 +3,7 @@
 mod eras;
 mod fake;
 mod hostile;
+mod idle;
 mod life;
 mod real;
 pub mod tls;
@@ -127,16 +128,27 @@ fn raw(text: &str) -> Box<RawValue> {
 
 fn out(tool: &str, arguments: &str) -> OutCall {
     let arguments = Some(raw(arguments));
-    let (meta, timeout) = (vec![], PATIENCE);
-    OutCall { tool: tool.into(), arguments, meta, wants_progress: false, timeout, extend_on_progress: true }
+    OutCall {
+        tool: tool.into(),
+        arguments,
+        meta: vec![],
+        wants_progress: false,
+        log_level: None,
+        timeout: PATIENCE,
+        extend_on_progress: true,
+    }
 }
 
-/// A client that keeps the progress it hears of.
+/// A client that keeps the progress and the log messages that it hears of.
 #[derive(Default)]
 struct Listener(Mutex<Vec<String>>);
 
 impl ToClient for Listener {
     fn progress(&self, params: Box<RawValue>) {
+        self.0.lock().unwrap().push(params.get().to_owned());
+    }
+
+    fn message(&self, params: Box<RawValue>) {
         self.0.lock().unwrap().push(params.get().to_owned());
     }
 }

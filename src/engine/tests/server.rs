@@ -1,0 +1,111 @@
+//! A server that answers what a test tells it to.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::value::RawValue;
+use tokio::sync::Notify;
+
+use crate::config::compile::tests::raw;
+use crate::domain::ports::{CallUpstream, ToClient};
+use crate::domain::tool::{Listed, Tool};
+use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
+
+/// One server for all upstreams.
+pub(super) struct Server {
+    pub(super) tools: Mutex<String>,
+    pub(super) answers: Mutex<Result<Answer, UpstreamError>>,
+    /// What was sent, as `upstream/tool arguments`.
+    pub(super) sent: Mutex<Vec<String>>,
+    /// Whether calls wait for `go`.
+    pub(super) holds: Mutex<bool>,
+    pub(super) go: Notify,
+    /// Whether probes wait for `started`.
+    pub(super) starting: AtomicBool,
+    pub(super) started: Notify,
+    /// What probes answer, then success.
+    pub(super) probes: Mutex<VecDeque<UpstreamError>>,
+    pub(super) probed: Mutex<Vec<Instant>>,
+    pub(super) event: Mutex<Option<UpstreamEvent>>,
+    pub(super) told: Notify,
+    /// What is ready to be called.
+    pub(super) open: Mutex<Vec<Target>>,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        let tools = r#"[{"name":"read","inputSchema":{"type":"object","properties":{"n":{"type":"number"}}}}]"#;
+        Self {
+            tools: Mutex::new(tools.into()),
+            answers: Mutex::new(Ok(Answer::Result(raw(r#"{"content":[{"type":"text","text":"hello"}]}"#)))),
+            sent: Mutex::default(),
+            holds: Mutex::default(),
+            go: Notify::new(),
+            starting: AtomicBool::default(),
+            started: Notify::new(),
+            probes: Mutex::default(),
+            probed: Mutex::default(),
+            event: Mutex::default(),
+            told: Notify::new(),
+            open: Mutex::default(),
+        }
+    }
+}
+
+impl CallUpstream for Server {
+    fn prepare(&self, targets: &[Target]) {
+        self.open.lock().unwrap().extend_from_slice(targets);
+    }
+
+    fn retire(&self, keep: &[Target]) {
+        self.open.lock().unwrap().retain(|target| keep.contains(target));
+    }
+
+    async fn probe(&self, _: &Target, _: Duration) -> Result<Probed, UpstreamError> {
+        self.probed.lock().unwrap().push(Instant::now());
+        if self.starting.load(Ordering::Relaxed) {
+            self.started.notified().await;
+        }
+        if let Some(error) = self.probes.lock().unwrap().pop_front() {
+            return Err(error);
+        }
+        let version = "2025-11-25".to_owned();
+        let facts = ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true };
+        Ok(Probed::Up(facts))
+    }
+
+    async fn list_tools(&self, _: &Target, _: Duration) -> Result<Listed, UpstreamError> {
+        let tools: Vec<Box<RawValue>> = serde_json::from_str(&self.tools.lock().unwrap()).unwrap();
+        let tools = tools.iter().map(|tool| Tool::parse(tool).unwrap()).collect();
+        Ok(Listed { tools, ..Listed::default() })
+    }
+
+    async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+        if !self.open.lock().unwrap().contains(target) {
+            return Err(UpstreamError::Connect("it was let go".into()));
+        }
+        let key = &target.plan.key;
+        let arguments = call.arguments.as_deref().map_or("-", RawValue::get).to_owned();
+        self.sent.lock().unwrap().push(format!("{}/{} {arguments}", key.name, call.tool));
+        client.progress(raw(r#"{"progress":1,"total":2.0,"message":"secret","_meta":{"x":1},"more":"secret"}"#));
+        if *self.holds.lock().unwrap() {
+            self.go.notified().await;
+        }
+        self.answers.lock().unwrap().clone()
+    }
+
+    async fn next_event(&self) -> UpstreamEvent {
+        loop {
+            self.told.notified().await;
+            if let Some(event) = self.event.lock().unwrap().take() {
+                return event;
+            }
+        }
+    }
+
+    async fn shutdown(&self) {}
+
+    async fn abort(&self) {}
+}
