@@ -1,10 +1,12 @@
-//! The custom resource types, their schemas and rules, and `lower` into `config::input`. Nothing else.
+//! The custom resource types, their schemas and rules, how objects are read, and `lower` into `config::input`. Nothing
+//! else.
 
 mod canonical;
 pub mod chain;
 pub mod check;
 pub mod crds;
 pub mod gateway;
+pub mod item;
 pub mod lower;
 pub mod pack;
 pub mod pipeline;

@@ -124,7 +124,7 @@ pub struct Gateway {
     /// The Node.js program for plugins. Default: what the MCPGateway says, else `node`
     #[arg(long, value_name = "PATH", env = "HAWSEPIPE_GATEWAY_NODE")]
     pub node: Option<PathBuf>,
-    /// The operator's service account: its tokens for the audience hawsepipe.dev/gateway open the admin API
+    /// The operator's service account: with its tokens for this gateway it reads the report on the admin port
     #[arg(long, value_name = "NAMESPACE/SERVICEACCOUNT", env = "HAWSEPIPE_GATEWAY_OPERATOR")]
     pub operator: Option<ServiceAccountName>,
 }

@@ -18,7 +18,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::problem::Problem;
 use crate::node::{Inspector, Launcher, hide_memory};
 use crate::source::Watch;
-use crate::source::cluster::{ClusterSecrets, News, PodCode, Received, Snapshots, Tokens, connect};
+use crate::source::cluster::{ClusterSecrets, GatewayUid, News, PodCode, Received, Snapshots, Tokens, connect};
 use crate::telemetry::log::{self, LogLevel};
 use crate::web::CheckToken;
 
@@ -51,13 +51,14 @@ async fn serve(
     engine: &Gateway,
     servers: &mut Servers,
 ) -> anyhow::Result<()> {
-    let tokens = args.operator.clone().map(|account| Arc::new(Tokens::new(client.clone(), account)));
+    let uid = GatewayUid::default();
+    let tokens = args.operator.clone().map(|account| Arc::new(Tokens::new(client.clone(), account, uid.clone())));
     servers.open_admin(args.admin, tokens.map(check)).await?;
     let gateway = ObjectKey::new(&args.namespace, &args.name);
     let following = Following {
         engine: Arc::clone(engine),
         log,
-        snapshots: Snapshots::new(client.clone(), gateway, args.state_dir.clone()),
+        snapshots: Snapshots::new(client.clone(), gateway, args.state_dir.clone(), uid),
         secrets: ClusterSecrets::new(client, &args.namespace, args.secrets_dir.clone()),
         code: PodCode::new(Inspector::new(Launcher::current().context("cannot tell which program this is")?)),
         watch: Watch::new().context("cannot watch files for changes")?,

@@ -1,20 +1,17 @@
 //! `hawsepipe operator`: the control plane.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use kube::Client;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::signals::EndSignals;
-use crate::controller::{self, ControllerMetrics, LeaseSettings, Settings};
+use crate::controller::{self, ControllerMetrics, Health, LeaseSettings, Settings};
 use crate::node::{Inspector, Launcher};
-use crate::source::cluster::infer;
+use crate::source::cluster::{client, infer};
 use crate::telemetry::catalog::Catalog;
 use crate::telemetry::log;
 use crate::web;
@@ -31,7 +28,7 @@ Examples:
 HAWSEPIPE_LOG sets the log level. Traces are sent where OTEL_EXPORTER_OTLP_ENDPOINT says, over HTTP.")]
 pub struct Operator {
     /// Namespaces to watch, with commas between them. Default: all
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', env = "HAWSEPIPE_NAMESPACES")]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = namespace, env = "HAWSEPIPE_NAMESPACES")]
     pub namespaces: Vec<String>,
     /// Address of its health checks and metrics
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9090", env = "HAWSEPIPE_LISTEN")]
@@ -39,9 +36,6 @@ pub struct Operator {
     /// The Lease of the leader. Default: hawsepipe-operator in the operator's own namespace
     #[arg(long, value_name = "NAMESPACE/NAME", env = "HAWSEPIPE_LEASE")]
     pub lease: Option<String>,
-    /// A file with a service account token whose audience is hawsepipe.dev/gateway, to be shown to gateways' pods
-    #[arg(long, value_name = "FILE", env = "HAWSEPIPE_GATEWAY_TOKEN_FILE")]
-    pub gateway_token_file: Option<PathBuf>,
 }
 
 /// Runs until a signal ends it.
@@ -49,25 +43,25 @@ pub async fn operator(args: Operator) -> anyhow::Result<ExitCode> {
     let (_, traces) = log::start();
     let config = infer().await?;
     let server = config.cluster_url.to_string();
-    // Its watches may be silent for minutes, so it keeps the library's own timeouts.
-    let client = Client::try_from(config).context("the API server's address or credentials cannot be used")?;
+    let client = client(config)?;
     let catalog = Arc::new(Catalog::default());
     let metrics = ControllerMetrics::register(&catalog).context("cannot register metrics")?;
-    let ready = Arc::new(AtomicBool::new(false));
+    let health = Health::default();
     let launcher = Launcher::current().context("cannot tell which program this is")?;
     let settings = Settings {
         lease: lease(args.lease.as_deref(), client.default_namespace()),
-        namespaces: args.namespaces,
-        token_file: args.gateway_token_file,
+        namespaces: args.namespaces.into_iter().collect(),
     };
     let (mut signals, stop) = (EndSignals::listen()?, CancellationToken::new());
     let socket = TcpListener::bind(args.listen)
         .await
         .with_context(|| format!("cannot listen on {}: give another address with --listen ADDR", args.listen))?;
     tracing::info!(address = %socket.local_addr()?, server, lease = settings.lease.name, "the operator starts");
-    let router = web::operator_router(Arc::clone(&catalog), Arc::clone(&ready));
+    let liveness = health.liveness.clone();
+    let alive = Arc::new(move || liveness.check());
+    let router = web::operator_router(Arc::clone(&catalog), Arc::clone(&health.ready), alive);
     let server = tokio::spawn(web::serve(socket, router, stop.clone()));
-    let run = controller::run(client, settings, Inspector::new(launcher), metrics, ready, stop.clone());
+    let run = controller::run(client, settings, Inspector::new(launcher), metrics, health, stop.clone());
     tokio::pin!(run);
     tokio::select! {
         () = &mut run => {}
@@ -82,6 +76,20 @@ pub async fn operator(args: Operator) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The name of a namespace (RFC 1123, label), with spaces around it or not.
+fn namespace(written: &str) -> Result<String, String> {
+    let name = written.trim();
+    if name.is_empty() {
+        return Err("a name is empty: give names with commas between them, or leave it out to watch all".to_owned());
+    }
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_name = name.len() <= 63 && name.starts_with(is_word) && name.ends_with(is_word);
+    if !is_name || !name.chars().all(|c| is_word(c) || c == '-') {
+        return Err(format!("{name:?} is not the name of a namespace: lower-case letters, digits and '-', at most 63"));
+    }
+    Ok(name.to_owned())
+}
+
 fn lease(written: Option<&str>, own_namespace: &str) -> LeaseSettings {
     let (namespace, name) = written.map_or((own_namespace, "hawsepipe-operator"), |written| {
         written.split_once('/').unwrap_or((own_namespace, written))
@@ -91,5 +99,27 @@ fn lease(written: Option<&str>, own_namespace: &str) -> LeaseSettings {
         namespace: namespace.to_owned(),
         name: name.to_owned(),
         holder: format!("{host}_{}", uuid::Uuid::new_v4()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::cli::args::{Args, Command};
+
+    fn namespaces(written: &str) -> Result<Vec<String>, String> {
+        let args = Args::try_parse_from(["hawsepipe", "operator", "--namespaces", written]);
+        let Command::Operator(operator) = args.map_err(|error| error.to_string())?.command else { panic!() };
+        Ok(operator.namespaces)
+    }
+
+    #[test]
+    fn names_of_namespaces_may_have_spaces_around_them_and_must_be_names() {
+        assert_eq!(namespaces("a, b ,c-1").unwrap(), ["a", "b", "c-1"]);
+        for (bad, why) in [("a,,b", "empty"), ("", "empty"), ("a b", "\"a b\""), ("a,B", "\"B\""), ("a-", "\"a-\"")] {
+            let error = namespaces(bad).unwrap_err();
+            assert!(error.contains(why), "{bad}: {error}");
+        }
     }
 }

@@ -16,6 +16,7 @@ use super::rights::RequestError;
 use super::watches::{Watches, all};
 use super::writer::Writer;
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
+use crate::api::item::Item;
 use crate::api::pack;
 use crate::api::snapshot::{GatewaySnapshot, SnapshotIndex};
 use crate::domain::ids::ObjectKey;
@@ -184,7 +185,7 @@ fn is_part(metadata: &ObjectMeta, part: &str, key: &ObjectKey) -> bool {
 /// The snapshots of a gateway. One that is none is left out.
 async fn snapshots(writer: &Writer, key: &ObjectKey) -> Result<Vec<GatewaySnapshot>, ApplyError> {
     let resource = ApiResource::erase::<GatewaySnapshot>(&());
-    let api: Api<DynamicObject> = Api::namespaced_with(writer.client.clone(), &key.namespace, &resource);
+    let api: Api<Item<DynamicObject>> = Api::namespaced_with(writer.client.clone(), &key.namespace, &resource);
     let what = format!("gatewaysnapshots in {}", key.namespace);
     let failed = |error| ApplyError::Request { what: what.clone(), error };
     let params = ListParams::default().labels(&format!("{GATEWAY_LABEL}={}", key.name));
@@ -199,7 +200,7 @@ async fn snapshots(writer: &Writer, key: &ObjectKey) -> Result<Vec<GatewaySnapsh
         };
         objects.extend(index);
     }
-    let parsed = objects.into_iter().filter_map(|object| {
+    let parsed = objects.into_iter().filter_map(|Item(object)| {
         let name = object.name_any();
         let parsed = object.try_parse::<GatewaySnapshot>();
         parsed.inspect_err(|error| tracing::warn!(%error, name, "a GatewaySnapshot cannot be read")).ok()

@@ -44,6 +44,11 @@ pub(super) enum BuildError {
     TooMany(usize),
 }
 
+/// What pods, Service and rights of the gateway `name` are called.
+pub(super) fn workload(name: &str) -> String {
+    format!("{name}-gateway")
+}
+
 /// Takes out what this gateway's chains do not name: other namespaces' code is none of its business.
 pub(super) fn prune(plan: &mut Plan) {
     let used: BTreeSet<_> = plan.chains.iter().flat_map(|c| &c.entries).map(|entry| entry.plugin.clone()).collect();
@@ -138,7 +143,7 @@ pub(super) fn access(owner: &Owner) -> (ServiceAccount, Role, RoleBinding) {
 impl Owner {
     /// What pods, Service and rights of the gateway are called.
     pub(super) fn workload(&self) -> String {
-        format!("{}-gateway", self.key.name)
+        workload(&self.key.name)
     }
 
     /// Whether an object is this gateway's.

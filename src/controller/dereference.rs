@@ -51,7 +51,7 @@ pub(super) struct Found {
 
 impl Dereferencing {
     pub(super) fn new(writer: Writer, watches: &Watches) -> Self {
-        let servers = Servers::new(writer.client.clone(), watches.changed.clone());
+        let servers = Servers::new(writer.client.clone(), watches.changed.clone(), !watches.scope.is_empty());
         Self { writer, servers, config_maps: BTreeMap::new(), facts: BTreeMap::new() }
     }
 
@@ -60,25 +60,29 @@ impl Dereferencing {
         self.read_config_maps(references, watches).await;
         let services = by_key(&watches.services);
         let unseen = watches.sight.unseen(&["services"]);
-        let servers = references.servers.iter().map(|(namespace, server)| {
-            let url = match (server.group.as_str(), server.kind.as_str()) {
-                ("", "Service") if unseen.is_some() => Err((Reason::Unreadable, unseen.clone().unwrap_or_default())),
-                ("", "Service") => service_url(
-                    services.get(&(namespace.clone(), server.name.clone())).map(|s| &**s),
-                    namespace,
-                    server,
-                ),
-                _ => self.servers.url(namespace, server),
+        let (of_services, of_others): (Vec<_>, Vec<_>) = references.servers.iter().partition(|(_, s)| is_service(s));
+        let mut servers = self.servers.urls(of_others.iter().copied());
+        servers.extend(of_services.into_iter().map(|named @ (namespace, server)| {
+            let url = match &unseen {
+                Some(why) => Err((Reason::Unreadable, why.clone())),
+                None => {
+                    let service = services.get(&(namespace.clone(), server.name.clone()));
+                    service_url(service.map(|service| &**service), namespace, server)
+                }
             };
-            ((namespace.clone(), server.clone()), url)
-        });
-        let servers = servers.collect();
+            (named.clone(), url)
+        }));
         let namespaces = all(&watches.namespaces).map(|namespace| (namespace.name_any(), namespace.labels().clone()));
         Found {
             config_maps: self.config_maps.iter().map(|(key, known)| (key.clone(), known.data.clone())).collect(),
             servers,
             namespaces: namespaces.collect(),
         }
+    }
+
+    /// Forgets what was read in a namespace that is gone.
+    pub(super) fn forget(&mut self, namespace: &str) {
+        self.config_maps.retain(|key, _| key.namespace != namespace);
     }
 
     async fn read_config_maps(&mut self, references: &References, watches: &Watches) {
@@ -140,6 +144,7 @@ impl Dereferencing {
                 Some(known) => known.clone(),
                 None => inspect.inspect(code.text, &code.file_name).await,
             };
+            self.writer.pulse.beats();
             facts.insert(key, found);
         }
         self.facts.extend(facts.iter().take(MAX_FACTS).map(|(key, found)| (key.clone(), found.clone())));
@@ -148,6 +153,10 @@ impl Dereferencing {
         }
         inputs.facts = facts;
     }
+}
+
+fn is_service(server: &ServerInput) -> bool {
+    server.group.is_empty() && server.kind == "Service"
 }
 
 /// Where a Service is reached: its DNS name, so that its pods may change.

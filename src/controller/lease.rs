@@ -13,6 +13,7 @@ use kube::{Api, Client};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::liveness::Pulse;
 use super::rights::words;
 use super::waits::Waits;
 
@@ -65,10 +66,16 @@ struct Observed {
 }
 
 /// Takes and renews the lease until `stop`; then gives it back.
-pub(super) async fn keep(client: Client, settings: LeaseSettings, leadership: Leadership, stop: CancellationToken) {
+pub(super) async fn keep(
+    client: Client,
+    settings: LeaseSettings,
+    (leadership, pulse): (Leadership, Pulse),
+    stop: CancellationToken,
+) {
     let api: Api<Lease> = Api::namespaced(client, &settings.namespace);
     let (mut observed, mut waits) = (None, Waits::default());
     loop {
+        pulse.beats();
         let began = Instant::now();
         let mut wait = PERIOD;
         match tokio::time::timeout(MARGIN, round(&api, &settings, &mut observed)).await {
@@ -93,6 +100,7 @@ pub(super) async fn keep(client: Client, settings: LeaseSettings, leadership: Le
         if !leadership.leads() {
             leadership.set(None);
         }
+        pulse.rests();
         tokio::select! {
             () = stop.cancelled() => break,
             () = tokio::time::sleep(wait) => {}

@@ -11,14 +11,18 @@ mod build;
 mod compiled;
 mod dereference;
 mod events;
+mod gateway_tokens;
 mod kept;
 mod kinds;
 mod lease;
+mod liveness;
 mod lowered;
 mod metrics;
+mod namespaces;
 mod operator;
 mod owned;
 mod planning_loop;
+mod pod;
 mod pods;
 mod references;
 mod rights;
@@ -32,8 +36,9 @@ mod watches;
 mod writer;
 
 pub use self::lease::LeaseSettings;
+pub use self::liveness::Liveness;
 pub use self::metrics::ControllerMetrics;
-pub use self::operator::{Settings, run};
+pub use self::operator::{Health, Settings, run};
 
 use crate::api::snapshot::{GATEWAY_LABEL, PART_LABEL};
 

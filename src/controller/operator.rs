@@ -1,8 +1,7 @@
 //! The operator's two loops, and what they share: one brings snapshots to what objects say (`planning_loop`), one
 //! brings statuses to what is true (`status_loop`). Beside them pods are asked, and the lease is kept.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -13,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::compiled::Compiled;
 use super::lease::{self, Leadership, LeaseSettings};
+use super::liveness::Liveness;
 use super::metrics::ControllerMetrics;
 use super::planning_loop::PlanningLoop;
 use super::pods::{self, Asking};
@@ -28,11 +28,9 @@ use crate::telemetry::traces::Cause;
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Namespaces to watch; empty is all.
-    pub namespaces: Vec<String>,
+    pub namespaces: BTreeSet<String>,
     /// The lease of the leader.
     pub lease: LeaseSettings,
-    /// A file with a service account token that gateways accept.
-    pub token_file: Option<PathBuf>,
 }
 
 /// What the planning loop found, for the loop of statuses.
@@ -48,23 +46,33 @@ pub(super) struct Planning {
     pub(super) cause: Cause,
 }
 
-/// Runs until `stop`. `ready` is told when every kind was listed once.
+/// What the operator tells of itself while it runs.
+#[derive(Clone, Default)]
+pub struct Health {
+    /// Whether every kind was listed once.
+    pub ready: Arc<AtomicBool>,
+    /// Whether its loops go round.
+    pub liveness: Liveness,
+}
+
+/// Runs until `stop`.
 pub async fn run(
     client: Client,
     settings: Settings,
     inspect: impl Inspect + 'static,
     metrics: ControllerMetrics,
-    ready: Arc<AtomicBool>,
+    Health { ready, liveness }: Health,
     stop: CancellationToken,
 ) {
-    let watches = Arc::new(Watches::start(&client, &settings.namespaces));
+    let watches = Arc::new(Watches::start(&client, settings.namespaces));
     let leadership = Leadership::default();
-    let writer = Writer::new(client.clone(), leadership.clone());
-    let lease = tokio::spawn(lease::keep(client, settings.lease, leadership.clone(), stop.clone()));
+    let writer = Writer::new(client.clone(), leadership.clone(), liveness.pulse("plans"));
+    let keeping = (leadership.clone(), liveness.pulse("the lease"));
+    let lease = tokio::spawn(lease::keep(client, settings.lease, keeping, stop.clone()));
     let (planning, plans) = watch::channel(Planning::default());
     let (reports, reported) = watch::channel(pods::ByGateway::new());
     let status_changed = Arc::new(Notify::new());
-    let asking = Asking::new(settings.token_file);
+    let asking = Asking::new(writer.for_loop(liveness.pulse("pods")));
     let planning = PlanningLoop::new(
         Arc::clone(&watches),
         writer.clone(),
@@ -74,6 +82,7 @@ pub async fn run(
         planning,
         Arc::clone(&status_changed),
     );
+    let writer = writer.for_loop(liveness.pulse("statuses"));
     let statuses = StatusLoop::new(writer, Arc::clone(&watches), plans, reported, metrics);
     // In a task of its own: thousands of statuses are not to hold up the next edit.
     let (mut tasks, changed) = (JoinSet::new(), Arc::clone(&status_changed));

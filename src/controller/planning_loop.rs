@@ -16,6 +16,7 @@ use super::kept::{Kept, LAG, LONGEST_RETRY};
 use super::lease::Leadership;
 use super::lowered::{Lowering, Objects, Read};
 use super::metrics::ControllerMetrics;
+use super::namespaces::Namespaces;
 use super::operator::Planning;
 use super::references::references;
 use super::watches::{PLANNED_FROM, Watches};
@@ -51,6 +52,7 @@ pub(super) struct PlanningLoop<I> {
     led: bool,
     /// What could not be watched, as it was told last.
     faults: Vec<String>,
+    namespaces: Namespaces,
 }
 
 impl<I: Inspect> PlanningLoop<I> {
@@ -77,6 +79,7 @@ impl<I: Inspect> PlanningLoop<I> {
             gateways: HashMap::new(),
             led: false,
             faults: Vec::new(),
+            namespaces: Namespaces::default(),
         }
     }
 
@@ -87,7 +90,9 @@ impl<I: Inspect> PlanningLoop<I> {
             if self.watches.sight.is_complete() && !ready.swap(true, Ordering::AcqRel) {
                 tracing::info!("every kind is watched");
             }
+            self.writer.pulse.beats();
             let again = self.round().await;
+            self.writer.pulse.rests();
             let (changed, led) = (Arc::clone(&self.watches.changed), Arc::clone(&self.leadership.changed));
             tokio::select! {
                 () = changed.notified() => tokio::time::sleep(TOGETHER).await,
@@ -100,6 +105,10 @@ impl<I: Inspect> PlanningLoop<I> {
     /// Brings everything to what it is to be, as far as that differs. Says when to look again, whatever happens.
     async fn round(&mut self) -> Duration {
         let began = Instant::now();
+        for gone in self.namespaces.look(&self.watches) {
+            self.writer.forget_rights(&gone);
+            self.dereferencing.forget(&gone);
+        }
         let leads = self.writer.leads();
         self.metrics.leader(leads);
         let (objects, edited) = self.lowering.read(self.watches.objects());
@@ -192,6 +201,7 @@ impl<I: Inspect> PlanningLoop<I> {
             };
             let previous = previous.as_ref().map(|planned| &planned.plan).or(newest.as_ref());
             let planned = compiled::plan(gateway, &mut inputs, previous);
+            self.writer.pulse.beats();
             self.gateways.insert(key.clone(), Kept::new(planned, stored, fault));
         }
         let compiled = Arc::new(Compiled::new(objects, own, protocols, code));

@@ -1,40 +1,29 @@
 //! What gateways' pods report, read from the admin port of each ready one.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
-use http::StatusCode;
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::Empty;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use tokio::sync::Notify;
 
 use super::GATEWAY_LABEL;
+use super::gateway_tokens::GatewayTokens;
+use super::pod::{Answer, REPORT, Request, ready_address, stranger};
 use super::watches::{Watches, all};
-use crate::domain::causes::causes;
+use super::writer::Writer;
 use crate::domain::ids::ObjectKey;
 use crate::domain::report::{Report, UpstreamReport};
 
 /// How often each pod is asked. `Programmed` is to be right within 2 s.
 pub(super) const PERIOD: Duration = Duration::from_millis(500);
-/// How long an answer may take.
-const TIMEOUT: Duration = Duration::from_secs(1);
-/// The largest report that is read, in bytes.
-const MAX_REPORT: usize = 64 << 20;
 /// Pods asked at once.
 const AT_ONCE: usize = 16;
-/// Where a pod reports.
-const REPORT: &str = "/api/v1/report";
-/// The admin port of a pod that names none.
-const ADMIN_PORT: i32 = 9090;
-/// The name that its port has.
-const ADMIN: &str = "admin";
 
 /// A gateway's pods.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -90,58 +79,78 @@ pub(super) type ByGateway = BTreeMap<ObjectKey, Pods>;
 /// Asks pods.
 pub(super) struct Asking {
     http: Client<HttpConnector, Empty<Bytes>>,
-    token_file: Option<PathBuf>,
+    writer: Writer,
+    tokens: GatewayTokens,
     /// By address: the last report, and its tag.
     known: HashMap<String, Answer>,
 }
 
 impl Asking {
-    /// `token_file` holds a service account token for gateways; the kubelet renews it.
-    pub(super) fn new(token_file: Option<PathBuf>) -> Self {
-        Self { http: Client::builder(TokioExecutor::new()).build_http(), token_file, known: HashMap::new() }
+    /// `writer` asks for the tokens that are shown to pods.
+    pub(super) fn new(writer: Writer) -> Self {
+        let http = Client::builder(TokioExecutor::new()).build_http();
+        Self { http, tokens: GatewayTokens::new(writer.clone()), writer, known: HashMap::new() }
     }
 
-    /// What every gateway's pods say now.
+    /// What the pods of every gateway that exists say now.
     pub(super) async fn ask(&mut self, watches: &Watches) -> ByGateway {
-        let mut found = ByGateway::new();
-        let mut ready = Vec::new();
-        for pod in all(&watches.pods) {
-            let Some(gateway) = pod.labels().get(GATEWAY_LABEL) else { continue };
-            let key = ObjectKey::new(pod.namespace().unwrap_or_default(), gateway);
-            let pods = found.entry(key.clone()).or_default();
-            pods.all += 1;
-            if let Some(address) = ready_address(&pod) {
-                ready.push((key, pod.name_any(), address));
-            }
-        }
-        let token = self.token().await;
-        let answers = stream::iter(ready.into_iter().map(|(key, name, address)| {
-            let (known, token) = (self.known.get(&address).cloned(), token.as_deref());
-            let http = &self.http;
+        let (mut found, ready) = pods(watches);
+        let tokens = self.tokens.of(&ready.iter().map(|pod| pod.uid.clone()).collect()).await;
+        let account = self.tokens.account();
+        let answers = stream::iter(ready.iter().map(|pod| {
+            let token = tokens.get(&pod.uid).cloned();
+            let request = Request { address: &pod.address, token, account: account.as_deref() };
+            let (http, pulse) = (&self.http, &self.writer.pulse);
+            let known = self.known.get(&pod.address).cloned();
             async move {
-                let answer = ask_one(http, &address, token, known).await;
-                (key, name, address, answer)
+                let answer = request.send(http, known).await;
+                pulse.beats();
+                (pod, answer)
             }
         }));
         let answers: Vec<_> = answers.buffer_unordered(AT_ONCE).collect().await;
         self.known.clear();
-        for (key, name, address, answer) in answers {
+        for (Ready { gateway, name, address, .. }, answer) in answers {
             let report = match answer {
                 Ok((tag, report)) => {
-                    self.known.insert(address, (tag, Arc::clone(&report)));
+                    self.known.insert(address.clone(), (tag, Arc::clone(&report)));
                     Ok(report)
                 }
                 Err(error) => Err(format!("http://{address}{REPORT}: {error}")),
             };
-            found.entry(key).or_default().ready.insert(name, report);
+            found.entry(gateway.clone()).or_default().ready.insert(name.clone(), report);
         }
         found
     }
+}
 
-    async fn token(&self) -> Option<String> {
-        let text = tokio::fs::read_to_string(self.token_file.as_ref()?).await;
-        text.inspect_err(|error| tracing::warn!(%error, "the token for gateways cannot be read")).ok()
+/// A ready pod of a gateway that exists.
+struct Ready {
+    gateway: ObjectKey,
+    /// The gateway's.
+    uid: String,
+    name: String,
+    address: String,
+}
+
+/// The pods of every gateway that exists, and those of them that are to be asked.
+fn pods(watches: &Watches) -> (ByGateway, Vec<Ready>) {
+    let (mut found, mut ready) = (ByGateway::new(), Vec::new());
+    let gateways = watches.gateways();
+    for pod in all(&watches.pods) {
+        let Some(label) = pod.labels().get(GATEWAY_LABEL) else { continue };
+        let gateway = ObjectKey::new(pod.namespace().unwrap_or_default(), label);
+        let Some(uid) = gateways.get(&gateway) else { continue };
+        let pods = found.entry(gateway.clone()).or_default();
+        pods.all += 1;
+        let Some(address) = ready_address(&pod) else { continue };
+        let name = pod.name_any();
+        match stranger(&pod, &gateway) {
+            Some(why) => drop(pods.ready.insert(name, Err(why))),
+            None => ready.push(Ready { gateway, uid: uid.clone(), name, address }),
+        }
     }
+    (found, ready)
 }
 
 /// Asks for ever; tells when anything changed.
@@ -154,7 +163,9 @@ pub(super) async fn follow(
     let mut ticks = tokio::time::interval(PERIOD);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
+        asking.writer.pulse.rests();
         ticks.tick().await;
+        asking.writer.pulse.beats();
         let now = asking.ask(&watches).await;
         if found.send_if_modified(|before| {
             *before != now && {
@@ -165,58 +176,4 @@ pub(super) async fn follow(
             changed.notify_one();
         }
     }
-}
-
-/// Where a pod's admin port is, if it is ready.
-fn ready_address(pod: &Pod) -> Option<String> {
-    let status = pod.status.as_ref()?;
-    let is_ready = status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
-    if !is_ready || pod.metadata.deletion_timestamp.is_some() {
-        return None;
-    }
-    let ports = pod.spec.iter().flat_map(|spec| &spec.containers).flat_map(|c| c.ports.iter().flatten());
-    let mut named = ports.filter(|port| port.name.as_deref() == Some(ADMIN));
-    let port = named.next().map_or(ADMIN_PORT, |port| port.container_port);
-    let ip = status.pod_ip.as_deref().filter(|ip| !ip.is_empty())?;
-    Some(if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") })
-}
-
-/// A tag, and the report that has it.
-type Answer = (String, Arc<Reported>);
-
-async fn ask_one(
-    http: &Client<HttpConnector, Empty<Bytes>>,
-    address: &str,
-    token: Option<&str>,
-    known: Option<Answer>,
-) -> Result<Answer, String> {
-    let mut request = http::Request::get(format!("http://{address}{REPORT}"));
-    if let Some(token) = token {
-        request = request.header(http::header::AUTHORIZATION, format!("Bearer {}", token.trim()));
-    }
-    if let Some((tag, _)) = &known {
-        request = request.header(http::header::IF_NONE_MATCH, tag);
-    }
-    let request = request.body(Empty::new()).map_err(|error| error.to_string())?;
-    let exchange = async {
-        let response = http.request(request).await.map_err(|error| causes(&error))?;
-        let (head, body) = response.into_parts();
-        match (head.status, known) {
-            (StatusCode::NOT_MODIFIED, Some(known)) => Ok(known),
-            (StatusCode::OK, _) => {
-                let body = Limited::new(body, MAX_REPORT).collect().await.map_err(|error| error.to_string())?;
-                let report = serde_json::from_slice(&body.to_bytes()).map_err(|error| error.to_string())?;
-                let report = Reported::new(report);
-                let tag = head.headers.get(http::header::ETAG).and_then(|tag| tag.to_str().ok()).unwrap_or_default();
-                Ok((tag.to_owned(), Arc::new(report)))
-            }
-            (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, _) => Err(format!(
-                "it answers {}: the operator is to have --gateway-token-file, and the gateway --operator with the \
-                 operator's service account",
-                head.status
-            )),
-            (status, _) => Err(format!("it answers {status}")),
-        }
-    };
-    tokio::time::timeout(TIMEOUT, exchange).await.map_err(|_| "it does not answer".to_owned())?
 }

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use kube::core::Status;
+
 use crate::domain::causes::causes;
 
 /// How long what was forbidden is not tried again: only a person changes that.
@@ -32,20 +34,28 @@ impl RequestError {
     /// Whether the API server takes the object or the request for wrong: that does not pass by itself.
     pub(super) fn is_wrong(&self) -> bool {
         let Self::Api(error) = self else { return false };
-        matches!(&**error, kube::Error::Api(status) if matches!(status.code, 400..=499) && status.code != 429)
+        matches!(&**error, kube::Error::Api(status)
+            if matches!(status.code, 400..=499) && status.code != 429 && !is_ending(status))
     }
 }
 
 impl From<kube::Error> for RequestError {
     fn from(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) if status.code == 403 => {
+            kube::Error::Api(status) if status.code == 403 && !is_ending(&status) => {
                 Self::Forbidden(status.message.clone(), Instant::now() + FORBIDDEN_PAUSE)
             }
             kube::Error::Api(status) if status.code == 409 => Self::Conflict,
             other => Self::Api(Box::new(other)),
         }
     }
+}
+
+/// Whether it is refused since its namespace is being deleted: that says nothing of rights, and a namespace of the same
+/// name may follow (Kubernetes, admission plugin `NamespaceLifecycle`).
+fn is_ending(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
 /// What was said, without what only a debugger wants to know.
@@ -102,6 +112,12 @@ impl Rights {
         result
     }
 
+    /// Forgets what is known of rights in a namespace: it is gone, and another of its name has bindings of its own.
+    pub(super) fn forget(&self, namespace: &str) {
+        let is_of = |what: &str| what.split(' ').skip_while(|word| *word != "in").nth(1) == Some(namespace);
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|what, _| !is_of(what));
+    }
+
     fn right(&self, what: &str) -> Arc<tokio::sync::Mutex<Known>> {
         let mut rights = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if rights.len() >= MAX_RIGHTS && !rights.contains_key(what) {
@@ -142,7 +158,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use futures_util::future::join_all;
-    use kube::core::Status;
+    use serde_json::json;
 
     use super::*;
 
@@ -164,5 +180,36 @@ mod tests {
         assert_eq!(other.unwrap(), 1, "another namespace is another right");
         let not_leading = rights.attempt("patch pods in b", || false, async { Ok::<_, kube::Error>(1) }).await;
         assert!(matches!(not_leading, Err(RequestError::NotLeading)));
+    }
+
+    /// Sends a request that is refused with 403, for this cause where there is one. Says whether it was sent.
+    async fn refused(rights: &Rights, what: &str, cause: Option<&str>) -> (bool, RequestError) {
+        let mut sent = false;
+        let causes: Vec<_> = cause.iter().map(|reason| json!({"reason": reason})).collect();
+        let details = serde_json::from_value(json!({"causes": causes})).unwrap();
+        let status = Status { code: 403, details: Some(details), ..Status::default() };
+        let request = async {
+            sent = true;
+            Err::<(), _>(kube::Error::Api(status.boxed()))
+        };
+        let error = rights.attempt(what, || true, request).await.unwrap_err();
+        (sent, error)
+    }
+
+    #[tokio::test]
+    async fn a_namespace_that_is_being_deleted_says_nothing_of_rights_in_the_next_of_its_name() {
+        let rights = Rights::default();
+        for _ in 0..2 {
+            let (sent, error) = refused(&rights, "patch plugins in a", Some("NamespaceTerminating")).await;
+            assert!(sent && !error.is_wrong() && matches!(error, RequestError::Api(_)), "{error:?}");
+        }
+        assert!(refused(&rights, "patch plugins in a", None).await.0);
+        assert!(refused(&rights, "patch plugins in b status", None).await.0);
+        assert!(!refused(&rights, "patch plugins in a", None).await.0, "it was forbidden a short time ago");
+        rights.forget("a");
+        assert!(refused(&rights, "patch plugins in a", None).await.0);
+        assert!(!refused(&rights, "patch plugins in b status", None).await.0, "another namespace is still there");
+        rights.forget("b");
+        assert!(refused(&rights, "patch plugins in b status", None).await.0);
     }
 }

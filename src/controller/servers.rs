@@ -1,27 +1,42 @@
 //! Servers that other operators run: any kind that publishes `status.address.url`. Its definition need not be there.
 
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta};
 use kube::runtime::reflector::{ObjectRef, Store, store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, discovery};
+use serde_json::Value;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::waits::{Waits, words};
+use super::watch::config;
+use crate::api::item::{Item, watch};
 use crate::config::input::ServerInput;
 use crate::domain::reason::Reason;
 
 /// How often a kind that is not there, or may not be read, is looked for.
 const PERIOD: Duration = Duration::from_secs(60);
+/// How long a kind is watched that nothing names any more: an edit may name it again.
+const KEPT: Duration = Duration::from_secs(60);
+/// The most kinds that the upstreams of one namespace may name.
+const MAX_OF_NAMESPACE: usize = 8;
+/// The most watches: of kinds, and where the operator watches some namespaces only, of each in each.
+const MAX_WATCHES: usize = 64;
 
-/// A group and a kind in it.
-type GroupKind = (String, String);
+/// What is watched: a group, a kind in it, and the namespace; none is all.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Watched {
+    group: String,
+    kind: String,
+    namespace: Option<String>,
+}
 
 /// What is known of a kind.
 #[derive(Clone)]
@@ -34,32 +49,73 @@ enum State {
     Watched(ApiResource, Store<DynamicObject>),
 }
 
-/// The kinds that upstreams name, each watched from its first mention on.
+/// One watch. Dropped, it ends.
+struct Watch {
+    state: Arc<Mutex<State>>,
+    /// When it was last named.
+    named: Instant,
+    _task: AbortOnDropHandle<()>,
+}
+
+/// The kinds that upstreams name, each watched while one does.
 pub(super) struct Servers {
     client: Client,
     changed: Arc<Notify>,
-    kinds: HashMap<GroupKind, Arc<Mutex<State>>>,
-    tasks: JoinSet<()>,
+    /// Whether the operator watches some namespaces only.
+    is_scoped: bool,
+    watches: HashMap<Watched, Watch>,
 }
 
 impl Servers {
-    pub(super) fn new(client: Client, changed: Arc<Notify>) -> Self {
-        Self { client, changed, kinds: HashMap::new(), tasks: JoinSet::new() }
+    pub(super) fn new(client: Client, changed: Arc<Notify>, is_scoped: bool) -> Self {
+        Self { client, changed, is_scoped, watches: HashMap::new() }
+    }
+
+    /// Where each of `servers`, which are in these namespaces, is reached. What none of them names is not watched any
+    /// more after a while.
+    pub(super) fn urls<'r>(
+        &mut self,
+        servers: impl Iterator<Item = &'r (String, ServerInput)> + Clone,
+    ) -> BTreeMap<(String, ServerInput), Result<String, (Reason, String)>> {
+        let now = Instant::now();
+        for (namespace, server) in servers.clone() {
+            if let Some(watch) = self.watches.get_mut(&self.watched(namespace, server)) {
+                watch.named = now;
+            }
+        }
+        self.watches.retain(|_, watch| now.saturating_duration_since(watch.named) < KEPT);
+        let mut kinds: BTreeMap<&str, BTreeSet<(&str, &str)>> = BTreeMap::new();
+        let mut urls = BTreeMap::new();
+        for named @ (namespace, server) in servers {
+            let of_namespace = kinds.entry(namespace).or_default();
+            let kind = (server.group.as_str(), server.kind.as_str());
+            let url = if of_namespace.contains(&kind) || of_namespace.len() < MAX_OF_NAMESPACE {
+                of_namespace.insert(kind);
+                self.url(namespace, server, now)
+            } else {
+                let why = format!(
+                    "{}.{}: the upstreams of a namespace may name servers of {MAX_OF_NAMESPACE} kinds, and others of \
+                     {namespace} name that many: name the server by its URL (external.url)",
+                    server.kind, server.group
+                );
+                Err((Reason::KindNotSupported, why))
+            };
+            urls.insert(named.clone(), url);
+        }
+        urls
     }
 
     /// Where `server`, of `namespace`, is reached.
-    pub(super) fn url(&mut self, namespace: &str, server: &ServerInput) -> Result<String, (Reason, String)> {
+    fn url(&mut self, namespace: &str, server: &ServerInput, now: Instant) -> Result<String, (Reason, String)> {
         let what = format!("{}.{} {namespace}/{}", server.kind, server.group, server.name);
-        let state = self.state(&server.group, &server.kind);
-        let state = state.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (resource, store) = match state {
+        let (resource, store) = match self.state(namespace, server, now) {
             State::Looking => return Err((Reason::ServerNotFound, format!("{what} is being looked for"))),
             State::Absent(why) => return Err((Reason::KindNotSupported, format!("{what}: {why}"))),
             State::Watched(resource, store) => (resource, store),
         };
         let object = store.get(&ObjectRef::new_with(&server.name, resource).within(namespace));
         let object = object.ok_or_else(|| (Reason::ServerNotFound, format!("there is no {what}")))?;
-        let url = object.data.pointer("/status/address/url").and_then(|url| url.as_str());
+        let url = object.data.as_str();
         let url = url.filter(|url| url.starts_with("http://") || url.starts_with("https://"));
         let url = url.ok_or_else(|| {
             (Reason::ServerNotFound, format!("{what} does not say yet where it is (its status.address.url)"))
@@ -67,16 +123,40 @@ impl Servers {
         Ok(server.path.as_ref().map_or_else(|| url.to_owned(), |path| with_path(url, path)))
     }
 
-    fn state(&mut self, group: &str, kind: &str) -> Arc<Mutex<State>> {
-        let key = (group.to_owned(), kind.to_owned());
-        if let Some(known) = self.kinds.get(&key) {
-            return Arc::clone(known);
-        }
-        let state = Arc::new(Mutex::new(State::Looking));
-        self.kinds.insert(key.clone(), Arc::clone(&state));
-        self.tasks.spawn(follow(self.client.clone(), key, Arc::clone(&state), Arc::clone(&self.changed)));
-        state
+    fn state(&mut self, namespace: &str, server: &ServerInput, now: Instant) -> State {
+        let watched = self.watched(namespace, server);
+        let is_full = self.watches.len() >= MAX_WATCHES;
+        let watch = match self.watches.entry(watched) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(_) if is_full => {
+                return State::Absent(format!(
+                    "the operator makes {MAX_WATCHES} watches of servers already, which is the most: name the server by \
+                     its URL (external.url)"
+                ));
+            }
+            Entry::Vacant(new) => {
+                let state = Arc::new(Mutex::new(State::Looking));
+                let follow =
+                    follow(self.client.clone(), new.key().clone(), Arc::clone(&state), Arc::clone(&self.changed));
+                let task = AbortOnDropHandle::new(tokio::spawn(follow));
+                new.insert(Watch { state, named: now, _task: task })
+            }
+        };
+        watch.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
+
+    fn watched(&self, namespace: &str, server: &ServerInput) -> Watched {
+        let namespace = self.is_scoped.then(|| namespace.to_owned());
+        Watched { group: server.group.clone(), kind: server.kind.clone(), namespace }
+    }
+}
+
+/// What is kept of a server: where it is, instead of everything else.
+fn keep_url(server: &mut DynamicObject) {
+    let url = server.data.pointer_mut("/status/address/url").map(Value::take);
+    server.data = url.unwrap_or_default();
+    let ObjectMeta { name, namespace, resource_version, uid, .. } = std::mem::take(&mut server.metadata);
+    server.metadata = ObjectMeta { name, namespace, resource_version, uid, ..ObjectMeta::default() };
 }
 
 /// The URL with another path.
@@ -87,7 +167,8 @@ fn with_path(url: &str, path: &str) -> String {
 }
 
 /// Looks for the kind until it is there, then watches it.
-async fn follow(client: Client, (group, kind): GroupKind, state: Arc<Mutex<State>>, changed: Arc<Notify>) {
+async fn follow(client: Client, watched: Watched, state: Arc<Mutex<State>>, changed: Arc<Notify>) {
+    let Watched { group, kind, namespace } = watched;
     let set = |next: State| {
         *state.lock().unwrap_or_else(PoisonError::into_inner) = next;
         changed.notify_one();
@@ -101,8 +182,11 @@ async fn follow(client: Client, (group, kind): GroupKind, state: Arc<Mutex<State
     };
     let writer = store::Writer::new(resource.clone());
     let store = writer.as_reader();
-    let api: Api<DynamicObject> = Api::all_with(client, &resource);
-    let mut stream = pin!(watcher(api, watcher::Config::default()).reflect(writer));
+    let api: Api<Item<DynamicObject>> = match &namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
+        None => Api::all_with(client, &resource),
+    };
+    let mut stream = pin!(watch(api, config()).modify(keep_url).reflect(writer));
     let (mut waits, mut listed) = (Waits::default(), false);
     while let Some(event) = stream.next().await {
         match event {
@@ -137,6 +221,53 @@ async fn resource(client: &Client, group: &str, kind: &str) -> Result<ApiResourc
 
 #[cfg(test)]
 mod tests {
+    use kube::Config;
+
+    use super::*;
+
+    fn servers(is_scoped: bool) -> Servers {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let nobody = Config::new("http://127.0.0.1:9".parse().unwrap());
+        Servers::new(Client::try_from(nobody).unwrap(), Arc::default(), is_scoped)
+    }
+
+    fn server(namespace: &str, kind: String) -> (String, ServerInput) {
+        let group = "example.org".to_owned();
+        (namespace.to_owned(), ServerInput { group, kind, name: "s".into(), port: None, path: None })
+    }
+
+    #[tokio::test]
+    async fn kinds_are_bounded_in_a_namespace_and_in_all() {
+        let mut all = servers(true);
+        let named: Vec<_> = (0..9).map(|n| server("greedy", format!("K{n}"))).collect();
+        let urls = all.urls(named.iter());
+        let why = urls[&named[8]].clone().unwrap_err();
+        assert!(why.0 == Reason::KindNotSupported && why.1.contains("8 kinds"), "{why:?}");
+        assert_eq!(urls.values().filter(|url| matches!(url, Err((Reason::ServerNotFound, _)))).count(), 8);
+        let named: Vec<_> = (0..100).map(|n| server(&format!("n{n}"), "K0".into())).collect();
+        let urls = all.urls(named.iter());
+        assert_eq!(all.watches.len(), MAX_WATCHES);
+        assert_eq!(
+            urls.values().filter(|url| matches!(url, Err((Reason::ServerNotFound, _)))).count(),
+            MAX_WATCHES - 8
+        );
+        let mut one = servers(false);
+        one.urls(named.iter());
+        assert_eq!(one.watches.len(), 1, "a kind is watched once where all namespaces are");
+    }
+
+    #[tokio::test]
+    async fn a_kind_that_nothing_names_any_more_is_not_watched_any_more() {
+        let mut servers = servers(false);
+        let named = [server("a", "K".into()), server("a", "L".into())];
+        servers.urls(named.iter());
+        let long_ago = Instant::now().checked_sub(KEPT).unwrap();
+        servers.watches.values_mut().for_each(|watch| watch.named = long_ago);
+        servers.urls(named[..1].iter());
+        let kinds: Vec<_> = servers.watches.keys().map(|watched| watched.kind.as_str()).collect();
+        assert_eq!(kinds, ["K"]);
+    }
+
     #[test]
     fn a_path_takes_the_place_of_another() {
         for (url, expected) in [
@@ -144,7 +275,7 @@ mod tests {
             ("https://host", "https://host/mcp"),
             ("http://host#x", "http://host/mcp"),
         ] {
-            assert_eq!(super::with_path(url, "/mcp"), expected);
+            assert_eq!(with_path(url, "/mcp"), expected);
         }
     }
 }

@@ -23,6 +23,7 @@ use super::rights::RequestError;
 use super::status::{self, Truth};
 use super::watches::Watches;
 use super::writer::Writer;
+use crate::api::item::Item;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::reason::Reason;
 use crate::telemetry::traces::{Cause, TARGET};
@@ -56,6 +57,8 @@ pub(super) struct StatusLoop {
 
 /// An object whose status could not be written.
 struct Failing {
+    /// Another object of the name may be right.
+    uid: String,
     /// An edit may have put right what was wrong.
     generation: i64,
     wait: Duration,
@@ -93,7 +96,9 @@ impl StatusLoop {
     /// Runs for ever.
     pub(super) async fn run(mut self, changed: &Notify) {
         loop {
+            self.writer.pulse.beats();
             let again = self.round().await;
+            self.writer.pulse.rests();
             tokio::select! {
                 () = changed.notified() => {}
                 () = tokio::time::sleep(again) => {}
@@ -184,7 +189,10 @@ impl StatusLoop {
             before.map_or(RETRY, |wait| (wait * 2).min(LONGEST_RETRY))
         };
         let again = Instant::now() + wait;
-        self.failing.insert(object.id.clone(), Failing { generation: object.generation(), wait, again });
+        self.failing.insert(
+            object.id.clone(),
+            Failing { uid: object.uid().to_owned(), generation: object.generation(), wait, again },
+        );
         Some(again)
     }
 
@@ -198,8 +206,9 @@ impl StatusLoop {
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let known: HashMap<_, _> = truth.compiled.objects.iter().map(|object| (&object.id, object)).collect();
         self.written.retain(|_, (_, when)| when.elapsed() < LAG);
-        self.failing
-            .retain(|id, failing| known.get(id).is_some_and(|object| object.generation() == failing.generation));
+        self.failing.retain(|id, failing| {
+            known.get(id).is_some_and(|o| o.generation() == failing.generation && o.uid() == failing.uid)
+        });
         let mut wanted = Vec::new();
         for (kind, seen) in self.watches.objects() {
             let (namespace, name) = (seen.metadata.namespace.clone(), seen.metadata.name.clone());
@@ -232,7 +241,7 @@ fn is_same(object: &Read, seen: &DynamicObject) -> bool {
 async fn write(writer: &Writer, wanted: &Wanted) -> Result<(), RequestError> {
     let id = &wanted.object.id;
     let resource = resource(id.kind);
-    let api: Api<DynamicObject> = Api::namespaced_with(writer.client.clone(), &id.key.namespace, &resource);
+    let api: Api<Item<DynamicObject>> = Api::namespaced_with(writer.client.clone(), &id.key.namespace, &resource);
     let patch = json!({
         "apiVersion": resource.api_version, "kind": resource.kind,
         "metadata": {"name": id.key.name, "namespace": id.key.namespace, "uid": wanted.object.uid()},

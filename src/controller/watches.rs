@@ -1,6 +1,6 @@
 //! What is seen of the cluster: a store for each kind, kept by a watch.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::pin::pin;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::Stream;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{DynamicObject, PartialObjectMeta};
+use kube::api::{DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::core::NamespaceResourceScope;
 use kube::runtime::reflector::{Lookup, Store, store};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -22,10 +22,11 @@ use super::kinds::{KINDS, resource};
 use super::lowered::Origin;
 use super::owned::keep_own_status;
 use super::sight::{Sight, Watched};
-use super::watch::{is_news, keep, slim};
+use super::watch::{config, is_news, keep, slim};
 use super::{GATEWAY_LABEL, MANAGED_BY};
+use crate::api::item::{Item, watch};
 use crate::api::snapshot::GatewaySnapshot;
-use crate::domain::ids::Kind;
+use crate::domain::ids::{Kind, ObjectKey};
 
 /// Resources without which nothing can be planned: what is not seen would count as deleted.
 pub(super) const PLANNED_FROM: [&str; 6] =
@@ -35,6 +36,8 @@ type Stores<K> = Vec<Store<K>>;
 
 /// Everything that is watched.
 pub(super) struct Watches {
+    /// The namespaces that are watched; none is all.
+    pub(super) scope: BTreeSet<String>,
     objects: Vec<(Kind, Stores<DynamicObject>)>,
     pub(super) namespaces: Stores<PartialObjectMeta<Namespace>>,
     pub(super) config_maps: Stores<PartialObjectMeta<ConfigMap>>,
@@ -54,27 +57,39 @@ pub(super) struct Watches {
 
 impl Watches {
     /// Begins to watch. `namespaces` are those to watch; none is all.
-    pub(super) fn start(client: &Client, namespaces: &[String]) -> Self {
+    pub(super) fn start(client: &Client, namespaces: BTreeSet<String>) -> Self {
         let changed = Arc::new(Notify::new());
         let sight = Arc::default();
-        let mut starting = Starting { client, namespaces, changed: &changed, sight: &sight, tasks: JoinSet::new() };
+        let mut starting =
+            Starting { client, namespaces: &namespaces, changed: &changed, sight: &sight, tasks: JoinSet::new() };
         let managed = format!("{}={}", MANAGED_BY.0, MANAGED_BY.1);
-        let with = |labels: &str| watcher::Config::default().labels(labels);
+        let with = |labels: &str| config().labels(labels);
         let objects = KINDS.map(|(kind, _)| (kind, starting.objects(kind)));
         Self {
             objects: objects.into(),
             namespaces: starting.namespaces(),
-            config_maps: starting.metadata(&watcher::Config::default()),
-            services: starting.typed(&watcher::Config::default()),
+            config_maps: starting.metadata(&config()),
+            services: starting.typed(&config()),
             pods: starting.typed(&with(GATEWAY_LABEL)),
             snapshots: starting.metadata(&with(&managed)),
             accounts: starting.typed(&with(&managed)),
             roles: starting.typed(&with(&managed)),
             bindings: starting.typed(&with(&managed)),
             _tasks: starting.tasks,
+            scope: namespaces,
             sight,
             changed,
         }
+    }
+
+    /// The uids of all MCPGateways.
+    pub(super) fn gateways(&self) -> BTreeMap<ObjectKey, String> {
+        let stores = self.objects.iter().filter(|(kind, _)| *kind == Kind::MCPGateway);
+        let keyed = stores.flat_map(|(_, stores)| all(stores)).filter_map(|gateway| {
+            let ObjectMeta { namespace, name, uid, .. } = &gateway.metadata;
+            Some((ObjectKey::new(namespace.clone()?, name.clone()?), uid.clone()?))
+        });
+        keyed.collect()
     }
 
     /// Every object that people write.
@@ -106,7 +121,7 @@ where
 /// What watches are started with.
 struct Starting<'a> {
     client: &'a Client,
-    namespaces: &'a [String],
+    namespaces: &'a BTreeSet<String>,
     changed: &'a Arc<Notify>,
     sight: &'a Arc<Sight>,
     tasks: JoinSet<()>,
@@ -122,8 +137,8 @@ impl Starting<'_> {
         // What only this operator or nobody reads is no news: it writes thousands of statuses itself.
         let same =
             |before: &DynamicObject, now: &DynamicObject| Origin::of(&before.metadata) == Origin::of(&now.metadata);
-        let follow = |(namespace, api): (String, Api<DynamicObject>)| {
-            let stream = watcher(api, watcher::Config::default()).modify(keep_own_status);
+        let follow = |(namespace, api): (String, Api<Item<DynamicObject>>)| {
+            let stream = watch(api, config()).modify(keep_own_status);
             self.follow((resource.plural.clone(), namespace), resource.clone(), stream, same)
         };
         scopes.into_iter().map(follow).collect()
@@ -134,9 +149,9 @@ impl Starting<'_> {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
         K: Send + Sync + 'static,
     {
-        let scopes = self.scopes(scoped::<K>);
+        let scopes = self.scopes(scoped::<Item<K>>);
         let follow = |(namespace, api)| {
-            self.follow((K::plural(&()).into_owned(), namespace), (), watcher(api, config.clone()), |_, _| false)
+            self.follow((K::plural(&()).into_owned(), namespace), (), watch(api, config.clone()), |_, _| false)
         };
         scopes.into_iter().map(follow).collect()
     }
@@ -146,16 +161,16 @@ impl Starting<'_> {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
         K: Send + Sync + 'static,
     {
-        let scopes = self.scopes(scoped::<PartialObjectMeta<K>>);
+        let scopes = self.scopes(scoped::<Item<PartialObjectMeta<K>>>);
         let follow = |(namespace, api)| {
-            self.follow((K::plural(&()).into_owned(), namespace), (), watcher(api, config.clone()), |_, _| false)
+            self.follow((K::plural(&()).into_owned(), namespace), (), watch(api, config.clone()), |_, _| false)
         };
         scopes.into_iter().map(follow).collect()
     }
 
     fn namespaces(&mut self) -> Stores<PartialObjectMeta<Namespace>> {
-        let api = Api::<PartialObjectMeta<Namespace>>::all(self.client.clone());
-        let stream = watcher(api, watcher::Config::default());
+        let api = Api::<Item<PartialObjectMeta<Namespace>>>::all(self.client.clone());
+        let stream = watch(api, config());
         vec![self.follow(("namespaces".to_owned(), String::new()), (), stream, |_, _| false)]
     }
 

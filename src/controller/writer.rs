@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::FIELD_MANAGER;
 use super::lease::Leadership;
+use super::liveness::Pulse;
 use super::rights::{RequestError, Rights};
 
 /// Writes for this operator.
@@ -18,15 +19,27 @@ pub(super) struct Writer {
     pub(super) client: Client,
     leadership: Leadership,
     rights: Rights,
+    /// Of the loop that it is used in.
+    pub(super) pulse: Pulse,
 }
 
 impl Writer {
-    pub(super) fn new(client: Client, leadership: Leadership) -> Self {
-        Self { client, leadership, rights: Rights::default() }
+    pub(super) fn new(client: Client, leadership: Leadership, pulse: Pulse) -> Self {
+        Self { client, leadership, rights: Rights::default(), pulse }
+    }
+
+    /// The same for another loop.
+    pub(super) fn for_loop(&self, pulse: Pulse) -> Self {
+        Self { pulse, ..self.clone() }
     }
 
     pub(super) fn leads(&self) -> bool {
         self.leadership.leads()
+    }
+
+    /// Forgets what is known of rights in a namespace that is gone.
+    pub(super) fn forget_rights(&self, namespace: &str) {
+        self.rights.forget(namespace);
     }
 
     /// Server-side apply. `what` names the resource and namespace, for errors.
@@ -74,7 +87,9 @@ impl Writer {
         what: &str,
         write: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, RequestError> {
-        self.rights.attempt(what, || self.leadership.leads(), write).await
+        let result = self.rights.attempt(what, || self.leadership.leads(), write).await;
+        self.pulse.beats();
+        result
     }
 
     /// Sends `read`, unless this process was forbidden `what` a short time ago.
@@ -83,6 +98,8 @@ impl Writer {
         what: &str,
         read: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, RequestError> {
-        self.rights.attempt(what, || true, read).await
+        let result = self.rights.attempt(what, || true, read).await;
+        self.pulse.beats();
+        result
     }
 }

@@ -29,6 +29,9 @@ pub(super) struct Guard<P: Ports> {
     pub(super) check: Option<CheckToken>,
 }
 
+/// What a token admits to: the operator reads it, and whoever took the token from it gets no more.
+const REPORT: &str = "/api/v1/report";
+
 /// Lets a request in, or says why not.
 pub(super) async fn guard<P: Ports>(State(guard): State<Arc<Guard<P>>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
@@ -42,7 +45,7 @@ pub(super) async fn guard<P: Ports>(State(guard): State<Arc<Guard<P>>>, request:
 async fn admit(parts: &Parts, trusts_loopback: bool, check: Option<&CheckToken>) -> Result<(), Response> {
     if !OPEN.contains(&parts.uri.path()) {
         let peer = parts.extensions.get().filter(|_| trusts_loopback);
-        admit_peer(peer, &parts.headers, check).await?;
+        admit_peer(peer, parts, check).await?;
     }
     if parts.headers.contains_key(header::ORIGIN) {
         return Err(forbidden("pages may not read the admin API"));
@@ -54,14 +57,19 @@ async fn admit(parts: &Parts, trusts_loopback: bool, check: Option<&CheckToken>)
 }
 
 /// `peer` is none where it does not count where a request comes from.
-async fn admit_peer(peer: Option<&Peer>, headers: &HeaderMap, check: Option<&CheckToken>) -> Result<(), Response> {
+async fn admit_peer(peer: Option<&Peer>, parts: &Parts, check: Option<&CheckToken>) -> Result<(), Response> {
+    let headers = &parts.headers;
     if peer.is_some_and(Peer::is_here) {
         let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
         return access::check_host(headers, &[], loopback).map_err(forbidden);
     }
     let Some(check) = check else { return Err(unauthorized("only programs on this machine are served")) };
     let token = bearer(headers).ok_or_else(|| unauthorized("a bearer token is needed"))?;
-    check(token.to_owned()).await.map_err(|why| unauthorized(&format!("the token is not accepted: {why}")))
+    check(token.to_owned()).await.map_err(|why| unauthorized(&format!("the token is not accepted: {why}")))?;
+    if parts.uri.path() != REPORT {
+        return Err(forbidden(&format!("the operator's token admits to {REPORT} alone")));
+    }
+    Ok(())
 }
 
 /// The token of `Authorization: Bearer` (RFC 6750).

@@ -22,7 +22,7 @@ mod server;
 pub use admin::admin_router;
 pub use guard::CheckToken;
 pub use mcp::{Listener, mcp_router};
-pub use operator::operator_router;
+pub use operator::{CheckAlive, operator_router};
 pub use server::serve;
 
 #[cfg(test)]

@@ -16,15 +16,27 @@ use crate::telemetry::catalog::Catalog;
 struct Shown {
     catalog: Arc<Catalog>,
     ready: Arc<AtomicBool>,
+    alive: CheckAlive,
 }
 
-/// `/healthz`, `/readyz` and `/metrics` of an operator that sets `ready` once it sees the cluster.
-pub fn operator_router(catalog: Arc<Catalog>, ready: Arc<AtomicBool>) -> Router {
+/// Says why a process should be started anew; nothing while it works.
+pub type CheckAlive = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+
+/// `/healthz`, which says what `alive` does; `/readyz` and `/metrics` of an operator that sets `ready` once it sees the
+/// cluster.
+pub fn operator_router(catalog: Arc<Catalog>, ready: Arc<AtomicBool>, alive: CheckAlive) -> Router {
     Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .with_state(Shown { catalog, ready })
+        .with_state(Shown { catalog, ready, alive })
+}
+
+async fn healthz(State(shown): State<Shown>) -> (StatusCode, String) {
+    match (shown.alive)() {
+        Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
+        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+    }
 }
 
 async fn readyz(State(shown): State<Shown>) -> (StatusCode, &'static str) {
@@ -36,4 +48,20 @@ async fn readyz(State(shown): State<Shown>) -> (StatusCode, &'static str) {
 
 async fn metrics(State(shown): State<Shown>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], shown.catalog.render())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_process_that_is_stuck_is_not_healthy() {
+        let asked = |alive: Result<(), String>| {
+            let alive: CheckAlive = Arc::new(move || alive.clone());
+            healthz(State(Shown { catalog: Arc::default(), ready: Arc::default(), alive }))
+        };
+        assert_eq!(asked(Ok(())).await, (StatusCode::OK, "ok\n".to_owned()));
+        let stuck = asked(Err("the loop of plans is stuck".to_owned())).await;
+        assert_eq!(stuck, (StatusCode::SERVICE_UNAVAILABLE, "the loop of plans is stuck\n".to_owned()));
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! CEL texts that users write (`when`) are only text here.
 
+mod depth;
 mod names;
 mod schema;
 #[cfg(test)]
@@ -23,6 +24,7 @@ use crate::domain::ids::ObjectId;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
+pub use self::depth::MAX_DEPTH;
 pub use self::names::nearest;
 
 /// At most so many Problems of a kind are told of one object.
@@ -86,7 +88,7 @@ pub fn check(id: &ObjectId, document: &Value, previous: Option<&Value>) -> Vec<P
     let found = walk::walk(&definition.schema, document);
     let invalid = |(field, message)| Problem::error(Reason::InvalidObject, id.clone(), field, message);
     let empty = |(field, message)| Problem::warning(Reason::InvalidObject, id.clone(), field, message);
-    let mut problems: Vec<_> = found.faults.into_iter().map(invalid).collect();
+    let mut problems: Vec<_> = depth::too_deep(document).into_iter().chain(found.faults).map(invalid).collect();
     if !found.stops {
         let previous = previous.map(|previous| without_nulls(id, previous));
         let document = without_nulls(id, document);

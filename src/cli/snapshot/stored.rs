@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt};
 
+use crate::api::item::Item;
 use crate::api::pack;
 use crate::api::snapshot::{GATEWAY_LABEL, GatewaySnapshot, PART_LABEL, Shard, SnapshotIndex, SnapshotRevision};
 use crate::domain::ids::ObjectKey;
@@ -16,13 +17,13 @@ use crate::domain::plan::Plan;
 /// # Errors
 /// What the API server says.
 pub async fn indices(client: Client, namespace: Option<&str>) -> anyhow::Result<Vec<(ObjectKey, SnapshotIndex)>> {
-    let api: Api<GatewaySnapshot> = match namespace {
+    let api: Api<Item<GatewaySnapshot>> = match namespace {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
     let params = ListParams::default().labels(&format!("{PART_LABEL}=index"));
     let list = api.list(&params).await.context("gatewaysnapshots cannot be listed")?;
-    let indices = list.items.into_iter().filter_map(|object| {
+    let indices = list.items.into_iter().filter_map(|Item(object)| {
         let key = ObjectKey::new(object.namespace()?, object.spec.gateway);
         Some((key, object.spec.index?))
     });
@@ -44,12 +45,12 @@ impl Stored {
     /// # Errors
     /// What the API server says; where nothing is stored.
     pub async fn read(client: Client, key: ObjectKey) -> anyhow::Result<Self> {
-        let api: Api<GatewaySnapshot> = Api::namespaced(client, &key.namespace);
+        let api: Api<Item<GatewaySnapshot>> = Api::namespaced(client, &key.namespace);
         let params = ListParams::default().labels(&format!("{GATEWAY_LABEL}={}", key.name));
         let list = api.list(&params).await;
         let list = list.with_context(|| format!("gatewaysnapshots in {} cannot be listed", key.namespace))?;
         let (mut index, mut shards) = (None, HashMap::new());
-        for object in list.items {
+        for Item(object) in list.items {
             let name = object.name_any();
             match (object.spec.index, object.spec.shard) {
                 (Some(found), _) if name == key.name => index = Some(found),

@@ -3,15 +3,27 @@
 use std::error::Error;
 use std::time::Duration;
 
+use hyper_util::client::legacy::Client as Pool;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use kube::client::retry::RetryPolicy;
+use kube::client::{Body, ConfigExt};
 use kube::config::InferConfigError;
 use kube::{Client, Config};
+use tower::retry::RetryLayer;
+use tower::{BoxError, ServiceBuilder};
 
+use super::deadline::Deadline;
 use crate::domain::causes::causes;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long an answer may be silent. Watches end before that, so a connection that is dead is noticed by then.
-const SILENCE: Duration = Duration::from_secs(45);
+/// For how long a connection without a request is kept.
+const IDLE_TIME: Duration = Duration::from_secs(15);
+/// After how long without a byte the other end is asked whether it is there, how often, and how many times.
+const KEEPALIVE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_RETRIES: u32 = 3;
 /// How many seconds a watch lasts before it is begun anew.
 pub(super) const WATCH_SECONDS: u32 = 30;
 
@@ -41,9 +53,41 @@ pub async fn infer() -> Result<Config, ConnectError> {
 /// # Errors
 /// See [`ConnectError`].
 pub async fn connect() -> Result<Client, ConnectError> {
-    let mut config = infer().await?;
-    config.connect_timeout = Some(CONNECT);
-    config.read_timeout = Some(SILENCE);
-    config.reset_reader_on_write = true;
-    Client::try_from(config).map_err(|error| ConnectError::Client(causes(&error)))
+    client(infer().await?)
+}
+
+/// A client whose requests each have a deadline (see [`Deadline`]), and whose connections are asked whether the other end
+/// is still there. Nothing is sent yet.
+///
+/// # Errors
+/// [`ConnectError::Client`].
+pub fn client(config: Config) -> Result<Client, ConnectError> {
+    let unusable = |why: String| ConnectError::Client(why);
+    if config.proxy_url.is_some() {
+        return Err(unusable("proxy-url is not supported; take it out of the kubeconfig".to_owned()));
+    }
+    let why = |error: kube::Error| unusable(causes(&error));
+    let tls = config.rustls_https_connector_with_connector(tcp()).map_err(why)?;
+    let pool: Pool<_, Body> =
+        Pool::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE_TIME).build(tls);
+    let service = ServiceBuilder::new()
+        .layer_fn(Deadline::new)
+        .layer(config.base_uri_layer())
+        .layer(RetryLayer::new(RetryPolicy::server_retry()))
+        .option_layer(config.auth_layer().map_err(why)?)
+        .layer(config.extra_headers_layer().map_err(why)?)
+        .map_err(BoxError::from)
+        .service(pool);
+    Ok(Client::new(service, config.default_namespace))
+}
+
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_connect_timeout(Some(CONNECT));
+    tcp.set_keepalive(Some(KEEPALIVE));
+    tcp.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
+    tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+    tcp
 }

@@ -5,17 +5,20 @@
 mod backoff;
 mod client;
 mod code;
+mod deadline;
 mod failure;
 mod granted;
 mod last_good;
+mod owner;
 mod parts;
 mod received;
 mod secrets;
 mod snapshots;
 mod tokens;
 
-pub use self::client::{ConnectError, connect, infer};
+pub use self::client::{ConnectError, client, connect, infer};
 pub use self::code::{Completed, PodCode};
+pub use self::owner::GatewayUid;
 pub use self::received::Received;
 pub use self::secrets::ClusterSecrets;
 pub use self::snapshots::{News, Snapshots};

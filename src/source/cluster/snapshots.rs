@@ -18,8 +18,10 @@ use super::backoff::Waits;
 use super::client::WATCH_SECONDS;
 use super::failure::{is_unreachable, why};
 use super::last_good::{Kept, LastGood};
+use super::owner::GatewayUid;
 use super::parts::{Found, Parts};
 use super::received::{Origin, Received, Version};
+use crate::api::item::{Item, watch};
 use crate::api::snapshot::{GATEWAY_LABEL, GatewaySnapshot, SnapshotIndex, SnapshotRevision};
 use crate::domain::ids::ObjectKey;
 use crate::domain::reason::Reason;
@@ -52,6 +54,8 @@ enum Heard {
 /// The snapshots of one gateway.
 pub struct Snapshots {
     gateway: ObjectKey,
+    /// Whose snapshots they are, as the index says.
+    uid: GatewayUid,
     events: BoxStream<'static, watcher::Result<Event<Object>>>,
     objects: Store<Object>,
     /// Whether all objects were listed once.
@@ -72,15 +76,15 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// Watches those of `gateway`. `state_dir` keeps the last good one.
-    pub fn new(client: Client, gateway: ObjectKey, state_dir: Option<PathBuf>) -> Self {
-        let api: Api<Object> = Api::namespaced(client, &gateway.namespace);
+    /// Watches those of `gateway`. `state_dir` keeps the last good one. `uid` is told of whom they are.
+    pub fn new(client: Client, gateway: ObjectKey, state_dir: Option<PathBuf>, uid: GatewayUid) -> Self {
+        let api: Api<Item<Object>> = Api::namespaced(client, &gateway.namespace);
         let config =
             watcher::Config::default().labels(&format!("{GATEWAY_LABEL}={}", gateway.name)).timeout(WATCH_SECONDS);
         let (objects, writer) = store();
         // That a list begins says nothing yet, and must not begin the waits anew.
         let tells = |event: &watcher::Result<_>| future::ready(!matches!(event, Ok(Event::Init)));
-        let events = watcher(api, config).reflect(writer).filter(tells);
+        let events = watch(api, config).reflect(writer).filter(tells);
         Self {
             events: events.backoff(Waits::new(LONGEST_WAIT)).boxed(),
             objects,
@@ -94,6 +98,7 @@ impl Snapshots {
             version: None,
             pending: None,
             gateway,
+            uid,
         }
     }
 
@@ -192,6 +197,7 @@ impl Snapshots {
             return None;
         }
         self.version = Some(version.clone());
+        self.uid.read(&snapshot.metadata, &self.gateway.name);
         if index.current == self.running {
             return self.set_pending(None);
         }

@@ -15,8 +15,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// Whom a token has to be for.
-const AUDIENCE: &str = "hawsepipe.dev/gateway";
+use super::owner::GatewayUid;
+
+/// Whom a token must be for; the uid of the MCPGateway follows.
+const AUDIENCE: &str = "hawsepipe.dev/gateway/";
 /// What clocks may differ by, in seconds.
 const LEEWAY: u64 = 30;
 /// Keys are asked for at most this often.
@@ -80,17 +82,18 @@ struct Keys {
     asked: Option<Instant>,
 }
 
-/// Tells tokens of one service account from all others.
+/// Tells tokens of one service account for one gateway from all others.
 pub struct Tokens {
     client: Client,
     account: ServiceAccountName,
+    gateway: GatewayUid,
     keys: Mutex<Keys>,
 }
 
 impl Tokens {
-    /// Takes tokens of `account`. Nothing is asked yet.
-    pub fn new(client: Client, account: ServiceAccountName) -> Self {
-        Self { client, account, keys: Mutex::default() }
+    /// Takes tokens of `account` for the pods of `gateway`. Nothing is asked yet.
+    pub fn new(client: Client, account: ServiceAccountName, gateway: GatewayUid) -> Self {
+        Self { client, account, gateway, keys: Mutex::default() }
     }
 
     /// Checks a token.
@@ -105,7 +108,9 @@ impl Tokens {
         let kid = header.kid.as_deref().ok_or("it does not name its key")?;
         let published = self.published(kid).await?;
         let key = published.keys.find(kid).ok_or("its key is none that the API server publishes")?;
-        verify(token, &header, key, &published.issuer, &self.account)
+        let uid = self.gateway.get().ok_or("this pod has seen no index of its MCPGateway yet")?;
+        let wanted = Wanted { issuer: &published.issuer, account: &self.account, audience: format!("{AUDIENCE}{uid}") };
+        verify(token, &header, key, &wanted)
     }
 
     /// What the API server publishes; asked again where it is not known to hold key `kid`.
@@ -135,7 +140,15 @@ impl Tokens {
     }
 }
 
-fn verify(token: &str, header: &Header, key: &Jwk, issuer: &str, account: &ServiceAccountName) -> Result<(), String> {
+/// What a token must say.
+struct Wanted<'a> {
+    issuer: &'a str,
+    account: &'a ServiceAccountName,
+    audience: String,
+}
+
+fn verify(token: &str, header: &Header, key: &Jwk, wanted: &Wanted<'_>) -> Result<(), String> {
+    let Wanted { issuer, account, audience } = wanted;
     if !matches!(header.alg, Algorithm::RS256 | Algorithm::ES256) {
         return Err("it is signed with another algorithm than RS256 or ES256".to_owned());
     }
@@ -143,21 +156,21 @@ fn verify(token: &str, header: &Header, key: &Jwk, issuer: &str, account: &Servi
     let mut wanted = Validation::new(header.alg);
     wanted.leeway = LEEWAY;
     wanted.validate_nbf = true;
-    wanted.set_audience(&[AUDIENCE]);
+    wanted.set_audience(&[audience]);
     wanted.set_issuer(&[issuer]);
     wanted.set_required_spec_claims(&["exp", "aud", "iss", "sub"]);
-    let claims = decode::<Claims>(token, &key, &wanted).map_err(|error| why(&error))?.claims;
+    let claims = decode::<Claims>(token, &key, &wanted).map_err(|error| why(&error, audience))?.claims;
     if claims.sub != account.to_string() {
         return Err("it is of another account than the operator's".to_owned());
     }
     Ok(())
 }
 
-fn why(error: &TokenError) -> String {
+fn why(error: &TokenError, audience: &str) -> String {
     match error.kind() {
         ErrorKind::ExpiredSignature => "it has expired".to_owned(),
         ErrorKind::ImmatureSignature => "it is not valid yet".to_owned(),
-        ErrorKind::InvalidAudience => format!("it is not for the audience {AUDIENCE}"),
+        ErrorKind::InvalidAudience => format!("it is not for the audience {audience}"),
         ErrorKind::InvalidIssuer => "it is of another issuer than the API server".to_owned(),
         ErrorKind::MissingRequiredClaim(claim) => format!("it has no {claim}"),
         _ => "its signature is not valid".to_owned(),

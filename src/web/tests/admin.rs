@@ -156,6 +156,11 @@ async fn from_elsewhere_a_token_is_needed() {
         (Some(check()), there, report, &[("authorization", "Basic good")], 401),
         (Some(check()), there, report, &[good], 200),
         (None, there, report, &[good], 401),
+        (Some(check()), there, report, &[good, ("host", "pod.example")], 200),
+        (Some(check()), there, report, &[good, ("origin", "http://page.example")], 403),
+        (Some(check()), there, "/api/v1/plan", &[good], 403),
+        (Some(check()), there, "/api/v1/calls", &[good], 403),
+        (Some(check()), there, "/api/v1/report/", &[good], 403),
         (None, there, "/readyz/", &[], 401),
     ] {
         let answer = ask_over(&gateway, check, ends, path, headers).await;

@@ -2,16 +2,33 @@
 
 use std::net::{IpAddr, UdpSocket};
 
+use serde_json::json;
+
 use super::http::{Answer, get};
 use super::process::{Place, manifests};
-use super::published::Revision;
+use super::published::{GATEWAY, Revision};
 use super::upstream;
-use crate::harness::Cluster;
+use crate::harness::{Cluster, until};
 
-const AUDIENCE: &str = "hawsepipe.dev/gateway";
+/// Makes the MCPGateway of the namespace, publishes a revision as its operator does, and gives the audience of tokens for
+/// its pods.
+async fn publish(cluster: &Cluster, namespace: &str) -> String {
+    let url = upstream::start().await;
+    Revision::of(&manifests(namespace, &url, "one")).publish(cluster, namespace).await;
+    let gateway = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPGateway", "metadata": {"name": GATEWAY},
+        "spec": {"authentication": {"anonymous": {}}}});
+    cluster.kubectl(&["apply", "-n", namespace, "-f", "-"], &gateway.to_string()).await.unwrap();
+    let get = ["get", "-n", namespace, "mcpgateway", GATEWAY, "-o", "jsonpath={.metadata.uid}"];
+    let uid = cluster.kubectl(&get, "").await.unwrap();
+    let owner = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPGateway", "name": GATEWAY, "uid": uid});
+    let patch = json!({"metadata": {"ownerReferences": [owner]}}).to_string();
+    let patch = ["patch", "-n", namespace, "gatewaysnapshot", GATEWAY, "--type=merge", "-p", &patch];
+    cluster.kubectl(&patch, "").await.unwrap();
+    format!("hawsepipe.dev/gateway/{uid}")
+}
 
 /// An address of this machine that is not loopback; none where it has none.
-fn outer_address() -> Option<IpAddr> {
+pub fn outer_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     // Nothing is sent: the system only says from which address it would be.
     socket.connect("192.0.2.1:9").ok()?;
@@ -19,7 +36,7 @@ fn outer_address() -> Option<IpAddr> {
 }
 
 #[tokio::test]
-async fn only_the_operators_token_for_gateways_opens_it_from_elsewhere() {
+async fn from_elsewhere_only_the_operators_token_for_this_gateway_opens_the_report_and_nothing_else() {
     let cluster = Cluster::shared().await;
     let place = Place::new(cluster).await;
     let operator = format!("{}/operator", place.namespace);
@@ -33,15 +50,24 @@ async fn only_the_operators_token_for_gateways_opens_it_from_elsewhere() {
     for account in ["operator", "other"] {
         cluster.make_account(&place.namespace, account).await;
     }
-    let right = cluster.token(&place.namespace, "operator", &[AUDIENCE]).await;
+    let early = cluster.token(&place.namespace, "operator", &["hawsepipe.dev/gateway/uid"]).await;
+    let answer = ask("/api/v1/report", Some(&early)).await;
+    assert!(answer.status == 401 && answer.text.contains("no index of its MCPGateway"), "{answer:?}");
+    assert_eq!(ask("/readyz", None).await.status, 503);
+    let audience = publish(cluster, &place.namespace).await;
+    let right = cluster.token(&place.namespace, "operator", &[&audience]).await;
+    until("it knows its MCPGateway", async || (ask("/api/v1/report", Some(&right)).await.status == 200).then_some(()))
+        .await;
+    let for_another_gateway = cluster.token(&place.namespace, "operator", &["hawsepipe.dev/gateway/uid"]).await;
     let for_another = cluster.token(&place.namespace, "operator", &["https://kubernetes.default.svc"]).await;
-    let of_another = cluster.token(&place.namespace, "other", &[AUDIENCE]).await;
+    let of_another = cluster.token(&place.namespace, "other", &[&audience]).await;
     let torn = &right[..right.len() - 4];
     for (token, why) in [
         (None, "a bearer token is needed"),
         (Some("no-token"), "no JSON Web Token"),
         (Some(torn), "signature"),
         (Some(&for_another), "audience"),
+        (Some(&for_another_gateway), "audience"),
         (Some(&of_another), "another account"),
     ] {
         let answer = ask("/api/v1/report", token).await;
@@ -50,10 +76,12 @@ async fn only_the_operators_token_for_gateways_opens_it_from_elsewhere() {
         assert!(message.contains(why), "{message}");
         assert!(token.is_none_or(|token| !message.contains(token)), "{message}");
     }
-    assert_eq!(ask("/api/v1/report", Some(&right)).await.status, 200);
-    assert_eq!(ask("/metrics", Some(&right)).await.status, 200);
+    for path in ["/api/v1/plan", "/api/v1/calls", "/api/v1/executions", "/api/v1/explain?tool=up__whoami"] {
+        let answer = ask(path, Some(&right)).await;
+        assert!(answer.status == 403 && answer.text.contains("/api/v1/report alone"), "{path}: {answer:?}");
+    }
     assert_eq!(ask("/healthz", None).await.status, 200);
-    assert_eq!(ask("/readyz", None).await.status, 503);
+    until("it is ready", async || (ask("/readyz", None).await.status == 200).then_some(())).await;
     assert_eq!(gateway.get("/api/v1/report").await.status, 200, "from this machine nothing is asked");
     assert!(!gateway.log().contains(&right));
 }
@@ -65,7 +93,7 @@ async fn without_an_operator_nobody_comes_in_from_elsewhere() {
     let gateway = place.start(&["--admin", "0.0.0.0:0"]).await;
     let address = outer_address().expect("this test needs an address that is not loopback");
     cluster.make_account(&place.namespace, "operator").await;
-    let token = format!("Bearer {}", cluster.token(&place.namespace, "operator", &[AUDIENCE]).await);
+    let token = format!("Bearer {}", cluster.token(&place.namespace, "operator", &["hawsepipe.dev/gateway/uid"]).await);
     let url = format!("http://{address}:{}/api/v1/report", gateway.admin.port());
     assert_eq!(get(&url, &[("authorization", &token)]).await.status, 401);
 }

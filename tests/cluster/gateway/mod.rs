@@ -11,3 +11,5 @@ mod secrets;
 mod serving;
 pub mod upstream;
 mod waiting;
+
+pub use admin::outer_address;

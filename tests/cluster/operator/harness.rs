@@ -6,7 +6,7 @@ use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, Line, Process, checkout, until};
+use crate::harness::{Cluster, Line, Process, checkout, documents, until};
 
 /// The first operator's service account, in the test's namespace.
 pub const ACCOUNT: &str = "hawsepipe-operator";
@@ -193,18 +193,37 @@ pub fn gateway(name: &str) -> Value {
     object("MCPGateway", name, &json!({"authentication": {"anonymous": {}}}))
 }
 
-/// Gives an account the operator's rights.
-async fn rights(cluster: &Cluster, namespace: &str, account: &str) {
+/// Applies the operator's roles, as they are delivered.
+pub async fn apply_roles(cluster: &Cluster) {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "hawsepipe-system"}});
+    cluster.kubectl(&["apply", "--server-side", "-f", "-"], &namespace.to_string()).await.unwrap();
     let file = checkout().join("manifests/operator/rbac.yaml");
     cluster.kubectl(&["apply", "--server-side", "-f", &file.to_string_lossy()], "").await.unwrap();
+}
+
+/// Gives an account the operator's rights.
+async fn rights(cluster: &Cluster, namespace: &str, account: &str) {
+    apply_roles(cluster).await;
     cluster.make_account(namespace, account).await;
+    let group = "rbac.authorization.k8s.io";
+    let subjects = json!([{"kind": "ServiceAccount", "name": account, "namespace": namespace}]);
     let binding = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
         "metadata": {"name": format!("{account}-{namespace}")},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "hawsepipe-operator"},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "hawsepipe-operator"},
+        "subjects": subjects,
     });
     cluster.kubectl(&["apply", "-f", "-"], &binding.to_string()).await.unwrap();
+    // The one role of its own namespace, in this one and for this account.
+    let file = documents(&checkout().join("manifests/operator/rbac.yaml"));
+    let mut role = file.into_iter().find(|document| document["kind"] == "Role").unwrap();
+    role["metadata"] = json!({"name": account, "namespace": namespace});
+    role["rules"][0]["resourceNames"] = json!([account]);
+    let binding = json!({
+        "apiVersion": format!("{group}/v1"), "kind": "RoleBinding", "metadata": role["metadata"],
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": account}, "subjects": subjects,
+    });
+    cluster.kubectl(&["apply", "-f", "-"], &format!("{role}\n{binding}")).await.unwrap();
 }
 
 /// An operator of the namespace under a new account, which is given its rights.

@@ -29,6 +29,18 @@ impl Served<'_> {
 impl<'c> Operated<'c> {
     /// Starts a pod of the gateway `name`, and waits until it is ready.
     pub async fn serve(&self, name: &str, more: &[&str]) -> Served<'c> {
+        let (gateway, place) = self.run(name, more).await;
+        let served = Served { pod: format!("{name}-{}", gateway.admin.port()), gateway, place };
+        self.pod(name, &format!("{name}-gateway"), &served).await;
+        served
+    }
+
+    /// Starts a process of the gateway `name` without a pod, and waits until it is ready.
+    pub async fn start_gateway(&self, name: &str, more: &[&str]) -> Gateway {
+        self.run(name, more).await.0
+    }
+
+    async fn run(&self, name: &str, more: &[&str]) -> (Gateway, Place<'c>) {
         let account = format!("{name}-gateway");
         until("the operator made the service account", async || {
             let get = ["get", "-n", &self.namespace, "rolebinding", &account];
@@ -40,9 +52,7 @@ impl<'c> Operated<'c> {
         place.variables.clone_from(&self.variables);
         let gateway = place.start(more).await;
         until("it is ready", async || (gateway.get("/readyz").await.status == 200).then_some(())).await;
-        let served = Served { pod: format!("{name}-{}", gateway.admin.port()), gateway, place };
-        self.pod(name, &account, &served).await;
-        served
+        (gateway, place)
     }
 
     async fn pod(&self, gateway: &str, account: &str, served: &Served<'_>) {

@@ -31,7 +31,9 @@ impl Signer {
     }
 
     fn check(&self, token: &str) -> Result<(), String> {
-        verify(token, &decode_header(token).unwrap(), &self.public, "https://issuer", &account())
+        let wanted =
+            Wanted { issuer: "https://issuer", account: &account(), audience: "hawsepipe.dev/gateway/uid-1".into() };
+        verify(token, &decode_header(token).unwrap(), &self.public, &wanted)
     }
 }
 
@@ -47,7 +49,7 @@ fn account() -> ServiceAccountName {
 fn claims(changes: &Value) -> Value {
     let now = get_current_timestamp();
     let mut claims = json!({
-        "iss": "https://issuer", "aud": ["hawsepipe.dev/gateway"], "exp": now + 600, "nbf": now,
+        "iss": "https://issuer", "aud": ["hawsepipe.dev/gateway/uid-1"], "exp": now + 600, "nbf": now,
         "sub": "system:serviceaccount:hawsepipe:operator",
     });
     let members = claims.as_object_mut().unwrap();
@@ -58,20 +60,24 @@ fn claims(changes: &Value) -> Value {
     claims
 }
 
+const OTHER: &str = "it is not for the audience hawsepipe.dev/gateway/uid-1";
+
 #[test]
 fn only_the_operators_own_tokens_for_gateways_are_accepted() {
     let signer = Signer::new();
     let now = get_current_timestamp();
     for (changes, why) in [
         (json!({}), None),
-        (json!({"aud": "hawsepipe.dev/gateway"}), None),
-        (json!({"aud": ["other", "hawsepipe.dev/gateway"]}), None),
+        (json!({"aud": "hawsepipe.dev/gateway/uid-1"}), None),
+        (json!({"aud": ["other", "hawsepipe.dev/gateway/uid-1"]}), None),
         (json!({"exp": now - 10}), None),
         (json!({"nbf": now + 10}), None),
         (json!({"nbf": null}), None),
         (json!({"exp": now - 60}), Some("it has expired")),
         (json!({"nbf": now + 60}), Some("it is not valid yet")),
-        (json!({"aud": ["https://kubernetes.default.svc"]}), Some("it is not for the audience hawsepipe.dev/gateway")),
+        (json!({"aud": ["https://kubernetes.default.svc"]}), Some(OTHER)),
+        (json!({"aud": ["hawsepipe.dev/gateway/uid-2"]}), Some(OTHER)),
+        (json!({"aud": ["hawsepipe.dev/gateway"]}), Some(OTHER)),
         (json!({"aud": null}), Some("it has no aud")),
         (json!({"exp": null}), Some("it has no exp")),
         (json!({"iss": "https://evil"}), Some("it is of another issuer than the API server")),

@@ -6,8 +6,8 @@ use std::time::Duration;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::harness::{Cluster, Process, checkout};
-use crate::operator::harness::{ACCOUNT, Operated, api, condition, gateway, object};
+use crate::harness::{Cluster, Process};
+use crate::operator::harness::{ACCOUNT, Operated, api, apply_roles, condition, gateway, object};
 use crate::operator::snapshots::plan;
 
 const KINDS: [&str; 6] = ["mcpgateways", "mcpupstreams", "plugins", "pluginchains", "toolpipelines", "sectionbindings"];
@@ -17,8 +17,7 @@ pub type Right = (String, String, String);
 
 /// Every right that the operator's role gives.
 pub async fn rights(cluster: &Cluster) -> Vec<Right> {
-    let file = checkout().join("manifests/operator/rbac.yaml");
-    cluster.kubectl(&["apply", "--server-side", "-f", &file.to_string_lossy()], "").await.unwrap();
+    apply_roles(cluster).await;
     let role = cluster.kubectl(&["get", "clusterrole", "hawsepipe-operator", "-o", "json"], "").await.unwrap();
     let role: Value = serde_json::from_str(&role).unwrap();
     let words = |rule: &Value, member: &str| -> Vec<String> {

@@ -1,0 +1,138 @@
+//! One pod of a gateway: whether it is one, where its admin port is, and what it reports there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::StatusCode;
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use k8s_openapi::api::core::v1::Pod;
+
+use super::build::workload;
+use super::gateway_tokens::Shown;
+use super::pods::Reported;
+use crate::domain::causes::causes;
+use crate::domain::ids::ObjectKey;
+
+/// How long an answer may take.
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// The largest report that is read, in bytes.
+const MAX_REPORT: usize = 64 << 20;
+/// Where a pod reports.
+pub(super) const REPORT: &str = "/api/v1/report";
+/// The admin port of a pod that names none.
+const ADMIN_PORT: i32 = 9090;
+/// The name that its port has.
+const ADMIN: &str = "admin";
+
+/// Why a pod that has the label of a gateway is not the gateway's, and is not asked: any pod may have a label, and what
+/// it says would count.
+pub(super) fn stranger(pod: &Pod, gateway: &ObjectKey) -> Option<String> {
+    let wanted = workload(&gateway.name);
+    let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
+    let account = account.filter(|name| !name.is_empty()).unwrap_or("default");
+    (account != wanted).then(|| {
+        format!(
+            "it is not asked, since it runs as ServiceAccount {account}: set its spec.serviceAccountName to {wanted}, or \
+             take the gateway's label from it"
+        )
+    })
+}
+
+/// Where a pod's admin port is, if it is ready.
+pub(super) fn ready_address(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let is_ready = status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
+    if !is_ready || pod.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let ports = pod.spec.iter().flat_map(|spec| &spec.containers).flat_map(|c| c.ports.iter().flatten());
+    let mut named = ports.filter(|port| port.name.as_deref() == Some(ADMIN));
+    let port = named.next().map_or(ADMIN_PORT, |port| port.container_port);
+    let ip = status.pod_ip.as_deref().filter(|ip| !ip.is_empty())?;
+    Some(if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") })
+}
+
+/// A tag, and the report that has it.
+pub(super) type Answer = (String, Arc<Reported>);
+
+/// A request for a report.
+pub(super) struct Request<'a> {
+    pub(super) address: &'a str,
+    /// What is shown.
+    pub(super) token: Option<Shown>,
+    /// Whose token it is, as far as that is known.
+    pub(super) account: Option<&'a str>,
+}
+
+impl Request<'_> {
+    /// The report; `known` where it is that still.
+    pub(super) async fn send(
+        &self,
+        http: &Client<HttpConnector, Empty<Bytes>>,
+        known: Option<Answer>,
+    ) -> Result<Answer, String> {
+        let exchange = async {
+            let request = self.with_headers(known.as_ref()).map_err(|error| error.to_string())?;
+            let response = http.request(request).await.map_err(|error| causes(&error))?;
+            let (head, body) = response.into_parts();
+            match (head.status, known) {
+                (StatusCode::NOT_MODIFIED, Some(known)) => Ok(known),
+                (StatusCode::OK, _) => {
+                    let body = Limited::new(body, MAX_REPORT).collect().await.map_err(|error| error.to_string())?;
+                    let report = serde_json::from_slice(&body.to_bytes()).map_err(|error| error.to_string())?;
+                    let report = Reported::new(report);
+                    let tag =
+                        head.headers.get(http::header::ETAG).and_then(|tag| tag.to_str().ok()).unwrap_or_default();
+                    Ok((tag.to_owned(), Arc::new(report)))
+                }
+                (status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN), _) => Err(self.refused(status)),
+                (status, _) => Err(format!("it answers {status}")),
+            }
+        };
+        tokio::time::timeout(TIMEOUT, exchange).await.map_err(|_| "it does not answer".to_owned())?
+    }
+
+    fn with_headers(&self, known: Option<&Answer>) -> http::Result<http::Request<Empty<Bytes>>> {
+        let mut request = http::Request::get(format!("http://{}{REPORT}", self.address));
+        if let Some(Ok(token)) = &self.token {
+            request = request.header(http::header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if let Some((tag, _)) = known {
+            request = request.header(http::header::IF_NONE_MATCH, tag);
+        }
+        request.body(Empty::new())
+    }
+
+    fn refused(&self, status: StatusCode) -> String {
+        match (&self.token, self.account) {
+            (Some(Err(why)), _) => format!("it answers {status}, and there is no token to show it: {why}"),
+            (_, Some(account)) => {
+                format!(
+                    "it answers {status}: start the gateway with --operator={account}, the operator's service account"
+                )
+            }
+            _ => format!("it answers {status}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_pods_that_run_as_the_gateways_service_account_are_asked() {
+        let gateway = ObjectKey::new("mcp", "main");
+        let why = |spec: serde_json::Value| {
+            stranger(&serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": spec})).unwrap(), &gateway)
+        };
+        assert_eq!(why(json!({"containers": [], "serviceAccountName": "main-gateway"})), None);
+        let other = why(json!({"containers": [], "serviceAccountName": "other-gateway"})).unwrap();
+        assert!(other.contains("ServiceAccount other-gateway") && other.contains("to main-gateway"), "{other}");
+        assert!(why(json!({"containers": []})).unwrap().contains("ServiceAccount default"));
+    }
+}

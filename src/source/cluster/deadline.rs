@@ -1,0 +1,137 @@
+//! A deadline for each request to the API server, its whole answer included: a connection that is dead in silence must
+//! not hold anything up for ever.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{Request, Response, Uri};
+use http_body::{Body, Frame, SizeHint};
+use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
+use tower::{BoxError, Service};
+
+/// How long a request and its answer may take.
+const REQUEST: Duration = Duration::from_secs(20);
+/// How long a watch lasts that does not say it.
+const WATCH: Duration = Duration::from_secs(300);
+/// How much longer than the time that it asks for a watch may take.
+const WATCH_MARGIN: Duration = Duration::from_secs(15);
+
+/// Ends requests whose time is over with an error.
+#[derive(Clone, Debug)]
+pub(super) struct Deadline<S> {
+    service: S,
+    /// The time of what is no watch.
+    request: Duration,
+}
+
+impl<S> Deadline<S> {
+    pub(super) fn new(service: S) -> Self {
+        Self { service, request: REQUEST }
+    }
+}
+
+impl<S, R, B> Service<Request<R>> for Deadline<S>
+where
+    S: Service<Request<R>, Response = Response<B>, Error = BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Timed<B>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.service.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<R>) -> Self::Future {
+        let time = time_of_watch(request.uri()).unwrap_or(self.request);
+        let (until, answer) = (Instant::now() + time, self.service.call(request));
+        Box::pin(async move {
+            let answer = timeout_at(until, answer).await.map_err(|_| over(time))??;
+            Ok(answer.map(|body| Timed { body, time, until: Box::pin(sleep_until(until)) }))
+        })
+    }
+}
+
+/// A body whose time may be over before its end.
+pub(super) struct Timed<B> {
+    body: B,
+    time: Duration,
+    until: Pin<Box<Sleep>>,
+}
+
+impl<B> Body for Timed<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if self.until.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Some(Err(over(self.time))));
+        }
+        Pin::new(&mut self.body).poll_frame(context).map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+fn over(time: Duration) -> BoxError {
+    format!("the API server did not answer within {time:?}").into()
+}
+
+/// How long a watch may take, as it says by `timeoutSeconds`; none where the request is no watch.
+fn time_of_watch(uri: &Uri) -> Option<Duration> {
+    let parameters = || uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    parameters().find(|(name, value)| *name == "watch" && matches!(*value, "true" | "1"))?;
+    let asked = parameters().find(|(name, _)| *name == "timeoutSeconds").and_then(|(_, value)| value.parse().ok());
+    Some(asked.map_or(WATCH, Duration::from_secs) + WATCH_MARGIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::{BodyExt, StreamBody};
+
+    use super::*;
+
+    #[test]
+    fn a_watch_has_the_time_that_it_asks_for() {
+        let time = |query: &str| time_of_watch(&format!("/api/v1/pods?{query}").parse().unwrap());
+        assert_eq!(time("limit=500&labelSelector=watch%3Dtrue"), None);
+        assert_eq!(time("&watch=true&timeoutSeconds=30&allowWatchBookmarks=true"), Some(Duration::from_secs(45)));
+        assert_eq!(time("watch=1"), Some(Duration::from_secs(315)));
+    }
+
+    /// Asks an API server that sends nothing, or the head of an answer and then nothing.
+    async fn ask(head: bool) -> Result<Bytes, String> {
+        let silent = tower::service_fn(move |_: Request<()>| async move {
+            if !head {
+                std::future::pending::<()>().await;
+            }
+            let body = StreamBody::new(futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>());
+            Ok::<_, BoxError>(Response::new(body))
+        });
+        let mut deadline = Deadline { service: silent, request: Duration::from_millis(20) };
+        let answer = deadline.call(Request::get("/api/v1/pods").body(()).unwrap()).await;
+        let answer = answer.map_err(|error| error.to_string())?;
+        answer.into_body().collect().await.map(|body| body.to_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn a_request_that_is_never_answered_ends() {
+        for head in [false, true] {
+            assert_eq!(ask(head).await.unwrap_err(), "the API server did not answer within 20ms");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Which MCPGateway a pod runs.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// The uid of the MCPGateway, once the index of its snapshots was seen: that is owned by it.
+#[derive(Clone, Debug, Default)]
+pub struct GatewayUid(Arc<ArcSwapOption<String>>);
+
+impl GatewayUid {
+    /// The uid; none while no index was seen that says it.
+    pub(super) fn get(&self) -> Option<Arc<String>> {
+        self.0.load_full()
+    }
+
+    /// Takes it from the index of the gateway `name`.
+    pub(super) fn read(&self, index: &ObjectMeta, name: &str) {
+        let mut owners = index.owner_references.iter().flatten();
+        let owner = owners.find(|owner| {
+            owner.kind == "MCPGateway" && owner.name == name && owner.api_version.starts_with("hawsepipe.dev/")
+        });
+        self.0.store(owner.map(|owner| Arc::new(owner.uid.clone())));
+    }
+}
