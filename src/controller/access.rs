@@ -4,14 +4,14 @@ use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::core::NamespaceResourceScope;
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::{Api, Resource, ResourceExt};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::apply::ApplyError;
 use super::build::{self, Owner};
-use super::watches::{Watches, all};
+use super::watches::Watches;
 use super::writer::Writer;
 
 /// Makes the gateway's ServiceAccount, Role and RoleBinding, where they are not as they are to be.
@@ -29,10 +29,6 @@ pub(super) async fn apply(writer: &Writer, watches: &Watches, owner: &Owner) -> 
     account.and(role).and(ensure(writer, watches, &watches.bindings, owner, binding, same).await)
 }
 
-fn is<K: Resource>(seen: &K, wanted: &K) -> bool {
-    seen.name_any() == wanted.name_any() && seen.namespace() == wanted.namespace()
-}
-
 async fn ensure<K>(
     writer: &Writer,
     watches: &Watches,
@@ -48,7 +44,8 @@ where
     if let Some(why) = watches.sight.unseen(&[&K::plural(&())]) {
         return Err(ApplyError::Unseen(why));
     }
-    let seen = all(stores).find(|seen| is(&**seen, &wanted));
+    let seen = ObjectRef::new(&wanted.name_any()).within(&owner.key.namespace);
+    let seen = stores.iter().find_map(|store| store.get(&seen));
     let seen = seen.as_deref();
     if seen.is_some_and(|seen| labelled(seen.meta(), wanted.meta()) && owner.owns(seen.meta()) && same(seen, &wanted)) {
         return Ok(());

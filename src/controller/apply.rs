@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{ApiResource, DynamicObject, ListParams};
+use kube::api::{ApiResource, DynamicObject, ListParams, PartialObjectMeta};
 use kube::{Api, ResourceExt};
 
-use super::build::{self, BuildError};
+use super::build::{self, BuildError, Owner};
 use super::compiled::{Digests, Planned, digests};
+use super::kept::LAG;
 use super::rights::RequestError;
-use super::watches::{Watches, all};
 use super::writer::Writer;
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::api::item::Item;
@@ -78,8 +78,12 @@ pub(super) struct Stored {
     generation: Option<i64>,
     /// Whether somebody else put something else around the index than what is to be there.
     disturbed: bool,
+    /// When it was read or written last, and whether it was seen since.
+    written: Mark,
     /// Names of shards that are there.
-    shards: BTreeSet<String>,
+    shards: BTreeMap<String, Mark>,
+    /// Shards that were deleted here, and when: they may be seen for a while.
+    deleted: HashMap<String, Instant>,
     /// Digests of each kept revision's objects.
     pub(super) revisions: BTreeMap<String, Arc<Digests>>,
 }
@@ -89,7 +93,8 @@ impl Stored {
     ///
     /// # Errors
     /// Where it cannot be read now. What is damaged is as if it was not there.
-    pub(super) async fn read(writer: &Writer, key: &ObjectKey) -> Result<(Self, Option<Plan>), ApplyError> {
+    pub(super) async fn read(writer: &Writer, owner: &Owner) -> Result<(Self, Option<Plan>), ApplyError> {
+        let key = &owner.key;
         let mut stored = Self::default();
         let mut shards = HashMap::new();
         for object in snapshots(writer, key).await? {
@@ -97,11 +102,12 @@ impl Stored {
             if object.spec.index.is_some() && name == key.name {
                 stored.version = object.resource_version();
                 stored.generation = object.metadata.generation;
-                stored.disturbed = !is_part(&object.metadata, "index", key) || object.spec.gateway != key.name;
-                stored.index = object.spec.index;
+                stored.disturbed = !is_part(&object.metadata, "index", owner) || object.spec.gateway != key.name;
+                // What a gateway of the name left that is gone counts no more than that, and goes too.
+                stored.index = object.spec.index.filter(|_| !owner.is_anothers(&object.metadata));
             } else if let Some(shard) = object.spec.shard {
-                if is_part(&object.metadata, "shard", key) {
-                    stored.shards.insert(name.clone());
+                if is_part(&object.metadata, "shard", owner) {
+                    stored.shards.insert(name.clone(), Mark::default());
                 }
                 shards.insert(name, shard);
             }
@@ -125,7 +131,8 @@ impl Stored {
         let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
         let what = format!("gatewaysnapshots in {}", owner.key.namespace);
         let failed = |error| ApplyError::Request { what: what.clone(), error };
-        let newest = build::revision(owner, &planned.plan, &self.shards, Timestamp::now().to_string())?;
+        let there = self.shards.keys().cloned().collect();
+        let newest = build::revision(owner, &planned.plan, &there, Timestamp::now().to_string())?;
         let index = build::index(self.index.as_ref(), &newest.entry, planned.pinned.as_deref());
         self.revisions.insert(newest.entry.revision.clone(), Arc::clone(&planned.digests));
         let writes = newest.lacking.iter().map(|shard| {
@@ -136,7 +143,10 @@ impl Stored {
             }
         });
         let written: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).try_collect().await.map_err(failed)?;
-        self.shards.extend(written);
+        for name in written {
+            self.deleted.remove(&name);
+            self.shards.insert(name, Mark::default());
+        }
         if self.disturbed || self.index.as_ref() != Some(&index) {
             let mut object = build::index_object(owner, index.clone());
             // Of two that take themselves for the leader, one is refused.
@@ -144,6 +154,7 @@ impl Stored {
             let applied = writer.apply(&api, &what, &owner.key.name, &object).await.map_err(failed)?;
             self.version = applied.resource_version();
             self.generation = applied.metadata.generation;
+            self.written = Mark::default();
             self.disturbed = false;
             self.index = Some(index);
         }
@@ -156,30 +167,64 @@ impl Stored {
         let used: BTreeSet<_> =
             index.revisions.iter().flat_map(|revision| &revision.shards).map(|shard| shard.name.as_str()).collect();
         self.revisions.retain(|revision, _| index.revisions.iter().any(|known| known.revision == *revision));
-        let unused: Vec<_> = self.shards.iter().filter(|name| !used.contains(name.as_str())).cloned().collect();
+        let unused: Vec<_> = self.shards.keys().filter(|name| !used.contains(name.as_str())).cloned().collect();
         for name in unused {
             writer.delete(api, what, &name).await?;
             self.shards.remove(&name);
+            self.deleted.insert(name, Instant::now());
         }
         Ok(())
     }
 
-    /// Whether the stored objects are still those that were written last, as far as is seen.
-    pub(super) fn is_seen(&self, watches: &Watches, key: &ObjectKey) -> bool {
-        let parts =
-            |part: &'static str| all(&watches.snapshots).filter(move |object| is_part(&object.metadata, part, key));
-        let index = parts("index").find(|index| index.name_any() == key.name);
-        let shards: BTreeSet<_> = parts("shard").map(|shard| shard.name_any()).collect();
-        index.is_some_and(|index| index.metadata.generation == self.generation) && shards == self.shards
+    /// Whether the stored objects are still those that were written last. `seen` are all that the gateway owns, as far as
+    /// is seen. What is seen may lag behind what was written, but what was seen before and is not seen now is gone.
+    pub(super) fn is_intact(&mut self, seen: &[Arc<PartialObjectMeta<GatewaySnapshot>>], owner: &Owner) -> bool {
+        let now = Instant::now();
+        let parts = |part: &'static str| {
+            seen.iter().map(|object| &object.metadata).filter(move |metadata| is_part(metadata, part, owner))
+        };
+        let index = parts("index").find(|index| index.name.as_ref() == Some(&owner.key.name));
+        // One that is newer than what was written is somebody else's.
+        if index.is_some_and(|index| index.generation > self.generation) {
+            return false;
+        }
+        let mut intact = !self.written.is_lost(index.is_some_and(|index| index.generation == self.generation), now);
+        let shards: BTreeSet<_> = parts("shard").filter_map(|shard| shard.name.as_deref()).collect();
+        for (name, mark) in &mut self.shards {
+            intact &= !mark.is_lost(shards.contains(name.as_str()), now);
+        }
+        self.deleted.retain(|name, when| shards.contains(name.as_str()) && now.saturating_duration_since(*when) < LAG);
+        intact && shards.into_iter().all(|name| self.shards.contains_key(name) || self.deleted.contains_key(name))
     }
 }
 
-/// Whether an object is labelled as such a part of the gateway's snapshot.
-fn is_part(metadata: &ObjectMeta, part: &str, key: &ObjectKey) -> bool {
-    let wanted = [(PART_LABEL, part), (GATEWAY_LABEL, key.name.as_str()), MANAGED_BY];
+/// When something was read or written, and whether it was seen since.
+#[derive(Clone, Copy)]
+struct Mark {
+    at: Instant,
+    seen: bool,
+}
+
+impl Default for Mark {
+    fn default() -> Self {
+        Self { at: Instant::now(), seen: false }
+    }
+}
+
+impl Mark {
+    /// Whether it is gone, where `is_seen` says whether it is seen at `now`.
+    fn is_lost(&mut self, is_seen: bool, now: Instant) -> bool {
+        self.seen |= is_seen;
+        !is_seen && (self.seen || now.saturating_duration_since(self.at) > LAG)
+    }
+}
+
+/// Whether an object is the gateway's, and labelled as such a part of its snapshot.
+fn is_part(metadata: &ObjectMeta, part: &str, owner: &Owner) -> bool {
+    let wanted = [(PART_LABEL, part), (GATEWAY_LABEL, owner.key.name.as_str()), MANAGED_BY];
     let has =
         |(label, value): (&str, &str)| metadata.labels.as_ref().and_then(|l| l.get(label)).is_some_and(|v| v == value);
-    metadata.namespace.as_ref() == Some(&key.namespace) && wanted.into_iter().all(has)
+    metadata.namespace.as_ref() == Some(&owner.key.namespace) && owner.owns(metadata) && wanted.into_iter().all(has)
 }
 
 /// The snapshots of a gateway. One that is none is left out.
@@ -206,4 +251,62 @@ async fn snapshots(writer: &Writer, key: &ObjectKey) -> Result<Vec<GatewaySnapsh
         parsed.inspect_err(|error| tracing::warn!(%error, name, "a GatewaySnapshot cannot be read")).ok()
     });
     Ok(parsed.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// What is seen of an object of the gateway with this uid.
+    fn seen(name: &str, part: &str, uid: &str, generation: i64) -> Arc<PartialObjectMeta<GatewaySnapshot>> {
+        let labels = json!({PART_LABEL: part, GATEWAY_LABEL: "main", MANAGED_BY.0: MANAGED_BY.1});
+        let owner = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPGateway", "name": "main", "uid": uid});
+        let metadata = json!({"name": name, "namespace": "mcp", "generation": generation, "labels": labels,
+            "ownerReferences": [owner]});
+        let types = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "GatewaySnapshot", "metadata": metadata});
+        Arc::new(serde_json::from_value(types).unwrap())
+    }
+
+    fn owner() -> Owner {
+        Owner { key: ObjectKey::new("mcp", "main"), uid: "one".into() }
+    }
+
+    fn stored() -> Stored {
+        let shards = ["a", "b"].map(|name| (name.to_owned(), Mark::default()));
+        Stored { generation: Some(3), shards: shards.into(), ..Stored::default() }
+    }
+
+    #[test]
+    fn what_was_seen_and_is_gone_is_missed_at_once_and_what_was_just_written_is_not() {
+        let owner = owner();
+        let [index, a, b] =
+            [seen("main", "index", "one", 3), seen("a", "shard", "one", 1), seen("b", "shard", "one", 1)];
+        let mut stored = stored();
+        assert!(stored.is_intact(&[], &owner), "nothing is seen yet");
+        assert!(stored.is_intact(&[Arc::clone(&index), Arc::clone(&a)], &owner), "b is still to be seen");
+        assert!(stored.is_intact(&[index.clone(), a.clone(), b.clone()], &owner));
+        assert!(!stored.is_intact(&[index.clone(), a.clone()], &owner), "b is gone");
+        let foreign = seen("b", "shard", "other", 1);
+        assert!(!stored.is_intact(&[index.clone(), a.clone(), foreign], &owner), "it is another gateway's");
+        assert!(!stored.is_intact(&[a.clone(), b.clone()], &owner), "the index is gone");
+        assert!(
+            !stored.is_intact(&[seen("main", "index", "one", 4), a.clone(), b.clone()], &owner),
+            "somebody wrote it"
+        );
+        let more = seen("c", "shard", "one", 1);
+        let all = [index.clone(), a.clone(), b.clone(), more];
+        assert!(!stored.is_intact(&all, &owner), "a shard that nobody needs");
+        stored.deleted.insert("c".into(), Instant::now());
+        assert!(stored.is_intact(&all, &owner), "what was just deleted may be seen");
+    }
+
+    #[test]
+    fn what_is_not_seen_for_long_after_it_was_written_is_gone() {
+        let owner = owner();
+        let mut stored = stored();
+        stored.shards.get_mut("a").unwrap().at = Instant::now().checked_sub(LAG * 2).unwrap();
+        assert!(!stored.is_intact(&[seen("main", "index", "one", 2)], &owner));
+    }
 }

@@ -151,6 +151,12 @@ impl Owner {
         metadata.owner_references.iter().flatten().any(|owner| owner.uid == self.uid)
     }
 
+    /// Whether an object is of another MCPGateway, such as one that had this one's name.
+    pub(super) fn is_anothers(&self, metadata: &ObjectMeta) -> bool {
+        let mut owners = metadata.owner_references.iter().flatten();
+        !self.owns(metadata) && owners.any(|owner| owner.kind == "MCPGateway")
+    }
+
     fn metadata(&self, name: &str, part: Option<&str>) -> ObjectMeta {
         let part = part.map(|part| (PART_LABEL.to_owned(), part.to_owned()));
         let labels = [(GATEWAY_LABEL, self.key.name.as_str()), MANAGED_BY].map(|(k, v)| (k.to_owned(), v.to_owned()));

@@ -8,14 +8,15 @@ use super::apply::{ApplyError, Stored};
 use super::compiled::Planned;
 use super::rights::RequestError;
 use super::status::GatewayState;
-use super::watches::Watches;
+use super::watches::{Seen, Watches};
 use super::writer::Writer;
-use crate::domain::ids::ObjectKey;
 use crate::domain::reason::Reason;
 
 /// The wait after what may pass, doubled until the longest.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(60);
+/// How often what somebody else changed or deleted is brought back at most.
+const REPAIR_PERIOD: Duration = Duration::from_secs(1);
 /// How long after a write what is seen may lag behind it.
 pub(super) const LAG: Duration = Duration::from_secs(10);
 /// How often a write that somebody else's came before is tried again at once.
@@ -27,8 +28,10 @@ pub(super) struct Kept {
     pub(super) stored: Stored,
     /// Why its objects are not as they are to be.
     pub(super) fault: Option<(Reason, String)>,
-    /// When something of it was written last.
-    written: Instant,
+    /// When it was brought back last what somebody else had changed or deleted.
+    repaired: Option<Instant>,
+    /// Whether something of that is to be brought back still.
+    damaged: bool,
     /// Whether all that the plan asks for was written.
     applied: bool,
     /// After a failure that may pass: the wait, and when to try again unless its plan changes.
@@ -38,7 +41,17 @@ pub(super) struct Kept {
 impl Kept {
     /// A new plan, of which nothing is written yet. `fault` is what stopped the one before.
     pub(super) fn new(planned: Planned, stored: Stored, fault: Option<(Reason, String)>) -> Self {
-        Self { planned: Arc::new(planned), stored, fault, written: Instant::now(), applied: false, retry: None }
+        Self { planned: Arc::new(planned), stored, fault, repaired: None, damaged: false, applied: false, retry: None }
+    }
+
+    /// The same gateway with a new plan.
+    pub(super) fn with_plan(self, planned: Planned) -> Self {
+        Self { repaired: self.repaired, ..Self::new(planned, self.stored, self.fault) }
+    }
+
+    /// How soon to look again, whatever happens.
+    pub(super) fn look_again(&self) -> Duration {
+        if self.damaged { REPAIR_PERIOD } else { LAG + Duration::from_secs(1) }
     }
 
     /// When to try again, where that is not now.
@@ -46,34 +59,31 @@ impl Kept {
         self.retry.map(|(_, when)| when).filter(|when| *when > Instant::now())
     }
 
-    /// Writes what differs from the plan; `changed` says that the plan is new.
-    pub(super) async fn apply(
-        &mut self,
-        writer: &Writer,
-        watches: &Watches,
-        key: &ObjectKey,
-        changed: bool,
-    ) -> Result<(), ApplyError> {
-        // Somebody else may have written or deleted what is ours: then what is there is read anew.
-        let foreign = self.written.elapsed() > LAG && !self.stored.is_seen(watches, key);
-        if foreign || self.retry.is_some() {
-            (self.stored, _) = Stored::read(writer, key).await?;
+    /// Writes what differs from the plan. `seen` are the snapshots that the gateway owns, as far as is seen.
+    pub(super) async fn apply(&mut self, writer: &Writer, watches: &Watches, seen: &[Seen]) -> Result<(), ApplyError> {
+        let owner = &self.planned.owner;
+        // Somebody else may have written or deleted what is ours: then what is there is read anew, but not so often that
+        // whoever does that without end keeps this process from everything else.
+        self.damaged = !self.stored.is_intact(seen, owner);
+        let repairs = self.damaged && self.repaired.is_none_or(|last| last.elapsed() >= REPAIR_PERIOD);
+        if repairs {
+            (self.repaired, self.damaged) = (Some(Instant::now()), false);
         }
-        if changed || foreign {
-            self.written = Instant::now();
+        if repairs || self.retry.is_some() {
+            (self.stored, _) = Stored::read(writer, owner).await?;
         }
         let mut written = Ok(());
-        if !self.applied || foreign {
+        if !self.applied || repairs {
             written = self.stored.write(writer, &self.planned).await;
             for _ in 0..MAX_CONFLICTS {
                 let Err(ApplyError::Request { error: RequestError::Conflict, .. }) = written else { break };
-                (self.stored, _) = Stored::read(writer, key).await?;
+                (self.stored, _) = Stored::read(writer, owner).await?;
                 written = self.stored.write(writer, &self.planned).await;
             }
             self.applied = written.is_ok();
         }
         // What stops the one does not stop the other.
-        written.and(access::apply(writer, watches, &self.planned.owner).await)
+        written.and(access::apply(writer, watches, owner).await)
     }
 
     /// Remembers how [`Self::apply`] went. Says whether that is news.

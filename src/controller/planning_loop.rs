@@ -10,9 +10,10 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span, instrument};
 
 use super::apply::Stored;
+use super::build::Owner;
 use super::compiled::{self, Compiled};
 use super::dereference::{Dereferencing, Found};
-use super::kept::{Kept, LAG, LONGEST_RETRY};
+use super::kept::{Kept, LONGEST_RETRY};
 use super::lease::Leadership;
 use super::lowered::{Lowering, Objects, Read};
 use super::metrics::ControllerMetrics;
@@ -184,12 +185,14 @@ impl<I: Inspect> PlanningLoop<I> {
         for gateway in objects.iter().filter(|object| object.id.kind == Kind::MCPGateway) {
             let key = &gateway.id.key;
             let kept = before.remove(key).filter(|kept| kept.planned.owner.uid == gateway.uid());
-            let fault = kept.as_ref().and_then(|kept| kept.fault.clone());
-            let (stored, previous) = match kept {
-                Some(kept) => (Ok((kept.stored, None)), Some(kept.planned)),
-                None => (Stored::read(&self.writer, key).await, None),
-            };
-            let (stored, newest) = match stored {
+            if let Some(kept) = kept {
+                let planned = compiled::plan(gateway, &mut inputs, Some(&kept.planned.plan));
+                self.gateways.insert(key.clone(), kept.with_plan(planned));
+                self.writer.pulse.beats();
+                continue;
+            }
+            let owner = Owner { key: key.clone(), uid: gateway.uid().to_owned() };
+            let (stored, newest) = match Stored::read(&self.writer, &owner).await {
                 Ok(stored) => stored,
                 Err(error) => {
                     // Without what ran before, an older form could be lost: this gateway waits.
@@ -199,10 +202,9 @@ impl<I: Inspect> PlanningLoop<I> {
                     continue;
                 }
             };
-            let previous = previous.as_ref().map(|planned| &planned.plan).or(newest.as_ref());
-            let planned = compiled::plan(gateway, &mut inputs, previous);
+            let planned = compiled::plan(gateway, &mut inputs, newest.as_ref());
             self.writer.pulse.beats();
-            self.gateways.insert(key.clone(), Kept::new(planned, stored, fault));
+            self.gateways.insert(key.clone(), Kept::new(planned, stored, None));
         }
         let compiled = Arc::new(Compiled::new(objects, own, protocols, code));
         self.planning.send_modify(|planning| {
@@ -214,7 +216,8 @@ impl<I: Inspect> PlanningLoop<I> {
 
     /// Writes what differs. Says when to look again.
     async fn apply(&mut self, changed: bool) -> Duration {
-        let mut again = LAG + Duration::from_secs(1);
+        let mut again = LONGEST_RETRY;
+        let snapshots = self.watches.snapshots_by_owner();
         let mut told = changed;
         let until = |when: Instant| when.saturating_duration_since(Instant::now());
         for (key, kept) in &mut self.gateways {
@@ -226,14 +229,15 @@ impl<I: Inspect> PlanningLoop<I> {
                 true => debug_span!(target: TARGET, "apply", gateway = %key, fault = Empty),
                 false => Span::none(),
             };
-            let result = kept.apply(&self.writer, &self.watches, key, changed).instrument(span.clone()).await;
+            let seen = snapshots.get(&kept.planned.owner.uid).map(Vec::as_slice).unwrap_or_default();
+            let result = kept.apply(&self.writer, &self.watches, seen).instrument(span.clone()).await;
             if let Err(error) = &result {
                 span.record("fault", error.reason().as_str());
                 self.metrics.failed("MCPGateway", error.reason().as_str());
                 tracing::warn!(gateway = %key, "{error}");
             }
             told |= kept.note(result);
-            again = again.min(kept.waits_until().map_or(again, until));
+            again = again.min(kept.look_again()).min(kept.waits_until().map_or(again, until));
         }
         if told {
             self.publish();

@@ -69,8 +69,9 @@ impl Watches {
             objects: objects.into(),
             namespaces: starting.namespaces(),
             config_maps: starting.metadata(&config()),
-            services: starting.typed(&config()),
-            pods: starting.typed(&with(GATEWAY_LABEL)),
+            services: starting.typed_with(&config(), |before: &Service, now| before.spec == now.spec),
+            // Plans are not made of them, and those who ask them look by themselves.
+            pods: starting.typed_with(&with(GATEWAY_LABEL), |_, _| true),
             snapshots: starting.metadata(&with(&managed)),
             accounts: starting.typed(&with(&managed)),
             roles: starting.typed(&with(&managed)),
@@ -80,6 +81,17 @@ impl Watches {
             sight,
             changed,
         }
+    }
+
+    /// All snapshots, by the uids of their owners.
+    pub(super) fn snapshots_by_owner(&self) -> HashMap<String, Vec<Seen>> {
+        let mut found: HashMap<_, Vec<_>> = HashMap::new();
+        for snapshot in all(&self.snapshots) {
+            for owner in snapshot.metadata.owner_references.iter().flatten() {
+                found.entry(owner.uid.clone()).or_default().push(Arc::clone(&snapshot));
+            }
+        }
+        found
     }
 
     /// The uids of all MCPGateways.
@@ -97,6 +109,9 @@ impl Watches {
         self.objects.iter().flat_map(|(kind, stores)| all(stores).map(|object| (*kind, object)))
     }
 }
+
+/// A snapshot object as it is seen.
+pub(super) type Seen = Arc<PartialObjectMeta<GatewaySnapshot>>;
 
 /// Everything in these stores.
 pub(super) fn all<K>(stores: &[Store<K>]) -> impl Iterator<Item = Arc<K>> + '_
@@ -149,9 +164,22 @@ impl Starting<'_> {
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
         K: Send + Sync + 'static,
     {
+        self.typed_with(config, |_, _| false)
+    }
+
+    /// `same` says of an object that changed that it is no news.
+    fn typed_with<K>(
+        &mut self,
+        config: &watcher::Config,
+        same: impl Fn(&K, &K) -> bool + Copy + Send + 'static,
+    ) -> Stores<K>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+        K: Send + Sync + 'static,
+    {
         let scopes = self.scopes(scoped::<Item<K>>);
         let follow = |(namespace, api)| {
-            self.follow((K::plural(&()).into_owned(), namespace), (), watch(api, config.clone()), |_, _| false)
+            self.follow((K::plural(&()).into_owned(), namespace), (), watch(api, config.clone()), same)
         };
         scopes.into_iter().map(follow).collect()
     }

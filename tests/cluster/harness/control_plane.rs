@@ -21,7 +21,8 @@ pub const API_SERVER: &str = "kube-apiserver";
 const ETCD: &str = "etcd";
 /// Where it listens, in the folder: no port that another program could take or reach.
 pub const ETCD_SOCKET: &str = "etcd.sock:0";
-const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+/// The same of the controllers.
+pub const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
 /// How long it may take to start on a busy machine.
 const START: Duration = Duration::from_secs(120);

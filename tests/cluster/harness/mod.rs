@@ -16,7 +16,7 @@ mod supervisor;
 pub use audit::{Mark, Request, counts};
 pub use cluster::Cluster;
 use cluster::unique;
-pub use control_plane::API_SERVER;
+pub use control_plane::{API_SERVER, CONTROLLER_MANAGER};
 pub use line::Line;
 pub use process::Process;
 

@@ -137,6 +137,67 @@ async fn shard(operated: &Operated<'_>) -> String {
 }
 
 #[tokio::test]
+async fn a_shard_that_somebody_deletes_is_written_again_while_edits_go_on() {
+    let operated = Operated::start().await;
+    operated.apply(&[gateway("main"), upstream("up")]).await;
+    until("the upstream is in the plan", async || {
+        let plan = plan_of(&operated).await?;
+        (plan.upstreams.len() == 1).then_some(())
+    })
+    .await;
+    let shards = super::harness::api(&operated.client, &operated.namespace, "gatewaysnapshots");
+    let upstreams = super::harness::api(&operated.client, &operated.namespace, "mcpupstreams");
+    // The shard of what is not edited stays the same.
+    let name = shard(&operated).await;
+    shards.delete(&name, &DeleteParams::default()).await.unwrap();
+    let mut edits = 0;
+    until("the shard is there again", async || {
+        edits += 1;
+        let label = json!({"metadata": {"labels": {"example.com/edit": edits.to_string()}}});
+        upstreams.patch("up", &PatchParams::default(), &Patch::Merge(&label)).await.unwrap();
+        shards.get_opt(&name).await.unwrap()
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_made_anew_owns_its_snapshots() {
+    let cluster = Cluster::own().await;
+    let operated = Operated::on(&cluster).await;
+    operated.apply(&[gateway("main"), upstream("up")]).await;
+    until("the upstream is in the plan", async || {
+        let plan = plan_of(&operated).await?;
+        (plan.upstreams.len() == 1).then_some(())
+    })
+    .await;
+    // While nobody collects what the gateway that is gone left.
+    cluster.plane().signal(CONTROLLER_MANAGER, "STOP");
+    let gateways = super::harness::api(&operated.client, &operated.namespace, "mcpgateways");
+    gateways.delete("main", &DeleteParams::background()).await.unwrap();
+    operated.apply(&[gateway("main")]).await;
+    let uid = operated.object("mcpgateways", "main").await["metadata"]["uid"].clone();
+    until("the new gateway owns all that it runs", async || {
+        let stored = operated.objects("gatewaysnapshots").await;
+        let index = stored.iter().find(|object| object["metadata"]["name"] == "main")?;
+        let shards = index["spec"]["index"]["revisions"][0]["shards"].as_array()?;
+        let named = |name: &Value| stored.iter().find(|object| object["metadata"]["name"] == *name);
+        let owned = |object: &Value| {
+            let owners = object["metadata"]["ownerReferences"].as_array().unwrap();
+            owners.len() == 1 && owners[0]["uid"] == uid
+        };
+        (owned(index) && shards.iter().all(|shard| named(&shard["name"]).is_some_and(owned))).then_some(())
+    })
+    .await;
+    cluster.plane().signal(CONTROLLER_MANAGER, "CONT");
+    until("what pods need is made for the new gateway", async || {
+        let account = operated.get(&["sa", "main-gateway", "--ignore-not-found", "-o", "json"]).await;
+        account.contains(uid.as_str().unwrap()).then_some(())
+    })
+    .await;
+    assert!(plan_of(&operated).await.is_some(), "a snapshot was collected");
+}
+
+#[tokio::test]
 async fn a_shard_that_somebody_deletes_is_written_again() {
     let operated = Operated::start().await;
     operated.apply(&[gateway("main"), upstream("up")]).await;

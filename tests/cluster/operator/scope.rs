@@ -1,6 +1,8 @@
 //! The namespaces that an operator is told to watch.
 
-use super::harness::{Operated, gateway};
+use serde_json::json;
+
+use super::harness::{Operated, gateway, object};
 use crate::harness::{Cluster, until};
 
 #[tokio::test]
@@ -17,4 +19,13 @@ async fn a_namespace_that_does_not_exist_is_named_and_stops_nothing() {
     operated.until_condition("mcpgateways", "main", "Programmed", "False NoReadyPods").await;
     cluster.kubectl(&["create", "namespace", &absent], "").await.unwrap();
     says("the namespace exists now").await;
+}
+
+#[tokio::test]
+async fn servers_of_other_kinds_are_watched_in_the_namespaces_that_are_watched_alone() {
+    let operated = Operated::start().await;
+    let server = json!({"group": "apps", "kind": "Deployment", "name": "server"});
+    operated.apply(&[gateway("main"), object("MCPUpstream", "up", &json!({"serverRef": server}))]).await;
+    let why = operated.until_condition("mcpupstreams", "up", "ResolvedRefs", "False KindNotSupported").await;
+    assert!(why.contains("forbidden") && why.contains(&format!("in the namespace \"{}\"", operated.namespace)), "{why}");
 }
