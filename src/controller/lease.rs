@@ -106,9 +106,14 @@ pub(super) async fn keep(
             () = tokio::time::sleep(wait) => {}
         }
     }
+    give_back(&api, &settings, &leadership).await;
+}
+
+/// Ends to lead before the lease does.
+async fn give_back(api: &Api<Lease>, settings: &LeaseSettings, leadership: &Leadership) {
     if leadership.leads() {
         leadership.set(None);
-        if let Err(error) = release(&api, &settings).await {
+        if let Err(error) = release(api, settings).await {
             tracing::warn!(%error, "the lease cannot be given back; it ends by itself");
         }
     }

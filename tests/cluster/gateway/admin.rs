@@ -5,7 +5,7 @@ use std::net::{IpAddr, UdpSocket};
 use serde_json::json;
 
 use super::http::{Answer, get};
-use super::process::{Place, manifests};
+use super::process::{Gateway, Place, manifests};
 use super::published::{GATEWAY, Revision};
 use super::upstream;
 use crate::harness::{Cluster, until};
@@ -35,55 +35,86 @@ pub fn outer_address() -> Option<IpAddr> {
     Some(socket.local_addr().ok()?.ip()).filter(|address| !address.is_loopback())
 }
 
-#[tokio::test]
-async fn from_elsewhere_only_the_operators_token_for_this_gateway_opens_the_report_and_nothing_else() {
-    let cluster = Cluster::shared().await;
-    let place = Place::new(cluster).await;
-    let operator = format!("{}/operator", place.namespace);
-    let gateway = place.start(&["--admin", "0.0.0.0:0", "--operator", &operator]).await;
-    let address = outer_address().expect("this test needs an address that is not loopback");
-    let ask = async |path: &str, token: Option<&str>| -> Answer {
+/// A gateway that is asked from elsewhere, and the place that it runs in.
+struct Outside {
+    place: Place<'static>,
+    gateway: Gateway,
+    address: IpAddr,
+}
+
+impl Outside {
+    /// One whose operator is the account `operator`, which is there.
+    async fn start() -> Self {
+        let cluster = Cluster::shared().await;
+        let place = Place::new(cluster).await;
+        let operator = format!("{}/operator", place.namespace);
+        let gateway = place.start(&["--admin", "0.0.0.0:0", "--operator", &operator]).await;
+        cluster.make_account(&place.namespace, "operator").await;
+        let address = outer_address().expect("this test needs an address that is not loopback");
+        Self { place, gateway, address }
+    }
+
+    async fn ask(&self, path: &str, token: Option<&str>) -> Answer {
         let bearer = token.map(|token| format!("Bearer {token}"));
         let headers: Vec<_> = bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();
-        get(&format!("http://{address}:{}{path}", gateway.admin.port()), &headers).await
-    };
-    for account in ["operator", "other"] {
-        cluster.make_account(&place.namespace, account).await;
+        get(&format!("http://{}:{}{path}", self.address, self.gateway.admin.port()), &headers).await
     }
-    let early = cluster.token(&place.namespace, "operator", &["hawsepipe.dev/gateway/uid"]).await;
-    let answer = ask("/api/v1/report", Some(&early)).await;
-    assert!(answer.status == 401 && answer.text.contains("no index of its MCPGateway"), "{answer:?}");
-    assert_eq!(ask("/readyz", None).await.status, 503);
-    let audience = publish(cluster, &place.namespace).await;
-    let right = cluster.token(&place.namespace, "operator", &[&audience]).await;
-    until("it knows its MCPGateway", async || (ask("/api/v1/report", Some(&right)).await.status == 200).then_some(()))
+
+    /// A token of an account here.
+    async fn token(&self, account: &str, audience: &str) -> String {
+        Cluster::shared().await.token(&self.place.namespace, account, &[audience]).await
+    }
+
+    /// Publishes a revision, and waits until a token with the audience that it gives is accepted.
+    async fn until_it_knows_its_gateway(&self) -> (String, String) {
+        let audience = publish(Cluster::shared().await, &self.place.namespace).await;
+        let right = self.token("operator", &audience).await;
+        until("it knows its MCPGateway", async || {
+            (self.ask("/api/v1/report", Some(&right)).await.status == 200).then_some(())
+        })
         .await;
-    let for_another_gateway = cluster.token(&place.namespace, "operator", &["hawsepipe.dev/gateway/uid"]).await;
-    let for_another = cluster.token(&place.namespace, "operator", &["https://kubernetes.default.svc"]).await;
-    let of_another = cluster.token(&place.namespace, "other", &[&audience]).await;
-    let torn = &right[..right.len() - 4];
+        (audience, right)
+    }
+}
+
+#[tokio::test]
+async fn before_it_knows_its_gateway_no_token_opens_it() {
+    let outside = Outside::start().await;
+    let early = outside.token("operator", "hawsepipe.dev/gateway/uid").await;
+    let answer = outside.ask("/api/v1/report", Some(&early)).await;
+    assert!(answer.status == 401 && answer.text.contains("no index of its MCPGateway"), "{answer:?}");
+    assert_eq!(outside.ask("/healthz", None).await.status, 200);
+    assert_eq!(outside.ask("/readyz", None).await.status, 503);
+}
+
+#[tokio::test]
+async fn from_elsewhere_only_the_operators_token_for_this_gateway_opens_the_report_and_nothing_else() {
+    let outside = Outside::start().await;
+    let (audience, right) = outside.until_it_knows_its_gateway().await;
+    Cluster::shared().await.make_account(&outside.place.namespace, "other").await;
+    let for_another = outside.token("operator", "https://kubernetes.default.svc").await;
+    let for_another_gateway = outside.token("operator", "hawsepipe.dev/gateway/uid").await;
+    let of_another = outside.token("other", &audience).await;
     for (token, why) in [
         (None, "a bearer token is needed"),
         (Some("no-token"), "no JSON Web Token"),
-        (Some(torn), "signature"),
+        (Some(&right[..right.len() - 4]), "signature"),
         (Some(&for_another), "audience"),
         (Some(&for_another_gateway), "audience"),
         (Some(&of_another), "another account"),
     ] {
-        let answer = ask("/api/v1/report", token).await;
+        let answer = outside.ask("/api/v1/report", token).await;
         assert_eq!(answer.status, 401, "{why}: {answer:?}");
         let message = answer.json()["error"]["message"].as_str().unwrap().to_owned();
         assert!(message.contains(why), "{message}");
         assert!(token.is_none_or(|token| !message.contains(token)), "{message}");
     }
     for path in ["/api/v1/plan", "/api/v1/calls", "/api/v1/executions", "/api/v1/explain?tool=up__whoami"] {
-        let answer = ask(path, Some(&right)).await;
+        let answer = outside.ask(path, Some(&right)).await;
         assert!(answer.status == 403 && answer.text.contains("/api/v1/report alone"), "{path}: {answer:?}");
     }
-    assert_eq!(ask("/healthz", None).await.status, 200);
-    until("it is ready", async || (ask("/readyz", None).await.status == 200).then_some(())).await;
-    assert_eq!(gateway.get("/api/v1/report").await.status, 200, "from this machine nothing is asked");
-    assert!(!gateway.log().contains(&right));
+    assert_eq!(outside.gateway.get("/api/v1/report").await.status, 200, "from this machine nothing is asked");
+    assert!(!outside.gateway.log().contains(&right));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::harness::{ACCOUNT, Operated, gateway, object};
 use super::snapshots::plan;
-use crate::harness::{API_SERVER, Cluster, Line, until};
+use crate::harness::{API_SERVER, CONTROLLER_MANAGER, Cluster, Line, until};
 
 const CODE: &str = "export default () => ({ continue: true });";
 
