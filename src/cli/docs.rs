@@ -12,6 +12,7 @@ use crate::controller::ControllerMetrics;
 use crate::domain::reason::Reason;
 use crate::node::WorkerMetrics;
 use crate::telemetry::metrics::Metrics;
+use crate::upstream::UpstreamMetrics;
 
 /// Writes every page into a folder.
 pub(super) fn docs(args: &args::Docs) -> anyhow::Result<ExitCode> {
@@ -38,6 +39,7 @@ fn head(title: &str, from: &str) -> String {
 fn metrics() -> anyhow::Result<String> {
     let metrics = Metrics::new()?;
     WorkerMetrics::new()?.register(metrics.catalog())?;
+    UpstreamMetrics::new()?.register(metrics.catalog())?;
     ControllerMetrics::register(metrics.catalog())?;
     let mut page = head("Metrics", "the code that counts");
     page.push_str(

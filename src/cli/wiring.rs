@@ -9,7 +9,7 @@ use crate::engine::{Engine, Ports};
 use crate::node::{Launcher, Lifetimes, WorkerMetrics, Workers};
 use crate::store::MemoryRecords;
 use crate::telemetry::metrics::Metrics;
-use crate::upstream::{ServerLauncher, Upstreams};
+use crate::upstream::{ServerLauncher, UpstreamMetrics, Upstreams};
 
 /// The adapters of a standalone gateway.
 pub struct Adapters;
@@ -24,9 +24,11 @@ impl Ports for Adapters {
 /// An engine on real adapters, without a plan yet.
 pub fn engine() -> anyhow::Result<Arc<Engine<Adapters>>> {
     let (workers, metrics, _) = workers()?;
+    let upstreams = UpstreamMetrics::new().context("cannot make metrics of upstreams")?;
+    upstreams.register(metrics.catalog()).context("cannot register metrics of upstreams")?;
     Ok(Engine::new(
         workers,
-        Upstreams::new(ServerLauncher::current()),
+        Upstreams::new(ServerLauncher::current(), upstreams),
         MemoryRecords::new(1000),
         SystemClock::new(),
         metrics,

@@ -8,6 +8,7 @@ mod cut;
 mod events;
 mod handshake;
 mod link;
+mod metrics;
 mod server;
 mod shared;
 mod slot;
@@ -27,6 +28,7 @@ use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 
+pub use self::metrics::UpstreamMetrics;
 pub use self::stdio::{ServerLauncher, server_main};
 
 use self::server::Server;
@@ -52,8 +54,9 @@ type Known = HashMap<ObjectKey, Vec<Arc<Server>>>;
 
 impl Upstreams {
     /// None yet. To be called in a tokio runtime.
-    pub fn new(launcher: ServerLauncher) -> Self {
-        Self { known: ArcSwap::default(), changing: Mutex::default(), shared: Arc::new(Shared::new(launcher)) }
+    pub fn new(launcher: ServerLauncher, metrics: UpstreamMetrics) -> Self {
+        let shared = Arc::new(Shared::new(launcher, metrics));
+        Self { known: ArcSwap::default(), changing: Mutex::default(), shared }
     }
 
     fn find(&self, target: &Target) -> Result<Arc<Server>, UpstreamError> {
@@ -77,7 +80,12 @@ impl Upstreams {
             for servers in known.values_mut() {
                 gone.extend(servers.extract_if(.., |server| !keep.iter().any(|target| server.serves(target))));
             }
-            known.retain(|_, servers| !servers.is_empty());
+            known.retain(|key, servers| {
+                if servers.is_empty() {
+                    self.shared.metrics.forget(&key.name);
+                }
+                !servers.is_empty()
+            });
             gone
         })
     }

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::events::Events;
+use super::metrics::UpstreamMetrics;
 use super::stdio::ServerLauncher;
 
 /// Small messages that are sent off the path of calls: cancellations, answers to servers, ends of sessions.
@@ -22,6 +23,8 @@ pub(super) struct Shared {
     pub(super) tasks: TaskTracker,
     /// How servers are started.
     pub(super) launcher: ServerLauncher,
+    /// What is counted.
+    pub(super) metrics: UpstreamMetrics,
     /// Fired where processes get no time to end by themselves.
     pub(super) hurry: CancellationToken,
     runtime: Handle,
@@ -30,10 +33,18 @@ pub(super) struct Shared {
 
 impl Shared {
     /// For the runtime that this is called in.
-    pub(super) fn new(launcher: ServerLauncher) -> Self {
+    pub(super) fn new(launcher: ServerLauncher, metrics: UpstreamMetrics) -> Self {
         let (events, tasks) = (Events::default(), TaskTracker::new());
         let background = Arc::new(Semaphore::new(BACKGROUND));
-        Self { events, tasks, launcher, hurry: CancellationToken::new(), runtime: Handle::current(), background }
+        Self {
+            events,
+            tasks,
+            launcher,
+            metrics,
+            hurry: CancellationToken::new(),
+            runtime: Handle::current(),
+            background,
+        }
     }
 
     /// The runtime, for tasks that are begun outside of it.

@@ -43,7 +43,7 @@ pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(Wire, Canc
     let (ended, last_words) = (CancellationToken::new(), Arc::new(Mutex::default()));
     let wire = Wire { calls: Arc::clone(&calls), outgoing, stop: stop.clone(), ended: ended.clone() };
     shared.tasks.spawn(write(stdin, queue, stop.clone(), ended.clone()));
-    let logged = shared.tasks.spawn(Log::new(target, Arc::clone(&last_words)).run(stderr));
+    let logged = shared.tasks.spawn(Log::new(target, shared, Arc::clone(&last_words)).run(stderr));
     shared.tasks.spawn(Reader::new(target, shared, wire.clone()).run(stdout));
     let supervisor =
         Supervisor { target: Arc::clone(target), shared: Arc::clone(shared), calls, stop, ended, ready: ready.clone() };

@@ -6,8 +6,11 @@ use tokio::process::ChildStderr;
 
 use super::flow::Flow;
 use super::lines::{Lines, Piece};
+use crate::domain::ids::ObjectKey;
 use crate::domain::secret::Mask;
 use crate::domain::upstream::Target;
+use crate::upstream::metrics::{Dropped, UpstreamMetrics};
+use crate::upstream::shared::Shared;
 
 /// Bytes of a line.
 const LINE: usize = 8 * 1024;
@@ -16,8 +19,9 @@ const LINES: u64 = 100;
 
 /// Logs what one process writes to its stderr.
 pub(super) struct Log {
-    name: String,
+    upstream: ObjectKey,
     mask: Mask,
+    metrics: UpstreamMetrics,
     /// The last line.
     last: Arc<Mutex<String>>,
     /// Lines that were left out since that was said last.
@@ -26,8 +30,9 @@ pub(super) struct Log {
 
 impl Log {
     /// For a process of `target`. `last` always holds its last line.
-    pub(super) fn new(target: &Target, last: Arc<Mutex<String>>) -> Self {
-        Self { name: target.plan.key.to_string(), mask: target.mask(), last, left_out: 0 }
+    pub(super) fn new(target: &Target, shared: &Shared, last: Arc<Mutex<String>>) -> Self {
+        let (upstream, metrics) = (target.plan.key.clone(), shared.metrics.clone());
+        Self { upstream, mask: target.mask(), metrics, last, left_out: 0 }
     }
 
     /// Logs until the end.
@@ -50,9 +55,10 @@ impl Log {
     fn take(&mut self, text: String, logged: &mut Flow) {
         if logged.take(1) {
             self.say_left_out();
-            tracing::info!(upstream = %self.name, "{text}");
+            tracing::info!(upstream = %self.upstream, "{text}");
         } else {
             self.left_out += 1;
+            self.metrics.dropped(&self.upstream.name, Dropped::Log);
         }
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = text;
     }
@@ -60,7 +66,7 @@ impl Log {
     fn say_left_out(&mut self) {
         let lines = std::mem::take(&mut self.left_out);
         if lines > 0 {
-            tracing::warn!(upstream = %self.name, lines, "lines of its stderr were left out: it writes more than {LINES} a second");
+            tracing::warn!(upstream = %self.upstream, lines, "lines of its stderr were left out: it writes more than {LINES} a second");
         }
     }
 }

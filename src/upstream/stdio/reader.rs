@@ -10,6 +10,7 @@ use super::lines::{Lines, Piece};
 use super::log::printable;
 use crate::domain::upstream::{Target, UpstreamError, UpstreamEvent};
 use crate::upstream::cut::{Cut, read_cut};
+use crate::upstream::metrics::Dropped;
 use crate::upstream::shared::Shared;
 use crate::upstream::wire::{self, ENVELOPE, Incoming, Notice};
 
@@ -73,6 +74,7 @@ impl Reader {
         match read_cut(beginning) {
             Cut::Answer(id) if self.wire.calls.fail(id, too_large.clone()) => Ok(Line::Awaited),
             Cut::Answer(_) | Cut::Unasked => {
+                self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Large);
                 tracing::warn!(upstream = %self.target.plan.key, "a message was dropped: {too_large}");
                 Ok(Line::Unasked)
             }
@@ -125,7 +127,11 @@ impl Reader {
 
     /// Says once that the process writes what is no message, and how that begins.
     fn warn_of(&mut self, line: &[u8]) {
-        if line.trim_ascii().is_empty() || std::mem::replace(&mut self.warned, true) {
+        if line.trim_ascii().is_empty() {
+            return;
+        }
+        self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Stray);
+        if std::mem::replace(&mut self.warned, true) {
             return;
         }
         let begins: String = printable(&self.target.mask(), line).chars().take(SHOWN).collect();

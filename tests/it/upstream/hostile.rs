@@ -205,6 +205,7 @@ async fn an_answer_that_is_too_large_fails_its_own_call_only() {
         }
     }
     assert_eq!((answers, failures), (vec![GOOD.to_owned()], vec![UpstreamError::TooLarge(LIMIT)]));
+    assert_eq!(upstreams.dropped("large"), 1, "the notification");
     upstreams.shutdown().await;
 }
 
@@ -221,6 +222,8 @@ async fn a_server_that_floods_is_still_heard() {
     target.plan.era = EraSetting::Legacy;
     let upstreams = started(target);
     assert_eq!(result_of(&upstreams, out("x", "{}")).await, GOOD);
+    assert_eq!(upstreams.dropped("stray"), 500_000);
+    assert!(upstreams.dropped("log") > 0);
     upstreams.shutdown().await;
 }
 

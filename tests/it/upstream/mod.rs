@@ -20,7 +20,8 @@ use hawsepipe::domain::ports::{CallUpstream, ToClient};
 use hawsepipe::domain::secret::SecretText;
 use hawsepipe::domain::tool::Tool;
 use hawsepipe::domain::upstream::{Answer, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamTarget};
-use hawsepipe::upstream::{ServerLauncher, Upstreams};
+use hawsepipe::telemetry::catalog::Catalog;
+use hawsepipe::upstream::{ServerLauncher, UpstreamMetrics, Upstreams};
 use serde_json::value::RawValue;
 
 use crate::fixtures;
@@ -77,6 +78,7 @@ fn everything(marker: &str) -> UpstreamTarget {
 struct Adapter {
     upstreams: Upstreams,
     target: Mutex<Target>,
+    counted: Catalog,
 }
 
 impl Deref for Adapter {
@@ -99,6 +101,13 @@ impl Adapter {
         self.retire(&[self.target()]);
     }
 
+    /// Lines of this kind that were dropped.
+    fn dropped(&self, kind: &str) -> u64 {
+        let labels = format!(r#"{{kind="{kind}",upstream="up"}} "#);
+        let text = self.counted.render();
+        text.lines().find_map(|line| line.split_once(&labels)).map_or(0, |(_, count)| count.parse().unwrap())
+    }
+
     async fn found(&self, limit: Duration) -> Result<Probed, UpstreamError> {
         self.upstreams.probe(&self.target(), limit).await
     }
@@ -116,8 +125,11 @@ impl Adapter {
 }
 
 fn started(target: UpstreamTarget) -> Adapter {
-    let upstreams = Upstreams::new(ServerLauncher::at(fixtures::program()));
-    let adapter = Adapter { upstreams, target: Mutex::new(Arc::new(target)) };
+    let metrics = UpstreamMetrics::new().unwrap();
+    let counted = Catalog::default();
+    metrics.register(&counted).unwrap();
+    let upstreams = Upstreams::new(ServerLauncher::at(fixtures::program()), metrics);
+    let adapter = Adapter { upstreams, target: Mutex::new(Arc::new(target)), counted };
     adapter.prepare(&[adapter.target()]);
     adapter
 }

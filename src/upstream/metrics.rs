@@ -1,0 +1,68 @@
+//! What is counted of what server processes write and nobody reads. Labels are upstreams, which the plan bounds, and a
+//! closed list.
+
+use prometheus::{IntCounterVec, Opts};
+
+use crate::telemetry::catalog::Catalog;
+
+/// What was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dropped {
+    /// A line on stdout that is not a message.
+    Stray,
+    /// A message that is too large.
+    Large,
+    /// A line on stderr beyond those that are logged.
+    Log,
+}
+
+impl Dropped {
+    const ALL: [Self; 3] = [Self::Stray, Self::Large, Self::Log];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Stray => "stray",
+            Self::Large => "large",
+            Self::Log => "log",
+        }
+    }
+}
+
+/// Counters of server processes. Clones count together.
+#[derive(Clone, Debug)]
+pub struct UpstreamMetrics {
+    dropped: IntCounterVec,
+}
+
+impl UpstreamMetrics {
+    /// Counters that are not registered anywhere yet.
+    ///
+    /// # Errors
+    /// Never in practice: names and labels are constants.
+    pub fn new() -> prometheus::Result<Self> {
+        let help = "Lines of server processes that were dropped: stray ones on stdout, messages that are too large, and \
+                    log lines beyond a hundred a second.";
+        let dropped = Opts::new("hawsepipe_upstream_lines_dropped_total", help);
+        Ok(Self { dropped: IntCounterVec::new(dropped, &["upstream", "kind"])? })
+    }
+
+    /// Makes them part of `catalog`.
+    ///
+    /// # Errors
+    /// Where a metric of the same name is there already.
+    pub fn register(&self, catalog: &Catalog) -> prometheus::Result<()> {
+        catalog.keep(self.dropped.clone())
+    }
+
+    /// A line was dropped.
+    pub(super) fn dropped(&self, upstream: &str, what: Dropped) {
+        self.dropped.with_label_values(&[upstream, what.as_str()]).inc();
+    }
+
+    /// The upstream is gone.
+    pub(super) fn forget(&self, upstream: &str) {
+        for what in Dropped::ALL {
+            let _ = self.dropped.remove_label_values(&[upstream, what.as_str()]);
+        }
+    }
+}
