@@ -3,15 +3,17 @@
 //! The engine is the one that CRD rules are checked with (`kube_cel::cel`), so admission and data plane agree. A text is
 //! scanned before it is parsed, because the parser's stack is not bounded by itself.
 
-use std::collections::BTreeSet;
+mod types;
+mod walk;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 
 use kube_cel::KubeCelExt;
-use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 use kube_cel::cel::{Context, Program, Value};
 use serde::Serialize;
 
+use self::walk::Walk;
 use super::variables::Variables;
 
 /// The longest text, in bytes.
@@ -54,11 +56,12 @@ impl Expression {
     /// Compiles `text`.
     ///
     /// # Errors
-    /// What is wrong and where: over a bound, no CEL, or a variable that there is not.
+    /// What is wrong and where: over a bound, not CEL, a variable that there is not, or a result that cannot be a
+    /// boolean.
     pub fn compile(text: &str) -> Result<Self, String> {
         check_bounds(text)?;
-        // The parser panics on some texts that are no CEL.
-        let program = catch_unwind(|| Program::compile(text)).map_err(|_| "it is no CEL expression".to_owned())?;
+        // The parser panics on some texts that are not CEL.
+        let program = catch_unwind(|| Program::compile(text)).map_err(|_| "it is not a CEL expression".to_owned())?;
         let program = program.map_err(|e| describe(&e))?;
         let mut walk = Walk::default();
         walk.visit(program.expression(), 0);
@@ -71,6 +74,7 @@ impl Expression {
         if let Some(unknown) = walk.free.iter().find(|name| !names.contains(&name.as_str())) {
             return Err(format!("there is no variable {unknown:?}; known are {}", names.join(", ")));
         }
+        types::check(program.expression())?;
         let reads = |name: &str| walk.free.contains(name);
         let uses = Uses {
             call: reads("call"),
@@ -135,7 +139,7 @@ fn add(context: &mut Context<'_>, name: &str, value: impl Serialize) -> Result<(
 fn describe(errors: &kube_cel::cel::ParseErrors) -> String {
     match errors.errors.first() {
         Some(error) => format!("line {}, column {}: {}", error.pos.0, error.pos.1, error.msg),
-        None => "it is no CEL expression".into(),
+        None => "it is not a CEL expression".into(),
     }
 }
 
@@ -171,60 +175,6 @@ fn check_bounds(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What a walk over an expression finds.
-#[derive(Default)]
-struct Walk {
-    /// Names that macros bind around the place.
-    bound: Vec<String>,
-    /// Names that are read and not bound.
-    free: BTreeSet<String>,
-    /// How deep macros nest.
-    loops: usize,
-}
-
-impl Walk {
-    /// The recursion is bounded by [`check_bounds`].
-    fn visit(&mut self, expr: &IdedExpr, depth: usize) {
-        match &expr.expr {
-            Expr::Call(call) => {
-                call.target.iter().for_each(|target| self.visit(target, depth));
-                call.args.iter().for_each(|arg| self.visit(arg, depth));
-            }
-            Expr::Comprehension(c) => {
-                self.loops = self.loops.max(depth + 1);
-                self.visit(&c.iter_range, depth + 1);
-                let bound = self.bound.len();
-                self.bound.extend([c.iter_var.clone(), c.accu_var.clone()]);
-                self.bound.extend(c.iter_var2.clone());
-                for inner in [&c.accu_init, &c.loop_cond, &c.loop_step, &c.result] {
-                    self.visit(inner, depth + 1);
-                }
-                self.bound.truncate(bound);
-            }
-            Expr::List(list) => list.elements.iter().for_each(|element| self.visit(element, depth)),
-            Expr::Map(map) => self.visit_entries(&map.entries, depth),
-            Expr::Struct(structure) => self.visit_entries(&structure.entries, depth),
-            Expr::Select(select) => self.visit(&select.operand, depth),
-            Expr::Ident(name) if !self.bound.contains(name) => {
-                self.free.insert(name.clone());
-            }
-            Expr::Ident(_) | Expr::Literal(_) | Expr::Unspecified => {}
-        }
-    }
-
-    fn visit_entries(&mut self, entries: &[IdedEntryExpr], depth: usize) {
-        for entry in entries {
-            match &entry.expr {
-                EntryExpr::StructField(field) => self.visit(&field.value, depth),
-                EntryExpr::MapEntry(entry) => {
-                    self.visit(&entry.key, depth);
-                    self.visit(&entry.value, depth);
-                }
-            }
-        }
-    }
-}
-
 /// The size of the largest list or map in `value`.
 fn largest(value: &serde_json::Value) -> usize {
     match value {
@@ -235,75 +185,4 @@ fn largest(value: &serde_json::Value) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::super::variables::{Call, Content, Upstream};
-    use super::*;
-
-    fn evaluate(text: &str) -> Result<bool, String> {
-        let labels = BTreeMap::from([("tier".to_owned(), "internal".to_owned())]);
-        Expression::compile(text)?.evaluate(&Variables {
-            call: Some(Call {
-                method: "tools/call",
-                name: "a__b",
-                arguments: serde_json::json!({"n": 3, "list": [1, 2]}),
-                user_query: "",
-                max_tokens: 0,
-                session: "",
-            }),
-            upstream: Some(Upstream { name: "a", namespace: "default", labels: &labels }),
-            content: Some(Content { text: "hello", kind: "text", size: 5 }),
-            ..Variables::default()
-        })
-    }
-
-    #[test]
-    fn reads_the_call() {
-        for (text, expected) in [
-            (r#"content.size > 3 && call.userQuery == """#, true),
-            (r#"upstream.labels["tier"] == "internal""#, true),
-            ("call.arguments.n == 3", true),
-            ("call.arguments.list.exists(x, x == 2)", true),
-            (r#"content.text.startsWith("x")"#, false),
-            (r#"call.name.lowerAscii() == "a__b""#, true),
-        ] {
-            assert_eq!(evaluate(text), Ok(expected), "{text}");
-        }
-    }
-
-    #[test]
-    fn says_what_is_wrong() {
-        for (text, part) in [
-            ("content.size >", "column"),
-            ("contents.size > 1", "no variable \"contents\""),
-            ("content.size", "not a boolean"),
-            ("call.arguments.missing == 1", "no such key"),
-            ("call.arguments.list.all(x, call.arguments.list.all(y, x == y))", "inside another"),
-        ] {
-            let error = evaluate(text).unwrap_err();
-            assert!(error.contains(part), "{text}: {error}");
-        }
-    }
-
-    #[test]
-    fn hostile_texts_are_refused_or_survived_on_a_small_stack() {
-        let texts = [
-            "(".repeat(1000),
-            "[".repeat(1000),
-            "!".repeat(1000),
-            "-".repeat(1000),
-            format!("{}1", "1+".repeat(511)),
-            format!("{}1", "1+".repeat(MAX_OPERATORS)),
-            format!("{}true", "true?true:".repeat(100)),
-            format!("a{}", ".b".repeat(500)),
-            format!("{}1{}", "(".repeat(MAX_NESTING), ")".repeat(MAX_NESTING)),
-            format!("{}1{}", "[".repeat(MAX_NESTING), "]".repeat(MAX_NESTING)),
-            "a ".repeat(500),
-            "\"".repeat(999),
-            "+".repeat(10_240),
-        ];
-        let run = move || texts.iter().for_each(|text| drop(Expression::compile(text)));
-        std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
-    }
-}
+mod tests;

@@ -1,0 +1,72 @@
+//! CEL texts: what they read, what is refused, and what survives.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::config::variables::{Call, Content, Upstream};
+
+fn evaluate(text: &str) -> Result<bool, String> {
+    let labels = BTreeMap::from([("tier".to_owned(), "internal".to_owned())]);
+    Expression::compile(text)?.evaluate(&Variables {
+        call: Some(Call {
+            method: "tools/call",
+            name: "a__b",
+            arguments: serde_json::json!({"n": 3, "list": [1, 2]}),
+            user_query: "",
+            max_tokens: 0,
+            session: "",
+        }),
+        upstream: Some(Upstream { name: "a", namespace: "default", labels: &labels }),
+        content: Some(Content { text: "hello", kind: "text", size: 5 }),
+        ..Variables::default()
+    })
+}
+
+#[test]
+fn reads_the_call() {
+    for (text, expected) in [
+        (r#"content.size > 3 && call.userQuery == """#, true),
+        (r#"upstream.labels["tier"] == "internal""#, true),
+        ("call.arguments.n == 3", true),
+        ("call.arguments.list.exists(x, x == 2)", true),
+        (r#"content.text.startsWith("x")"#, false),
+        (r#"call.name.lowerAscii() == "a__b""#, true),
+    ] {
+        assert_eq!(evaluate(text), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn says_what_is_wrong() {
+    for (text, part) in [
+        ("content.size >", "column"),
+        ("contents.size > 1", "no variable \"contents\""),
+        ("content.size", "not a boolean"),
+        ("call.arguments.missing == 1", "no such key"),
+        ("call.arguments.list.all(x, call.arguments.list.all(y, x == y))", "inside another"),
+    ] {
+        let error = evaluate(text).unwrap_err();
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}
+
+#[test]
+fn hostile_texts_are_refused_or_survived_on_a_small_stack() {
+    let texts = [
+        "(".repeat(1000),
+        "[".repeat(1000),
+        "!".repeat(1000),
+        "-".repeat(1000),
+        format!("{}1", "1+".repeat(511)),
+        format!("{}1", "1+".repeat(MAX_OPERATORS)),
+        format!("{}true", "true?true:".repeat(100)),
+        format!("a{}", ".b".repeat(500)),
+        format!("{}1{}", "(".repeat(MAX_NESTING), ")".repeat(MAX_NESTING)),
+        format!("{}1{}", "[".repeat(MAX_NESTING), "]".repeat(MAX_NESTING)),
+        "a ".repeat(500),
+        "\"".repeat(999),
+        "+".repeat(10_240),
+    ];
+    let run = move || texts.iter().for_each(|text| drop(Expression::compile(text)));
+    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+}
