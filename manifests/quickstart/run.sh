@@ -68,6 +68,8 @@ Try next, in another terminal:
   $binary tools
   $binary call $tool '{"path": "changes.md"}' --trace        # cut to 600 tokens
   $binary call everything__echo '{"message": "my password is x"}'      # denied, never sent
+  $binary status
+  $binary calls --follow
   $binary explain $tool
   $binary executions --limit 10
 
@@ -79,6 +81,7 @@ Add it to an MCP client:
 
   claude mcp add --transport http hawsepipe $url
 
-Edit a file in manifests/quickstart or plugins and call again: the change is there at once. Ctrl-C ends the gateway.
+Edit a file in manifests/quickstart or plugins and call again: \`$binary wait\` returns when the edit is in force, which
+takes a fifth of a second. Ctrl-C ends the gateway.
 TEXT
 wait "$gateway"

@@ -1,53 +1,186 @@
 //! A small HTTP client, for the admin API and MCP endpoints.
 
-use anyhow::{Context, bail};
-use http_body_util::{BodyExt, Full, Limited};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use futures_util::FutureExt;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Request, StatusCode};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::connect::Connect;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
 use super::args::Admin;
+use crate::domain::causes::causes;
 
-/// The largest answer that is read.
+/// The largest answer that is read, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
+/// The most items on one page of the admin API.
+const PAGE: usize = 1000;
+/// How often a list is begun that changes while its pages are read.
+const TRIES: usize = 3;
 
-/// A client for one command.
-pub fn client() -> anyhow::Result<Client<HttpsConnector<HttpConnector>, Full<Bytes>>> {
-    let connector = HttpsConnectorBuilder::new()
-        .with_native_roots()
-        .context("cannot read the system's certificates")?
-        .https_or_http()
-        .enable_http1()
-        .build();
-    Ok(Client::builder(TokioExecutor::new()).build(connector))
+/// Sends a request and reads the whole answer. `silence` is how long nothing may come: a gateway that lives sends
+/// something every 15 seconds while a call runs. `flag` names another server.
+///
+/// # Errors
+/// Names `url` and what it did not do.
+pub async fn send(
+    url: &str,
+    request: Request<Full<Bytes>>,
+    silence: Duration,
+    flag: &str,
+) -> anyhow::Result<(StatusCode, String)> {
+    let is_https = request.uri().scheme_str() == Some("https");
+    let builder = Client::builder(TokioExecutor::new());
+    let exchange = match is_https {
+        false => exchange(builder.build_http(), request, silence).boxed().await,
+        true => {
+            let tls = HttpsConnectorBuilder::new().with_native_roots();
+            let tls = tls.context("cannot read the system's certificates")?.https_only().enable_http1().build();
+            exchange(builder.build(tls), request, silence).boxed().await
+        }
+    };
+    exchange.map_err(|fault| match fault {
+        Fault::Silent => anyhow!("{url} did not answer within {silence:?}. --timeout SECONDS waits longer"),
+        Fault::Lost(why) => anyhow!(NoAnswer(format!(
+            "no gateway answers at {url} ({why}). Start one with `hawsepipe run -f PATH`, or name its address: {flag}"
+        ))),
+        Fault::TooLarge => anyhow!("{url} answered with more than {MAX_ANSWER} bytes"),
+    })
 }
 
-/// Sends a request and reads the whole answer.
-pub async fn send(request: Request<Full<Bytes>>) -> anyhow::Result<(StatusCode, String)> {
-    let response = client()?.request(request).await?;
+/// Why there is no answer.
+enum Fault {
+    /// Nothing came in time.
+    Silent,
+    /// There is no connection, or no longer.
+    Lost(String),
+    /// It is larger than is read.
+    TooLarge,
+}
+
+async fn exchange<C>(
+    client: Client<C, Full<Bytes>>,
+    request: Request<Full<Bytes>>,
+    silence: Duration,
+) -> Result<(StatusCode, String), Fault>
+where
+    C: Connect + Clone + Send + Sync + 'static,
+{
+    let lost = |error: &(dyn std::error::Error + 'static)| Fault::Lost(causes(error));
+    let response = tokio::time::timeout(silence, client.request(request)).await.map_err(|_| Fault::Silent)?;
+    let response = response.map_err(|error| lost(&error))?;
     let status = response.status();
-    let body = Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-    let body = body.map_err(|error| anyhow::anyhow!("the answer cannot be read: {error}"))?.to_bytes();
-    Ok((status, String::from_utf8_lossy(&body).into_owned()))
+    let (mut body, mut read) = (response.into_body(), Vec::new());
+    while let Some(frame) = tokio::time::timeout(silence, body.frame()).await.map_err(|_| Fault::Silent)? {
+        if let Ok(data) = frame.map_err(|error| lost(&error))?.into_data() {
+            read.extend_from_slice(&data);
+        }
+        if read.len() > MAX_ANSWER {
+            return Err(Fault::TooLarge);
+        }
+    }
+    Ok((status, String::from_utf8_lossy(&read).into_owned()))
+}
+
+/// Nobody is there.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct NoAnswer(String);
+
+/// What the admin API answered instead of what was asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Refused {
+    /// One word.
+    pub reason: String,
+    /// What it says.
+    pub message: String,
 }
 
 /// Asks the admin API of a running gateway.
+///
+/// # Errors
+/// Where it does not answer in time, or refuses.
 pub async fn get(admin: &Admin, path: &str) -> anyhow::Result<Value> {
-    let url = format!("http://{}{path}", admin.admin);
-    let request = Request::get(&url).body(Full::default())?;
-    let answer = send(request).await;
-    let (status, body) = answer.with_context(|| {
-        format!("no gateway answers at {url}. Start one with `hawsepipe run -f PATH`, or name its admin address: --admin ADDR")
-    })?;
-    let value: Value = serde_json::from_str(&body).with_context(|| format!("{url} did not answer with JSON"))?;
+    get_within(admin, path, Duration::from_secs(admin.timeout)).await
+}
+
+/// The same with a deadline of its own.
+///
+/// # Errors
+/// The same.
+pub async fn get_within(admin: &Admin, path: &str, deadline: Duration) -> anyhow::Result<Value> {
+    let url = format!("{}{path}", admin.url());
+    let request = Request::get(&url).body(Full::default()).with_context(|| format!("{url} is not a URL"))?;
+    let answer = tokio::time::timeout(deadline, send(&url, request, deadline, "--admin ADDR")).await;
+    let (status, body) =
+        answer.unwrap_or_else(|_| bail!("{url} did not answer within {deadline:?}. --timeout SECONDS waits longer"))?;
+    let not_admin = || format!("{url} did not answer with JSON: the admin API of a gateway is at another address");
+    let value: Value = serde_json::from_str(&body).with_context(not_admin)?;
     if !status.is_success() {
-        bail!("{}", value.pointer("/error/message").and_then(Value::as_str).unwrap_or(&body));
+        let said = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
+        let message = said("/error/message").unwrap_or(&body).to_owned();
+        match said("/error/reason") {
+            Some(reason) => bail!(Refused { reason: reason.to_owned(), message }),
+            None => bail!("{url} is not the admin API of a gateway ({message}). Name its address: --admin ADDR"),
+        }
     }
     Ok(value)
+}
+
+/// The items of a list of the admin API, of all its pages, or the first `limit`. `query` narrows it.
+///
+/// # Errors
+/// Where it does not answer in time, or refuses.
+pub async fn list(
+    admin: &Admin,
+    path: &str,
+    query: &[(&str, Option<&str>)],
+    limit: usize,
+) -> anyhow::Result<Vec<Value>> {
+    let deadline = Duration::from_secs(admin.timeout);
+    let query: String =
+        query.iter().filter_map(|(name, value)| Some(format!("&{name}={}", encode((*value)?)))).collect();
+    let whole = async {
+        let mut tries = 1;
+        loop {
+            match pages(admin, path, &query, limit).await {
+                // The item that the next page began after is gone meanwhile.
+                Err(error) if tries < TRIES && is_cursor_gone(&error) => tries += 1,
+                listed => return listed,
+            }
+        }
+    };
+    let listed = tokio::time::timeout(deadline, whole).await;
+    listed.unwrap_or_else(|_| {
+        bail!("{} did not list everything within {deadline:?}; --timeout SECONDS waits longer", admin.url())
+    })
+}
+
+fn is_cursor_gone(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Refused>().is_some_and(|refused| refused.reason == "InvalidCursor")
+}
+
+async fn pages(admin: &Admin, path: &str, query: &str, limit: usize) -> anyhow::Result<Vec<Value>> {
+    let (mut items, mut cursor) = (Vec::new(), String::new());
+    while items.len() < limit {
+        let size = PAGE.min(limit - items.len());
+        let mut page = get(admin, &format!("{path}?limit={size}{query}{cursor}")).await?;
+        if let Value::Array(found) = page["items"].take() {
+            items.extend(found);
+        }
+        match page["next"].as_str() {
+            Some(next) => cursor = format!("&cursor={}", encode(next)),
+            None => break,
+        }
+    }
+    items.truncate(limit);
+    Ok(items)
 }
 
 /// `text` as a part of a query.

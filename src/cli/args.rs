@@ -1,10 +1,13 @@
 //! The command line, with its help.
 
-use std::net::SocketAddr;
+mod asks;
+
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+pub use self::asks::{Admin, Call, Calls, Executions, Explain, Status, Tools, Wait, Workers};
+use super::address::Address;
 use crate::source::cluster::ServiceAccountName;
 
 /// An MCP gateway that runs your own JavaScript on every tool call.
@@ -16,11 +19,18 @@ pub struct Args {
     pub command: Command,
 }
 
+/// The port of the admin API where none is written.
+pub const ADMIN_PORT: u16 = 9090;
+/// The port of MCP clients where none is written.
+pub const MCP_PORT: u16 = 8080;
+
 const EXAMPLES: &str = "\
 Examples:
   hawsepipe run -f manifests/quickstart        start a gateway from a folder of manifests
   hawsepipe validate manifests/quickstart      say what is wrong with a folder, without starting anything
-  hawsepipe tools                              list what a running gateway offers
+  hawsepipe status                             show what a running gateway runs
+  hawsepipe tools                              list what it offers
+  hawsepipe calls --follow                     show each call as it ends, and what ran on it
   hawsepipe call everything__echo '{\"message\": \"hi\"}' --trace
   hawsepipe plugin run shout.mjs --text hello  run a plugin once and show what it changes
   source <(hawsepipe completion bash)";
@@ -28,7 +38,7 @@ Examples:
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a gateway from manifests on disk; edits take effect at once
+    /// Run a gateway from manifests on disk; edits are in force a moment after they are written
     Run(Run),
     /// Run the operator: watch custom resources, compile them for gateways, tell the truth in status
     Operator(super::operator::Operator),
@@ -47,10 +57,16 @@ pub enum Command {
     /// Write the reference pages of docs/reference anew
     #[command(hide = true)]
     Docs(Docs),
+    /// Show what a running gateway runs: upstreams, plugins, chains, and what is wrong with them
+    Status(Status),
+    /// Wait until everything that was written before is in force in a running gateway
+    Wait(Wait),
     /// List the tools of a running gateway
     Tools(Tools),
     /// Call a tool through a running gateway
     Call(Call),
+    /// Show recent calls of a running gateway, or calls as they end
+    Calls(Calls),
     /// Show recent plugin executions of a running gateway
     Executions(Executions),
     /// Show the worker processes of a running gateway
@@ -74,12 +90,13 @@ HAWSEPIPE_LOG sets the log level, or directives such as info,hawsepipe::node=deb
 pub struct Run {
     #[command(flatten)]
     pub source: Source,
-    /// Address for MCP clients. Default: 127.0.0.1 and the ports of the gateway's listeners, else 127.0.0.1:8080
+    /// Address for MCP clients: HOST:PORT, or :PORT or PORT of 127.0.0.1. Default: the ports of the gateway's listeners,
+    /// else 8080
     #[arg(long, value_name = "ADDR")]
-    pub listen: Option<SocketAddr>,
-    /// Address of the admin API and metrics; loopback only
+    pub listen: Option<Address>,
+    /// Address of the admin API and metrics, in the same spellings; loopback only
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090")]
-    pub admin: SocketAddr,
+    pub admin: Address,
     /// Serve anonymous clients on an address that is not loopback, although no manifest says so
     #[arg(long)]
     pub insecure_anonymous: bool,
@@ -109,12 +126,13 @@ pub struct Gateway {
     /// Its namespace
     #[arg(long, value_name = "NS", env = "HAWSEPIPE_GATEWAY_NAMESPACE")]
     pub namespace: String,
-    /// Address for MCP clients. Default: 0.0.0.0 and the ports of the gateway's listeners, else 0.0.0.0:8080
+    /// Address for MCP clients: HOST:PORT, or :PORT or PORT of 0.0.0.0. Default: the ports of the gateway's listeners,
+    /// else 8080
     #[arg(long, value_name = "ADDR", env = "HAWSEPIPE_GATEWAY_LISTEN")]
-    pub listen: Option<SocketAddr>,
+    pub listen: Option<Address>,
     /// Address of the admin API and metrics. From other machines only --operator is let in, but for /healthz and /readyz
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9090", env = "HAWSEPIPE_GATEWAY_ADMIN")]
-    pub admin: SocketAddr,
+    pub admin: Address,
     /// The folder where Secrets of the gateway's namespace are mounted: files NAME/KEY
     #[arg(long, value_name = "DIR", env = "HAWSEPIPE_GATEWAY_SECRETS_DIR")]
     pub secrets_dir: Option<PathBuf>,
@@ -192,125 +210,11 @@ pub struct Docs {
     pub folder: PathBuf,
 }
 
-/// Where a running gateway's admin API is.
-#[derive(Debug, clap::Args)]
-pub struct Admin {
-    /// Address of the admin API
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", env = "HAWSEPIPE_ADMIN")]
-    pub admin: SocketAddr,
-}
-
-/// `hawsepipe tools`
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  hawsepipe tools
-  hawsepipe tools -o wide
-  hawsepipe tools -o json | jq -r '.items[].name'")]
-pub struct Tools {
-    #[command(flatten)]
-    pub admin: Admin,
-    /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
-}
-
-/// `hawsepipe call`
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Exit code 1 when the tool says that it failed, 2 when the call itself was refused.
-
-Examples:
-  hawsepipe call everything__echo '{\"message\": \"hi\"}'
-  hawsepipe call files__read_text_file '{\"path\": \"notes.md\"}' --trace
-  jq -n '{message: \"hi\"}' | hawsepipe call everything__echo -")]
-pub struct Call {
-    /// The tool's name, as `hawsepipe tools` prints it
-    pub tool: String,
-    /// Its arguments, a JSON object; `-` reads them from standard input
-    #[arg(value_name = "JSON", default_value = "{}")]
-    pub arguments: String,
-    /// The MCP endpoint
-    #[arg(long, default_value = "http://127.0.0.1:8080/mcp", env = "HAWSEPIPE_URL")]
-    pub url: String,
-    /// Show what each entry of each chain did
-    #[arg(long)]
-    pub trace: bool,
-    /// What the user asked, for plugins
-    #[arg(long, value_name = "TEXT")]
-    pub user_query: Option<String>,
-    /// A limit for plugins that cut
-    #[arg(long, value_name = "N")]
-    pub max_tokens: Option<u32>,
-    /// Text prints the text blocks, json and yaml the whole result
-    #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
-    pub output: ResultFormat,
-}
-
-/// `hawsepipe executions`
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  hawsepipe executions --limit 20
-  hawsepipe executions --plugin redact -o wide")]
-pub struct Executions {
-    #[command(flatten)]
-    pub admin: Admin,
-    /// Only of this plugin: NAME or NAMESPACE/NAME
-    #[arg(long, value_name = "NAME")]
-    pub plugin: Option<String>,
-    /// At most so many, the newest first
-    #[arg(long, value_name = "N", default_value_t = 50)]
-    pub limit: u32,
-    /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
-}
-
-/// `hawsepipe workers`
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-A worker is Spawned while it loads its plugin, then Available or Executing; Unhealthy is one that is being replaced.
-
-Examples:
-  hawsepipe workers
-  hawsepipe workers --plugin redact -o wide
-  hawsepipe workers -o json | jq '[.items[].memoryBytes] | add'")]
-pub struct Workers {
-    #[command(flatten)]
-    pub admin: Admin,
-    /// Only of this plugin: NAME or NAMESPACE/NAME
-    #[arg(long, value_name = "NAME")]
-    pub plugin: Option<String>,
-    /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
-}
-
-/// `hawsepipe explain`
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  hawsepipe explain files__read_text_file                 of a running gateway
-  hawsepipe explain files/read_text_file -f manifests/    of manifests, nothing running")]
-pub struct Explain {
-    /// The tool's name as clients see it, or UPSTREAM/TOOL with the server's own name
-    pub tool: String,
-    #[command(flatten)]
-    pub admin: Admin,
-    /// Manifests to ask instead of a running gateway; the tool is then UPSTREAM/TOOL or UPSTREAM__TOOL
-    #[arg(short, long = "file", value_name = "PATH")]
-    pub files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub options: Options,
-    /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
-}
-
 /// `hawsepipe completion`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
+Names of tools, plugins and upstreams are those of the running gateway: of the one at HAWSEPIPE_ADMIN where that is set.
+
 Examples:
   source <(hawsepipe completion bash)
   hawsepipe completion zsh > ~/.zfunc/_hawsepipe

@@ -2,25 +2,23 @@
 
 use std::io::Read;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
-use http_body_util::Full;
-use hyper::Request;
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::admin::send;
-use super::args::{Call, ResultFormat};
-use super::output::{Colour, column, paint, print_line, print_list, text};
-use crate::domain::version::MODERN_VERSION;
+use super::args::{Call, MCP_PORT, ResultFormat};
+use super::mcp::{Answer, MCP_PATH, McpClient};
+use super::output::{Colour, column, paint, print_line, print_list, say, text};
+use super::raw;
+use crate::api::check::nearest;
+use crate::domain::rpc::INVALID_PARAMS;
 
 /// Calls a tool and prints what came back.
 pub async fn call(args: Call) -> anyhow::Result<ExitCode> {
-    let arguments = arguments(&args.arguments)?;
-    let mut meta = json!({
-        "io.modelcontextprotocol/protocolVersion": MODERN_VERSION,
-        "io.modelcontextprotocol/clientInfo": {"name": "hawsepipe", "version": env!("CARGO_PKG_VERSION")},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
+    let mut params = json!({"name": args.tool, "arguments": arguments(&args.arguments)?});
+    let mut meta = json!({});
     if args.trace {
         meta["hawsepipe.dev/trace"] = json!(true);
     }
@@ -30,29 +28,23 @@ pub async fn call(args: Call) -> anyhow::Result<ExitCode> {
     if let Some(tokens) = args.max_tokens {
         meta["hawsepipe.dev/maxTokens"] = json!(tokens);
     }
-    let params = json!({"name": args.tool, "arguments": arguments, "_meta": meta});
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    let request = Request::post(&args.url)
-        .header("content-type", "application/json")
-        .header("accept", "application/json, text/event-stream")
-        .header("mcp-protocol-version", MODERN_VERSION)
-        .header("mcp-method", "tools/call")
-        .header("mcp-name", &args.tool)
-        .body(Full::from(body.to_string()))
-        .with_context(|| format!("{} is no URL", args.url))?;
-    let answer = send(request).await;
-    let (status, body) = answer.with_context(|| {
-        format!(
-            "no gateway answers at {}. Start one with `hawsepipe run -f PATH`, or name its address: --url URL",
-            args.url
-        )
-    })?;
-    let answer = read_answer(&body).with_context(|| format!("{} answered with HTTP {status}, no MCP", args.url))?;
-    if let Some(error) = answer.get("error") {
-        eprintln!("Error: {} ({})", text(&error["message"]), error["code"]);
-        return Ok(ExitCode::from(2));
+    params["_meta"] = meta;
+    let client = McpClient { url: args.url.url(MCP_PORT, MCP_PATH), silence: Duration::from_secs(args.timeout) };
+    match client.request("tools/call", Some(&args.tool), params).await? {
+        Answer::Result(result) => show(&args, &result),
+        Answer::Error { code, message } => {
+            let hint = if code == INVALID_PARAMS { did_you_mean(&client, &args.tool).await } else { String::new() };
+            say(&format!("Error: {message} ({code}){hint}"));
+            Ok(ExitCode::from(2))
+        }
     }
-    show(&args, &answer["result"])
+}
+
+/// What to say of a name that no tool has. Nothing where there is such a tool, or they cannot be listed.
+async fn did_you_mean(client: &McpClient, name: &str) -> String {
+    let names = client.tool_names().await.unwrap_or_default();
+    let near = nearest(name, names.iter().map(String::as_str)).filter(|near| *near != name);
+    near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
 fn arguments(written: &str) -> anyhow::Result<Value> {
@@ -63,26 +55,21 @@ fn arguments(written: &str) -> anyhow::Result<Value> {
     } else {
         written
     };
-    let value: Value = serde_json::from_str(written).context("the arguments are no JSON")?;
+    let value: Value = serde_json::from_str(written).context("the arguments are not JSON")?;
     if !value.is_object() {
         bail!("the arguments must be a JSON object such as '{{\"message\": \"hi\"}}', not {value}");
     }
     Ok(value)
 }
 
-/// The JSON-RPC answer of a JSON body, or of the last event of a stream.
-fn read_answer(body: &str) -> anyhow::Result<Value> {
-    let data = body.lines().filter_map(|line| line.strip_prefix("data:")).next_back();
-    Ok(serde_json::from_str(data.unwrap_or(body))?)
-}
-
-fn show(args: &Call, result: &Value) -> anyhow::Result<ExitCode> {
+fn show(args: &Call, result: &RawValue) -> anyhow::Result<ExitCode> {
+    let read: Value = serde_json::from_str(result.get())?;
     match args.output {
-        ResultFormat::Json => print_line(&serde_json::to_string_pretty(result)?)?,
-        ResultFormat::Yaml => print_line(serde_saphyr::to_string(result)?.trim_end())?,
-        ResultFormat::Text => show_text(args, result)?,
+        ResultFormat::Json => print_line(&raw::to_json(result)?)?,
+        ResultFormat::Yaml => print_line(raw::to_yaml(result)?.trim_end())?,
+        ResultFormat::Text => show_text(args, &read)?,
     }
-    Ok(if result["isError"] == true { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(if read["isError"] == true { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn show_text(args: &Call, result: &Value) -> anyhow::Result<()> {

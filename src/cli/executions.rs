@@ -2,17 +2,18 @@
 
 use std::process::ExitCode;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::admin::{encode, get};
+use super::admin::list;
 use super::args::Executions;
+use super::known::check_plugin;
 use super::output::{column, print_list, text, time, wide};
 
 /// Shows recent executions of a running gateway.
 pub async fn executions(args: Executions) -> anyhow::Result<ExitCode> {
-    let plugin = args.plugin.as_deref().map_or(String::new(), |name| format!("&plugin={}", encode(name)));
-    let answer = get(&args.admin, &format!("/api/v1/executions?limit={}{plugin}", args.limit)).await?;
-    let items = answer["items"].as_array().cloned().unwrap_or_default();
+    let limit = args.limit as usize;
+    let items = list(&args.admin, "/api/v1/executions", &[("plugin", args.plugin.as_deref())], limit).await?;
+    check_plugin(&args.admin, args.plugin.as_deref(), &items).await?;
     let columns = [
         column("STARTED", |e| time(&e["startedAt"])),
         column("PLUGIN", |e| text(&e["plugin"])),
@@ -30,7 +31,7 @@ pub async fn executions(args: Executions) -> anyhow::Result<ExitCode> {
         wide("WORKER", |e| text(&e["workerPid"])),
         wide("ERROR", |e| text(&e["errorMessage"])),
     ];
-    print_list(args.output, &answer, &items, &columns)?;
+    print_list(args.output, &json!({"items": items}), &items, &columns)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -4,16 +4,20 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::admin::{encode, get};
+use super::admin::{Refused, encode, get, list};
 use super::args::{Explain, Format};
 use super::output::{column, print_line, print_list, text, wide};
 use super::validate::directory;
+use crate::api::check::nearest;
 use crate::engine::explain::explain_plan;
 
 /// Shows which chains and entries would run on a tool.
 pub async fn explain(args: Explain) -> anyhow::Result<ExitCode> {
     let explanation = if args.files.is_empty() {
-        get(&args.admin, &format!("/api/v1/explain?tool={}", encode(&args.tool))).await?
+        match get(&args.admin, &format!("/api/v1/explain?tool={}", encode(&args.tool))).await {
+            Ok(explanation) => explanation,
+            Err(error) => return Err(with_hint(&args, error).await),
+        }
     } else {
         let compiled = directory(args.files, args.options)?.read(None).await?;
         json!(explain_plan(compiled.plan, &compiled.secrets, &args.tool).map_err(anyhow::Error::msg)?)
@@ -34,6 +38,19 @@ pub async fn explain(args: Explain) -> anyhow::Result<ExitCode> {
     ];
     print_list(args.output, &explanation, &rows, &columns)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The error, and which tool was probably meant where there is none of that name.
+async fn with_hint(args: &Explain, error: anyhow::Error) -> anyhow::Error {
+    if error.downcast_ref::<Refused>().is_none_or(|refused| refused.reason != "ToolNotFound") {
+        return error;
+    }
+    let tools = list(&args.admin, "/api/v1/tools", &[], usize::MAX).await.unwrap_or_default();
+    let names: Vec<_> = tools.iter().map(|tool| text(&tool["name"])).collect();
+    match nearest(&args.tool, names.iter().map(String::as_str)) {
+        Some(near) => anyhow::anyhow!("{error}; did you mean {near}?"),
+        None => error,
+    }
 }
 
 /// An entry a row; a chain that does not run, or refuses, is a row of its own.

@@ -9,7 +9,7 @@ use anyhow::Context;
 use futures_util::FutureExt;
 use kube::Client;
 
-use super::args;
+use super::args::{self, ADMIN_PORT, MCP_PORT};
 use super::listeners::Bind;
 use super::serve::{Gateway, Servers};
 use super::signals::EndSignals;
@@ -24,7 +24,7 @@ use crate::web::CheckToken;
 
 /// Runs until a signal ends it.
 pub async fn gateway(args: args::Gateway) -> anyhow::Result<ExitCode> {
-    let (log, traces) = log::start();
+    let (log, traces) = log::start()?;
     hide_memory().context("cannot hide the gateway's memory from plugins")?;
     let client = connect().await?;
     // From here on there is something to end in order.
@@ -53,7 +53,11 @@ async fn serve(
 ) -> anyhow::Result<()> {
     let uid = GatewayUid::default();
     let tokens = args.operator.clone().map(|account| Arc::new(Tokens::new(client.clone(), account, uid.clone())));
-    servers.open_admin(args.admin, tokens.map(check)).await?;
+    let admin = args.admin.listen(IpAddr::V4(Ipv4Addr::UNSPECIFIED), ADMIN_PORT).await.context("--admin")?;
+    servers.open_admin(admin, tokens.map(check)).await?;
+    if let Some(folder) = args.secrets_dir.as_ref().filter(|folder| !folder.is_dir()) {
+        tracing::warn!(folder = %folder.display(), "--secrets-dir: there is no such folder");
+    }
     let gateway = ObjectKey::new(&args.namespace, &args.name);
     let following = Following {
         engine: Arc::clone(engine),
@@ -93,8 +97,12 @@ impl Following {
     async fn follow(mut self, servers: &mut Servers, args: &args::Gateway) -> anyhow::Result<()> {
         let mut received = self.first().await;
         self.put_in_force(&mut received).await;
-        let bind = Bind { listen: args.listen, ip: IpAddr::V4(Ipv4Addr::UNSPECIFIED) };
-        servers.open(bind, &received.plan.gateway).await?;
+        let ip = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        let listen = match &args.listen {
+            Some(address) => Some(address.listen(ip, MCP_PORT).await.context("--listen")?),
+            None => None,
+        };
+        servers.open(Bind { listen, ip }, &received.plan.gateway).await?;
         loop {
             tokio::select! {
                 news = self.snapshots.next() => if let News::Plan(newer) = news {

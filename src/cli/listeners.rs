@@ -11,12 +11,11 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::args::MCP_PORT;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
 use crate::engine::{Engine, Ports};
 use crate::web;
 
-/// The port of MCP clients where no manifest names one.
-const DEFAULT_PORT: u16 = 8080;
 /// The name of the listener that the command line makes.
 const COMMAND_LINE: &str = "command-line";
 /// When an address that could not be had is tried again.
@@ -38,7 +37,7 @@ impl Bind {
         match self.listen {
             Some(_) if gateway.listeners.first().is_some_and(|listener| listener.refusing.is_some()) => BTreeSet::new(),
             Some(address) => [address].into(),
-            None if gateway.listeners.is_empty() => [SocketAddr::new(self.ip, DEFAULT_PORT)].into(),
+            None if gateway.listeners.is_empty() => [SocketAddr::new(self.ip, MCP_PORT)].into(),
             None => listeners().map(|listener| SocketAddr::new(self.ip, listener.port)).collect(),
         }
     }
@@ -47,7 +46,7 @@ impl Bind {
     fn listener(&self, bound: SocketAddr) -> web::Listener {
         let default = ListenerPlan {
             name: COMMAND_LINE.into(),
-            port: DEFAULT_PORT,
+            port: MCP_PORT,
             path: "/mcp".into(),
             hosts: Vec::new(),
             allowed_origins: Vec::new(),
@@ -67,13 +66,20 @@ pub struct Listeners<P: Ports> {
     /// Addresses that could not be had.
     failed: BTreeSet<SocketAddr>,
     connections: JoinSet<()>,
+    /// The first that was opened.
+    url: Option<String>,
 }
 
 impl<P: Ports> Listeners<P> {
     /// None is open yet. `stop` closes those that will be.
     pub fn new(engine: &Arc<Engine<P>>, bind: Bind, stop: CancellationToken) -> Self {
         let (open, failed, connections) = (BTreeMap::new(), BTreeSet::new(), JoinSet::new());
-        Self { engine: Arc::clone(engine), bind, stop, open, failed, connections }
+        Self { engine: Arc::clone(engine), bind, stop, open, failed, connections, url: None }
+    }
+
+    /// The first endpoint that was opened.
+    pub fn first_url(&self) -> Option<&str> {
+        self.url.as_deref()
     }
 
     /// Opens what `gateway` wants and is not open, and closes what it no longer wants: nothing more is accepted there,
@@ -112,7 +118,9 @@ impl<P: Ports> Listeners<P> {
         let socket = bind(address, "--listen").await?;
         let (bound, stop) = (socket.local_addr()?, self.stop.child_token());
         let listener = self.bind.listener(bound);
-        tracing::info!(address = %bound, path = listener.current(gateway).map(|plan| &plan.path), "MCP endpoint");
+        let path = listener.current(gateway).map(|plan| plan.path.clone());
+        tracing::info!(address = %bound, path, "MCP endpoint");
+        self.url.get_or_insert_with(|| format!("http://{bound}{}", path.unwrap_or_default()));
         let router = web::mcp_router(Arc::clone(&self.engine), listener, stop.clone());
         self.connections.spawn(web::serve(socket, router, stop.clone()));
         self.open.insert(address, stop);

@@ -1,44 +1,62 @@
 //! Subcommands: the only place that wires adapters to ports.
 
+mod address;
 mod admin;
 mod args;
 mod call;
+mod calls;
 mod clock;
 mod cluster;
+mod complete;
 mod docs;
 mod executions;
 mod explain;
 mod gateway;
 mod grant;
+mod greeting;
+mod known;
 mod listeners;
+mod mcp;
 mod operator;
 mod output;
 mod plugin;
+mod programs;
+mod raw;
 mod rollback;
 mod run;
 mod serve;
 mod signals;
 mod snapshot;
 mod state;
+mod status;
 mod tools;
 mod validate;
+mod wait;
 mod wiring;
 mod workers;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use anyhow::anyhow;
 use clap::{CommandFactory, FromArgMatches};
+use futures_util::FutureExt;
+use futures_util::future::{LocalBoxFuture, ready};
 
 use self::args::{Args, Command};
 pub use self::docs::pages;
+use self::output::{print, say};
 
 /// Runs what the command line asks for. Errors are printed to standard error, with what to do.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let matches = Args::command().get_matches_from(arguments);
-    let args = match Args::from_arg_matches(&matches) {
+    // A shell that asks what may come next gets its answer here, and the process ends.
+    complete::answer();
+    let matches = Args::command().try_get_matches_from(arguments);
+    let args = match matches.and_then(|matches| Args::from_arg_matches(&matches)) {
         Ok(args) => args,
-        Err(error) => error.exit(),
+        Err(asked) => return help(&asked),
     };
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -51,39 +69,59 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     code
 }
 
-async fn dispatch(args: Args) -> anyhow::Result<ExitCode> {
+/// What the command line asks for. Boxed: the type of a future that holds those of all commands is too deep to lay out.
+fn dispatch(args: Args) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
     match args.command {
-        Command::Run(args) => run::run(args).await,
-        Command::Operator(args) => operator::operator(args).await,
-        Command::Gateway(args) => gateway::gateway(args).await,
-        Command::Validate(args) => validate::validate(args).await,
-        Command::Snapshot(args) => snapshot::snapshot(args).await,
-        Command::Rollback(args) => rollback::rollback(args).await,
-        Command::Grant(args) => grant::grant(args).await,
-        Command::Crds(args) => crds(&args),
-        Command::Docs(args) => docs::docs(&args),
-        Command::Tools(args) => tools::tools(args).await,
-        Command::Call(args) => call::call(args).await,
-        Command::Executions(args) => executions::executions(args).await,
-        Command::Workers(args) => workers::workers(args).await,
-        Command::Explain(args) => explain::explain(args).await,
-        Command::Plugin(args) => plugin::plugin(args).await,
-        Command::Completion(args) => {
-            clap_complete::generate(args.shell, &mut Args::command(), "hawsepipe", &mut std::io::stdout());
-            Ok(ExitCode::SUCCESS)
+        Command::Run(args) => run::run(args).boxed_local(),
+        Command::Operator(args) => operator::operator(args).boxed_local(),
+        Command::Gateway(args) => gateway::gateway(args).boxed_local(),
+        Command::Validate(args) => validate::validate(args).boxed_local(),
+        Command::Snapshot(args) => of_cluster(snapshot::snapshot(args)).boxed_local(),
+        Command::Rollback(args) => of_cluster(rollback::rollback(args)).boxed_local(),
+        Command::Grant(args) => of_cluster(grant::grant(args)).boxed_local(),
+        Command::Crds(args) => ready(crds(&args)).boxed_local(),
+        Command::Docs(args) => ready(docs::docs(&args)).boxed_local(),
+        Command::Status(args) => status::status(args).boxed_local(),
+        Command::Wait(args) => wait::wait(args).boxed_local(),
+        Command::Tools(args) => tools::tools(args).boxed_local(),
+        Command::Call(args) => call::call(args).boxed_local(),
+        Command::Calls(args) => calls::calls(args).boxed_local(),
+        Command::Executions(args) => executions::executions(args).boxed_local(),
+        Command::Workers(args) => workers::workers(args).boxed_local(),
+        Command::Explain(args) => explain::explain(args).boxed_local(),
+        Command::Plugin(args) => plugin::plugin(args).boxed_local(),
+        Command::Completion(args) => ready(complete::script(args.shell).map(|()| ExitCode::SUCCESS)).boxed_local(),
+    }
+}
+
+/// How long commands that ask an API server may take.
+const CLUSTER_DEADLINE: Duration = Duration::from_secs(60);
+
+/// A command that asks an API server, under a deadline.
+async fn of_cluster(command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+    let done = tokio::time::timeout(CLUSTER_DEADLINE, command).await;
+    done.unwrap_or_else(|_| Err(anyhow!("the cluster's API server did not answer within {CLUSTER_DEADLINE:?}")))
+}
+
+/// Prints help that was asked for, or what is wrong with a command line.
+fn help(asked: &clap::Error) -> ExitCode {
+    match asked.print().and_then(|()| std::io::stdout().flush()) {
+        Err(error) if !asked.use_stderr() && error.kind() != std::io::ErrorKind::BrokenPipe => {
+            fail(&anyhow::Error::new(error).context("cannot write to standard output"))
         }
+        _ => ExitCode::from(u8::try_from(asked.exit_code()).unwrap_or(2)),
     }
 }
 
 fn crds(args: &args::Crds) -> anyhow::Result<ExitCode> {
     match &args.write {
         Some(folder) => crate::api::write_crds(folder)?,
-        None => print!("{}", crate::api::crds_yaml()),
+        None => print(&crate::api::crds_yaml())?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {
-    eprintln!("Error: {error:#}");
+    say(&format!("Error: {error:#}"));
     ExitCode::FAILURE
 }

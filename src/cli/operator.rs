@@ -1,6 +1,6 @@
 //! `hawsepipe operator`: the control plane.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -8,6 +8,8 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::address::Address;
+use super::args::ADMIN_PORT;
 use super::signals::EndSignals;
 use crate::controller::{self, ControllerMetrics, Health, LeaseSettings, Settings};
 use crate::node::{Inspector, Launcher};
@@ -32,7 +34,7 @@ pub struct Operator {
     pub namespaces: Vec<String>,
     /// Address of its health checks and metrics
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9090", env = "HAWSEPIPE_LISTEN")]
-    pub listen: SocketAddr,
+    pub listen: Address,
     /// The Lease of the leader. Default: hawsepipe-operator in the operator's own namespace
     #[arg(long, value_name = "NAMESPACE/NAME", env = "HAWSEPIPE_LEASE")]
     pub lease: Option<String>,
@@ -40,7 +42,7 @@ pub struct Operator {
 
 /// Runs until a signal ends it.
 pub async fn operator(args: Operator) -> anyhow::Result<ExitCode> {
-    let (_, traces) = log::start();
+    let (_, traces) = log::start()?;
     let config = infer().await?;
     let server = config.cluster_url.to_string();
     let client = client(config)?;
@@ -53,9 +55,10 @@ pub async fn operator(args: Operator) -> anyhow::Result<ExitCode> {
         namespaces: args.namespaces.into_iter().collect(),
     };
     let (mut signals, stop) = (EndSignals::listen()?, CancellationToken::new());
-    let socket = TcpListener::bind(args.listen)
+    let address = args.listen.listen(IpAddr::V4(Ipv4Addr::UNSPECIFIED), ADMIN_PORT).await.context("--listen")?;
+    let socket = TcpListener::bind(address)
         .await
-        .with_context(|| format!("cannot listen on {}: give another address with --listen ADDR", args.listen))?;
+        .with_context(|| format!("cannot listen on {address}: give another address with --listen ADDR"))?;
     tracing::info!(address = %socket.local_addr()?, server, lease = settings.lease.name, "the operator starts");
     let liveness = health.liveness.clone();
     let alive = Arc::new(move || liveness.check());

@@ -49,18 +49,26 @@ pub fn print_list(format: Format, whole: &Value, items: &[Value], columns: &[Col
     match format {
         Format::Json => print_line(&serde_json::to_string_pretty(whole)?),
         Format::Yaml => print_line(serde_saphyr::to_string(whole)?.trim_end()),
-        Format::Table | Format::Wide => {
-            let shown: Vec<_> = columns.iter().filter(|c| format == Format::Wide || !c.wide).collect();
-            let rows = items.iter().map(|item| shown.iter().map(|c| (c.read)(item)).collect()).collect();
-            print_line(&table(&shown.iter().map(|c| c.heading).collect::<Vec<_>>(), rows))
-        }
+        Format::Table | Format::Wide => print(&rows(format, items, columns, true)),
     }
+}
+
+/// The rows of a table, with the headings or without, each line ended.
+pub fn rows(format: Format, items: &[Value], columns: &[Column], with_headings: bool) -> String {
+    let shown: Vec<_> = columns.iter().filter(|c| format == Format::Wide || !c.wide).collect();
+    let rows = items.iter().map(|item| shown.iter().map(|c| (c.read)(item)).collect()).collect();
+    let headings: Vec<_> = shown.iter().map(|c| c.heading).collect();
+    let text = table(if with_headings { &headings } else { &[] }, rows);
+    if text.is_empty() { text } else { text + "\n" }
 }
 
 /// Columns without lines, as kubectl prints them.
 pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
-    table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled).set_header(headings);
+    table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled);
+    if !headings.is_empty() {
+        table.set_header(headings);
+    }
     table.add_rows(rows);
     for column in table.column_iter_mut() {
         column.set_padding((0, 2));
@@ -71,12 +79,35 @@ pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
 /// Prints a line to standard output. A reader that closed it (`| head`) is no fault.
 ///
 /// # Errors
-/// Where it cannot be written for another reason.
+/// Where it cannot be written for another reason, such as a full disk.
 pub fn print_line(line: &str) -> anyhow::Result<()> {
-    match writeln!(std::io::stdout().lock(), "{line}") {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => Ok(other?),
+    print(&format!("{line}\n"))
+}
+
+/// Prints text to standard output as it is, in the same way.
+///
+/// # Errors
+/// Where it cannot be written, and not because its reader closed it.
+pub fn print(text: &str) -> anyhow::Result<()> {
+    is_read(text).map(drop)
+}
+
+/// Prints text, and says whether somebody still reads: what prints for ever ends where nobody does.
+///
+/// # Errors
+/// Where it cannot be written, and not because its reader closed it.
+pub fn is_read(text: &str) -> anyhow::Result<bool> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(anyhow::Error::new(error).context("cannot write to standard output")),
     }
+}
+
+/// Prints a line to standard error. Where that is closed there is nobody to tell.
+pub fn say(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 /// `text` in a colour, where standard output is a terminal that wants colours.

@@ -7,8 +7,10 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use tokio::task::JoinHandle;
 
-use super::args::Run;
+use super::args::{ADMIN_PORT, MCP_PORT, Run};
+use super::greeting::greet;
 use super::listeners::Bind;
+use super::output::say;
 use super::serve::{Gateway, Servers};
 use super::signals::EndSignals;
 use super::state;
@@ -19,21 +21,22 @@ use crate::node::{Inspector, hide_memory};
 use crate::source::{Compiled, Directory, Located, Watch};
 use crate::telemetry::log::{self, LogLevel};
 
+/// Where ports are opened for which no host is written.
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
 /// Runs until a signal ends it.
 pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
-    let (log, traces) = log::start();
+    let (log, traces) = log::start()?;
     hide_memory().context("cannot hide the gateway's memory from plugins")?;
-    if !args.admin.ip().is_loopback() {
-        bail!("--admin {}: the admin API has no authentication yet, so it is served on loopback only", args.admin);
-    }
+    let (listen, admin) = addresses(&args).await?;
     let state = state::folder(&args);
     let mut directory = directory(args.source.files.clone(), args.source.options)?;
     let first = directory.read(None).await?;
     if !first.unreadable.is_empty() {
-        first.located.iter().for_each(|located| eprintln!("{}", line(located)));
+        first.located.iter().for_each(|located| say(&line(located)));
         bail!("{} cannot be read; put it right and start again", first.unreadable[0].display());
     }
-    let bind = Bind { listen: args.listen, ip: IpAddr::V4(Ipv4Addr::LOCALHOST) };
+    let bind = Bind { listen, ip: HERE };
     check_open(&first.plan.gateway, &bind, args.insecure_anonymous)?;
     // From here on there is something to end in order.
     let mut signals = EndSignals::listen()?;
@@ -41,7 +44,7 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     state::keep_seen_names(&engine, &state);
     let mut servers = Servers::new(&engine);
     let started = tokio::select! {
-        started = start(&mut servers, &engine, log, directory, first, bind, args.admin) => started.map(Some),
+        started = start(&mut servers, &engine, log, directory, first, bind, admin) => started.map(Some),
         () = signals.next() => Ok(None),
     };
     let following = match started {
@@ -60,6 +63,19 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The address for MCP clients, where one is written, and that of the admin API.
+async fn addresses(args: &Run) -> anyhow::Result<(Option<SocketAddr>, SocketAddr)> {
+    let admin = args.admin.listen(HERE, ADMIN_PORT).await.context("--admin")?;
+    if !admin.ip().is_loopback() {
+        bail!("--admin {admin}: the admin API has no authentication yet, so it is served on loopback only");
+    }
+    let listen = match &args.listen {
+        Some(address) => Some(address.listen(HERE, MCP_PORT).await.context("--listen")?),
+        None => None,
+    };
+    Ok((listen, admin))
+}
+
 /// Opens the listeners, puts the first plan in force, and follows changes from then on: what it gives does that.
 async fn start(
     servers: &mut Servers,
@@ -70,12 +86,16 @@ async fn start(
     bind: Bind,
     admin: SocketAddr,
 ) -> anyhow::Result<JoinHandle<()>> {
+    engine.readings().follow();
     servers.open(bind, &first.plan.gateway).await?;
     servers.open_admin(admin, None).await?;
     let mut watch = Watch::new().context("cannot watch the manifests for changes")?;
     report(&first.located);
     let reported = first.located.clone();
     put_in_force(engine, &log, &mut watch, first).await;
+    if let Some(url) = servers.url() {
+        tokio::spawn(greet(Arc::clone(engine), url.to_owned()));
+    }
     Ok(tokio::spawn(follow(Arc::clone(engine), log, directory, watch, reported)))
 }
 
@@ -124,7 +144,11 @@ async fn follow(
     mut reported: Vec<Located>,
 ) {
     loop {
-        watch.changed().await;
+        tokio::select! {
+            () = watch.changed() => {}
+            () = engine.readings().asked() => {}
+        }
+        let reading = engine.readings().begin();
         let running = Arc::clone(engine.snapshot().plan());
         match directory.read(Some(&running)).await {
             Ok(compiled) => {
@@ -133,9 +157,11 @@ async fn follow(
                     reported.clone_from(&compiled.located);
                 }
                 put_in_force(&engine, &log, &mut watch, compiled).await;
+                engine.readings().end(reading, Ok(()));
             }
             Err(error) => {
                 tracing::error!("the plan stays as it is: {error}");
+                engine.readings().end(reading, Err(error.to_string()));
                 watch.renew();
             }
         }

@@ -26,13 +26,19 @@ pub struct Servers {
     engine: Gateway,
     stop: CancellationToken,
     tasks: JoinSet<()>,
+    url: Option<String>,
 }
 
 impl Servers {
     /// None is open yet.
     pub fn new(engine: &Gateway) -> Self {
         tokio::spawn(sweep(Arc::clone(engine)));
-        Self { engine: Arc::clone(engine), stop: CancellationToken::new(), tasks: JoinSet::new() }
+        Self { engine: Arc::clone(engine), stop: CancellationToken::new(), tasks: JoinSet::new(), url: None }
+    }
+
+    /// Where MCP is spoken: the first endpoint that was opened.
+    pub fn url(&self) -> Option<&str> {
+        self.url.as_deref()
     }
 
     /// Opens the MCP endpoints of the plan that is in force, or `gateway` before there is one, and follows later plans.
@@ -43,6 +49,7 @@ impl Servers {
         let plans = self.engine.plans();
         let mut listeners = Listeners::new(&self.engine, bind, self.stop.clone());
         listeners.follow(gateway).await?;
+        self.url = listeners.first_url().map(str::to_owned);
         self.tasks.spawn(listeners.keep(plans));
         Ok(())
     }

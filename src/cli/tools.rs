@@ -2,16 +2,15 @@
 
 use std::process::ExitCode;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::admin::get;
+use super::admin::list;
 use super::args::Tools;
 use super::output::{column, print_list, text, wide};
 
 /// Lists the tools of a running gateway.
 pub async fn tools(args: Tools) -> anyhow::Result<ExitCode> {
-    let answer = get(&args.admin, "/api/v1/tools").await?;
-    let items = answer["items"].as_array().cloned().unwrap_or_default();
+    let items = list(&args.admin, "/api/v1/tools", &[], usize::MAX).await?;
     let columns = [
         column("NAME", |t| match &t["name"] {
             Value::Null => format!("({}/{})", text(&t["upstream"]), text(&t["upstreamName"])),
@@ -23,7 +22,7 @@ pub async fn tools(args: Tools) -> anyhow::Result<ExitCode> {
         wide("SERVER'S NAME", |t| text(&t["upstreamName"])),
         wide("SCHEMA", |t| text(&t["schemaProblem"])),
     ];
-    print_list(args.output, &answer, &items, &columns)?;
+    print_list(args.output, &json!({"items": items}), &items, &columns)?;
     Ok(ExitCode::SUCCESS)
 }
 

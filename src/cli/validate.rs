@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::args::{Format, Options, Validate};
 use super::output::{Colour, column, paint, print_line, print_list, text, wide};
+use super::programs::missing;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
@@ -18,7 +19,7 @@ pub async fn validate(args: Validate) -> anyhow::Result<ExitCode> {
     let mut directory = directory(args.paths, args.options)?;
     let compiled = directory.read(None).await?;
     let located = all_problems(&directory, compiled).await;
-    let errors = located.iter().filter(|l| l.problem.is_error()).count();
+    let errors = located.iter().filter(|l| l.problem.is_error() && !is_consequence(l)).count();
     print(args.output, &located, errors)?;
     Ok(if errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
@@ -39,6 +40,7 @@ async fn all_problems(directory: &Directory<Inspector>, compiled: Compiled) -> V
         let field = "spec.plugins.nodeExecutable";
         located.push(directory.locate(Problem::error(Reason::NotLoaded, gateway, field, error.to_string())));
     }
+    located.extend(missing(&plan).into_iter().map(|problem| directory.locate(problem)));
     located.extend(link_problems(plan, &secrets).into_iter().map(|problem| directory.locate(problem)));
     located
 }
@@ -48,7 +50,7 @@ fn print(format: Format, located: &[Located], errors: usize) -> anyhow::Result<(
         for problem in located {
             print_line(&line(problem))?;
         }
-        let warnings = located.len() - errors;
+        let warnings = located.iter().filter(|l| !l.problem.is_error()).count();
         let verdict = format!("{errors} {}, {warnings} {}", plural(errors, "error"), plural(warnings, "warning"));
         return print_line(&if errors == 0 { paint(Colour::Green, &verdict) } else { paint(Colour::Red, &verdict) });
     }
@@ -68,6 +70,7 @@ fn print(format: Format, located: &[Located], errors: usize) -> anyhow::Result<(
 /// One Problem for people: place, level, object, field, what to do.
 pub fn line(located: &Located) -> String {
     let (word, colour) = match located.problem.level {
+        _ if is_consequence(located) => ("so", Colour::Yellow),
         Level::Error => ("error", Colour::Red),
         Level::Warning => ("warning", Colour::Yellow),
     };
@@ -77,6 +80,11 @@ pub fn line(located: &Located) -> String {
         (None, _) => String::new(),
     };
     format!("{place}{}: {}", paint(colour, word), located.problem)
+}
+
+/// Whether it only follows from what is said of another object: a Plugin that is not accepted, of the chains that name it.
+fn is_consequence(located: &Located) -> bool {
+    located.problem.reason == Reason::PluginNotAccepted
 }
 
 fn plural(count: usize, word: &str) -> String {

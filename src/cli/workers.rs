@@ -2,20 +2,17 @@
 
 use std::process::ExitCode;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::admin::{encode, get};
+use super::admin::list;
 use super::args::Workers;
+use super::known::check_plugin;
 use super::output::{column, print_list, text, time, wide};
-
-/// The most workers that one page of the admin API has.
-const PAGE: u32 = 1000;
 
 /// Shows the worker processes of a running gateway.
 pub async fn workers(args: Workers) -> anyhow::Result<ExitCode> {
-    let plugin = args.plugin.as_deref().map_or(String::new(), |name| format!("&plugin={}", encode(name)));
-    let answer = get(&args.admin, &format!("/api/v1/workers?limit={PAGE}{plugin}")).await?;
-    let items = answer["items"].as_array().cloned().unwrap_or_default();
+    let items = list(&args.admin, "/api/v1/workers", &[("plugin", args.plugin.as_deref())], usize::MAX).await?;
+    check_plugin(&args.admin, args.plugin.as_deref(), &items).await?;
     let columns = [
         column("PID", |w| text(&w["pid"])),
         column("PLUGIN", |w| text(&w["plugin"])),
@@ -24,11 +21,11 @@ pub async fn workers(args: Workers) -> anyhow::Result<ExitCode> {
         column("EXECUTIONS", |w| text(&w["executionCount"])),
         column("SPAWNED", |w| time(&w["spawnedAt"])),
         column("LAST USED", |w| time(&w["lastUsedAt"])),
-        column("MEMORY", |w| mebibytes(&w["memoryBytes"])),
+        column("PRIVATE MEMORY", |w| mebibytes(&w["memoryBytes"])),
         wide("PLUGIN ID", |w| text(&w["pluginId"])),
         wide("REVISION", |w| text(&w["revision"]).chars().take(12).collect()),
     ];
-    print_list(args.output, &answer, &items, &columns)?;
+    print_list(args.output, &json!({"items": items}), &items, &columns)?;
     Ok(ExitCode::SUCCESS)
 }
 

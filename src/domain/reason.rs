@@ -114,6 +114,8 @@ reasons! {
     NothingEnabled,
     /// A chain that selects no upstream.
     NoUpstreams,
+    /// Manifests without an upstream.
+    NothingToServe,
     /// A guard with a policy weaker than `Fail`.
     GuardWeakened,
     /// A guard that cannot run.

@@ -120,7 +120,7 @@ fn begins_at(text: &str, word: &str) -> Option<usize> {
 /// The text of a value that was read. Editors end files with a newline that nobody means: it is left out.
 ///
 /// # Errors
-/// `Invalid` for what is no UTF-8 text, or larger than [`MAX_VALUE`].
+/// `Invalid` for what is not UTF-8 text, or larger than [`MAX_VALUE`].
 pub fn text_of(bytes: &[u8]) -> Result<SecretText, NoSecret> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= MAX_VALUE).ok_or(NoSecret::Invalid)?;
     Ok(SecretText::new(text.strip_suffix('\n').unwrap_or(text)))

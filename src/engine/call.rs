@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde_json::value::RawValue;
+use tracing::Instrument;
 
 use super::admission::gate;
 use super::chain::Way;
@@ -19,6 +20,7 @@ use super::record::{Journal, millis};
 use super::routed::Routed;
 use super::shape::Shape;
 use super::snapshot::Snapshot;
+use super::spans;
 use super::{Engine, Ports};
 use crate::domain::json::doubled_key;
 use crate::domain::limits::Tracker;
@@ -89,6 +91,11 @@ pub enum Reply {
 impl<P: Ports> Engine<P> {
     /// Runs a call from its arrival to its answer. Dropping the future cancels it.
     pub async fn call(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
+        let span = spans::call(request.name);
+        self.run_to_end(request).instrument(span).await
+    }
+
+    async fn run_to_end(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
         let snapshot = self.snapshot();
         let gateway = snapshot.plan().gateway.key.to_string();
         let mut journal = Journal::begin(self, gateway, &request);
@@ -246,7 +253,7 @@ impl<P: Ports> Engine<P> {
             extend_on_progress: call.plan().extend_on_progress,
         };
         let before = self.clock.monotonic();
-        let answer = self.upstreams.call(&call.upstream.target, out, client).await;
+        let answer = self.upstreams.call(&call.upstream.target, out, client).instrument(spans::upstream(call)).await;
         let took = self.clock.monotonic().saturating_sub(before);
         journal.record().upstream_ms = millis(took);
         answer

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use tracing::Instrument;
 
 use super::chain::Way;
 use super::content::{Content, Seen};
@@ -11,6 +12,7 @@ use super::host::CallHost;
 use super::link::{LinkedChain, LinkedEntry};
 use super::record::millis;
 use super::routed::Facts;
+use super::spans;
 use super::traces::trace;
 use super::{Engine, Ports};
 use crate::domain::chain::Verdict;
@@ -41,7 +43,9 @@ impl<P: Ports> Engine<P> {
     ) -> Judged {
         let seen = content.see(entry.plan.view, entry.rules.role);
         let started_at = self.clock.unix_millis();
-        let Ran { output, queued, ran, worker_pid } = self.ask(way, chain, entry, &seen).await;
+        let span = spans::plugin(chain, entry);
+        let asked = self.ask(way, chain, entry, &seen).instrument(span.clone());
+        let Ran { output, queued, ran, worker_pid } = asked.await;
         let (output_size, metadata) = match &output {
             Ok(output) => (Some(output.text.len() as u64), output.metadata.clone()),
             Err(_) => (None, None),
@@ -68,6 +72,7 @@ impl<P: Ports> Engine<P> {
             metadata_omitted: omitted,
             ..trace(chain, entry, outcome(&verdict))
         };
+        span.record("hawsepipe.outcome", tracing::field::display(trace.outcome));
         self.write_down(row);
         Judged { verdict, changed, trace }
     }

@@ -193,7 +193,9 @@ fn link_plugin(
     let not_loaded = |message| Failure::new(Reason::NotLoaded, message);
     let Some(code) = plan.code.get(&plugin.digest) else {
         return Err(not_loaded(match &plugin.path {
-            Some(path) => format!("its file {path} was never accepted; its own Problem says why"),
+            Some(path) => {
+                format!("its file {path} was never accepted (the finding of the Plugin says why)")
+            }
             None => format!("the plan does not hold code {:.12}", plugin.digest),
         }));
     };

@@ -19,6 +19,7 @@ mod link;
 mod list;
 mod meta;
 mod progress;
+pub mod readings;
 mod ready;
 mod record;
 mod replies;
@@ -30,7 +31,9 @@ pub mod sessions;
 mod shape;
 mod shutdown;
 mod snapshot;
+mod spans;
 pub mod state;
+pub mod status;
 mod text_block;
 mod traces;
 pub mod view;
@@ -127,6 +130,11 @@ impl<P: Ports> Engine<P> {
     /// Its sessions.
     pub fn sessions(&self) -> &sessions::Sessions {
         &self.state.sessions
+    }
+
+    /// Readings of its manifests that somebody waits for.
+    pub fn readings(&self) -> &readings::Readings {
+        &self.state.readings
     }
 
     /// Changes whenever the tool list does.

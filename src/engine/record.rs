@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::call::CallRequest;
+use super::spans;
 use super::traces::Traces;
 use super::{Engine, Ports};
 use crate::domain::ports::{Clock, Records};
-use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome};
+use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace};
 
 /// A call while it runs. Dropped before it was ended, it is written down as cancelled.
 pub(super) struct Journal<P: Ports> {
@@ -64,6 +65,7 @@ impl<P: Ports> Journal<P> {
         record.duration_ms = millis(took);
         record.plugin_ms = plugin_ms;
         self.ended = true;
+        spans::ended(&self.record.request_id, outcome);
         self.engine.metrics.call_ended(&self.gateway, &self.record, self.known);
     }
 }
@@ -81,17 +83,36 @@ impl<P: Ports> Drop for Journal<P> {
                 self.engine.metrics.entry(&entry.plugin, &entry.chain, phase, mode, "skipped", skip.as_str());
             }
         }
-        tracing::debug!(
+        tracing::info!(
             request_id = record.request_id,
             upstream = record.upstream,
             tool = record.tool,
             outcome = record.outcome.as_label(),
-            reason = record.reason,
-            duration_ms = record.duration_ms,
+            reason = record.reason.as_deref().filter(|reason| is_word(reason)),
+            ms = (record.duration_ms * 100.0).round() / 100.0,
+            ran = what_ran(&record.entries),
             "call"
         );
         self.engine.records.call(record);
     }
+}
+
+/// Whether a reason is a word of ours: what a plugin says of a denial may quote the call.
+fn is_word(reason: &str) -> bool {
+    reason.len() <= 64 && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// The entries that did not just leave the call out, in a few words.
+fn what_ran(entries: &[EntryTrace]) -> String {
+    const MOST: usize = 20;
+    let told = entries.iter().filter(|entry| !matches!(entry.outcome, EntryOutcome::Skipped(_)));
+    let words = told.clone().take(MOST).map(|entry| format!("{} {}", entry.plugin, entry.outcome));
+    let mut words: Vec<_> = words.collect();
+    let more = told.count().saturating_sub(MOST);
+    if more > 0 {
+        words.push(format!("and {more} more"));
+    }
+    words.join(", ")
 }
 
 /// A duration in milliseconds.

@@ -8,6 +8,7 @@ use dashmap::DashMap;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::readings::Readings;
 use super::sessions::Sessions;
 use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::health::Health;
@@ -34,6 +35,8 @@ pub struct State {
     pub(super) cut: ArcSwap<CancellationToken>,
     /// Set when the process is about to end.
     pub(super) draining: std::sync::atomic::AtomicBool,
+    /// Readings of the manifests that somebody waits for.
+    pub readings: Readings,
     /// What is to run and cannot.
     pub(super) pending: ArcSwapOption<PendingReport>,
 }

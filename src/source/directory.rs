@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use super::code::{folders_of_code, paths_of, read_plugin_files, wanted_code};
 use super::facts::Facts;
 use super::files::{FileText, read_files};
 use super::folders::{Folders, MANIFESTS};
 use super::load::{Loaded, load};
 use super::located::Located;
+use super::nothing::nothing_to_serve;
 use super::secrets::FileSecrets;
 use super::yaml::Place;
-use crate::config::compile::{compile, plugin_code};
+use crate::config::compile::{check_config, compile, merge_config, plugin_code};
 use crate::config::input::{GatewayInput, Inputs, SourceInput, code_key};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
@@ -76,6 +79,9 @@ pub enum DirectoryError {
     /// A path of the command line that was there before cannot be read.
     #[error("{} cannot be read now", .0.display())]
     Unreadable(PathBuf),
+    /// The folder of secrets is not there when the gateway starts.
+    #[error("--secrets-dir {}: there is no such folder", .0.display())]
+    NoSecretsDir(PathBuf),
     /// A plan could not be made because reading was stopped.
     #[error("reading was interrupted")]
     Interrupted,
@@ -97,6 +103,10 @@ impl<I: Inspect> Directory<I> {
     /// # Errors
     /// Where it cannot be told which gateway is meant.
     pub async fn read(&mut self, previous: Option<&Plan>) -> Result<Compiled, DirectoryError> {
+        let first = self.loaded.is_none();
+        if let Some(folder) = self.settings.secrets_dir.as_ref().filter(|folder| first && !folder.is_dir()) {
+            return Err(DirectoryError::NoSecretsDir(folder.clone()));
+        }
         let (paths, before, plugin_dir) = (self.settings.paths.clone(), self.loaded.clone(), self.plugin_dir());
         let (folder, more) = (plugin_dir.clone(), self.more.clone());
         let read = move || load([read_files(&paths), more].concat(), before.as_deref(), &folder);
@@ -116,6 +126,9 @@ impl<I: Inspect> Directory<I> {
         }
         let mut located = loaded.problems.clone();
         located.extend(found.into_iter().map(|problem| in_code(&inputs, plugin_dir, loaded.locate(problem))));
+        if !self.settings.paths.is_empty() && loaded.unreadable.is_empty() && !loaded.names_upstreams() {
+            located.push(nothing_to_serve(&self.settings.paths));
+        }
         let unreadable = loaded.unreadable.clone();
         self.loaded = Some(loaded);
         let problems = located.iter().map(|l| l.problem.clone()).collect();
@@ -127,6 +140,16 @@ impl<I: Inspect> Directory<I> {
         let Some(before) = &self.loaded else { return Ok(()) };
         let lost = loaded.unreadable.iter().find(|path| self.settings.paths.contains(path) && !before.has_file(path));
         lost.map_or(Ok(()), |path| Err(DirectoryError::Unreadable(path.clone())))
+    }
+
+    /// Checks a configuration for a Plugin against the schema that it was last read with.
+    ///
+    /// # Errors
+    /// Where it does not fit, and in which place.
+    pub fn check_config(&self, plugin: &ObjectKey, config: Option<&RawValue>) -> Result<(), String> {
+        let loaded = self.loaded.iter().flat_map(|loaded| &loaded.plugins);
+        let Some(input) = loaded.into_iter().find(|input| input.key == *plugin) else { return Ok(()) };
+        check_config(input, merge_config(input.config.as_deref(), config).as_deref())
     }
 
     /// A Problem with its place, by what was read last.

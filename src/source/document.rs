@@ -85,7 +85,7 @@ fn json(text: &str) -> Result<Vec<Document>, (Place, String)> {
     }
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let value: Value = serde_json::from_str(text).map_err(|error| {
-        (Place { line: number(error.line()), column: number(error.column()) }, format!("no JSON: {error}"))
+        (Place { line: number(error.line()), column: number(error.column()) }, format!("it is not JSON: {error}"))
     })?;
     let places = match yaml::read(text) {
         Ok(mut documents) if documents.len() == 1 => documents.swap_remove(0).places,
@@ -144,13 +144,13 @@ impl Unread {
 
 fn identify(document: &Value) -> Result<ObjectId, Unread> {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
-    let missing = |field, what| Unread::wrong(field, format!("no object of Kubernetes: {what} is missing"));
+    let missing = |field, what| Unread::wrong(field, format!("it is not a Kubernetes object: {what} is missing"));
     let version = text("/apiVersion").ok_or_else(|| missing("apiVersion", "apiVersion"))?;
     let word = text("/kind").ok_or_else(|| missing("kind", "kind"))?;
     let kind = kind(version, word)?;
     let name = text("/metadata/name").filter(|name| !name.is_empty());
-    let name =
-        name.ok_or_else(|| Unread::wrong("metadata.name", format!("{word}: metadata.name is missing, or no string")))?;
+    let name = name
+        .ok_or_else(|| Unread::wrong("metadata.name", format!("{word}: metadata.name is missing, or not a string")))?;
     if kind == Kind::Namespace {
         return Ok(ObjectId::new(kind, ObjectKey::new(name, name)));
     }

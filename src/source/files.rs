@@ -69,19 +69,29 @@ pub fn read_files(paths: &[PathBuf]) -> Vec<FileText> {
 /// The files that `path` stands for.
 fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !fs::metadata(path)?.is_dir() {
+        let is_code = path.extension().is_some_and(|ending| ["js", "mjs", "cjs"].iter().any(|known| ending == *known));
+        if is_code {
+            return Err(io::Error::other(
+                "it is JavaScript, not a manifest; `hawsepipe plugin run FILE` tries a plugin",
+            ));
+        }
         return Ok(vec![path.to_owned()]);
     }
     let mut files = Vec::new();
     for entry in fs::read_dir(path)? {
         let file = entry?.path();
-        let is_manifest = file.extension().is_some_and(|ending| MANIFESTS.iter().any(|e| ending == *e));
         // What cannot be looked at stays in the list, so that reading it fails and is said.
-        if is_manifest && fs::metadata(&file).map_or(true, |found| found.is_file()) {
+        if is_manifest(&file) && fs::metadata(&file).map_or(true, |found| found.is_file()) {
             files.push(file);
         }
     }
     files.sort();
     Ok(files)
+}
+
+/// Whether a file of a folder is read, by its name.
+pub(super) fn is_manifest(file: &Path) -> bool {
+    file.extension().is_some_and(|ending| MANIFESTS.iter().any(|known| ending == *known))
 }
 
 fn read_text(path: &Path) -> Result<String, Unread> {

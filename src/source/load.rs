@@ -53,6 +53,11 @@ impl Loaded {
         }
     }
 
+    /// Whether there is an upstream, valid or not.
+    pub(super) fn names_upstreams(&self) -> bool {
+        self.objects.keys().any(|id| id.kind == Kind::MCPUpstream)
+    }
+
     /// Whether a file of this path was read, now or before.
     pub(super) fn has_file(&self, path: &Path) -> bool {
         self.files.contains_key(path)

@@ -10,6 +10,7 @@ pub mod files;
 pub mod folders;
 pub mod load;
 pub mod located;
+mod nothing;
 pub mod secrets;
 pub mod state;
 #[cfg(test)]

@@ -67,7 +67,7 @@ pub fn read(text: &str) -> Result<Vec<Document>, YamlError> {
 }
 
 fn no_yaml(error: &ScanError) -> YamlError {
-    YamlError { place: place(error.marker()), message: format!("no YAML: {}", error.info()), is_syntax: true }
+    YamlError { place: place(error.marker()), message: format!("it is not YAML: {}", error.info()), is_syntax: true }
 }
 
 fn place(marker: &Marker) -> Place {

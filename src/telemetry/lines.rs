@@ -10,10 +10,9 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::prelude::*;
 
-use super::log::filter;
+use super::log::filter_of_environment;
+use super::terminal::PLUGIN as TARGET;
 
-/// What plugins say is logged under this target.
-const TARGET: &str = "hawsepipe::plugin";
 /// The most lines that are kept until they are taken.
 const MAX_LINES: usize = 10_000;
 
@@ -33,15 +32,17 @@ pub struct Lines(Arc<Mutex<Vec<Line>>>);
 impl Lines {
     /// From here on plugins' lines are kept. Everything else is logged to standard error as far as `HAWSEPIPE_LOG` asks
     /// for it, and otherwise not at all.
-    pub fn start() -> Self {
+    ///
+    /// # Errors
+    /// Where `HAWSEPIPE_LOG` is not what it may be.
+    pub fn start() -> anyhow::Result<Self> {
         let lines = Self::default();
         let kept = lines.clone().with_filter(Targets::new().with_target(TARGET, Level::DEBUG));
-        let logged = std::env::var("HAWSEPIPE_LOG").ok().map(|directives| {
-            tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter(&directives))
-        });
+        let logged = filter_of_environment()?
+            .map(|filter| tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter));
         // A second start in one process keeps the first.
         let _ = tracing_subscriber::registry().with(kept).with(logged).try_init();
-        lines
+        Ok(lines)
     }
 
     /// Those since the last time.

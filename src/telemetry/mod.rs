@@ -4,4 +4,5 @@ pub mod catalog;
 pub mod lines;
 pub mod log;
 pub mod metrics;
+pub mod terminal;
 pub mod traces;

@@ -4,18 +4,17 @@
 
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Query, State};
-use axum::http::request::Parts;
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
+use super::asked::{Asked, Refused, Shared};
 use super::guard::{CheckToken, Guard, guard};
+use super::status;
 use crate::domain::digest::sha256_hex;
 use crate::domain::ports::Records;
 use crate::engine::{Engine, Ports};
@@ -26,8 +25,6 @@ const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1000;
 /// The most rows of the history that are looked through for a page.
 const MAX_ROWS: usize = 100_000;
-
-type Shared<P> = State<Arc<Engine<P>>>;
 
 /// What a list may be asked for.
 #[derive(Debug, Default, Deserialize)]
@@ -63,28 +60,6 @@ struct Page<T> {
     next: Option<String>,
 }
 
-/// An answer that is an error.
-pub(super) struct Refused(pub(super) StatusCode, pub(super) &'static str, pub(super) String);
-
-impl IntoResponse for Refused {
-    fn into_response(self) -> Response {
-        let Self(status, reason, message) = self;
-        (status, Json(json!({"error": {"reason": reason, "message": message}}))).into_response()
-    }
-}
-
-/// A query whose faults are answered as all errors are.
-struct Asked<T>(T);
-
-impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
-    type Rejection = Refused;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
-        let read = Query::try_from_uri(&parts.uri).map(|Query(asked)| Self(asked));
-        read.map_err(|fault| Refused(StatusCode::BAD_REQUEST, "InvalidQuery", fault.body_text()))
-    }
-}
-
 type Listed<T> = Result<Json<Page<T>>, Refused>;
 
 /// The admin API of `engine`. `check` lets those in who come from elsewhere; none is nobody.
@@ -98,6 +73,7 @@ pub fn admin_router<P: Ports>(engine: Arc<Engine<P>>, check: Option<CheckToken>)
         .route("/upstreams", get(upstreams::<P>))
         .route("/tools", get(tools::<P>))
         .route("/sessions", get(sessions::<P>))
+        .route("/status", get(status::status::<P>))
         .route("/plan", get(plan::<P>))
         .route("/report", get(report::<P>))
         .route("/explain", get(explain::<P>));

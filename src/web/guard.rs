@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 
 use super::access;
-use super::admin::Refused;
+use super::asked::Refused;
 use super::server::Peer;
 use crate::engine::{Engine, Ports};
 
@@ -89,7 +89,9 @@ fn unauthorized(why: &str) -> Response {
 }
 
 fn read_only() -> Response {
-    let message = "the admin API reads only".to_owned();
+    let message =
+        "the admin API answers GET only; MCP clients use the address that the gateway logs as its MCP endpoint"
+            .to_owned();
     let mut response = Refused(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).into_response();
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
     response

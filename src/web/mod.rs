@@ -4,6 +4,7 @@
 
 mod access;
 mod admin;
+mod asked;
 mod body;
 mod envelope;
 mod exchange;
@@ -18,6 +19,7 @@ mod outbox;
 mod post;
 mod reply;
 mod server;
+mod status;
 
 pub use admin::admin_router;
 pub use guard::CheckToken;

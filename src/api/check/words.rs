@@ -29,12 +29,20 @@ pub fn wrong_type(kind: Type, found: &Value) -> String {
         (Type::String, Value::Number(_)) => ("a number", "; put it in quotes"),
         (Type::String, Value::Bool(_)) => ("true or false", "; put it in quotes"),
         (_, Value::Bool(_)) => ("true or false", ""),
+        (Type::Integer | Type::IntOrString, Value::Number(number)) if has_no_fraction(number) => {
+            ("a number that is too large", "")
+        }
+        (Type::Integer | Type::IntOrString, Value::Number(_)) => ("a number with a fraction", ""),
         (_, Value::Number(_)) => ("a number", ""),
         (_, Value::String(_)) => ("a string", ""),
         (_, Value::Array(_)) => ("a list", ""),
         (_, Value::Object(_)) => ("a mapping", ""),
     };
     format!("must be {wanted}; it is {is}{advice}")
+}
+
+fn has_no_fraction(number: &serde_json::Number) -> bool {
+    number.as_f64().is_none_or(|number| number.fract() == 0.0)
 }
 
 fn is_old_boolean(text: &str) -> bool {

@@ -37,7 +37,7 @@ fn kind(word: &str) -> Result<Kind, String> {
 fn checked(namespace: &str, name: &str) -> Result<ObjectKey, String> {
     let of_a_name = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     match [namespace, name].into_iter().find(|word| word.is_empty() || !word.bytes().all(of_a_name)) {
-        Some(word) => Err(format!("{word:?} is no name: lower-case letters, digits and -")),
+        Some(word) => Err(format!("{word:?} is not a name: lower-case letters, digits and -")),
         None => Ok(ObjectKey::new(namespace, name)),
     }
 }

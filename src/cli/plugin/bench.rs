@@ -39,7 +39,7 @@ pub async fn bench(args: Bench) -> anyhow::Result<ExitCode> {
     let (given, config) = Case::read(&written)?;
     let mut subject = Subject::new(&args.subject, config)?;
     // Nobody reads what it logs.
-    let _lines = Lines::start();
+    let _lines = Lines::start()?;
     let phase = phase(&mut subject, &given).await?;
     let mut cases: Vec<_> = SIZES.map(|(name, bytes)| (name, given.with_text(filler(bytes, phase)))).into();
     cases.extend(is_given.then_some(("given", given)));

@@ -145,7 +145,8 @@ fn input_of(written: &str) -> anyhow::Result<Input> {
     } else {
         file(Path::new(written))?
     };
-    serde_json::from_str(&text).context("--input: no input of contract 1.0, such as '{\"rawContent\": \"hello\"}'")
+    serde_json::from_str(&text)
+        .context("--input: it is not an input of contract 1.0, such as '{\"rawContent\": \"hello\"}'")
 }
 
 fn file(path: &Path) -> anyhow::Result<String> {

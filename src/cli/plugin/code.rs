@@ -19,7 +19,7 @@ pub(super) fn is_code(file: &Path) -> bool {
 pub(super) fn manifest(args: &args::Subject) -> anyhow::Result<FileText> {
     let file = std::path::absolute(&args.file)?;
     let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
-        bail!("{} is no file", args.file.display());
+        bail!("{} is not a file", args.file.display());
     };
     let mut plugins = json!({"pluginDir": "."});
     if let Some(sandbox) = args.sandbox {
@@ -65,7 +65,8 @@ fn variable(written: &str) -> anyhow::Result<Value> {
         return Ok(json!({"name": name, "value": value}));
     }
     let value = std::env::var(written);
-    let value = value.with_context(|| format!("--env {written}: this shell has no such variable, or it is no text"))?;
+    let value =
+        value.with_context(|| format!("--env {written}: this shell has no such variable, or it is not text"))?;
     Ok(json!({"name": written, "value": value}))
 }
 

@@ -11,7 +11,7 @@ use super::diff::diff;
 use super::stage::{Scene, Stage, Tried};
 use super::subject::Subject;
 use crate::cli::args::ResultFormat;
-use crate::cli::output::{Colour, paint, print_line, text};
+use crate::cli::output::{Colour, paint, print_line, say, text};
 use crate::cli::signals::EndSignals;
 use crate::domain::record::EntryOutcome;
 use crate::source::{Folders, Located, Watch};
@@ -21,7 +21,7 @@ use crate::telemetry::lines::Lines;
 pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     let (case, config) = Case::read(&args.case)?;
     let mut subject = Subject::new(&args.subject, config)?;
-    let lines = Lines::start();
+    let lines = Lines::start()?;
     if !args.watch {
         let (report, _) = once(&mut subject, &case, &lines).await?;
         return print(&report, args.output);
@@ -128,7 +128,7 @@ fn has_failed(report: &Value) -> bool {
 
 fn print_text(report: &Value) -> anyhow::Result<()> {
     for problem in report["problems"].as_array().into_iter().flatten() {
-        eprintln!("{}", text(problem));
+        say(&text(problem));
     }
     print_line(&headline(report))?;
     for (name, member) in [("output", "text"), ("the client is told", "told")] {

@@ -129,7 +129,7 @@ impl Stage {
             within: None,
             client,
         };
-        self.engine.call(request).await
+        Box::pin(self.engine.call(request)).await
     }
 
     /// How long starts of a worker of the plugin took, from spawn to readiness, on average.

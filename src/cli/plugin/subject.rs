@@ -14,7 +14,9 @@ use crate::domain::plan::{
     ChainPlan, EntryPlan, EraSetting, HealthPlan, Plan, PluginPlan, TransportPlan, UpstreamPlan, UpstreamScope,
 };
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
+use crate::domain::problem::Problem;
 use crate::domain::raw::to_raw;
+use crate::domain::reason::Reason;
 use crate::node::{Inspector, Launcher};
 use crate::source::{Directory, FileSecrets, Folders, Located, Settings};
 
@@ -69,7 +71,7 @@ impl Subject {
     /// Nothing is read yet. `config` is what an input holds; a flag wins over it.
     pub fn new(args: &args::Subject, config: Option<Value>) -> anyhow::Result<Self> {
         let config = match &args.config {
-            Some(text) => Some(serde_json::from_str(text).context("--config is no JSON")?),
+            Some(text) => Some(serde_json::from_str(text).context("--config is not JSON")?),
             None => config,
         };
         if config.as_ref().is_some_and(|config| !config.is_object()) {
@@ -116,6 +118,10 @@ impl Subject {
         let Some(plugin) = compiled.plan.plugin(&object.key).cloned() else {
             return Ok(Reading { read: Err(problems), folders });
         };
+        if let Err(message) = self.directory.check_config(&object.key, self.config.as_deref()) {
+            let problem = Problem::error(Reason::InvalidConfig, object, "--config", message);
+            return Ok(Reading { read: Err(vec![Located { problem, file: None, place: None }]), folders });
+        }
         let serves = |phase: &Phase| plugin.phases.contains(phase);
         let phase = case.phase.or_else(|| [Phase::Response, Phase::Request].into_iter().find(serves));
         let phase = phase.unwrap_or(Phase::Response);

@@ -21,7 +21,7 @@ pub use self::by_name::ByName;
 pub use self::complete::complete;
 pub use self::gateway::implicit;
 pub use self::plugin_code::{Code, file_code, plugin_code};
-pub use self::plugins::merge_config;
+pub use self::plugins::{check_config, merge_config};
 use super::input::Inputs;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};

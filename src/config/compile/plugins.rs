@@ -172,11 +172,14 @@ fn check_settings(input: &PluginInput) -> Result<(), Fault> {
 }
 
 /// Checks a configuration against the plugin's own schema.
-pub(super) fn check_config(input: &PluginInput, config: Option<&RawValue>) -> Result<(), String> {
+///
+/// # Errors
+/// Where it does not fit, and in which place.
+pub fn check_config(input: &PluginInput, config: Option<&RawValue>) -> Result<(), String> {
     let Some(schema) = &input.config_schema else { return Ok(()) };
-    let validator = jsonschema::validator_for(schema).map_err(|e| format!("configSchema is no JSON Schema: {e}"))?;
+    let validator = jsonschema::validator_for(schema).map_err(|e| format!("configSchema is not a JSON Schema: {e}"))?;
     let config = config.map_or("{}", RawValue::get);
-    let value = serde_json::from_str(config).map_err(|e| format!("it is no JSON: {e}"))?;
+    let value = serde_json::from_str(config).map_err(|e| format!("it is not JSON: {e}"))?;
     validator
         .validate(&value)
         .map_err(|e| format!("it does not fit configSchema at {:?}: {e}", e.instance_path().to_string()))

@@ -36,7 +36,7 @@ pub(super) fn find<'a>(
         Some(accepted) if accepted.phases.contains(&phase) => Found::Accepted(accepted),
         Some(_) => Found::Missing(wrong_phase(plugin, phase)),
         None if input.is_some() || is_invalid(world.inputs, Kind::Plugin, plugin) => {
-            missing(Reason::PluginNotAccepted, format!("Plugin {plugin} was never accepted; its own Problem says why"))
+            missing(Reason::PluginNotAccepted, format!("Plugin {plugin} was never accepted (its own finding says why)"))
         }
         None => missing(Reason::PluginNotFound, format!("there is no Plugin {plugin}")),
     }

@@ -124,11 +124,11 @@ metadata: {}
     assert_eq!(
         said(&loaded),
         [
-            "a.yaml:1:1: error: no object of Kubernetes: apiVersion is missing (InvalidObject)",
+            "a.yaml:1:1: error: it is not a Kubernetes object: apiVersion is missing (InvalidObject)",
             "a.yaml:4:1: error: no such kind: Plugins; did you mean Plugin? (InvalidObject)",
             "a.yaml:7:1: error: Plugin: apiVersion must be hawsepipe.dev/v1alpha1 (InvalidObject)",
             "a.yaml:17:1: warning: Role (rbac.authorization.k8s.io/v1) is not read outside a cluster (ClusterOnly)",
-            "a.yaml:22:1: error: Plugin: metadata.name is missing, or no string (InvalidObject)",
+            "a.yaml:22:1: error: Plugin: metadata.name is missing, or not a string (InvalidObject)",
             "a.yaml:12:1: warning: SectionBinding default/x: kind: this version accepts the object and does nothing with it (NotImplemented)",
         ]
     );
@@ -202,7 +202,7 @@ fn lists_and_json_are_read() {
     let twice = load(vec![file("a.json", "{\"a\": 1, \"a\": 2}")], None, Path::new(""));
     assert_eq!(said(&twice), ["a.json:1:10: error: the key a stands here twice; it is in line 1 too (InvalidYaml)"]);
     let broken = load(vec![file("a.json", "{\"a\": 1,\n}")], None, Path::new(""));
-    assert!(said(&broken)[0].starts_with("a.json:2:1: error: no JSON: "), "{:?}", said(&broken));
+    assert!(said(&broken)[0].starts_with("a.json:2:1: error: it is not JSON: "), "{:?}", said(&broken));
     assert_eq!(broken.unreadable, [PathBuf::from("a.json")]);
 }
 

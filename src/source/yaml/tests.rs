@@ -87,7 +87,7 @@ fn several_documents_and_empty_ones() {
 fn what_is_no_yaml_says_where() {
     let (line, _, message) = error("a: 1\nb: [1, 2\nc: 3\n");
     assert!((2..=4).contains(&line), "{line}");
-    assert!(message.starts_with("no YAML: "), "{message}");
+    assert!(message.starts_with("it is not YAML: "), "{message}");
     assert_eq!(error("a: 1\nb: 2\na: 3\n"), (3, 1, "the key a stands here twice; it is in line 1 too".into()));
     assert_eq!(error("x: .nan\n").0, 1);
     assert!(error("x: !!binary aGk=\n").2.contains("tag"));

@@ -55,7 +55,7 @@ impl Log {
     fn take(&mut self, text: String, logged: &mut Flow) {
         if logged.take(1) {
             self.say_left_out();
-            tracing::info!(upstream = %self.upstream, "{text}");
+            tracing::info!(target: "hawsepipe::server", upstream = %self.upstream, "{text}");
         } else {
             self.left_out += 1;
             self.metrics.dropped(&self.upstream.name, Dropped::Log);

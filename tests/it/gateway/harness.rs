@@ -103,17 +103,19 @@ impl Gateway {
 
     /// The same, while its first plan is not yet in force.
     pub fn starting(folder: &Folder, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let arguments: Vec<_> = ["--listen", "127.0.0.1:0"].iter().chain(arguments).copied().collect();
-        Self::on_listeners(folder, &arguments, environment)
+        let listen = if arguments.contains(&"--listen") { &[][..] } else { &["--listen", "127.0.0.1:0"] };
+        Self::on_listeners(folder, &[listen, arguments].concat(), environment)
     }
 
     /// The same, on the ports that the manifests name.
     pub fn on_listeners(folder: &Folder, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let admin = if arguments.contains(&"--admin") { &[][..] } else { &["--admin", "127.0.0.1:0"] };
         let mut child = hawsepipe()
             .envs(environment.iter().copied())
             .args(["run", "-f"])
             .arg(folder.path())
-            .args(["--admin", "127.0.0.1:0", "--state-dir"])
+            .args(admin)
+            .arg("--state-dir")
             .arg(folder.state())
             .args(arguments)
             .stderr(Stdio::piped())
@@ -135,9 +137,12 @@ impl Gateway {
     /// Waits for a line of the log.
     pub fn logged(&self, wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + SOON;
+        let mut read = 0;
         loop {
-            let found = self.log().iter().filter_map(|line| serde_json::from_str(line).ok()).find(&wanted);
-            if let Some(line) = found {
+            // Each line is read once: a gateway that is called often writes many.
+            let new = self.log.lock().unwrap()[read..].to_vec();
+            read += new.len();
+            if let Some(line) = new.iter().filter_map(|line| serde_json::from_str(line).ok()).find(&wanted) {
                 return line;
             }
             assert!(Instant::now() < deadline, "not logged in time; the log:\n{}", self.log().join("\n"));

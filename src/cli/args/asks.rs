@@ -1,0 +1,202 @@
+//! The commands that ask a running gateway.
+
+use std::path::PathBuf;
+
+use clap_complete::engine::ArgValueCompleter;
+
+use super::{ADMIN_PORT, Format, Options, ResultFormat};
+use crate::cli::address::Address;
+use crate::cli::complete;
+
+/// Where a running gateway's admin API is.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Admin {
+    /// Address of the admin API: HOST:PORT, :PORT, PORT or a URL
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", env = "HAWSEPIPE_ADMIN")]
+    pub admin: Address,
+    /// How long to wait for the answer
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub timeout: u64,
+}
+
+impl Admin {
+    /// What paths of the admin API are appended to.
+    pub fn url(&self) -> String {
+        self.admin.url(ADMIN_PORT, "")
+    }
+}
+
+/// `hawsepipe tools`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hawsepipe tools
+  hawsepipe tools -o wide
+  hawsepipe tools -o json | jq -r '.items[].name'")]
+pub struct Tools {
+    #[command(flatten)]
+    pub admin: Admin,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+}
+
+/// `hawsepipe call`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit code 1 when the tool says that it failed, 2 when the call itself was refused.
+
+Examples:
+  hawsepipe call everything__echo '{\"message\": \"hi\"}'
+  hawsepipe call files__read_text_file '{\"path\": \"notes.md\"}' --trace
+  jq -n '{message: \"hi\"}' | hawsepipe call everything__echo -")]
+pub struct Call {
+    /// The tool's name, as `hawsepipe tools` prints it
+    #[arg(add = ArgValueCompleter::new(complete::tools))]
+    pub tool: String,
+    /// Its arguments, a JSON object; `-` reads them from standard input
+    #[arg(value_name = "JSON", default_value = "{}")]
+    pub arguments: String,
+    /// The MCP endpoint: a URL, HOST:PORT, :PORT or PORT; without a path it is /mcp
+    #[arg(long, default_value = "http://127.0.0.1:8080/mcp", env = "HAWSEPIPE_URL")]
+    pub url: Address,
+    /// How long nothing may come of the gateway: while a call runs it sends a sign of life every 15 seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub timeout: u64,
+    /// Show what each entry of each chain did
+    #[arg(long)]
+    pub trace: bool,
+    /// What the user asked, for plugins
+    #[arg(long, value_name = "TEXT")]
+    pub user_query: Option<String>,
+    /// A limit for plugins that cut
+    #[arg(long, value_name = "N")]
+    pub max_tokens: Option<u32>,
+    /// Text prints the text blocks, json and yaml the whole result
+    #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
+    pub output: ResultFormat,
+}
+
+/// `hawsepipe executions`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hawsepipe executions --limit 20
+  hawsepipe executions --plugin redact -o wide")]
+pub struct Executions {
+    #[command(flatten)]
+    pub admin: Admin,
+    /// Only of this plugin: NAME or NAMESPACE/NAME
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::plugins))]
+    pub plugin: Option<String>,
+    /// At most so many, the newest first
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: u32,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+}
+
+/// `hawsepipe workers`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A worker is Spawned while it loads its plugin, then Available or Executing; Unhealthy is one that is being replaced.
+
+Examples:
+  hawsepipe workers
+  hawsepipe workers --plugin redact -o wide
+  hawsepipe workers -o json | jq '[.items[].memoryBytes] | add'")]
+pub struct Workers {
+    #[command(flatten)]
+    pub admin: Admin,
+    /// Only of this plugin: NAME or NAMESPACE/NAME
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::plugins))]
+    pub plugin: Option<String>,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+}
+
+/// `hawsepipe explain`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  hawsepipe explain files__read_text_file                 of a running gateway
+  hawsepipe explain files/read_text_file -f manifests/    of manifests, nothing running")]
+pub struct Explain {
+    /// The tool's name as clients see it, or UPSTREAM/TOOL with the server's own name
+    #[arg(add = ArgValueCompleter::new(complete::tools))]
+    pub tool: String,
+    #[command(flatten)]
+    pub admin: Admin,
+    /// Manifests to ask instead of a running gateway; the tool is then UPSTREAM/TOOL or UPSTREAM__TOOL
+    #[arg(short, long = "file", value_name = "PATH")]
+    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub options: Options,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+}
+
+/// `hawsepipe status`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The revision is the digest of all that the gateway runs by: it changes with each edit that is in force.
+
+Examples:
+  hawsepipe status
+  hawsepipe status -o wide
+  hawsepipe status -o json | jq -r '.upstreams[] | select(.error) | .name'")]
+pub struct Status {
+    #[command(flatten)]
+    pub admin: Admin,
+    /// How to print
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+}
+
+/// `hawsepipe wait`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Has a gateway of `hawsepipe run` read its manifests and plugins again, and returns when that is in force. A gateway that
+is about to start is waited for. Exit code 1 where something in the manifests cannot run as it was written: then its last
+good form runs on, where there is one.
+
+Examples:
+  hawsepipe run -f demo & hawsepipe wait
+  sed -i s/hello/goodbye/ demo/plugins/greet.mjs && hawsepipe wait && hawsepipe call everything__echo")]
+pub struct Wait {
+    #[command(flatten)]
+    pub admin: Admin,
+}
+
+/// `hawsepipe calls`
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Calls are listed when they have ended, the newest first; with --follow the newest last.
+
+Examples:
+  hawsepipe calls --limit 20
+  hawsepipe calls --follow
+  hawsepipe calls --upstream files -o wide
+  hawsepipe calls --follow -o json | jq -c 'select(.outcome != \"ok\") | {tool, outcome, reason}'")]
+pub struct Calls {
+    #[command(flatten)]
+    pub admin: Admin,
+    /// Go on with calls as they end, until interrupted
+    #[arg(short, long)]
+    pub follow: bool,
+    /// Only of this upstream, by its name on the gateway
+    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::upstreams))]
+    pub upstream: Option<String>,
+    /// Only of this tool, by the server's own name
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
+    /// At most so many; with --follow, of those that ended before
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub limit: u32,
+    /// How to print; with --follow, json is one line for each call
+    #[arg(short, long, value_enum, default_value_t = Format::Table)]
+    pub output: Format,
+}

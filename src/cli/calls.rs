@@ -1,0 +1,156 @@
+//! `hawsepipe calls`: recent calls, or calls as they end.
+
+use std::collections::{HashSet, VecDeque};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::admin::list;
+use super::args::{Calls, Format};
+use super::known::{check_tool, check_upstream};
+use super::output::{Column, column, is_read, print_list, rows, text, time, wide};
+
+/// How often a gateway is asked for calls that are new.
+const EVERY: Duration = Duration::from_millis(300);
+/// As many calls a gateway keeps at the least; more that ended between two questions are not seen.
+const KEPT: usize = 1000;
+/// How many of them the first question of each turn asks for.
+const FEW: usize = 20;
+
+/// Shows recent calls of a running gateway, and with `--follow` those that come.
+pub async fn calls(args: Calls) -> anyhow::Result<ExitCode> {
+    let limit = args.limit as usize;
+    let mut items = newest(&args, if args.follow { limit.max(KEPT) } else { limit }).await?;
+    check_upstream(&args.admin, args.upstream.as_deref(), &items).await?;
+    check_tool(&args.admin, args.tool.as_deref(), &items).await?;
+    if !args.follow {
+        print_list(args.output, &json!({"items": items}), &items, &columns())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut seen = Seen::default();
+    items.retain(|call| seen.is_new(call));
+    items.truncate(limit);
+    let mut heading = true;
+    loop {
+        // The oldest first: what comes next follows them.
+        items.reverse();
+        if !print_more(args.output, &items, heading)? {
+            return Ok(ExitCode::SUCCESS);
+        }
+        heading = false;
+        tokio::time::sleep(EVERY).await;
+        items = unseen(&args, &mut seen).await?;
+    }
+}
+
+fn id(call: &Value) -> String {
+    text(&call["requestId"])
+}
+
+async fn newest(args: &Calls, limit: usize) -> anyhow::Result<Vec<Value>> {
+    let query = [("upstream", args.upstream.as_deref()), ("tool", args.tool.as_deref())];
+    list(&args.admin, "/api/v1/calls", &query, limit).await
+}
+
+/// Calls that were printed, as many as a gateway may still list.
+#[derive(Default)]
+struct Seen {
+    ids: HashSet<String>,
+    order: VecDeque<String>,
+}
+
+impl Seen {
+    /// Whether a call is seen for the first time.
+    fn is_new(&mut self, call: &Value) -> bool {
+        let id = id(call);
+        if !self.ids.insert(id.clone()) {
+            return false;
+        }
+        self.order.push_back(id);
+        while self.order.len() > 4 * KEPT {
+            self.order.pop_front().map(|oldest| self.ids.remove(&oldest));
+        }
+        true
+    }
+}
+
+/// Calls that ended since the last question, the newest first.
+async fn unseen(args: &Calls, seen: &mut Seen) -> anyhow::Result<Vec<Value>> {
+    let mut calls = newest(args, FEW).await?;
+    if calls.len() == FEW && calls.iter().all(|call| !seen.ids.contains(&id(call))) {
+        calls = newest(args, KEPT).await?;
+    }
+    calls.retain(|call| seen.is_new(call));
+    Ok(calls)
+}
+
+/// Prints calls that came, and says whether somebody still reads.
+fn print_more(format: Format, items: &[Value], heading: bool) -> anyhow::Result<bool> {
+    if items.is_empty() && !heading {
+        return Ok(true);
+    }
+    match format {
+        // One document for each call, so that programs can read them as they come.
+        Format::Json => items.iter().try_fold(true, |read, item| Ok(is_read(&format!("{item}\n"))? && read)),
+        Format::Yaml => items.iter().try_fold(true, |read, item| {
+            Ok(is_read(&format!("---\n{}\n", serde_saphyr::to_string(item)?.trim_end()))? && read)
+        }),
+        Format::Table | Format::Wide => is_read(&rows(format, items, &columns(), heading)),
+    }
+}
+
+fn columns() -> Vec<Column> {
+    vec![
+        column("STARTED", |c| time(&c["startedAt"])),
+        column("TOOL", |c| match c["upstream"].as_str() {
+            None | Some("") => text(&c["tool"]),
+            Some(upstream) => format!("{upstream}/{}", text(&c["tool"])),
+        }),
+        column("OUTCOME", |c| text(&c["outcome"])),
+        column("MS", |c| milliseconds(&c["durationMs"])),
+        column("RAN", ran),
+        column("REASON", |c| text(&c["reason"]).lines().next().unwrap_or_default().to_owned()),
+        wide("UPSTREAM MS", |c| milliseconds(&c["upstreamMs"])),
+        wide("PLUGIN MS", |c| milliseconds(&c["pluginMs"])),
+        wide("PRINCIPAL", |c| text(&c["principal"])),
+        wide("REQUEST", id),
+        wide("WITHIN", |c| text(&c["within"])),
+    ]
+}
+
+/// The plugins that ran, and what became of those that did not give an answer.
+fn ran(call: &Value) -> String {
+    let entries = call["entries"].as_array().into_iter().flatten();
+    let words = entries.filter_map(|entry| {
+        let plugin = text(&entry["plugin"]);
+        let plugin = plugin.strip_prefix("default/").unwrap_or(&plugin);
+        match entry["outcome"].as_str() {
+            Some("ran") => Some(plugin.to_owned()),
+            Some(skipped) if skipped.starts_with("skipped") => None,
+            outcome => Some(format!("{plugin}:{}", outcome.unwrap_or_default())),
+        }
+    });
+    words.collect::<Vec<_>>().join(",")
+}
+
+fn milliseconds(value: &Value) -> String {
+    value.as_f64().map(|ms| format!("{ms:.1}")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ran_is_told_in_a_few_words() {
+        let entry = |plugin: &str, outcome: &str| json!({"plugin": plugin, "outcome": outcome});
+        let entries = [
+            entry("default/redact", "ran"),
+            entry("team/guard", "denied"),
+            entry("default/late", "skipped(stopped)"),
+            entry("default/slow", "failed(Timeout)"),
+        ];
+        assert_eq!(ran(&json!({"entries": entries})), "redact,team/guard:denied,slow:failed(Timeout)");
+    }
+}

@@ -1,0 +1,83 @@
+//! Completion of the command line, with names that only a running gateway knows.
+
+use std::ffi::OsStr;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{CommandFactory, Parser};
+use clap_complete::Shell;
+use clap_complete::engine::CompletionCandidate;
+use clap_complete::env::{CompleteEnv, Shells};
+use serde_json::Value;
+
+use super::admin::list;
+use super::args::{Admin, Args};
+use super::output::{print, text};
+
+/// The variable that a shell sets to ask.
+const VARIABLE: &str = "HAWSEPIPE_COMPLETE";
+/// The name of the program.
+const PROGRAM: &str = "hawsepipe";
+/// How long a shell is kept waiting for names.
+const DEADLINE: Duration = Duration::from_millis(700);
+
+/// Answers a shell that asks what may come next, and ends the process; does nothing else.
+pub fn answer() {
+    CompleteEnv::with_factory(Args::command).var(VARIABLE).bin(PROGRAM).completer(PROGRAM).complete();
+}
+
+/// Prints what a shell has to read once.
+pub fn script(shell: Shell) -> anyhow::Result<()> {
+    let shells = Shells::builtins();
+    let known = shells.completer(&shell.to_string()).with_context(|| format!("{shell} cannot be completed for"))?;
+    let mut script = Vec::new();
+    known.write_registration(VARIABLE, PROGRAM, PROGRAM, PROGRAM, &mut script)?;
+    print(&String::from_utf8_lossy(&script))
+}
+
+/// Names of tools.
+pub fn tools(current: &OsStr) -> Vec<CompletionCandidate> {
+    let named = |tool: &Value| {
+        let help = text(&tool["description"]).lines().next().map(str::to_owned);
+        let name = tool["name"].as_str()?;
+        Some(CompletionCandidate::new(name).help(help.filter(|help| !help.is_empty()).map(Into::into)))
+    };
+    candidates("/api/v1/tools", current, named)
+}
+
+/// Names of plugins, bare where they are of the namespace `default`.
+pub fn plugins(current: &OsStr) -> Vec<CompletionCandidate> {
+    let named = |plugin: &Value| {
+        let name = plugin["plugin"].as_str()?;
+        Some(CompletionCandidate::new(name.strip_prefix("default/").unwrap_or(name)))
+    };
+    candidates("/api/v1/plugins", current, named)
+}
+
+/// Names of upstreams.
+pub fn upstreams(current: &OsStr) -> Vec<CompletionCandidate> {
+    candidates("/api/v1/upstreams", current, |upstream| Some(CompletionCandidate::new(upstream["name"].as_str()?)))
+}
+
+/// What the items of a list are called that begins with `current`. Nothing where no gateway answers.
+fn candidates(
+    path: &str,
+    current: &OsStr,
+    named: impl Fn(&Value) -> Option<CompletionCandidate>,
+) -> Vec<CompletionCandidate> {
+    let begun = current.to_string_lossy();
+    let fits = |candidate: &CompletionCandidate| candidate.get_value().to_string_lossy().starts_with(&*begun);
+    items(path).unwrap_or_default().iter().filter_map(named).filter(fits).collect()
+}
+
+fn items(path: &str) -> anyhow::Result<Vec<Value>> {
+    #[derive(Parser)]
+    struct Asked {
+        #[command(flatten)]
+        admin: Admin,
+    }
+    // The address of the environment, or the default one.
+    let Asked { admin } = Asked::try_parse_from([PROGRAM])?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async { tokio::time::timeout(DEADLINE, list(&admin, path, &[], usize::MAX)).await })?
+}

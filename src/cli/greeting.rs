@@ -1,0 +1,42 @@
+//! What `hawsepipe run` says first at a terminal: where to go with a client.
+
+use std::io::IsTerminal;
+
+use super::output::say;
+use super::serve::Gateway;
+
+/// Says where MCP is spoken, of what, and how to tell a client, once it is known what the servers offer. Only at a
+/// terminal: programs read the log.
+pub async fn greet(engine: Gateway, url: String) {
+    if !std::io::stderr().is_terminal() {
+        return;
+    }
+    let tools = engine.tools().await.iter().filter(|tool| tool.name.is_some()).count();
+    let status = engine.status();
+    say(&greeting(&url, status.upstreams.len(), tools, status.chains.len()));
+}
+
+fn greeting(url: &str, upstreams: usize, tools: usize, chains: usize) -> String {
+    let count = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
+    let served = [count(upstreams, "upstream"), count(tools, "tool"), count(chains, "chain")].join(", ");
+    format!("\n  MCP      {url}\n  Serving  {served}\n  Client   claude mcp add --transport http hawsepipe {url}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::greeting;
+
+    #[test]
+    fn three_lines_say_where_what_and_how() {
+        let said = greeting("http://127.0.0.1:8080/mcp", 2, 17, 1);
+        let lines: Vec<_> = said.trim_matches('\n').lines().map(str::trim_start).collect();
+        assert_eq!(
+            lines,
+            [
+                "MCP      http://127.0.0.1:8080/mcp",
+                "Serving  2 upstreams, 17 tools, 1 chain",
+                "Client   claude mcp add --transport http hawsepipe http://127.0.0.1:8080/mcp",
+            ]
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! Names that a gateway does not know, and the ones that were probably meant.
+
+use anyhow::bail;
+use serde_json::Value;
+
+use super::admin::list;
+use super::args::Admin;
+use super::output::text;
+use crate::api::check::nearest;
+
+/// Fails where a list of nothing is one of a plugin that the gateway does not have: NAME or NAMESPACE/NAME.
+///
+/// # Errors
+/// Says which plugins there are, or which one was probably meant.
+pub async fn check_plugin(admin: &Admin, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
+    check(admin, "Plugin", "/api/v1/plugins", "plugin", wanted.filter(|_| found.is_empty())).await
+}
+
+/// The same of an upstream.
+///
+/// # Errors
+/// Says which upstreams there are, or which one was probably meant.
+pub async fn check_upstream(admin: &Admin, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
+    check(admin, "upstream", "/api/v1/upstreams", "name", wanted.filter(|_| found.is_empty())).await
+}
+
+/// The same of a tool, by the server's own name.
+///
+/// # Errors
+/// Says which tools there are, or which one was probably meant.
+pub async fn check_tool(admin: &Admin, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
+    check(admin, "tool", "/api/v1/tools", "upstreamName", wanted.filter(|_| found.is_empty())).await
+}
+
+async fn check(admin: &Admin, what: &str, path: &str, member: &str, wanted: Option<&str>) -> anyhow::Result<()> {
+    let Some(wanted) = wanted else { return Ok(()) };
+    let names: Vec<_> = list(admin, path, &[], usize::MAX).await?.iter().map(|item| text(&item[member])).collect();
+    let bare = |name: &str| name.rsplit('/').next().map(str::to_owned);
+    if names.iter().any(|name| name == wanted || bare(name).as_deref() == Some(wanted)) {
+        return Ok(());
+    }
+    bail!("the gateway has no {what} {wanted:?}{}", hint(wanted, &names))
+}
+
+/// What to say behind "there is no such name".
+pub fn hint(wanted: &str, names: &[String]) -> String {
+    let bare = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
+    let all: Vec<_> = names.iter().map(|name| if wanted.contains('/') { name.clone() } else { bare(name) }).collect();
+    const MOST: usize = 20;
+    match nearest(wanted, all.iter().map(String::as_str)) {
+        Some(near) => format!("; did you mean {near}?"),
+        None if all.is_empty() => "; it has none".to_owned(),
+        None if all.len() > MOST => String::new(),
+        None => format!("; there are: {}", all.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hint;
+
+    #[test]
+    fn a_slip_is_told_from_another_name() {
+        let names = ["default/redact".to_owned(), "team/shout".to_owned()];
+        assert_eq!(hint("redcat", &names), "; did you mean redact?");
+        assert_eq!(hint("team/shuot", &names), "; did you mean team/shout?");
+        assert_eq!(hint("other", &names), "; there are: redact, shout");
+        assert_eq!(hint("other", &[]), "; it has none");
+    }
+}

@@ -1,0 +1,146 @@
+//! A stateless MCP client (2026-07-28): one request, one answer.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use http_body_util::Full;
+use hyper::{Request, StatusCode};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::admin::send;
+use crate::domain::version::MODERN_VERSION;
+
+/// The path of an endpoint where none is written.
+pub const MCP_PATH: &str = "/mcp";
+/// The most pages of a list that are read.
+const MAX_PAGES: usize = 1000;
+
+/// A client of one endpoint.
+pub struct McpClient {
+    /// The endpoint.
+    pub url: String,
+    /// How long nothing may come of an answer.
+    pub silence: Duration,
+}
+
+/// What came back.
+pub enum Answer {
+    /// A result, as it came.
+    Result(Box<RawValue>),
+    /// A JSON-RPC error.
+    Error {
+        /// Its code.
+        code: i64,
+        /// What it says.
+        message: String,
+    },
+}
+
+/// A JSON-RPC response, its result raw.
+#[derive(Deserialize)]
+struct Response {
+    result: Option<Box<RawValue>>,
+    error: Option<RpcError>,
+}
+
+#[derive(Deserialize)]
+struct RpcError {
+    code: i64,
+    #[serde(default)]
+    message: String,
+}
+
+impl McpClient {
+    /// Sends a request; `name` is the tool that it names. `params` gets what every request of this version has.
+    ///
+    /// # Errors
+    /// Where nobody answers in time, or the answer is not one of MCP.
+    pub async fn request(&self, method: &str, name: Option<&str>, mut params: Value) -> anyhow::Result<Answer> {
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(MODERN_VERSION);
+        params["_meta"]["io.modelcontextprotocol/clientInfo"] =
+            json!({"name": "hawsepipe", "version": env!("CARGO_PKG_VERSION")});
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let mut request = Request::post(&self.url)
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", MODERN_VERSION)
+            .header("mcp-method", method);
+        if let Some(name) = name {
+            request = request.header("mcp-name", name);
+        }
+        let request = request.body(Full::from(body.to_string()));
+        let request = request.with_context(|| format!("{name:?} cannot be called at {}", self.url))?;
+        let (status, body) = send(&self.url, request, self.silence, "--url URL").await?;
+        read(&body).with_context(|| not_mcp(&self.url, status, &body))
+    }
+
+    /// The names of all tools.
+    ///
+    /// # Errors
+    /// Where they cannot be listed.
+    pub async fn tool_names(&self) -> anyhow::Result<Vec<String>> {
+        let (mut names, mut params) = (Vec::new(), json!({}));
+        for _ in 0..MAX_PAGES {
+            let result: Value = match self.request("tools/list", None, params).await? {
+                Answer::Result(result) => serde_json::from_str(result.get())?,
+                Answer::Error { message, .. } => bail!("{message}"),
+            };
+            let tools = result["tools"].as_array().into_iter().flatten();
+            names.extend(tools.filter_map(|tool| tool["name"].as_str().map(str::to_owned)));
+            match &result["nextCursor"] {
+                Value::String(cursor) => params = json!({"cursor": cursor}),
+                _ => break,
+            }
+        }
+        Ok(names)
+    }
+}
+
+/// The JSON-RPC answer of a JSON body, or of the last event of a stream.
+fn read(body: &str) -> anyhow::Result<Answer> {
+    let data = body.lines().filter_map(|line| line.strip_prefix("data:")).next_back();
+    match serde_json::from_str(data.unwrap_or(body))? {
+        Response { error: Some(RpcError { code, message }), .. } => Ok(Answer::Error { code, message }),
+        Response { result: Some(result), .. } => Ok(Answer::Result(result)),
+        Response { .. } => bail!("neither a result nor an error is in it"),
+    }
+}
+
+/// What answered where no MCP endpoint is.
+fn not_mcp(url: &str, status: StatusCode, body: &str) -> String {
+    let said = serde_json::from_str::<Value>(body).ok();
+    let said = said.as_ref().and_then(|value| value.pointer("/error/message")?.as_str());
+    let said = said.map(|said| format!(" ({said})")).unwrap_or_default();
+    format!(
+        "{url} is not an MCP endpoint: it answered with HTTP {}{said}. `hawsepipe run` logs where its endpoints are",
+        status.as_u16()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_are_read_of_a_body_and_of_a_stream() {
+        let stream =
+            "event: message\ndata: {\"method\":\"notifications/progress\"}\n\ndata: {\"result\":{\"b\":1,\"a\":2}}\n\n";
+        for body in ["{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"b\":1,\"a\":2}}", stream] {
+            let Answer::Result(result) = read(body).unwrap() else { panic!("{body}") };
+            assert_eq!(result.get(), "{\"b\":1,\"a\":2}");
+        }
+        assert!(matches!(
+            read("{\"error\":{\"code\":-32602,\"message\":\"no\"}}"),
+            Ok(Answer::Error { code: -32602, .. })
+        ));
+        for body in ["", "<html>", "{}", "{\"error\":{\"reason\":\"MethodNotAllowed\",\"message\":\"it only reads\"}}"]
+        {
+            assert!(read(body).is_err(), "{body}");
+        }
+        let admin = not_mcp("http://a", StatusCode::METHOD_NOT_ALLOWED, "{\"error\":{\"message\":\"it only reads\"}}");
+        assert!(admin.contains("not an MCP endpoint") && admin.contains("405 (it only reads)"), "{admin}");
+    }
+}

@@ -1,0 +1,38 @@
+//! The programs of upstreams, looked for as a gateway started from here would look for them.
+
+use std::ffi::OsStr;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::plan::{NamedValue, Plan, TransportPlan, UpstreamPlan, ValueSource};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+
+/// Upstreams whose program is not there. Warnings: another machine may have it.
+pub fn missing(plan: &Plan) -> Vec<Problem> {
+    let enabled = plan.upstreams.iter().filter(|upstream| upstream.enabled && upstream.refusing.is_none());
+    enabled.filter_map(check).collect()
+}
+
+fn check(upstream: &UpstreamPlan) -> Option<Problem> {
+    let TransportPlan::Process { command, cwd, env, .. } = &upstream.transport else { return None };
+    let own = std::env::var_os("PATH").unwrap_or_default();
+    let path = match env.iter().find(|variable| variable.name == "PATH") {
+        None => own.as_os_str(),
+        Some(NamedValue { value: ValueSource::Literal(path), .. }) => OsStr::new(path),
+        // Its value is not known here.
+        Some(_) => return None,
+    };
+    let (found, place) = match command.contains('/') {
+        true => (is_program(&cwd.join(command)), ""),
+        false => (std::env::split_paths(path).any(|folder| is_program(&folder.join(command))), " on PATH"),
+    };
+    let message = || format!("there is no program {command}{place}: the server cannot be started here");
+    let object = ObjectId::new(Kind::MCPUpstream, upstream.key.clone());
+    (!found).then(|| Problem::warning(Reason::FileNotFound, object, "spec.process.command", message()))
+}
+
+fn is_program(file: &Path) -> bool {
+    std::fs::metadata(file).is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,130 @@
+//! `hawsepipe status`: what a running gateway runs, and what is wrong with it.
+
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use super::admin::get;
+use super::args::{Format, Status};
+use super::output::{Colour, Column, column, paint, print_line, print_list, text, wide};
+
+/// Shows a running gateway.
+pub async fn status(args: Status) -> anyhow::Result<ExitCode> {
+    let status = get(&args.admin, "/api/v1/status").await?;
+    if matches!(args.output, Format::Json | Format::Yaml) {
+        print_list(args.output, &status, &[], &[])?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    head(&status)?;
+    section(args.output, &status["upstreams"], &upstream_columns())?;
+    section(args.output, &status["plugins"], &plugin_columns())?;
+    section(args.output, &status["chains"], &chain_columns())?;
+    let problems = items(&status["problems"]);
+    if !problems.is_empty() {
+        print_line("")?;
+    }
+    problems.iter().try_for_each(|problem| print_line(&problem_line(problem)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn items(list: &Value) -> Vec<Value> {
+    list.as_array().cloned().unwrap_or_default()
+}
+
+/// The gateway itself, a line for each thing that there is to say.
+fn head(status: &Value) -> anyhow::Result<()> {
+    let mut lines = vec![
+        ("GATEWAY", text(&status["gateway"])),
+        ("VERSION", text(&status["version"])),
+        ("REVISION", short(&status["revision"])),
+        ("TOOLS", text(&status["tools"])),
+    ];
+    if status["stopped"] == true {
+        lines.push(("STOPPED", paint(Colour::Red, "every call is refused (spec.stopped)")));
+    }
+    if let Value::String(why) = &status["refusing"] {
+        lines.push(("REFUSING", paint(Colour::Red, why)));
+    }
+    if !status["pending"].is_null() {
+        let pending = format!("{}: {}", text(&status["pending"]["reason"]), text(&status["pending"]["message"]));
+        lines.push(("PENDING", paint(Colour::Yellow, &pending)));
+    }
+    lines.iter().try_for_each(|(name, value)| print_line(&format!("{name:<10}{value}")))
+}
+
+fn section(format: Format, list: &Value, columns: &[Column]) -> anyhow::Result<()> {
+    let items = items(list);
+    if items.is_empty() {
+        return Ok(());
+    }
+    print_line("")?;
+    print_list(format, list, &items, columns)
+}
+
+fn upstream_columns() -> Vec<Column> {
+    vec![
+        column("UPSTREAM", |u| text(&u["name"])),
+        column("STATE", upstream_state),
+        column("TOOLS", |u| text(&u["tools"])),
+        wide("FAILURES", |u| text(&u["consecutiveFailures"])),
+        wide("PROTOCOL", |u| text(&u["server"]["version"])),
+        wide("PING MS", |u| u["pingLatency"].as_f64().map(|ms| format!("{ms:.1}")).unwrap_or_default()),
+        column("ERROR", |u| one_line(&u["error"])),
+    ]
+}
+
+fn upstream_state(upstream: &Value) -> String {
+    match (&upstream["enabled"], &upstream["autoDisabled"]) {
+        (Value::Bool(false), _) => "Disabled".to_owned(),
+        (_, Value::Bool(true)) => format!("{} (out of routing)", text(&upstream["connectionState"])),
+        _ => text(&upstream["connectionState"]),
+    }
+}
+
+fn plugin_columns() -> Vec<Column> {
+    vec![
+        column("PLUGIN", |p| text(&p["plugin"])),
+        column("STATE", |p| text(&p["state"])),
+        column("ROLE", |p| text(&p["role"])),
+        column("WORKERS", |p| text(&p["workers"])),
+        wide("PROTOCOL", |p| text(&p["protocol"])),
+        wide("REVISION", |p| short(&p["revision"])),
+        column("ERROR", |p| one_line(&p["error"])),
+    ]
+}
+
+fn chain_columns() -> Vec<Column> {
+    vec![
+        column("CHAIN", |c| text(&c["chain"])),
+        column("PHASE", |c| text(&c["phase"])),
+        column("UPSTREAMS", |c| text(&c["upstreams"])),
+        column("RUNS", |c| text(&c["runs"])),
+        wide("ORDER", |c| text(&c["order"])),
+        wide("REVISION", |c| short(&c["revision"])),
+        column("REFUSING", |c| one_line(&c["refusing"])),
+    ]
+}
+
+/// How a digest begins.
+pub fn short(digest: &Value) -> String {
+    text(digest).chars().take(12).collect()
+}
+
+fn one_line(value: &Value) -> String {
+    text(value).lines().next().unwrap_or_default().to_owned()
+}
+
+/// A Problem for people.
+pub fn problem_line(problem: &Value) -> String {
+    let (word, colour) = match problem["level"].as_str() {
+        Some("error") => ("error", Colour::Red),
+        _ => ("warning", Colour::Yellow),
+    };
+    let object = &problem["object"];
+    let object = match object {
+        Value::Null => String::new(),
+        _ => format!("{} {}/{}: ", text(&object["kind"]), text(&object["namespace"]), text(&object["name"])),
+    };
+    let field = if problem["field"].is_null() { String::new() } else { format!("{}: ", text(&problem["field"])) };
+    format!("{}: {object}{field}{} ({})", paint(colour, word), text(&problem["message"]), text(&problem["reason"]))
+}

@@ -1,0 +1,111 @@
+//! Readings of the manifests that somebody waits for: how one knows that an edit is in force.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::watch;
+
+/// Why an edit cannot be waited for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotSettled {
+    /// The plan comes from somewhere that is not read on demand.
+    #[error("this gateway reads no manifests: its operator's objects say what is in force (condition Programmed)")]
+    NotFollowed,
+    /// The manifests could not be read; what runs stays.
+    #[error("the plan stays as it is: {0}")]
+    Unread(String),
+}
+
+/// Who asks for a reading, and who makes it. Readings are numbered; one answers for all that asked before it began.
+pub struct Readings {
+    followed: AtomicBool,
+    asked: watch::Sender<u64>,
+    done: watch::Sender<(u64, Result<(), String>)>,
+}
+
+impl Default for Readings {
+    fn default() -> Self {
+        Self { followed: AtomicBool::new(false), asked: watch::Sender::new(0), done: watch::Sender::new((0, Ok(()))) }
+    }
+}
+
+impl Readings {
+    /// Somebody will make the readings that are asked for.
+    pub fn follow(&self) {
+        self.followed.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits until everything that was written before this call is read and in force.
+    ///
+    /// # Errors
+    /// Where it cannot be.
+    pub async fn settle(&self) -> Result<(), NotSettled> {
+        if !self.followed.load(Ordering::Relaxed) {
+            return Err(NotSettled::NotFollowed);
+        }
+        let mut done = self.done.subscribe();
+        let mut number = 0;
+        self.asked.send_modify(|asked| {
+            *asked += 1;
+            number = *asked;
+        });
+        let reading = done.wait_for(|(done, _)| *done >= number).await;
+        let reading = reading.map_err(|_| NotSettled::Unread("the gateway ends".to_owned()))?;
+        reading.1.clone().map_err(NotSettled::Unread)
+    }
+
+    /// Waits until a reading is asked for.
+    pub async fn asked(&self) {
+        let done = self.done.borrow().0;
+        // It ends only with the gateway.
+        let _ = self.asked.subscribe().wait_for(|asked| *asked > done).await;
+    }
+
+    /// A reading begins. Whoever asked before this is answered when it ends.
+    pub fn begin(&self) -> u64 {
+        *self.asked.borrow()
+    }
+
+    /// The reading that began with this number is in force, or could not be made.
+    pub fn end(&self, number: u64, read: Result<(), String>) {
+        let _ = self.done.send_replace((number, read));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_edit_is_waited_for_until_a_reading_that_began_after_it_is_in_force() {
+        let readings = Arc::new(Readings::default());
+        assert_eq!(readings.settle().await, Err(NotSettled::NotFollowed));
+        readings.follow();
+        let before = readings.begin();
+        let waiting = tokio::spawn({
+            let readings = Arc::clone(&readings);
+            async move { readings.settle().await }
+        });
+        readings.asked().await;
+        readings.end(before, Ok(()));
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished(), "that reading began before the edit");
+        let after = readings.begin();
+        readings.end(after, Ok(()));
+        assert_eq!(waiting.await.unwrap(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn what_could_not_be_read_is_told() {
+        let readings = Arc::new(Readings::default());
+        readings.follow();
+        let waiting = tokio::spawn({
+            let readings = Arc::clone(&readings);
+            async move { readings.settle().await }
+        });
+        readings.asked().await;
+        readings.end(readings.begin(), Err("the folder is away".to_owned()));
+        assert_eq!(waiting.await.unwrap(), Err(NotSettled::Unread("the folder is away".to_owned())));
+    }
+}

@@ -1,0 +1,121 @@
+//! Lines of a log for people at a terminal: short times, and what servers and plugins print told apart from what the
+//! gateway says.
+
+use std::fmt::{self, Debug};
+
+use jiff::Timestamp;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
+
+/// What servers print is logged under this target, with the field `upstream`.
+pub const SERVER: &str = "hawsepipe::server";
+/// What plugins print and log is logged under this one, with the field `plugin`.
+pub const PLUGIN: &str = "hawsepipe::plugin";
+
+/// The format.
+pub(super) struct Terminal;
+
+impl<S, N> FormatEvent<S, N> for Terminal
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let metadata = event.metadata();
+        let (dim, plain) = if to.has_ansi_escapes() { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
+        write!(to, "{dim}{}{plain} ", Timestamp::now().strftime("%H:%M:%S%.3f"))?;
+        if [SERVER, PLUGIN].contains(&metadata.target()) {
+            let mut words = Words::default();
+            event.record(&mut words);
+            return writeln!(to, "{dim}{} |{plain} {}", words.from, words.text);
+        }
+        let colour = match *metadata.level() {
+            Level::ERROR => "\x1b[31m",
+            Level::WARN => "\x1b[33m",
+            Level::INFO => "\x1b[32m",
+            _ => "\x1b[34m",
+        };
+        let (colour, plain) = if to.has_ansi_escapes() { (colour, plain) } else { ("", "") };
+        write!(to, "{colour}{:<5}{plain} ", metadata.level().as_str())?;
+        context.format_fields(to.by_ref(), event)?;
+        to.write_char('\n')
+    }
+}
+
+/// What is read of a line that is not the gateway's own.
+#[derive(Default)]
+struct Words {
+    from: String,
+    text: String,
+}
+
+impl Visit for Words {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if ["upstream", "plugin"].contains(&field.name()) {
+            value.clone_into(&mut self.from);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        match field.name() {
+            "message" => self.text = format!("{value:?}"),
+            "upstream" | "plugin" => self.from = format!("{value:?}"),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use tracing_subscriber::fmt::MakeWriter;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl<'a> MakeWriter<'a> for Kept {
+        type Writer = Self;
+
+        fn make_writer(&'a self) -> Self {
+            self.clone()
+        }
+    }
+
+    #[test]
+    fn what_servers_print_is_told_apart_and_times_are_short() {
+        let kept = Kept::default();
+        let lines =
+            tracing_subscriber::fmt().with_writer(kept.clone()).with_ansi(false).event_format(Terminal).finish();
+        tracing::subscriber::with_default(lines, || {
+            tracing::info!(target: SERVER, upstream = %"default/files", "{}", "Listening");
+            tracing::info!(target: PLUGIN, plugin = "default/shout", call = 1_u64, "{}", "heard");
+            tracing::warn!(reason = "Timeout", "too slow");
+        });
+        let text = String::from_utf8(kept.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<_> = text.lines().map(|line| line.split_once(' ').unwrap()).collect();
+        assert!(lines.iter().all(|(time, _)| time.len() == "12:34:56.789".len()), "{text}");
+        let said: Vec<_> = lines.iter().map(|(_, said)| *said).collect();
+        assert_eq!(
+            said,
+            ["default/files | Listening", "default/shout | heard", "WARN  too slow reason=\"Timeout\""],
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,38 @@
+//! How the admin API is asked, and how it refuses.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, Query, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::engine::Engine;
+
+/// What every handler has.
+pub(super) type Shared<P> = State<Arc<Engine<P>>>;
+
+/// An answer that is an error.
+pub(super) struct Refused(pub(super) StatusCode, pub(super) &'static str, pub(super) String);
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let Self(status, reason, message) = self;
+        (status, Json(json!({"error": {"reason": reason, "message": message}}))).into_response()
+    }
+}
+
+/// A query whose faults are answered as all errors are.
+pub(super) struct Asked<T>(pub(super) T);
+
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+        let read = Query::try_from_uri(&parts.uri).map(|Query(asked)| Self(asked));
+        read.map_err(|fault| Refused(StatusCode::BAD_REQUEST, "InvalidQuery", fault.body_text()))
+    }
+}

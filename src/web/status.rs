@@ -1,0 +1,29 @@
+//! `/api/v1/status`: the gateway in one look, and whether what was written is in force.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::IntoResponse;
+use serde::Deserialize;
+
+use super::asked::{Asked, Refused, Shared};
+use crate::engine::Ports;
+
+/// How the gateway is to be seen.
+#[derive(Deserialize)]
+pub(super) struct Wanted {
+    /// Whether everything that was written before is to be in force first.
+    #[serde(default)]
+    settled: bool,
+}
+
+pub(super) async fn status<P: Ports>(
+    State(engine): Shared<P>,
+    Asked(Wanted { settled }): Asked<Wanted>,
+) -> Result<impl IntoResponse, Refused> {
+    if settled {
+        let settled = engine.readings().settle().await;
+        settled.map_err(|why| Refused(StatusCode::CONFLICT, "NotSettled", why.to_string()))?;
+    }
+    Ok(Json(engine.status()))
+}

@@ -1,0 +1,133 @@
+//! How commands reach a gateway, and what they do when it, or who reads them, does not answer.
+
+use std::fs::OpenOptions;
+use std::net::TcpListener;
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+
+use super::harness::{Folder, Gateway, hawsepipe, run};
+use super::parts::{process, raw_stdio, tools_of};
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A server of so many tools, `t0` and on.
+fn many_tools(folder: &Folder, count: usize) -> String {
+    let code = format!(
+        "import {{ createInterface }} from 'node:readline';
+const schema = {{ type: 'object' }};
+const tools = Array.from({{ length: {count} }}, (_, i) => ({{ name: `t${{i}}`, inputSchema: schema }}));
+for await (const line of createInterface({{ input: process.stdin }})) {{
+  const {{ id, method, params }} = JSON.parse(line);
+  if (id === undefined) continue;
+  const results = {{
+    initialize: () => ({{ protocolVersion: params.protocolVersion, capabilities: {{ tools: {{}} }},
+      serverInfo: {{ name: 'many', version: '1' }} }}),
+    'tools/list': () => ({{ tools }}),
+    ping: () => ({{}}),
+    'tools/call': () => ({{ content: [{{ type: 'text', text: '1.0' }}], structuredContent: {{ z: 1, a: 2 }} }}),
+  }};
+  const answer = results[method] ? {{ result: results[method]() }} : {{ error: {{ code: -32601, message: 'no' }} }};
+  console.log(JSON.stringify({{ jsonrpc: '2.0', id, ...answer }}));
+}}"
+    );
+    folder.write("many.mjs", &code);
+    process("many", "node".as_ref(), &[folder.path().join("many.mjs").to_str().unwrap()])
+}
+
+#[tokio::test]
+async fn lists_are_whole_however_many_pages_they_have() {
+    let folder = Folder::new();
+    folder.write("manifests.yaml", &many_tools(&folder, 2345));
+    let gateway = Gateway::start(&folder);
+    tools_of(&gateway, &["many"]).await;
+    let admin = gateway.admin();
+    let listed = out(&run(&["tools", "--admin", &admin]));
+    assert_eq!(listed.lines().filter(|line| line.starts_with("many__t")).count(), 2345);
+    let listed: Value = serde_json::from_str(&out(&run(&["tools", "--admin", &admin, "-o", "json"]))).unwrap();
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2345);
+    assert!(listed.get("next").is_none());
+    let slip = run(&["call", "many__t234", "--url", &gateway.url(), "-o", "json"]);
+    let (z, a) = (out(&slip).find("\"z\"").unwrap(), out(&slip).find("\"a\"").unwrap());
+    assert!(z < a, "keys have another order than the server gave them: {}", out(&slip));
+    let slip = run(&["call", "mnay__t2344", "--url", &gateway.url()]);
+    assert!(err(&slip).contains("did you mean many__t2344?"), "{}", err(&slip));
+}
+
+#[tokio::test]
+async fn addresses_are_taken_as_people_write_them() {
+    let folder = Folder::new();
+    folder.write("manifests.yaml", &raw_stdio("raw", &folder.path().join("log")));
+    let gateway = Gateway::start_with(&folder, &["--listen", "localhost:0", "--admin", ":0"]);
+    tools_of(&gateway, &["raw"]).await;
+    let (port, admin) = (gateway.address().port(), gateway.admin());
+    let admin_port = admin.rsplit(':').next().unwrap().to_owned();
+    for url in [format!("{port}"), format!(":{port}"), format!("localhost:{port}"), format!("127.0.0.1:{port}/mcp")] {
+        let called = run(&["call", "raw__args", "--url", &url]);
+        assert!(called.status.success(), "{url}: {}", err(&called));
+    }
+    for admin in [admin_port.clone(), format!(":{admin_port}"), format!("http://localhost:{admin_port}/")] {
+        let listed = run(&["tools", "--admin", &admin]);
+        assert!(listed.status.success() && out(&listed).contains("raw__args"), "{admin}: {}", err(&listed));
+    }
+    let admin = run(&["call", "raw__args", "--url", &admin_port]);
+    assert!(err(&admin).contains("is not an MCP endpoint: it answered with HTTP 405"), "{}", err(&admin));
+    let mcp = run(&["tools", "--admin", &port.to_string()]);
+    assert!(!mcp.status.success() && err(&mcp).contains("admin API"), "{}", err(&mcp));
+}
+
+#[test]
+fn what_does_not_answer_is_named_in_time() {
+    // It takes connections and says nothing.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let asked = ["tools", "workers", "executions"].map(|command| vec![command, "--admin", &address]);
+    let explain = vec!["explain", "a__b", "--admin", &address];
+    let call = vec!["call", "a__b", "--url", &address];
+    for mut arguments in asked.into_iter().chain([explain, call]) {
+        arguments.extend(["--timeout", "1"]);
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(
+            err(&output).contains(&address) && err(&output).contains("within 1s"),
+            "{arguments:?}: {}",
+            err(&output)
+        );
+    }
+}
+
+/// Runs a command that prints much, with this as its standard output.
+fn printing(arguments: &[&str], stdout: Stdio) -> Output {
+    hawsepipe().args(arguments).stdout(stdout).stderr(Stdio::piped()).output().unwrap()
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly_and_a_full_disk_says_so() {
+    let commands: [&[&str]; 6] = [
+        &["crds"],
+        &["completion", "bash"],
+        &["--help"],
+        &["run", "--help"],
+        &["plugin", "types"],
+        &["validate", "/no/such/folder", "-o", "json"],
+    ];
+    for arguments in commands {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let closed = printing(arguments, writer.into());
+        assert_eq!(err(&closed), "", "{arguments:?}");
+        assert!(
+            closed.status.code().is_some_and(|code| code == i32::from(arguments[0] == "validate")),
+            "{arguments:?}"
+        );
+        let full = printing(arguments, OpenOptions::new().write(true).open("/dev/full").unwrap().into());
+        assert_eq!(full.status.code(), Some(1), "{arguments:?}");
+        assert!(err(&full).starts_with("Error: cannot write to standard output: No space left"), "{}", err(&full));
+    }
+}

@@ -1,0 +1,134 @@
+//! What is said before anything runs: of manifests that serve nothing, of programs that are not there, in plain words.
+
+use std::process::Output;
+
+use serde_json::json;
+
+use super::harness::{Folder, hawsepipe, run};
+use super::parts::{ECHO_MODULE, chain, object, plugin, process, raw_stdio};
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// What `validate` says of a path, and its exit code.
+fn validated(path: &str) -> (i32, String) {
+    let output = run(&["validate", path]);
+    (output.status.code().unwrap(), out(&output) + &err(&output))
+}
+
+#[test]
+fn nothing_to_serve_is_said_and_where_it_was_looked_for() {
+    let folder = Folder::new();
+    let path = folder.path().to_str().unwrap();
+    let (code, said) = validated(path);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains(&format!("no MCPUpstream is in {path}, which has no *.yaml, *.yml or *.json")), "{said}");
+    assert!(said.contains("NothingToServe") && said.contains("0 errors, 1 warning"), "{said}");
+    folder.write("shout.mjs", ECHO_MODULE);
+    assert!(validated(path).1.contains("`hawsepipe plugin run FILE` tries it"), "{}", validated(path).1);
+    let below = folder.path().join("team");
+    std::fs::create_dir(&below).unwrap();
+    folder.write("team/servers.yaml", &raw_stdio("raw", "/dev/null".as_ref()));
+    let (_, said) = validated(path);
+    assert!(said.contains(&format!("folders in it are not read: name {} too", below.display())), "{said}");
+    folder.write("empty.yaml", "");
+    let (_, said) = validated(folder.path().join("empty.yaml").to_str().unwrap());
+    assert!(said.contains("empty.yaml") && said.contains("nothing to serve"), "{said}");
+    let (code, said) = validated(below.to_str().unwrap());
+    assert_eq!((code, said.trim()), (0, "0 errors, 0 warnings"));
+}
+
+#[test]
+fn a_program_that_is_not_there_is_found_before_it_is_needed() {
+    let folder = Folder::new();
+    let servers = [
+        process("typo", "no-such-program-here".as_ref(), &[]),
+        process("moved", "./bin/server".as_ref(), &[]),
+        process("there", "node".as_ref(), &[]),
+        object("MCPUpstream", "unused", "enabled: false, process: {command: no-such-program-either}"),
+        object("MCPUpstream", "elsewhere", "process: {command: node, env: [{name: PATH, value: /no/such/folder}]}"),
+    ];
+    folder.write("servers.yaml", &servers.concat());
+    let (code, said) = validated(folder.path().to_str().unwrap());
+    assert_eq!(code, 0, "another machine may have it: {said}");
+    assert!(said.contains("MCPUpstream default/typo: spec.process.command: there is no program no-such-program-here"));
+    assert!(said.contains("default/moved: spec.process.command: there is no program /"), "{said}");
+    assert!(said.contains("default/elsewhere"), "{said}");
+    assert!(!said.contains("default/there") && !said.contains("default/unused"), "{said}");
+}
+
+#[test]
+fn findings_are_told_in_plain_words_and_once() {
+    let folder = Folder::new();
+    folder.write("servers.yaml", &raw_stdio("raw", "/dev/null".as_ref()));
+    let wrong = "export default (";
+    folder.write("wrong.yaml", &(plugin("wrong", wrong, "") + &chain("uses", "Response", &["raw"], &["wrong"])));
+    let path = folder.path().to_str().unwrap();
+    let (code, said) = validated(path);
+    assert!(code == 1 && said.contains("1 error, 0 warnings"), "{said}");
+    assert!(said.lines().any(|line| line.contains(": so: PluginChain default/uses")), "{said}");
+    folder.write("wrong.yaml", &plugin("wrong", ECHO_MODULE, "timeoutMs: 99999999999999999999"));
+    let (_, said) = validated(path);
+    assert!(said.contains("must be a whole number; it is a number that is too large"), "{said}");
+    folder.write("wrong.yaml", &plugin("wrong", ECHO_MODULE, "timeoutMs: 1.5"));
+    assert!(validated(path).1.contains("it is a number with a fraction"), "{}", validated(path).1);
+    folder.write("wrong.yaml", "kind: Plugin");
+    assert!(validated(path).1.contains("it is not a Kubernetes object: apiVersion is missing"));
+    folder.write("wrong.yaml", "a: [");
+    assert!(validated(path).1.contains("it is not YAML: "));
+    folder.write("plugin.mjs", "export default ({ a: 1, b }) => b;");
+    let (code, said) = validated(folder.path().join("plugin.mjs").to_str().unwrap());
+    assert!(code == 1 && said.contains("it is JavaScript, not a manifest"), "{said}");
+}
+
+#[test]
+fn a_when_that_can_never_hold_is_an_error() {
+    let folder = Folder::new();
+    folder.write("servers.yaml", &raw_stdio("raw", "/dev/null".as_ref()));
+    let entry = |when: &str| {
+        let entries = format!("phase: Response, entries: [{{name: echo, when: {when:?}}}]");
+        plugin("echo", ECHO_MODULE, "") + &object("PluginChain", "answers", &entries)
+    };
+    let path = folder.path().to_str().unwrap();
+    folder.write("chain.yaml", &entry("1 + 1"));
+    let (code, said) = validated(path);
+    assert!(code == 1 && said.contains("spec.entries[0].when: it yields a number, not a boolean"), "{said}");
+    folder.write("chain.yaml", &entry("content.size > 1 + 1"));
+    assert_eq!(validated(path).0, 0, "{}", validated(path).1);
+}
+
+#[test]
+fn a_folder_of_secrets_that_is_not_there_is_said() {
+    let folder = Folder::with(&raw_stdio("raw", "/dev/null".as_ref()));
+    let path = folder.path().to_str().unwrap();
+    for arguments in [&["validate", path][..], &["run", "-f", path], &["explain", "raw/args", "-f", path]] {
+        let output = run(&[arguments, &["--secrets-dir", "/no/such/folder"]].concat());
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(err(&output).contains("--secrets-dir /no/such/folder: there is no such folder"), "{}", err(&output));
+    }
+}
+
+#[test]
+fn a_configuration_is_checked_before_a_plugin_is_tried_with_it() {
+    let folder = Folder::new();
+    let schema = "configSchema: {type: object, required: [n], properties: {n: {type: number}}}, config: {n: 1}";
+    folder.write("plugin.yaml", &plugin("shape", ECHO_MODULE, schema));
+    let path = folder.path().to_str().unwrap();
+    let tried = |config: &str| {
+        let mut command = hawsepipe();
+        command.args(["plugin", "run", path, "--text", "x", "-o", "json", "--config", config]);
+        let output = command.output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (output.status.code().unwrap(), report)
+    };
+    let (code, report) = tried(r#"{"n": 2}"#);
+    assert_eq!((code, &report["outcome"]), (0, &json!("ran")), "{report}");
+    let (code, report) = tried(r#"{"n": "two"}"#);
+    assert_eq!((code, &report["reason"]), (1, &json!("InvalidConfig")), "{report}");
+    assert!(report["message"].as_str().unwrap().contains("/n"), "{report}");
+}
