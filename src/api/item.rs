@@ -140,9 +140,11 @@ fn without_deeper_than(most: usize, json: &str) -> Cow<'_, str> {
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use kube::api::{DynamicObject, ObjectList, WatchEvent};
+    use kube::core::DeserializeGuard;
     use serde_json::json;
 
     use super::*;
+    use crate::api::snapshot::GatewaySnapshot;
 
     /// An object as the API server sends it, with brackets that are this deep in its spec.
     fn nested(name: &str, depth: usize) -> String {
@@ -184,6 +186,21 @@ mod tests {
             (object.metadata.name.as_deref(), object.metadata.resource_version.as_deref()),
             (Some("deep"), Some("7"))
         );
+    }
+
+    #[test]
+    fn a_snapshot_is_read_whatever_its_metadata_holds_and_one_that_is_wrong_hides_no_other() {
+        let snapshot = |name: &str, spec: &str, managed: &str| {
+            format!(
+                r#"{{"apiVersion":"hawsepipe.dev/v1alpha1","kind":"GatewaySnapshot","spec":{spec},
+                "metadata":{{"name":"{name}","managedFields":[{{"manager":"m","fieldsV1":{managed}}}]}}}}"#
+            )
+        };
+        let managed = format!(r#"{}{{}}{}"#, r#"{"f:a":"#.repeat(500), "}".repeat(500));
+        let items = [snapshot("good", r#"{"gateway":"main"}"#, &managed), snapshot("bad", r#"{"gateway":7}"#, "{}")];
+        let objects: Vec<DeserializeGuard<GatewaySnapshot>> = list(&items);
+        assert_eq!(objects[0].0.as_ref().unwrap().spec.gateway, "main");
+        assert_eq!(objects[1].0.as_ref().unwrap_err().metadata.name.as_deref(), Some("bad"));
     }
 
     #[test]

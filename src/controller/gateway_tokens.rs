@@ -143,7 +143,7 @@ impl GatewayTokens {
         let user = review.map_err(|error| error.to_string())?.status.and_then(|status| status.user_info);
         let user = user.and_then(|user| user.username).unwrap_or_default();
         let account =
-            account(&user).ok_or_else(|| format!("the operator runs as {user:?}, which is no service account"))?;
+            account(&user).ok_or_else(|| format!("the operator runs as {user:?}, which is not a service account"))?;
         Ok(self.account.insert(account).clone())
     }
 }

@@ -133,7 +133,7 @@ struct Ready {
     address: String,
 }
 
-/// The pods of every gateway that exists, and those of them that are to be asked.
+/// The pods of every gateway that exists, and those of them that are asked.
 fn pods(watches: &Watches) -> (ByGateway, Vec<Ready>) {
     let (mut found, mut ready) = (ByGateway::new(), Vec::new());
     let gateways = watches.gateways();

@@ -23,7 +23,7 @@ const WATCH_MARGIN: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug)]
 pub(super) struct Deadline<S> {
     service: S,
-    /// The time of what is no watch.
+    /// The time of a request that is not a watch.
     request: Duration,
 }
 
@@ -91,7 +91,7 @@ fn over(time: Duration) -> BoxError {
     format!("the API server did not answer within {time:?}").into()
 }
 
-/// How long a watch may take, as it says by `timeoutSeconds`; none where the request is no watch.
+/// How long a watch may take, as it says by `timeoutSeconds`; none where the request is not a watch.
 fn time_of_watch(uri: &Uri) -> Option<Duration> {
     let parameters = || uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     parameters().find(|(name, value)| *name == "watch" && matches!(*value, "true" | "1"))?;
