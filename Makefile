@@ -47,9 +47,11 @@ test: setup ## Set up and run every test
 	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked
 
 .PHONY: soak
-soak: cargo-there ## The long tests: 10,000 faults of plugins, 100,000 calls while workers are killed (about an hour)
+soak: cargo-there ## The long tests: 10,000 faults of plugins, 100,000 calls while workers die, a guard under edits (about an hour)
 	@.ci/setup.sh node
-	@HAWSEPIPE_SOAK=1 cargo test --locked --test it faults:: -- --nocapture --test-threads 1
+	@.ci/setup.sh npm tests/fixtures
+	@.ci/setup.sh venv tests/fixtures/requirements.txt
+	@HAWSEPIPE_SOAK=1 HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked --test it faults:: -- --nocapture --test-threads 1
 
 .PHONY: fuzz
 fuzz: fuzz-there ## Fuzz what comes from outside; FUZZ_TARGETS="frames", FUZZ_SECONDS=300 of each, NIGHTLY=a toolchain

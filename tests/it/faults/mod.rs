@@ -3,6 +3,7 @@
 mod cases;
 mod corpus;
 mod crossed;
+mod guarded;
 mod json;
 mod matrix;
 mod table;
