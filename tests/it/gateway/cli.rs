@@ -164,9 +164,10 @@ fn without_a_gateway_it_says_how_to_start_one() {
 
 #[test]
 fn help_and_completion() {
-    let commands = ["run", "validate", "crds", "tools", "call", "executions", "workers", "explain", "completion"];
-    for command in commands {
-        let help = out(&run(&[command, "--help"]));
+    let asks = ["status", "wait", "tools", "call", "calls", "executions", "workers", "explain"];
+    let commands = [&["run", "validate", "crds", "completion"][..], &asks].concat();
+    for command in &commands {
+        let help = out(&run(&[*command, "--help"]));
         assert!(help.contains("Examples:") && help.contains(&format!("hawsepipe {command}")), "{command}: {help}");
         assert!(!help.contains('\u{1b}'), "{command}");
     }

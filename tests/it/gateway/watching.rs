@@ -73,7 +73,7 @@ async fn status_tells_what_runs_and_what_does_not() {
     };
     assert!(row("REVISION").contains(&told["revision"].as_str().unwrap()[..12]), "{table}");
     assert!(row("raw ").contains("Connected"), "{table}");
-    assert!(row("nowhere ").contains("no-such-program-here cannot be started"), "{table}");
+    assert!(row("nowhere ").contains("cannot be started: no-such-program-here"), "{table}");
     assert!(row("default/says ").contains("Enabled"), "{table}");
     assert!(row("default/answers ").contains("raw"), "{table}");
     assert!(row("error: PluginChain default/wrong: ").contains("PluginNotFound"), "{table}");
