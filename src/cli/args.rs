@@ -185,6 +185,9 @@ pub struct Validate {
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
     pub options: Options,
+    /// Do not try whether plugins can be loaded: nothing of them is run then, only parsed
+    #[arg(long)]
+    pub no_load: bool,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     pub output: Format,

@@ -42,6 +42,7 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     let mut signals = EndSignals::listen()?;
     let engine = engine()?;
     state::keep_seen_names(&engine, &state);
+    state::keep_loaded_plugins(&engine, &state);
     let mut servers = Servers::new(&engine);
     let started = tokio::select! {
         started = start(&mut servers, &engine, log, directory, first, bind, admin) => started.map(Some),
@@ -59,6 +60,7 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     following.abort();
     servers.end(&mut signals).await;
     state::write_seen_names(&engine, &state);
+    state::write_loaded_plugins(&engine, &state);
     traces.end().await;
     Ok(ExitCode::SUCCESS)
 }

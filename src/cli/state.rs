@@ -8,11 +8,14 @@ use std::time::Duration;
 use super::args::Run;
 use super::serve::Gateway;
 use crate::domain::digest::sha256_hex;
+use crate::domain::form::KeptForm;
 use crate::domain::seen::SeenNames;
 use crate::source::{StateFile, StateFolder};
 
 /// Names of tools that upstreams were ever seen to have.
 const SEEN_NAMES: StateFile = StateFile { name: "seen-names", max_bytes: 4 << 20 };
+/// Plugins in the form that was loaded last, with their code.
+const LOADED_PLUGINS: StateFile = StateFile { name: "loaded-plugins", max_bytes: 64 << 20 };
 /// The least time between two writes of a file.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -51,6 +54,28 @@ pub fn keep_seen_names(engine: &Gateway, state: &Arc<StateFolder>) {
             tokio::time::sleep(PAUSE).await;
         }
     });
+}
+
+/// Gives the engine the forms of plugins that were loaded last, and keeps those that are from now on: where the newest
+/// cannot be loaded, they are what runs, after a restart too.
+pub fn keep_loaded_plugins(engine: &Gateway, state: &Arc<StateFolder>) {
+    if let Some(kept) = state.read::<Vec<KeptForm>>(LOADED_PLUGINS) {
+        engine.restore_forms(kept);
+    }
+    let (mut changes, engine, state) = (engine.forms_changed(), Arc::downgrade(engine), Arc::clone(state));
+    tokio::spawn(async move {
+        while changes.changed().await.is_ok() {
+            let Some(kept) = engine.upgrade().map(|engine| engine.kept_forms()) else { return };
+            let state = Arc::clone(&state);
+            let _ = tokio::task::spawn_blocking(move || state.write(LOADED_PLUGINS, &kept)).await;
+            tokio::time::sleep(PAUSE).await;
+        }
+    });
+}
+
+/// Writes what was loaded since the last write, when the gateway ends.
+pub fn write_loaded_plugins(engine: &Gateway, state: &StateFolder) {
+    state.write(LOADED_PLUGINS, &engine.kept_forms());
 }
 
 /// Writes what was seen since the last write, when the gateway ends.

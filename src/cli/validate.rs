@@ -1,24 +1,36 @@
 //! `hawsepipe validate`
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
+use anyhow::Context;
 use serde_json::json;
 
 use super::args::{Format, Options, Validate};
 use super::output::{Colour, column, paint, print_line, print_list, text, wide};
 use super::programs::missing;
+use super::wiring::workers;
 use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::plan::Runtime;
+use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
-use crate::engine::explain::link_problems;
-use crate::node::{Inspector, Launcher, find_node};
+use crate::engine::explain::link_plugins;
+use crate::node::{Inspector, Launcher, find_node, hide_memory};
 use crate::source::{Compiled, Directory, Located, Settings};
 
-/// Checks manifests and says what is wrong. Nothing is started but the parser of plugin code.
+/// Plugins that are loaded at once.
+const AT_ONCE: usize = 4;
+
+/// Checks manifests and says what is wrong. What is started of them are plugins, each in its sandbox, to see whether they
+/// can be loaded.
 pub async fn validate(args: Validate) -> anyhow::Result<ExitCode> {
+    if !args.no_load {
+        hide_memory().context("cannot hide this program's memory from plugins")?;
+    }
     let mut directory = directory(args.paths, args.options)?;
     let compiled = directory.read(None).await?;
-    let located = all_problems(&directory, compiled).await;
+    let located = all_problems(&directory, compiled, !args.no_load).await?;
     let errors = located.iter().filter(|l| l.problem.is_error() && !is_consequence(l)).count();
     print(args.output, &located, errors)?;
     Ok(if errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -31,18 +43,54 @@ pub fn directory(paths: Vec<std::path::PathBuf>, options: Options) -> anyhow::Re
 }
 
 /// What reading and compiling found, and what only linking and asking Node.js finds.
-async fn all_problems(directory: &Directory<Inspector>, compiled: Compiled) -> Vec<Located> {
+async fn all_problems(
+    directory: &Directory<Inspector>,
+    compiled: Compiled,
+    loads: bool,
+) -> anyhow::Result<Vec<Located>> {
     let Compiled { plan, secrets, mut located, .. } = compiled;
     let node = &plan.gateway.runtime.node_executable;
     let uses_plugins = plan.chains.iter().any(|chain| !chain.entries.is_empty());
-    if let Some(error) = find_node(node).await.err().filter(|_| uses_plugins) {
+    let no_node = find_node(node).await.err();
+    let loads = loads && no_node.is_none();
+    if let Some(error) = no_node.filter(|_| uses_plugins) {
         let gateway = ObjectId::new(Kind::MCPGateway, plan.gateway.key.clone());
         let field = "spec.plugins.nodeExecutable";
         located.push(directory.locate(Problem::error(Reason::NotLoaded, gateway, field, error.to_string())));
     }
     located.extend(missing(&plan).into_iter().map(|problem| directory.locate(problem)));
-    located.extend(link_problems(plan, &secrets).into_iter().map(|problem| directory.locate(problem)));
-    located
+    let runtime = plan.gateway.runtime.clone();
+    let (plugins, mut problems) = link_plugins(plan, &secrets);
+    if loads && !plugins.is_empty() {
+        problems.extend(load_problems(&plugins, &runtime).await?);
+    }
+    located.extend(problems.into_iter().map(|problem| directory.locate(problem)));
+    Ok(located)
+}
+
+/// Loads each plugin in a worker, as a gateway does, and says which cannot be loaded.
+async fn load_problems(plugins: &[Arc<LinkedPlugin>], runtime: &Runtime) -> anyhow::Result<Vec<Problem>> {
+    let (workers, ..) = workers()?;
+    let mut problems = Vec::new();
+    for few in plugins.chunks(AT_ONCE) {
+        workers.prepare(few, runtime).await;
+        for plugin in few {
+            let mut seen = 0;
+            let loading = loop {
+                match workers.loading(plugin) {
+                    Loading::Underway => seen = workers.loads(seen).await,
+                    ended => break ended,
+                }
+            };
+            if let Loading::Failed { failure, .. } = loading {
+                let object = ObjectId::new(Kind::Plugin, plugin.plan.key.clone());
+                problems.push(Problem::error(failure.reason, object, "spec.source", failure.message));
+            }
+        }
+        workers.retire(&[]);
+    }
+    workers.shutdown().await;
+    Ok(problems)
 }
 
 fn print(format: Format, located: &[Located], errors: usize) -> anyhow::Result<()> {

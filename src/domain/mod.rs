@@ -8,6 +8,7 @@ pub mod chain;
 pub mod definition;
 pub mod digest;
 pub mod egress;
+pub mod form;
 pub mod health;
 pub mod ids;
 pub mod instance;

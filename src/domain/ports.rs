@@ -39,9 +39,15 @@ pub struct LinkedPlugin {
 
 /// Runs plugins in workers.
 pub trait RunPlugin: Send + Sync + 'static {
-    /// Makes and warms a pool for each plugin that has none yet. Ends when each is warm or has failed to start;
-    /// pools of plugins that are not named stay until [`RunPlugin::retire`].
+    /// Makes a pool for each plugin that has none yet, and begins to load the plugin in a worker. Waits for none of them.
+    /// Pools of plugins that are not named stay until [`RunPlugin::retire`].
     fn prepare(&self, wanted: &[Arc<LinkedPlugin>], runtime: &Runtime) -> impl Future<Output = ()> + Send;
+
+    /// How far a plugin that was [prepared](RunPlugin::prepare) is loaded.
+    fn loading(&self, plugin: &Arc<LinkedPlugin>) -> Loading;
+
+    /// Waits until more than `seen` loads have ended, well or not, and says how many have.
+    fn loads(&self, seen: u64) -> impl Future<Output = u64> + Send;
 
     /// Drains the pools of all plugins but these: running calls end, idle workers go.
     fn retire(&self, keep: &[Arc<LinkedPlugin>]);
@@ -70,6 +76,22 @@ pub trait RunPlugin: Send + Sync + 'static {
 
     /// Ends every worker and waits for it.
     fn shutdown(&self) -> impl Future<Output = ()> + Send;
+}
+
+/// How far a plugin is loaded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loading {
+    /// Its first worker is not ready yet.
+    Underway,
+    /// A worker has loaded it. It stays so, whatever becomes of its workers.
+    Loaded,
+    /// It was tried, and no worker has ever loaded it.
+    Failed {
+        /// Why. Its reason is `NotLoaded`.
+        failure: Failure,
+        /// Whether that is the plugin's own fault, not that of the machine.
+        own: bool,
+    },
 }
 
 /// What a plugin may ask of the gateway while its call runs. Everything that it asks is bounded here, and ends with the

@@ -157,6 +157,9 @@ pub struct EntryTrace {
     pub chain: String,
     /// The plugin, as `namespace/name`.
     pub plugin: String,
+    /// Digest of the plugin's code, its first 12 hex characters; empty where there was none to run.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub revision: String,
     /// When in the call.
     pub phase: Phase,
     /// What it did.

@@ -1,7 +1,9 @@
-//! Puts a plan in force: link, warm what is new, swap, let go of what is old.
+//! Puts a plan in force: link, begin to load what is new, swap, let go of what is old.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
+use super::forms::{Choice, Newest};
 use super::link::{Linked, link};
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
@@ -10,17 +12,20 @@ use crate::domain::ports::{CallUpstream, Clock, RunPlugin, Secrets};
 use crate::domain::problem::Problem;
 
 impl<P: Ports> Engine<P> {
-    /// Puts `plan` in force. Calls that run end on the plan that they began with. One plan at a time.
+    /// Puts `plan` in force, at once: a plugin whose form of it is not loaded yet runs in the one before, or its entries
+    /// wait for it. Calls that run end on the plan that they began with. One plan at a time.
     pub async fn apply(self: &Arc<Self>, plan: Plan, mut problems: Vec<Problem>, secrets: &impl Secrets) {
         let _one_at_a_time = self.applying.lock().await;
         let started = self.clock.monotonic();
         let previous = self.snapshot().plan().revision.clone();
         let (linked, link_problems) = link(plan, secrets);
         problems.extend(link_problems);
-        let linked = Arc::new(linked);
-        let plugins = linked.used_plugins();
-        // New workers are warm before a call needs them; those of the old plan serve until then.
-        self.plugins.prepare(&plugins, &linked.plan.gateway.runtime).await;
+        let newest = self.newest(linked, problems, secrets);
+        self.plugins.prepare(&newest.plugins(), &newest.linked.plan.gateway.runtime).await;
+        let choice = self.choose(&newest);
+        self.snapshot().linked.tell(&choice);
+        let linked = Arc::new(newest.linked.with(&choice));
+        let problems = newest.problems_with(&choice);
         self.hold(&linked);
         self.upstreams.prepare(&linked.targets());
         self.forget_missing(&linked);
@@ -29,7 +34,10 @@ impl<P: Ports> Engine<P> {
         self.plans.send_modify(|count| *count += 1);
         self.cut_calls(&linked);
         self.retire_upstreams();
-        self.plugins.retire(&plugins);
+        self.plugins.retire(&newest.needed(&choice));
+        if !choice.is_settled {
+            self.follow_loads(newest);
+        }
         self.probe_targets(&linked);
         let took = self.clock.monotonic().saturating_sub(started);
         self.metrics.plan(&linked.plan.revision, &problems, took);
@@ -63,6 +71,63 @@ impl<P: Ports> Engine<P> {
         held.retain(|linked| linked.strong_count() > 0);
         let keep: Vec<_> = held.iter().filter_map(Weak::upgrade).flat_map(|linked| linked.targets()).collect();
         self.upstreams.retire(&keep);
+    }
+
+    fn newest(&self, linked: Linked, problems: Vec<Problem>, secrets: &impl Secrets) -> Newest {
+        self.stop_following();
+        let mut forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
+        if forms.retain(&linked.plan) {
+            self.forms_changed.send_modify(|count| *count += 1);
+        }
+        Newest { candidates: forms.candidates(&linked, secrets), linked, problems }
+    }
+
+    /// What runs of it now. What is loaded of it is what stands in for later forms.
+    fn choose(&self, newest: &Newest) -> Choice {
+        let choice = newest.choose(&self.plugins);
+        let mut forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = choice.loaded.iter().filter(|plugin| forms.accept(&newest.linked.plan, plugin)).count();
+        if news > 0 {
+            self.forms_changed.send_modify(|count| *count += 1);
+        }
+        choice
+    }
+
+    /// Puts the plan's forms of plugins in the place of older ones as they are loaded.
+    fn follow_loads(self: &Arc<Self>, newest: Newest) {
+        let engine = Arc::clone(self);
+        let following = tokio::spawn(async move {
+            let mut seen = 0;
+            loop {
+                seen = engine.plugins.loads(seen).await;
+                let _one_at_a_time = engine.applying.lock().await;
+                if engine.state.draining.load(Ordering::Acquire) || engine.settle(&newest) {
+                    return;
+                }
+            }
+        });
+        *self.following.lock().unwrap_or_else(PoisonError::into_inner) = Some(following.abort_handle());
+    }
+
+    fn stop_following(&self) {
+        if let Some(following) = self.following.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            following.abort();
+        }
+    }
+
+    /// A load has ended. Says whether every plugin runs in the form of the plan by now.
+    fn settle(self: &Arc<Self>, newest: &Newest) -> bool {
+        let choice = self.choose(newest);
+        let before = Arc::clone(&self.snapshot().linked);
+        if before.differs(&choice) {
+            before.tell(&choice);
+            let linked = Arc::new(newest.linked.with(&choice));
+            let problems = newest.problems_with(&choice);
+            self.hold(&linked);
+            self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems, &self.state, previous));
+            self.plugins.retire(&newest.needed(&choice));
+        }
+        choice.is_settled
     }
 
     /// Before a plan that is not stopped is in force: calls that it lets in are not to find the old word that ended
@@ -101,7 +166,7 @@ impl<P: Ports> Engine<P> {
     fn forget_missing(&self, linked: &Linked) {
         let planned = |name: &str| linked.upstreams.iter().any(|u| u.target.plan.key.to_string() == name);
         self.state.make_room_for_names(planned);
-        for old in &self.snapshot().linked.upstreams {
+        for old in self.snapshot().linked.upstreams.iter() {
             let key = &old.target.plan.key;
             let kept = linked.upstreams.iter().find(|new| new.target.plan.key == *key);
             match kept {

@@ -126,8 +126,8 @@ impl<P: Ports> Engine<P> {
             Ok(admitted) => admitted,
             Err(rejection) => return self.rejected(&rejection),
         };
-        let (snapshot, route) = self.route(snapshot, &request.endpoint, request.name).await;
-        // It may have waited for its upstream, and another plan may be in force since.
+        let (snapshot, route) = self.route_guarded(snapshot, request).await;
+        // It may have waited for its upstream or a guard, and another plan may be in force since.
         if let Err(rejection) = gate(&snapshot) {
             return self.rejected(&rejection);
         }
@@ -154,6 +154,22 @@ impl<P: Ports> Engine<P> {
         }
         let client = Progress::new(request.client, is_guarded(call.tool));
         self.run_guarded(&call, &client, journal).await
+    }
+
+    /// The route of a call, once what guards it is loaded or cannot be: nothing is sent whose answer would have to be
+    /// withheld. Where that was waited for, it is looked for again, since another plan may be in force.
+    async fn route_guarded(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        request: &CallRequest<'_>,
+    ) -> (Arc<Snapshot>, Option<Arc<Route>>) {
+        let (mut snapshot, mut route) = self.route(snapshot, &request.endpoint, request.name).await;
+        while let Some(found) = &route
+            && self.waited_for_guards(&snapshot, found).await
+        {
+            (snapshot, route) = self.route(&self.snapshot(), &request.endpoint, request.name).await;
+        }
+        (snapshot, route)
     }
 
     /// The route of a name, and the snapshot that it is of. One that is not known yet is waited for while upstreams are

@@ -1,12 +1,14 @@
 //! Which chains and entries would run on a tool, and why the others not.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
 use super::link::{Linked, LinkedChain, link};
 use super::{Endpoint, Engine, Ports};
 use crate::domain::plan::{Plan, UpstreamPlan};
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
-use crate::domain::ports::Secrets;
+use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
 
 /// What would run on one tool.
@@ -144,7 +146,9 @@ pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str) -> Result<Ex
     Ok(explain_tool(&linked, index, tool, &format!("{upstream}__{tool}")))
 }
 
-/// What linking a plan finds, such as secrets that are not there.
-pub fn link_problems(plan: Plan, secrets: &impl Secrets) -> Vec<Problem> {
-    link(plan, secrets).1
+/// What linking a plan finds, such as secrets that are not there, and the enabled plugins that are ready to be loaded.
+pub fn link_plugins(plan: Plan, secrets: &impl Secrets) -> (Vec<Arc<LinkedPlugin>>, Vec<Problem>) {
+    let (linked, problems) = link(plan, secrets);
+    let plugins = linked.plugins.into_values().flatten().filter(|plugin| plugin.plan.enabled);
+    (plugins.collect(), problems)
 }

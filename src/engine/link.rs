@@ -1,21 +1,22 @@
 //! From a plan to what runs: globs and CEL compiled, configurations merged, secrets put in.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
+pub(super) use super::entries::{Globs, LinkedChain, LinkedEntry};
+use super::form::{NotLoaded, StandIns};
 use crate::config::compile::merge_config;
 use crate::config::expr::Expression;
 use crate::domain::chain::EntryRules;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
-    ChainPlan, EntryPlan, NamedValue, Plan, PluginPlan, Refusal, TransportPlan, UpstreamPlan, ValueSource,
+    ChainPlan, EntryPlan, NamedValue, Plan, PluginPlan, Refusal, Runtime, TransportPlan, UpstreamPlan, ValueSource,
 };
-use crate::domain::plugin::{Failure, FailurePolicy, Mode, Phase};
+use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -29,7 +30,13 @@ pub(super) struct Linked {
     /// In the order in which they run.
     pub(super) chains: Vec<Arc<LinkedChain>>,
     /// In the plan's order; a refusal where one cannot be reached as it should.
-    pub(super) upstreams: Vec<LinkedUpstream>,
+    pub(super) upstreams: Arc<[LinkedUpstream]>,
+    /// Each plugin of the plan, or why it cannot run here.
+    pub(super) plugins: BTreeMap<ObjectKey, Result<Arc<LinkedPlugin>, Failure>>,
+    /// Older forms of plugins, which run in the place of those of the plan.
+    pub(super) stand_ins: StandIns,
+    /// Plugins of the plan that could not be loaded.
+    pub(super) not_loaded: Vec<NotLoaded>,
     /// Whether the keys of Secrets that it names were found.
     pub(super) secrets: Vec<SecretReport>,
     /// Fires when no call and no snapshot is left that holds it.
@@ -55,108 +62,23 @@ pub(super) struct LinkedUpstream {
     pub(super) refusing: Option<Refusal>,
 }
 
-/// A chain with its globs, and its entries ready to run.
-pub(super) struct LinkedChain {
-    pub(super) name: String,
-    pub(super) plan: ChainPlan,
-    upstream_names: Globs,
-    include: Globs,
-    exclude: Globs,
-    pub(super) entries: Vec<Arc<LinkedEntry>>,
-}
-
-/// An entry ready to run.
-pub(super) struct LinkedEntry {
-    pub(super) plan: EntryPlan,
-    pub(super) rules: EntryRules,
-    /// The plugin, as `namespace/name`.
-    pub(super) name: String,
-    /// The plugin, or why it cannot run here.
-    pub(super) plugin: Result<Arc<LinkedPlugin>, Failure>,
-    /// Whether entry and plugin are both enabled.
-    pub(super) enabled: bool,
-    pub(super) when: Option<Expression>,
-    pub(super) config: Option<Box<RawValue>>,
-    pub(super) timeout: Duration,
-    filter_upstreams: Globs,
-    filter_tools: Globs,
-}
-
-/// A list of globs; none matches everything.
-#[derive(Default)]
-pub(super) struct Globs(Option<GlobSet>);
-
-impl Globs {
-    /// An empty list is [`Globs::any`]. One that does not compile (the compiler refused it before) matches nothing.
-    fn new(globs: &[String]) -> Self {
-        if globs.is_empty() {
-            return Self(None);
-        }
-        let mut set = GlobSetBuilder::new();
-        for glob in globs {
-            if let Ok(glob) = GlobBuilder::new(glob).build() {
-                set.add(glob);
-            }
-        }
-        Self(Some(set.build().unwrap_or_default()))
-    }
-
-    /// Whether the list is empty or one of it matches.
-    pub(super) fn admits(&self, word: &str) -> bool {
-        self.0.as_ref().is_none_or(|set| set.is_match(word))
-    }
-
-    /// Whether one of the list matches.
-    pub(super) fn names(&self, word: &str) -> bool {
-        self.0.as_ref().is_some_and(|set| set.is_match(word))
-    }
-}
-
-impl LinkedChain {
-    /// Whether it covers an upstream at all.
-    pub(super) fn covers(&self, upstream: &UpstreamPlan) -> bool {
-        let scope = &self.plan.upstreams;
-        let in_reach = scope.namespace.as_ref().is_none_or(|namespace| *namespace == upstream.key.namespace);
-        let labelled = || scope.selector.as_ref().is_some_and(|selector| selector.matches(&upstream.labels));
-        in_reach && (scope.all || self.upstream_names.names(&upstream.key.name) || labelled())
-    }
-
-    /// Whether it selects calls of `method` to this tool of this upstream.
-    pub(super) fn selects(&self, method: &str, upstream: &UpstreamPlan, tool: &str) -> bool {
-        self.covers(upstream)
-            && self.plan.methods.iter().any(|m| m == method)
-            && self.include.admits(tool)
-            && !self.exclude.names(tool)
-    }
-}
-
-impl LinkedEntry {
-    /// Whether the plugin's own filter lets it run on this tool of this upstream.
-    pub(super) fn admits(&self, upstream: &str, tool: &str) -> bool {
-        self.filter_upstreams.admits(upstream) && self.filter_tools.admits(tool)
-    }
-
-    /// Whether it acts: it is enabled and no shadow.
-    pub(super) fn enforces(&self) -> bool {
-        self.enabled && self.plan.mode == Mode::Enforce
-    }
-
-    /// Whether no call may pass without it.
-    pub(super) fn must_run(&self) -> bool {
-        self.enforces() && self.rules.policy == FailurePolicy::Fail
-    }
-}
-
 /// Links a plan. What lacks is a Problem, and fails with its reason where it is used.
 pub(super) fn link(plan: Plan, secrets: &impl Secrets) -> (Linked, Vec<Problem>) {
     let mut problems = Vec::new();
     let upstreams = plan.upstreams.iter().map(|u| link_upstream(&plan, u, secrets, &mut problems)).collect();
-    let plugins: Vec<_> =
-        plan.plugins.iter().map(|p| (&p.key, link_plugin(&plan, p, secrets, &mut problems))).collect();
-    let find = |key: &ObjectKey| plugins.iter().find(|(k, _)| *k == key).map(|(_, plugin)| plugin);
-    let chains = plan.chains.iter().map(|chain| Arc::new(link_chain(&plan, chain, &find))).collect();
+    let mut plugins = BTreeMap::new();
+    for plugin in &plan.plugins {
+        let linked = link_plugin(&plan.gateway.runtime, plan.code.get(&plugin.digest), plugin, secrets);
+        if let Err(Unlinked::Secret(refusal)) = &linked {
+            let object = ObjectId::new(Kind::Plugin, plugin.key.clone());
+            problems.push(Problem::error(refusal.reason, object, "spec.env", refusal.message.clone()));
+        }
+        plugins.insert(plugin.key.clone(), linked.map_err(|why| why.failure(plugin)));
+    }
     let secrets = secret_states(&plan, secrets);
-    (Linked { upstreams, chains, secrets, ..Linked::empty(plan) }, problems)
+    let mut linked = Linked { upstreams, secrets, plugins, ..Linked::empty(plan) };
+    linked.chains = linked.link_chains();
+    (linked, problems)
 }
 
 fn link_upstream(
@@ -184,28 +106,39 @@ fn link_upstream(
     }
 }
 
-fn link_plugin(
-    plan: &Plan,
-    plugin: &PluginPlan,
-    secrets: &impl Secrets,
-    problems: &mut Vec<Problem>,
-) -> Result<Arc<LinkedPlugin>, Failure> {
-    let not_loaded = |message| Failure::new(Reason::NotLoaded, message);
-    let Some(code) = plan.code.get(&plugin.digest) else {
-        return Err(not_loaded(match &plugin.path {
-            Some(path) => {
+/// Why a plugin cannot be linked.
+pub(super) enum Unlinked {
+    /// Its code is not there.
+    Code,
+    /// A value of its environment is not there.
+    Secret(Refusal),
+}
+
+impl Unlinked {
+    fn failure(self, plugin: &PluginPlan) -> Failure {
+        let message = match (self, &plugin.path) {
+            (Self::Secret(refusal), _) => refusal.message,
+            (Self::Code, Some(path)) => {
                 format!("its file {path} was never accepted (the finding of the Plugin says why)")
             }
-            None => format!("the plan does not hold code {:.12}", plugin.digest),
-        }));
-    };
-    let (env, missing) = put_in(&plugin.env, secrets);
-    if let Some(Refusal { reason, message }) = missing {
-        let object = ObjectId::new(Kind::Plugin, plugin.key.clone());
-        problems.push(Problem::error(reason, object, "spec.env", message.clone()));
-        return Err(not_loaded(message));
+            (Self::Code, None) => format!("the plan does not hold code {:.12}", plugin.digest),
+        };
+        Failure::new(Reason::NotLoaded, message)
     }
-    let runtime = &plan.gateway.runtime;
+}
+
+/// Puts a plugin together with its code and the values of its environment.
+pub(super) fn link_plugin(
+    runtime: &Runtime,
+    code: Option<&String>,
+    plugin: &PluginPlan,
+    secrets: &impl Secrets,
+) -> Result<Arc<LinkedPlugin>, Unlinked> {
+    let code = code.ok_or(Unlinked::Code)?;
+    let (env, missing) = put_in(&plugin.env, secrets);
+    if let Some(missing) = missing {
+        return Err(Unlinked::Secret(missing));
+    }
     let pool_size = plugin.pool_size.unwrap_or(runtime.pool_size_per_plugin);
     let exposed: Vec<_> = env.iter().map(|(name, value)| (name, value.expose())).collect();
     let made_of = (
@@ -258,66 +191,106 @@ fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
     secret_uses(plan).into_iter().map(state).collect()
 }
 
-fn link_chain<'a>(
-    plan: &Plan,
-    chain: &ChainPlan,
-    find: &impl Fn(&ObjectKey) -> Option<&'a Result<Arc<LinkedPlugin>, Failure>>,
-) -> LinkedChain {
-    let mut chain_plan = chain.clone();
-    let mut entries = Vec::with_capacity(chain.entries.len());
-    for entry in &chain.entries {
-        match link_entry(plan, chain.phase, entry, find(&entry.plugin)) {
-            Ok(entry) => entries.push(Arc::new(entry)),
-            Err(message) => {
-                chain_plan.refusing.get_or_insert(Refusal { reason: Reason::InvalidExpression, message });
+impl Linked {
+    /// The same plan with these older forms in the place of its own, and what could not be loaded.
+    pub(super) fn relinked(&self, stand_ins: StandIns, not_loaded: Vec<NotLoaded>) -> Self {
+        let mut linked = Self {
+            plan: Arc::clone(&self.plan),
+            chains: Vec::new(),
+            upstreams: Arc::clone(&self.upstreams),
+            plugins: self.plugins.clone(),
+            secrets: self.secrets.clone(),
+            stand_ins,
+            not_loaded,
+            let_go: LetGo::default(),
+        };
+        linked.chains = linked.link_chains();
+        linked
+    }
+
+    fn link_chains(&self) -> Vec<Arc<LinkedChain>> {
+        self.plan.chains.iter().map(|chain| Arc::new(self.link_chain(chain))).collect()
+    }
+
+    fn link_chain(&self, chain: &ChainPlan) -> LinkedChain {
+        let mut chain_plan = chain.clone();
+        let mut entries = Vec::with_capacity(chain.entries.len());
+        for entry in &chain.entries {
+            match self.link_entry(chain, entry) {
+                Ok(entry) => entries.push(Arc::new(entry)),
+                Err(message) => {
+                    chain_plan.refusing.get_or_insert(Refusal { reason: Reason::InvalidExpression, message });
+                }
             }
         }
+        LinkedChain {
+            name: chain.key.to_string(),
+            upstream_names: Globs::new(&chain.upstreams.names),
+            include: Globs::new(&chain.include),
+            exclude: Globs::new(&chain.exclude),
+            entries,
+            plan: chain_plan,
+        }
     }
-    LinkedChain {
-        name: chain.key.to_string(),
-        upstream_names: Globs::new(&chain.upstreams.names),
-        include: Globs::new(&chain.include),
-        exclude: Globs::new(&chain.exclude),
-        entries,
-        plan: chain_plan,
-    }
-}
 
-fn link_entry(
-    plan: &Plan,
-    phase: Phase,
-    entry: &EntryPlan,
-    plugin: Option<&Result<Arc<LinkedPlugin>, Failure>>,
-) -> Result<LinkedEntry, String> {
-    let when = entry.when.as_deref().map(Expression::compile).transpose()?;
-    // What cannot run is not excused by the settings of a plugin that nobody vouches for.
-    let plugin_plan = plan.plugin(&entry.plugin).filter(|_| entry.unavailable.is_none());
-    let plugin = match (&entry.unavailable, plugin) {
-        (Some(refusal), _) => Err(Failure::new(refusal.reason, refusal.message.clone())),
-        (None, Some(plugin)) => plugin.clone(),
-        (None, None) => Err(Failure::new(Reason::PluginNotFound, format!("there is no Plugin {}", entry.plugin))),
-    };
-    let timeout = entry.timeout_ms.or(plugin_plan.and_then(|p| p.timeout_ms));
-    let timeout = timeout.unwrap_or(plan.gateway.runtime.default_timeout_ms);
-    Ok(LinkedEntry {
-        rules: EntryRules { phase, role: entry.role, mode: entry.mode, policy: entry.failure_policy },
-        name: entry.plugin.to_string(),
-        enabled: entry.enabled && plugin_plan.is_none_or(|p| p.enabled),
-        when,
-        config: merge_config(plugin_plan.and_then(|p| p.config.as_deref()), entry.config.as_deref()),
-        timeout: Duration::from_millis(u64::from(timeout)),
-        filter_upstreams: Globs::new(plugin_plan.map_or(&[], |p| &p.filter_upstreams)),
-        filter_tools: Globs::new(plugin_plan.map_or(&[], |p| &p.filter_tools)),
-        plugin,
-        plan: entry.clone(),
-    })
+    /// The entry with what its plugin is here: the plan's form of it, or the older one that stands in.
+    fn link_entry(&self, chain: &ChainPlan, entry: &EntryPlan) -> Result<LinkedEntry, String> {
+        let when = entry.when.as_deref().map(Expression::compile).transpose()?;
+        // What cannot run is not excused by the settings of a plugin that nobody vouches for.
+        let newest = self.plan.plugin(&entry.plugin).filter(|_| entry.unavailable.is_none());
+        let stand_in = self.stand_ins.get(&entry.plugin).filter(|_| newest.is_some());
+        let stand_in = stand_in.and_then(|form| Some((form, form.entry(chain, entry)?)));
+        let (plugin, plugin_plan, entry) = match (stand_in, &entry.unavailable) {
+            (Some((form, older)), _) => (Ok(Arc::clone(&form.plugin)), Some(&form.plugin.plan), older),
+            (None, Some(refusal)) => {
+                (Err(Failure::new(refusal.reason, refusal.message.clone())), newest, entry.clone())
+            }
+            (None, None) => (self.plugin(&entry.plugin), newest, entry.clone()),
+        };
+        let timeout = entry.timeout_ms.or(plugin_plan.and_then(|p| p.timeout_ms));
+        let timeout = timeout.unwrap_or(self.plan.gateway.runtime.default_timeout_ms);
+        Ok(LinkedEntry {
+            rules: EntryRules { phase: chain.phase, role: entry.role, mode: entry.mode, policy: entry.failure_policy },
+            name: entry.plugin.to_string(),
+            enabled: entry.enabled && newest.is_none_or(|p| p.enabled),
+            when,
+            config: merge_config(plugin_plan.and_then(|p| p.config.as_deref()), entry.config.as_deref()),
+            timeout: Duration::from_millis(u64::from(timeout)),
+            filter_upstreams: Globs::new(plugin_plan.map_or(&[], |p| &p.filter_upstreams)),
+            filter_tools: Globs::new(plugin_plan.map_or(&[], |p| &p.filter_tools)),
+            plugin,
+            plan: entry,
+        })
+    }
+
+    /// The plan's form of a plugin.
+    fn plugin(&self, key: &ObjectKey) -> Result<Arc<LinkedPlugin>, Failure> {
+        let missing = || Err(Failure::new(Reason::PluginNotFound, format!("there is no Plugin {key}")));
+        self.plugins.get(key).cloned().unwrap_or_else(missing)
+    }
+
+    /// Plugins that enabled entries name and may run, each once, in the form of the plan.
+    pub(super) fn wanted(&self) -> Vec<(&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)> {
+        let entries = self.chains.iter().flat_map(|chain| &chain.entries);
+        let used = entries.filter(|entry| entry.enabled && entry.plan.unavailable.is_none());
+        let used: BTreeSet<_> = used.map(|entry| &entry.plan.plugin).collect();
+        used.into_iter().filter_map(|key| self.plugins.get_key_value(key)).collect()
+    }
 }
 
 impl Linked {
     /// A plan of which nothing is linked.
     pub(super) fn empty(plan: Plan) -> Self {
-        let (chains, upstreams, secrets) = (Vec::new(), Vec::new(), Vec::new());
-        Self { plan: Arc::new(plan), chains, upstreams, secrets, let_go: LetGo::default() }
+        Self {
+            plan: Arc::new(plan),
+            chains: Vec::new(),
+            upstreams: Arc::new([]),
+            plugins: BTreeMap::new(),
+            stand_ins: StandIns::new(),
+            not_loaded: Vec::new(),
+            secrets: Vec::new(),
+            let_go: LetGo::default(),
+        }
     }
 
     /// Cancelled when no call and no snapshot is left that holds it.
@@ -333,17 +306,5 @@ impl Linked {
     /// The first entry that names a plugin.
     pub(super) fn entry_of(&self, plugin: &ObjectKey) -> Option<&Arc<LinkedEntry>> {
         self.chains.iter().flat_map(|chain| &chain.entries).find(|entry| entry.plan.plugin == *plugin)
-    }
-
-    /// The plugins that enabled entries name, each once.
-    pub(super) fn used_plugins(&self) -> Vec<Arc<LinkedPlugin>> {
-        let mut used: Vec<Arc<LinkedPlugin>> = Vec::new();
-        let entries = self.chains.iter().flat_map(|chain| &chain.entries).filter(|entry| entry.enabled);
-        for plugin in entries.filter_map(|entry| entry.plugin.as_ref().ok()) {
-            if !used.iter().any(|u| u.identity == plugin.identity) {
-                used.push(Arc::clone(plugin));
-            }
-        }
-        used
     }
 }

@@ -11,8 +11,11 @@ mod call;
 mod chain;
 pub mod content;
 mod end;
+mod entries;
 mod execute;
 pub mod explain;
+mod form;
+mod forms;
 mod health;
 mod host;
 mod link;
@@ -39,15 +42,17 @@ mod traces;
 pub mod view;
 mod when;
 
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
 pub use call::{CallRequest, Caller, Reply, Within};
 pub use list::{Endpoint, ToolPage};
 pub use snapshot::Snapshot;
 
+use crate::domain::form::KeptForm;
 use crate::domain::ports::{CallUpstream, Clock, Records, RunPlugin};
 use crate::domain::seen::SeenNames;
 use crate::telemetry::metrics::Metrics;
@@ -78,6 +83,12 @@ pub struct Engine<P: Ports> {
     applying: tokio::sync::Mutex<()>,
     /// The plans on which calls may still run.
     held: Mutex<Vec<Weak<link::Linked>>>,
+    /// What was loaded last of each plugin.
+    forms: Mutex<forms::Forms>,
+    /// Counts changes of that.
+    forms_changed: watch::Sender<u64>,
+    /// Puts new forms of plugins in force as they are loaded.
+    following: Mutex<Option<AbortHandle>>,
     /// Counts the tool lists that were published.
     lists: watch::Sender<u64>,
     /// Counts the plans that were put in force.
@@ -105,6 +116,9 @@ impl<P: Ports> Engine<P> {
             publishing: Mutex::new(()),
             applying: tokio::sync::Mutex::new(()),
             held: Mutex::default(),
+            forms: Mutex::default(),
+            forms_changed: watch::Sender::new(0),
+            following: Mutex::default(),
             lists: watch::Sender::new(0),
             plans: watch::Sender::new(0),
             state: state::State::default(),
@@ -140,6 +154,21 @@ impl<P: Ports> Engine<P> {
     /// Changes whenever the tool list does.
     pub fn tool_lists(&self) -> watch::Receiver<u64> {
         self.lists.subscribe()
+    }
+
+    /// What was loaded last of each plugin of the plan.
+    pub fn kept_forms(&self) -> Vec<KeptForm> {
+        self.forms.lock().unwrap_or_else(PoisonError::into_inner).to_kept()
+    }
+
+    /// Changes whenever [`Engine::kept_forms`] does.
+    pub fn forms_changed(&self) -> watch::Receiver<u64> {
+        self.forms_changed.subscribe()
+    }
+
+    /// What an earlier process had loaded last. For before the first plan.
+    pub fn restore_forms(&self, kept: Vec<KeptForm>) {
+        self.forms.lock().unwrap_or_else(PoisonError::into_inner).restore(kept);
     }
 
     /// The names of tools that upstreams were ever seen to have, and each change of them. They are to outlive the

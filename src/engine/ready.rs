@@ -1,17 +1,27 @@
 //! Whether what guards a call can run, asked before anything is sent.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
 use super::content::Content;
 use super::link::{LinkedChain, LinkedEntry};
 use super::replies::Culprit;
 use super::routed::Routed;
-use super::snapshot::Selected;
+use super::snapshot::{Selected, Snapshot};
 use super::traces::Traces;
 use super::{Engine, Ports};
+use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Refusal;
 use crate::domain::plugin::{Failure, Mode, Phase};
-use crate::domain::ports::RunPlugin;
+use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
 use crate::domain::reason::Reason;
 use crate::domain::record::EntryOutcome;
+use crate::domain::route::Route;
+
+/// How often it is looked whether plugins are loaded by now.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// Why a call is refused before it is sent.
 pub(super) struct Refusing {
@@ -28,6 +38,59 @@ impl Refusing {
 }
 
 impl<P: Ports> Engine<P> {
+    /// Waits for plugins that guard calls on this route and are still being loaded, as long as their entries may take.
+    /// Says whether there were any and all of them are loaded, or cannot be, by now.
+    pub(super) async fn waited_for_guards(&self, snapshot: &Snapshot, route: &Route) -> bool {
+        let (tool, queue) = (&snapshot.tools[route.index], snapshot.plan().gateway.runtime.queue_timeout_ms);
+        let (mut waited, began) = (false, Instant::now());
+        for selected in tool.request.iter().chain(&tool.response) {
+            let entries = selected.chain.entries.iter().zip(&selected.admitted);
+            for (entry, _) in entries.filter(|(entry, admitted)| **admitted && entry.must_run()) {
+                let Ok(plugin) = &entry.plugin else { continue };
+                if self.plugins.loading(plugin) != Loading::Underway {
+                    continue;
+                }
+                waited = true;
+                let until = began + Duration::from_millis(queue.into()) + entry.timeout;
+                if timeout_at(until, self.wait_until_loaded(plugin)).await.is_err() {
+                    return false;
+                }
+            }
+        }
+        waited
+    }
+
+    /// Waits until every plugin that the plan in force runs is loaded or cannot be, and calls go by that.
+    pub async fn wait_for_loads(&self) {
+        while self.is_behind() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Whether a plugin is still being loaded, or was and that is not in force yet.
+    fn is_behind(&self) -> bool {
+        let linked = Arc::clone(&self.snapshot().linked);
+        let is_behind = |(key, plugin): (&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)| match plugin
+            .as_ref()
+            .ok()
+            .map(|plugin| self.plugins.loading(plugin))
+        {
+            Some(Loading::Underway) => true,
+            Some(Loading::Loaded) => linked.stand_ins.contains_key(key),
+            Some(Loading::Failed { .. }) => !linked.not_loaded.iter().any(|lost| lost.plugin == *key),
+            None => false,
+        };
+        linked.wanted().into_iter().any(is_behind)
+    }
+
+    /// Waits until a plugin is loaded or cannot be.
+    async fn wait_until_loaded(&self, plugin: &Arc<LinkedPlugin>) {
+        let mut seen = 0;
+        while self.plugins.loading(plugin) == Loading::Underway {
+            seen = self.plugins.loads(seen).await;
+        }
+    }
+
     /// The first thing that guards this call and cannot run here. A response that would have to be withheld is no
     /// reason to run the tool, so both phases are asked before anything is sent.
     pub(super) fn cannot_guard(&self, call: &Routed<'_>, traces: &mut Traces) -> Option<Refusing> {
@@ -63,7 +126,7 @@ impl<P: Ports> Engine<P> {
             if !(*admitted && entry.must_run()) {
                 return None;
             }
-            let failure = self.unable(entry)?;
+            let failure = self.unable(entry).or_else(|| self.still_loading(entry))?;
             // What a response would hold is not known yet, so there `when` cannot excuse it.
             let excused = selected.chain.plan.phase == Phase::Request && !when.holds(entry, &content());
             (!excused).then_some((place, &**entry, failure))
@@ -75,6 +138,12 @@ impl<P: Ports> Engine<P> {
     pub(super) fn refusing(&self, chain: &LinkedChain) -> Option<Reason> {
         let unable = || chain.entries.iter().filter(|entry| entry.must_run()).find_map(|entry| self.unable(entry));
         chain.plan.refusing.as_ref().map(|refusal| refusal.reason).or_else(|| unable().map(|failure| failure.reason))
+    }
+
+    fn still_loading(&self, entry: &LinkedEntry) -> Option<Failure> {
+        let plugin = entry.plugin.as_ref().ok()?;
+        let is_underway = self.plugins.loading(plugin) == Loading::Underway;
+        is_underway.then(|| Failure::new(Reason::NotLoaded, "is still being loaded"))
     }
 
     /// Why an entry cannot run here, as far as this process knows now.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::form::NotLoaded;
 use super::link::LinkedUpstream;
 use super::routed::timestamp;
 use super::snapshot::Snapshot;
@@ -27,7 +28,7 @@ impl<P: Ports> Engine<P> {
             revision: snapshot.plan().revision.clone(),
             problems: snapshot.problems().to_vec(),
             upstreams,
-            not_loaded: plugins.iter().filter_map(not_loaded).collect(),
+            not_loaded: snapshot.linked.not_loaded.iter().filter(|lost| lost.own).map(not_loaded).collect(),
             plugins,
             secrets: snapshot.linked.secrets.clone(),
             sandbox_lacks: self.plugins.sandbox().lacks,
@@ -95,7 +96,10 @@ impl<P: Ports> Engine<P> {
             Some(_) => Reason::SandboxUnavailable,
             None => failure.reason,
         };
-        let code = snapshot.plan().code.get(&plugin.digest);
+        let stand_in = snapshot.linked.stand_ins.get(&plugin.key).map(|form| &form.plugin);
+        let code = stand_in.map(|older| &*older.code);
+        let code = code.or_else(|| snapshot.plan().code.get(&plugin.digest).map(String::as_str));
+        let plugin = stand_in.map_or(plugin, |older| &older.plan);
         PluginReport {
             plugin: plugin.key.to_string(),
             state,
@@ -108,12 +112,10 @@ impl<P: Ports> Engine<P> {
     }
 }
 
-/// What a plugin that was tried and could not be loaded is reported as.
-fn not_loaded(plugin: &PluginReport) -> Option<NotLoadedReport> {
-    let tried = plugin.state == PluginState::Failed && !plugin.digest.is_empty();
-    (tried && plugin.reason.as_deref() == Some(Reason::NotLoaded.as_str())).then(|| NotLoadedReport {
-        plugin: plugin.plugin.clone(),
-        digest: plugin.digest.clone(),
-        message: plugin.message.clone().unwrap_or_default(),
-    })
+fn not_loaded(lost: &NotLoaded) -> NotLoadedReport {
+    NotLoadedReport {
+        plugin: lost.plugin.to_string(),
+        digest: lost.digest.clone(),
+        message: lost.failure.message.clone(),
+    }
 }

@@ -85,6 +85,10 @@ pub(super) fn trace(chain: &LinkedChain, entry: &LinkedEntry, outcome: EntryOutc
     EntryTrace {
         chain: chain.name.clone(),
         plugin: entry.name.clone(),
+        revision: entry
+            .plugin
+            .as_ref()
+            .map_or_else(|_| String::new(), |plugin| plugin.plan.digest.chars().take(12).collect()),
         phase: chain.plan.phase,
         outcome,
         mode: entry.plan.mode,

@@ -54,8 +54,11 @@ pub struct PluginView {
     pub id: String,
     /// `namespace/name`.
     pub plugin: String,
-    /// Digest of its code.
+    /// Digest of the code that runs.
     pub revision: String,
+    /// Digest of the code of the plan, where that could not be loaded; `error` says why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_loaded: Option<String>,
     /// What it is for.
     pub role: Role,
     /// How it is spoken with.
@@ -64,7 +67,7 @@ pub struct PluginView {
     pub phases: Vec<Phase>,
     /// Registered, Enabled, Executing or Disabled; Failed where it cannot be started.
     pub state: PluginState,
-    /// Why it cannot be started.
+    /// Why it cannot be started, or its newest form not loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Chains that name it, as `namespace/name`.
@@ -179,6 +182,8 @@ impl<P: Ports> Engine<P> {
         let named = snapshot.linked.chains.iter().filter(|c| c.entries.iter().any(|e| e.plan.plugin == plugin.key));
         let chains: Vec<_> = named.map(|chain| chain.name.clone()).collect();
         let error = snapshot.linked.entry_of(&plugin.key).and_then(|entry| self.unable(entry));
+        let stand_in = snapshot.linked.stand_ins.get(&plugin.key).map(|form| &form.plugin.plan);
+        let lost = snapshot.linked.not_loaded.iter().find(|lost| lost.plugin == plugin.key);
         let own = workers.iter().filter(|w| w.plugin_id == plugin.id);
         let executing = own.clone().any(|w| w.state == crate::domain::ports::WorkerState::Executing);
         let state = match (&error, plugin.enabled, chains.is_empty()) {
@@ -191,12 +196,13 @@ impl<P: Ports> Engine<P> {
         PluginView {
             id: plugin.id.clone(),
             plugin: plugin.key.to_string(),
-            revision: plugin.digest.clone(),
+            revision: stand_in.unwrap_or(plugin).digest.clone(),
+            not_loaded: lost.map(|lost| lost.digest.clone()),
             role: plugin.role,
             protocol: plugin.protocol,
             phases: plugin.phases.clone(),
             state,
-            error: error.map(|failure| failure.message),
+            error: error.or_else(|| lost.map(|lost| lost.failure.clone())).map(|failure| failure.message),
             chains,
             workers: own.count(),
         }

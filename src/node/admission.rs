@@ -139,6 +139,12 @@ impl Admission {
         Arc::clone(&self.permits).acquire_owned().await.ok()
     }
 
+    /// The failure of an execution that waited for a plugin that is still being loaded.
+    pub fn not_loaded(&self) -> Failure {
+        let waited = self.queue_timeout().as_millis();
+        Failure::new(Reason::NotLoaded, format!("was still being loaded after {waited}ms"))
+    }
+
     /// The failure of an execution that waited too long.
     pub fn late(&self) -> Failure {
         let waited = self.queue_timeout().as_millis();

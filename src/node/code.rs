@@ -1,5 +1,6 @@
-//! Plugin code on disk: a private folder for each revision, so that no later edit of the original reaches a worker. The
-//! other files of its folder are links: an edit of one reaches the workers that start after it.
+//! Plugin code on disk: a private folder for each revision, so that no later edit of the original reaches a worker. Files
+//! beside it that it may import are copied too, within bounds, so that its later workers are as its first; the others, and
+//! folders, are links.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -14,6 +15,10 @@ use crate::domain::plan::PluginPlan;
 
 /// Files of a plugin's folder that its code may import.
 const MAX_SIBLINGS: usize = 1000;
+
+/// Of those, what is copied: files that end so, as many bytes of all together.
+const IMPORTED: [&str; 4] = ["js", "mjs", "cjs", "json"];
+const MAX_COPIED: u64 = 16 << 20;
 
 const HOST: &str = include_str!("host/host.mjs");
 const ONCE_PRELOAD: &str = include_str!("host/once.cjs");
@@ -165,11 +170,16 @@ impl Code {
         DirBuilder::new().mode(0o700).create(&self.folder)?;
         fs::write(&self.entry, text)?;
         let Some(origin) = origin else { return Ok(()) };
-        let origin = fs::canonicalize(origin)?;
+        let (origin, mut room) = (fs::canonicalize(origin)?, MAX_COPIED);
         for sibling in fs::read_dir(&origin)?.take(MAX_SIBLINGS) {
             let name = sibling?.file_name();
-            if Some(name.as_os_str()) != self.entry.file_name() {
-                symlink(origin.join(&name), self.folder.join(&name))?;
+            if Some(name.as_os_str()) == self.entry.file_name() {
+                continue;
+            }
+            let (from, to) = (origin.join(&name), self.folder.join(&name));
+            match copied(&from, &to, room) {
+                Some(bytes) => room -= bytes,
+                None => symlink(&from, &to)?,
             }
         }
         self.link_packages(&origin)?;
@@ -191,6 +201,14 @@ impl Code {
             _ => Ok(()),
         }
     }
+}
+
+/// Copies a file that code may import, if it is one and there is room for it. Its bytes; none where it is not copied.
+fn copied(from: &Path, to: &Path, room: u64) -> Option<u64> {
+    let is_code = from.extension().is_some_and(|ending| IMPORTED.iter().any(|one| ending == *one));
+    let bytes = fs::metadata(from).ok().filter(|found| is_code && found.is_file() && found.len() <= room)?.len();
+    let read = fs::read(from).ok().filter(|read| read.len() as u64 <= bytes)?;
+    fs::write(to, read).ok().map(|()| bytes)
 }
 
 impl Drop for Code {

@@ -43,16 +43,30 @@ impl Pool {
         let mut state = self.lock();
         state.starting = state.starting.saturating_sub(self.seats);
         match started {
-            Ok(seats) => seats.into_iter().for_each(|seat| self.offer(&mut state, seat)),
+            Ok(seats) => {
+                state.loaded |= seats.iter().all(Seat::is_sound);
+                seats.into_iter().for_each(|seat| self.offer(&mut state, seat));
+            }
             Err(error) => {
-                let plugin = self.plugin.plan.key.to_string();
-                tracing::warn!(plugin, "Plugin '{plugin}' cannot be started: {error}");
-                self.starter.metrics.failed(&plugin, error.as_label());
+                self.starter.metrics.failed(&self.plugin.plan.key.to_string(), error.as_label());
+                state.is_own_fault = error.is_the_plugins();
+                self.say(&state, &error);
                 self.failed(&mut state, error.into());
             }
         }
         drop(state);
-        self.tried.send_replace(true);
+        self.starter.loads.send_modify(|ended| *ended += 1);
+    }
+
+    /// Tells the log why a start failed; not again while further ones fail for the same reason.
+    fn say(&self, state: &State, error: &StartError) {
+        let (plugin, digest) = (self.plugin.plan.key.to_string(), &self.plugin.plan.digest);
+        let known = state.cause.as_ref().is_some_and(|cause| cause.message == error.failure().message);
+        if known {
+            tracing::debug!(plugin, revision = digest, "Plugin '{plugin}' still cannot be started: {error}");
+        } else {
+            tracing::warn!(plugin, revision = digest, "Plugin '{plugin}' cannot be started: {error}");
+        }
     }
 
     async fn start_worker(self: &Arc<Self>, cause: SpawnCause) -> Result<Vec<Seat>, StartError> {

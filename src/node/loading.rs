@@ -62,11 +62,16 @@ pub enum StartError {
 
 impl From<StartError> for Failure {
     fn from(error: StartError) -> Self {
-        Self::new(Reason::NotLoaded, format!("cannot be started: {error}"))
+        error.failure()
     }
 }
 
 impl StartError {
+    /// The failure of a call that needed the worker.
+    pub(super) fn failure(&self) -> Failure {
+        Failure::new(Reason::NotLoaded, format!("cannot be started: {self}"))
+    }
+
     /// The label of what failed.
     pub fn as_label(&self) -> &'static str {
         match self {
@@ -78,6 +83,11 @@ impl StartError {
             Self::Late(_) => "late",
             Self::Closed => "closed",
         }
+    }
+
+    /// Whether the plugin itself is at fault: on this machine another one would have been loaded.
+    pub(super) fn is_the_plugins(&self) -> bool {
+        matches!(self, Self::Load(_) | Self::Exited { .. } | Self::Late(_))
     }
 
     /// What a plugin says of its failure may quote its environment.

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::{OnceCell, oneshot, watch};
+use tokio::sync::{OnceCell, oneshot};
 use tokio::time::{Instant, timeout_at};
 
 use super::admission::Admission;
@@ -21,7 +21,7 @@ use super::starter::Starter;
 use super::worker::Fate;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Failure;
-use crate::domain::ports::LinkedPlugin;
+use crate::domain::ports::{LinkedPlugin, Loading};
 
 /// How long a worker whose call was given up may take to end it.
 const WIND_DOWN: Duration = Duration::from_millis(250);
@@ -36,8 +36,6 @@ pub struct Pool {
     /// Seats of each worker.
     pub(super) seats: usize,
     state: Mutex<State>,
-    /// Whether a first start has succeeded or failed.
-    pub(super) tried: watch::Sender<bool>,
 }
 
 /// Who is where.
@@ -53,6 +51,8 @@ pub(super) struct State {
     /// What `target` may grow to; 0 keeps none, and workers are started when they are asked for.
     pub(super) size: usize,
     pub(super) waiting: VecDeque<oneshot::Sender<Result<Lease, Failure>>>,
+    /// Whether a worker has ever loaded the plugin.
+    pub(super) loaded: bool,
     /// Whether a call has gone well.
     pub(super) proven: bool,
     /// Failed starts, and ends before the first call, since a worker was started that served a call well.
@@ -60,6 +60,8 @@ pub(super) struct State {
     /// When the last of them failed.
     pub(super) failed_at: Option<Instant>,
     pub(super) cause: Option<Failure>,
+    /// Whether that is the plugin's own fault.
+    pub(super) is_own_fault: bool,
     /// No start before.
     pub(super) not_before: Option<Instant>,
 }
@@ -81,8 +83,7 @@ impl Pool {
         // A worker that is started for one call serves that one.
         let seats = if workers == 0 { 1 } else { concurrency.max(1) };
         let state = Mutex::new(State { size: workers.saturating_mul(seats), ..State::default() });
-        let tried = watch::Sender::new(false);
-        Arc::new(Self { plugin, starter, admission, code: OnceCell::new(), seats, state, tried })
+        Arc::new(Self { plugin, starter, admission, code: OnceCell::new(), seats, state })
     }
 
     /// The plugin whose workers they are.
@@ -102,18 +103,25 @@ impl Pool {
         self.lock().size == 0
     }
 
-    /// Starts the first worker and waits until it is ready or has failed.
-    pub async fn warm(self: &Arc<Self>) {
-        let mut tried = self.tried.subscribe();
-        {
-            let mut state = self.lock();
-            if state.size == 0 {
-                return;
-            }
-            state.target = state.target.max(self.seats);
-            self.fill(&mut state, SpawnCause::Demand);
+    /// Begins to load the plugin in a first worker. Where no workers are kept, that one goes again: it has shown whether
+    /// the plugin can be loaded.
+    pub fn begin(self: &Arc<Self>) {
+        let mut state = self.lock();
+        if state.size == 0 {
+            return self.begin_start(&mut state, SpawnCause::Demand);
         }
-        let _ = tried.wait_for(|tried| *tried).await;
+        state.target = state.target.max(self.seats);
+        self.fill(&mut state, SpawnCause::Demand);
+    }
+
+    /// How far the plugin is loaded.
+    pub fn loading(&self) -> Loading {
+        let state = self.lock();
+        match &state.cause {
+            _ if state.loaded => Loading::Loaded,
+            Some(failure) => Loading::Failed { failure: failure.clone(), own: state.is_own_fault },
+            None => Loading::Underway,
+        }
     }
 
     /// Takes a seat at a worker, an idle one at once, else the first that becomes free or ready before `until`.
@@ -142,6 +150,7 @@ impl Pool {
         };
         match timeout_at(until, waiting).await {
             Ok(Ok(given)) => given,
+            Ok(Err(_)) | Err(_) if self.loading() == Loading::Underway => Err(self.admission.not_loaded()),
             Ok(Err(_)) | Err(_) => Err(self.admission.late()),
         }
     }

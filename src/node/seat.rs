@@ -207,6 +207,11 @@ impl Seat {
         }
     }
 
+    /// Whether its worker, which has served nobody yet, came to be as it should.
+    pub fn is_sound(&self) -> bool {
+        self.worn().is_none_or(|cause| self.stillborn(cause).is_none())
+    }
+
     /// Whether its worker has ended, ends with the calls that it has, or may not listen.
     pub fn is_useless(&self) -> bool {
         self.worker.leaving.get().is_some() || self.worker.is_doubted() || self.worn() == Some(RecycleCause::Exited)

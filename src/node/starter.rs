@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use tokio::net::unix::pipe;
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -76,6 +76,8 @@ pub struct Starter {
     slots: Semaphore,
     living: Mutex<BTreeMap<u64, Living>>,
     next: AtomicU64,
+    /// Counts starts of workers that have ended, well or not.
+    pub(super) loads: watch::Sender<u64>,
     /// No worker is started any more.
     pub closed: CancellationToken,
 }
@@ -105,6 +107,7 @@ impl Starter {
             slots: Semaphore::new(cores),
             living: Mutex::default(),
             next: AtomicU64::new(1),
+            loads: watch::Sender::new(0),
             closed: CancellationToken::new(),
         })
     }
@@ -207,6 +210,8 @@ impl Starter {
     pub fn close(&self) {
         self.closed.cancel();
         self.slots.close();
+        // Nobody need wait any more.
+        self.loads.send_modify(|ended| *ended += 1);
         for living in lock(&self.living).values() {
             self.metrics.killed(&living.card.info().plugin, KillCause::Shutdown);
             living.group.kill();

@@ -74,6 +74,7 @@ impl Pool {
         self.end(state, seat, Fate::Recycle(cause));
         if let Some(message) = stillborn {
             self.starter.metrics.failed(&self.plugin().key.to_string(), cause.as_str());
+            state.is_own_fault = true;
             self.failed(state, Failure::new(Reason::NotLoaded, message));
         }
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::admission::{Admission, Share};
 use super::discovery::{Node, find_node};
@@ -21,12 +21,9 @@ use super::tend::tend;
 use super::yielding::Yielding;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Ran};
-use crate::domain::ports::{Host, LinkedPlugin, PluginLoad, RunPlugin, WorkerInfo};
+use crate::domain::ports::{Host, LinkedPlugin, Loading, PluginLoad, RunPlugin, WorkerInfo};
 use crate::domain::reason::Reason;
 use crate::domain::sandbox::{SandboxMode, SandboxState};
-
-/// How long [`RunPlugin::prepare`] waits for pools to be warm.
-const WARMING: Duration = Duration::from_secs(5);
 
 /// Every plugin's workers in this process.
 #[derive(Debug)]
@@ -142,19 +139,22 @@ impl Workers {
         }
         let content = self.admission.content(bytes)?;
         let until = Instant::now() + self.admission.queue_timeout();
+        let end = until + run;
         let pool = self.pool(plugin);
         if pool.is_cold() {
             let permit = self.admission.permit(until).await?;
-            let lease = pool.lease(until + run).await?;
-            return Ok(Admitted { lease, until: until + run, permit, _content: content });
+            let lease = pool.lease(end).await?;
+            return Ok(Admitted { lease, until: end, permit, _content: content });
         }
+        // One that is still being loaded is waited for as one that is started for this call.
+        let until = if pool.loading() == Loading::Underway { end } else { until };
         let mut lease = pool.lease(until).await?;
         let permit = self.admission.permit(until).await?;
         while lease.is_useless() {
             drop(lease);
             lease = pool.lease(until).await?;
         }
-        Ok(Admitted { lease, until: until + run, permit, _content: content })
+        Ok(Admitted { lease, until: end, permit, _content: content })
     }
 }
 
@@ -172,11 +172,22 @@ impl RunPlugin for Workers {
         if self.read(|pools| pools.refusing.is_some()) {
             return;
         }
-        let new = self.new_pools(wanted);
-        let warming = futures_util::future::join_all(new.iter().map(Pool::warm));
-        if timeout(WARMING, warming).await.is_err() {
-            tracing::warn!("some plugins are not loaded after {WARMING:?}; they go on loading");
-        }
+        self.new_pools(wanted).iter().for_each(Pool::begin);
+    }
+
+    fn loading(&self, plugin: &Arc<LinkedPlugin>) -> Loading {
+        self.read(|pools| match (&pools.refusing, pools.by_identity.get(&plugin.identity)) {
+            (_, Some(pool)) => pool.loading(),
+            (Some(failure), None) => Loading::Failed { failure: failure.clone(), own: false },
+            (None, None) => Loading::Underway,
+        })
+    }
+
+    async fn loads(&self, seen: u64) -> u64 {
+        let mut loads = self.starter.loads.subscribe();
+        // The sender is ours, so that it cannot be gone.
+        let ended = loads.wait_for(|ended| *ended > seen).await.map(|ended| *ended);
+        ended.unwrap_or(u64::MAX)
     }
 
     fn retire(&self, keep: &[Arc<LinkedPlugin>]) {

@@ -23,6 +23,7 @@ pub(super) async fn status<P: Ports>(
 ) -> Result<impl IntoResponse, Refused> {
     if settled {
         let settled = engine.readings().settle().await;
+        engine.wait_for_loads().await;
         settled.map_err(|why| Refused(StatusCode::CONFLICT, "NotSettled", why.to_string()))?;
     }
     Ok(Json(engine.status()))

@@ -8,7 +8,9 @@ use hawsepipe::domain::digest::sha256_hex;
 use hawsepipe::domain::ids::ObjectKey;
 use hawsepipe::domain::plan::{PluginLimits, PluginPlan, Runtime};
 use hawsepipe::domain::plugin::{ContentType, Encoding, Failure, Input, Metadata, Phase, Protocol, Role};
-use hawsepipe::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress, RunPlugin, WorkerInfo, WorkerState};
+use hawsepipe::domain::ports::{
+    Answering, Host, LinkedPlugin, Loading, PluginProgress, RunPlugin, WorkerInfo, WorkerState,
+};
 use hawsepipe::domain::upstream::Answer;
 use hawsepipe::node::{Launcher, Lifetimes, WorkerMetrics, Workers};
 use serde_json::value::RawValue;
@@ -132,6 +134,10 @@ impl Rig {
         let runtime = Runtime { queue_timeout_ms: 30_000, ..Runtime::default() };
         workers.prepare(&[Arc::clone(&plugin)], &runtime).await;
         ensure!(workers.sandbox().refusal().is_none(), "{:?}", workers.sandbox());
+        let mut seen = 0;
+        while workers.loading(&plugin) == Loading::Underway {
+            seen = workers.loads(seen).await;
+        }
         Ok(Self { workers: Arc::new(workers), plugin })
     }
 

@@ -83,6 +83,7 @@ impl Stage {
         self.upstream.give(&case.tool, case.answer(phase)?);
         let (arguments, meta) = (case.arguments(phase)?, case.meta());
         self.engine.apply(plan, Vec::new(), &secrets).await;
+        self.engine.wait_for_loads().await;
         Ok((Ok(Scene { plugin, phase, warnings, case: case.clone(), arguments, meta }), reading.folders))
     }
 

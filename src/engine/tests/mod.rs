@@ -3,23 +3,27 @@
 mod bytes;
 mod callbacks;
 mod doubled;
+mod forms;
 mod limits;
 mod names;
 mod outcomes;
 mod proof;
 mod refusals;
 mod scrape;
+mod scripts;
 mod server;
 mod swaps;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
+use self::scripts::Scripts;
 use self::server::Server;
 use super::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
 use crate::config::compile::compile;
@@ -29,7 +33,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Output, Phase, Ran, Role};
 use crate::domain::ports::{
-    Clock, Host, LinkedPlugin, PluginLoad, PluginProgress, Records, RunPlugin, Secrets, ToClient, WorkerInfo,
+    Clock, Host, LinkedPlugin, Loading, PluginLoad, PluginProgress, Records, RunPlugin, Secrets, ToClient, WorkerInfo,
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
@@ -37,104 +41,6 @@ use crate::domain::sandbox::SandboxState;
 use crate::domain::secret::{NoSecret, SecretText};
 use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
 use crate::telemetry::metrics::Metrics;
-
-/// A plugin's code is its script: a verb and a word.
-#[derive(Default)]
-struct Scripts {
-    /// What ran, as `name <- content`.
-    ran: Mutex<Vec<String>>,
-    /// Lets one `wait` go on.
-    go: Notify,
-    /// Whether no worker of any plugin can be started.
-    down: AtomicBool,
-    sandbox: Mutex<SandboxState>,
-}
-
-impl Scripts {
-    async fn answer(&self, script: &str, content: &str, host: &dyn Host) -> Result<Output, Failure> {
-        let (verb, word) = script.split_once(' ').unwrap_or((script, ""));
-        let output = |text: &str, proceed: bool, error: Option<&str>| {
-            Ok(Output { text: text.into(), proceed, metadata: Some(raw("{\"m\":1}")), error: error.map(Into::into) })
-        };
-        match verb {
-            "same" => output(content, true, None),
-            "put" => output(word, true, None),
-            "metadata" => output(content, true, None).map(|output| {
-                let metadata = raw(&format!("\"{}\"", "m".repeat(word.parse().unwrap())));
-                Output { metadata: Some(metadata), ..output }
-            }),
-            "stop" => output(if word.is_empty() { content } else { word }, false, None),
-            "deny" => output("not this", false, Some(word)),
-            "fail" => Err(Failure::new(reason(word), "it failed")),
-            "wait" => {
-                self.go.notified().await;
-                output(if word.is_empty() { content } else { word }, true, None)
-            }
-            "call" => {
-                let arguments = raw(r#"{"n":1}"#);
-                let (Answer::Result(answer) | Answer::Error(answer)) = host.call_tool(word, Some(&arguments)).await;
-                output(&format!(r#"{{"said":{answer}}}"#), true, None)
-            }
-            "flood" => {
-                let calls: Vec<_> = (0..10).map(|_| host.call_tool("up__other", None)).collect();
-                let answers = futures_util::future::join_all(calls).await;
-                let refused = answers.iter().filter(|answer| matches!(answer, Answer::Error(_))).count();
-                output(&format!(r#"{{"refused":{refused}}}"#), true, None)
-            }
-            "progress" => {
-                for progress in word.split(' ') {
-                    let (progress, message) = (progress.parse().unwrap(), Some("words".to_owned()));
-                    host.progress(PluginProgress { progress, total: None, message });
-                }
-                output(content, true, None)
-            }
-            _ => panic!("no script: {script}"),
-        }
-    }
-}
-
-fn reason(word: &str) -> Reason {
-    match word {
-        "Timeout" => Reason::Timeout,
-        "PoolExhausted" => Reason::PoolExhausted,
-        "InvalidOutput" => Reason::InvalidOutput,
-        _ => Reason::Crashed,
-    }
-}
-
-impl RunPlugin for Scripts {
-    async fn prepare(&self, _: &[Arc<LinkedPlugin>], _: &Runtime) {}
-
-    fn retire(&self, _: &[Arc<LinkedPlugin>]) {}
-
-    async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, _: Duration, host: &dyn Host) -> Ran {
-        let content = input.raw_content.unwrap_or_default();
-        self.ran.lock().unwrap().push(format!("{} <- {content}", plugin.plan.key.name));
-        let output = self.answer(&plugin.code, content, host).await;
-        Ran { output, queued: Duration::ZERO, ran: Duration::from_millis(1), worker_pid: Some(1) }
-    }
-
-    fn availability(&self, plugin: &Arc<LinkedPlugin>) -> Result<(), Failure> {
-        match plugin.code.starts_with("absent") || self.down.load(Ordering::Relaxed) {
-            true => Err(Failure::new(Reason::NotLoaded, "it does not start")),
-            false => Ok(()),
-        }
-    }
-
-    fn workers(&self) -> Vec<WorkerInfo> {
-        Vec::new()
-    }
-
-    fn sandbox(&self) -> SandboxState {
-        self.sandbox.lock().unwrap().clone()
-    }
-
-    fn load(&self) -> PluginLoad {
-        PluginLoad::default()
-    }
-
-    async fn shutdown(&self) {}
-}
 
 #[derive(Default)]
 struct Log {

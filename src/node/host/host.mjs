@@ -336,6 +336,12 @@ try {
   const pick = (name) => [exported[name], exported.default?.[name]].find((value) => typeof value === 'function');
   const fallback = typeof exported.default === 'function' ? exported.default : pick('default');
   handlers = { onRequest: pick('onRequest') ?? fallback, onResponse: pick('onResponse') ?? fallback };
+  for (const name of ['onRequest', 'onResponse']) {
+    if (exported[name] !== undefined && typeof exported[name] !== 'function') throw new TypeError(`${name} is not a function`);
+  }
+  if (!handlers.onRequest && !handlers.onResponse) {
+    throw new TypeError('exports no function: export default, onRequest or onResponse');
+  }
   await pick('warmup')?.({ log: logger });
   send(READY, { version: VERSION, node: process.version });
 } catch (error) {

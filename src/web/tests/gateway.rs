@@ -22,7 +22,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{EraSetting, HealthPlan, ListenerPlan, Plan, Runtime, TransportPlan, UpstreamPlan};
 use crate::domain::plugin::{Failure, Input, Ran};
 use crate::domain::ports::{
-    CallUpstream, Clock, Host, LinkedPlugin, PluginLoad, Records, RunPlugin, Secrets, ToClient, WorkerInfo,
+    CallUpstream, Clock, Host, LinkedPlugin, Loading, PluginLoad, Records, RunPlugin, Secrets, ToClient, WorkerInfo,
 };
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallRecord, PluginExecution};
@@ -48,6 +48,14 @@ pub(super) struct NoPlugins;
 
 impl RunPlugin for NoPlugins {
     async fn prepare(&self, _: &[Arc<LinkedPlugin>], _: &Runtime) {}
+
+    fn loading(&self, _: &Arc<LinkedPlugin>) -> Loading {
+        Loading::Loaded
+    }
+
+    async fn loads(&self, _: u64) -> u64 {
+        std::future::pending().await
+    }
     fn retire(&self, _: &[Arc<LinkedPlugin>]) {}
     async fn run(&self, _: &Arc<LinkedPlugin>, _: &Input<'_>, _: Duration, _: &dyn Host) -> Ran {
         let output = Err(Failure::new(Reason::NotLoaded, "there are no plugins"));

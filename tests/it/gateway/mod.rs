@@ -15,6 +15,7 @@ pub mod http;
 mod killed;
 mod limits;
 mod listeners;
+mod loads;
 pub mod manifests;
 mod names;
 pub mod outcomes;

@@ -68,7 +68,7 @@ async fn a_pool_of_none_starts_one_for_each_call() {
     ] {
         let plugin = Code { size: 0, ..code }.link();
         let rig = Rig::with(&[&plugin]).await;
-        assert!(rig.workers.workers().is_empty());
+        rig.until("the one that showed that it loads is gone", |rig| rig.workers.workers().is_empty()).await;
         let (first, second) = (rig.run(&plugin, "0").await, rig.run(&plugin, "0").await);
         assert_ne!(first.worker_pid, second.worker_pid);
         assert_eq!(first.output.unwrap().text, first.worker_pid.unwrap().to_string());
@@ -155,8 +155,10 @@ async fn a_plugin_that_starts_again_is_available_again() {
     let folder = std::env::temp_dir().join(format!("hawsepipe-test-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("value.mjs"), "throw new Error('not yet')").unwrap();
-    let code = "import { value } from './value.mjs'; export default () => ({ text: value, continue: true })";
-    let plugin = Code { folder: Some(folder.clone()), ..module(code) }.link();
+    // A file that is read where it is: those beside the code are copied for good.
+    let value = folder.join("value.mjs");
+    let code = format!("import {{ value }} from {value:?}; export default () => ({{ text: value, continue: true }})");
+    let plugin = Code { folder: Some(folder.clone()), ..module(&code) }.link();
     let rig = Rig::with(&[&plugin]).await;
     assert!(rig.workers.availability(&plugin).is_err());
     fs::write(folder.join("value.mjs"), "export const value = 'now'").unwrap();
@@ -208,9 +210,14 @@ async fn code_runs_as_it_was_accepted_beside_the_files_of_its_folder() {
     let plugin = Code { folder: Some(below.clone()), ..module(&format!("{code}//")) }.link();
     let rig = Rig::with(&[&plugin]).await;
     let failure = rig.workers.availability(&plugin).unwrap_err();
-    assert!(failure.message.contains("EACCES"), "what lies above is another plugin's: {}", failure.message);
+    assert!(failure.message.contains("util.mjs"), "what lies above is another plugin's: {}", failure.message);
     fs::write(below.join("util.mjs"), "export const util = 'below'").unwrap();
     let rig = Rig::with(&[&plugin]).await;
+    assert_eq!(rig.answer(&plugin, "").await.text, "belowdep");
+    // So runs each later worker, whatever becomes of the files.
+    fs::write(below.join("util.mjs"), "this is broken").unwrap();
+    let failed = rig.run_for(&plugin, "kill", 1).await;
+    assert!(failed.output.is_err() || failed.worker_pid.is_some());
     assert_eq!(rig.answer(&plugin, "").await.text, "belowdep");
     fs::remove_dir_all(folder).unwrap();
 }

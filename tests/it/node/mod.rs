@@ -23,7 +23,7 @@ use std::time::Duration;
 use hawsepipe::domain::ids::ObjectKey;
 use hawsepipe::domain::plan::{PluginLimits, PluginPlan, Runtime};
 use hawsepipe::domain::plugin::{ContentType, Encoding, Failure, Input, Metadata, Output, Phase, Protocol, Ran, Role};
-use hawsepipe::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress, RunPlugin};
+use hawsepipe::domain::ports::{Answering, Host, LinkedPlugin, Loading, PluginProgress, RunPlugin};
 use hawsepipe::domain::secret::SecretText;
 use hawsepipe::node::WorkerMetrics;
 use hawsepipe::node::{Launcher, Lifetimes, Workers};
@@ -60,6 +60,13 @@ impl Rig {
     pub async fn prepare(&self, plugins: &[&Arc<LinkedPlugin>], runtime: &Runtime) {
         let plugins: Vec<_> = plugins.iter().map(|plugin| Arc::clone(plugin)).collect();
         self.workers.prepare(&plugins, runtime).await;
+        let loaded = async {
+            let mut seen = 0;
+            while plugins.iter().any(|plugin| self.workers.loading(plugin) == Loading::Underway) {
+                seen = self.workers.loads(seen).await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(5), loaded).await;
     }
 
     pub async fn run(&self, plugin: &Arc<LinkedPlugin>, content: &str) -> Ran {

@@ -111,9 +111,12 @@ async fn starts_that_fail_leave_alone_what_runs_and_are_tried_one_at_a_time() {
     let folder = std::env::temp_dir().join(format!("hawsepipe-half-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("value.mjs"), "").unwrap();
-    let code = "import './value.mjs'; export default (input) => new Promise((done) =>
-        setTimeout(() => done({ text: String(process.pid), continue: true }), Number(input.rawContent)));";
-    let plugin = Code { folder: Some(folder.clone()), size: 5, ..module(code) }.link();
+    let code = format!(
+        "import {:?}; export default (input) => new Promise((done) =>
+        setTimeout(() => done({{ text: String(process.pid), continue: true }}), Number(input.rawContent)));",
+        folder.join("value.mjs").to_str().unwrap()
+    );
+    let plugin = Code { folder: Some(folder.clone()), size: 5, ..module(&code) }.link();
     let rig = Rig::living(tended());
     rig.prepare(&[&plugin], &runtime()).await;
     fs::write(folder.join("value.mjs"), "throw new TypeError('no more')").unwrap();

@@ -1,0 +1,251 @@
+//! Edits of plugins that load slowly, or not at all.
+
+use super::*;
+use crate::config::input::{InputValue, NamedInput};
+use crate::domain::ports::Loading;
+
+/// A gateway whose only chain, of the response phase, runs `c0` with the script `put old`; calls are answered so.
+async fn running(role: Role) -> (Inputs, Gateway) {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Response, &[(role, "put old")]);
+    let engine = start(&inputs).await;
+    assert_eq!(said(&engine).await, "old");
+    (inputs, engine)
+}
+
+/// The text of an answer, else all of it.
+async fn said(engine: &Gateway) -> String {
+    let value = call(engine, "{}").await;
+    value["result"]["content"][0]["text"].as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn write(inputs: &mut Inputs, script: &str) {
+    inputs.plugins[0].source = SourceInput::Inline(script.into());
+    know(inputs, script, "index.js", &["default"]);
+}
+
+fn digest(script: &str) -> String {
+    crate::domain::digest::sha256_hex(script.as_bytes())
+}
+
+/// What ran last, by its record.
+fn ran(engine: &Gateway) -> String {
+    last_call(engine).entries[0].revision.clone()
+}
+
+#[tokio::test]
+async fn while_the_new_form_is_loaded_the_old_one_runs_on() {
+    let (mut inputs, engine) = running(Role::Guard).await;
+    engine.plugins.is("put new", Loading::Underway);
+    write(&mut inputs, "put new");
+    apply(&engine, &inputs).await;
+    assert_eq!(engine.snapshot().plan().plugins[0].digest, digest("put new"), "the plan is in force at once");
+    assert_eq!((said(&engine).await.as_str(), ran(&engine)), ("old", digest("put old")[..12].to_owned()));
+    assert!(engine.report().not_loaded.is_empty());
+    engine.plugins.is("put new", Loading::Loaded);
+    until(|| engine.snapshot().linked.stand_ins.is_empty()).await;
+    assert_eq!((said(&engine).await.as_str(), ran(&engine)), ("new", digest("put new")[..12].to_owned()));
+    assert_eq!(*engine.plugins.kept.lock().unwrap(), ["put new"]);
+}
+
+#[tokio::test]
+async fn a_form_that_cannot_be_loaded_changes_nothing_that_runs_and_is_told() {
+    let (mut inputs, engine) = running(Role::Guard).await;
+    engine.plugins.is("put new", Loading::Underway);
+    write(&mut inputs, "put new");
+    apply(&engine, &inputs).await;
+    engine.plugins.cannot_load("put new");
+    until(|| !engine.snapshot().linked.not_loaded.is_empty()).await;
+    assert_eq!((said(&engine).await.as_str(), ran(&engine)), ("old", digest("put old")[..12].to_owned()));
+    let report = engine.report();
+    let lost = &report.not_loaded[0];
+    assert_eq!((lost.plugin.as_str(), &lost.digest), ("default/c0", &digest("put new")));
+    assert_eq!(lost.message, "cannot be started: Error: no");
+    assert_eq!(report.plugins[0].digest, digest("put old"), "what runs");
+    let view = &engine.plugins()[0];
+    assert_eq!((&view.revision, view.not_loaded.as_ref()), (&digest("put old"), Some(&digest("put new"))));
+    let problem = engine.snapshot().problems()[0].to_string();
+    let wanted = format!(
+        "Plugin default/c0: spec.source: cannot be started: Error: no. Not loaded; revision {:.8} still runs (NotLoaded)",
+        digest("put old")
+    );
+    assert_eq!(problem, wanted);
+    // Another edit of something else changes nothing of it, and neither does a later form that fails as well.
+    inputs.chains[0].order = 7;
+    apply(&engine, &inputs).await;
+    assert_eq!(said(&engine).await, "old");
+    engine.plugins.cannot_load("put newer");
+    write(&mut inputs, "put newer");
+    apply(&engine, &inputs).await;
+    assert_eq!(said(&engine).await, "old");
+    // It may be the machine's fault, and pass.
+    engine.plugins.is("put newer", Loading::Loaded);
+    until(|| engine.snapshot().linked.not_loaded.is_empty()).await;
+    assert_eq!(said(&engine).await, "newer");
+    assert!(engine.snapshot().problems().is_empty());
+}
+
+#[tokio::test]
+async fn a_first_form_that_cannot_be_loaded_fails_closed() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "absent")]);
+    let engine: Gateway = Engine::new(
+        Scripts::default(),
+        Server::default(),
+        Log::default(),
+        Time(Instant::now()),
+        Metrics::new().unwrap(),
+    );
+    engine.plugins.cannot_load("absent");
+    apply(&engine, &inputs).await;
+    let _ = engine.list_tools(Endpoint::All, None).await;
+    let value = call(&engine, "{}").await;
+    assert_eq!(value["result"]["_meta"]["hawsepipe.dev/refused"]["reason"], "NotLoaded", "{value}");
+    assert!(sent(&engine).is_empty());
+    let problem = engine.snapshot().problems()[0].message.clone();
+    assert!(problem.ends_with("No form of it was ever loaded, so that its entries fail"), "{problem}");
+}
+
+#[tokio::test]
+async fn a_call_waits_for_a_guard_that_is_still_being_loaded_before_it_is_sent() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "put it")]);
+    inputs.plugins[0].timeout_ms = Some(60_000);
+    let engine = start(&bare()).await;
+    engine.plugins.is("put it", Loading::Underway);
+    apply(&engine, &inputs).await;
+    let waiting = Arc::clone(&engine);
+    let waiting = tokio::spawn(async move { said(&waiting).await });
+    until(|| engine.state.calls.in_flight() == 1).await;
+    assert!(sent(&engine).is_empty());
+    engine.plugins.is("put it", Loading::Loaded);
+    assert_eq!(waiting.await.unwrap(), "it");
+    // One that does not come in time is as one that cannot be loaded.
+    inputs.plugins[0].timeout_ms = Some(1);
+    inputs.gateway.as_mut().unwrap().plan.runtime.queue_timeout_ms = 1;
+    let before = sent(&engine).len();
+    engine.plugins.is("put it", Loading::Underway);
+    apply(&engine, &inputs).await;
+    let value = call(&engine, "{}").await;
+    assert_eq!(value["result"]["_meta"]["hawsepipe.dev/refused"]["reason"], "NotLoaded", "{value}");
+    assert_eq!(sent(&engine).len(), before);
+}
+
+#[tokio::test]
+async fn a_configuration_goes_with_the_form_that_it_was_written_for() {
+    let mut inputs = bare();
+    let made = scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "config")]);
+    made.entries[0].config = Some(raw(r#"{"take":"out"}"#));
+    let engine = start(&inputs).await;
+    assert_eq!(said(&engine).await, r#"{"take":"out"}"#);
+    // The next form reads another key, and is never loaded.
+    engine.plugins.cannot_load("config again");
+    write(&mut inputs, "config again");
+    inputs.chains[0].entries[0].config = Some(raw(r#"{"patterns":["out"]}"#));
+    apply(&engine, &inputs).await;
+    assert_eq!(said(&engine).await, r#"{"take":"out"}"#);
+    // An entry that this form never served with a configuration of its own does not run it.
+    let mut other = chain("d", &["c0"]);
+    (other.phase, other.entries[0].config) = (Phase::Response, Some(raw(r#"{"patterns":["out"]}"#)));
+    inputs.chains.push(other);
+    apply(&engine, &inputs).await;
+    let value = call(&engine, "{}").await;
+    let refused = &value["result"]["_meta"]["hawsepipe.dev/refused"];
+    assert_eq!((&refused["chain"], &refused["reason"]), (&json!("default/d"), &json!("NotLoaded")), "{value}");
+    // Without one it does.
+    inputs.chains[1].entries[0].config = None;
+    apply(&engine, &inputs).await;
+    assert!(said(&engine).await.starts_with('{'), "both ran");
+    // When the new form is loaded it gets its own.
+    engine.plugins.is("config again", Loading::Loaded);
+    until(|| engine.snapshot().linked.stand_ins.is_empty()).await;
+    inputs.chains.truncate(1);
+    apply(&engine, &inputs).await;
+    assert_eq!(said(&engine).await, r#"{"patterns":["out"]}"#);
+}
+
+#[tokio::test]
+async fn switches_deletions_and_roles_of_the_plan_count_at_once() {
+    let (mut inputs, engine) = running(Role::Guard).await;
+    engine.plugins.cannot_load("put new");
+    write(&mut inputs, "put new");
+    apply(&engine, &inputs).await;
+    assert_eq!(said(&engine).await, "old");
+    // The old form keeps its role: as an observer it would answer with what nobody reads.
+    inputs.plugins[0].role = Role::Observe;
+    apply(&engine, &inputs).await;
+    assert_eq!(said(&engine).await, "old");
+    inputs.plugins[0].enabled = false;
+    apply(&engine, &inputs).await;
+    assert_eq!(said(&engine).await, "hello");
+    inputs.plugins[0].enabled = true;
+    apply(&engine, &inputs).await;
+    assert_eq!(said(&engine).await, "old");
+    let deleted = inputs.plugins.pop().unwrap();
+    apply(&engine, &inputs).await;
+    let value = call(&engine, "{}").await;
+    assert_eq!(value["result"]["_meta"]["hawsepipe.dev/refused"]["reason"], "PluginNotFound", "{value}");
+    // Who comes back under its name is somebody new.
+    inputs.plugins.push(deleted);
+    inputs.plugins[0].role = Role::Guard;
+    apply(&engine, &inputs).await;
+    until(|| !engine.snapshot().linked.not_loaded.is_empty()).await;
+    assert!(said(&engine).await.contains("NotLoaded"));
+}
+
+#[tokio::test]
+async fn a_form_with_a_right_that_was_taken_from_the_plugin_stands_in_for_nobody() {
+    let listing = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect::<Vec<_>>();
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "put old")]);
+    inputs.plugins[0].egress = listing(&["a.example:443", "b.example:443"]);
+    let engine = start(&inputs).await;
+    engine.plugins.cannot_load("put new");
+    write(&mut inputs, "put new");
+    // More is no loss.
+    inputs.plugins[0].egress = listing(&["b.example:443", "a.example:443", "c.example:443"]);
+    let variable =
+        NamedInput { name: "LEVEL".into(), value: InputValue::Literal("1".into()), field: "spec.env[0]".into() };
+    inputs.plugins[0].env = vec![variable];
+    apply(&engine, &inputs).await;
+    assert_eq!(said(&engine).await, "old");
+    inputs.plugins[0].egress = listing(&["a.example:443"]);
+    apply(&engine, &inputs).await;
+    assert!(said(&engine).await.contains("NotLoaded"));
+    engine.plugins.is("put new", Loading::Loaded);
+    until(|| engine.snapshot().linked.not_loaded.is_empty()).await;
+    assert_eq!(said(&engine).await, "new");
+}
+
+#[tokio::test]
+async fn what_an_earlier_process_had_loaded_stands_in_after_a_restart() {
+    let (mut inputs, before) = running(Role::Guard).await;
+    let kept = serde_json::to_string(&before.kept_forms()).unwrap();
+    let restarted = || {
+        let (time, metrics) = (Time(Instant::now()), Metrics::new().unwrap());
+        let engine: Gateway = Engine::new(Scripts::default(), Server::default(), Log::default(), time, metrics);
+        engine.restore_forms(serde_json::from_str(&kept).unwrap());
+        engine.plugins.cannot_load("put new");
+        engine
+    };
+    write(&mut inputs, "put new");
+    let after = restarted();
+    apply(&after, &inputs).await;
+    let _ = after.list_tools(Endpoint::All, None).await;
+    assert_eq!((said(&after).await.as_str(), ran(&after)), ("old", digest("put old")[..12].to_owned()));
+    assert_eq!(serde_json::to_string(&after.kept_forms()).unwrap(), kept, "it is kept on");
+    let mut changes = after.forms_changed();
+    changes.mark_unchanged();
+    after.plugins.is("put new", Loading::Loaded);
+    tokio::time::timeout(Duration::from_secs(5), changes.changed()).await.unwrap().unwrap();
+    assert_eq!(after.kept_forms()[0].code, "put new");
+    // What was deleted meanwhile is nobody's form.
+    let after = restarted();
+    let plugin = inputs.plugins.pop().unwrap();
+    apply(&after, &inputs).await;
+    assert!(after.kept_forms().is_empty());
+    inputs.plugins.push(plugin);
+    apply(&after, &inputs).await;
+    let _ = after.list_tools(Endpoint::All, None).await;
+    assert!(said(&after).await.contains("NotLoaded"));
+}

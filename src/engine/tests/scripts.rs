@@ -1,0 +1,141 @@
+//! Plugins whose code is a script for this fake: a verb and a word.
+
+use super::*;
+
+/// A plugin's code is its script: a verb and a word.
+#[derive(Default)]
+pub(super) struct Scripts {
+    /// What ran, as `name <- content`.
+    pub(super) ran: Mutex<Vec<String>>,
+    /// Lets one `wait` go on.
+    pub(super) go: Notify,
+    /// Whether no worker of any plugin can be started.
+    pub(super) down: AtomicBool,
+    pub(super) sandbox: Mutex<SandboxState>,
+    pub(super) loads: watch::Sender<Loads>,
+    /// Scripts that were not let go.
+    pub(super) kept: Mutex<Vec<String>>,
+}
+
+/// How far scripts are loaded; those that are not in it are.
+#[derive(Default)]
+pub(super) struct Loads {
+    of: BTreeMap<String, Loading>,
+    ended: u64,
+}
+
+impl Scripts {
+    /// From now on this script is loaded so far.
+    pub(super) fn is(&self, script: &str, loading: Loading) {
+        self.loads.send_modify(|loads| {
+            loads.of.insert(script.to_owned(), loading);
+            loads.ended += 1;
+        });
+    }
+
+    /// It threw.
+    pub(super) fn cannot_load(&self, script: &str) {
+        let failure = Failure::new(Reason::NotLoaded, "cannot be started: Error: no");
+        self.is(script, Loading::Failed { failure, own: true });
+    }
+
+    async fn answer(&self, script: &str, content: &str, host: &dyn Host) -> Result<Output, Failure> {
+        let (verb, word) = script.split_once(' ').unwrap_or((script, ""));
+        let output = |text: &str, proceed: bool, error: Option<&str>| {
+            Ok(Output { text: text.into(), proceed, metadata: Some(raw("{\"m\":1}")), error: error.map(Into::into) })
+        };
+        match verb {
+            "same" | "config" => output(content, true, None),
+            "put" => output(word, true, None),
+            "metadata" => output(content, true, None).map(|output| {
+                let metadata = raw(&format!("\"{}\"", "m".repeat(word.parse().unwrap())));
+                Output { metadata: Some(metadata), ..output }
+            }),
+            "stop" => output(if word.is_empty() { content } else { word }, false, None),
+            "deny" => output("not this", false, Some(word)),
+            "fail" => Err(Failure::new(reason(word), "it failed")),
+            "wait" => {
+                self.go.notified().await;
+                output(if word.is_empty() { content } else { word }, true, None)
+            }
+            "call" => {
+                let arguments = raw(r#"{"n":1}"#);
+                let (Answer::Result(answer) | Answer::Error(answer)) = host.call_tool(word, Some(&arguments)).await;
+                output(&format!(r#"{{"said":{answer}}}"#), true, None)
+            }
+            "flood" => {
+                let calls: Vec<_> = (0..10).map(|_| host.call_tool("up__other", None)).collect();
+                let answers = futures_util::future::join_all(calls).await;
+                let refused = answers.iter().filter(|answer| matches!(answer, Answer::Error(_))).count();
+                output(&format!(r#"{{"refused":{refused}}}"#), true, None)
+            }
+            "progress" => {
+                for progress in word.split(' ') {
+                    let (progress, message) = (progress.parse().unwrap(), Some("words".to_owned()));
+                    host.progress(PluginProgress { progress, total: None, message });
+                }
+                output(content, true, None)
+            }
+            _ => panic!("no script: {script}"),
+        }
+    }
+}
+
+fn reason(word: &str) -> Reason {
+    match word {
+        "Timeout" => Reason::Timeout,
+        "PoolExhausted" => Reason::PoolExhausted,
+        "InvalidOutput" => Reason::InvalidOutput,
+        _ => Reason::Crashed,
+    }
+}
+
+impl RunPlugin for Scripts {
+    async fn prepare(&self, _: &[Arc<LinkedPlugin>], _: &Runtime) {}
+
+    fn loading(&self, plugin: &Arc<LinkedPlugin>) -> Loading {
+        let loads = self.loads.borrow();
+        loads.of.get(&*plugin.code).cloned().unwrap_or(Loading::Loaded)
+    }
+
+    async fn loads(&self, seen: u64) -> u64 {
+        self.loads.subscribe().wait_for(|loads| loads.ended > seen).await.unwrap().ended
+    }
+
+    fn retire(&self, keep: &[Arc<LinkedPlugin>]) {
+        *self.kept.lock().unwrap() = keep.iter().map(|plugin| plugin.code.to_string()).collect();
+    }
+
+    async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, _: Duration, host: &dyn Host) -> Ran {
+        let content = input.raw_content.unwrap_or_default();
+        self.ran.lock().unwrap().push(format!("{} <- {content}", plugin.plan.key.name));
+        let config = input.metadata.config.map(|config| format!("put {}", config.get()));
+        let script = config.filter(|_| plugin.code.starts_with("config"));
+        let output = self.answer(script.as_deref().unwrap_or(&plugin.code), content, host).await;
+        Ran { output, queued: Duration::ZERO, ran: Duration::from_millis(1), worker_pid: Some(1) }
+    }
+
+    fn availability(&self, plugin: &Arc<LinkedPlugin>) -> Result<(), Failure> {
+        if let Loading::Failed { failure, .. } = self.loading(plugin) {
+            return Err(failure);
+        }
+        match plugin.code.starts_with("absent") || self.down.load(Ordering::Relaxed) {
+            true => Err(Failure::new(Reason::NotLoaded, "it does not start")),
+            false => Ok(()),
+        }
+    }
+
+    fn workers(&self) -> Vec<WorkerInfo> {
+        Vec::new()
+    }
+
+    fn sandbox(&self) -> SandboxState {
+        self.sandbox.lock().unwrap().clone()
+    }
+
+    fn load(&self) -> PluginLoad {
+        PluginLoad::default()
+    }
+
+    async fn shutdown(&self) {}
+}
