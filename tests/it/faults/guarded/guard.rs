@@ -1,4 +1,4 @@
-//! The life of a guard: edited, broken, deleted, recreated, slow to load.
+//! The life of a guard: edited, broken, deleted, recreated, slow to load, not to be loaded.
 
 use std::time::{Duration, Instant};
 
@@ -42,6 +42,15 @@ export default ({{ rawContent, metadata }}) => ({{
     )
 }
 
+/// A form that parses and cannot be loaded.
+fn not_to_be_loaded(round: usize) -> String {
+    match round % 3 {
+        0 => code(1000, "throw new Error('not today');"),
+        1 => code(1000, "import './missing.mjs';"),
+        _ => "export const nothing = 1;".to_owned(),
+    }
+}
+
 /// Writes its first version, its Plugin and its chain.
 pub fn create(folder: &Folder) {
     folder.write("plugins/guard.mjs", &code(0, ""));
@@ -75,14 +84,17 @@ impl<'a> Guard<'a> {
 
     /// Lives in rounds until `end`, then says when it could not run.
     pub async fn live(mut self, end: Instant) -> Gaps {
+        let mut round = 0;
         while Instant::now() < end {
             self.edit("").await;
             self.keep("export default (").await;
             self.edit("").await;
             self.delete("guard.yaml", write_plugin).await;
             self.edit("await new Promise((resolve) => setTimeout(resolve, 1500));").await;
+            self.keep(&not_to_be_loaded(round)).await;
             self.edit("").await;
             self.delete("answers.yaml", write_chain).await;
+            round += 1;
         }
         self.gaps
     }

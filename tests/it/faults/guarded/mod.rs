@@ -1,5 +1,5 @@
-//! A guard that is edited, broken, deleted, recreated and slow to load, in front of servers that restart and change
-//! their era, under load. Every answer of theirs holds a secret that only the guard takes out.
+//! A guard that is edited, broken, deleted, recreated, slow to load and not to be loaded, in front of servers that
+//! restart and change their era, under load. Every answer of theirs holds a secret that only the guard takes out.
 
 mod calls;
 mod guard;
