@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use super::clock::SystemClock;
+use crate::domain::budget::ByteBudget;
 use crate::engine::{Engine, Ports};
 use crate::node::{Launcher, Lifetimes, WorkerMetrics, Workers};
 use crate::store::MemoryRecords;
@@ -24,15 +25,11 @@ impl Ports for Adapters {
 /// An engine on real adapters, without a plan yet.
 pub fn engine() -> anyhow::Result<Arc<Engine<Adapters>>> {
     let (workers, metrics, _) = workers()?;
-    let upstreams = UpstreamMetrics::new().context("cannot make metrics of upstreams")?;
-    upstreams.register(metrics.catalog()).context("cannot register metrics of upstreams")?;
-    Ok(Engine::new(
-        workers,
-        Upstreams::new(ServerLauncher::current(), upstreams),
-        MemoryRecords::new(1000),
-        SystemClock::new(),
-        metrics,
-    ))
+    let counted = UpstreamMetrics::new().context("cannot make metrics of upstreams")?;
+    counted.register(metrics.catalog()).context("cannot register metrics of upstreams")?;
+    let (budget, records) = (Arc::new(ByteBudget::default()), MemoryRecords::new(1000));
+    let upstreams = Upstreams::new(ServerLauncher::current(), counted, &budget);
+    Ok(Engine::new(workers, upstreams, records, SystemClock::new(), metrics, budget))
 }
 
 /// Workers, the metrics that they are counted in, and those of them that are their own.

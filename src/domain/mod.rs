@@ -3,6 +3,7 @@
 //! Invariant: no IO, no runtime, no clock, no Kubernetes. Time comes in as a parameter; whatever reaches outside is a
 //! trait in [`ports`].
 
+pub mod budget;
 pub mod causes;
 pub mod chain;
 pub mod definition;

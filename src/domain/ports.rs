@@ -249,6 +249,11 @@ pub trait Records: Send + Sync + 'static {
 
     /// The newest calls first, at most `limit`.
     fn recent_calls(&self, limit: usize) -> Vec<Arc<CallRecord>>;
+
+    /// How many rows left to make room for newer ones, by kind.
+    fn dropped(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
 
 /// Time.

@@ -38,9 +38,9 @@ pub struct Route {
     /// Index of its override in the upstream's plan.
     pub change: Option<usize>,
     /// Definition under `public`.
-    pub public_definition: Option<Box<RawValue>>,
+    pub public_definition: Option<Arc<RawValue>>,
     /// Definition under `own`.
-    pub own_definition: Box<RawValue>,
+    pub own_definition: Arc<RawValue>,
 }
 
 /// A tool that has no public name, and why.

@@ -1,5 +1,7 @@
 //! Tools as upstreams list them.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -7,19 +9,19 @@ use super::plan::ToolOverride;
 use super::raw::{RawObject, to_raw};
 use super::secret::Mask;
 
-/// One tool of one upstream, its definition kept as it came.
+/// One tool of one upstream, its definition kept as it came. Clones share what is large.
 #[derive(Clone, Debug)]
 pub struct Tool {
     /// The server's own name for it.
     pub name: String,
     /// The whole definition.
-    pub definition: Box<RawValue>,
+    pub definition: Arc<RawValue>,
     /// Its input schema; none where the server sent none.
-    pub input_schema: Option<Box<RawValue>>,
+    pub input_schema: Option<Arc<RawValue>>,
     /// What it says of itself, the protocol's defaults filled in.
     pub hints: Hints,
     /// The definition's `_meta`.
-    pub meta: Option<Box<RawValue>>,
+    pub meta: Option<Arc<RawValue>>,
 }
 
 /// A server's tool list.
@@ -116,16 +118,16 @@ impl Tool {
         });
         Ok(Self {
             name: read.name,
-            definition: definition.to_owned(),
-            input_schema: read.input_schema,
+            definition: definition.to_owned().into(),
+            input_schema: read.input_schema.map(Arc::from),
             hints,
-            meta: read.meta,
+            meta: read.meta.map(Arc::from),
         })
     }
 
     /// The definition as clients are to see it: under `public` name, with the override's title and description.
     /// Everything else keeps its bytes.
-    pub fn public_definition(&self, public: &str, change: Option<&ToolOverride>) -> Box<RawValue> {
+    pub fn public_definition(&self, public: &str, change: Option<&ToolOverride>) -> Arc<RawValue> {
         let title = change.and_then(|c| c.title.as_ref());
         let description = change.and_then(|c| c.description.as_ref());
         if public == self.name && title.is_none() && description.is_none() {
@@ -141,7 +143,7 @@ impl Tool {
         if let Some(description) = description {
             object.set("description", to_raw(description));
         }
-        object.to_raw()
+        object.to_raw().into()
     }
 }
 

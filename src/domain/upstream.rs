@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::budget::NO_ROOM;
 use super::ids::ObjectKey;
 use super::log_level::LogLevel;
 use super::plan::UpstreamPlan;
@@ -137,6 +138,9 @@ pub enum UpstreamError {
     /// Its answer exceeds the limit.
     #[error("its answer is larger than {0} bytes")]
     TooLarge(u64),
+    /// The gateway had no room for its answer.
+    #[error("this gateway holds as many bytes as it may, so that the answer was dropped; what was asked may be done")]
+    NoRoom,
     /// The caller gave the call up.
     #[error("cancelled")]
     Cancelled,
@@ -151,6 +155,7 @@ impl UpstreamError {
             Self::Unauthorized(_) => "Unauthorized",
             Self::Protocol(_) => "ProtocolError",
             Self::TooLarge(_) => "TooLarge",
+            Self::NoRoom => NO_ROOM,
             Self::Cancelled => "Cancelled",
         }
     }

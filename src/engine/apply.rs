@@ -170,10 +170,7 @@ impl<P: Ports> Engine<P> {
             let key = &old.target.plan.key;
             let kept = linked.upstreams.iter().find(|new| new.target.plan.key == *key);
             match kept {
-                None => {
-                    self.state.forget(key);
-                    self.metrics.upstream_gone(&key.name);
-                }
+                None => self.state.forget(key),
                 // A changed spec, or a new word to enable it, brings back an upstream that had left routing.
                 Some(new) if new.target != old.target => self.state.update(key, |state| {
                     state.health = Default::default();

@@ -272,6 +272,8 @@ impl<P: Ports> Engine<P> {
         let answer = self.upstreams.call(&call.upstream.target, out, client).instrument(spans::upstream(call)).await;
         let took = self.clock.monotonic().saturating_sub(before);
         journal.record().upstream_ms = millis(took);
-        answer
+        let answer = answer?;
+        journal.hold(&answer).map_err(|_| UpstreamError::NoRoom)?;
+        Ok(answer)
     }
 }

@@ -178,6 +178,7 @@ impl End {
                 let said = format!("{error}; {} sets how long it may take", call.timeout_field());
                 (REQUEST_TIMEOUT, CallOutcome::Timeout, said)
             }
+            UpstreamError::NoRoom => (REFUSED, CallOutcome::RpcError, error.to_client()),
             _ => (INTERNAL_ERROR, CallOutcome::RpcError, error.to_client()),
         };
         let data = json!({"reason": error.reason(), "upstream": name});
@@ -204,8 +205,12 @@ impl<P: Ports> Engine<P> {
     /// Its upstream gave no answer. One that may be gone is probed at once.
     pub(super) fn upstream_failed(&self, call: &Routed<'_>, error: &UpstreamError) -> End {
         let key = &call.plan().key;
-        self.metrics.upstream_failed(&key.name);
-        if !matches!(error, UpstreamError::Timeout(_) | UpstreamError::TooLarge(_) | UpstreamError::Cancelled) {
+        // What the gateway has no room for is not the upstream's fault.
+        let own = *error == UpstreamError::NoRoom;
+        if !own {
+            self.metrics.upstream_failed(&key.name);
+        }
+        if !own && !matches!(error, UpstreamError::Timeout(_) | UpstreamError::TooLarge(_) | UpstreamError::Cancelled) {
             self.probes.kick(key);
         }
         tracing::warn!(upstream = key.name, reason = error.reason(), "{error}");

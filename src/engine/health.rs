@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use super::link::Linked;
 use super::record::millis;
 use super::{Engine, Ports};
+use crate::domain::budget::{Held, NoRoom};
 use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{TransportPlan, UpstreamPlan};
@@ -203,6 +204,7 @@ impl<P: Ports> Engine<P> {
         if due || known.tools.is_none() || known.stale {
             match self.ask_for_list(target, known.facts.is_none_or(|facts| facts.has_tools)).await {
                 Ok(listed) => self.take_list(target, listed),
+                Err(UpstreamError::NoRoom) => self.keep_list(&plan.key, NoRoom),
                 Err(error) => return self.note_failure(target, "tools/list: ", &error),
             }
         }
@@ -216,8 +218,11 @@ impl<P: Ports> Engine<P> {
     }
 
     fn take_list(&self, target: &Target, listed: Listed) {
-        if self.state.set_tools(&target.plan.key, listed.masked(&target.mask())) {
-            self.relist();
+        let key = &target.plan.key;
+        match self.state.set_tools(key, listed.masked(&target.mask()), self.budget.place(Held::List)) {
+            Ok(true) => self.relist(),
+            Ok(false) => {}
+            Err(no_room) => self.keep_list(key, no_room),
         }
     }
 
@@ -235,6 +240,12 @@ impl<P: Ports> Engine<P> {
             self.state.update(key, |state| state.stale = true);
         }
         listed
+    }
+
+    /// The last list stays until there is room. That is not the upstream's fault, which goes on being called.
+    fn keep_list(&self, key: &ObjectKey, no_room: NoRoom) {
+        self.state.update(key, |state| state.stale = true);
+        tracing::warn!(upstream = key.name, "its tool list was not taken: {no_room}");
     }
 }
 

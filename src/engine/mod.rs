@@ -52,6 +52,7 @@ pub use call::{CallRequest, Caller, Reply, Within};
 pub use list::{Endpoint, ToolPage};
 pub use snapshot::Snapshot;
 
+use crate::domain::budget::ByteBudget;
 use crate::domain::form::KeptForm;
 use crate::domain::ports::{CallUpstream, Clock, Records, RunPlugin};
 use crate::domain::seen::SeenNames;
@@ -76,6 +77,7 @@ pub struct Engine<P: Ports> {
     records: P::Records,
     clock: P::Clock,
     metrics: Metrics,
+    budget: Arc<ByteBudget>,
     snapshot: ArcSwap<Snapshot>,
     /// Held while a snapshot is built from the one before it and put in its place.
     publishing: Mutex<()>,
@@ -105,6 +107,7 @@ impl<P: Ports> Engine<P> {
         records: P::Records,
         clock: P::Clock,
         metrics: Metrics,
+        budget: Arc<ByteBudget>,
     ) -> Arc<Self> {
         Arc::new(Self {
             plugins,
@@ -112,6 +115,7 @@ impl<P: Ports> Engine<P> {
             records,
             clock,
             metrics,
+            budget,
             snapshot: ArcSwap::from_pointee(Snapshot::empty()),
             publishing: Mutex::new(()),
             applying: tokio::sync::Mutex::new(()),
@@ -134,6 +138,11 @@ impl<P: Ports> Engine<P> {
     /// Its metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// The bytes that the process may hold.
+    pub fn budget(&self) -> &Arc<ByteBudget> {
+        &self.budget
     }
 
     /// Its records.

@@ -72,7 +72,7 @@ impl<'a> Expansion<'a> {
 
 /// How a tool's arguments are checked.
 pub(super) struct Arguments {
-    schema: Option<Box<RawValue>>,
+    schema: Option<Arc<RawValue>>,
     enforced: bool,
     validator: Option<Validator>,
     /// Why a schema is not enforced although it should be.
@@ -89,7 +89,7 @@ impl Arguments {
         old.filter(same).cloned().unwrap_or_else(|| Arc::new(Self::compile(route.tool.input_schema.clone(), enforced)))
     }
 
-    fn compile(schema: Option<Box<RawValue>>, enforced: bool) -> Self {
+    fn compile(schema: Option<Arc<RawValue>>, enforced: bool) -> Self {
         let compiled = schema.as_deref().filter(|_| enforced).map(|schema| {
             if schema.get().len() > MAX_SCHEMA {
                 return Err(format!("it has more than {MAX_SCHEMA} bytes"));
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     fn check(schema: &str, arguments: &str) -> Result<(), String> {
-        Arguments::compile(Some(RawValue::from_string(schema.into()).unwrap()), true).check(arguments)
+        Arguments::compile(Some(RawValue::from_string(schema.into()).unwrap().into()), true).check(arguments)
     }
 
     #[test]
@@ -195,7 +195,7 @@ mod tests {
             "additionalProperties":false,"required":["there"]}"#;
         let changed =
             r#"{"token":"sk-1","list":["sk-2"],"map":{"sk-3":"sk-4"},"names":{"sk-5":"sk-6"},"one":"sk-7","sk-8":1}"#;
-        let compiled = Arguments::compile(Some(RawValue::from_string(schema.into()).unwrap()), true);
+        let compiled = Arguments::compile(Some(RawValue::from_string(schema.into()).unwrap().into()), true);
         let (own, error) = (compiled.check(changed).unwrap_err(), compiled.check_changed(changed).unwrap_err());
         assert!(own.contains("sk-1") && !error.contains("sk-"), "{error}");
         for place in
@@ -214,7 +214,7 @@ mod tests {
         }
         definitions.insert("d40".into(), serde_json::json!({"type": "string"}));
         let bomb = serde_json::json!({"$defs": definitions, "properties": {"x": {"$ref": "#/$defs/d0"}}});
-        let arguments = Arguments::compile(Some(RawValue::from_string(bomb.to_string()).unwrap()), true);
+        let arguments = Arguments::compile(Some(RawValue::from_string(bomb.to_string()).unwrap().into()), true);
         assert!(arguments.not_enforced.as_ref().is_some_and(|why| why.contains("unfold")));
         assert_eq!(arguments.check(r#"{"x":"a"}"#), Ok(()));
         let tree = r##"{"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"next":{"$ref":"#/$defs/node"}}}}}"##;
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn an_invalid_schema_is_not_enforced_and_says_so() {
         for schema in [r#"{"type":"strin"}"#, r#"{"$ref":"https://example.com/schema.json"}"#] {
-            let arguments = Arguments::compile(Some(RawValue::from_string(schema.into()).unwrap()), true);
+            let arguments = Arguments::compile(Some(RawValue::from_string(schema.into()).unwrap().into()), true);
             assert!(arguments.not_enforced.is_some(), "{schema}");
             assert_eq!(arguments.check("{}"), Ok(()));
         }

@@ -1,10 +1,13 @@
 //! The text of all metrics; what says how things are is asked for when it is read.
 
-use super::link::LinkedChain;
+use std::borrow::Cow;
+
+use super::link::{Linked, LinkedChain};
 use super::{Engine, Ports};
+use crate::domain::budget::Held;
 use crate::domain::plugin::{FailurePolicy, Role};
-use crate::domain::ports::RunPlugin;
-use crate::telemetry::metrics::Moment;
+use crate::domain::ports::{Records, RunPlugin};
+use crate::telemetry::metrics::{Moment, Names};
 
 impl<P: Ports> Engine<P> {
     /// All metrics in the text format of Prometheus.
@@ -18,7 +21,21 @@ impl<P: Ports> Engine<P> {
             workers: self.plugins.workers(),
             refusing: refusing.collect(),
             failing_open: weakened.collect(),
+            names: names(&snapshot.linked),
+            held: Held::ALL.map(|what| (what.as_label(), self.budget.held(what), self.budget.refused(what))).into(),
+            dropped: self.records.dropped(),
         })
+    }
+}
+
+/// What there may be series of: what a chain names and is not there counts too.
+fn names(linked: &Linked) -> Names<'_> {
+    let entries = linked.chains.iter().flat_map(|chain| &chain.entries).map(|entry| Cow::Borrowed(&*entry.name));
+    let plugins = linked.plan.plugins.iter().map(|plugin| Cow::Owned(plugin.key.to_string()));
+    Names {
+        plugins: entries.chain(plugins).collect(),
+        chains: linked.chains.iter().map(|chain| &*chain.name).collect(),
+        upstreams: linked.upstreams.iter().map(|upstream| &*upstream.target.plan.key.name).collect(),
     }
 }
 

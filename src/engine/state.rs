@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::readings::Readings;
 use super::sessions::Sessions;
+use crate::domain::budget::{NoRoom, Place};
 use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::health::Health;
 use crate::domain::ids::ObjectKey;
@@ -70,6 +71,9 @@ pub struct UpstreamState {
     pub(super) tracker: Arc<Tracker>,
 }
 
+/// How often a definition is held: as it came, its schema, and under its public name.
+const COPIES: u64 = 3;
+
 /// A server's tools.
 pub struct ToolList {
     /// In the server's order.
@@ -80,14 +84,16 @@ pub struct ToolList {
     pub left_out: Vec<String>,
     /// Digest of names and definitions, whatever their order.
     pub revision: String,
+    /// Holds the definitions.
+    place: Place,
 }
 
 impl ToolList {
-    fn new(Listed { tools, left_out }: Listed) -> Self {
+    fn new(Listed { tools, left_out }: Listed, place: Place) -> Self {
         let digests: Vec<_> = tools.iter().map(|tool| sha256_hex(tool.definition.get().as_bytes())).collect();
         let named: BTreeSet<_> = tools.iter().zip(&digests).map(|(tool, digest)| (&tool.name, digest)).collect();
         let revision = revision(&named);
-        Self { tools, digests, left_out, revision }
+        Self { tools, digests, left_out, revision, place }
     }
 }
 
@@ -136,18 +142,21 @@ impl State {
         }
     }
 
-    /// Puts a new tool list in. Returns whether it differs from the last: the same tools in another order do not.
-    pub(super) fn set_tools(&self, upstream: &ObjectKey, listed: Listed) -> bool {
+    /// Puts a new tool list in, which is held in `place`. Returns whether it differs from the last: the same tools in
+    /// another order do not.
+    ///
+    /// # Errors
+    /// Where there is no room: then the last one stays.
+    pub(super) fn set_tools(&self, upstream: &ObjectKey, listed: Listed, place: Place) -> Result<bool, NoRoom> {
         // Before the list: a tool whose name is not among them is taken for one too many.
         self.see(|seen| seen.add(upstream, listed.tools.iter().map(|tool| &*tool.name)));
-        self.update(upstream, |state| {
-            let list = ToolList::new(listed);
-            let same = |old: &ToolList| old.revision == list.revision && old.left_out == list.left_out;
-            if state.tools.as_deref().is_some_and(same) {
-                return false;
-            }
-            state.tools = Some(Arc::new(list));
-            true
-        })
+        let list = ToolList::new(listed, place);
+        let same = |old: &ToolList| old.revision == list.revision && old.left_out == list.left_out;
+        if self.tools(upstream).as_deref().is_some_and(same) {
+            return Ok(false);
+        }
+        list.place.hold(list.tools.iter().map(|tool| COPIES * tool.definition.get().len() as u64).sum())?;
+        self.update(upstream, |state| state.tools = Some(Arc::new(list)));
+        Ok(true)
     }
 }

@@ -170,14 +170,14 @@ impl WorkerMetrics {
     /// # Errors
     /// Where a metric of the same name is there already.
     pub fn register(&self, catalog: &Catalog) -> prometheus::Result<()> {
-        catalog.keep(self.spawns.clone())?;
-        catalog.keep(self.recycles.clone())?;
-        catalog.keep(self.kills.clone())?;
-        catalog.keep(self.failures.clone())?;
-        catalog.keep(self.starts.clone())?;
-        catalog.keep(self.callbacks.clone())?;
-        catalog.keep(self.connections.clone())?;
-        catalog.keep(self.carried.clone())
+        catalog.keep_series(self.spawns.clone())?;
+        catalog.keep_series(self.recycles.clone())?;
+        catalog.keep_series(self.kills.clone())?;
+        catalog.keep_series(self.failures.clone())?;
+        catalog.keep_series(self.starts.clone())?;
+        catalog.keep_series(self.callbacks.clone())?;
+        catalog.keep_series(self.connections.clone())?;
+        catalog.keep_series(self.carried.clone())
     }
 
     /// A worker of `plugin` (`namespace/name`) was started.

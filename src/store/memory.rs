@@ -1,8 +1,8 @@
 //! Recent executions and calls in memory (document 000: the last 1,000 executions of each plugin).
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::domain::ports::Records;
 use crate::domain::record::{CallRecord, PluginExecution};
@@ -12,60 +12,102 @@ const CALLS: usize = 1000;
 /// Plugins that have a ring of their own; beyond it the one that was used longest ago goes.
 const PLUGINS: usize = 1000;
 
-/// Rings of the newest rows.
+/// Rings of the newest rows. Each has its own lock, so that whoever lists them holds up no call for longer than one ring
+/// takes to be copied.
 pub struct MemoryRecords {
     per_plugin: AtomicUsize,
-    executions: Mutex<HashMap<String, VecDeque<Arc<PluginExecution>>>>,
-    calls: Mutex<VecDeque<Arc<CallRecord>>>,
+    executions: RwLock<HashMap<String, Arc<Ring<PluginExecution>>>>,
+    calls: Ring<CallRecord>,
+    dropped_executions: AtomicU64,
+    dropped_calls: AtomicU64,
+}
+
+struct Ring<T>(Mutex<VecDeque<Arc<T>>>);
+
+impl<T> Default for Ring<T> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<T> Ring<T> {
+    /// A row is whole before it is put in, so a lock whose holder panicked still guards whole rows.
+    fn rows(&self) -> MutexGuard<'_, VecDeque<Arc<T>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a row in. Returns how many left.
+    fn push(&self, row: T, bound: usize) -> u64 {
+        let row = Arc::new(row);
+        let mut rows = self.rows();
+        let mut left = 0;
+        while rows.len() >= bound.max(1) {
+            rows.pop_front();
+            left += 1;
+        }
+        rows.push_back(row);
+        left
+    }
+
+    /// The newest rows, the newest first.
+    fn newest(&self, limit: usize) -> Vec<Arc<T>> {
+        self.rows().iter().rev().take(limit).cloned().collect()
+    }
 }
 
 impl MemoryRecords {
     /// Keeps `per_plugin` executions of each plugin.
     pub fn new(per_plugin: usize) -> Self {
-        Self { per_plugin: AtomicUsize::new(per_plugin), executions: Mutex::default(), calls: Mutex::default() }
+        Self {
+            per_plugin: AtomicUsize::new(per_plugin),
+            executions: RwLock::default(),
+            calls: Ring::default(),
+            dropped_executions: AtomicU64::new(0),
+            dropped_calls: AtomicU64::new(0),
+        }
     }
 
     /// Changes how many executions of each plugin are kept.
     pub fn set_per_plugin(&self, per_plugin: usize) {
         self.per_plugin.store(per_plugin, Ordering::Relaxed);
     }
-}
 
-/// A row is whole before it is put in, so a lock whose holder panicked still guards whole rows.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn push<T>(ring: &mut VecDeque<T>, row: T, bound: usize) {
-    while ring.len() >= bound.max(1) {
-        ring.pop_front();
+    /// The ring of a plugin.
+    fn ring(&self, plugin_id: &str) -> Arc<Ring<PluginExecution>> {
+        let known = self.executions.read().unwrap_or_else(PoisonError::into_inner).get(plugin_id).cloned();
+        if let Some(ring) = known {
+            return ring;
+        }
+        let mut executions = self.executions.write().unwrap_or_else(PoisonError::into_inner);
+        if executions.len() >= PLUGINS && !executions.contains_key(plugin_id) {
+            let newest = |ring: &Ring<PluginExecution>| ring.rows().back().map_or(0, |row| row.started_at);
+            let oldest = executions.iter().min_by_key(|(_, ring)| newest(ring)).map(|(id, _)| id.clone());
+            let gone = oldest.and_then(|id| executions.remove(&id)).map_or(0, |ring| ring.rows().len());
+            self.dropped_executions.fetch_add(gone as u64, Ordering::Relaxed);
+        }
+        Arc::clone(executions.entry(plugin_id.to_owned()).or_default())
     }
-    ring.push_back(row);
+
+    fn rings(&self) -> Vec<Arc<Ring<PluginExecution>>> {
+        self.executions.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
 }
 
 impl Records for MemoryRecords {
     fn execution(&self, row: PluginExecution) {
-        let bound = self.per_plugin.load(Ordering::Relaxed);
-        let mut executions = lock(&self.executions);
-        if executions.len() >= PLUGINS && !executions.contains_key(&row.plugin_id) {
-            let newest = |ring: &VecDeque<Arc<PluginExecution>>| ring.back().map_or(0, |r| r.started_at);
-            let oldest = executions.iter().min_by_key(|(_, ring)| newest(ring)).map(|(id, _)| id.clone());
-            oldest.map(|id| executions.remove(&id));
-        }
-        push(executions.entry(row.plugin_id.clone()).or_default(), Arc::new(row), bound);
+        let (bound, ring) = (self.per_plugin.load(Ordering::Relaxed), self.ring(&row.plugin_id));
+        self.dropped_executions.fetch_add(ring.push(row, bound), Ordering::Relaxed);
     }
 
     fn call(&self, row: CallRecord) {
-        push(&mut lock(&self.calls), Arc::new(row), CALLS);
+        self.dropped_calls.fetch_add(self.calls.push(row, CALLS), Ordering::Relaxed);
     }
 
     fn recent_executions(&self, plugin: Option<&str>, limit: usize) -> Vec<Arc<PluginExecution>> {
-        let wanted = |row: &PluginExecution| {
+        let wanted = |row: &Arc<PluginExecution>| {
             plugin.is_none_or(|name| row.plugin == name || row.plugin.rsplit('/').next() == Some(name))
         };
-        let executions = lock(&self.executions);
-        let mut rows: Vec<_> = executions.values().flatten().filter(|row| wanted(row)).cloned().collect();
-        drop(executions);
+        let mut rows: Vec<_> = self.rings().iter().flat_map(|ring| ring.newest(limit)).filter(wanted).collect();
         // Ids are UUIDv7: they sort by time, and tell apart what one millisecond holds.
         rows.sort_by(|a, b| b.id.cmp(&a.id));
         rows.truncate(limit);
@@ -73,7 +115,12 @@ impl Records for MemoryRecords {
     }
 
     fn recent_calls(&self, limit: usize) -> Vec<Arc<CallRecord>> {
-        lock(&self.calls).iter().rev().take(limit).cloned().collect()
+        self.calls.newest(limit)
+    }
+
+    fn dropped(&self) -> Vec<(&'static str, u64)> {
+        let count = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        vec![("executions", count(&self.dropped_executions)), ("calls", count(&self.dropped_calls))]
     }
 }
 
@@ -81,7 +128,7 @@ impl Records for MemoryRecords {
 mod tests {
     use super::*;
     use crate::domain::plugin::{Mode, Phase};
-    use crate::domain::record::ExecutionStatus;
+    use crate::domain::record::{CallOutcome, ExecutionStatus};
 
     fn row(plugin: &str, n: u64) -> PluginExecution {
         PluginExecution {
@@ -111,6 +158,24 @@ mod tests {
         }
     }
 
+    fn call() -> CallRecord {
+        CallRecord {
+            request_id: "r".into(),
+            within: None,
+            started_at: 1,
+            duration_ms: 1.0,
+            upstream_ms: 0.0,
+            plugin_ms: 0.0,
+            upstream: "u".into(),
+            tool: "t".into(),
+            era: "modern",
+            principal: "anonymous".into(),
+            outcome: CallOutcome::Ok,
+            reason: None,
+            entries: Vec::new(),
+        }
+    }
+
     #[test]
     fn keeps_the_newest_of_each_plugin() {
         let records = MemoryRecords::new(2);
@@ -121,5 +186,26 @@ mod tests {
         assert_eq!(ids(Some("a")), ["0004", "0003"]);
         assert_eq!(ids(Some("default/b")), ["0001"]);
         assert_eq!(ids(None), ["0004", "0003", "0001"]);
+        assert_eq!(records.dropped(), [("executions", 3), ("calls", 0)]);
+    }
+
+    #[test]
+    fn a_list_that_reads_one_plugin_s_rows_holds_up_no_other() {
+        let records = MemoryRecords::new(2);
+        records.execution(row("a", 1));
+        let ring = records.ring("id-a");
+        let read = ring.rows();
+        // Were there one lock for all, this would never return.
+        records.execution(row("b", 2));
+        records.call(call());
+        assert_eq!((read.len(), records.recent_calls(9).len(), records.ring("id-b").newest(9).len()), (1, 1, 1));
+    }
+
+    #[test]
+    fn rows_of_plugins_beyond_the_bound_are_counted_as_dropped() {
+        let records = MemoryRecords::new(2);
+        (0..=PLUGINS as u64).for_each(|n| records.execution(row(&n.to_string(), n)));
+        assert!(records.recent_executions(Some("0"), 1).is_empty());
+        assert_eq!(records.dropped()[0], ("executions", 1));
     }
 }

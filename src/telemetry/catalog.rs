@@ -1,8 +1,9 @@
 //! One owned registry, which remembers what it holds: the reference is written from it.
 
+use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use prometheus::core::Collector;
+use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::proto::MetricType;
 use prometheus::{Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
@@ -24,7 +25,13 @@ pub struct Described {
 pub struct Catalog {
     registry: Registry,
     described: Mutex<Vec<Described>>,
+    /// Take series out of the metrics that have labels.
+    pruners: Mutex<Vec<Pruner>>,
 }
+
+/// Says of a label and its value whether what it names is gone.
+pub type IsGone<'a> = &'a dyn Fn(&str, &str) -> bool;
+type Pruner = Box<dyn Fn(IsGone<'_>) + Send + Sync>;
 
 impl Catalog {
     /// Registers a metric.
@@ -38,13 +45,42 @@ impl Catalog {
         Ok(())
     }
 
+    /// Registers a metric with labels, whose series go when what a label names is gone.
+    ///
+    /// # Errors
+    /// As [`Catalog::keep`].
+    pub fn keep_series<B: MetricVecBuilder + 'static>(&self, metric: MetricVec<B>) -> prometheus::Result<()>
+    where
+        MetricVec<B>: Collector + Clone,
+    {
+        self.keep(metric.clone())?;
+        let prune = move |is_gone: IsGone<'_>| {
+            for family in metric.collect() {
+                for series in family.get_metric() {
+                    let labels: HashMap<_, _> = series.get_label().iter().map(|l| (l.name(), l.value())).collect();
+                    if labels.iter().any(|(label, value)| is_gone(label, value)) {
+                        // Another may have taken it out in between.
+                        let _ = metric.remove(&labels);
+                    }
+                }
+            }
+        };
+        self.pruners.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(prune));
+        Ok(())
+    }
+
+    /// Takes out the series of what is gone.
+    pub fn prune(&self, is_gone: IsGone<'_>) {
+        self.pruners.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|prune| prune(is_gone));
+    }
+
     /// Makes a counter.
     ///
     /// # Errors
     /// As [`Catalog::keep`].
     pub fn counter(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntCounterVec> {
         let metric = IntCounterVec::new(Opts::new(name, help), labels)?;
-        self.keep(metric.clone())?;
+        self.keep_series(metric.clone())?;
         Ok(metric)
     }
 
@@ -54,7 +90,7 @@ impl Catalog {
     /// As [`Catalog::keep`].
     pub fn gauge(&self, name: &str, help: &str, labels: &[&str]) -> prometheus::Result<IntGaugeVec> {
         let metric = IntGaugeVec::new(Opts::new(name, help), labels)?;
-        self.keep(metric.clone())?;
+        self.keep_series(metric.clone())?;
         Ok(metric)
     }
 
@@ -70,7 +106,7 @@ impl Catalog {
         buckets: &[f64],
     ) -> prometheus::Result<HistogramVec> {
         let metric = HistogramVec::new(HistogramOpts::new(name, help).buckets(buckets.to_vec()), labels)?;
-        self.keep(metric.clone())?;
+        self.keep_series(metric.clone())?;
         Ok(metric)
     }
 

@@ -3,6 +3,8 @@
 //! Label sets are bounded: upstreams, plugins and chains are those of the plan, tools those that upstreams list
 //! (`_other` beyond [`MAX_TOOLS`]), everything else is a closed set of words.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -37,6 +39,35 @@ pub struct Moment<'a> {
     pub refusing: Vec<(&'a str, &'static str)>,
     /// The chains that fail open, each with the reason.
     pub failing_open: Vec<(&'a str, &'static str)>,
+    /// What there is to count: series of all else are taken out.
+    pub names: Names<'a>,
+    /// What bytes are held for, how many, and how often there was no room.
+    pub held: Vec<(&'static str, u64, u64)>,
+    /// Rows that left the history, by kind.
+    pub dropped: Vec<(&'static str, u64)>,
+}
+
+/// What a plan names, as labels have it.
+#[derive(Debug, Default)]
+pub struct Names<'a> {
+    /// `namespace/name`.
+    pub plugins: HashSet<Cow<'a, str>>,
+    /// `namespace/name`.
+    pub chains: HashSet<&'a str>,
+    /// Names.
+    pub upstreams: HashSet<&'a str>,
+}
+
+impl Names<'_> {
+    fn is_gone(&self, label: &str, value: &str) -> bool {
+        match label {
+            "plugin" => !self.plugins.contains(value),
+            "chain" => !self.chains.contains(value),
+            // Calls that found no upstream have none.
+            "upstream" => !value.is_empty() && !self.upstreams.contains(value),
+            _ => false,
+        }
+    }
 }
 
 /// Every metric of a gateway process.
@@ -73,6 +104,8 @@ pub struct Metrics {
     plan_problems: IntGaugeVec,
     plan_apply: HistogramVec,
     dropped: IntCounterVec,
+    held: IntGaugeVec,
+    held_refused: IntCounterVec,
 }
 
 impl Metrics {
@@ -181,7 +214,21 @@ impl Metrics {
                 &[],
                 CALL_BUCKETS,
             )?,
-            dropped: m.counter("hawsepipe_history_dropped_total", "Rows that were turned away", &["store"])?,
+            dropped: m.counter(
+                "hawsepipe_history_dropped_total",
+                "Rows that left the history to make room for newer ones",
+                &["store"],
+            )?,
+            held: m.gauge(
+                "hawsepipe_held_bytes",
+                "Bytes that the gateway holds for clients and upstreams, of those that are counted",
+                &["what"],
+            )?,
+            held_refused: m.counter(
+                "hawsepipe_held_refused_total",
+                "Messages, answers and lists that there was no room for",
+                &["what"],
+            )?,
             catalog: m,
         })
     }
@@ -195,6 +242,8 @@ impl Metrics {
     pub fn render(&self, now: &Moment<'_>) -> String {
         // Two that render at once would count each worker twice.
         let _alone = self.rendering.lock().unwrap_or_else(PoisonError::into_inner);
+        self.prune(&now.names);
+        self.bytes_and_rows(now);
         self.workers(now.load, &now.workers);
         for (gauge, chains) in [(&self.chain_refusing, &now.refusing), (&self.chain_fails_open, &now.failing_open)] {
             gauge.reset();
@@ -288,16 +337,6 @@ impl Metrics {
         self.auto_disabled.with_label_values(&[upstream]).set(i64::from(auto_disabled));
     }
 
-    /// An upstream is no longer there.
-    pub fn upstream_gone(&self, upstream: &str) {
-        for each in ConnectionState::ALL {
-            let _ = self.upstream_state.remove_label_values(&[upstream, each.as_str()]);
-        }
-        let _ = self.auto_disabled.remove_label_values(&[upstream]);
-        let _ = self.ping_duration.remove_label_values(&[upstream]);
-        let _ = self.upstream_failures.remove_label_values(&[upstream]);
-    }
-
     /// A probe succeeded.
     pub fn ping(&self, upstream: &str, took: Duration) {
         self.ping_duration.with_label_values(&[upstream]).observe(took.as_secs_f64());
@@ -329,9 +368,26 @@ impl Metrics {
         self.plan_apply.with_label_values::<&str>(&[]).observe(took.as_secs_f64());
     }
 
-    /// A row was turned away by a store.
-    pub fn dropped(&self, store: &str) {
-        self.dropped.with_label_values(&[store]).inc();
+    /// Takes out the series of what no plan names any more. A call that ends after its plan was replaced may bring one
+    /// back, so this is done whenever metrics are read.
+    fn prune(&self, names: &Names<'_>) {
+        self.catalog.prune(&|label, value| names.is_gone(label, value));
+        self.tools.retain(|key| key.split_once('/').is_some_and(|(name, _)| names.upstreams.contains(name)));
+        self.tool_count.store(self.tools.len(), Ordering::Relaxed);
+    }
+
+    fn bytes_and_rows(&self, now: &Moment<'_>) {
+        let set = |counter: &IntCounterVec, label: &str, total: u64| {
+            let counter = counter.with_label_values(&[label]);
+            counter.inc_by(total.saturating_sub(counter.get()));
+        };
+        for (what, bytes, refused) in &now.held {
+            self.held.with_label_values(&[*what]).set(i64::try_from(*bytes).unwrap_or(i64::MAX));
+            set(&self.held_refused, what, *refused);
+        }
+        for (store, rows) in &now.dropped {
+            set(&self.dropped, store, *rows);
+        }
     }
 }
 

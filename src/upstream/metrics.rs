@@ -51,7 +51,7 @@ impl UpstreamMetrics {
     /// # Errors
     /// Where a metric of the same name is there already.
     pub fn register(&self, catalog: &Catalog) -> prometheus::Result<()> {
-        catalog.keep(self.dropped.clone())
+        catalog.keep_series(self.dropped.clone())
     }
 
     /// A line was dropped.

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
+use crate::domain::budget::ByteBudget;
 use crate::domain::ids::ObjectKey;
 use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::tool::Listed;
@@ -53,9 +54,9 @@ pub struct Upstreams {
 type Known = HashMap<ObjectKey, Vec<Arc<Server>>>;
 
 impl Upstreams {
-    /// None yet. To be called in a tokio runtime.
-    pub fn new(launcher: ServerLauncher, metrics: UpstreamMetrics) -> Self {
-        let shared = Arc::new(Shared::new(launcher, metrics));
+    /// None yet; what they answer is held in `budget`. To be called in a tokio runtime.
+    pub fn new(launcher: ServerLauncher, metrics: UpstreamMetrics, budget: &Arc<ByteBudget>) -> Self {
+        let shared = Arc::new(Shared::new(launcher, metrics, budget));
         Self { known: ArcSwap::default(), changing: Mutex::default(), shared }
     }
 

@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::events::Events;
 use super::metrics::UpstreamMetrics;
 use super::stdio::ServerLauncher;
+use crate::domain::budget::ByteBudget;
 
 /// Small messages that are sent off the path of calls: cancellations, answers to servers, ends of sessions.
 const BACKGROUND: usize = 128;
@@ -27,23 +28,24 @@ pub(super) struct Shared {
     pub(super) metrics: UpstreamMetrics,
     /// Fired where processes get no time to end by themselves.
     pub(super) hurry: CancellationToken,
+    /// Where answers are held while they are read.
+    pub(super) budget: Arc<ByteBudget>,
     runtime: Handle,
     background: Arc<Semaphore>,
 }
 
 impl Shared {
     /// For the runtime that this is called in.
-    pub(super) fn new(launcher: ServerLauncher, metrics: UpstreamMetrics) -> Self {
-        let (events, tasks) = (Events::default(), TaskTracker::new());
-        let background = Arc::new(Semaphore::new(BACKGROUND));
+    pub(super) fn new(launcher: ServerLauncher, metrics: UpstreamMetrics, budget: &Arc<ByteBudget>) -> Self {
         Self {
-            events,
-            tasks,
+            events: Events::default(),
+            tasks: TaskTracker::new(),
             launcher,
             metrics,
             hurry: CancellationToken::new(),
+            budget: Arc::clone(budget),
             runtime: Handle::current(),
-            background,
+            background: Arc::new(Semaphore::new(BACKGROUND)),
         }
     }
 

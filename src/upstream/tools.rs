@@ -11,9 +11,11 @@ use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, UpstreamError};
 
 /// Pages of one list.
-const PAGES: usize = 100;
+const PAGES: usize = 50;
 /// Tools of one list.
 const TOOLS: usize = 10_000;
+/// Bytes of their definitions.
+const BYTES: usize = 4 << 20;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -31,6 +33,7 @@ pub(super) struct ToolList {
     names: HashSet<String>,
     pages: usize,
     seen: usize,
+    bytes: usize,
 }
 
 impl ToolList {
@@ -44,6 +47,10 @@ impl ToolList {
         (self.pages, self.seen) = (self.pages + 1, self.seen + page.tools.len());
         if self.seen > TOOLS {
             return Err(UpstreamError::Protocol(format!("it lists more than {TOOLS} tools")));
+        }
+        self.bytes += page.tools.iter().map(|definition| definition.get().len()).sum::<usize>();
+        if self.bytes > BYTES {
+            return Err(UpstreamError::Protocol(format!("its tools' definitions have more than {BYTES} bytes")));
         }
         for definition in page.tools {
             match self.read(definition) {
@@ -123,10 +130,14 @@ mod tests {
         let mut list = ToolList::default();
         let endless = page(r#"{"tools":[],"nextCursor":"again"}"#);
         let outcome = (0..PAGES).map(|_| list.add(&endless)).find(Result::is_err);
-        assert!(outcome.unwrap().unwrap_err().to_string().contains("100 pages"));
+        assert!(outcome.unwrap().unwrap_err().to_string().contains("50 pages"));
         let mut list = ToolList::default();
         let many = format!(r#"{{"tools":[{}0]}}"#, "0,".repeat(TOOLS));
         assert!(list.add(&page(&many)).is_err());
+        let mut list = ToolList::default();
+        let large = |n: usize| page(&format!(r#"{{"tools":[{{"name":"t{n}","x":"{}"}}]}}"#, "x".repeat(1 << 20)));
+        let outcomes: Vec<_> = (0..4).map(|n| list.add(&large(n)).is_ok()).collect();
+        assert_eq!(outcomes, [true, true, true, false], "of a mebibyte each");
         assert!(list.add(&page("[]")).is_err());
     }
 }

@@ -3,16 +3,15 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http_body_util::BodyExt;
+
+use crate::domain::budget::{NoRoom, Place};
 
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the rest of a body that is too large is read and thrown away, so that its sender gets to read the answer.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
-
-/// The most bytes that are set aside because a client says that so many come.
-const MAX_RESERVED: usize = 1024 * 1024;
 
 /// Why there is no body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -23,49 +22,58 @@ pub(super) enum BodyError {
     /// It did not arrive in time.
     #[error("the request's body did not arrive within {0:?}")]
     TooSlow(Duration),
+    /// The process holds as many bytes as it may.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
     /// The connection broke.
     #[error("the request's body was cut off")]
     Broken,
 }
 
-/// Reads a whole body of at most `limit` bytes. A body in one piece is not copied.
+/// Reads a whole body of at most `limit` bytes into `place`. A body in one piece is not copied.
 ///
 /// # Errors
-/// Where it is too large, too slow or cut off. What is too large is refused before it is read where its length is
+/// Where it is too large, too slow or cut off, or there is no room. What is too large is refused before it is read where its length is
 /// said, else when the limit is passed.
-pub(super) async fn read(mut body: Body, declared: Option<u64>, limit: u64) -> Result<Bytes, BodyError> {
+pub(super) async fn read(mut body: Body, declared: Option<u64>, limit: u64, place: &Place) -> Result<Bytes, BodyError> {
     if declared.is_some_and(|length| length > limit) {
         discard(body);
         return Err(BodyError::TooLarge(limit));
     }
-    let expected = declared.and_then(|length| usize::try_from(length).ok()).unwrap_or_default().min(MAX_RESERVED);
-    let read = tokio::time::timeout(BODY_TIMEOUT, collect(&mut body, expected, limit)).await;
+    let most = declared.unwrap_or(limit);
+    let read = tokio::time::timeout(BODY_TIMEOUT, collect(&mut body, limit, most, place)).await;
     let result = read.unwrap_or(Err(BodyError::TooSlow(BODY_TIMEOUT)));
-    if matches!(result, Err(BodyError::TooLarge(_))) {
+    if matches!(result, Err(BodyError::TooLarge(_) | BodyError::NoRoom(_))) {
         discard(body);
     }
     result
 }
 
-async fn collect(body: &mut Body, expected: usize, limit: u64) -> Result<Bytes, BodyError> {
+/// Room is taken for what arrived, not for what a client says will come: saying costs nothing.
+async fn collect(body: &mut Body, limit: u64, most: u64, place: &Place) -> Result<Bytes, BodyError> {
     let mut first = Bytes::new();
-    let mut more = BytesMut::new();
+    let mut more = Vec::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
-        if (first.len() + more.len() + data.len()) as u64 > limit {
+        let needed = first.len() + more.len() + data.len();
+        if needed as u64 > limit {
             return Err(BodyError::TooLarge(limit));
         }
         if first.is_empty() && more.is_empty() {
+            place.hold(data.len() as u64)?;
             first = data;
-        } else {
-            if more.is_empty() {
-                more.reserve(expected.max(first.len() + data.len()));
-                more.extend_from_slice(&std::mem::take(&mut first));
-            }
-            more.extend_from_slice(&data);
+            continue;
         }
+        if needed > more.capacity() {
+            let doubled = usize::try_from(most).unwrap_or(usize::MAX).min(2 * more.capacity());
+            let capacity = needed.max(doubled);
+            place.hold(capacity as u64)?;
+            more.reserve_exact(capacity - more.len());
+        }
+        more.extend_from_slice(&std::mem::take(&mut first));
+        more.extend_from_slice(&data);
     }
-    Ok(if more.is_empty() { first } else { more.freeze() })
+    Ok(if more.is_empty() { first } else { more.into() })
 }
 
 /// Reads on without keeping anything: a connection that is closed on unread bytes takes its answer with it.

@@ -127,7 +127,7 @@ impl<P: Ports> CallStream<P> {
                 return Some(event(&message));
             }
             if let Some(answer) = self.answer.take() {
-                return Some(answer.to_event());
+                return Some(answer.into_event());
             }
             let running = self.running.as_mut()?;
             tokio::select! {

@@ -6,45 +6,78 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
+use crate::domain::budget::Place;
 use crate::domain::log_level::LogLevel;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::request;
 
-/// The most messages that wait for a slow client; the oldest go first.
+/// The most messages that wait for a slow client, and their bytes; the oldest go first.
 const MAX_WAITING: usize = 256;
+const MAX_BYTES: usize = 1 << 20;
 
 /// Messages on their way to one client, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outbox {
-    waiting: Mutex<VecDeque<String>>,
+    waiting: Mutex<Waiting>,
     filled: Notify,
 }
 
+#[derive(Debug)]
+struct Waiting {
+    messages: VecDeque<String>,
+    bytes: usize,
+    place: Place,
+}
+
+impl Waiting {
+    fn pop(&mut self) -> Option<String> {
+        let message = self.messages.pop_front()?;
+        self.bytes -= message.len();
+        // Less finds room.
+        let _ = self.place.hold(self.bytes as u64);
+        Some(message)
+    }
+}
+
 impl Outbox {
+    /// Nothing yet, and what comes is held in `place`.
+    pub(super) fn new(place: Place) -> Self {
+        Self { waiting: Mutex::new(Waiting { messages: VecDeque::new(), bytes: 0, place }), filled: Notify::new() }
+    }
+
+    /// What finds no room is left out: each word of progress tells the whole of it, and no answer rests on what is logged.
     fn push(&self, message: String) {
         let mut waiting = self.lock();
-        if waiting.len() >= MAX_WAITING {
-            waiting.pop_front();
+        if message.len() > MAX_BYTES {
+            waiting.place.refuse();
+            return;
         }
-        waiting.push_back(message);
+        while waiting.messages.len() >= MAX_WAITING || waiting.bytes + message.len() > MAX_BYTES {
+            waiting.pop();
+        }
+        if waiting.place.hold((waiting.bytes + message.len()) as u64).is_err() {
+            return;
+        }
+        waiting.bytes += message.len();
+        waiting.messages.push_back(message);
         drop(waiting);
         self.filled.notify_one();
     }
 
     /// The next message, where there is one.
     pub(super) fn pop(&self) -> Option<String> {
-        self.lock().pop_front()
+        self.lock().pop()
     }
 
     /// Waits for a message, which stays.
     pub(super) async fn filled(&self) {
-        while self.lock().is_empty() {
+        while self.lock().messages.is_empty() {
             self.filled.notified().await;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, VecDeque<String>> {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -87,10 +120,18 @@ impl ToClient for WayBack<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::domain::budget::{ByteBudget, Held, LIMIT};
+
+    fn outbox(budget: u64) -> (Outbox, Arc<ByteBudget>) {
+        let budget = Arc::new(ByteBudget::new(budget));
+        (Outbox::new(budget.place(Held::Progress)), budget)
+    }
 
     fn sent(params: &str) -> Option<String> {
-        let outbox = Outbox::default();
+        let (outbox, _) = outbox(1 << 20);
         let wanted = Wanted { progress: Some("\"t\""), log_level: None };
         WayBack { wanted, outbox: &outbox }.progress(RawValue::from_string(params.into()).unwrap());
         outbox.pop()
@@ -98,7 +139,7 @@ mod tests {
 
     #[test]
     fn log_messages_pass_from_the_wanted_level_on() {
-        let outbox = Outbox::default();
+        let (outbox, _) = outbox(1 << 20);
         let tell = |log_level: Option<LogLevel>, params: &str| {
             let wanted = Wanted { progress: None, log_level };
             WayBack { wanted, outbox: &outbox }.message(RawValue::from_string(params.into()).unwrap());
@@ -123,8 +164,25 @@ mod tests {
 
     #[test]
     fn a_slow_client_loses_the_oldest() {
-        let outbox = Outbox::default();
+        let (outbox, _) = outbox(1 << 20);
         (0..MAX_WAITING + 2).for_each(|n| outbox.push(n.to_string()));
         assert_eq!(outbox.pop().as_deref(), Some("2"));
+    }
+
+    #[test]
+    fn what_waits_is_bounded_in_bytes() {
+        let (outbox, budget) = outbox(LIMIT);
+        (0..5).for_each(|n| outbox.push(n.to_string().repeat(MAX_BYTES / 4)));
+        outbox.push("x".repeat(MAX_BYTES + 1));
+        assert!(outbox.pop().is_some_and(|first| first.starts_with('1')), "the oldest of the five went");
+        assert!(budget.held(Held::Progress) <= MAX_BYTES as u64 && budget.refused(Held::Progress) == 1);
+        // The process's budget bounds all of them together; what is small finds room.
+        let others: Vec<_> = (0..40).map(|_| Outbox::new(budget.place(Held::Progress))).collect();
+        others.iter().for_each(|other| other.push("y".repeat(MAX_BYTES)));
+        assert_eq!((others[0].pop().is_some(), others[39].pop()), (true, None));
+        others[39].push("z".into());
+        assert!(others[39].pop().is_some());
+        drop((outbox, others));
+        assert_eq!(budget.held(Held::Progress), 0);
     }
 }

@@ -18,6 +18,7 @@ use super::outbox::Outbox;
 use super::reply::{Answer, refuse};
 use super::server::Peer;
 use super::{legacy, modern};
+use crate::domain::budget::{Held, Place};
 use crate::domain::upstream::Era;
 use crate::engine::Ports;
 
@@ -35,15 +36,27 @@ pub(super) async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: R
         );
     }
     let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    let body = match body::read(body, declared, limit).await {
+    let budget = gate.engine.budget();
+    let place = budget.place(Held::Request);
+    let body = match body::read(body, declared, limit, &place).await {
         Ok(body) => body,
+        Err(BodyError::NoRoom(_)) => return Answer::no_room("null").into_response(),
         Err(error) => return refuse(status_of(error), error.to_string()),
     };
-    let outbox = Arc::new(Outbox::default());
+    let outbox = Arc::new(Outbox::new(budget.place(Held::Progress)));
     let era = if modern::is_meant(&head.headers) { Era::Modern } else { Era::Legacy };
     let peer = head.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip());
     let (gate_of_post, outbox_of_post) = (Arc::clone(gate), Arc::clone(&outbox));
-    let post = Post { gate: gate_of_post, scope, headers: head.headers, peer, body, outbox: outbox_of_post, era };
+    let post = Post {
+        gate: gate_of_post,
+        scope,
+        headers: head.headers,
+        peer,
+        body,
+        outbox: outbox_of_post,
+        era,
+        _place: place,
+    };
     let running = Running::new(post.answer(), era == Era::Legacy);
     respond(gate, running, outbox, takes.events, era).await
 }
@@ -58,6 +71,8 @@ struct Post<P: Ports> {
     outbox: Arc<Outbox>,
     /// By its headers.
     era: Era,
+    /// Holds the body.
+    _place: Place,
 }
 
 impl<P: Ports> Post<P> {
@@ -66,7 +81,8 @@ impl<P: Ports> Post<P> {
         let answer = AssertUnwindSafe(self.answer_in_era(&id)).catch_unwind().await;
         // Calls that panic are ended and recorded by the engine. This is for all else: a client must not wait for an
         // answer that does not come.
-        answer.unwrap_or_else(|_| Answer::panicked(id.get().copied(), self.era))
+        let answer = answer.unwrap_or_else(|_| Answer::panicked(id.get().copied(), self.era));
+        answer.held_in(self.gate.engine.budget().place(Held::Answer), id.get().copied())
     }
 
     /// `id` is set as soon as it is known.
@@ -91,6 +107,7 @@ fn status_of(error: BodyError) -> StatusCode {
     match error {
         BodyError::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
         BodyError::TooSlow(_) => StatusCode::REQUEST_TIMEOUT,
+        BodyError::NoRoom(_) => StatusCode::SERVICE_UNAVAILABLE,
         BodyError::Broken => StatusCode::BAD_REQUEST,
     }
 }

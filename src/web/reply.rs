@@ -4,11 +4,13 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
+use serde_json::json;
 
+use crate::domain::budget::{NO_ROOM, NoRoom, Place};
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{
     CAPABILITY_REQUIRED, HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND,
-    PARSE_ERROR, RpcError, UNSUPPORTED_VERSION, failure, success,
+    PARSE_ERROR, REFUSED, RpcError, UNSUPPORTED_VERSION, failure, success,
 };
 use crate::domain::upstream::Era;
 use crate::engine::Reply;
@@ -24,12 +26,14 @@ pub(super) struct Answer {
     body: String,
     /// The session that was begun.
     session: Option<String>,
+    /// Holds the body until it is written.
+    place: Option<Place>,
 }
 
 impl Answer {
     /// 202: a notification or an answer was taken.
     pub(super) fn accepted() -> Self {
-        Self { status: StatusCode::ACCEPTED, body: String::new(), session: None }
+        Self { status: StatusCode::ACCEPTED, body: String::new(), session: None, place: None }
     }
 
     /// What a method gave, under the request's raw `id`. In the legacy era each JSON-RPC answer is a 200.
@@ -44,12 +48,12 @@ impl Answer {
             (Some(code), Era::Modern) => status_of(code),
             _ => StatusCode::OK,
         };
-        Self { status, body, session: None }
+        Self { status, body, session: None, place: None }
     }
 
     /// An error of this HTTP status under the raw `id`, `null` where none could be read.
     pub(super) fn error(status: StatusCode, id: &str, error: &RpcError) -> Self {
-        Self { status, body: failure(id, &to_raw(error)), session: None }
+        Self { status, body: failure(id, &to_raw(error)), session: None, place: None }
     }
 
     /// The gateway panicked on a message of this raw id; none where it was not read yet, or there is none.
@@ -58,6 +62,21 @@ impl Answer {
         match id {
             Some(id) => Self::reply(id, &Reply::Error(error), era),
             None => Self::error(StatusCode::INTERNAL_SERVER_ERROR, "null", &error),
+        }
+    }
+
+    /// There is no room for what the message of this raw id brings or was answered with.
+    pub(super) fn no_room(id: &str) -> Self {
+        let data = json!({"reason": NO_ROOM, "retryAfterMs": 1000});
+        let error = RpcError::new(REFUSED, NoRoom.to_string()).with_data(data);
+        Self::error(StatusCode::SERVICE_UNAVAILABLE, id, &error)
+    }
+
+    /// The same, its body held in `place` until it is written to a client that may read slowly.
+    pub(super) fn held_in(self, place: Place, id: Option<&str>) -> Self {
+        match place.hold(self.body.len() as u64) {
+            Ok(()) => Self { place: Some(place), ..self },
+            Err(NoRoom) => Self::no_room(id.unwrap_or("null")),
         }
     }
 
@@ -72,14 +91,14 @@ impl Answer {
     }
 
     /// As one event.
-    pub(super) fn to_event(&self) -> Bytes {
-        event(&self.body)
+    pub(super) fn into_event(self) -> Bytes {
+        written(event(&self.body), self.place)
     }
 
     /// As a whole HTTP response.
     pub(super) fn into_response(self) -> Response {
         let empty = self.body.is_empty();
-        let mut response = Response::new(Body::from(self.body));
+        let mut response = Response::new(Body::from(written(self.body.into(), self.place)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         if !empty {
@@ -89,6 +108,23 @@ impl Answer {
             headers.insert(HeaderName::from_static(SESSION_HEADER), id);
         }
         response
+    }
+}
+
+/// Bytes that keep their place until they are written.
+fn written(bytes: Bytes, place: Option<Place>) -> Bytes {
+    struct Owner {
+        bytes: Bytes,
+        _place: Place,
+    }
+    impl AsRef<[u8]> for Owner {
+        fn as_ref(&self) -> &[u8] {
+            &self.bytes
+        }
+    }
+    match place {
+        Some(place) => Bytes::from_owner(Owner { bytes, _place: place }),
+        None => bytes,
     }
 }
 

@@ -61,7 +61,8 @@ impl Stage {
     pub fn new() -> anyhow::Result<Self> {
         let (workers, metrics, own) = workers()?;
         let upstream = Upstream::default();
-        let engine = Engine::new(workers, upstream.clone(), Rows::default(), SystemClock::new(), metrics);
+        let engine =
+            Engine::new(workers, upstream.clone(), Rows::default(), SystemClock::new(), metrics, Arc::default());
         Ok(Self { engine, upstream, metrics: own })
     }
 

@@ -92,7 +92,8 @@ async fn a_gateway_that_is_stopped_or_refuses_lets_none_in() {
     assert_eq!(error(&call(&engine, "{}").await), (-32000, "FailsClosed", None));
     assert!(sent(&engine).is_empty());
     let (records, gateway) = (Log::default(), Time(Instant::now()));
-    let empty: Gateway = Engine::new(Scripts::default(), Server::default(), records, gateway, Metrics::new().unwrap());
+    let (server, metrics) = (Server::default(), Metrics::new().unwrap());
+    let empty: Gateway = Engine::new(Scripts::default(), server, records, gateway, metrics, Arc::default());
     assert_eq!(error(&call(&empty, "{}").await), (-32000, "FailsClosed", None));
 }
 

@@ -141,7 +141,14 @@ async fn start(inputs: &Inputs) -> Gateway {
 }
 
 fn engine(server: Server) -> Gateway {
-    Engine::new(Scripts::default(), server, Log::default(), Time(Instant::now()), Metrics::new().unwrap())
+    Engine::new(
+        Scripts::default(),
+        server,
+        Log::default(),
+        Time(Instant::now()),
+        Metrics::new().unwrap(),
+        Arc::default(),
+    )
 }
 
 async fn start_with(inputs: &Inputs, server: Server) -> Gateway {

@@ -56,3 +56,29 @@ async fn what_a_plan_lacks_refuses_until_another_has_it() {
     apply(&engine, &inputs).await;
     assert_eq!(refusing(&engine), [""; 0]);
 }
+
+#[tokio::test]
+async fn series_of_what_a_plan_no_longer_names_are_taken_out() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "same")]);
+    let engine = start(&inputs).await;
+    let has = |label: &str| engine.render_metrics().contains(label);
+    call(&engine, "{}").await;
+    let (plugin, chain, upstream) = (r#"plugin="default/c0""#, r#"chain="default/c""#, r#"upstream="up""#);
+    assert!(has(plugin) && has(chain) && has(upstream));
+    inputs.chains.clear();
+    inputs.plugins.clear();
+    apply(&engine, &inputs).await;
+    assert!(!has(plugin) && !has(chain) && has(upstream));
+    // One that ends on the plan before is not there for good either.
+    *engine.upstreams.holds.lock().unwrap() = true;
+    let last = Arc::clone(&engine);
+    let last = tokio::spawn(async move { call(&last, "{}").await });
+    until(|| sent(&engine).len() == 2).await;
+    inputs.upstreams.clear();
+    apply(&engine, &inputs).await;
+    assert!(!has(upstream));
+    engine.upstreams.go.notify_one();
+    last.await.unwrap();
+    assert!(!has(upstream));
+}

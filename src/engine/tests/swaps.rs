@@ -69,7 +69,8 @@ async fn tools_that_are_left_out_are_problems_of_their_upstream() {
     let engine = start(&bare()).await;
     let mut listed = crate::domain::tool::Listed::default();
     listed.leave_out("\"t\"", "its inputSchema is missing");
-    engine.state.set_tools(&up(), listed);
+    let place = engine.budget().place(crate::domain::budget::Held::List);
+    engine.state.set_tools(&up(), listed, place).unwrap();
     engine.relist();
     let said: Vec<_> = engine.snapshot().problems().iter().map(ToString::to_string).collect();
     let expected = r#"MCPUpstream default/up: tool "t" is left out: its inputSchema is missing (InvalidTool)"#;

@@ -11,6 +11,8 @@ use crate::domain::upstream::{Answer, UpstreamError};
 
 /// Progress notifications that wait for one caller; one who is further behind misses some.
 const PROGRESS: usize = 32;
+/// The longest of them, in bytes of JSON; longer ones are missed too.
+const MAX_PROGRESS: usize = 64 << 10;
 
 /// Every request that waits; as many as callers are let in.
 #[derive(Debug)]
@@ -74,6 +76,9 @@ impl Calls {
 
     /// Hands progress over, where somebody waits.
     pub(super) fn progress(&self, token: u64, params: Box<RawValue>) {
+        if params.get().len() > MAX_PROGRESS {
+            return;
+        }
         if let Some(waiter) = self.lock().waiting.get(&token) {
             // Each tells the whole state, so that one may be missed.
             let _ = waiter.progress.try_send(params);
@@ -147,6 +152,10 @@ mod tests {
         for _ in 0..PROGRESS + 5 {
             calls.progress(waiting.id, RawValue::from_string("{}".into()).unwrap());
         }
+        let long = format!("{{\"message\":\"{}\"}}", "x".repeat(MAX_PROGRESS));
+        let mut other = calls.open().unwrap();
+        calls.progress(other.id, RawValue::from_string(long).unwrap());
+        assert!(other.progress.try_recv().is_err());
         assert_eq!(std::iter::from_fn(|| waiting.progress.try_recv().ok()).count(), PROGRESS);
     }
 }

@@ -14,6 +14,7 @@ use hyper::body::Incoming;
 use sse_stream::SseByteStream;
 
 use super::client::chain;
+use crate::domain::budget::Place;
 use crate::domain::upstream::UpstreamError;
 use crate::upstream::shared::Shared;
 use crate::upstream::wire::ENVELOPE;
@@ -23,25 +24,30 @@ use crate::upstream::wire::ENVELOPE;
 #[error(transparent)]
 struct Broken(UpstreamError);
 
-/// The whole body. One that came in one piece is not copied. Larger than `limit` bytes and an envelope, it is given up
-/// and its connection with it.
-pub(super) async fn whole(mut body: Incoming, limit: u64) -> Result<Bytes, UpstreamError> {
+/// The whole body, held in `place`. One that came in one piece is not copied. Larger than `limit` bytes and an envelope,
+/// or than there is room for, it is given up and its connection with it.
+pub(super) async fn whole(mut body: Incoming, limit: u64, place: &Place) -> Result<Bytes, UpstreamError> {
     let most = limit.saturating_add(ENVELOPE);
     if body.size_hint().lower() > most {
         return Err(UpstreamError::TooLarge(limit));
     }
     let Some(first) = next_data(&mut body).await? else { return Ok(Bytes::new()) };
+    place.hold(first.len() as u64).map_err(|_| UpstreamError::NoRoom)?;
     if body.is_end_stream() && first.len() as u64 <= most {
         return Ok(first);
     }
-    let expected = usize::try_from(body.size_hint().lower()).unwrap_or(0).min(1024 * 1024);
-    let mut bytes = Vec::with_capacity(first.len() + expected);
-    bytes.extend_from_slice(&first);
+    let expected = body.size_hint().upper().unwrap_or(most).min(most);
+    let mut bytes: Vec<u8> = first.into();
     while bytes.len() as u64 <= most {
-        match next_data(&mut body).await? {
-            Some(data) => bytes.extend_from_slice(&data),
-            None => return Ok(bytes.into()),
+        let Some(data) = next_data(&mut body).await? else { return Ok(bytes.into()) };
+        let needed = bytes.len() + data.len();
+        if needed > bytes.capacity() {
+            let doubled = usize::try_from(expected).unwrap_or(usize::MAX).min(2 * bytes.capacity());
+            let capacity = needed.max(doubled);
+            place.hold(capacity as u64).map_err(|_| UpstreamError::NoRoom)?;
+            bytes.reserve_exact(capacity - bytes.len());
         }
+        bytes.extend_from_slice(&data);
     }
     Err(UpstreamError::TooLarge(limit))
 }
@@ -63,10 +69,11 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Events of at most `limit` bytes and an envelope.
-    pub(super) fn new(body: Incoming, limit: u64) -> Self {
+    /// Events of at most `limit` bytes and an envelope, each held in `place`.
+    pub(super) fn new(body: Incoming, limit: u64, place: Place) -> Self {
         let since_last = Arc::new(AtomicU64::new(0));
-        Self { events: SseByteStream::new(Counted { body, since_last: Arc::clone(&since_last), limit }), since_last }
+        let counted = Counted { body, since_last: Arc::clone(&since_last), limit, place };
+        Self { events: SseByteStream::new(counted), since_last }
     }
 
     /// The data of the next event that is a message; none at the end.
@@ -105,6 +112,7 @@ struct Counted {
     body: Incoming,
     since_last: Arc<AtomicU64>,
     limit: u64,
+    place: Place,
 }
 
 impl Stream for Counted {
@@ -122,6 +130,9 @@ impl Stream for Counted {
             let seen = self.since_last.fetch_add(data.len() as u64, Ordering::Relaxed) + data.len() as u64;
             if seen > self.limit.saturating_add(ENVELOPE) {
                 return Poll::Ready(Some(Err(Broken(UpstreamError::TooLarge(self.limit)))));
+            }
+            if self.place.hold(seen).is_err() {
+                return Poll::Ready(Some(Err(Broken(UpstreamError::NoRoom))));
             }
             return Poll::Ready(Some(Ok(data)));
         }

@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri
 use hyper::body::Incoming;
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::budget::Held;
 use crate::domain::ports::ToClient;
 use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError};
@@ -258,7 +259,8 @@ impl Line {
         let sent = self.endpoint.client.send(Method::POST, &self.uri, self.headers.clone(), text.into_bytes());
         let response = sent.await?;
         // Read to its end, so that the connection is used again.
-        let read = body::whole(response.into_body(), self.endpoint.target.max_response_size);
+        let place = self.endpoint.shared.budget.place(Held::Answer);
+        let read = body::whole(response.into_body(), self.endpoint.target.max_response_size, &place);
         let _ = tokio::time::timeout(SMALL, read).await;
         Ok(())
     }

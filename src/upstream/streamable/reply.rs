@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use super::body::{Messages, whole};
 use super::{Line, SESSION_ID, SMALL};
+use crate::domain::budget::Held;
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
 use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
@@ -51,19 +52,19 @@ pub(super) async fn read(
     to: Option<&dyn ToClient>,
 ) -> Result<Reply, UpstreamError> {
     let (status, media) = (response.status(), media(response.headers()));
-    let limit = line.endpoint.target.max_response_size;
+    let (limit, place) = (line.endpoint.target.max_response_size, line.endpoint.shared.budget.place(Held::Answer));
     if !status.is_success() {
         return refusal(line, status, media, response.into_body(), id).await;
     }
     match media {
         Media::Json => {
-            let text = whole(response.into_body(), limit).await?;
+            let text = whole(response.into_body(), limit, &place).await?;
             match wire::read(&text).map_err(|fault| UpstreamError::Protocol(fault.into()))? {
                 Incoming::Answer { id: answered, answer } => own(answered, id, answer),
                 _ => Err(UpstreamError::Protocol("its response holds no answer".into())),
             }
         }
-        Media::Events => read_events(line, Messages::new(response.into_body(), limit), id, to).await,
+        Media::Events => read_events(line, Messages::new(response.into_body(), limit, place), id, to).await,
         Media::Other => Err(UpstreamError::Protocol(format!("HTTP {} without an answer", status.as_u16()))),
     }
 }
@@ -144,7 +145,8 @@ async fn refusal(
     }
     let words = UpstreamError::Protocol(format!("HTTP {}", status.as_u16()));
     if media == Media::Json {
-        let text = whole(body, line.endpoint.target.max_response_size).await?;
+        let place = line.endpoint.shared.budget.place(Held::Answer);
+        let text = whole(body, line.endpoint.target.max_response_size, &place).await?;
         if let Ok(Incoming::Answer { id: answered, answer: Answer::Error(error) }) = wire::read(&text) {
             if in_session && status == StatusCode::BAD_REQUEST && says_session_unknown(&error) {
                 return Ok(Reply::SessionEnded);

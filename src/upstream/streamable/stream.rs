@@ -9,6 +9,7 @@ use http::{HeaderValue, Method, StatusCode};
 use super::Line;
 use super::body::Messages;
 use super::reply::hear;
+use crate::domain::budget::Held;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
 use crate::upstream::wire;
 
@@ -70,7 +71,11 @@ async fn open(line: &Line) -> Result<Option<Messages>, UpstreamError> {
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     let response = line.endpoint.client.send(Method::GET, &line.uri, headers, Vec::new()).await?;
     match response.status() {
-        StatusCode::OK => Ok(Some(Messages::new(response.into_body(), line.endpoint.target.max_response_size))),
+        StatusCode::OK => {
+            let (limit, place) =
+                (line.endpoint.target.max_response_size, line.endpoint.shared.budget.place(Held::Answer));
+            Ok(Some(Messages::new(response.into_body(), limit, place)))
+        }
         status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
             Err(UpstreamError::Lost(format!("HTTP {}", status.as_u16())))
         }

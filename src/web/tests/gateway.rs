@@ -286,7 +286,8 @@ impl Gateway {
     pub(super) fn idle() -> Self {
         let server = Arc::new(Server::default());
         let (metrics, clock) = (Metrics::new().unwrap(), Fixed::default());
-        let engine = Engine::new(NoPlugins, Arc::clone(&server), Calls::default(), clock.clone(), metrics);
+        let engine =
+            Engine::new(NoPlugins, Arc::clone(&server), Calls::default(), clock.clone(), metrics, Arc::default());
         let shutdown = CancellationToken::new();
         let bound = "127.0.0.1:8080".parse().unwrap();
         let default = ListenerPlan { hosts: Vec::new(), ..listener() };

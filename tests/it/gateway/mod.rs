@@ -10,6 +10,7 @@ mod curate;
 mod egress;
 mod ending;
 pub mod harness;
+mod held;
 mod hostile;
 pub mod http;
 mod killed;

@@ -16,7 +16,8 @@ async fn a_call_keeps_the_connection_of_its_own_target_until_that_is_retired() {
         Arc::new(target)
     };
     let (old, new) = (with("old"), with("new"));
-    let upstreams = Upstreams::new(ServerLauncher::at(fixtures::program()), UpstreamMetrics::new().unwrap());
+    let upstreams =
+        Upstreams::new(ServerLauncher::at(fixtures::program()), UpstreamMetrics::new().unwrap(), &Arc::default());
     let key = async |target: &Target| {
         let answer = upstreams.call(target, echo("x"), &Listener::default()).await;
         answer.map(|answer| serde_json::to_string(&answer_value(&answer)["key"]).unwrap())

@@ -128,7 +128,7 @@ fn started(target: UpstreamTarget) -> Adapter {
     let metrics = UpstreamMetrics::new().unwrap();
     let counted = Catalog::default();
     metrics.register(&counted).unwrap();
-    let upstreams = Upstreams::new(ServerLauncher::at(fixtures::program()), metrics);
+    let upstreams = Upstreams::new(ServerLauncher::at(fixtures::program()), metrics, &Arc::default());
     let adapter = Adapter { upstreams, target: Mutex::new(Arc::new(target)), counted };
     adapter.prepare(&[adapter.target()]);
     adapter
