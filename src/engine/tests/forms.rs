@@ -95,6 +95,7 @@ async fn a_first_form_that_cannot_be_loaded_fails_closed() {
         Log::default(),
         Time(Instant::now()),
         Metrics::new().unwrap(),
+        Arc::default(),
     );
     engine.plugins.cannot_load("absent");
     apply(&engine, &inputs).await;
@@ -223,7 +224,8 @@ async fn what_an_earlier_process_had_loaded_stands_in_after_a_restart() {
     let kept = serde_json::to_string(&before.kept_forms()).unwrap();
     let restarted = || {
         let (time, metrics) = (Time(Instant::now()), Metrics::new().unwrap());
-        let engine: Gateway = Engine::new(Scripts::default(), Server::default(), Log::default(), time, metrics);
+        let engine: Gateway =
+            Engine::new(Scripts::default(), Server::default(), Log::default(), time, metrics, Arc::default());
         engine.restore_forms(serde_json::from_str(&kept).unwrap());
         engine.plugins.cannot_load("put new");
         engine
