@@ -1,6 +1,7 @@
 //! The custom resource types, their schemas and rules, how objects are read, and `lower` into `config::input`. Nothing
 //! else.
 
+pub mod acts;
 mod canonical;
 pub mod chain;
 pub mod check;

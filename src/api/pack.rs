@@ -66,7 +66,7 @@ pub enum PlanError {
 /// See [`PlanError`]. A plan in part is never given.
 pub fn plan(revision: &SnapshotRevision, shards: &HashMap<String, Shard>) -> Result<Plan, PlanError> {
     let mut pieces = Vec::with_capacity(revision.shards.len());
-    for ShardRef { name, .. } in &revision.shards {
+    for ShardRef { name, .. } in revision.shards.iter().filter(|shard| is_known(shard.kind)) {
         let shard = shards.get(name).ok_or_else(|| PlanError::Lacks(name.clone()))?;
         pieces.push(unpack(shard).map_err(|error| PlanError::Unpack(name.clone(), error))?);
     }
@@ -88,7 +88,7 @@ impl TooLarge {
 pub fn reference(gateway: &str, piece: &Piece) -> Result<ShardRef, TooLarge> {
     let kind = kind(piece.kind);
     Ok(ShardRef {
-        name: format!("{gateway}.{}.{:.12}", format!("{kind:?}").to_ascii_lowercase(), piece.sha256),
+        name: format!("{gateway}.{}.{:.32}", format!("{kind:?}").to_ascii_lowercase(), piece.sha256),
         kind,
         bucket: Some(piece.bucket),
         sha256: piece.sha256.clone(),
@@ -136,11 +136,26 @@ pub fn unpack(shard: &Shard) -> Result<(PieceKind, String), UnpackError> {
     Ok((kind, String::from_utf8(plain).map_err(|error| wrong(&error))?))
 }
 
-/// What a revision that consists of `shards` is called: the start of the digest of theirs.
-pub fn revision(shards: &[ShardRef]) -> String {
+/// Whether this version has what shards of this kind hold. Others are left out: where a plan is not to run without them,
+/// it requires them.
+pub fn is_known(kind: ShardKind) -> bool {
+    piece_kind(kind).is_ok()
+}
+
+/// What a revision that consists of `shards` is called: the start of the digest of theirs. Twelve characters can be
+/// brought to collide by who may write objects: a name that another one of `kept` has is not given again.
+pub fn revision(shards: &[ShardRef], kept: &[SnapshotRevision]) -> String {
+    let wanted = digests(shards);
+    let is_free = |name: &String| !kept.iter().any(|other| other.revision == *name && digests(&other.shards) != wanted);
+    let names =
+        std::iter::successors(Some(digest::revision(&wanted)), |taken| Some(digest::revision(&(taken, &wanted))));
+    names.take(1 + kept.len()).find(is_free).unwrap_or_default()
+}
+
+fn digests(shards: &[ShardRef]) -> Vec<&str> {
     let mut digests: Vec<_> = shards.iter().map(|shard| shard.sha256.as_str()).collect();
     digests.sort_unstable();
-    digest::revision(&digests)
+    digests
 }
 
 fn kind(kind: PieceKind) -> ShardKind {
@@ -158,13 +173,20 @@ fn piece_kind(kind: ShardKind) -> Result<PieceKind, UnpackError> {
         ShardKind::Upstreams => Ok(PieceKind::Upstreams),
         ShardKind::Chains => Ok(PieceKind::Chains),
         ShardKind::Code => Ok(PieceKind::Code),
-        ShardKind::Access | ShardKind::Pipelines | ShardKind::Sections => Err(UnpackError::Kind(kind)),
+        ShardKind::Access | ShardKind::Pipelines | ShardKind::Sections | ShardKind::Unknown => {
+            Err(UnpackError::Kind(kind))
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::value::RawValue;
+
     use super::*;
+    use crate::config::compile::compile;
+    use crate::config::compile::tests::{add_plugin, folder};
+    use crate::config::shards::split;
 
     fn piece(json: &str) -> Piece {
         Piece { kind: PieceKind::Chains, bucket: 3, json: json.to_owned(), sha256: sha256_hex(json.as_bytes()) }
@@ -174,7 +196,7 @@ mod tests {
     fn a_piece_comes_back() {
         let piece = piece(r#"{"plugins":[],"chains":[]}"#);
         let (reference, shard) = (reference("main", &piece).unwrap(), pack(&piece).unwrap());
-        assert_eq!(reference.name, format!("main.chains.{:.12}", piece.sha256));
+        assert_eq!(reference.name, format!("main.chains.{:.32}", piece.sha256));
         let (kind, json) = unpack(&shard).unwrap();
         assert_eq!((kind, json), (piece.kind, piece.json));
     }
@@ -203,7 +225,54 @@ mod tests {
     #[test]
     fn a_revision_follows_from_the_shards_alone() {
         let [a, b] = ["[1]", "[2]"].map(|json| reference("main", &piece(json)).unwrap());
-        assert_eq!(revision(&[a.clone(), b.clone()]), revision(&[b.clone(), a.clone()]));
-        assert_ne!(revision(&[a]), revision(&[b]));
+        assert_eq!(revision(&[a.clone(), b.clone()], &[]), revision(&[b.clone(), a.clone()], &[]));
+        assert_ne!(revision(&[a], &[]), revision(&[b], &[]));
+    }
+
+    #[test]
+    fn two_kept_revisions_never_have_one_name() {
+        let [a, b] = ["[1]", "[2]"].map(|json| vec![reference("main", &piece(json)).unwrap()]);
+        let name = revision(&b, &[]);
+        let entry = |name: &str, shards: &[ShardRef]| SnapshotRevision {
+            revision: name.to_owned(),
+            created_time: None,
+            format_version: 1,
+            compiled_by: None,
+            inputs: None,
+            problems: None,
+            shards: shards.to_vec(),
+        };
+        // As if its content had been crafted to be called as the other one is.
+        let crafted = entry(&name, &a);
+        let other = revision(&b, std::slice::from_ref(&crafted));
+        assert!(other != name && other.len() == name.len());
+        assert_eq!(revision(&b, &[entry(&other, &a), crafted]).len(), name.len());
+        assert_eq!(revision(&b, &[entry(&name, &b)]), name, "it is the same one");
+    }
+
+    #[test]
+    fn whatever_is_within_bounds_fits_into_objects() {
+        let noise = |size: usize, seed: usize| -> String {
+            (0..size / 64).map(|n| sha256_hex(&(n * 100_003 + seed).to_le_bytes())).collect()
+        };
+        let mut inputs = folder();
+        for number in 0..12 {
+            let text = format!(r#"{{"noise":"{}"}}"#, noise(500 << 10, number));
+            add_plugin(&mut inputs, &format!("big{number}"), |plugin| {
+                plugin.config = Some(RawValue::from_string(text).unwrap());
+            });
+        }
+        let (mut plan, problems) = compile(&inputs, None);
+        assert!(problems.is_empty(), "{problems:?}");
+        // Bytes of ASCII drawn evenly, control characters aside: few texts pack worse.
+        let code: String = noise(2 * (900 << 10), 77)
+            .as_bytes()
+            .chunks(2)
+            .map(|pair| char::from(32 + u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap() % 95))
+            .collect();
+        plan.code.insert("aa".repeat(32), code);
+        for piece in split(&plan) {
+            assert!(pack(&piece).is_ok(), "{:?} of {} bytes", piece.kind, piece.json.len());
+        }
     }
 }

@@ -64,6 +64,66 @@ pub struct SnapshotIndex {
     #[schemars(length(min = 1, max = 8))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["revision"]))]
     pub revisions: Vec<SnapshotRevision>,
+    /// What counts at once, whatever revision pods run. Default: nothing, as operators before this one write it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acts: Option<SnapshotActs>,
+}
+
+/// The stop switch, and what was taken away since the current revision was compiled.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotActs {
+    /// `spec.stopped` of the gateway, whatever a revision says.
+    pub stopped: bool,
+    /// Whether calls in flight end too. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cancel: Option<bool>,
+    /// Why every call is refused. Default: they are not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusing: Option<SnapshotRefusal>,
+    /// What may not run any more. Default: nothing.
+    #[schemars(length(max = 1024), extend("x-kubernetes-list-type" = "atomic"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<Vec<Revocation>>,
+}
+
+/// Why calls are refused.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SnapshotRefusal {
+    /// One word of the closed list.
+    #[schemars(length(max = 64))]
+    pub reason: String,
+    /// For people.
+    #[schemars(length(max = 1024))]
+    pub message: String,
+}
+
+/// An object that a revision names and that may not run any more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Revocation {
+    /// `MCPUpstream` or `Plugin`. A gateway that does not know the word refuses every call.
+    #[schemars(length(max = 64))]
+    pub kind: String,
+    /// Its namespace.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
+    pub namespace: String,
+    /// Its name.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
+    pub name: String,
+    /// The namespace of the PluginChain that may not name the Plugin any more. Default: none; then no chain may.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain_namespace: Option<String>,
+    /// The name of that PluginChain. Default: none.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain: Option<String>,
+    /// One word of the closed list. Default: PluginNotFound.
+    #[schemars(length(max = 64))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// One compiled plan.
@@ -91,14 +151,9 @@ pub struct SnapshotRevision {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problems: Option<u32>,
     /// Its pieces, by name.
-    #[schemars(length(max = 512))]
+    #[schemars(length(max = 1024))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub shards: Vec<ShardRef>,
-    /// Secrets that pods join in, by name; never values.
-    #[schemars(length(max = 1024))]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub secrets: Option<Vec<SecretUse>>,
 }
 
 /// A shard of a revision.
@@ -119,22 +174,6 @@ pub struct ShardRef {
     pub sha256: String,
     /// Of the plain JSON.
     pub size_bytes: u32,
-}
-
-/// Keys of a Secret that a plan names.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SecretUse {
-    /// The Secret's namespace.
-    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
-    pub namespace: String,
-    /// The Secret's name.
-    #[schemars(length(min = 1, max = 253))]
-    pub name: String,
-    /// The keys. Default: none are named.
-    #[schemars(length(max = 64), inner(length(max = 253)), extend("x-kubernetes-list-type" = "set"))]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub keys: Option<Vec<String>>,
 }
 
 /// A piece of plans. Its name is its content, so it never changes.
@@ -179,6 +218,10 @@ pub enum ShardKind {
     Sections,
     /// The text of a plugin.
     Code,
+    /// What a newer operator writes. Never written.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
 }
 
 /// How a shard's JSON is packed.

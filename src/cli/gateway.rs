@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::FutureExt;
@@ -16,11 +17,15 @@ use super::signals::EndSignals;
 use super::wiring::engine;
 use crate::domain::ids::ObjectKey;
 use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
 use crate::node::{Inspector, Launcher, hide_memory};
 use crate::source::Watch;
 use crate::source::cluster::{ClusterSecrets, GatewayUid, News, PodCode, Received, Snapshots, Tokens, connect};
 use crate::telemetry::log::{self, LogLevel};
 use crate::web::CheckToken;
+
+/// After what to read again where something could not be read that may be readable then.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// Runs until a signal ends it.
 pub async fn gateway(args: args::Gateway) -> anyhow::Result<ExitCode> {
@@ -105,15 +110,28 @@ impl Following {
         servers.open(Bind { listen, ip }, &received.plan.gateway).await?;
         loop {
             tokio::select! {
-                news = self.snapshots.next() => if let News::Plan(newer) = news {
-                    received = *newer;
+                news = self.snapshots.next() => match news {
+                    News::Plan(newer) => received = *newer,
+                    News::Acts(acts) => {
+                        received.acts = acts;
+                        self.put_in_force(&mut received).await;
+                        self.snapshots.keep_acts().await;
+                        continue;
+                    }
+                    News::Pending(_) => {}
                 },
                 () = self.secrets.changed() => {}
                 () = self.watch.changed() => {}
+                () = tokio::time::sleep(AGAIN), if self.is_passing() => {}
             }
             // Whatever woke it: a change of files that was still being waited out must not be lost.
             self.put_in_force(&mut received).await;
         }
+    }
+
+    /// Whether something could not be read that may be readable soon.
+    fn is_passing(&self) -> bool {
+        self.reported.iter().any(|problem| problem.reason == Reason::Unreadable)
     }
 
     /// Waits for the first plan.
@@ -122,13 +140,15 @@ impl Following {
             match self.snapshots.next().await {
                 News::Plan(received) => return *received,
                 News::Pending(pending) => self.engine.set_pending(pending),
+                // It comes along with the plan.
+                News::Acts(_) => {}
             }
         }
     }
 
     /// Puts a plan in force with the files and Secrets of now, whether it is new or they are.
     async fn put_in_force(&mut self, received: &mut Received) {
-        let mut plan = received.plan.clone();
+        let mut plan = received.in_force();
         if let Some(node) = &self.node {
             plan.gateway.runtime.node_executable.clone_from(node);
         }

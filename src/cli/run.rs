@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tokio::task::JoinHandle;
@@ -17,6 +18,7 @@ use super::state;
 use super::validate::{directory, line};
 use super::wiring::engine;
 use crate::domain::plan::GatewayPlan;
+use crate::domain::reason::Reason;
 use crate::node::{Inspector, hide_memory};
 use crate::source::{Compiled, Directory, Located, Watch};
 use crate::telemetry::log::{self, LogLevel};
@@ -101,6 +103,9 @@ async fn start(
     Ok(tokio::spawn(follow(Arc::clone(engine), log, directory, watch, reported)))
 }
 
+/// After what to read again where something could not be read that may be readable then.
+const AGAIN: Duration = Duration::from_secs(5);
+
 /// An open gateway off loopback has to be meant.
 fn check_open(gateway: &GatewayPlan, bind: &Bind, insecure_anonymous: bool) -> anyhow::Result<()> {
     let outside = bind.addresses(gateway).into_iter().find(|address| !address.ip().is_loopback());
@@ -146,9 +151,11 @@ async fn follow(
     mut reported: Vec<Located>,
 ) {
     loop {
+        let is_passing = reported.iter().any(|located| located.problem.reason == Reason::Unreadable);
         tokio::select! {
             () = watch.changed() => {}
             () = engine.readings().asked() => {}
+            () = tokio::time::sleep(AGAIN), if is_passing => {}
         }
         let reading = engine.readings().begin();
         let running = Arc::clone(engine.snapshot().plan());

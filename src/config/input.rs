@@ -35,7 +35,7 @@ pub struct Inputs {
     pub config_maps: BTreeMap<ObjectKey, ConfigMapData>,
     /// URLs of servers by the namespace and object that name them, or why there is none.
     pub servers: BTreeMap<(String, ServerInput), Result<String, (Reason, String)>>,
-    /// Labels of namespaces; one that is not here has only `kubernetes.io/metadata.name`.
+    /// Labels of namespaces; of one that is not here only `kubernetes.io/metadata.name` is known.
     pub namespaces: BTreeMap<String, Labels>,
     /// Files of plugins with `source.path`.
     pub files: Files,
@@ -88,6 +88,8 @@ pub struct InvalidObject {
     /// Of a chain: what it selects, as far as that could be read, without entries. None where that cannot be told: it
     /// selects everything, of each gateway that takes chains of its namespace.
     pub chain: Option<ChainInput>,
+    /// Whether it says that it is switched off: `enabled: false` of an upstream, `stopped: true` of a gateway.
+    pub off: bool,
 }
 
 /// A gateway.

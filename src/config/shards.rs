@@ -6,15 +6,20 @@
 use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::domain::digest::{revision, sha256_hex};
-use crate::domain::ids::ObjectKey;
-use crate::domain::plan::{ChainPlan, FORMAT_VERSION, GatewayPlan, GatewayTakes, Plan, PluginPlan, UpstreamPlan};
+use crate::domain::ids::{Kind, ObjectKey};
+use crate::domain::plan::{
+    ChainPlan, FEATURES, FORMAT_VERSION, GatewayPlan, GatewayTakes, Plan, PluginPlan, UpstreamPlan,
+};
 
 /// Buckets of upstreams, and of chains with plugins.
 const BUCKETS: u32 = 64;
 /// Bytes of code in a piece; a single text may be larger.
 const MAX_CODE: usize = 512 << 10;
+/// Bytes of objects in a piece; a single one may be larger.
+const MAX_OBJECTS: usize = 512 << 10;
 /// The oldest format that can be read.
 const OLDEST_FORMAT: u32 = if FORMAT_VERSION > 1 { FORMAT_VERSION - 1 } else { 1 };
 
@@ -64,6 +69,9 @@ pub enum JoinError {
     /// There is not exactly one piece of the gateway.
     #[error("there are {0} pieces of the gateway, where there must be one")]
     Gateways(usize),
+    /// It requires what this version does not have.
+    #[error("the plan requires {}, which this version does not have: use a newer version of the gateway", .0.join(", "))]
+    Features(Vec<String>),
     /// A piece lacks.
     #[error("{what} {key} is named, and in no piece")]
     Missing {
@@ -77,22 +85,51 @@ pub enum JoinError {
 #[derive(Deserialize)]
 struct Format {
     format_version: u32,
+    #[serde(default)]
+    requires: Vec<String>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct GatewayPiece {
     format_version: u32,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    requires: Vec<String>,
     gateway: GatewayPlan,
     takes: Option<GatewayTakes>,
+    /// Objects of each kind in their order. A kind that this version does not know is left out: where that would be
+    /// wrong, the plan requires it.
+    #[serde(default)]
+    objects: BTreeMap<String, Vec<ObjectKey>>,
+    /// The same in format 1.
+    #[serde(flatten, skip_serializing)]
+    before: ListsBefore,
+}
+
+/// The order of objects in format 1.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ListsBefore {
     upstreams: Vec<ObjectKey>,
     plugins: Vec<ObjectKey>,
     chains: Vec<ObjectKey>,
 }
 
+impl GatewayPiece {
+    /// The objects of a kind, in their order.
+    fn order(&mut self, kind: Kind) -> Vec<ObjectKey> {
+        let before = match kind {
+            Kind::MCPUpstream => &mut self.before.upstreams,
+            Kind::Plugin => &mut self.before.plugins,
+            _ => &mut self.before.chains,
+        };
+        self.objects.remove(kind.as_str()).unwrap_or_else(|| std::mem::take(before))
+    }
+}
+
 #[derive(Serialize)]
-struct Objects<'a> {
-    plugins: Vec<&'a PluginPlan>,
-    chains: Vec<&'a ChainPlan>,
+struct Objects {
+    plugins: Vec<Box<RawValue>>,
+    chains: Vec<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -108,31 +145,89 @@ pub fn is_readable(format_version: u32) -> bool {
 
 /// Takes a plan apart. The same plan gives the same pieces.
 pub fn split(plan: &Plan) -> Vec<Piece> {
+    let objects = [
+        (Kind::MCPUpstream, plan.upstreams.iter().map(|upstream| upstream.key.clone()).collect()),
+        (Kind::Plugin, plan.plugins.iter().map(|plugin| plugin.key.clone()).collect()),
+        (Kind::PluginChain, plan.chains.iter().map(|chain| chain.key.clone()).collect()),
+    ];
     let gateway = GatewayPiece {
         format_version: plan.format_version,
+        requires: plan.requires.clone(),
         gateway: plan.gateway.clone(),
         takes: plan.takes.clone(),
-        upstreams: plan.upstreams.iter().map(|upstream| upstream.key.clone()).collect(),
-        plugins: plan.plugins.iter().map(|plugin| plugin.key.clone()).collect(),
-        chains: plan.chains.iter().map(|chain| chain.key.clone()).collect(),
+        objects: objects.into_iter().map(|(kind, keys)| (kind.as_str().to_owned(), keys)).collect(),
+        before: ListsBefore::default(),
     };
-    let mut upstreams: BTreeMap<u32, Vec<&UpstreamPlan>> = BTreeMap::new();
+    let mut upstreams: BTreeMap<u32, Vec<Box<RawValue>>> = BTreeMap::new();
     for upstream in &plan.upstreams {
-        upstreams.entry(bucket(&upstream.key)).or_default().push(upstream);
+        upstreams.entry(bucket(&upstream.key)).or_default().push(raw(upstream));
     }
-    let mut objects: BTreeMap<u32, Objects<'_>> = BTreeMap::new();
-    let empty = || Objects { plugins: Vec::new(), chains: Vec::new() };
+    let mut objects: BTreeMap<u32, Vec<Object>> = BTreeMap::new();
     for plugin in &plan.plugins {
-        objects.entry(bucket(&plugin.key)).or_insert_with(empty).plugins.push(plugin);
+        objects.entry(bucket(&plugin.key)).or_default().push(Object::Plugin(raw(plugin)));
     }
     for chain in &plan.chains {
-        objects.entry(bucket(&chain.key)).or_insert_with(empty).chains.push(chain);
+        objects.entry(bucket(&chain.key)).or_default().push(Object::Chain(raw(chain)));
     }
     let mut pieces = vec![Piece::of(PieceKind::Gateway, 0, &gateway)];
-    pieces.extend(upstreams.iter().map(|(bucket, list)| Piece::of(PieceKind::Upstreams, *bucket, list)));
-    pieces.extend(objects.iter().map(|(bucket, objects)| Piece::of(PieceKind::Chains, *bucket, objects)));
+    for (bucket, list) in upstreams {
+        let parts = parts(list, |upstream| upstream.get().len());
+        pieces.extend(parts.iter().map(|part| Piece::of(PieceKind::Upstreams, bucket, part)));
+    }
+    for (bucket, objects) in objects {
+        let parts = parts(objects, |object| object.json().get().len());
+        pieces.extend(parts.into_iter().map(|part| Piece::of(PieceKind::Chains, bucket, &Objects::of(part))));
+    }
     pieces.extend(split_code(&plan.code));
     pieces
+}
+
+/// A plugin or a chain in JSON.
+enum Object {
+    Plugin(Box<RawValue>),
+    Chain(Box<RawValue>),
+}
+
+impl Object {
+    fn json(&self) -> &RawValue {
+        match self {
+            Self::Plugin(json) | Self::Chain(json) => json,
+        }
+    }
+}
+
+impl Objects {
+    fn of(part: Vec<Object>) -> Self {
+        let mut objects = Self { plugins: Vec::new(), chains: Vec::new() };
+        for object in part {
+            match object {
+                Object::Plugin(json) => objects.plugins.push(json),
+                Object::Chain(json) => objects.chains.push(json),
+            }
+        }
+        objects
+    }
+}
+
+/// What a plan holds always has a form in JSON.
+fn raw(object: &impl Serialize) -> Box<RawValue> {
+    serde_json::value::to_raw_value(object).unwrap_or_default()
+}
+
+/// The content of a bucket in parts of at most [`MAX_OBJECTS`] bytes; a single object may be larger.
+fn parts<T>(content: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let (mut parts, mut held) = (Vec::<Vec<T>>::new(), 0);
+    for object in content {
+        held += size(&object);
+        match parts.last_mut().filter(|_| held <= MAX_OBJECTS) {
+            Some(open) => open.push(object),
+            None => {
+                held = size(&object);
+                parts.push(vec![object]);
+            }
+        }
+    }
+    parts
 }
 
 /// Texts by the first byte of their digest; a piece that grows too large is closed, and another one begun.
@@ -184,19 +279,23 @@ pub fn join<'p>(pieces: impl IntoIterator<Item = (PieceKind, &'p str)>) -> Resul
         }
     }
     let count = gateways.len();
-    let (Some(piece), 1) = (gateways.pop(), count) else { return Err(JoinError::Gateways(count)) };
-    let plugins = in_order("Plugin", &piece.plugins, plugins)?;
+    let (Some(mut piece), 1) = (gateways.pop(), count) else { return Err(JoinError::Gateways(count)) };
+    let plugins = in_order(Kind::Plugin, &mut piece, plugins)?;
     if let Some(lacks) = plugins.iter().find(|plugin| plugin.path.is_none() && !code.contains_key(&plugin.digest)) {
         return Err(JoinError::Missing { what: "the code of Plugin", key: lacks.key.to_string() });
     }
+    let upstreams = in_order(Kind::MCPUpstream, &mut piece, upstreams)?;
+    let chains = in_order(Kind::PluginChain, &mut piece, chains)?;
     let mut plan = Plan {
         format_version: piece.format_version,
         revision: String::new(),
+        requires: piece.requires,
+        acts: String::new(),
         gateway: piece.gateway,
         takes: piece.takes,
-        upstreams: in_order("MCPUpstream", &piece.upstreams, upstreams)?,
+        upstreams,
         plugins,
-        chains: in_order("PluginChain", &piece.chains, chains)?,
+        chains,
         code,
     };
     plan.revision = revision(&plan);
@@ -204,9 +303,13 @@ pub fn join<'p>(pieces: impl IntoIterator<Item = (PieceKind, &'p str)>) -> Resul
 }
 
 fn read_gateway(json: &str) -> Result<GatewayPiece, JoinError> {
-    let Format { format_version: found } = read(PieceKind::Gateway, json)?;
+    let Format { format_version: found, requires } = read(PieceKind::Gateway, json)?;
     if !is_readable(found) {
         return Err(JoinError::Format { found });
+    }
+    let unknown: Vec<_> = requires.into_iter().filter(|feature| !FEATURES.contains(&feature.as_str())).collect();
+    if !unknown.is_empty() {
+        return Err(JoinError::Features(unknown));
     }
     read(PieceKind::Gateway, json)
 }
@@ -215,13 +318,10 @@ fn read<'p, T: Deserialize<'p>>(kind: PieceKind, json: &'p str) -> Result<T, Joi
     serde_json::from_str(json).map_err(|error| JoinError::Unreadable { kind, error })
 }
 
-fn in_order<T>(
-    what: &'static str,
-    order: &[ObjectKey],
-    mut objects: HashMap<ObjectKey, T>,
-) -> Result<Vec<T>, JoinError> {
-    let take = |key: &ObjectKey| objects.remove(key).ok_or(JoinError::Missing { what, key: key.to_string() });
-    order.iter().map(take).collect()
+fn in_order<T>(kind: Kind, piece: &mut GatewayPiece, mut objects: HashMap<ObjectKey, T>) -> Result<Vec<T>, JoinError> {
+    let what = kind.as_str();
+    let take = |key: ObjectKey| objects.remove(&key).ok_or_else(|| JoinError::Missing { what, key: key.to_string() });
+    piece.order(kind).into_iter().map(take).collect()
 }
 
 impl Piece {

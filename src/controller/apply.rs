@@ -10,15 +10,16 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, ListParams, PartialObjectMeta};
 use kube::{Api, ResourceExt};
 
-use super::build::{self, BuildError, Owner};
-use super::compiled::{Digests, Planned, digests};
+use super::build::{self, BuildError, Owner, Revision, Wanted};
+use super::compiled::{Digests, Planned, Running, digests};
 use super::kept::LAG;
 use super::rights::RequestError;
 use super::writer::Writer;
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::api::item::Item;
 use crate::api::pack;
-use crate::api::snapshot::{GatewaySnapshot, SnapshotIndex};
+use crate::api::snapshot::{GatewaySnapshot, ShardRef, SnapshotIndex};
+use crate::config::compile::obey;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
 use crate::domain::reason::Reason;
@@ -43,6 +44,9 @@ pub(super) enum ApplyError {
     /// There is such an object, and it is somebody else's.
     #[error("there is a {0} that this operator did not make: rename the gateway, or delete that object")]
     Taken(String),
+    /// The revision that is pinned is not kept, and nothing ran before.
+    #[error("spec.pinnedRevision: there is no revision {0}; nothing runs until the field is taken out")]
+    NotKept(String),
     /// What is there is not seen.
     #[error("what is there is not seen: {0}")]
     Unseen(String),
@@ -53,6 +57,7 @@ impl ApplyError {
     pub(super) fn reason(&self) -> Reason {
         match self {
             Self::Taken(_) => Reason::NameTaken,
+            Self::NotKept(_) => Reason::RevisionNotFound,
             Self::Request { error: RequestError::Forbidden(..), .. } => Reason::Forbidden,
             _ => Reason::Pending,
         }
@@ -80,20 +85,29 @@ pub(super) struct Stored {
     disturbed: bool,
     /// When it was read or written last, and whether it was seen since.
     written: Mark,
-    /// Names of shards that are there.
-    shards: BTreeMap<String, Mark>,
+    /// Shards that are there, by name.
+    shards: BTreeMap<String, There>,
     /// Shards that were deleted here, and when: they may be seen for a while.
     deleted: HashMap<String, Instant>,
+    /// The plan of a revision that runs while the newest does not, and the revision's name.
+    running: Option<(String, Arc<Plan>)>,
+    /// The plan that pods are to run, with what counts at once, and without its code.
+    in_force: Option<Arc<Plan>>,
     /// Digests of each kept revision's objects.
     pub(super) revisions: BTreeMap<String, Arc<Digests>>,
 }
 
 impl Stored {
-    /// Reads what is stored for a gateway: the index, and the newest plan in it.
+    /// Reads what is stored for a gateway: the index, the newest plan in it, and that of `pinned`, else of the current
+    /// revision.
     ///
     /// # Errors
     /// Where it cannot be read now. What is damaged is as if it was not there.
-    pub(super) async fn read(writer: &Writer, owner: &Owner) -> Result<(Self, Option<Plan>), ApplyError> {
+    pub(super) async fn read(
+        writer: &Writer,
+        owner: &Owner,
+        pinned: Option<&str>,
+    ) -> Result<(Self, Option<Arc<Plan>>), ApplyError> {
         let key = &owner.key;
         let mut stored = Self::default();
         let mut shards = HashMap::new();
@@ -107,16 +121,22 @@ impl Stored {
                 stored.index = object.spec.index.filter(|_| !owner.is_anothers(&object.metadata));
             } else if let Some(shard) = object.spec.shard {
                 if is_part(&object.metadata, "shard", owner) {
-                    stored.shards.insert(name.clone(), Mark::default());
+                    stored.shards.insert(name.clone(), There::of(&shard.sha256));
                 }
                 shards.insert(name, shard);
             }
         }
         let mut newest = None;
+        let keeps = stored.keeps(pinned).cloned();
+        let keeps = keeps.as_ref();
         for revision in stored.index.iter().flat_map(|index| &index.revisions) {
             match pack::plan(revision, &shards) {
                 Ok(plan) => {
                     stored.revisions.insert(revision.revision.clone(), Arc::new(digests(&plan)));
+                    let plan = Arc::new(plan);
+                    if keeps == Some(&revision.revision) {
+                        stored.running = Some((revision.revision.clone(), Arc::clone(&plan)));
+                    }
                     newest.get_or_insert(plan);
                 }
                 Err(why) => tracing::warn!(gateway = %key, revision = revision.revision, "a stored revision: {why}"),
@@ -125,40 +145,136 @@ impl Stored {
         Ok((stored, newest))
     }
 
-    /// Writes what lacks of the plan's revision, then the index, then deletes what no kept revision names.
+    /// The revision that runs while the newest plan does not: the pinned one where it is kept, else the current one.
+    fn keeps(&self, pinned: Option<&str>) -> Option<&String> {
+        let index = self.index.as_ref()?;
+        let pinned = index.revisions.iter().map(|known| &known.revision).find(|known| Some(known.as_str()) == pinned);
+        Some(pinned.unwrap_or(&index.current))
+    }
+
+    /// The plan of that revision, or why it cannot be read now. None where nothing is stored.
+    pub(super) async fn running(&mut self, writer: &Writer, owner: &Owner, pinned: Option<&str>) -> Option<Running> {
+        let wanted = self.keeps(pinned).cloned()?;
+        if self.running.as_ref().is_none_or(|(revision, _)| *revision != wanted) {
+            self.running = match Self::read(writer, owner, pinned).await {
+                Ok((read, _)) => read.running,
+                Err(error) => return Some(Err(error.to_string())),
+            };
+        }
+        let found = self.running.as_ref().filter(|(revision, _)| *revision == wanted);
+        let unreadable = || format!("revision {wanted} cannot be read from its GatewaySnapshots");
+        Some(found.map(|(_, plan)| Arc::clone(plan)).ok_or_else(unreadable))
+    }
+
+    /// Reads what is stored anew. What is known of the plan that runs stays.
+    pub(super) async fn refresh(&mut self, writer: &Writer, owner: &Owner) -> Result<(), ApplyError> {
+        let (read, _) = Self::read(writer, owner, None).await?;
+        *self = Self { running: self.running.take(), in_force: self.in_force.take(), ..read };
+        Ok(())
+    }
+
+    /// Writes what lacks of the plan's revision, then the index, then deletes what no kept revision names. Of a plan that
+    /// cannot be stored, what counts at once is.
     pub(super) async fn write(&mut self, writer: &Writer, planned: &Planned) -> Result<(), ApplyError> {
         let owner = &planned.owner;
         let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
         let what = format!("gatewaysnapshots in {}", owner.key.namespace);
         let failed = |error| ApplyError::Request { what: what.clone(), error };
-        let there = self.shards.keys().cloned().collect();
-        let newest = build::revision(owner, &planned.plan, &there, Timestamp::now().to_string())?;
-        let index = build::index(self.index.as_ref(), &newest.entry, planned.pinned.as_deref());
-        self.revisions.insert(newest.entry.revision.clone(), Arc::clone(&planned.digests));
-        let writes = newest.lacking.iter().map(|shard| {
-            let (api, what) = (&api, &what);
-            async move {
-                let name = shard.name_any();
-                writer.apply(api, what, &name, shard).await.map(|_| name)
+        let kept = self.index.as_ref().map_or(&[][..], |index| &index.revisions);
+        let built = {
+            let is_stored =
+                |shard: &ShardRef| self.shards.get(&shard.name).is_some_and(|there| there.sha256 == shard.sha256);
+            build::revision(owner, &planned.plan, is_stored, kept, Timestamp::now().to_string())
+        };
+        let newest = built.as_ref().ok();
+        let wanted = Wanted {
+            newest: newest.map(|newest| &newest.entry),
+            pinned: planned.pinned.as_deref(),
+            acts: &planned.acts,
+            stop: &planned.stop(),
+        };
+        let Some(index) = build::index(self.index.as_ref(), &wanted) else {
+            built?;
+            return Err(ApplyError::NotKept(planned.pinned.clone().unwrap_or_default()));
+        };
+        if let Some(newest) = newest {
+            self.write_shards(writer, &api, &what, newest).await.map_err(failed)?;
+            self.revisions.insert(newest.entry.revision.clone(), Arc::clone(&planned.digests));
+        }
+        self.write_index(writer, &api, &what, owner, &index).await.map_err(failed)?;
+        self.note_in_force(planned, newest);
+        self.clean(writer, &api, &what).await.map_err(failed)?;
+        built.map(drop).map_err(Into::into)
+    }
+
+    async fn write_shards(
+        &mut self,
+        writer: &Writer,
+        api: &Api<GatewaySnapshot>,
+        what: &str,
+        newest: &Revision,
+    ) -> Result<(), RequestError> {
+        for name in newest.lacking.iter().map(ResourceExt::name_any) {
+            if self.shards.contains_key(&name) {
+                // Another content is stored under its name, and a shard never changes.
+                writer.delete(api, what, &name).await?;
+                self.shards.remove(&name);
             }
+        }
+        let writes = newest.lacking.iter().map(|shard| async move {
+            let name = shard.name_any();
+            let sha256 = shard.spec.shard.as_ref().map(|shard| shard.sha256.clone()).unwrap_or_default();
+            writer.apply(api, what, &name, shard).await.map(|_| (name, sha256))
         });
-        let written: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).try_collect().await.map_err(failed)?;
-        for name in written {
+        let written: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).try_collect().await?;
+        for (name, sha256) in written {
             self.deleted.remove(&name);
-            self.shards.insert(name, Mark::default());
+            self.shards.insert(name, There::of(&sha256));
         }
-        if self.disturbed || self.index.as_ref() != Some(&index) {
-            let mut object = build::index_object(owner, index.clone());
-            // Of two that take themselves for the leader, one is refused.
-            object.metadata.resource_version.clone_from(&self.version);
-            let applied = writer.apply(&api, &what, &owner.key.name, &object).await.map_err(failed)?;
-            self.version = applied.resource_version();
-            self.generation = applied.metadata.generation;
-            self.written = Mark::default();
-            self.disturbed = false;
-            self.index = Some(index);
+        Ok(())
+    }
+
+    async fn write_index(
+        &mut self,
+        writer: &Writer,
+        api: &Api<GatewaySnapshot>,
+        what: &str,
+        owner: &Owner,
+        index: &SnapshotIndex,
+    ) -> Result<(), RequestError> {
+        if !self.disturbed && self.index.as_ref() == Some(index) {
+            return Ok(());
         }
-        self.clean(writer, &api, &what).await.map_err(failed)
+        let mut object = build::index_object(owner, index.clone());
+        // Of two that take themselves for the leader, one is refused.
+        object.metadata.resource_version.clone_from(&self.version);
+        let applied = writer.apply(api, what, &owner.key.name, &object).await?;
+        self.version = applied.resource_version();
+        self.generation = applied.metadata.generation;
+        self.written = Mark::default();
+        self.disturbed = false;
+        self.index = Some(index.clone());
+        Ok(())
+    }
+
+    /// Notes what pods are to run by what was written.
+    fn note_in_force(&mut self, planned: &Planned, newest: Option<&Revision>) {
+        let Some(current) = self.index.as_ref().map(|index| index.current.clone()) else { return };
+        if newest.is_some_and(|newest| newest.entry.revision == current) {
+            self.in_force = Some(Arc::clone(&planned.plan));
+            self.running = Some((current, Arc::clone(&planned.plan)));
+            return;
+        }
+        let running = self.running.as_ref().filter(|(revision, _)| *revision == current).map(|(_, plan)| plan);
+        let base = running.unwrap_or(&planned.plan);
+        let mut plan = Plan { code: BTreeMap::new(), ..(**base).clone() };
+        obey(&mut plan, &planned.acts);
+        self.in_force = Some(Arc::new(plan));
+    }
+
+    /// The plan that pods are to run, with what counts at once; none before the first was written.
+    pub(super) fn in_force(&self) -> Option<&Arc<Plan>> {
+        self.in_force.as_ref()
     }
 
     /// Deletes shards that no kept revision names.
@@ -190,11 +306,24 @@ impl Stored {
         }
         let mut intact = !self.written.is_lost(index.is_some_and(|index| index.generation == self.generation), now);
         let shards: BTreeSet<_> = parts("shard").filter_map(|shard| shard.name.as_deref()).collect();
-        for (name, mark) in &mut self.shards {
-            intact &= !mark.is_lost(shards.contains(name.as_str()), now);
+        for (name, there) in &mut self.shards {
+            intact &= !there.mark.is_lost(shards.contains(name.as_str()), now);
         }
         self.deleted.retain(|name, when| shards.contains(name.as_str()) && now.saturating_duration_since(*when) < LAG);
         intact && shards.into_iter().all(|name| self.shards.contains_key(name) || self.deleted.contains_key(name))
+    }
+}
+
+/// A shard that is there.
+struct There {
+    /// The digest of what it holds.
+    sha256: String,
+    mark: Mark,
+}
+
+impl There {
+    fn of(sha256: &str) -> Self {
+        Self { sha256: sha256.to_owned(), mark: Mark::default() }
     }
 }
 
@@ -274,7 +403,7 @@ mod tests {
     }
 
     fn stored() -> Stored {
-        let shards = ["a", "b"].map(|name| (name.to_owned(), Mark::default()));
+        let shards = ["a", "b"].map(|name| (name.to_owned(), There::of(name)));
         Stored { generation: Some(3), shards: shards.into(), ..Stored::default() }
     }
 
@@ -306,7 +435,7 @@ mod tests {
     fn what_is_not_seen_for_long_after_it_was_written_is_gone() {
         let owner = owner();
         let mut stored = stored();
-        stored.shards.get_mut("a").unwrap().at = Instant::now().checked_sub(LAG * 2).unwrap();
+        stored.shards.get_mut("a").unwrap().mark.at = Instant::now().checked_sub(LAG * 2).unwrap();
         assert!(!stored.is_intact(&[seen("main", "index", "one", 2)], &owner));
     }
 }

@@ -1,23 +1,23 @@
 //! From a plan to the objects that hold it, and that let pods read it. Pure.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
+use crate::api::acts;
 use crate::api::pack::{self, TooLarge};
-use crate::api::snapshot::{GatewaySnapshot, GatewaySnapshotSpec, SecretUse, SnapshotIndex, SnapshotRevision};
+use crate::api::snapshot::{GatewaySnapshot, GatewaySnapshotSpec, ShardRef, SnapshotIndex, SnapshotRevision};
 use crate::config::shards::split;
 use crate::domain::ids::ObjectKey;
-use crate::domain::plan::Plan;
-use crate::domain::secret::secret_uses;
+use crate::domain::plan::{Acts, Plan};
 
 /// Revisions that are kept: the current one and those before it.
 const KEPT: usize = 3;
 /// The most shards of a revision, which is the schema's bound.
-const MAX_SHARDS: usize = 512;
+const MAX_SHARDS: usize = 1024;
 
 /// The gateway that everything belongs to.
 #[derive(Clone, Debug)]
@@ -57,21 +57,22 @@ pub(super) fn prune(plan: &mut Plan) {
     plan.code.retain(|digest, _| digests.contains(digest));
 }
 
-/// The revision that holds `plan`. `stored` are the names of the shards that are there: what they hold is packed already.
+/// The revision that holds `plan`. `is_stored` says which shards are there: what they hold is packed already. Its name is not that of another of `kept`.
 ///
 /// # Errors
 /// See [`BuildError`].
 pub(super) fn revision(
     owner: &Owner,
     plan: &Plan,
-    stored: &BTreeSet<String>,
+    is_stored: impl Fn(&ShardRef) -> bool,
+    kept: &[SnapshotRevision],
     now: String,
 ) -> Result<Revision, BuildError> {
     let mut entries = Vec::new();
     let mut lacking = Vec::new();
     for piece in split(plan) {
         let entry = pack::reference(&owner.key.name, &piece)?;
-        if !stored.contains(&entry.name) {
+        if !is_stored(&entry) {
             let shard = Some(pack::pack(&piece)?);
             let spec = GatewaySnapshotSpec { gateway: owner.key.name.clone(), index: None, shard };
             lacking.push(GatewaySnapshot { metadata: owner.metadata(&entry.name, Some("shard")), spec });
@@ -82,32 +83,52 @@ pub(super) fn revision(
         return Err(BuildError::TooMany(entries.len()));
     }
     let entry = SnapshotRevision {
-        revision: pack::revision(&entries),
+        revision: pack::revision(&entries, kept),
         created_time: Some(now),
         format_version: plan.format_version,
         compiled_by: Some(env!("CARGO_PKG_VERSION").to_owned()),
         inputs: u32::try_from(plan.upstreams.len() + plan.plugins.len() + plan.chains.len() + 1).ok(),
         problems: None,
         shards: entries,
-        secrets: Some(secrets(plan)),
     };
     Ok(Revision { entry, lacking })
 }
 
-/// The index after `newest` was compiled. `pinned` stays what pods run, as long as it is kept.
-pub(super) fn index(before: Option<&SnapshotIndex>, newest: &SnapshotRevision, pinned: Option<&str>) -> SnapshotIndex {
+/// What a gateway's pods are to run, as the planning loop found it.
+pub(super) struct Wanted<'p> {
+    /// The newest plan; none where it cannot be stored.
+    pub(super) newest: Option<&'p SnapshotRevision>,
+    /// `spec.pinnedRevision`.
+    pub(super) pinned: Option<&'p str>,
+    /// What counts at once while the newest plan does not run.
+    pub(super) acts: &'p Acts,
+    /// The same while it does.
+    pub(super) stop: &'p Acts,
+}
+
+/// The index after that. A pinned revision runs for as long as it is kept. Where it is not, what runs stays: never is it
+/// silently the newest. None where nothing may run.
+pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &Wanted<'_>) -> Option<SnapshotIndex> {
     let older = before.map_or(&[][..], |before| &before.revisions);
-    let is_newest = older.first().is_some_and(|first| first.revision == newest.revision);
-    let mut revisions = if is_newest { Vec::new() } else { vec![newest.clone()] };
-    revisions.extend(older.iter().filter(|old| is_newest || old.revision != newest.revision).cloned());
-    let current = pinned.filter(|pinned| revisions.iter().any(|known| known.revision == **pinned));
-    let current = current.unwrap_or(&newest.revision).to_owned();
+    let mut revisions: Vec<_> = older.to_vec();
+    if let Some(newest) = wanted.newest.filter(|newest| older.first().is_none_or(|f| f.revision != newest.revision)) {
+        revisions.retain(|known| known.revision != newest.revision);
+        revisions.insert(0, newest.clone());
+    }
+    let newest = wanted.newest.map(|newest| &newest.revision);
+    let stays = || before.map(|before| &before.current);
+    let current = match wanted.pinned {
+        Some(pinned) => revisions.iter().map(|known| &known.revision).find(|known| *known == pinned).or_else(stays),
+        None => newest.or_else(stays),
+    };
+    let current = current?.clone();
+    let acts = if newest == Some(&current) { wanted.stop } else { wanted.acts };
     let mut place = 0;
     revisions.retain(|known| {
         place += 1;
         place <= KEPT || known.revision == current
     });
-    SnapshotIndex { current, revisions }
+    Some(SnapshotIndex { current, revisions, acts: Some(acts::written(acts)) })
 }
 
 /// The index as an object.
@@ -178,23 +199,10 @@ impl Owner {
     }
 }
 
-/// The Secrets that a plan names, with their keys.
-fn secrets(plan: &Plan) -> Vec<SecretUse> {
-    let mut used: BTreeMap<&ObjectKey, Vec<String>> = BTreeMap::new();
-    for (secret, key) in secret_uses(plan) {
-        used.entry(secret).or_default().push(key.to_owned());
-    }
-    let used = used.into_iter().map(|(secret, keys)| SecretUse {
-        namespace: secret.namespace.clone(),
-        name: secret.name.clone(),
-        keys: Some(keys),
-    });
-    used.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::plan::Revoked;
 
     fn revision(name: &str) -> SnapshotRevision {
         SnapshotRevision {
@@ -205,7 +213,6 @@ mod tests {
             inputs: None,
             problems: None,
             shards: Vec::new(),
-            secrets: None,
         }
     }
 
@@ -213,29 +220,59 @@ mod tests {
         index.revisions.iter().map(|revision| revision.revision.as_str()).collect()
     }
 
+    /// The index after a plan of this name was compiled.
+    fn next(before: Option<&SnapshotIndex>, newest: &str, pinned: Option<&str>) -> Option<SnapshotIndex> {
+        let (newest, stop) = (revision(newest), Acts::default());
+        let acts = Acts { revoked: vec![Revoked::Upstream(ObjectKey::new("ns", "gone"))], ..Acts::default() };
+        index(before, &Wanted { newest: Some(&newest), pinned, acts: &acts, stop: &stop })
+    }
+
+    fn revoked(index: &SnapshotIndex) -> usize {
+        index.acts.as_ref().unwrap().revoked.as_ref().map_or(0, Vec::len)
+    }
+
     #[test]
     fn three_revisions_are_kept_and_a_pinned_one() {
         let mut last = None;
         for name in ["a", "b", "c", "d"] {
-            last = Some(index(last.as_ref(), &revision(name), None));
+            last = next(last.as_ref(), name, None);
         }
         let free = last.unwrap();
-        assert_eq!((free.current.as_str(), kept(&free)), ("d", vec!["d", "c", "b"]));
-        let mut pinned = index(Some(&free), &revision("d"), Some("b"));
+        assert_eq!((free.current.as_str(), kept(&free), revoked(&free)), ("d", vec!["d", "c", "b"], 0));
+        let mut pinned = next(Some(&free), "d", Some("b")).unwrap();
         assert_eq!((pinned.current.as_str(), kept(&pinned)), ("b", vec!["d", "c", "b"]));
         for name in ["e", "f"] {
-            pinned = index(Some(&pinned), &revision(name), Some("b"));
+            pinned = next(Some(&pinned), name, Some("b")).unwrap();
         }
-        assert_eq!((pinned.current.as_str(), kept(&pinned)), ("b", vec!["f", "e", "d", "b"]));
-        let unknown = index(Some(&pinned), &revision("f"), Some("x"));
-        assert_eq!((unknown.current.as_str(), kept(&unknown)), ("f", vec!["f", "e", "d"]));
+        assert_eq!((pinned.current.as_str(), kept(&pinned), revoked(&pinned)), ("b", vec!["f", "e", "d", "b"], 1));
+        let free = next(Some(&pinned), "f", None).unwrap();
+        assert_eq!((free.current.as_str(), kept(&free), revoked(&free)), ("f", vec!["f", "e", "d"], 0));
+    }
+
+    #[test]
+    fn a_pin_that_is_not_kept_runs_nothing_new() {
+        let before = next(None, "a", None).unwrap();
+        let lost = next(Some(&before), "b", Some("x")).unwrap();
+        assert_eq!((lost.current.as_str(), kept(&lost), revoked(&lost)), ("a", vec!["b", "a"], 1));
+        assert_eq!(next(None, "a", Some("x")), None);
+        assert_eq!(next(None, "a", Some("a")).unwrap().current, "a");
+    }
+
+    #[test]
+    fn a_plan_that_cannot_be_stored_leaves_what_runs_and_what_counts_at_once() {
+        let before = next(None, "a", None).unwrap();
+        let acts = Acts { stopped: true, ..Acts::default() };
+        let wanted = Wanted { newest: None, pinned: None, acts: &acts, stop: &acts };
+        let stopped = index(Some(&before), &wanted).unwrap();
+        assert_eq!((stopped.current.as_str(), stopped.acts.unwrap().stopped), ("a", true));
+        assert_eq!(index(None, &wanted), None);
     }
 
     #[test]
     fn a_revision_that_comes_back_is_the_newest() {
-        let before = ["a", "b"].iter().fold(None, |last, name| Some(index(last.as_ref(), &revision(name), None)));
-        let back = index(before.as_ref(), &revision("a"), None);
+        let before = ["a", "b"].iter().fold(None, |last, name| next(last.as_ref(), name, None));
+        let back = next(before.as_ref(), "a", None).unwrap();
         assert_eq!((back.current.as_str(), kept(&back)), ("a", vec!["a", "b"]));
-        assert_eq!(index(Some(&back), &revision("a"), None), back);
+        assert_eq!(next(Some(&back), "a", None).unwrap(), back);
     }
 }

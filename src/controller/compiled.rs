@@ -4,15 +4,18 @@ use std::collections::{HashMap, HashSet};
 use std::mem::take;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::build::{self, Owner};
 use super::dereference::Found;
 use super::lowered::{Objects, Read};
+use crate::api::acts;
 use crate::api::lower::Lowered;
-use crate::config::compile::{ByName, compile_unnamed, plugin_code};
-use crate::config::input::{GatewayInput, Inputs, code_key};
+use crate::config::compile::{self, ByName, compile_unnamed, keep_within_bounds, plugin_code};
+use crate::config::input::{Inputs, code_key};
 use crate::domain::digest::{self, sha256_hex};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
-use crate::domain::plan::{ChainPlan, Plan, UpstreamPlan};
+use crate::domain::plan::{Acts, ChainPlan, Plan, Refusal, UpstreamPlan};
 use crate::domain::plugin::Protocol;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -72,9 +75,11 @@ impl Compiled {
 /// A gateway with its plan.
 pub(super) struct Planned {
     pub(super) owner: Owner,
-    /// `spec.pinnedRevision`.
+    /// `spec.pinnedRevision`, whatever else of the gateway is not valid.
     pub(super) pinned: Option<String>,
-    pub(super) plan: Plan,
+    /// What counts at once, for as long as an older plan runs.
+    pub(super) acts: Acts,
+    pub(super) plan: Arc<Plan>,
     /// What each object of the plan is in it: where that is equal, so is the object.
     pub(super) digests: Arc<Digests>,
     /// How many upstreams each chain covers, up to [`MANY`].
@@ -85,7 +90,16 @@ pub(super) struct Planned {
     pub(super) problems: HashMap<ObjectId, Vec<Problem>>,
 }
 
+/// The plan that runs for as long as the newest does not: the pinned one, else the one that was stored last. An error
+/// says why it cannot be read.
+pub(super) type Running = Result<Arc<Plan>, String>;
+
 impl Planned {
+    /// What counts at once although the newest plan runs, which knows the rest.
+    pub(super) fn stop(&self) -> Acts {
+        Acts { refusing: None, revoked: Vec::new(), ..self.acts.clone() }
+    }
+
     /// An upstream of the plan.
     pub(super) fn upstream(&self, key: &ObjectKey) -> Option<&UpstreamPlan> {
         self.plan.upstreams.get(*self.places.get(key)?)
@@ -139,27 +153,50 @@ pub(super) fn survey(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Problem>>, H
     (own, known.map(|plugin| (plugin.key, plugin.protocol)).collect())
 }
 
-/// The plan of one gateway. `previous` is the newest that was compiled before.
-pub(super) fn plan(gateway: &Read, inputs: &mut Inputs, previous: Option<&Plan>) -> Planned {
+/// The plan of one gateway. `previous` is the newest that was compiled before; `running` runs until this one does, none
+/// where nothing was stored yet.
+pub(super) fn plan(gateway: &Read, inputs: &mut Inputs, previous: Option<&Plan>, running: Option<&Running>) -> Planned {
     let taken = match &*gateway.lowered {
         Ok(Lowered::Gateway(input)) => Some(input.clone()),
         _ => None,
     };
     let invalid = gateway.lowered.as_ref().as_ref().err().cloned();
-    let pinned = taken.as_ref().and_then(|input: &GatewayInput| input.pinned.clone());
     inputs.gateway = taken;
     let valid = inputs.invalid.len();
     inputs.invalid.extend(invalid);
-    let (mut plan, problems) = compile_unnamed(inputs, previous);
+    let (mut plan, mut problems) = compile_unnamed(inputs, previous);
+    let acts = acts(gateway, inputs, &plan, running);
     inputs.invalid.truncate(valid);
     build::prune(&mut plan);
+    keep_within_bounds(&mut plan, &mut problems);
     let owner = Owner { key: gateway.id.key.clone(), uid: gateway.uid().to_owned() };
     let digests = Arc::new(digests(&plan));
     let by_name = ByName::new(&plan.upstreams);
     let covered = |chain: &ChainPlan| (chain.key.clone(), by_name.covered(chain, MANY));
     let covered = plan.chains.iter().map(covered).collect();
     let places = plan.upstreams.iter().enumerate().map(|(place, upstream)| (upstream.key.clone(), place)).collect();
-    Planned { owner, pinned, digests, covered, places, problems: by_object(problems), plan }
+    let pinned = pinned(gateway).map(Into::into);
+    Planned { owner, pinned, acts, digests, covered, places, problems: by_object(problems), plan: Arc::new(plan) }
+}
+
+/// `spec.pinnedRevision` of a gateway, whatever else of it is not valid.
+pub(super) fn pinned(gateway: &Read) -> Option<&str> {
+    gateway.spec.get("pinnedRevision").and_then(Value::as_str)
+}
+
+/// What counts at once. It is as gateways will read it.
+fn acts(gateway: &Read, inputs: &Inputs, plan: &Plan, running: Option<&Running>) -> Acts {
+    let taken = match running {
+        Some(Ok(running)) => compile::acts(inputs, running),
+        Some(Err(why)) => {
+            let message = format!("what was taken away since the revision that runs was compiled is not known: {why}");
+            Acts { refusing: Some(Refusal { reason: Reason::SnapshotUnreadable, message }), ..Acts::default() }
+        }
+        None => Acts::default(),
+    };
+    // What stops a gateway works whatever else of it is not valid.
+    let stopped = plan.gateway.stopped || gateway.spec.get("stopped") == Some(&Value::Bool(true));
+    acts::read(&acts::written(&Acts { stopped, stop_cancels: plan.gateway.stop_cancels, ..taken }))
 }
 
 /// What each object of a plan is in it.

@@ -21,6 +21,8 @@ use crate::domain::reason::Reason;
 
 /// How long a ConfigMap that could not be read is left alone, where that may pass.
 const PAUSE: Duration = Duration::from_secs(5);
+/// The longest wait until code that could not be inspected is tried again.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 /// The most code texts whose facts are kept.
 const MAX_FACTS: usize = 10_000;
 
@@ -30,6 +32,8 @@ pub(super) struct Dereferencing {
     servers: Servers,
     config_maps: BTreeMap<ObjectKey, Known>,
     facts: BTreeMap<String, CodeFacts>,
+    /// Code that could not be inspected: the wait, and when to try again.
+    uninspected: BTreeMap<String, (Duration, Instant)>,
 }
 
 /// A ConfigMap as it was read.
@@ -52,7 +56,7 @@ pub(super) struct Found {
 impl Dereferencing {
     pub(super) fn new(writer: Writer, watches: &Watches) -> Self {
         let servers = Servers::new(writer.client.clone(), watches.changed.clone(), !watches.scope.is_empty());
-        Self { writer, servers, config_maps: BTreeMap::new(), facts: BTreeMap::new() }
+        Self { writer, servers, config_maps: BTreeMap::new(), facts: BTreeMap::new(), uninspected: BTreeMap::new() }
     }
 
     /// Follows `references`. What cannot be read now is as it was read last.
@@ -132,21 +136,40 @@ impl Dereferencing {
         self.config_maps.insert(key.clone(), known);
     }
 
+    /// When code that could not be inspected is to be tried again; none where there is none.
+    pub(super) fn inspects_again(&self) -> Option<Instant> {
+        self.uninspected.values().map(|(_, again)| *again).min()
+    }
+
     /// Adds what is known of the plugins' code. New code is parsed in a child.
     pub(super) async fn inspect(&mut self, inputs: &mut Inputs, inspect: &impl Inspect) {
-        let mut facts = BTreeMap::new();
+        let (mut facts, mut uninspected) = (BTreeMap::new(), BTreeMap::new());
         for code in inputs.plugins.iter().filter_map(|plugin| plugin_code(inputs, plugin)) {
             let key = code_key(&sha256_hex(code.text.as_bytes()), &code.file_name);
             if facts.contains_key(&key) {
                 continue;
             }
-            let found = match self.facts.get(&key) {
-                Some(known) => known.clone(),
-                None => inspect.inspect(code.text, &code.file_name).await,
-            };
+            if let Some(known) = self.facts.get(&key) {
+                facts.insert(key, known.clone());
+                continue;
+            }
+            let before = self.uninspected.remove(&key);
+            if let Some(waiting) = before.filter(|(_, again)| Instant::now() < *again) {
+                uninspected.insert(key, waiting);
+                continue;
+            }
+            let found = inspect.inspect(code.text, &code.file_name).await;
             self.writer.pulse.beats();
-            facts.insert(key, found);
+            match found {
+                Ok(found) => drop(facts.insert(key, found)),
+                Err(error) => {
+                    tracing::warn!("{error}; this is tried again");
+                    let wait = before.map_or(PAUSE, |(wait, _)| (wait * 2).min(LONGEST_PAUSE));
+                    uninspected.insert(key, (wait, Instant::now() + wait));
+                }
+            }
         }
+        self.uninspected = uninspected;
         self.facts.extend(facts.iter().take(MAX_FACTS).map(|(key, found)| (key.clone(), found.clone())));
         if self.facts.len() > MAX_FACTS {
             self.facts.clone_from(&facts);

@@ -6,12 +6,17 @@ use serde_json::Value;
 
 use super::lowered::Read;
 use super::rights::RequestError;
+use super::status::warning;
 use super::writer::Writer;
 use crate::api::status::{Condition, ConditionStatus};
+use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
 /// The most characters of a note (Kubernetes, events.k8s.io).
 const MAX_NOTE: usize = 1000;
+
+/// The most warnings that are told by Events at once.
+const MAX_WARNINGS: usize = 8;
 
 /// Publishes Events; equal ones of a few minutes are counted, not repeated.
 pub(super) struct Events {
@@ -26,11 +31,13 @@ impl Events {
     }
 
     /// Tells what differs between the conditions that `object` had and those of `status`.
-    pub(super) async fn tell(&self, object: &Read, status: &Value) {
+    /// `warnings` are what `Accepted` tells where it holds.
+    pub(super) async fn tell(&self, object: &Read, status: &Value, warnings: &[Problem]) {
         let before = object.conditions();
         let now: Vec<Condition> =
             serde_json::from_value(status.get("conditions").cloned().unwrap_or_default()).unwrap_or_default();
-        for event in changes(&before, &now) {
+        let new = new_warnings(&before, &now, warnings);
+        for event in changes(&before, &now).into_iter().chain(new) {
             self.publish(object, &event).await;
         }
     }
@@ -69,6 +76,20 @@ fn changes(before: &[Condition], now: &[Condition]) -> Vec<Event> {
     changed.filter_map(event).collect()
 }
 
+/// The Events of warnings that `Accepted` tells now and did not tell before.
+fn new_warnings(before: &[Condition], now: &[Condition], warnings: &[Problem]) -> Vec<Event> {
+    let accepted = |conditions: &[Condition]| -> String {
+        let found = conditions.iter().find(|c| c.r#type == "Accepted" && c.status == ConditionStatus::True);
+        found.map(|condition| condition.message.clone()).unwrap_or_default()
+    };
+    let (before, now) = (accepted(before), accepted(now));
+    let new = warnings.iter().filter(|problem| {
+        let text = warning(problem);
+        now.contains(&text) && !before.contains(&text)
+    });
+    new.take(MAX_WARNINGS).map(|problem| bad(problem.reason.as_str(), &warning(problem))).collect()
+}
+
 /// The Event of a condition that came: of a bad one, or of `Ready`. What is only pending is no news.
 fn event(condition: &Condition) -> Option<Event> {
     let is_ready = condition.r#type == "Ready";
@@ -99,6 +120,7 @@ fn bad(reason: &str, note: &str) -> Event {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 
     fn condition(name: &str, status: ConditionStatus, reason: &str) -> Condition {
         Condition {
@@ -109,6 +131,21 @@ mod tests {
             last_transition_time: String::new(),
             observed_generation: None,
         }
+    }
+
+    #[test]
+    fn a_warning_is_told_once() {
+        let id = ObjectId::new(Kind::MCPUpstream, ObjectKey::new("ns", "up"));
+        let found = [Problem::warning(Reason::NotImplemented, id, "spec.x", "it has no effect")];
+        let mut accepted = condition("Accepted", ConditionStatus::True, "Accepted");
+        let before = [accepted.clone()];
+        accepted.message = warning(&found[0]);
+        let now = [accepted];
+        let told = |before: &[Condition], now: &[Condition]| -> Vec<String> {
+            new_warnings(before, now, &found).into_iter().map(|event| event.reason).collect()
+        };
+        assert_eq!(told(&before, &now), ["NotImplemented"]);
+        assert!(told(&now, &now).is_empty() && told(&now, &before).is_empty());
     }
 
     #[test]

@@ -7,9 +7,10 @@ use super::access;
 use super::apply::{ApplyError, Stored};
 use super::compiled::Planned;
 use super::rights::RequestError;
-use super::status::GatewayState;
+use super::status::{GatewayState, Pin};
 use super::watches::{Seen, Watches};
 use super::writer::Writer;
+use crate::api::acts;
 use crate::domain::reason::Reason;
 
 /// The wait after what may pass, doubled until the longest.
@@ -70,14 +71,14 @@ impl Kept {
             (self.repaired, self.damaged) = (Some(Instant::now()), false);
         }
         if repairs || self.retry.is_some() {
-            (self.stored, _) = Stored::read(writer, owner).await?;
+            self.stored.refresh(writer, owner).await?;
         }
         let mut written = Ok(());
         if !self.applied || repairs {
             written = self.stored.write(writer, &self.planned).await;
             for _ in 0..MAX_CONFLICTS {
                 let Err(ApplyError::Request { error: RequestError::Conflict, .. }) = written else { break };
-                (self.stored, _) = Stored::read(writer, owner).await?;
+                self.stored.refresh(writer, owner).await?;
                 written = self.stored.write(writer, &self.planned).await;
             }
             self.applied = written.is_ok();
@@ -101,10 +102,18 @@ impl Kept {
         let index = self.stored.index.as_ref();
         let current = index.map(|index| index.current.clone());
         let newest = index.and_then(|index| index.revisions.first()).map(|newest| newest.revision.clone());
+        let acts = index.and_then(|index| index.acts.as_ref()).map(|stored| acts::read(stored).digest());
+        let pin = match &self.planned.pinned {
+            Some(pinned) if current.is_some() && Some(pinned) != current.as_ref() => Pin::Lost(pinned.clone()),
+            Some(_) if current != newest => Pin::Kept,
+            _ => Pin::None,
+        };
         GatewayState {
             planned: Arc::clone(&self.planned),
-            pinned: current != newest,
+            in_force: Arc::clone(self.stored.in_force().unwrap_or(&self.planned.plan)),
+            pin,
             current,
+            acts: acts.unwrap_or_default(),
             revisions: self.stored.revisions.clone(),
             fault: self.fault.clone(),
         }

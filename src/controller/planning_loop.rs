@@ -11,7 +11,7 @@ use tracing::{Instrument, Span, debug_span, instrument};
 
 use super::apply::Stored;
 use super::build::Owner;
-use super::compiled::{self, Compiled};
+use super::compiled::{self, Compiled, Running};
 use super::dereference::{Dereferencing, Found};
 use super::kept::{Kept, LONGEST_RETRY};
 use super::lease::Leadership;
@@ -50,6 +50,12 @@ pub(super) struct PlanningLoop<I> {
     lowering: Lowering,
     found: Found,
     gateways: HashMap<ObjectKey, Kept>,
+    /// What was compiled last: it is told together with what came of writing it, and never before.
+    compiled: Arc<Compiled>,
+    /// Gateways that wait because what is stored for them cannot be read, and why.
+    unread: BTreeMap<ObjectKey, String>,
+    /// The round that compiled it.
+    cause: Cause,
     led: bool,
     /// What could not be watched, as it was told last.
     faults: Vec<String>,
@@ -78,6 +84,9 @@ impl<I: Inspect> PlanningLoop<I> {
             lowering: Lowering::default(),
             found: Found::default(),
             gateways: HashMap::new(),
+            compiled: Arc::default(),
+            unread: BTreeMap::new(),
+            cause: Cause::default(),
             led: false,
             faults: Vec::new(),
             namespaces: Namespaces::default(),
@@ -92,8 +101,11 @@ impl<I: Inspect> PlanningLoop<I> {
                 tracing::info!("every kind is watched");
             }
             self.writer.pulse.beats();
-            let again = self.round().await;
+            let mut again = self.round().await;
             self.writer.pulse.rests();
+            if let Some(when) = self.dereferencing.inspects_again() {
+                again = again.min(when.saturating_duration_since(Instant::now()));
+            }
             let (changed, led) = (Arc::clone(&self.watches.changed), Arc::clone(&self.leadership.changed));
             tokio::select! {
                 () = changed.notified() => tokio::time::sleep(TOGETHER).await,
@@ -115,7 +127,8 @@ impl<I: Inspect> PlanningLoop<I> {
         let (objects, edited) = self.lowering.read(self.watches.objects());
         // Most rounds only look: those are not traced.
         let span = if leads && !edited.is_empty() { traced(objects.len(), &edited) } else { Span::none() };
-        let changed = self.dereference(&objects, &span).await || !edited.is_empty();
+        let mut changed = self.dereference(&objects, &span).await || !edited.is_empty();
+        changed |= self.dereferencing.inspects_again().is_some_and(|again| again <= Instant::now());
         if !leads {
             // Warm, and silent. What the leader writes meanwhile is read when this process leads.
             self.gateways.clear();
@@ -132,7 +145,7 @@ impl<I: Inspect> PlanningLoop<I> {
         }
         let span = if span.is_disabled() { traced(objects.len(), &edited) } else { span };
         let work = async {
-            self.planning.send_modify(|planning| planning.cause = Cause::current());
+            self.cause = Cause::current();
             self.compile(objects).await;
             self.apply(true).await
         };
@@ -185,14 +198,18 @@ impl<I: Inspect> PlanningLoop<I> {
         for gateway in objects.iter().filter(|object| object.id.kind == Kind::MCPGateway) {
             let key = &gateway.id.key;
             let kept = before.remove(key).filter(|kept| kept.planned.owner.uid == gateway.uid());
-            if let Some(kept) = kept {
-                let planned = compiled::plan(gateway, &mut inputs, Some(&kept.planned.plan));
+            let owner = Owner { key: key.clone(), uid: gateway.uid().to_owned() };
+            let pinned = compiled::pinned(gateway);
+            if let Some(mut kept) = kept {
+                let running = kept.stored.running(&self.writer, &owner, pinned).await;
+                self.reads_again(gateway, running.as_ref());
+                let previous = Arc::clone(&kept.planned.plan);
+                let planned = compiled::plan(gateway, &mut inputs, Some(&previous), running.as_ref());
                 self.gateways.insert(key.clone(), kept.with_plan(planned));
                 self.writer.pulse.beats();
                 continue;
             }
-            let owner = Owner { key: key.clone(), uid: gateway.uid().to_owned() };
-            let (stored, newest) = match Stored::read(&self.writer, &owner).await {
+            let (mut stored, newest) = match Stored::read(&self.writer, &owner, pinned).await {
                 Ok(stored) => stored,
                 Err(error) => {
                     // Without what ran before, an older form could be lost: this gateway waits.
@@ -202,16 +219,21 @@ impl<I: Inspect> PlanningLoop<I> {
                     continue;
                 }
             };
-            let planned = compiled::plan(gateway, &mut inputs, newest.as_ref());
+            let running = stored.running(&self.writer, &owner, pinned).await;
+            self.reads_again(gateway, running.as_ref());
+            let planned = compiled::plan(gateway, &mut inputs, newest.as_deref(), running.as_ref());
             self.writer.pulse.beats();
             self.gateways.insert(key.clone(), Kept::new(planned, stored, None));
         }
-        let compiled = Arc::new(Compiled::new(objects, own, protocols, code));
-        self.planning.send_modify(|planning| {
-            planning.compiled = compiled;
-            planning.unread = unread;
-            planning.held = None;
-        });
+        self.compiled = Arc::new(Compiled::new(objects, own, protocols, code));
+        self.unread = unread;
+    }
+
+    /// Has a gateway planned anew in the next round where the plan that runs cannot be read now.
+    fn reads_again(&mut self, gateway: &Read, running: Option<&Running>) {
+        if let Some(Err(_)) = running {
+            self.lowering.forget(&gateway.id);
+        }
     }
 
     /// Writes what differs. Says when to look again.
@@ -245,10 +267,17 @@ impl<I: Inspect> PlanningLoop<I> {
         again
     }
 
-    /// Tells the loop of statuses.
-    fn publish(&self) {
-        let states = self.gateways.iter().map(|(key, kept)| (key.clone(), kept.state())).collect();
-        self.planning.send_modify(|planning| planning.gateways = states);
+    /// Tells the loop of statuses, all at once: objects beside plans of other generations would be told as programmed
+    /// while nobody runs them.
+    fn publish(&mut self) {
+        let gateways = self.gateways.iter().map(|(key, kept)| (key.clone(), kept.state())).collect();
+        self.planning.send_replace(Planning {
+            compiled: Arc::clone(&self.compiled),
+            gateways,
+            unread: self.unread.clone(),
+            held: None,
+            cause: self.cause.clone(),
+        });
         self.status_changed.notify_one();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -22,6 +22,8 @@ use crate::domain::report::{Report, UpstreamReport};
 
 /// How often each pod is asked. `Programmed` is to be right within 2 s.
 pub(super) const PERIOD: Duration = Duration::from_millis(500);
+/// How long a report counts after which no other came.
+const COUNTS: Duration = Duration::from_secs(5);
 /// Pods asked at once.
 const AT_ONCE: usize = 16;
 
@@ -81,8 +83,8 @@ pub(super) struct Asking {
     http: Client<HttpConnector, Empty<Bytes>>,
     writer: Writer,
     tokens: GatewayTokens,
-    /// By address: the last report, and its tag.
-    known: HashMap<String, Answer>,
+    /// By the pod's uid: what it said last.
+    known: HashMap<String, Known>,
 }
 
 impl Asking {
@@ -101,7 +103,7 @@ impl Asking {
             let token = tokens.get(&pod.uid).cloned();
             let request = Request { address: &pod.address, token, account: account.as_deref() };
             let (http, pulse) = (&self.http, &self.writer.pulse);
-            let known = self.known.get(&pod.address).cloned();
+            let known = self.known.get(&pod.pod_uid).map(|known| (known.tag.clone(), Arc::clone(&known.report)));
             async move {
                 let answer = request.send(http, known).await;
                 pulse.beats();
@@ -109,15 +111,14 @@ impl Asking {
             }
         }));
         let answers: Vec<_> = answers.buffer_unordered(AT_ONCE).collect().await;
-        self.known.clear();
-        for (Ready { gateway, name, address, .. }, answer) in answers {
-            let report = match answer {
-                Ok((tag, report)) => {
-                    self.known.insert(address.clone(), (tag, Arc::clone(&report)));
-                    Ok(report)
-                }
-                Err(error) => Err(format!("http://{address}{REPORT}: {error}")),
-            };
+        let mut before = std::mem::take(&mut self.known);
+        for (Ready { gateway, name, address, pod_uid, .. }, answer) in answers {
+            let answer = answer.map_err(|error| format!("http://{address}{REPORT}: {error}"));
+            let report = counts(answer, before.remove(pod_uid), Instant::now()).map(|known| {
+                let report = Arc::clone(&known.report);
+                self.known.insert(pod_uid.clone(), known);
+                report
+            });
             found.entry(gateway.clone()).or_default().ready.insert(name.clone(), report);
         }
         found
@@ -129,6 +130,7 @@ struct Ready {
     gateway: ObjectKey,
     /// The gateway's.
     uid: String,
+    pod_uid: String,
     name: String,
     address: String,
 }
@@ -147,7 +149,9 @@ fn pods(watches: &Watches) -> (ByGateway, Vec<Ready>) {
         let name = pod.name_any();
         match stranger(&pod, &gateway) {
             Some(why) => drop(pods.ready.insert(name, Err(why))),
-            None => ready.push(Ready { gateway, uid: uid.clone(), name, address }),
+            None => {
+                ready.push(Ready { gateway, uid: uid.clone(), pod_uid: pod.uid().unwrap_or_default(), name, address })
+            }
         }
     }
     (found, ready)
@@ -175,5 +179,40 @@ pub(super) async fn follow(
         }) {
             changed.notify_one();
         }
+    }
+}
+
+/// What a pod said last.
+struct Known {
+    tag: String,
+    report: Arc<Reported>,
+    /// When it said so.
+    at: Instant,
+}
+
+/// What counts of a pod: its answer, and while it gives none for a moment, what it said last.
+fn counts(answer: Result<Answer, String>, before: Option<Known>, now: Instant) -> Result<Known, String> {
+    match answer {
+        Ok((tag, report)) => Ok(Known { tag, report, at: now }),
+        Err(error) => before.filter(|known| now.saturating_duration_since(known.at) < COUNTS).ok_or(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_pod_said_last_counts_for_a_while_after_it_stops_answering() {
+        let report = Arc::new(Reported::new(Report::default()));
+        let silent = || Err("it does not answer".to_owned());
+        let began = Instant::now();
+        assert!(counts(silent(), None, began).is_err());
+        let mut known = counts(Ok(("tag".into(), report)), None, began);
+        for _ in 0..4 {
+            known = counts(silent(), known.ok(), began + COUNTS - Duration::from_millis(1));
+        }
+        // It does not count for longer by having been asked for.
+        assert!(known.is_ok() && counts(silent(), known.ok(), began + COUNTS).is_err());
     }
 }

@@ -25,6 +25,7 @@ use super::watches::Watches;
 use super::writer::Writer;
 use crate::api::item::Item;
 use crate::domain::ids::{ObjectId, ObjectKey};
+use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::telemetry::traces::{Cause, TARGET};
 
@@ -69,6 +70,8 @@ struct Failing {
 struct Wanted {
     object: Read,
     status: Value,
+    /// What `Accepted` tells where it holds.
+    warnings: Vec<Problem>,
 }
 
 impl StatusLoop {
@@ -150,12 +153,12 @@ impl StatusLoop {
         again.map_or(IDLE, |again| again.saturating_duration_since(Instant::now()).min(IDLE))
     }
 
-    async fn succeeded(&mut self, Wanted { object, status }: Wanted) -> Option<Instant> {
+    async fn succeeded(&mut self, Wanted { object, status, warnings }: Wanted) -> Option<Instant> {
         let kind = object.id.kind.as_str();
         self.metrics.reconciled_status(kind);
         self.failing.remove(&object.id);
         self.refused.remove(kind);
-        self.events.tell(&object, &status).await;
+        self.events.tell(&object, &status, &warnings).await;
         self.written.insert(object.id.clone(), (Arc::new(status), Instant::now()));
         None
     }
@@ -226,7 +229,8 @@ impl StatusLoop {
             let status = status::of(&truth, &object, &now);
             let is_paused = self.failing.get(&object.id).is_some_and(|failing| Instant::now() < failing.again);
             if !is_paused && status != *object.status {
-                wanted.push(Wanted { object, status });
+                let warnings = status::warnings(&truth, &object);
+                wanted.push(Wanted { object, status, warnings });
             }
         }
         wanted

@@ -279,9 +279,17 @@ pub trait Secrets: Send + Sync {
 
 /// Looks at code without running it.
 pub trait Inspect: Send + Sync {
-    /// What the code exports and reads. `file_name`'s ending tells ESM from CommonJS.
-    fn inspect(&self, code: &str, file_name: &str) -> impl Future<Output = CodeFacts> + Send;
+    /// What the code exports and reads. `file_name`'s ending tells ESM from CommonJS. The same code gives the same facts.
+    ///
+    /// # Errors
+    /// Where it could not be looked at now: that says nothing about the code, and is not to be kept.
+    fn inspect(&self, code: &str, file_name: &str) -> impl Future<Output = Result<CodeFacts, Unavailable>> + Send;
 }
+
+/// Why code could not be looked at now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("plugin code cannot be parsed now: {0}")]
+pub struct Unavailable(pub String);
 
 /// What is known of plugin code from parsing it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -43,7 +43,7 @@ reasons! {
     PoolExhausted,
     /// The worker cannot be started here.
     NotLoaded,
-    /// Input, output, stderr or a file over its limit.
+    /// Input, output, stderr or a file over its limit; an object that is too large for a plan.
     TooLarge,
     // -- of an object alone -----------------------------------------------------------------------
     /// Not an object of this kind: an unknown field, a wrong type, a value out of range, a broken rule.
@@ -140,6 +140,8 @@ reasons! {
     NoReadyPods,
     /// A revision that is pinned runs, not the newest.
     Pinned,
+    /// The revision that is pinned is not kept.
+    RevisionNotFound,
     /// An object of this name is somebody else's.
     NameTaken,
     /// The sandbox that is required cannot be had.

@@ -20,6 +20,9 @@ pub const MAX_TOOLS: usize = 512;
 pub struct Report {
     /// The revision in force; empty before the first plan.
     pub revision: String,
+    /// Digest of what counts at once and was applied to it; empty where there is nothing of that kind.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub acts: String,
     /// What the pod found wrong with it: what the operator could not see.
     #[serde(deserialize_with = "known")]
     pub problems: Vec<Problem>,

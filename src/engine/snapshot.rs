@@ -57,6 +57,8 @@ impl Snapshot {
         let plan = Plan {
             format_version: FORMAT_VERSION,
             revision: String::new(),
+            requires: Vec::new(),
+            acts: String::new(),
             gateway,
             takes: None,
             upstreams: Vec::new(),

@@ -22,14 +22,17 @@ impl<I: Inspect> Facts<I> {
         Self { inspect, known: BTreeMap::new() }
     }
 
-    /// The facts of all this code. What was not seen before is inspected.
+    /// The facts of all this code. What was not seen before is inspected; what cannot be now is left out, and inspected
+    /// again the next time.
     pub(super) async fn of(&mut self, wanted: &BTreeMap<String, Code<'_>>) -> BTreeMap<String, CodeFacts> {
         let new: Vec<_> = wanted.iter().filter(|(key, _)| !self.known.contains_key(*key)).collect();
         for few in new.chunks(AT_ONCE) {
-            let inspections = few
-                .iter()
-                .map(|(key, code)| async { ((*key).clone(), self.inspect.inspect(code.text, &code.file_name).await) });
-            self.known.extend(futures_util::future::join_all(inspections).await);
+            let inspections = few.iter().map(|(key, code)| async {
+                let found = self.inspect.inspect(code.text, &code.file_name).await;
+                let found = found.inspect_err(|error| tracing::warn!(file = code.file_name, "{error}"));
+                Some(((*key).clone(), found.ok()?))
+            });
+            self.known.extend(futures_util::future::join_all(inspections).await.into_iter().flatten());
         }
         let facts: BTreeMap<_, _> =
             wanted.keys().filter_map(|key| Some((key.clone(), self.known.get(key)?.clone()))).collect();
@@ -37,5 +40,42 @@ impl<I: Inspect> Facts<I> {
             self.known.clone_from(&facts);
         }
         facts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::config::compile::file_code;
+    use crate::config::input::{FileCode, Files};
+    use crate::domain::ports::Unavailable;
+
+    /// A parser that can be asked or not.
+    struct Parser(AtomicBool);
+
+    impl Inspect for &Parser {
+        async fn inspect(&self, _: &str, _: &str) -> Result<CodeFacts, Unavailable> {
+            if self.0.load(Ordering::Relaxed) {
+                Ok(CodeFacts::default())
+            } else {
+                Err(Unavailable("no process".into()))
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn only_facts_are_kept() {
+        let file = FileCode { text: "1".into(), folder: "/".into(), siblings: String::new() };
+        let files: Files = [("a.js".to_owned(), Ok(file))].into();
+        let wanted: BTreeMap<_, _> = [("key".to_owned(), file_code(&files, "a.js").unwrap())].into();
+        let parser = Parser(AtomicBool::new(false));
+        let mut facts = Facts::new(&parser);
+        assert!(facts.of(&wanted).await.is_empty());
+        parser.0.store(true, Ordering::Relaxed);
+        assert_eq!(facts.of(&wanted).await.len(), 1);
+        parser.0.store(false, Ordering::Relaxed);
+        assert_eq!(facts.of(&wanted).await.len(), 1);
     }
 }

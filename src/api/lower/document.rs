@@ -41,6 +41,15 @@ pub enum Lowered {
     NotServed,
 }
 
+/// Whether an object says that it is switched off, whatever else of it is wrong.
+fn is_off(kind: Kind, document: &Value) -> bool {
+    match kind {
+        Kind::MCPUpstream => document.pointer("/spec/enabled") == Some(&Value::Bool(false)),
+        Kind::MCPGateway => document.pointer("/spec/stopped") == Some(&Value::Bool(true)),
+        _ => false,
+    }
+}
+
 /// Checks and lowers an object of our kinds. `previous` is its last accepted form, for rules about changes. The
 /// Problems of a valid object are of fields without effect or value; of an invalid one they say why it is not.
 pub fn document(
@@ -62,7 +71,7 @@ pub fn document(
             problems.extend(more);
             let is_chain = id.kind == Kind::PluginChain;
             let chain = is_chain.then(|| invalid_chain(&id.key, document, &problems)).flatten();
-            (Err(InvalidObject { id: id.clone(), chain }), problems)
+            (Err(InvalidObject { id: id.clone(), chain, off: is_off(id.kind, document) }), problems)
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::by_name::ByName;
 use super::plugins::{self, Plugins};
 use super::resolve::{self, Found};
-use super::{Fault, id, takes, values};
+use super::{Fault, bounds, id, takes, values};
 use crate::config::expr::Expression;
 use crate::config::input::{ChainInput, EntryInput, Inputs};
 use crate::domain::digest::revision;
@@ -123,7 +123,9 @@ impl World<'_> {
         for (index, entry) in chain.entries.iter().enumerate() {
             self.accept_entry(chain, entry, index)?;
         }
-        Ok(self.form(chain))
+        let form = self.form(chain);
+        bounds::check(&form)?;
+        Ok(form)
     }
 
     fn accept_entry(&self, chain: &ChainInput, entry: &EntryInput, index: usize) -> Result<(), Fault> {

@@ -69,7 +69,7 @@ fn put_in(
         phases: plugin.wanted_phases.as_deref(),
     };
     let (judged, facts) = judge(&wanted, &code, facts)?;
-    warn_of_missing_variables(plugin, &facts, problems);
+    warn_of_missing_variables(plugin, facts, problems);
     let Judged { digest, file_name, protocol, phases } = judged;
     (plugin.digest, plugin.file_name, plugin.protocol, plugin.phases) = (digest, file_name, protocol, phases);
     plugin.folder = code.folder.map(Into::into);

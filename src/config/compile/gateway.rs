@@ -21,6 +21,8 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
     if let Some(gateway) = &mut accepted {
         // Whether the required chains are in force is found out anew.
         gateway.refusing.take_if(|refusal| refusal.reason == Reason::RequiredChainMissing);
+        // What switches off works whatever else is wrong.
+        gateway.stopped |= invalid.off;
     }
     accepted.unwrap_or_else(|| GatewayPlan {
         key: invalid.id.key.clone(),
@@ -72,6 +74,20 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
     }
 }
 
+/// Why every call is refused where a required chain is not there any more.
+pub(super) fn refusal_of_missing(inputs: &Inputs, key: &ObjectKey) -> Option<Refusal> {
+    let is_there =
+        inputs.chains.iter().any(|chain| chain.key == *key) || super::is_invalid(inputs, Kind::PluginChain, key);
+    (!is_there).then(|| Refusal {
+        reason: Reason::RequiredChainMissing,
+        message: not_in_force_message(key, "it does not exist"),
+    })
+}
+
+fn not_in_force_message(key: &ObjectKey, why: &str) -> String {
+    format!("the required chain {key} is not in force: {why}. Every call is refused until it is")
+}
+
 /// Refuses every call until each required chain is in force.
 pub(super) fn require(
     gateway: &mut GatewayPlan,
@@ -80,15 +96,15 @@ pub(super) fn require(
     problems: &mut Vec<Problem>,
 ) {
     for key in &gateway.required {
-        let Some(why) = not_in_force(chains, plugins, key) else { continue };
-        let message = format!("the required chain {key} is not in force: {why}. Every call is refused until it is");
+        let Some(why) = why_not_in_force(chains, plugins, key) else { continue };
+        let message = not_in_force_message(key, why);
         let object = super::id(Kind::MCPGateway, &gateway.key);
         problems.push(Problem::error(Reason::RequiredChainMissing, object, "spec.chains.required", message.clone()));
         gateway.refusing.get_or_insert(Refusal { reason: Reason::RequiredChainMissing, message });
     }
 }
 
-fn not_in_force(chains: &[ChainPlan], plugins: &Plugins<'_>, key: &ObjectKey) -> Option<&'static str> {
+fn why_not_in_force(chains: &[ChainPlan], plugins: &Plugins<'_>, key: &ObjectKey) -> Option<&'static str> {
     let Some(chain) = chains.iter().find(|c| c.key == *key) else {
         return Some("it does not exist, or it does not name this gateway");
     };

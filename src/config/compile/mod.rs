@@ -4,6 +4,8 @@
 //! previous plan. What has none, and what was deleted or is no longer shared, is compiled to something that fails with
 //! its reason. Nothing is left out because it is bad.
 
+mod acts;
+mod bounds;
 mod by_name;
 mod chains;
 mod complete;
@@ -17,6 +19,8 @@ mod values;
 
 use std::collections::{BTreeMap, HashSet};
 
+pub use self::acts::{acts, obey};
+pub use self::bounds::enforce as keep_within_bounds;
 pub use self::by_name::ByName;
 pub use self::complete::complete;
 pub use self::gateway::implicit;
@@ -61,6 +65,8 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     let plan = Plan {
         format_version: FORMAT_VERSION,
         revision: String::new(),
+        requires: Vec::new(),
+        acts: String::new(),
         gateway,
         takes,
         upstreams,
@@ -88,6 +94,11 @@ type Fault = (Reason, String, String);
 /// Whether an object is there but not valid.
 fn is_invalid(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> bool {
     inputs.invalid.iter().any(|o| o.id.kind == kind && o.id.key == *key)
+}
+
+/// Whether an object that is not valid is switched off as far as it can be read.
+fn is_switched_off(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> bool {
+    inputs.invalid.iter().any(|o| o.id.kind == kind && o.id.key == *key && o.off)
 }
 
 /// The id of an object of this kind.

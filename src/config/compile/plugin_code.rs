@@ -1,6 +1,5 @@
 //! The code of plugins: where it is found, whether it parses, what it serves.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -115,14 +114,14 @@ pub(super) fn judge<'f>(
     wanted: &Wanted<'_>,
     code: &Code<'_>,
     facts: &'f BTreeMap<String, CodeFacts>,
-) -> Result<(Judged, Cow<'f, CodeFacts>), Fault> {
+) -> Result<(Judged, &'f CodeFacts), Fault> {
     let digest = sha256_hex(code.text.as_bytes());
     wanted.check_digest(&digest)?;
-    let facts = facts.get(&code_key(&digest, &code.file_name)).map_or_else(Default::default, Cow::Borrowed);
-    wanted.check_syntax(&facts, &code.file_name)?;
-    let protocol = wanted.protocol(&facts)?;
-    let phases = wanted.phases(protocol, &facts)?;
-    let file_name = loaded_name(&code.file_name, &facts);
+    let facts = facts.get(&code_key(&digest, &code.file_name)).ok_or_else(|| wanted.not_parsed())?;
+    wanted.check_syntax(facts, &code.file_name)?;
+    let protocol = wanted.protocol(facts)?;
+    let phases = wanted.phases(protocol, facts)?;
+    let file_name = loaded_name(&code.file_name, facts);
     wanted.check_reuse(&file_name)?;
     Ok((Judged { digest, file_name, protocol, phases }, facts))
 }
@@ -147,6 +146,12 @@ impl Wanted<'_> {
             }
             None => Ok(()),
         }
+    }
+
+    /// Code of which nothing is known, since the parser could not be asked.
+    fn not_parsed(&self) -> Fault {
+        let message = "the code could not be parsed just now, for no reason of its own: this is tried again";
+        (Reason::Unreadable, self.field.into(), message.into())
     }
 
     /// Checks that the code parses. A place is told as people click on it, where the code is a file.

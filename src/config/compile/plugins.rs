@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::plugin_code::{Judged, Wanted, file_name, find_code, judge, source_field, warn_of_missing_variables};
-use super::{Fault, id, is_invalid, takes, values};
+use super::{Fault, bounds, id, is_invalid, takes, values};
 use crate::config::input::{Inputs, PluginInput, SourceInput};
 use crate::domain::digest::sha256_hex;
 use crate::domain::egress::EgressRule;
@@ -77,9 +77,14 @@ fn accept<'a>(
     }
     if let (SourceInput::Path(path), true) = (&input.source, inputs.files_elsewhere) {
         check_settings(input)?;
-        return Ok((plan_of_path(inputs, input, path, problems)?, None));
+        let plan = plan_of_path(inputs, input, path, problems)?;
+        bounds::check(&plan)?;
+        return Ok((plan, None));
     }
     let code = find_code(inputs, input)?;
+    if let SourceInput::ConfigMap { .. } = input.source {
+        bounds::check_code(code.text, source_field(input))?;
+    }
     let wanted = Wanted {
         field: source_field(input),
         sha256: input.sha256.as_deref(),
@@ -90,9 +95,10 @@ fn accept<'a>(
     let (judged, facts) = judge(&wanted, &code, &inputs.facts)?;
     check_settings(input)?;
     let mut plan = plan(inputs, input, judged, problems)?;
-    warn_of_missing_variables(&plan, &facts, problems);
+    warn_of_missing_variables(&plan, facts, problems);
     plan.folder = code.folder.map(Into::into);
     code.siblings.clone_into(&mut plan.siblings);
+    bounds::check(&plan)?;
     Ok((plan, Some(code.text)))
 }
 

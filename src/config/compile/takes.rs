@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::config::input::{Inputs, Labels, Namespaces, Takes};
-use crate::domain::plan::LabelSelector;
+use crate::domain::plan::{LabelExpression, LabelOperator, LabelSelector};
 
 /// The label that Kubernetes puts on every namespace.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
@@ -28,8 +28,17 @@ pub(super) fn shared(share_with: Option<&Namespaces>, own: &str, namespace: &str
     own == namespace || share_with.is_some_and(|with| includes(with, own, namespace, inputs))
 }
 
+/// Of a namespace that was not seen yet only its name is known: a line that asks for a label to be absent, or to have
+/// another value, does not hold by that.
 fn matches_namespace(selector: &LabelSelector, namespace: &str, inputs: &Inputs) -> bool {
-    let mut labels: BTreeMap<_, _> = inputs.namespaces.get(namespace).cloned().unwrap_or_default();
+    let seen = inputs.namespaces.get(namespace);
+    let asks_for_absence = |line: &LabelExpression| {
+        matches!(line.operator, LabelOperator::NotIn | LabelOperator::DoesNotExist) && line.key != NAME_LABEL
+    };
+    if seen.is_none() && selector.match_expressions.iter().any(asks_for_absence) {
+        return false;
+    }
+    let mut labels: BTreeMap<_, _> = seen.cloned().unwrap_or_default();
     labels.insert(NAME_LABEL.into(), namespace.into());
     selector.matches(&labels)
 }

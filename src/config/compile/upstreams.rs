@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::{Fault, id, is_invalid, takes, values};
+use super::{Fault, bounds, id, is_invalid, is_switched_off, takes, values};
 use crate::config::input::{Inputs, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{GatewayTakes, NamedValue, Plan, Refusal, Takes, TransportPlan, UpstreamPlan};
@@ -38,7 +38,8 @@ pub(super) fn compile(
     }
     // Its place is the old one, as far as that can be told.
     for (place, kept) in kept {
-        plans.insert(place.min(plans.len()), kept.clone());
+        let enabled = kept.enabled && !is_switched_off(inputs, Kind::MCPUpstream, &kept.key);
+        plans.insert(place.min(plans.len()), UpstreamPlan { enabled, ..kept.clone() });
     }
     plans
 }
@@ -95,18 +96,27 @@ fn compile_one(
     };
     let key = &upstream.plan.key;
     let accepted = previous.and_then(|p| p.upstream(&key.name)).filter(|u| u.key == *key && u.refusing.is_none());
-    let plan = accepted.cloned().unwrap_or_else(|| UpstreamPlan {
-        refusing: Some(Refusal { reason, message: message.clone() }),
-        include: Vec::new(),
-        exclude: Vec::new(),
-        ..upstream.plan.clone()
-    });
+    let mut plan = accepted.cloned().unwrap_or_else(|| refusing(&upstream.plan, reason, &message));
+    // What switches off works whatever else is wrong.
+    plan.enabled &= upstream.plan.enabled;
     message.push_str(match plan.refusing {
+        _ if !plan.enabled => ". It is switched off",
         Some(_) => ". Its calls are refused",
         None => ". The last accepted form runs on",
     });
     problems.push(Problem::error(reason, id(Kind::MCPUpstream, key), field, message));
     plan
+}
+
+/// An upstream of which no form was accepted: what of it may be wrong is left out.
+fn refusing(written: &UpstreamPlan, reason: Reason, message: &str) -> UpstreamPlan {
+    UpstreamPlan {
+        refusing: Some(Refusal { reason, message: message.to_owned() }),
+        include: Vec::new(),
+        exclude: Vec::new(),
+        overrides: if reason == Reason::TooLarge { Vec::new() } else { written.overrides.clone() },
+        ..written.clone()
+    }
 }
 
 /// The upstream as written, or what is wrong with it.
@@ -124,6 +134,7 @@ fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>
     }
     let values = values::resolve(inputs, &id(Kind::MCPUpstream, &plan.key), &upstream.values, problems)?;
     put_values(&mut plan.transport, values);
+    bounds::check(&plan)?;
     Ok(plan)
 }
 

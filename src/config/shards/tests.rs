@@ -78,8 +78,48 @@ fn a_plan_in_part_is_no_plan() {
     twice.push(pieces[0].clone());
     assert!(matches!(joined(&twice).unwrap_err(), JoinError::Gateways(2)));
     let mut other = pieces.clone();
-    other[0].json = other[0].json.replacen(r#""format_version":1"#, r#""format_version":99"#, 1);
-    assert_eq!(joined(&other).unwrap_err().to_string(), "the plan has format 99; this version reads 1 to 1");
+    other[0].json = other[0].json.replacen(r#""format_version":2"#, r#""format_version":99"#, 1);
+    assert_eq!(joined(&other).unwrap_err().to_string(), "the plan has format 99; this version reads 1 to 2");
     other[0].json = "{".into();
     assert!(matches!(joined(&other).unwrap_err(), JoinError::Unreadable { .. }));
+}
+
+/// The pieces of `folder` with the first one, the gateway's, changed.
+fn changed(change: impl FnOnce(&mut serde_json::Value)) -> (Plan, Vec<Piece>) {
+    let plan = compile(&folder(), None).0;
+    let mut pieces = split(&plan);
+    let mut gateway = serde_json::from_str(&pieces[0].json).unwrap();
+    change(&mut gateway);
+    pieces[0].json = gateway.to_string();
+    (plan, pieces)
+}
+
+#[test]
+fn a_plan_that_requires_what_is_not_known_is_refused() {
+    let (_, pieces) = changed(|gateway| gateway["requires"] = serde_json::json!(["identity", "authorization"]));
+    let error = joined(&pieces).unwrap_err();
+    assert!(matches!(&error, JoinError::Features(unknown) if unknown.len() == 2), "{error}");
+    assert!(error.to_string().contains("identity, authorization"), "{error}");
+}
+
+#[test]
+fn a_kind_that_is_not_known_and_not_required_is_left_out() {
+    let key = ObjectKey::new("ns", "later");
+    let (plan, pieces) = changed(|gateway| gateway["objects"]["ToolPipeline"] = serde_json::json!([key]));
+    assert!(same(&plan, &Plan { revision: plan.revision.clone(), ..joined(&pieces).unwrap() }));
+}
+
+#[test]
+fn a_plan_of_format_1_is_read() {
+    let (plan, pieces) = changed(|gateway| {
+        gateway["format_version"] = 1.into();
+        let objects = gateway.as_object_mut().unwrap().remove("objects").unwrap();
+        for (list, kind) in [("upstreams", "MCPUpstream"), ("plugins", "Plugin"), ("chains", "PluginChain")] {
+            gateway[list] = objects[kind].clone();
+        }
+    });
+    let read = joined(&pieces).unwrap();
+    assert_eq!(read.format_version, 1);
+    let (format_version, revision) = (plan.format_version, plan.revision.clone());
+    assert!(same(&plan, &Plan { format_version, revision, ..read }));
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::Truth;
 use super::conditions::Set;
-use super::serving::{Serving, gateways, live, problems, programmed, serving};
+use super::serving::{Serving, gateways, live, problems, programmed, serving, warnings};
 use crate::api::chain::status::PluginChainStatus;
 use crate::api::lower::Lowered;
 use crate::controller::compiled::MANY;
@@ -17,14 +17,18 @@ use crate::domain::reason::Reason;
 pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let serving = serving(truth, &object.id);
     let found = problems(truth, &serving, &object.id);
-    let forms: Vec<_> = serving.iter().filter_map(|s| s.state.planned.plan.chain(&object.id.key)).collect();
-    let mut set = Set::new(object, now);
+    let forms: Vec<_> = serving.iter().filter_map(|s| s.state.in_force.chain(&object.id.key)).collect();
+    let mut set = Set::new(object, now).warned(warnings(truth, object));
     let fine = set.accepted(&found) & set.resolved(&found);
     refusing(&mut set, &forms);
     let in_force = forms.iter().all(|form| form.refusing.is_none());
     // What was there and went away counts at once: then no older form runs.
     let kept = !fine && in_force && !forms.iter().any(|form| form.entries.iter().any(|e| e.unavailable.is_some()));
-    programmed(&mut set, truth, &serving, kept, absent(truth, object));
+    if let (true, Some(message)) = (in_force, selects_nothing(&serving, object)) {
+        set.no("Programmed", Reason::NoUpstreams.as_str(), &message);
+    } else {
+        programmed(&mut set, truth, &serving, kept, absent(truth, object));
+    }
     partial(&mut set, truth, &found, &forms);
     let first = forms.first();
     let status = PluginChainStatus {
@@ -38,6 +42,16 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
         conditions: Some(set.finish()),
     };
     serde_json::to_value(status).unwrap_or_default()
+}
+
+/// What to say of a chain that no upstream of any gateway is covered by: what it is to guard goes unguarded.
+fn selects_nothing(serving: &[Serving<'_>], object: &Read) -> Option<String> {
+    let covers = |s: &Serving<'_>| s.state.planned.covered.get(&object.id.key).is_some_and(|covered| *covered > 0);
+    let first = serving.first().filter(|_| !serving.iter().any(covers))?;
+    Some(format!(
+        "it selects no upstream that {} serves, so it does nothing: its spec.upstreams must name some, or be left out",
+        first.key
+    ))
 }
 
 /// Why no gateway takes it.

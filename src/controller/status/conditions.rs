@@ -15,6 +15,8 @@ pub(in crate::controller) struct Set {
     now: String,
     conditions: Vec<Condition>,
     own: Vec<Problem>,
+    /// What is told beside `Accepted` where that holds.
+    warnings: Vec<Problem>,
     /// The first thing wrong: status, reason and message of `Ready`.
     first: Option<(ConditionStatus, String, String)>,
 }
@@ -33,6 +35,7 @@ fn is_of_itself(reason: Reason) -> bool {
             | UnsupportedExports
             | StandaloneOnly
             | NotImplemented
+            | TooLarge
     )
 }
 
@@ -59,6 +62,12 @@ fn is_of_references(reason: Reason) -> bool {
     )
 }
 
+/// How a warning is told.
+pub(in crate::controller) fn warning(problem: &Problem) -> String {
+    let field = if problem.field.is_empty() { String::new() } else { format!("{}: ", problem.field) };
+    format!("{field}{} ({})", problem.message, problem.reason)
+}
+
 impl Set {
     /// No condition yet.
     pub(in crate::controller) fn new(object: &Read, now: &str) -> Self {
@@ -68,25 +77,33 @@ impl Set {
             now: now.to_owned(),
             conditions: Vec::new(),
             own: object.problems.to_vec(),
+            warnings: Vec::new(),
             first: None,
         }
     }
 
+    /// Has `Accepted`, where it holds, tell what has less effect than it was meant to.
+    pub(super) fn warned(mut self, warnings: Vec<Problem>) -> Self {
+        self.warnings = warnings;
+        self
+    }
+
     /// `Accepted`: what the object alone shows. Says whether it holds.
     pub(super) fn accepted(&mut self, more: &[Problem]) -> bool {
-        self.of_problems("Accepted", more, is_of_itself)
+        let told: Vec<_> = self.warnings.iter().map(warning).collect();
+        self.of_problems("Accepted", more, is_of_itself, &told.join("; "))
     }
 
     /// `ResolvedRefs`: what it names. Says whether it holds.
     pub(super) fn resolved(&mut self, more: &[Problem]) -> bool {
-        self.of_problems("ResolvedRefs", more, is_of_references)
+        self.of_problems("ResolvedRefs", more, is_of_references, "")
     }
 
-    fn of_problems(&mut self, name: &str, more: &[Problem], counts: fn(Reason) -> bool) -> bool {
+    fn of_problems(&mut self, name: &str, more: &[Problem], counts: fn(Reason) -> bool, otherwise: &str) -> bool {
         let wrong: Vec<_> =
             self.own.iter().chain(more).filter(|problem| problem.is_error() && counts(problem.reason)).collect();
         let Some(first) = wrong.first() else {
-            self.yes(name, name, "");
+            self.yes(name, name, otherwise);
             return true;
         };
         let mut told: Vec<String> = Vec::new();

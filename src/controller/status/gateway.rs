@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::chain::refusal;
 use super::conditions::Set;
-use super::{GatewayState, Truth};
+use super::serving::warnings;
+use super::{GatewayState, Pin, Truth};
 use crate::api::gateway::status::{MCPGatewayStatus, SnapshotRef};
 use crate::controller::GATEWAY_LABEL;
 use crate::controller::lowered::Read;
@@ -22,12 +23,12 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let state = truth.gateways.get(key);
     let pods = truth.pods.get(key).cloned().unwrap_or_default();
     let found = state.and_then(|state| state.planned.problems.get(&object.id)).cloned().unwrap_or_default();
-    let mut set = Set::new(object, now);
+    let mut set = Set::new(object, now).warned(warnings(truth, object));
     let accepted = set.accepted(&found);
     set.resolved(&found);
     programmed(&mut set, truth, object, &pods, accepted);
     refusing(&mut set, state, &found);
-    let mode = state.and_then(|state| state.planned.plan.gateway.runtime.sandbox);
+    let mode = state.and_then(|state| state.in_force.gateway.runtime.sandbox);
     sandbox_degraded(&mut set, mode, &pods);
     let problems = state.map(problems).unwrap_or_default();
     if !problems.is_empty() {
@@ -49,9 +50,9 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
         selector: Some(format!("{GATEWAY_LABEL}={}", key.name)),
         ready_pods: Some(format!("{}/{}", pods.ready.len(), pods.all)),
         snapshot: state.and_then(snapshot),
-        upstreams: state.and_then(|state| count(state.planned.plan.upstreams.len())),
+        upstreams: state.and_then(|state| count(state.in_force.upstreams.len())),
         tools: tools(&pods),
-        chains: state.and_then(|state| count(state.planned.plan.chains.len())),
+        chains: state.and_then(|state| count(state.in_force.chains.len())),
         problems: count(problems.len() + found.iter().filter(|problem| problem.is_error()).count()),
         conditions: Some(set.finish()),
         ..MCPGatewayStatus::default()
@@ -82,22 +83,21 @@ fn programmed(set: &mut Set, truth: &Truth, object: &Read, pods: &Pods, accepted
     let Some(current) = &state.current else {
         return set.unknown(NAME, Reason::Pending.as_str(), "its snapshot is not written yet");
     };
+    if let Pin::Lost(pinned) = &state.pin {
+        let message =
+            format!("spec.pinnedRevision: revision {pinned} is not kept; {current}, which ran before, runs on");
+        return set.no(NAME, Reason::RevisionNotFound.as_str(), &message);
+    }
     if pods.ready.is_empty() {
         return set.no(NAME, Reason::NoReadyPods.as_str(), &none_ready(object, pods));
     }
-    for (pod, report) in &pods.ready {
-        let message = match report {
-            Err(why) => format!("pod {pod} does not report: {why}"),
-            Ok(reported) if reported.report.revision == *current => continue,
-            Ok(reported) => {
-                let report = &reported.report;
-                let why = report.pending.as_ref().map(|pending| format!(": {}", pending.message)).unwrap_or_default();
-                format!("pod {pod} runs revision {}, not {current}{why}", report.revision)
-            }
-        };
+    if let Some(message) = behind(state, current, pods) {
         return set.no(NAME, Reason::Pending.as_str(), &message);
     }
-    if state.pinned {
+    if let Some((pod, why)) = pods.ready.iter().find_map(|(pod, report)| Some((pod, report.as_ref().err()?))) {
+        return set.unknown(NAME, Reason::Pending.as_str(), &format!("pod {pod} does not report: {why}"));
+    }
+    if state.pin == Pin::Kept {
         let message = format!("spec.pinnedRevision: pods run {current}; newer revisions are compiled and wait");
         return set.no(NAME, Reason::Pinned.as_str(), &message);
     }
@@ -105,6 +105,20 @@ fn programmed(set: &mut Set, truth: &Truth, object: &Read, pods: &Pods, accepted
         return set.no(NAME, Reason::PreviousRevision.as_str(), "the last accepted form runs on; see Accepted");
     }
     set.yes(NAME, NAME, "");
+}
+
+/// What a pod that reports does not do yet.
+fn behind(state: &GatewayState, current: &str, pods: &Pods) -> Option<String> {
+    let reported = pods.ready.iter().filter_map(|(pod, reported)| Some((pod, &reported.as_ref().ok()?.report)));
+    let mut behind = reported.filter_map(|(pod, report)| {
+        if report.revision != current {
+            let why = report.pending.as_ref().map(|pending| format!(": {}", pending.message)).unwrap_or_default();
+            return Some(format!("pod {pod} runs revision {}, not {current}{why}", report.revision));
+        }
+        let obeys = report.acts == state.acts;
+        (!obeys).then(|| format!("pod {pod} does not do yet what counts at once, such as the stop switch"))
+    });
+    behind.next()
 }
 
 fn none_ready(object: &Read, pods: &Pods) -> String {
@@ -118,14 +132,14 @@ fn none_ready(object: &Read, pods: &Pods) -> String {
 /// Why every call is refused, if it is.
 fn refusing(set: &mut Set, state: Option<&GatewayState>, found: &[Problem]) {
     let Some(state) = state else { return };
-    let gateway = &state.planned.plan.gateway;
+    let gateway = &state.in_force.gateway;
     if gateway.stopped {
         set.stops("Refusing", Reason::Stopped.as_str(), "spec.stopped: every call is refused");
     } else if let Some(refusal) = &gateway.refusing {
         let told: Vec<_> = found.iter().filter(|p| p.reason == refusal.reason).map(|p| p.message.as_str()).collect();
         let message = if told.is_empty() { refusal.message.clone() } else { told.join("; ") };
         set.stops("Refusing", refusal.reason.as_str(), &message);
-    } else if let Some((chain, refusal)) = state.planned.plan.chains.iter().find_map(refusing_chain) {
+    } else if let Some((chain, refusal)) = state.in_force.chains.iter().find_map(refusing_chain) {
         let message = format!("calls that PluginChain {} selects are refused: {}", chain.key, refusal.message);
         set.bad_while_true("Refusing", Reason::GuardUnavailable.as_str(), &message);
     }

@@ -15,11 +15,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub(super) use self::conditions::Set;
+pub(super) use self::conditions::{Set, warning};
+pub(super) use self::serving::warnings;
 use super::compiled::{Compiled, Digests, Planned};
 use super::lowered::Read;
 use super::pods::ByGateway;
 use crate::domain::ids::{Kind, ObjectKey};
+use crate::domain::plan::Plan;
 use crate::domain::reason::Reason;
 
 /// Everything that statuses follow from.
@@ -45,14 +47,29 @@ pub(super) fn blind(why: &str) -> String {
     format!("the operator does not see everything: {why}")
 }
 
+/// What `spec.pinnedRevision` does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Pin {
+    /// Nothing: it is absent, or names the newest revision.
+    None,
+    /// Pods run an older revision.
+    Kept,
+    /// It names this one, which is not kept: what ran runs on.
+    Lost(String),
+}
+
 /// A gateway as it is stored.
 #[derive(Clone)]
 pub(super) struct GatewayState {
     pub(super) planned: Arc<Planned>,
+    /// The plan of the revision that pods are to run, with what counts at once; the newest before the first is stored.
+    pub(super) in_force: Arc<Plan>,
     /// The revision that pods are to run; none before the first.
     pub(super) current: Option<String>,
-    /// Whether that is not the newest one.
-    pub(super) pinned: bool,
+    /// Digest of what counts at once.
+    pub(super) acts: String,
+    /// What `spec.pinnedRevision` does.
+    pub(super) pin: Pin,
     /// Digests of each kept revision's objects.
     pub(super) revisions: BTreeMap<String, Arc<Digests>>,
     /// Why its objects are not as they are to be.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Truth;
 use super::conditions::Set;
 use super::grant::grant_command;
-use super::serving::{Serving, gateways, live, problems, programmed, secrets, serving};
+use super::serving::{Serving, gateways, live, problems, programmed, secrets, serving, warnings};
 use crate::api::lower::Lowered;
 use crate::api::plugin::status::{PluginStatus, RunningRevision};
 use crate::controller::lowered::Read;
@@ -25,7 +25,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let serving = serving(truth, &object.id);
     let found = problems(truth, &serving, &object.id);
     let running = serving.iter().find_map(|s| s.state.planned.plan.plugin(&object.id.key));
-    let mut set = Set::new(object, now);
+    let mut set = Set::new(object, now).warned(warnings(truth, object));
     let as_written = set.accepted(&found) & set.resolved(&found);
     let fine = as_written & of_secrets(&mut set, &serving, running);
     if serving.is_empty() && fine {

@@ -1,8 +1,9 @@
 //! Which gateways take an object, and whether their pods run it.
 
 use super::conditions::Set;
-use super::{GatewayState, Truth};
+use super::{GatewayState, Pin, Truth};
 use crate::api::status::TakenBy;
+use crate::controller::lowered::Read;
 use crate::controller::pods::Pods;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::problem::Problem;
@@ -21,6 +22,8 @@ pub(super) struct Serving<'a> {
     pub(super) digest: &'a str,
     /// Whether every ready pod runs that; false where no pod is ready.
     pub(super) live: bool,
+    /// Why that is not known: a pod does not report, and those that do run it.
+    pub(super) silent: Option<String>,
 }
 
 /// The gateways that take `id`, in order of their names.
@@ -28,18 +31,29 @@ pub(super) fn serving<'a>(truth: &'a Truth, id: &ObjectId) -> Vec<Serving<'a>> {
     let taking = truth.gateways.iter().filter_map(|(key, state)| {
         let digest = state.planned.digests.get(id)?;
         let pods = truth.pods.get(key);
-        Some(Serving { key, state, pods, digest, live: pods.is_some_and(|pods| runs(state, pods, id, digest)) })
+        let live = pods.is_some_and(|pods| runs(state, pods, id, digest));
+        let silent = pods.filter(|_| !live).and_then(|pods| silent(state, pods, id, digest));
+        Some(Serving { key, state, pods, digest, live, silent })
     });
     taking.collect()
 }
 
 /// Whether every ready pod runs an object in this form, and there is one.
 fn runs(state: &GatewayState, pods: &Pods, id: &ObjectId, digest: &str) -> bool {
-    let runs_it = |revision: &String| {
-        state.revisions.get(revision).and_then(|digests| digests.get(id)).is_some_and(|found| found == digest)
-    };
     !pods.ready.is_empty()
-        && pods.ready.values().all(|report| report.as_ref().is_ok_and(|r| runs_it(&r.report.revision)))
+        && pods.ready.values().all(|report| report.as_ref().is_ok_and(|r| has(state, &r.report.revision, id, digest)))
+}
+
+/// Whether an object has this form in a revision.
+fn has(state: &GatewayState, revision: &str, id: &ObjectId, digest: &str) -> bool {
+    state.revisions.get(revision).and_then(|digests| digests.get(id)).is_some_and(|found| found == digest)
+}
+
+/// Why a pod does not report, where those that do run an object in this form.
+fn silent(state: &GatewayState, pods: &Pods, id: &ObjectId, digest: &str) -> Option<String> {
+    let others = pods.reports().all(|report| has(state, &report.revision, id, digest));
+    let (pod, why) = pods.ready.iter().find_map(|(pod, report)| Some((pod, report.as_ref().err()?)))?;
+    others.then(|| format!("pod {pod} does not report: {why}"))
 }
 
 /// Problems with the object: what the gateways found that take it, which know what ran before; else what it has whoever
@@ -50,6 +64,28 @@ pub(super) fn problems(truth: &Truth, serving: &[Serving<'_>], id: &ObjectId) ->
     }
     let found = serving.iter().filter_map(|s| s.state.planned.problems.get(id)).flatten();
     found.cloned().collect()
+}
+
+/// What of an object has less effect than it was meant to, and that no condition of its own tells: each once.
+pub(in crate::controller) fn warnings(truth: &Truth, object: &Read) -> Vec<Problem> {
+    let id = &object.id;
+    let taken = truth.gateways.values().any(|state| state.planned.digests.contains_key(id));
+    let found = truth.gateways.values().filter_map(|state| state.planned.problems.get(id)).flatten();
+    let own = truth.compiled.own.get(id).into_iter().flatten();
+    let mut told: Vec<Problem> = Vec::new();
+    for problem in object.problems.iter().chain(own).chain(found) {
+        let counts = match problem.reason {
+            Reason::GuardWeakened | Reason::NothingEnabled => false,
+            // Where no gateway takes it, `Programmed` says so; a chain that names its gateway needs no other.
+            Reason::NotTaken => false,
+            Reason::NameConflict | Reason::RefNotPermitted => taken || !problem.is_error(),
+            _ => !problem.is_error(),
+        };
+        if counts && !told.contains(problem) {
+            told.push(problem.clone());
+        }
+    }
+    told
 }
 
 /// The `live` column. Where an older form is `kept`, none runs the one that was applied.
@@ -78,8 +114,10 @@ pub(super) fn programmed(set: &mut Set, truth: &Truth, serving: &[Serving<'_>], 
     if serving.is_empty() {
         return set.no("Programmed", absent.0.as_str(), absent.1);
     }
-    let behind = serving.iter().find(|s| !s.live);
-    match behind {
+    // What is known to be behind is told before what is not known.
+    let behind = serving.iter().find(|s| !s.live && s.silent.is_none());
+    match behind.or_else(|| serving.iter().find(|s| !s.live)) {
+        Some(Serving { silent: Some(why), .. }) => set.unknown("Programmed", Reason::Pending.as_str(), why),
         Some(behind) => {
             let (reason, message) = why_behind(behind);
             set.no("Programmed", reason.as_str(), &message);
@@ -96,8 +134,15 @@ fn why_behind(behind: &Serving<'_>) -> (Reason, String) {
     if let Some((reason, message)) = &behind.state.fault {
         return (*reason, message.clone());
     }
-    if behind.state.pinned {
-        return (Reason::Pinned, format!("{} is pinned to another revision", behind.key));
+    match &behind.state.pin {
+        Pin::Kept => return (Reason::Pinned, format!("{} is pinned to another revision", behind.key)),
+        Pin::Lost(pinned) => {
+            return (
+                Reason::Pinned,
+                format!("{} is pinned to {pinned}, which is not kept: what ran runs on", behind.key),
+            );
+        }
+        Pin::None => {}
     }
     match behind.pods.map(|pods| pods.ready.len()) {
         None | Some(0) => (Reason::Pending, format!("{} has no ready pod", behind.key)),

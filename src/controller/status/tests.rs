@@ -7,11 +7,17 @@ use serde_json::{Value, json};
 
 use super::Set;
 use super::gateway::sandbox_degraded;
-use super::{Truth, of};
+use super::{GatewayState, Pin, Truth, of};
 use crate::api::status::Condition;
+use crate::config::compile::plugin_code;
+use crate::config::input::code_key;
+use crate::controller::compiled;
+use crate::controller::dereference::Found;
 use crate::controller::lowered::{Lowering, Read};
 use crate::controller::pods::{Pods, Reported};
+use crate::domain::digest::sha256_hex;
 use crate::domain::ids::Kind;
+use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::report::Report;
@@ -19,15 +25,141 @@ use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxProperty};
 
 /// A plugin as it is read, with this status.
 fn plugin(code: &str, status: &Value) -> Read {
+    read(Kind::Plugin, "p", &json!({"source": {"inline": code}}), status)
+}
+
+/// An object as it is read, with this status.
+fn read(kind: Kind, name: &str, spec: &Value, status: &Value) -> Read {
     let object: DynamicObject = serde_json::from_value(json!({
-        "apiVersion": "hawsepipe.dev/v1alpha1", "kind": "Plugin",
-        "metadata": {"name": "p", "namespace": "ns", "uid": "u", "generation": 3},
-        "spec": {"source": {"inline": code}}, "status": status,
+        "apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind.as_str(),
+        "metadata": {"name": name, "namespace": "ns", "uid": "u", "generation": 3},
+        "spec": spec, "status": status,
     }))
     .unwrap();
-    let (objects, changed) = Lowering::default().read([(Kind::Plugin, Arc::new(object))].into_iter());
+    let (objects, changed) = Lowering::default().read([(kind, Arc::new(object))].into_iter());
     assert_eq!(changed.len(), 1);
     objects[0].clone()
+}
+
+/// A gateway, an upstream with a field that has no effect, and a chain for upstreams of this name, with its plugin.
+fn chain_for(upstream: &str) -> Vec<Read> {
+    let none = json!({});
+    vec![
+        read(Kind::MCPGateway, "main", &json!({"authentication": {"anonymous": {}}}), &none),
+        read(
+            Kind::MCPUpstream,
+            "up",
+            &json!({"external": {"url": "http://up/mcp"}, "pinning": {"mode": "Alert"}}),
+            &none,
+        ),
+        read(
+            Kind::PluginChain,
+            "checks",
+            &json!({"phase": "Request", "upstreams": {"names": [upstream]}, "entries": [{"name": "p"}]}),
+            &none,
+        ),
+        plugin("export default 1", &none),
+    ]
+}
+
+/// What is true of `objects`, the first of which is the gateway, where its pods are these.
+fn truth(objects: &[Read], pods: impl FnOnce(&str) -> Pods) -> Truth {
+    let mut inputs = compiled::inputs(objects, &Found::default());
+    let exports = CodeFacts { is_module: true, exports: vec!["default".into()], ..CodeFacts::default() };
+    let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(&inputs, plugin));
+    inputs.facts =
+        code.map(|code| (code_key(&sha256_hex(code.text.as_bytes()), &code.file_name), exports.clone())).collect();
+    let planned = compiled::plan(&objects[0], &mut inputs, None, None);
+    let revision = "0123456789ab";
+    let state = GatewayState {
+        in_force: Arc::clone(&planned.plan),
+        current: Some(revision.to_owned()),
+        acts: String::new(),
+        pin: Pin::None,
+        revisions: [(revision.to_owned(), Arc::clone(&planned.digests))].into(),
+        fault: None,
+        planned: Arc::new(planned),
+    };
+    let key = objects[0].id.key.clone();
+    Truth { gateways: [(key.clone(), state)].into(), pods: [(key, pods(revision))].into(), ..Truth::default() }
+}
+
+/// Pods of which each reports this revision, or nothing.
+fn pods(reports: &[Option<&str>]) -> Pods {
+    let report = |revision: &str| Report { revision: revision.to_owned(), ..Report::default() };
+    let ready = reports.iter().enumerate().map(|(number, revision)| {
+        let silent = || "it does not answer".to_owned();
+        let reported = revision.map(|revision| Arc::new(Reported::new(report(revision))));
+        (format!("pod-{number}"), reported.ok_or_else(silent))
+    });
+    Pods { all: u32::try_from(reports.len()).unwrap(), ready: ready.collect() }
+}
+
+fn conditions(truth: &Truth, object: &Read) -> Vec<Condition> {
+    serde_json::from_value(of(truth, object, "now")["conditions"].clone()).unwrap()
+}
+
+/// Status, reason and message of one condition.
+fn condition(truth: &Truth, object: &Read, name: &str) -> (String, String) {
+    let conditions = conditions(truth, object);
+    let found = conditions.iter().find(|c| c.r#type == name).unwrap_or_else(|| panic!("{conditions:?}"));
+    (format!("{:?} {}", found.status, found.reason), found.message.clone())
+}
+
+#[test]
+fn a_chain_that_selects_no_upstream_is_not_ready() {
+    let objects = chain_for("up");
+    let truth_of = |objects: &[Read]| truth(objects, |revision| pods(&[Some(revision)]));
+    assert_eq!(condition(&truth_of(&objects), &objects[2], "Ready").0, "True Ready");
+    let objects = chain_for("upp");
+    let (is, message) = condition(&truth_of(&objects), &objects[2], "Programmed");
+    assert_eq!(is, "False NoUpstreams");
+    assert!(message.contains("ns/main"), "{message}");
+    assert_eq!(condition(&truth_of(&objects), &objects[2], "Ready").0, "False NoUpstreams");
+}
+
+#[test]
+fn a_field_without_effect_is_told_beside_accepted() {
+    let objects = chain_for("up");
+    let truth = truth(&objects, |revision| pods(&[Some(revision)]));
+    let (is, message) = condition(&truth, &objects[1], "Accepted");
+    assert_eq!(is, "True Accepted");
+    assert!(message.starts_with("spec.pinning.mode: ") && message.ends_with("(NotImplemented)"), "{message}");
+    assert_eq!(super::warnings(&truth, &objects[1]).len(), 1);
+}
+
+#[test]
+fn what_a_silent_pod_runs_is_not_known_and_what_another_lags_behind_is() {
+    let objects = chain_for("up");
+    for (reports, expected) in [
+        (&[Some("0123456789ab"), None][..], "Unknown Pending"),
+        (&[None], "Unknown Pending"),
+        (&[Some("an older one"), None], "False Pending"),
+        (&[Some("0123456789ab")], "True Programmed"),
+    ] {
+        let truth = truth(&objects, |_| pods(reports));
+        for object in &objects {
+            assert_eq!(condition(&truth, object, "Programmed").0, expected, "{reports:?} {}", object.id);
+        }
+    }
+}
+
+#[test]
+fn a_pin_that_is_not_kept_is_told() {
+    let objects = chain_for("up");
+    let mut truth = truth(&objects, |revision| pods(&[Some(revision)]));
+    truth.gateways.values_mut().for_each(|state| state.pin = Pin::Lost("f00".into()));
+    let (is, message) = condition(&truth, &objects[0], "Programmed");
+    assert_eq!(is, "False RevisionNotFound");
+    assert!(message.contains("f00") && message.contains("0123456789ab"), "{message}");
+}
+
+#[test]
+fn a_pod_that_does_not_obey_what_counts_at_once_is_told() {
+    let objects = chain_for("up");
+    let mut truth = truth(&objects, |revision| pods(&[Some(revision)]));
+    truth.gateways.values_mut().for_each(|state| state.acts = "abc".into());
+    assert_eq!(condition(&truth, &objects[0], "Programmed").0, "False Pending");
 }
 
 /// Each condition as `Type Status Reason`.

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Truth;
 use super::conditions::Set;
 use super::plugin::{secret_keys, told_of_secrets};
-use super::serving::{Serving, gateways, live, problems, programmed, serving};
+use super::serving::{Serving, gateways, live, problems, programmed, serving, warnings};
 use crate::api::upstream::status::{
     ConnectionState as Shown, MCPUpstreamStatus, ServerInfo, SpokenProtocol, ToolStatus,
 };
@@ -23,7 +23,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let found = problems(truth, &serving, &object.id);
     let plan = serving.iter().find_map(|s| s.state.planned.upstream(&object.id.key));
     let headers = plan.map(|plan| secret_keys(headers(plan)));
-    let mut set = Set::new(object, now);
+    let mut set = Set::new(object, now).warned(warnings(truth, object));
     let fine = set.accepted(&found) & set.resolved(&found);
     told_of_secrets(&mut set, &serving, &headers.unwrap_or_default());
     let kept = !fine && plan.is_some_and(|plan| plan.refusing.is_none());

@@ -3,6 +3,7 @@
 //! A plan holds references to secrets, never values, and plugin code by digest. It carries a format version, so that
 //! gateways of neighbouring versions can read it.
 
+mod acts;
 mod chain;
 mod gateway;
 mod label;
@@ -15,6 +16,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use acts::{Acts, Revoked};
 pub use chain::{ChainPlan, EntryPlan, UpstreamScope};
 pub use gateway::{GatewayPlan, GatewayTakes, Limits, ListenerPlan, Namespaces, PrefixMode, Takes};
 pub use label::{LabelExpression, LabelOperator, LabelSelector};
@@ -27,7 +29,10 @@ use super::ids::ObjectKey;
 use super::reason::Reason;
 
 /// The format that this version writes.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+
+/// What a plan may require of a gateway, as far as this version has it.
+pub const FEATURES: &[&str] = &[];
 
 /// Everything that one gateway runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,6 +41,13 @@ pub struct Plan {
     pub format_version: u32,
     /// Digest of all below it, 12 hex characters.
     pub revision: String,
+    /// What a gateway must know to run the plan as it is meant, such as a guard that an older version would leave out.
+    /// One that does not know all of it refuses the plan.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub requires: Vec<String>,
+    /// [`Acts::digest`] of what was applied to it; empty where nothing was.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub acts: String,
     /// The gateway's own settings.
     pub gateway: GatewayPlan,
     /// What the gateway takes; none is everything there is, as the implicit gateway does.

@@ -4,9 +4,11 @@
 pub mod parse;
 
 use std::io::{self, Read, Write};
-use std::process::Stdio;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::Child;
@@ -14,7 +16,7 @@ use tokio::sync::Semaphore;
 
 use super::launcher::Launcher;
 use super::sandbox::confine_parser;
-use crate::domain::ports::{CodeFacts, Inspect, SyntaxProblem};
+use crate::domain::ports::{CodeFacts, Inspect, SyntaxProblem, Unavailable};
 
 /// Bytes of code that are looked at.
 const MAX_CODE: usize = 1 << 20;
@@ -48,32 +50,43 @@ impl Inspector {
         Self { launcher, slots: Semaphore::new(AT_ONCE) }
     }
 
-    async fn ask(&self, question: &[u8]) -> Result<CodeFacts, String> {
-        let _slot = self.slots.acquire().await.map_err(|error| error.to_string())?;
+    async fn ask(&self, question: &[u8]) -> Result<CodeFacts, Unavailable> {
+        let unavailable = |error: &dyn std::fmt::Display| Unavailable(error.to_string());
+        let _slot = self.slots.acquire().await.map_err(|error| unavailable(&error))?;
         let mut command = self.launcher.subcommand("inspect");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = tokio::process::Command::from(command)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| format!("cannot be parsed: {error}"))?;
+        let mut child =
+            tokio::process::Command::from(command).kill_on_drop(true).spawn().map_err(|error| unavailable(&error))?;
         match tokio::time::timeout(DEADLINE, converse(&mut child, question)).await {
-            Ok(Ok(answer)) => serde_json::from_slice(&answer).map_err(|_| beyond("nesting too deep")),
-            Ok(Err(error)) => Err(format!("cannot be parsed: {error}")),
-            Err(_) => Err(beyond(&format!("it takes longer than {DEADLINE:?}"))),
+            Ok(Ok(Told::Answer(answer))) => serde_json::from_slice(&answer).map_err(|error| unavailable(&error)),
+            Ok(Ok(Told::Overflow)) => Ok(unparsed(beyond("nesting too deep"))),
+            Ok(Ok(Told::Ended(status))) => Err(Unavailable(format!("the parser's process ended: {status}"))),
+            Ok(Err(error)) => Err(unavailable(&error)),
+            Err(_) => Err(Unavailable(format!("it takes longer than {DEADLINE:?}"))),
         }
     }
 }
 
 impl Inspect for Inspector {
-    async fn inspect(&self, code: &str, file_name: &str) -> CodeFacts {
+    async fn inspect(&self, code: &str, file_name: &str) -> Result<CodeFacts, Unavailable> {
         if code.len() > MAX_CODE {
-            return unparsed(beyond(&format!("it is larger than {MAX_CODE} bytes")));
+            return Ok(unparsed(beyond(&format!("it is larger than {MAX_CODE} bytes"))));
         }
         match serde_json::to_vec(&Question { file_name, code: code.into() }) {
-            Ok(question) => self.ask(&question).await.unwrap_or_else(unparsed),
-            Err(error) => unparsed(error.to_string()),
+            Ok(question) => self.ask(&question).await,
+            Err(error) => Err(Unavailable(error.to_string())),
         }
     }
+}
+
+/// What the child said.
+enum Told {
+    /// The facts, as JSON.
+    Answer(Vec<u8>),
+    /// It died as a process does whose stack is used up.
+    Overflow,
+    /// It ended otherwise.
+    Ended(ExitStatus),
 }
 
 /// `hawsepipe inspect`: reads a question from standard input and prints the facts as JSON.
@@ -88,11 +101,12 @@ pub fn inspect_main() -> io::Result<()> {
         let question: Question<'_> = serde_json::from_slice(&text)?;
         Ok(serde_json::to_vec(&parse::facts(&question.code, question.file_name))?)
     })?;
-    let answer = parser.join().map_err(|_| io::Error::other("the parser failed"))??;
-    io::stdout().write_all(&answer)
+    // Where the parser itself fails, it does so each time.
+    let failed = |_| Ok(serde_json::to_vec(&unparsed("the parser failed".to_owned()))?);
+    io::stdout().write_all(&parser.join().unwrap_or_else(failed)?)
 }
 
-async fn converse(child: &mut Child, question: &[u8]) -> io::Result<Vec<u8>> {
+async fn converse(child: &mut Child, question: &[u8]) -> io::Result<Told> {
     if let Some(mut stdin) = child.stdin.take() {
         // A child that died over it has closed its end; its answer says so.
         let _ = stdin.write_all(question).await;
@@ -101,7 +115,13 @@ async fn converse(child: &mut Child, question: &[u8]) -> io::Result<Vec<u8>> {
     if let Some(stdout) = child.stdout.take() {
         stdout.take(MAX_ANSWER).read_to_end(&mut answer).await?;
     }
-    if child.wait().await?.success() { Ok(answer) } else { Ok(Vec::new()) }
+    let status = child.wait().await?;
+    let of_overflow = [Signal::SEGV, Signal::ABORT, Signal::BUS].map(Signal::as_raw);
+    Ok(match status.signal() {
+        _ if status.success() => Told::Answer(answer),
+        Some(signal) if of_overflow.contains(&signal) => Told::Overflow,
+        _ => Told::Ended(status),
+    })
 }
 
 fn beyond(what: &str) -> String {

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::received::Version;
 use crate::api::snapshot::{Shard, SnapshotRevision};
 use crate::domain::ids::ObjectKey;
+use crate::domain::plan::Acts;
 use crate::source::durable::{self, ReadError};
 
 /// The largest file that is read: as many shards as an index names, each as large as one may be.
@@ -28,6 +29,9 @@ pub(super) struct Kept {
     pub(super) revision: SnapshotRevision,
     /// Its shards by name.
     pub(super) shards: Vec<(String, Shard)>,
+    /// What counts at once, as the index said.
+    #[serde(default)]
+    pub(super) acts: Option<Acts>,
 }
 
 /// Why there is nothing to start from.
@@ -36,6 +40,14 @@ pub(super) enum LastGoodError {
     /// There is no file, or it cannot be read.
     #[error("{} cannot be read: {error}", path.display())]
     Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// It cannot be written.
+    #[error("{} cannot be written: {error}", path.display())]
+    Unwritable {
         /// The file.
         path: PathBuf,
         /// What the system says.
@@ -86,6 +98,12 @@ impl LastGood {
         Ok(kept)
     }
 
+    /// Keeps what counts at once beside the revision that is kept.
+    pub(super) fn write_acts(&self, version: Version, acts: Option<Acts>) -> Result<(), LastGoodError> {
+        let kept = Kept { version, acts, ..self.read()? };
+        self.write(&kept).map_err(|error| LastGoodError::Unwritable { path: self.folder.join(FILE), error })
+    }
+
     /// Keeps a revision in the place of the last one; a reader sees the one or the other, whole.
     pub(super) fn write(&self, kept: &Kept) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
@@ -106,9 +124,14 @@ mod tests {
             inputs: None,
             problems: None,
             shards: Vec::new(),
-            secrets: None,
         };
-        Kept { gateway: ObjectKey::new("mcp", "main"), version: Version::default(), revision, shards: Vec::new() }
+        Kept {
+            gateway: ObjectKey::new("mcp", "main"),
+            version: Version::default(),
+            revision,
+            shards: Vec::new(),
+            acts: None,
+        }
     }
 
     fn folder(name: &str) -> PathBuf {
@@ -126,6 +149,20 @@ mod tests {
         }
         let other = LastGood::new(folder.clone(), ObjectKey::new("mcp", "other"));
         assert!(matches!(other.read(), Err(LastGoodError::Foreign { .. })));
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_counts_at_once_is_kept_beside_the_revision() {
+        let folder = folder("acts");
+        let state = LastGood::new(folder.clone(), ObjectKey::new("mcp", "main"));
+        let acts = Some(Acts { stopped: true, ..Acts::default() });
+        assert!(state.write_acts(Version::default(), acts.clone()).is_err(), "nothing was kept yet");
+        state.write(&kept("first")).unwrap();
+        let version = Version { generation: 7, ..Version::default() };
+        state.write_acts(version.clone(), acts.clone()).unwrap();
+        let read = state.read().unwrap();
+        assert_eq!((read.revision.revision.as_str(), read.acts, read.version), ("first", acts, version));
         fs::remove_dir_all(folder).unwrap();
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::api::pack::{UnpackError, unpack};
+use crate::api::pack::{UnpackError, is_known, unpack};
 use crate::api::snapshot::{Shard, ShardRef, SnapshotRevision};
 use crate::config::shards::{JoinError, PieceKind, is_readable, join};
 use crate::domain::plan::Plan;
@@ -47,7 +47,7 @@ impl Unusable {
     fn reason(&self) -> Reason {
         match self {
             Self::Format(_)
-            | Self::Plan(JoinError::Format { .. })
+            | Self::Plan(JoinError::Format { .. } | JoinError::Features(_))
             | Self::Packed { error: UnpackError::Kind(_), .. } => Reason::UnknownFormat,
             Self::Absent(_) | Self::Plan(JoinError::Missing { .. } | JoinError::Gateways(_)) => {
                 Reason::SnapshotIncomplete
@@ -89,7 +89,7 @@ impl Parts {
             return Err(Unusable::Format(revision.format_version));
         }
         let mut parts = HashMap::with_capacity(revision.shards.len());
-        for named in &revision.shards {
+        for named in revision.shards.iter().filter(|shard| is_known(shard.kind)) {
             let shard = match find(&named.name) {
                 Found::Shard(shard) => shard,
                 Found::Invalid(error) => {
@@ -136,14 +136,13 @@ mod tests {
         let shards: Vec<_> = packed.iter().map(|(named, _)| named.clone()).collect();
         let objects = packed.into_iter().map(|(named, shard)| (named.name, shard)).collect();
         let revision = SnapshotRevision {
-            revision: revision(&shards),
+            revision: revision(&shards, &[]),
             created_time: None,
             format_version: FORMAT_VERSION,
             compiled_by: None,
             inputs: None,
             problems: None,
             shards,
-            secrets: None,
         };
         (revision, objects)
     }

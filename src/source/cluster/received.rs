@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::snapshot::{GatewaySnapshot, Shard, SnapshotRevision};
-use crate::domain::plan::Plan;
+use crate::config::compile::obey;
+use crate::domain::plan::{Acts, Plan};
 
 /// Which state of an index something is of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,8 +42,22 @@ impl Version {
 pub struct Received {
     /// It is called what the index calls it. Plugins with a path have no code yet.
     pub plan: Plan,
+    /// What counts at once, to be applied to the plan before it is put in force. None where the index is of a version
+    /// that does not say: then the plan stands as it is.
+    pub acts: Option<Acts>,
     /// What it came from, to be kept once it is in force; none where it came from there.
     pub(super) from: Option<Origin>,
+}
+
+impl Received {
+    /// The plan as it is to be run.
+    pub fn in_force(&self) -> Plan {
+        let mut plan = self.plan.clone();
+        if let Some(acts) = &self.acts {
+            obey(&mut plan, acts);
+        }
+        plan
+    }
 }
 
 /// The objects of a plan.

@@ -59,14 +59,13 @@ impl Revision {
         let shards: Vec<_> = split(&plan(manifests)).iter().map(packed).collect();
         let references: Vec<_> = shards.iter().map(|(reference, _)| reference.clone()).collect();
         let entry = SnapshotRevision {
-            revision: revision(&references),
+            revision: revision(&references, &[]),
             created_time: None,
             format_version: FORMAT_VERSION,
             compiled_by: None,
             inputs: None,
             problems: None,
             shards: references,
-            secrets: None,
         };
         Self { shards, entry }
     }
@@ -96,7 +95,7 @@ impl Revision {
 
     /// Has pods run it.
     pub async fn write_index(&self, cluster: &Cluster, namespace: &str) {
-        let index = SnapshotIndex { current: self.name().to_owned(), revisions: vec![self.entry.clone()] };
+        let index = SnapshotIndex { current: self.name().to_owned(), revisions: vec![self.entry.clone()], acts: None };
         let object = snapshot(GATEWAY, Some(index), None);
         let applied = PatchParams::apply("test").force();
         api(cluster, namespace).await.patch(GATEWAY, &applied, &Patch::Apply(&object)).await.unwrap();

@@ -1,6 +1,9 @@
 //! A pod that lags: nothing is said to be programmed that is not.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
+
+use hawsepipe::domain::digest::sha256_hex;
 
 use serde_json::{Value, json};
 
@@ -87,4 +90,65 @@ async fn programmed_is_not_shown_while_a_ready_pod_does_not_report() {
     served.gateway.signal("CONT");
     operated.until_condition("plugins", "say", "Programmed", "True Programmed").await;
     served.gateway.until_answers("up__whoami", "two nobody").await;
+}
+
+#[tokio::test]
+async fn a_pod_that_misses_a_poll_flips_no_condition() {
+    let (operated, served) = served().await;
+    let other = operated.serve("main", &[]).await;
+    operated.until_row("mcpgw", "main", &["2/2", "2/2", "1", "1", "1", "0", "True", "Ready"]).await;
+    let told = async || {
+        let mut told = BTreeSet::new();
+        for plural in ["mcpgateways", "mcpupstreams", "plugins", "pluginchains"] {
+            for object in operated.objects(plural).await {
+                for found in object["status"]["conditions"].as_array().unwrap() {
+                    told.insert(format!("{plural} {} {} {}", found["type"], found["status"], found["reason"]));
+                }
+            }
+        }
+        told
+    };
+    let before = told().await;
+    for _ in 0..3 {
+        other.gateway.signal("STOP");
+        // As long as a poll and its wait last.
+        let stopped = Instant::now();
+        while stopped.elapsed() < Duration::from_millis(1500) {
+            assert_eq!(told().await, before);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        other.gateway.signal("CONT");
+        tokio::time::timeout(Duration::from_secs(5), other.gateway.report()).await.unwrap();
+    }
+    assert_eq!(told().await, before);
+    // One that stays silent is not known to run anything.
+    other.gateway.signal("STOP");
+    for (plural, name) in TOLD {
+        operated.until_condition(plural, name, "Programmed", "Unknown Pending").await;
+    }
+    other.gateway.signal("CONT");
+    all_say_programmed(&operated).await;
+    drop(served);
+}
+
+#[tokio::test]
+async fn a_generation_that_is_programmed_is_the_one_that_pods_run() {
+    let (operated, served) = served().await;
+    for word in ["a", "b", "c", "d", "e", "f"] {
+        let edited = says(word, 0);
+        let code = edited["spec"]["source"]["inline"].as_str().unwrap();
+        operated.apply(std::slice::from_ref(&edited)).await;
+        let generation = operated.object("plugins", "say").await["metadata"]["generation"].clone();
+        loop {
+            let stored = operated.object("plugins", "say").await;
+            let conditions = stored["status"]["conditions"].as_array().unwrap();
+            let programmed = conditions.iter().find(|condition| condition["type"] == "Programmed").unwrap();
+            if programmed["status"] == "True" && programmed["observedGeneration"] == generation {
+                break;
+            }
+        }
+        let report = served.gateway.report().await;
+        let running: Vec<_> = report.plugins.iter().map(|plugin| plugin.digest.clone()).collect();
+        assert_eq!(running, [sha256_hex(code.as_bytes())], "generation {generation} is told as programmed");
+    }
 }

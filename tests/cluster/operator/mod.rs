@@ -16,6 +16,7 @@ mod killed;
 mod lagging;
 mod leader;
 mod outage;
+mod pinned;
 mod pods;
 mod quickstart;
 mod scope;

@@ -32,7 +32,7 @@ pub async fn plan(operated: &Operated<'_>) -> hawsepipe::domain::plan::Plan {
     let mut of_main = stored.iter().filter(|object| object["metadata"]["name"] == "main");
     let index = of_main.find_map(|object| spec(object).index).unwrap();
     let current = index.revisions.iter().find(|revision| revision.revision == index.current).unwrap();
-    assert_eq!(current.revision, revision(&current.shards));
+    assert_eq!(current.revision, revision(&current.shards, &[]));
     let shards: Vec<_> = stored.iter().filter_map(|object| spec(object).shard).collect();
     let named = |sha256: &str| shards.iter().find(|shard| shard.sha256 == sha256).unwrap();
     let pieces: Vec<_> = current.shards.iter().map(|shard| unpack(named(&shard.sha256)).unwrap()).collect();

@@ -128,3 +128,21 @@ async fn a_required_chain_that_is_deleted_closes_the_gateway() {
     served.gateway.until_answers("up__whoami", "one nobody").await;
     operated.until_row("mcpgw", "main", &["1/1", "1/1", "1", "1", "1", "0", "True", "Ready"]).await;
 }
+
+#[tokio::test]
+async fn what_has_no_effect_is_told_by_status_and_event() {
+    let operated = Operated::start().await;
+    let mut all = objects().await;
+    all[0] = super::harness::gateway("main");
+    all[1]["spec"]["pinning"] = json!({"mode": "Alert"});
+    all[3]["spec"]["upstreams"] = json!({"names": ["upp"]});
+    operated.apply(&all).await;
+    let served = operated.serve("main", &[]).await;
+    served.gateway.until_answers("up__whoami", "nobody").await;
+    let message = operated.until_condition("mcpupstreams", "up", "Accepted", "True Accepted").await;
+    assert!(message.contains("spec.pinning.mode") && message.contains("NotImplemented"), "{message}");
+    operated.until_event("MCPUpstream", "up", "Warning NotImplemented").await;
+    operated.until_condition("pluginchains", "answers", "Programmed", "False NoUpstreams").await;
+    operated.until_condition("pluginchains", "answers", "Ready", "False NoUpstreams").await;
+    operated.until_event("PluginChain", "answers", "Warning NoUpstreams").await;
+}

@@ -6,7 +6,7 @@ use hawsepipe::node::{Inspector, Launcher};
 use crate::fixtures::program;
 
 async fn inspect(code: &str) -> CodeFacts {
-    Inspector::new(Launcher::at(program())).inspect(code, "plugin.js").await
+    Inspector::new(Launcher::at(program())).inspect(code, "plugin.js").await.unwrap()
 }
 
 #[tokio::test]
@@ -24,6 +24,15 @@ async fn nesting_that_overflows_the_parser_ends_only_the_child() {
         let error = inspect(&code).await.error.unwrap();
         assert_eq!(error.message, "cannot be parsed within bounds: nesting too deep");
     }
+}
+
+#[tokio::test]
+async fn a_parser_that_cannot_be_started_says_nothing_about_the_code() {
+    let inspector = Inspector::new(Launcher::at(program().with_file_name("not-there")));
+    assert!(inspector.inspect("export default 1", "plugin.js").await.is_err());
+    // Ended without an answer, and not by its stack.
+    let inspector = Inspector::new(Launcher::at(std::path::Path::new("/bin/false")));
+    assert!(inspector.inspect("export default 1", "plugin.js").await.is_err());
 }
 
 #[tokio::test]

@@ -1,12 +1,14 @@
 //! Tests of the compiler, by topic; here is what they are built from.
 
 mod acts;
+mod bounds;
 mod chains;
 mod complete;
 mod kept;
 mod plugins;
 pub(crate) mod random;
 mod required;
+mod revoked;
 mod sharing;
 mod upstreams;
 
@@ -201,7 +203,7 @@ fn names(globs: &[&str]) -> Option<UpstreamsInput> {
 }
 
 fn invalid(kind: Kind, name: &str) -> InvalidObject {
-    InvalidObject { id: ObjectId::new(kind, key(name)), chain: None }
+    InvalidObject { id: ObjectId::new(kind, key(name)), chain: None, off: false }
 }
 
 /// Compiles, and compares the Problems with `expected`: `Reason Kind namespace/name field`, those of level warning

@@ -94,6 +94,7 @@ fn code_comes_from_a_config_map_of_the_same_namespace() {
     inputs.config_maps.insert(key("team/code"), Ok(Default::default()));
     check(&inputs, None, &["KeyNotFound Plugin team/p spec.source.configMapKeyRef"]);
     inputs.config_maps.insert(key("team/code"), Ok([("p.mjs".to_owned(), "text".to_owned())].into()));
+    know(&mut inputs, "text", "p.mjs", &["default"]);
     assert_eq!(code_of(&accepted(&inputs), "team/p"), "text");
 }
 
@@ -187,4 +188,18 @@ fn the_order_of_plugins_and_chains_in_a_folder_does_not_matter() {
     inputs.plugins.reverse();
     inputs.chains.reverse();
     assert_eq!(accepted(&inputs).revision, first.revision);
+}
+
+#[test]
+fn code_that_could_not_be_parsed_just_now_changes_nothing_that_runs() {
+    let mut inputs = folder();
+    let first = accepted(&inputs);
+    plugin_of(&mut inputs, "guard").source = SourceInput::Inline("not looked at".into());
+    let unread = "Unreadable Plugin default/guard spec.source.inline";
+    let second = check(&inputs, Some(&first), &[unread]);
+    assert_eq!(code_of(&second, "guard"), "guard");
+    let never = check(&inputs, None, &[unread, "PluginNotAccepted PluginChain default/checks spec.entries[0]"]);
+    assert_eq!(runs(&never, "checks")[0], "guard Fail PluginNotAccepted");
+    know(&mut inputs, "not looked at", "index.js", &["default"]);
+    assert_eq!(code_of(&accepted(&inputs), "guard"), "not looked at");
 }

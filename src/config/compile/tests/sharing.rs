@@ -1,6 +1,7 @@
 //! Who takes what: crossing a namespace needs two yeses.
 
 use super::*;
+use crate::domain::plan::{LabelExpression, LabelOperator};
 
 /// A gateway in `default`, an upstream and a chain with its plugin in `team`.
 fn across(takes: Namespaces, share_with: Option<Namespaces>, gateways: &[&str]) -> Inputs {
@@ -44,6 +45,32 @@ fn namespaces_are_named_or_labelled() {
     assert_eq!(taken(&accepted(&inputs)), (1, 1));
     let by_name = Namespaces::Selector(labelled("kubernetes.io/metadata.name", "team"));
     assert_eq!(taken(&accepted(&across(by_name, Some(Namespaces::All), &["default/gw"]))), (1, 1));
+}
+
+#[test]
+fn a_namespace_that_was_not_seen_yet_is_no_match() {
+    let line = |key: &str, operator, values: &[&str]| LabelExpression {
+        key: key.into(),
+        operator,
+        values: values.iter().map(|value| (*value).to_owned()).collect(),
+    };
+    let with = |line| Some(Namespaces::Selector(LabelSelector { match_expressions: vec![line], ..Default::default() }));
+    for (line, seen) in [
+        (line("tier", LabelOperator::NotIn, &["outer"]), true),
+        (line("tier", LabelOperator::DoesNotExist, &[]), true),
+        (line("kubernetes.io/metadata.name", LabelOperator::NotIn, &["x"]), false),
+    ] {
+        let mut inputs = across(only(&["team"]), with(line.clone()), &["default/gw"]);
+        if seen {
+            let unshared = [
+                "?RefNotPermitted MCPUpstream team/up spec.shareWith",
+                "?NoUpstreams PluginChain team/c spec.upstreams",
+            ];
+            assert_eq!(taken(&check(&inputs, None, &unshared)), (0, 1), "{line:?}");
+            inputs.namespaces.insert("default".into(), Default::default());
+        }
+        assert_eq!(taken(&accepted(&inputs)), (1, 1), "{line:?}");
+    }
 }
 
 #[test]

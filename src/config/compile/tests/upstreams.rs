@@ -71,3 +71,20 @@ fn one_bad_object_removes_no_other() {
     assert_eq!(served(&plan), ["default/up", "default/bad"]);
     assert_eq!(runs(&plan, "checks"), ["guard Fail", "shape LastGood"]);
 }
+
+#[test]
+fn what_switches_off_works_whatever_else_is_wrong() {
+    let mut inputs = folder();
+    let first = accepted(&inputs);
+    inputs.upstreams[0].plan.enabled = false;
+    inputs.upstreams[0].plan.include = vec!["[".into()];
+    let wrong = ["InvalidPattern MCPUpstream default/up spec.tools.include[0]"];
+    let plan = check(&inputs, Some(&first), &wrong);
+    assert!(!plan.upstreams[0].enabled && plan.upstreams[0].refusing.is_none());
+    inputs.upstreams.clear();
+    inputs.invalid.push(InvalidObject { off: true, ..invalid(Kind::MCPUpstream, "up") });
+    assert!(!check(&inputs, Some(&first), &[]).upstreams[0].enabled);
+    inputs.gateway = None;
+    inputs.invalid.push(InvalidObject { off: true, ..invalid(Kind::MCPGateway, "gw") });
+    assert!(check(&inputs, Some(&first), &[]).gateway.stopped);
+}

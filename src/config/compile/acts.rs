@@ -1,0 +1,86 @@
+//! What counts at once although a gateway runs an older plan: deletions, withdrawn consent, the stop switch.
+
+use std::collections::{BTreeSet, HashMap};
+
+use super::gateway::refusal_of_missing;
+use super::resolve::withhold;
+use super::takes::shared;
+use super::{is_invalid, plugins};
+use crate::config::input::{Inputs, PluginInput};
+use crate::domain::ids::{Kind, ObjectKey};
+use crate::domain::plan::{Acts, EntryPlan, Plan, Refusal, Revoked, UpstreamPlan};
+use crate::domain::reason::Reason;
+
+/// What was taken away of `plan` since it was compiled, by what objects say now. The stop switch is not asked for here:
+/// it is the newest gateway's.
+///
+/// A chain that was deleted and is not required stays in force: a plan never guards less than it did.
+pub fn acts(inputs: &Inputs, plan: &Plan) -> Acts {
+    let upstreams: HashMap<_, _> = inputs.upstreams.iter().map(|input| (&input.plan.key, input)).collect();
+    let gateway = &plan.gateway.key.namespace;
+    let is_revoked = |upstream: &&UpstreamPlan| match upstreams.get(&upstream.key) {
+        Some(input) => !shared(input.share_with.as_ref(), &upstream.key.namespace, gateway, inputs),
+        None => !is_invalid(inputs, Kind::MCPUpstream, &upstream.key),
+    };
+    let mut revoked: Vec<_> =
+        plan.upstreams.iter().filter(is_revoked).map(|upstream| Revoked::Upstream(upstream.key.clone())).collect();
+    revoked.extend(plugins_of(inputs, plan));
+    let refusing = plan.gateway.required.iter().find_map(|key| refusal_of_missing(inputs, key));
+    Acts { refusing, revoked, ..Acts::default() }
+}
+
+/// Plugins that entries may not run any more, each once.
+fn plugins_of(inputs: &Inputs, plan: &Plan) -> Vec<Revoked> {
+    let plugins: HashMap<_, _> = inputs.plugins.iter().map(|input| (&input.key, input)).collect();
+    let mut seen = BTreeSet::new();
+    let mut revoked = Vec::new();
+    for chain in &plan.chains {
+        for entry in chain.entries.iter().filter(|entry| entry.unavailable.is_none()) {
+            let plugin = &entry.plugin;
+            let (reason, of) = match plugins.get(plugin) {
+                // Of a plugin that cannot be read, consent is what it was.
+                None if is_invalid(inputs, Kind::Plugin, plugin) => continue,
+                None => (Reason::PluginNotFound, None),
+                Some(input) if permits(inputs, input, &chain.key, entry) => continue,
+                Some(_) => (Reason::RefNotPermitted, Some(chain.key.clone())),
+            };
+            if seen.insert((plugin.clone(), of.clone())) {
+                let refusal = Refusal::of_revoked(reason, plugin);
+                revoked.push(Revoked::Plugin { plugin: plugin.clone(), chain: of, refusal });
+            }
+        }
+    }
+    revoked
+}
+
+fn permits(inputs: &Inputs, plugin: &PluginInput, chain: &ObjectKey, entry: &EntryPlan) -> bool {
+    let is_own = chain.namespace == plugin.key.namespace;
+    let configures = entry.config.is_some() && !plugin.config_overrides;
+    is_own || (plugins::permitted(inputs, plugin, &chain.namespace) && !configures)
+}
+
+/// Applies `acts` to the plan that runs.
+pub fn obey(plan: &mut Plan, acts: &Acts) {
+    plan.acts = acts.digest();
+    (plan.gateway.stopped, plan.gateway.stop_cancels) = (acts.stopped, acts.stop_cancels);
+    if let Some(refusal) = &acts.refusing {
+        plan.gateway.refusing = Some(refusal.clone());
+    }
+    for revoked in &acts.revoked {
+        match revoked {
+            Revoked::Upstream(key) => plan.upstreams.retain(|upstream| upstream.key != *key),
+            Revoked::Plugin { plugin, chain, refusal } => revoke(plan, plugin, chain.as_ref(), refusal),
+        }
+    }
+}
+
+fn revoke(plan: &mut Plan, plugin: &ObjectKey, chain: Option<&ObjectKey>, refusal: &Refusal) {
+    let chains = plan.chains.iter_mut().filter(|of| chain.is_none_or(|chain| of.key == *chain));
+    for entry in chains.flat_map(|chain| &mut chain.entries).filter(|entry| entry.plugin == *plugin) {
+        withhold(entry, refusal.clone());
+    }
+    let names_it = |entry: &EntryPlan| entry.plugin == *plugin && entry.unavailable.is_none();
+    if !plan.chains.iter().flat_map(|chain| &chain.entries).any(names_it) {
+        plan.plugins.retain(|known| known.key != *plugin);
+    }
+}
