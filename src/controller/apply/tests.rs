@@ -1,0 +1,52 @@
+//! What is missed of stored objects, and when.
+
+use serde_json::json;
+
+use super::*;
+
+/// What is seen of an object of the gateway with this uid.
+fn seen(name: &str, part: &str, uid: &str, generation: i64) -> Arc<PartialObjectMeta<GatewaySnapshot>> {
+    let labels = json!({PART_LABEL: part, GATEWAY_LABEL: "main", MANAGED_BY.0: MANAGED_BY.1});
+    let owner = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPGateway", "name": "main", "uid": uid});
+    let metadata = json!({"name": name, "namespace": "mcp", "generation": generation, "labels": labels,
+        "ownerReferences": [owner]});
+    let types = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "GatewaySnapshot", "metadata": metadata});
+    Arc::new(serde_json::from_value(types).unwrap())
+}
+
+fn owner() -> Owner {
+    Owner { key: ObjectKey::new("mcp", "main"), uid: "one".into() }
+}
+
+fn stored() -> Stored {
+    let shards = ["a", "b"].map(|name| (name.to_owned(), There::of(name)));
+    Stored { generation: Some(3), shards: shards.into(), ..Stored::default() }
+}
+
+#[test]
+fn what_was_seen_and_is_gone_is_missed_at_once_and_what_was_just_written_is_not() {
+    let owner = owner();
+    let [index, a, b] = [seen("main", "index", "one", 3), seen("a", "shard", "one", 1), seen("b", "shard", "one", 1)];
+    let mut stored = stored();
+    assert!(stored.is_intact(&[], &owner), "nothing is seen yet");
+    assert!(stored.is_intact(&[Arc::clone(&index), Arc::clone(&a)], &owner), "b is still to be seen");
+    assert!(stored.is_intact(&[index.clone(), a.clone(), b.clone()], &owner));
+    assert!(!stored.is_intact(&[index.clone(), a.clone()], &owner), "b is gone");
+    let foreign = seen("b", "shard", "other", 1);
+    assert!(!stored.is_intact(&[index.clone(), a.clone(), foreign], &owner), "it is another gateway's");
+    assert!(!stored.is_intact(&[a.clone(), b.clone()], &owner), "the index is gone");
+    assert!(!stored.is_intact(&[seen("main", "index", "one", 4), a.clone(), b.clone()], &owner), "somebody wrote it");
+    let more = seen("c", "shard", "one", 1);
+    let all = [index.clone(), a.clone(), b.clone(), more];
+    assert!(!stored.is_intact(&all, &owner), "a shard that nobody needs");
+    stored.deleted.insert("c".into(), Instant::now());
+    assert!(stored.is_intact(&all, &owner), "what was just deleted may be seen");
+}
+
+#[test]
+fn what_is_not_seen_for_long_after_it_was_written_is_gone() {
+    let owner = owner();
+    let mut stored = stored();
+    stored.shards.get_mut("a").unwrap().mark.at = Instant::now().checked_sub(LAG * 2).unwrap();
+    assert!(!stored.is_intact(&[seen("main", "index", "one", 2)], &owner));
+}
