@@ -128,7 +128,7 @@ impl<P: Ports> Listeners<P> {
     }
 
     /// Follows the plans that are put in force, until all of it is stopped and the last connection closed.
-    pub async fn keep(mut self, mut plans: watch::Receiver<u64>) {
+    pub async fn keep(mut self, mut plans: watch::Receiver<()>) {
         loop {
             tokio::select! {
                 () = self.stop.cancelled() => break,

@@ -279,17 +279,21 @@ impl Stored {
 
     /// Deletes shards that no kept revision names.
     async fn clean(&mut self, writer: &Writer, api: &Api<GatewaySnapshot>, what: &str) -> Result<(), RequestError> {
-        let Some(index) = &self.index else { return Ok(()) };
-        let used: BTreeSet<_> =
-            index.revisions.iter().flat_map(|revision| &revision.shards).map(|shard| shard.name.as_str()).collect();
-        self.revisions.retain(|revision, _| index.revisions.iter().any(|known| known.revision == *revision));
-        let unused: Vec<_> = self.shards.keys().filter(|name| !used.contains(name.as_str())).cloned().collect();
-        for name in unused {
+        for name in self.forget_revisions() {
             writer.delete(api, what, &name).await?;
             self.shards.remove(&name);
             self.deleted.insert(name, Instant::now());
         }
         Ok(())
+    }
+
+    /// Forgets revisions that are not kept. What it gives are the shards that no kept one names.
+    fn forget_revisions(&mut self) -> Vec<String> {
+        let Some(index) = &self.index else { return Vec::new() };
+        let used: BTreeSet<_> =
+            index.revisions.iter().flat_map(|revision| &revision.shards).map(|shard| shard.name.as_str()).collect();
+        self.revisions.retain(|revision, _| index.revisions.iter().any(|known| known.revision == *revision));
+        self.shards.keys().filter(|name| !used.contains(name.as_str())).cloned().collect()
     }
 
     /// Whether the stored objects are still those that were written last. `seen` are all that the gateway owns, as far as

@@ -201,6 +201,8 @@ impl Owner {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::domain::plan::Revoked;
 
@@ -266,6 +268,35 @@ mod tests {
         let stopped = index(Some(&before), &wanted).unwrap();
         assert_eq!((stopped.current.as_str(), stopped.acts.unwrap().stopped), ("a", true));
         assert_eq!(index(None, &wanted), None);
+    }
+
+    #[test]
+    fn what_is_written_is_labelled_and_goes_with_its_gateway() {
+        let owner = Owner { key: ObjectKey::new("ns", "gw"), uid: "u".into() };
+        let object = index_object(&owner, next(None, "a", None).unwrap());
+        let expected = json!({
+            "name": "gw", "namespace": "ns",
+            "labels": {GATEWAY_LABEL: "gw", MANAGED_BY.0: MANAGED_BY.1, PART_LABEL: "index"},
+            "ownerReferences": [{
+                "apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPGateway", "name": "gw", "uid": "u", "controller": true,
+            }],
+        });
+        assert_eq!(serde_json::to_value(&object.metadata).unwrap(), expected);
+        assert!(owner.owns(&object.metadata));
+        assert!(!Owner { uid: "other".into(), ..owner }.owns(&object.metadata));
+    }
+
+    #[test]
+    fn pods_may_read_snapshots_and_nothing_else() {
+        let (account, role, binding) = access(&Owner { key: ObjectKey::new("ns", "gw"), uid: "u".into() });
+        let rules = json!([
+            {"apiGroups": ["hawsepipe.dev"], "resources": ["gatewaysnapshots"], "verbs": ["get", "list", "watch"]},
+        ]);
+        assert_eq!(serde_json::to_value(&role.rules).unwrap(), rules);
+        let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role.metadata.name});
+        assert_eq!(serde_json::to_value(&binding.role_ref).unwrap(), role_ref);
+        let subjects = json!([{"kind": "ServiceAccount", "name": account.metadata.name, "namespace": "ns"}]);
+        assert_eq!(serde_json::to_value(&binding.subjects).unwrap(), subjects);
     }
 
     #[test]

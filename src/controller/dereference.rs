@@ -170,11 +170,16 @@ impl Dereferencing {
             }
         }
         self.uninspected = uninspected;
-        self.facts.extend(facts.iter().take(MAX_FACTS).map(|(key, found)| (key.clone(), found.clone())));
-        if self.facts.len() > MAX_FACTS {
-            self.facts.clone_from(&facts);
-        }
+        remember(&mut self.facts, &facts, MAX_FACTS);
         inputs.facts = facts;
+    }
+}
+
+/// Adds `new` facts to those that are `known`, which make room for them where there are more than `most`.
+fn remember(known: &mut BTreeMap<String, CodeFacts>, new: &BTreeMap<String, CodeFacts>, most: usize) {
+    known.extend(new.iter().take(most).map(|(key, facts)| (key.clone(), facts.clone())));
+    if known.len() > most {
+        known.clone_from(new);
     }
 }
 
@@ -202,4 +207,53 @@ fn service_url(service: Option<&Service>, namespace: &str, server: &ServerInput)
         _ => format!("{}.{namespace}.svc", server.name),
     };
     Ok(format!("http://{host}:{}{path}", port.port))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn facts_about_code_stay_until_there_are_too_many() {
+        let of = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), CodeFacts::default())).collect();
+        let after = |known: &[&str], new: &[&str]| {
+            let mut known = of(known);
+            remember(&mut known, &of(new), 2);
+            known.into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!(after(&["a"], &["b"]), ["a", "b"]);
+        assert_eq!(after(&["a", "b"], &["b"]), ["a", "b"]);
+        assert_eq!(after(&["a", "b"], &["c"]), ["c"]);
+    }
+
+    #[test]
+    fn a_service_is_reached_by_its_dns_name_and_the_port_that_was_asked_for() {
+        let url = |spec: Value, port: &str, path: Option<&str>| {
+            let service: Service = serde_json::from_value(json!({"spec": spec})).unwrap();
+            let server = json!({"group": "", "kind": "Service", "name": "mcp", "port": port, "path": path});
+            service_url(Some(&service), "ns", &server_of(&server)).map_err(|(_, message)| message)
+        };
+        let ports = json!({"ports": [{"name": "http", "port": 80}, {"port": 8080}]});
+        assert_eq!(url(ports.clone(), "http", None).unwrap(), "http://mcp.ns.svc:80/mcp");
+        assert_eq!(url(ports.clone(), "8080", Some("/x")).unwrap(), "http://mcp.ns.svc:8080/x");
+        assert!(url(ports, "81", None).unwrap_err().contains("has no port \"81\"; it has 80 (http), 8080 (-)"));
+        let outside = |kind: &str| json!({"type": kind, "externalName": "example.com", "ports": [{"port": 80}]});
+        assert_eq!(url(outside("ExternalName"), "80", None).unwrap(), "http://example.com:80/mcp");
+        assert_eq!(url(outside("ClusterIP"), "80", None).unwrap(), "http://mcp.ns.svc:80/mcp");
+        let none = service_url(None, "ns", &server_of(&json!({"name": "mcp"})));
+        assert_eq!(none.unwrap_err(), (Reason::ServerNotFound, "there is no Service ns/mcp".to_owned()));
+    }
+
+    fn server_of(fields: &Value) -> ServerInput {
+        let text = |name: &str| fields[name].as_str().map(ToOwned::to_owned);
+        ServerInput {
+            group: text("group").unwrap_or_default(),
+            kind: text("kind").unwrap_or_default(),
+            name: text("name").unwrap_or_default(),
+            port: text("port"),
+            path: text("path"),
+        }
+    }
 }

@@ -179,12 +179,61 @@ fn won(answer: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
 
 /// Lets the next one lead at once.
 async fn release(api: &Api<Lease>, settings: &LeaseSettings) -> Result<(), kube::Error> {
-    let Some(mut lease) = api.get_opt(&settings.name).await? else { return Ok(()) };
-    if let Some(spec) = lease.spec.as_mut().filter(|spec| spec.holder_identity.as_ref() == Some(&settings.holder)) {
-        spec.holder_identity = None;
-        spec.renew_time = Some(MicroTime(Timestamp::now()));
-        lease.metadata.managed_fields = None;
-        api.replace(&settings.name, &PostParams::default(), &lease).await?;
+    let lease = api.get_opt(&settings.name).await?;
+    if let Some(released) = lease.and_then(|lease| released(lease, settings)) {
+        api.replace(&settings.name, &PostParams::default(), &released).await?;
     }
     Ok(())
+}
+
+/// The lease without its holder; none where that is not this process.
+fn released(mut lease: Lease, settings: &LeaseSettings) -> Option<Lease> {
+    let spec = lease.spec.as_mut().filter(|spec| spec.holder_identity.as_ref() == Some(&settings.holder))?;
+    spec.holder_identity = None;
+    spec.renew_time = Some(MicroTime(Timestamp::now()));
+    lease.metadata.managed_fields = None;
+    Some(lease)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(holder: &str) -> LeaseSettings {
+        LeaseSettings { namespace: "ns".into(), name: "lease".into(), holder: holder.into() }
+    }
+
+    #[test]
+    fn only_its_holder_gives_a_lease_back() {
+        let lease = || Lease { spec: Some(held(&settings("one"), None)), ..Lease::default() };
+        assert_eq!(released(lease(), &settings("other")), None);
+        let spec = released(lease(), &settings("one")).unwrap().spec.unwrap();
+        assert_eq!((spec.holder_identity, spec.lease_duration_seconds), (None, Some(15)));
+        assert_eq!(released(Lease::default(), &settings("one")), None);
+    }
+
+    #[test]
+    fn a_change_of_holders_is_counted_and_a_renewal_is_not() {
+        let first = held(&settings("one"), None);
+        assert_eq!(first.lease_transitions, Some(0));
+        let renewed = held(&settings("one"), Some(&first));
+        assert_eq!((renewed.lease_transitions, &renewed.acquire_time), (Some(0), &first.acquire_time));
+        let taken = held(&settings("other"), Some(&renewed));
+        assert_eq!((taken.lease_transitions, taken.holder_identity.as_deref()), (Some(1), Some("other")));
+    }
+
+    #[test]
+    fn a_lease_is_over_when_it_has_not_changed_for_its_time() {
+        let spec = held(&settings("one"), None);
+        let mut seen = None;
+        assert!(!is_over(&spec, &mut seen), "it was seen for the first time");
+        assert!(!is_over(&spec, &mut seen));
+        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
+        seen.as_mut().unwrap().at = ago(16);
+        assert!(is_over(&spec, &mut seen));
+        let renewed = LeaseSpec { renew_time: Some(MicroTime(Timestamp::UNIX_EPOCH)), ..spec.clone() };
+        assert!(!is_over(&renewed, &mut seen), "it was renewed meanwhile");
+        seen.as_mut().unwrap().at = ago(16);
+        assert!(!is_over(&LeaseSpec { holder_identity: None, ..renewed }, &mut seen), "another one has it");
+    }
 }

@@ -37,6 +37,32 @@ fn traced(objects: usize, edited: &[ObjectId]) -> Span {
     debug_span!(target: TARGET, "reconcile", objects, changed = edited.len(), names = names.join(", "))
 }
 
+/// What a round does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Nothing: another process leads.
+    StandBy,
+    /// Nothing: not everything is seen that plans are made of.
+    Hold,
+    /// What was compiled is written, as far as that was not done.
+    Apply,
+    /// Everything is compiled anew, and written.
+    Compile,
+}
+
+/// What this round does. `led` says whether the round before wrote, `changed` whether anything changed since.
+fn step(leads: bool, led: bool, changed: bool, is_held: impl FnOnce() -> bool) -> Step {
+    if !leads {
+        Step::StandBy
+    } else if is_held() {
+        Step::Hold
+    } else if led && !changed {
+        Step::Apply
+    } else {
+        Step::Compile
+    }
+}
+
 /// The loop and what it remembers.
 pub(super) struct PlanningLoop<I> {
     watches: Arc<Watches>,
@@ -129,19 +155,17 @@ impl<I: Inspect> PlanningLoop<I> {
         let span = if leads && !edited.is_empty() { traced(objects.len(), &edited) } else { Span::none() };
         let mut changed = self.dereference(&objects, &span).await || !edited.is_empty();
         changed |= self.dereferencing.inspects_again().is_some_and(|again| again <= Instant::now());
-        if !leads {
-            // Warm, and silent. What the leader writes meanwhile is read when this process leads.
-            self.gateways.clear();
-            self.led = false;
-            return LONGEST_RETRY;
-        }
-        if self.is_held(&objects) {
-            self.led = false;
-            return LONGEST_RETRY;
-        }
-        let first = !std::mem::replace(&mut self.led, true);
-        if !changed && !first {
-            return self.apply(false).await;
+        let step = step(leads, self.led, changed, || self.is_held(&objects));
+        self.led = matches!(step, Step::Apply | Step::Compile);
+        match step {
+            Step::StandBy => {
+                // Warm, and silent. What the leader writes meanwhile is read when this process leads.
+                self.gateways.clear();
+                return LONGEST_RETRY;
+            }
+            Step::Hold => return LONGEST_RETRY,
+            Step::Apply => return self.apply(false).await,
+            Step::Compile => {}
         }
         let span = if span.is_disabled() { traced(objects.len(), &edited) } else { span };
         let work = async {
@@ -279,5 +303,22 @@ impl<I: Inspect> PlanningLoop<I> {
             cause: self.cause.clone(),
         });
         self.status_changed.notify_one();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_leader_that_sees_everything_writes() {
+        for (led, changed) in [(false, false), (false, true), (true, false), (true, true)] {
+            assert_eq!(step(false, led, changed, || panic!("it tells what it does not see")), Step::StandBy);
+            assert_eq!(step(true, led, changed, || true), Step::Hold);
+        }
+        assert_eq!(step(true, true, false, || false), Step::Apply);
+        assert_eq!(step(true, true, true, || false), Step::Compile);
+        // What it knows may be older than what the leader before it stored.
+        assert_eq!(step(true, false, false, || false), Step::Compile);
     }
 }

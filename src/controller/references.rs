@@ -49,3 +49,40 @@ fn of_values(namespace: &str, values: &[NamedInput], found: &mut References) {
     });
     found.config_maps.extend(names);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use kube::api::DynamicObject;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::controller::lowered::Lowering;
+    use crate::domain::ids::Kind;
+
+    fn object(kind: Kind, name: &str, spec: &Value) -> (Kind, Arc<DynamicObject>) {
+        let object = json!({
+            "apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind.as_str(),
+            "metadata": {"name": name, "namespace": "ns", "uid": name, "generation": 1}, "spec": spec,
+        });
+        (kind, Arc::new(serde_json::from_value(object).unwrap()))
+    }
+
+    #[test]
+    fn config_maps_and_servers_are_found_wherever_an_object_names_them() {
+        let value = |map: &str| json!([{"name": "X", "valueFrom": {"configMapKeyRef": {"name": map, "key": "k"}}}]);
+        let code = json!({"configMapKeyRef": {"name": "code", "key": "p.mjs"}});
+        let server = json!({"kind": "Service", "name": "mcp", "port": "80"});
+        let objects = [
+            object(Kind::Plugin, "p", &json!({"source": code, "env": value("variables")})),
+            object(Kind::MCPUpstream, "a", &json!({"external": {"url": "https://x/mcp", "headers": value("headers")}})),
+            object(Kind::MCPUpstream, "b", &json!({"serverRef": server})),
+        ];
+        let found = references(&Lowering::default().read(objects.into_iter()).0);
+        let maps = ["code", "headers", "variables"].map(|name| ObjectKey::new("ns", name));
+        assert_eq!(found.config_maps, maps.into());
+        let servers: Vec<_> = found.servers.iter().map(|(ns, server)| (ns.as_str(), server.name.as_str())).collect();
+        assert_eq!(servers, [("ns", "mcp")]);
+    }
+}

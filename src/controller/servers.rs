@@ -199,14 +199,19 @@ async fn follow(client: Client, watched: Watched, state: Arc<Mutex<State>>, chan
             }
             Err(error) => {
                 tracing::warn!(group, kind, "a kind of servers cannot be watched: {}", words(&error));
-                // What was seen last counts on; a kind that was never seen says why.
-                if !listed {
-                    set(State::Absent(format!("the operator cannot read it: {}", words(&error))));
+                if let Some(state) = after_failure(listed, &error) {
+                    set(state);
                 }
                 tokio::time::sleep(waits.after(&error, Instant::now())).await;
             }
         }
     }
+}
+
+/// What is known of a kind whose watch failed: one that was never listed says why. Of any other, what was seen last
+/// counts on.
+fn after_failure(listed: bool, error: &watcher::Error) -> Option<State> {
+    (!listed).then(|| State::Absent(format!("the operator cannot read it: {}", words(error))))
 }
 
 async fn resource(client: &Client, group: &str, kind: &str) -> Result<ApiResource, String> {
@@ -222,6 +227,7 @@ async fn resource(client: &Client, group: &str, kind: &str) -> Result<ApiResourc
 #[cfg(test)]
 mod tests {
     use kube::Config;
+    use kube::core::Status;
 
     use super::*;
 
@@ -266,6 +272,15 @@ mod tests {
         servers.urls(named[..1].iter());
         let kinds: Vec<_> = servers.watches.keys().map(|watched| watched.kind.as_str()).collect();
         assert_eq!(kinds, ["K"]);
+    }
+
+    #[test]
+    fn a_watch_that_fails_takes_nothing_away_that_was_seen() {
+        let status = Status { code: 403, message: "servers is forbidden".into(), ..Status::default() };
+        let error = watcher::Error::InitialListFailed(kube::Error::Api(status.boxed()));
+        assert!(after_failure(true, &error).is_none());
+        let Some(State::Absent(why)) = after_failure(false, &error) else { panic!("it does not say why") };
+        assert_eq!(why, "the operator cannot read it: servers is forbidden");
     }
 
     #[test]

@@ -108,9 +108,43 @@ pub(super) fn slim(object: &mut impl Resource) {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+    use k8s_openapi::api::core::v1::ConfigMap;
     use kube::core::Status;
 
     use super::*;
+
+    #[tokio::test]
+    async fn every_event_is_heard_and_only_news_and_failures_are_told() {
+        let (sight, changed, watched) = (Sight::default(), Notify::new(), ("configmaps".to_owned(), String::new()));
+        sight.begins(&watched);
+        let forbidden = Status { code: 403, message: "forbidden".into(), ..Status::default() }.boxed();
+        let (send, mut events) = tokio::sync::mpsc::unbounded_channel();
+        let events = futures_util::stream::poll_fn(move |context| events.poll_recv(context));
+        let mut heard = Vec::new();
+        let hear = |event: &watcher::Event<ConfigMap>| {
+            heard.push(format!("{event:?}").split(['(', ' ']).next().unwrap_or_default().to_owned());
+            if matches!(event, watcher::Event::InitDone) {
+                sight.listed(&watched);
+            }
+            matches!(event, watcher::Event::InitDone)
+        };
+        let mut keeping = Box::pin(keep(events, (&sight, &watched), &changed, hear));
+        let is_told = || changed.notified().now_or_never().is_some();
+        for (event, news) in [
+            (Ok(watcher::Event::Init), false),
+            (Ok(watcher::Event::InitDone), true),
+            (Ok(watcher::Event::Delete(ConfigMap::default())), false),
+            (Err(watcher::Error::InitialListFailed(kube::Error::Api(forbidden))), true),
+        ] {
+            send.send(event).unwrap();
+            assert!((&mut keeping).now_or_never().is_none());
+            assert_eq!(is_told(), news);
+        }
+        assert_eq!(sight.faults(), ["configmaps: forbidden"]);
+        drop(keeping);
+        assert_eq!(heard, ["Init", "InitDone", "Delete"]);
+    }
 
     #[test]
     fn a_kind_that_lacks_names_the_command() {

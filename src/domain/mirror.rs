@@ -127,6 +127,8 @@ fn is_token_byte(byte: u8) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -143,6 +145,56 @@ mod tests {
             ("42", "42.0", false, false),
         ] {
             assert_eq!(mark(integer).agrees(argument, header), agrees, "{argument} {header}");
+        }
+    }
+
+    /// Header and path of each marked argument.
+    fn marked(schema: &Value) -> Result<Vec<(String, String)>, String> {
+        let schema = RawValue::from_string(schema.to_string()).unwrap();
+        let mut found: Vec<_> = marks(&schema)?.into_iter().map(|m| (m.header, m.path.join("."))).collect();
+        found.sort();
+        Ok(found)
+    }
+
+    #[test]
+    fn marks_are_found_on_properties_at_any_depth() {
+        let schema = json!({"type": "object", "properties": {
+            "city": {"type": "string", "x-mcp-header": "City"},
+            "at": {"type": "object", "properties": {"hour": {"type": "integer", "x-mcp-header": "Hour"}}},
+            "plain": {"type": "number"},
+        }});
+        let expected = [("mcp-param-city", "city"), ("mcp-param-hour", "at.hour")];
+        assert_eq!(marked(&schema).unwrap(), expected.map(|(header, path)| (header.to_owned(), path.to_owned())));
+    }
+
+    #[test]
+    fn marks_that_are_not_on_a_plain_property_are_refused() {
+        let mark = json!({"type": "string", "x-mcp-header": "City"});
+        let below = |keyword: &str, value: Value| json!({"properties": {"a": {keyword: value}}});
+        let one = ONE.iter().map(|keyword| below(keyword, mark.clone()));
+        let lists = LISTS.iter().map(|keyword| below(keyword, json!([mark])));
+        let maps = MAPS.iter().map(|keyword| below(keyword, json!({"b": mark})));
+        // Not below a property that is itself below such a keyword either.
+        let inner = below("items", json!({"properties": {"b": mark}}));
+        for schema in one.chain(lists).chain(maps).chain([inner, mark.clone()]) {
+            let error = marked(&schema).unwrap_err();
+            assert!(error.contains("does not stand on a plain property"), "{schema}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_mark_needs_a_header_name_of_its_own_and_a_scalar() {
+        let schema = |first: Value, second: Value| json!({"properties": {"a": first, "b": second}});
+        let mark = |kind: &str, name: &str| json!({"type": kind, "x-mcp-header": name});
+        for (first, second, part) in [
+            (mark("string", "City"), mark("string", "cITY"), "stands twice"),
+            (mark("string", ""), json!({}), "is no header name"),
+            (mark("string", "a b"), json!({}), "is no header name"),
+            (mark("number", "City"), json!({}), "strings, integers and booleans only"),
+            (json!({"x-mcp-header": "City"}), json!({}), "strings, integers and booleans only"),
+        ] {
+            let error = marked(&schema(first, second)).unwrap_err();
+            assert!(error.contains(part), "{error}");
         }
     }
 }

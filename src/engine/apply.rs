@@ -31,7 +31,7 @@ impl<P: Ports> Engine<P> {
         self.forget_missing(&linked);
         self.let_calls_run(&linked);
         self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems.clone(), &self.state, previous));
-        self.plans.send_modify(|count| *count += 1);
+        self.plans.send_replace(());
         self.cut_calls(&linked);
         self.retire_upstreams();
         self.plugins.retire(&newest.needed(&choice));
@@ -154,7 +154,7 @@ impl<P: Ports> Engine<P> {
         let changed = next.list_revision != previous.list_revision;
         self.snapshot.store(Arc::new(next));
         if changed {
-            self.lists.send_modify(|count| *count += 1);
+            self.lists.send_replace(());
         }
     }
 

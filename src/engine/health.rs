@@ -154,7 +154,7 @@ impl<P: Ports> Engine<P> {
         self.metrics.upstream_state(&plan.key.name, state.health.state, !state.health.in_routing());
         if first {
             self.relist();
-            self.lists.send_modify(|count| *count += 1);
+            self.lists.send_replace(());
         }
         wait
     }

@@ -91,10 +91,10 @@ pub struct Engine<P: Ports> {
     forms_changed: watch::Sender<u64>,
     /// Puts new forms of plugins in force as they are loaded.
     following: Mutex<Option<AbortHandle>>,
-    /// Counts the tool lists that were published.
-    lists: watch::Sender<u64>,
-    /// Counts the plans that were put in force.
-    plans: watch::Sender<u64>,
+    /// Told whenever a tool list is published.
+    lists: watch::Sender<()>,
+    /// Told whenever a plan is put in force.
+    plans: watch::Sender<()>,
     state: state::State,
     probes: health::Probes,
 }
@@ -123,8 +123,8 @@ impl<P: Ports> Engine<P> {
             forms: Mutex::default(),
             forms_changed: watch::Sender::new(0),
             following: Mutex::default(),
-            lists: watch::Sender::new(0),
-            plans: watch::Sender::new(0),
+            lists: watch::Sender::new(()),
+            plans: watch::Sender::new(()),
             state: state::State::default(),
             probes: health::Probes::default(),
         })
@@ -160,8 +160,8 @@ impl<P: Ports> Engine<P> {
         &self.state.readings
     }
 
-    /// Changes whenever the tool list does.
-    pub fn tool_lists(&self) -> watch::Receiver<u64> {
+    /// Changes whenever the tool list does; it holds nothing.
+    pub fn tool_lists(&self) -> watch::Receiver<()> {
         self.lists.subscribe()
     }
 
@@ -195,7 +195,7 @@ impl<P: Ports> Engine<P> {
     }
 
     /// Changes whenever a plan was put in force.
-    pub fn plans(&self) -> watch::Receiver<u64> {
+    pub fn plans(&self) -> watch::Receiver<()> {
         self.plans.subscribe()
     }
 

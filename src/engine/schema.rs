@@ -222,6 +222,19 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_of_references_is_followed_to_a_depth() {
+        let chain = |links: usize| {
+            let next = |n: usize| serde_json::json!({"$ref": format!("#/$defs/d{n}")});
+            let mut definitions: serde_json::Map<_, _> = (0..links).map(|n| (format!("d{n}"), next(n + 1))).collect();
+            definitions.insert(format!("d{links}"), serde_json::json!({"type": "object"}));
+            let schema = serde_json::json!({"$defs": definitions, "$ref": "#/$defs/d0"});
+            Arguments::compile(Some(RawValue::from_string(schema.to_string()).unwrap().into()), true).not_enforced
+        };
+        assert_eq!(chain(100), None);
+        assert!(chain(MAX_DEPTH + 1).is_some_and(|why| why.contains("unfold")));
+    }
+
+    #[test]
     fn an_invalid_schema_is_not_enforced_and_says_so() {
         for schema in [r#"{"type":"strin"}"#, r#"{"$ref":"https://example.com/schema.json"}"#] {
             let arguments = Arguments::compile(Some(RawValue::from_string(schema.into()).unwrap().into()), true);

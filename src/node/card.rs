@@ -120,3 +120,38 @@ fn unix_millis() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::plugin;
+    use super::*;
+
+    #[test]
+    fn a_worker_is_executing_while_any_of_its_calls_runs() {
+        let card = Card::new(1, plugin());
+        assert_eq!(card.state(), WorkerState::Spawned);
+        card.set_state(WorkerState::Available);
+        assert_eq!(card.state(), WorkerState::Available);
+        card.used();
+        card.used();
+        assert_eq!(card.state(), WorkerState::Executing);
+        card.released();
+        assert_eq!(card.state(), WorkerState::Executing);
+        card.set_state(WorkerState::Unhealthy);
+        assert_eq!(card.state(), WorkerState::Unhealthy);
+        card.set_state(WorkerState::Available);
+        card.released();
+        assert_eq!((card.state(), card.executions()), (WorkerState::Available, 2));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn memory_is_looked_at_from_when_the_plugin_is_loaded() {
+        let card = Card::new(std::process::id(), plugin());
+        card.measure();
+        assert_eq!(card.data(), 0);
+        card.set_state(WorkerState::Available);
+        card.measure();
+        assert!(card.data() > 0);
+    }
+}

@@ -120,3 +120,18 @@ fn resolve(name: &Path) -> Option<PathBuf> {
 fn is_program(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_looked_up_in_path_and_a_path_is_taken_as_it_is() {
+        let shell = resolve(Path::new("sh")).unwrap();
+        assert!(shell.is_absolute() && shell.ends_with("sh"), "{shell:?}");
+        assert_eq!(resolve(&shell), Some(shell));
+        for name in ["no-such-program", "./sh", "/", "/etc/passwd"] {
+            assert_eq!(resolve(Path::new(name)), None, "{name}");
+        }
+    }
+}

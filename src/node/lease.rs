@@ -70,7 +70,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let Some(seat) = self.seat.take() else { return };
         match self.fate {
-            Fate::Kill(cause) if seat.can_be_told(cause) => {
+            Fate::Kill(cause) if seat.talk.can_be_told(cause) => {
                 self.pool.wind_down(seat, cause, self.deadline.unwrap_or_else(Instant::now));
             }
             fate => self.pool.give_back(seat, fate, self.went_well),

@@ -9,6 +9,8 @@ pub mod card;
 pub mod code;
 pub mod discovery;
 pub mod egress;
+#[cfg(test)]
+mod fixture;
 mod growth;
 pub mod inspect;
 pub mod launcher;

@@ -261,12 +261,10 @@ impl Pool {
             }
             state.returned(&seat);
         }
-        if state.idle.len() >= state.target && seat.worker.succeeded.get().is_none() {
-            // The one that it was started for may go now.
-            if let Some(at) = state.idle.iter().position(|idle| idle.worker.succeeded.get().is_some()) {
-                let spent = state.idle.remove(at);
-                self.end_spare(state, spent);
-            }
+        let has_successor = |seat: &Seat| seat.worker.succeeded.get().is_some();
+        if let Some(at) = gives_way(&state.idle, state.target, &seat, has_successor) {
+            let spent = state.idle.remove(at);
+            self.end_spare(state, spent);
         }
         if state.idle.len() < state.target {
             state.idle.push(seat);
@@ -323,6 +321,14 @@ impl State {
     }
 }
 
+/// Which idle seat gives way to one that comes, where there is room for `target`: the one that this was started for.
+fn gives_way<T>(idle: &[T], target: usize, coming: &T, has_successor: impl Fn(&T) -> bool) -> Option<usize> {
+    if idle.len() < target || has_successor(coming) {
+        return None;
+    }
+    idle.iter().position(has_successor)
+}
+
 /// A process ended. One that is in a call is its lease's affair.
 pub(super) fn exited(pool: &Weak<Pool>, id: u64) {
     let Some(pool) = pool.upgrade() else { return };
@@ -333,5 +339,20 @@ pub(super) fn exited(pool: &Weak<Pool>, id: u64) {
         let seat = state.idle.remove(at);
         pool.discard(&mut state, seat, RecycleCause::Exited);
         pool.fill(&mut state, SpawnCause::Replace);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seat_gives_way_to_its_successor_where_there_is_no_room_for_both() {
+        let after = |idle: &[bool], target, coming| gives_way(idle, target, &coming, |succeeded| *succeeded);
+        assert_eq!(after(&[false, true], 2, false), Some(1));
+        assert_eq!(after(&[false, true], 1, false), Some(1));
+        assert_eq!(after(&[false, true], 3, false), None, "there is room");
+        assert_eq!(after(&[false, true], 2, true), None, "it has a successor itself");
+        assert_eq!(after(&[false, false], 2, false), None, "none has one");
     }
 }

@@ -38,6 +38,17 @@ pub enum Talk {
     Lines(Lines),
 }
 
+impl Talk {
+    /// Whether a worker can be told that its call is given up, instead of being killed.
+    pub fn can_be_told(&self, cause: KillCause) -> bool {
+        match self {
+            Self::Module(_) => cause == KillCause::Cancelled,
+            Self::Shared(_) => matches!(cause, KillCause::Cancelled | KillCause::Timeout),
+            Self::Once(_) | Self::Lines(_) => false,
+        }
+    }
+}
+
 /// A seat at a worker that is loaded.
 #[derive(Debug)]
 pub struct Seat {
@@ -141,15 +152,6 @@ impl Seat {
         self.rested = Instant::now();
     }
 
-    /// Whether it can be told that its call is given up, instead of killing its worker.
-    pub fn can_be_told(&self, cause: KillCause) -> bool {
-        match self.talk {
-            Talk::Module(_) => cause == KillCause::Cancelled,
-            Talk::Shared(_) => matches!(cause, KillCause::Cancelled | KillCause::Timeout),
-            Talk::Once(_) | Talk::Lines(_) => false,
-        }
-    }
-
     /// After a call that was dropped: tells the worker so and waits until it has ended the call. What becomes of it
     /// then; it is killed for `cause` where it cannot be asked any more.
     pub async fn give_up(&mut self, cause: KillCause) -> Fate {
@@ -243,4 +245,27 @@ impl Seat {
 
 fn max_output(worker: &Worker) -> usize {
     usize::try_from(worker.card.plugin.plan.limits.max_output).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::protocol::socket::Socket;
+    use super::super::voice::Voice;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_worker_that_may_still_listen_is_told_that_a_call_is_given_up() {
+        let channel = || {
+            let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+            Channel::new(Socket::new(ours).unwrap(), Voice::named("p"))
+        };
+        let told = |talk: &Talk| {
+            let causes = [KillCause::Cancelled, KillCause::Timeout, KillCause::Broken];
+            causes.map(|cause| talk.can_be_told(cause))
+        };
+        // One whose only call is late does not listen. One with several calls may.
+        assert_eq!(told(&Talk::Module(Box::new(channel()))), [true, false, false]);
+        let shared = channel().share(2, 1000).pop().unwrap();
+        assert_eq!(told(&Talk::Shared(Box::new(shared))), [true, true, false]);
+    }
 }

@@ -322,3 +322,21 @@ fn millis(duration: Duration) -> u64 {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::super::fixture::{plugin, starter};
+    use super::*;
+
+    #[tokio::test]
+    async fn the_memory_of_every_living_worker_is_looked_at() {
+        let starter = starter();
+        let child = tokio::process::Command::new("true").process_group(0).spawn().unwrap();
+        let process = Process::adopt(child, &starter.tasks, || ());
+        let card = Arc::new(Card::new(std::process::id(), plugin()));
+        card.set_state(WorkerState::Available);
+        lock(&starter.living).insert(1, Living { card: Arc::clone(&card), group: process.group() });
+        starter.measure();
+        assert!(card.data() > 0);
+    }
+}

@@ -1,6 +1,7 @@
 //! Looks after workers that no call uses: what is worn is replaced before a call comes, what nobody needs goes.
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::time::Duration;
 
 use super::metrics::{RecycleCause, SpawnCause};
 use super::pool::{Pool, State};
@@ -50,11 +51,8 @@ impl Pool {
 
     /// A seat of a worker of which none was used for so long.
     fn unneeded(&self, state: &State) -> Option<usize> {
-        let max_idle = self.starter.lifetimes.max_idle;
-        state.idle.iter().position(|candidate| {
-            let same = state.idle.iter().filter(|seat| seat.worker.id == candidate.worker.id);
-            same.filter(|seat| seat.rested.elapsed() >= max_idle).count() == self.seats
-        })
+        let idle = state.idle.iter().map(|seat| (seat.worker.id, seat.rested.elapsed()));
+        rested(idle, self.seats, self.starter.lifetimes.max_idle)
     }
 
     /// Starts the successor of a worker that has few calls or little time left, so that no call waits for it.
@@ -77,5 +75,31 @@ impl Pool {
             state.is_own_fault = true;
             self.failed(state, Failure::new(Reason::NotLoaded, message));
         }
+    }
+}
+
+/// The first of `idle` seats whose worker has all its `seats` among them, each unused for as long as `max_idle`. Of each
+/// are given its worker, and for how long it is unused.
+fn rested(idle: impl Iterator<Item = (u64, Duration)> + Clone, seats: usize, max_idle: Duration) -> Option<usize> {
+    idle.clone().position(|(candidate, _)| {
+        let same = idle.clone().filter(|(worker, _)| *worker == candidate);
+        same.filter(|(_, unused)| *unused >= max_idle).count() == seats
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_goes_when_none_of_its_seats_was_used_for_so_long() {
+        let first = |seats: usize, idle: &[(u64, u64)]| {
+            let idle = idle.iter().map(|(worker, unused)| (*worker, Duration::from_secs(*unused)));
+            rested(idle, seats, Duration::from_secs(60))
+        };
+        assert_eq!(first(1, &[(1, 59), (2, 60), (3, 61)]), Some(1));
+        assert_eq!(first(1, &[(1, 59)]), None);
+        assert_eq!(first(2, &[(1, 60), (2, 60), (1, 0), (2, 60)]), Some(1));
+        assert_eq!(first(2, &[(1, 60), (2, 60)]), None, "a seat of each is in a call");
     }
 }

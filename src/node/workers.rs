@@ -247,3 +247,19 @@ impl RunPlugin for Workers {
         self.starter.remove_code();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture::{plugin, starter};
+    use super::*;
+
+    #[tokio::test]
+    async fn something_is_done_with_every_pool() {
+        let starter = starter();
+        let admission = Arc::new(Admission::new(starter.tasks.clone()));
+        let pool = |name: &str| (name.to_owned(), Pool::new(plugin(), Arc::clone(&starter), Arc::clone(&admission)));
+        let pools = Pools { by_identity: ["a", "b"].map(pool).into(), ..Pools::default() };
+        pools.each(Pool::retire);
+        assert!(pools.by_identity.values().all(|pool| pool.is_cold()));
+    }
+}

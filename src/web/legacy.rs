@@ -265,7 +265,7 @@ impl<P: Ports> Drop for Places<P> {
 
 /// What a session is told unasked: that the tool list changed.
 struct Told<P: Ports> {
-    lists: watch::Receiver<u64>,
+    lists: watch::Receiver<()>,
     session: Arc<Session>,
     places: Places<P>,
     _open: OpenStream<P>,

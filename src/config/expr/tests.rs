@@ -51,6 +51,33 @@ fn says_what_is_wrong() {
 }
 
 #[test]
+fn a_text_is_refused_from_one_beyond_each_bound() {
+    let is_refused = |text: &str, why: &str| check_bounds(text).is_err_and(|error| error.contains(why));
+    assert_eq!(check_bounds(&"a".repeat(MAX_TEXT)), Ok(()));
+    assert!(is_refused(&"a".repeat(MAX_TEXT + 1), "bytes"));
+    for (open, close) in [("(", ")"), ("[", "]"), ("{", "}")] {
+        assert_eq!(check_bounds(&open.repeat(MAX_NESTING)), Ok(()));
+        assert!(is_refused(&open.repeat(MAX_NESTING + 1), "nest deeper"), "{open}");
+        assert_eq!(check_bounds(&format!("{open}{close}").repeat(MAX_NESTING + 1)), Ok(()), "what ends is not deep");
+    }
+    for operator in ["+", "-", "*", "/", "%", "!", "<", ">", "=", "&", "|", "?", "."] {
+        assert_eq!(check_bounds(&operator.repeat(MAX_OPERATORS)), Ok(()));
+        assert!(is_refused(&operator.repeat(MAX_OPERATORS + 1), "operators"), "{operator}");
+    }
+}
+
+#[test]
+fn what_is_quoted_is_neither_a_bracket_nor_an_operator() {
+    let brackets = "(".repeat(MAX_NESTING + 1);
+    for quoted in [format!("\"{brackets}\""), format!("'{brackets}'"), format!("\"\\\"{brackets}\"")] {
+        assert_eq!(check_bounds(&quoted), Ok(()), "{quoted}");
+    }
+    for not_quoted in [format!("'a'{brackets}"), format!("'\"'{brackets}"), format!("'\\\\'{brackets}")] {
+        assert!(check_bounds(&not_quoted).is_err(), "{not_quoted}");
+    }
+}
+
+#[test]
 fn hostile_texts_are_refused_or_survived_on_a_small_stack() {
     let texts = [
         "(".repeat(1000),

@@ -50,3 +50,32 @@ fn what_is_not_seen_for_long_after_it_was_written_is_gone() {
     stored.shards.get_mut("a").unwrap().mark.at = Instant::now().checked_sub(LAG * 2).unwrap();
     assert!(!stored.is_intact(&[seen("main", "index", "one", 2)], &owner));
 }
+
+#[test]
+fn what_kept_revisions_name_stays_and_the_rest_goes() {
+    let shard = |name: &str| json!({"name": name, "kind": "Chains", "sha256": "", "sizeBytes": 1});
+    let kept = |revision: &str, shards: &[&str]| {
+        let shards: Vec<_> = shards.iter().map(|name| shard(name)).collect();
+        json!({"revision": revision, "formatVersion": 1, "shards": shards})
+    };
+    let index = json!({"current": "new", "revisions": [kept("new", &["one", "two"]), kept("old", &["two", "three"])]});
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let mut stored = Stored::default();
+    stored.shards.extend(["one", "two", "three", "four"].map(|name| (name.to_owned(), There::of(name))));
+    stored.revisions = names(&["new", "old", "older"]).into_iter().map(|name| (name, Arc::default())).collect();
+    assert!(stored.forget_revisions().is_empty(), "nothing goes before there is an index");
+    stored.index = Some(serde_json::from_value(index).unwrap());
+    assert_eq!(stored.forget_revisions(), ["four"]);
+    assert_eq!(stored.revisions.into_keys().collect::<BTreeSet<_>>(), names(&["new", "old"]));
+}
+
+#[test]
+fn an_object_without_one_of_the_labels_is_no_part() {
+    let whole = &seen("a", "shard", "one", 1).metadata;
+    assert!(is_part(whole, "shard", &owner()) && !is_part(whole, "index", &owner()));
+    for label in [PART_LABEL, GATEWAY_LABEL, MANAGED_BY.0] {
+        let mut without = whole.clone();
+        without.labels.as_mut().unwrap().remove(label);
+        assert!(!is_part(&without, "shard", &owner()), "{label}");
+    }
+}

@@ -1,5 +1,7 @@
 //! Conditions, as they follow from one another and from what was stored.
 
+mod taken;
+
 use std::sync::Arc;
 
 use kube::api::DynamicObject;

@@ -114,3 +114,31 @@ impl Default for PluginLimits {
         Self { max_input: 8 << 20, max_output: 8 << 20, max_stderr: 64 << 10, memory: default_memory() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A plugin as versions before this one wrote it.
+    fn older() -> Value {
+        json!({
+            "key": {"namespace": "default", "name": "p"}, "id": "0a1b2c3d", "digest": "d", "file_name": "index.js",
+            "folder": null, "siblings": "", "role": "Guard", "phases": ["Request"], "protocol": "Module",
+            "reuse": false, "encoding": "JSON", "enabled": true, "order": 0, "filter_upstreams": [],
+            "filter_tools": [], "timeout_ms": null, "config": null, "env": [], "pool_size": null,
+            "max_executions": null, "max_lifetime_seconds": null,
+            "limits": {"max_input": 1, "max_output": 1, "max_stderr": 1, "memory": 1},
+        })
+    }
+
+    #[test]
+    fn settings_that_came_later_are_written_only_where_they_are_set() {
+        // Revisions are digests of this text, so that of an older plan stays what it was.
+        let mut plugin: PluginPlan = serde_json::from_value(older()).unwrap();
+        assert_eq!(serde_json::to_value(&plugin).unwrap(), older());
+        plugin.concurrency = 2;
+        assert_eq!(serde_json::to_value(&plugin).unwrap()["concurrency"], 2);
+    }
+}

@@ -13,6 +13,7 @@ mod scrape;
 mod scripts;
 mod server;
 mod swaps;
+mod views;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -11,6 +11,7 @@ pub(super) struct Scripts {
     pub(super) go: Notify,
     /// Whether no worker of any plugin can be started.
     pub(super) down: AtomicBool,
+    pub(super) workers: Mutex<Vec<WorkerInfo>>,
     pub(super) sandbox: Mutex<SandboxState>,
     pub(super) loads: watch::Sender<Loads>,
     /// Scripts that were not let go.
@@ -126,7 +127,7 @@ impl RunPlugin for Scripts {
     }
 
     fn workers(&self) -> Vec<WorkerInfo> {
-        Vec::new()
+        self.workers.lock().unwrap().clone()
     }
 
     fn sandbox(&self) -> SandboxState {

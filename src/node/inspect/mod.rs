@@ -69,8 +69,8 @@ impl Inspector {
 
 impl Inspect for Inspector {
     async fn inspect(&self, code: &str, file_name: &str) -> Result<CodeFacts, Unavailable> {
-        if code.len() > MAX_CODE {
-            return Ok(unparsed(beyond(&format!("it is larger than {MAX_CODE} bytes"))));
+        if let Some(message) = too_large(code) {
+            return Ok(unparsed(message));
         }
         match serde_json::to_vec(&Question { file_name, code: code.into() }) {
             Ok(question) => self.ask(&question).await,
@@ -124,10 +124,28 @@ async fn converse(child: &mut Child, question: &[u8]) -> io::Result<Told> {
     })
 }
 
+/// Why code is not looked at, if so.
+fn too_large(code: &str) -> Option<String> {
+    (code.len() > MAX_CODE).then(|| beyond(&format!("it is larger than {MAX_CODE} bytes")))
+}
+
 fn beyond(what: &str) -> String {
     format!("cannot be parsed within bounds: {what}")
 }
 
 fn unparsed(message: String) -> CodeFacts {
     CodeFacts { error: Some(SyntaxProblem { line: 0, column: 0, message }), ..CodeFacts::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_looked_at_up_to_its_bound() {
+        let mut code = "x".repeat(MAX_CODE);
+        assert_eq!(too_large(&code), None);
+        code.push('x');
+        assert!(too_large(&code).is_some_and(|why| why.contains("1048576 bytes")));
+    }
 }

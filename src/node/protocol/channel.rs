@@ -241,3 +241,78 @@ pub(super) fn log_line(voice: &Voice, header: &[u8], text: &[u8]) {
         _ => tracing::info!(target: "hawsepipe::plugin", plugin, call, "{text}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+    use std::time::Duration;
+
+    use serde_json::value::RawValue;
+
+    use super::*;
+    use crate::domain::plugin::{ContentType, Metadata, Phase};
+    use crate::domain::ports::{Answering, Host};
+
+    struct Nobody;
+
+    impl Host for Nobody {
+        fn progress(&self, _: PluginProgress) {}
+
+        fn call_tool<'a>(&'a self, _: &'a str, _: Option<&'a RawValue>) -> Answering<'a> {
+            panic!("nothing is asked for")
+        }
+    }
+
+    /// A channel whose call was sent and dropped, the worker's end, and the number of the call.
+    async fn dropped() -> (Channel<Alone>, Alone, u64) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let mut channel = Channel::new(Socket::new(ours).unwrap(), Voice::named("p"));
+        let mut worker = Alone::new(Socket::new(theirs).unwrap());
+        let metadata = Metadata {
+            request_id: "r",
+            timestamp: "",
+            server_name: "up",
+            phase: Phase::Request.wire(),
+            user_query: None,
+            content_type: ContentType::Json,
+            config: None,
+            chain: "",
+            attempt: 1,
+        };
+        let input = Input { tool_name: "up/t", raw_content: Some("{}"), max_tokens: None, metadata };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let call = Call { input: &input, deadline, max_output: 1000, host: &Nobody };
+        let head = tokio::select! {
+            exchange = channel.exchange(&call) => panic!("nobody has answered: {exchange:?}"),
+            head = worker.receive(1000) => head.unwrap(),
+        };
+        assert_eq!(head.kind, Kind::Call);
+        let id = serde_json::from_slice::<IdHeader>(head.parts(worker.bytes()).0).unwrap().id;
+        worker.take(&head);
+        (channel, worker, id)
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_ends_the_call_that_was_given_up_is_asked_again() {
+        let (mut channel, mut worker, id) = dropped().await;
+        let ending = async {
+            let head = worker.receive(1000).await.unwrap();
+            let told: IdHeader = serde_json::from_slice(head.parts(worker.bytes()).0).unwrap();
+            assert_eq!((head.kind, told.id), (Kind::Cancel, id));
+            worker.take(&head);
+            for id in [id + 1, id] {
+                worker.send(Kind::Failure, &IdHeader { id }, None).await.unwrap();
+            }
+        };
+        let (ended, ()) = tokio::join!(channel.give_up(1000), ending);
+        assert!(ended);
+        assert!(channel.give_up(1000).await, "there is no call any more");
+    }
+
+    #[tokio::test]
+    async fn a_worker_that_is_gone_is_not_asked_again() {
+        let (mut channel, worker, _) = dropped().await;
+        drop(worker);
+        assert!(!channel.give_up(1000).await);
+    }
+}

@@ -155,3 +155,40 @@ fn unpack(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
     }
     Ok(output)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_ends_with_a_newline_and_any_other_message_by_its_length() {
+        let whole = |start, end, next| Some(Whole { start, end, next });
+        assert!(!Codec::Json.may_end(b"{}") && Codec::Json.may_end(b"{}\n"));
+        assert_eq!(Codec::Json.whole(b" \n{}"), None);
+        assert_eq!(Codec::Json.whole(b" \n{}\n{"), whole(2, 4, 5));
+        for codec in [Codec::MessagePack, Codec::Printed] {
+            assert!(codec.may_end(b"{}"), "{codec:?}");
+            assert_eq!(codec.whole(b"\0\0\0\x02a"), None, "{codec:?}");
+            assert_eq!(codec.whole(b"\0\0\0\x02a\nb"), whole(4, 6, 6), "{codec:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_known_as_early_as_can_be() {
+        assert!(!Codec::Json.exceeds(b"\0\0\0\x09", 4) && Codec::Json.exceeds(b"abcde", 4));
+        assert!(Codec::Printed.exceeds(b"\0\0\0\x05", 4) && !Codec::Printed.exceeds(b"\0\0\0\x04", 4));
+    }
+
+    #[test]
+    fn only_empty_lines_say_nothing() {
+        for (codec, bytes, silent) in [
+            (Codec::Json, &b""[..], true),
+            (Codec::Json, b" \r\n", true),
+            (Codec::Json, b"x", false),
+            (Codec::Printed, b"", true),
+            (Codec::Printed, b"\n", false),
+        ] {
+            assert_eq!(codec.is_silent(bytes), silent, "{codec:?} {bytes:?}");
+        }
+    }
+}

@@ -178,4 +178,20 @@ mod tests {
             assert_eq!(said_exit(answer.as_bytes()), exit, "{answer:?}");
         }
     }
+
+    #[test]
+    fn a_line_has_ended_where_it_holds_something_and_a_newline_follows() {
+        for (pieces, ended) in [
+            (&["{}\n"][..], &[true][..]),
+            (&["{", "}", "\n"], &[false, false, true]),
+            (&["\n", " \n", "{}", "\n"], &[false, false, false, true]),
+        ] {
+            let (mut answer, mut seen, mut found) = (Vec::new(), 0, Vec::new());
+            for piece in pieces {
+                answer.extend_from_slice(piece.as_bytes());
+                found.push(has_line(&answer, &mut seen));
+            }
+            assert_eq!(found, ended, "{pieces:?}");
+        }
+    }
 }

@@ -194,3 +194,41 @@ impl Wire for Alone {
         !self.torn
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// Two ends of a socket.
+    fn pair() -> (Incoming, Writer) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        (Incoming::new(Socket::new(ours).unwrap().reader), Socket::new(theirs).unwrap().writer)
+    }
+
+    #[tokio::test]
+    async fn a_header_is_read_without_its_body() {
+        let (mut incoming, mut writer) = pair();
+        let mut frame = Vec::new();
+        frame::begin(&mut frame, Kind::Open, &json!({"stream": 7}), Some(b"body")).unwrap();
+        let (first, rest) = frame.split_at(HEAD + 1);
+        writer.write_all(&mut [IoSlice::new(first)]).await.unwrap();
+        incoming.read(HEAD).await.unwrap();
+        let mut rest = [IoSlice::new(rest)];
+        let (header, written) = tokio::join!(incoming.header(), writer.write_all(&mut rest));
+        written.unwrap();
+        assert_eq!(header, Some(&b"{\"stream\":7}"[..]));
+    }
+
+    #[tokio::test]
+    async fn a_header_that_is_too_large_is_not_waited_for() {
+        let (mut incoming, mut writer) = pair();
+        let head = Head { kind: Kind::Open, header: MAX_HEADER + 1, body: 0, content: false, ascii: false };
+        writer.write_all(&mut [IoSlice::new(&head.encode().unwrap())]).await.unwrap();
+        assert_eq!(incoming.read(HEAD).await, Ok(()));
+        assert_eq!(incoming.header().await, None);
+    }
+}

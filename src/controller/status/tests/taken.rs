@@ -1,0 +1,163 @@
+//! Statuses of objects that a gateway takes: from manifests to what its pod says.
+
+use super::*;
+use crate::controller::compiled::Compiled;
+use crate::controller::lowered::Objects;
+use crate::domain::ids::ObjectKey;
+use crate::domain::plan::Plan;
+
+/// The objects of a namespace, what is true of them, and their statuses.
+struct Namespace {
+    objects: Objects,
+    truth: Truth,
+}
+
+impl Namespace {
+    /// These objects, compiled for the gateway `gw`, whose only pod is ready and runs the newest revision, `new`. All
+    /// code exports `default`.
+    fn of(specs: &[(Kind, &str, Value)], before: Option<&Plan>) -> Self {
+        let objects = specs.iter().map(|(kind, name, spec)| {
+            let object = json!({
+                "apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind.as_str(), "spec": spec,
+                "metadata": {"name": name, "namespace": "ns", "uid": name, "generation": 1},
+            });
+            (*kind, Arc::new(serde_json::from_value(object).unwrap()))
+        });
+        let (objects, _) = Lowering::default().read(objects);
+        let mut inputs = compiled::inputs(&objects, &Found::default());
+        let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(&inputs, plugin));
+        let known = code.map(|code| code_key(&sha256_hex(code.text.as_bytes()), &code.file_name));
+        let facts = CodeFacts { is_module: true, exports: vec!["default".into()], ..CodeFacts::default() };
+        inputs.facts = known.map(|key| (key, facts.clone())).collect();
+        let (own, protocols) = compiled::survey(&mut inputs);
+        let code = compiled::applied_code(&inputs);
+        let gateway = objects.iter().find(|object| object.id.kind == Kind::MCPGateway).unwrap();
+        let planned = Arc::new(compiled::plan(gateway, &mut inputs, before, None));
+        let (key, revisions) = (gateway.id.key.clone(), [("new".to_owned(), Arc::clone(&planned.digests))].into());
+        let state = GatewayState {
+            in_force: Arc::clone(&planned.plan),
+            planned,
+            current: Some("new".into()),
+            acts: String::new(),
+            pin: Pin::None,
+            revisions,
+            fault: None,
+        };
+        let compiled = Arc::new(Compiled::new(Arc::clone(&objects), own, protocols, code));
+        let mut truth = Truth { compiled, gateways: [(key, state)].into(), ..Truth::default() };
+        truth.runs(Some("new"));
+        Self { objects, truth }
+    }
+
+    fn plan(&self) -> &Plan {
+        &self.truth.gateways[&gateway()].planned.plan
+    }
+
+    fn status(&self, kind: Kind) -> Value {
+        let object = self.objects.iter().find(|object| object.id.kind == kind).unwrap();
+        of(&self.truth, object, "2026-01-01T00:00:00Z")
+    }
+
+    /// A condition, as `Status Reason`.
+    fn condition(&self, kind: Kind, name: &str) -> String {
+        let status = self.status(kind);
+        let conditions = status["conditions"].as_array().unwrap();
+        let condition = conditions.iter().find(|condition| condition["type"] == name).unwrap();
+        format!("{} {}", condition["status"].as_str().unwrap(), condition["reason"].as_str().unwrap())
+    }
+}
+
+impl Truth {
+    fn state(&mut self) -> &mut GatewayState {
+        self.gateways.get_mut(&gateway()).unwrap()
+    }
+
+    /// The gateway's pod is ready and runs this revision; none is no pod.
+    fn runs(&mut self, revision: Option<&str>) {
+        let report = revision.map(|revision| Report { revision: revision.into(), ..Report::default() });
+        let ready: std::collections::BTreeMap<_, _> =
+            report.into_iter().map(|report| ("pod".to_owned(), Ok(Arc::new(Reported::new(report))))).collect();
+        self.pods.insert(gateway(), Pods { all: 1, ready });
+    }
+}
+
+fn gateway() -> ObjectKey {
+    ObjectKey::new("ns", "gw")
+}
+
+/// A gateway, a plugin, and a chain that runs it on an upstream with this spec.
+fn specs(upstream: Value) -> Vec<(Kind, &'static str, Value)> {
+    vec![
+        (Kind::MCPGateway, "gw", json!({"authentication": {"anonymous": {}}})),
+        (Kind::Plugin, "p", json!({"source": {"inline": "export default (input) => input;"}})),
+        (Kind::PluginChain, "c", json!({"phase": "Request", "entries": [{"name": "p"}]})),
+        (Kind::MCPUpstream, "up", upstream),
+    ]
+}
+
+fn external() -> Value {
+    json!({"external": {"url": "http://up.example/mcp"}})
+}
+
+#[test]
+fn an_object_that_every_ready_pod_runs_is_programmed() {
+    let namespace = Namespace::of(&specs(external()), None);
+    for kind in [Kind::MCPGateway, Kind::Plugin, Kind::PluginChain, Kind::MCPUpstream] {
+        assert_eq!(namespace.condition(kind, "Programmed"), "True Programmed", "{kind}");
+        assert_eq!(namespace.status(kind)["live"], "1/1", "{kind}");
+    }
+    assert_eq!(namespace.status(Kind::MCPUpstream)["address"], "http://up.example/mcp");
+    let gateway = namespace.status(Kind::MCPGateway);
+    assert_eq!((&gateway["upstreams"], &gateway["problems"]), (&json!(1), &json!(0)));
+}
+
+#[test]
+fn a_chain_says_what_it_runs_and_how_many_upstreams_it_covers() {
+    let chain = Namespace::of(&specs(external()), None).status(Kind::PluginChain);
+    assert_eq!((&chain["upstreams"], &chain["runs"], &chain["entries"]), (&json!("1"), &json!("p"), &json!(1)));
+}
+
+#[test]
+fn a_plugin_says_how_it_is_spoken_with_and_how_many_chains_name_it() {
+    let plugin = Namespace::of(&specs(external()), None).status(Kind::Plugin);
+    assert_eq!((&plugin["protocol"], &plugin["chains"]), (&json!("Module"), &json!(1)));
+}
+
+#[test]
+fn a_gateway_says_why_it_is_not_programmed() {
+    let mut namespace = Namespace::of(&specs(external()), None);
+    let programmed = |namespace: &Namespace| namespace.condition(Kind::MCPGateway, "Programmed");
+    namespace.truth.runs(Some("old"));
+    assert_eq!(programmed(&namespace), "False Pending");
+    namespace.truth.runs(None);
+    assert_eq!(programmed(&namespace), "False NoReadyPods");
+    namespace.truth.runs(Some("new"));
+    namespace.truth.state().pin = Pin::Kept;
+    assert_eq!(programmed(&namespace), "False Pinned");
+    namespace.truth.state().current = None;
+    assert_eq!(programmed(&namespace), "Unknown Pending");
+    namespace.truth.state().fault = Some((Reason::NameTaken, "taken".into()));
+    assert_eq!(programmed(&namespace), "False NameTaken");
+    namespace.truth.blind.push("pods".into());
+    assert_eq!(programmed(&namespace), "Unknown Pending");
+}
+
+#[test]
+fn an_upstream_whose_last_accepted_form_runs_is_not_programmed() {
+    let before = Namespace::of(&specs(external()), None);
+    let map = json!([{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "none", "key": "k"}}}]);
+    for (spec, condition, reason) in [
+        (json!({"external": {"url": "http://up.example/mcp"}, "tools": {"include": ["["]}}), "Accepted", None),
+        (
+            json!({"external": {"url": "http://up.example/mcp", "headers": map}}),
+            "ResolvedRefs",
+            Some("False ConfigMapNotFound"),
+        ),
+    ] {
+        let namespace = Namespace::of(&specs(spec), Some(before.plan()));
+        let found = namespace.condition(Kind::MCPUpstream, condition);
+        assert!(found.starts_with("False") && reason.is_none_or(|reason| found == reason), "{found}");
+        assert_eq!(namespace.condition(Kind::MCPUpstream, "Programmed"), "False PreviousRevision");
+        assert_eq!(namespace.status(Kind::MCPUpstream)["live"], "0/1");
+    }
+}

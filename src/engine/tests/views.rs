@@ -1,0 +1,71 @@
+//! What the gateway offers and shows of itself.
+
+use super::*;
+use crate::domain::plan::{ToolOverride, UpstreamPlan};
+use crate::domain::ports::WorkerState;
+use crate::engine::view::PluginState;
+
+#[tokio::test]
+async fn tools_that_an_upstream_leaves_out_are_not_offered() {
+    let offered = async |change: &dyn Fn(&mut UpstreamPlan)| {
+        let server = Server::default();
+        *server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
+        let mut inputs = bare();
+        let engine = start_with(&inputs, server).await;
+        until(|| engine.snapshot().routes.all().len() == 2).await;
+        change(&mut inputs.upstreams[0].plan);
+        apply(&engine, &inputs).await;
+        engine.snapshot().routes.all().iter().map(|route| route.own.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(offered(&|_| ()).await, ["read", "write"]);
+    assert_eq!(offered(&|plan| plan.include = vec!["re*".into()]).await, ["read"]);
+    assert_eq!(offered(&|plan| plan.exclude = vec!["re*".into()]).await, ["write"]);
+    let hidden = ToolOverride { name: "read".into(), hidden: true, ..ToolOverride::default() };
+    assert_eq!(offered(&|plan| plan.overrides = vec![hidden.clone()]).await, ["write"]);
+    assert_eq!(offered(&|plan| plan.enabled = false).await, [""; 0]);
+}
+
+#[tokio::test]
+async fn an_upstream_is_shown_as_in_routing_or_not() {
+    let engine = start(&bare()).await;
+    let shown = || engine.upstreams().into_iter().map(|u| (u.name, u.auto_disabled, u.tools)).collect::<Vec<_>>();
+    until(|| shown() == [("up".to_owned(), false, 1)]).await;
+    engine.state.update(&ObjectKey::new("default", "up"), |state| state.health.auto_disabled = Some(Duration::ZERO));
+    assert_eq!(shown(), [("up".to_owned(), true, 1)]);
+}
+
+/// A worker of the plugin with this id.
+fn worker(plugin_id: &str, state: WorkerState) -> WorkerInfo {
+    WorkerInfo {
+        pid: 1,
+        plugin: String::new(),
+        plugin_id: plugin_id.into(),
+        revision: String::new(),
+        spawned_at: 0,
+        last_used_at: None,
+        execution_count: 0,
+        is_healthy: true,
+        memory_bytes: None,
+        state,
+    }
+}
+
+#[tokio::test]
+async fn a_plugin_is_shown_as_executing_while_one_of_its_own_workers_is() {
+    let mut inputs = bare();
+    let entries = [(Role::Transform, "same"), (Role::Transform, "same")];
+    scripts(&mut inputs, "c", Phase::Request, &entries);
+    script(&mut inputs, "off", Role::Transform, "same");
+    script(&mut inputs, "unused", Role::Transform, "same");
+    inputs.plugins[2].enabled = false;
+    let engine = start(&inputs).await;
+    let ids: Vec<_> = engine.plugins().into_iter().map(|plugin| plugin.id).collect();
+    *engine.plugins.workers.lock().unwrap() = vec![
+        worker(&ids[0], WorkerState::Available),
+        worker(&ids[0], WorkerState::Executing),
+        worker(&ids[1], WorkerState::Available),
+    ];
+    let shown: Vec<_> = engine.plugins().into_iter().map(|plugin| (plugin.state, plugin.workers)).collect();
+    let expected = [PluginState::Executing, PluginState::Enabled, PluginState::Disabled, PluginState::Registered];
+    assert_eq!(shown, expected.into_iter().zip([2, 1, 0, 0]).collect::<Vec<_>>());
+}

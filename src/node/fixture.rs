@@ -1,0 +1,28 @@
+//! What tests of workers share.
+
+use std::sync::Arc;
+
+use serde_json::json;
+
+use super::launcher::Launcher;
+use super::metrics::WorkerMetrics;
+use super::starter::{Lifetimes, Starter};
+use crate::domain::ports::LinkedPlugin;
+
+/// A Module plugin of one worker.
+pub(super) fn plugin() -> Arc<LinkedPlugin> {
+    let plan = json!({
+        "key": {"namespace": "default", "name": "p"}, "id": "0a1b2c3d", "digest": "", "file_name": "index.js",
+        "folder": null, "role": "Transform", "phases": ["Request", "Response"], "protocol": "Module", "enabled": true,
+        "order": 0, "filter_upstreams": [], "filter_tools": [], "timeout_ms": null, "config": null, "env": [],
+        "pool_size": null, "limits": {"max_input": 1000, "max_output": 1000, "max_stderr": 1000},
+    });
+    let plan = serde_json::from_value(plan).unwrap();
+    Arc::new(LinkedPlugin { plan, code: "".into(), env: Vec::new(), identity: "p".into(), pool_size: 1 })
+}
+
+/// What starts no worker: there is no such program.
+pub(super) fn starter() -> Arc<Starter> {
+    let launcher = Launcher::at("/none");
+    Arc::new(Starter::new(launcher, Lifetimes::default(), WorkerMetrics::new().unwrap()).unwrap())
+}
