@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::values::{DNS_LABEL, SHA256};
+use crate::domain::ids::ObjectKey;
 
 /// A label of everything that the operator makes for a gateway: the gateway's name.
 pub const GATEWAY_LABEL: &str = "hawsepipe.dev/gateway";
@@ -67,6 +68,36 @@ pub struct SnapshotIndex {
     /// What counts at once, whatever revision pods run. Default: nothing, as operators before this one write it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acts: Option<SnapshotActs>,
+    /// Forms of Plugins that a pod tried and could not load: the form before is in the newest revision in their place.
+    /// Default: none.
+    #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_loaded: Option<Vec<NotLoadedForm>>,
+}
+
+/// A form of a Plugin that a pod could not load.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NotLoadedForm {
+    /// The Plugin's namespace.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
+    pub namespace: String,
+    /// The Plugin's name.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
+    pub name: String,
+    /// The start of the digest of its code and settings.
+    #[schemars(length(min = 12, max = 12))]
+    pub form: String,
+    /// What the pod says.
+    #[schemars(length(max = 512))]
+    pub message: String,
+}
+
+impl NotLoadedForm {
+    /// Whether it is of this Plugin.
+    pub fn is_of(&self, plugin: &ObjectKey) -> bool {
+        self.namespace == plugin.namespace && self.name == plugin.name
+    }
 }
 
 /// The stop switch, and what was taken away since the current revision was compiled.

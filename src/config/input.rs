@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
 use crate::domain::ids::{ObjectId, ObjectKey};
-use crate::domain::plan::{GatewayPlan, LabelSelector, PluginLimits, Refusal, UpstreamPlan};
+use crate::domain::plan::{GatewayPlan, LabelSelector, PluginLimits, PluginPlan, Refusal, UpstreamPlan};
 pub use crate::domain::plan::{Namespaces, Takes};
 use crate::domain::plugin::{Encoding, FailurePolicy, Mode, Phase, Protocol, Role, View};
 use crate::domain::ports::CodeFacts;
@@ -42,8 +43,21 @@ pub struct Inputs {
     /// Whether only the gateway can read those: then such plugins are planned without code, and the gateway completes
     /// its plan ([`super::compile::complete`]).
     pub files_elsewhere: bool,
+    /// Forms of plugins that a gateway tried and could not load.
+    pub not_loaded: BTreeMap<ObjectKey, NotLoaded>,
     /// What is known of code, by [`code_key`] of text and file name.
     pub facts: BTreeMap<String, CodeFacts>,
+}
+
+/// A form of a plugin that a gateway tried and could not load.
+#[derive(Clone, Debug)]
+pub struct NotLoaded {
+    /// [`PluginPlan::form`] of it.
+    pub form: String,
+    /// What the gateway says.
+    pub message: String,
+    /// The form before it, with its code; none where that is not known.
+    pub before: Option<Arc<(PluginPlan, String)>>,
 }
 
 /// The data of a ConfigMap, or why it cannot be read.

@@ -98,8 +98,8 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// Reads what is stored for a gateway: the index, the newest plan in it, and that of `pinned`, else of the current
-    /// revision.
+    /// Reads what is stored for a gateway: the index, the plans in it, the newest first, and that of `pinned`, else of the
+    /// current revision.
     ///
     /// # Errors
     /// Where it cannot be read now. What is damaged is as if it was not there.
@@ -107,7 +107,7 @@ impl Stored {
         writer: &Writer,
         owner: &Owner,
         pinned: Option<&str>,
-    ) -> Result<(Self, Option<Arc<Plan>>), ApplyError> {
+    ) -> Result<(Self, Vec<Arc<Plan>>), ApplyError> {
         let key = &owner.key;
         let mut stored = Self::default();
         let mut shards = HashMap::new();
@@ -126,7 +126,7 @@ impl Stored {
                 shards.insert(name, shard);
             }
         }
-        let mut newest = None;
+        let mut plans = Vec::new();
         let keeps = stored.keeps(pinned).cloned();
         let keeps = keeps.as_ref();
         for revision in stored.index.iter().flat_map(|index| &index.revisions) {
@@ -137,12 +137,12 @@ impl Stored {
                     if keeps == Some(&revision.revision) {
                         stored.running = Some((revision.revision.clone(), Arc::clone(&plan)));
                     }
-                    newest.get_or_insert(plan);
+                    plans.push(plan);
                 }
                 Err(why) => tracing::warn!(gateway = %key, revision = revision.revision, "a stored revision: {why}"),
             }
         }
-        Ok((stored, newest))
+        Ok((stored, plans))
     }
 
     /// The revision that runs while the newest plan does not: the pinned one where it is kept, else the current one.
@@ -192,6 +192,7 @@ impl Stored {
             pinned: planned.pinned.as_deref(),
             acts: &planned.acts,
             stop: &planned.stop(),
+            not_loaded: &planned.not_loaded,
         };
         let Some(index) = build::index(self.index.as_ref(), &wanted) else {
             built?;

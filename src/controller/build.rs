@@ -9,7 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference}
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::api::acts;
 use crate::api::pack::{self, TooLarge};
-use crate::api::snapshot::{GatewaySnapshot, GatewaySnapshotSpec, ShardRef, SnapshotIndex, SnapshotRevision};
+use crate::api::snapshot::{
+    GatewaySnapshot, GatewaySnapshotSpec, NotLoadedForm, ShardRef, SnapshotIndex, SnapshotRevision,
+};
 use crate::config::shards::split;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{Acts, Plan};
@@ -104,6 +106,8 @@ pub(super) struct Wanted<'p> {
     pub(super) acts: &'p Acts,
     /// The same while it does.
     pub(super) stop: &'p Acts,
+    /// Forms of plugins that pods could not load.
+    pub(super) not_loaded: &'p [NotLoadedForm],
 }
 
 /// The index after that. A pinned revision runs for as long as it is kept. Where it is not, what runs stays: never is it
@@ -128,7 +132,8 @@ pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &Wanted<'_>) -> Opti
         place += 1;
         place <= KEPT || known.revision == current
     });
-    Some(SnapshotIndex { current, revisions, acts: Some(acts::written(acts)) })
+    let not_loaded = (!wanted.not_loaded.is_empty()).then(|| wanted.not_loaded.to_vec());
+    Some(SnapshotIndex { current, revisions, acts: Some(acts::written(acts)), not_loaded })
 }
 
 /// The index as an object.
@@ -226,7 +231,7 @@ mod tests {
     fn next(before: Option<&SnapshotIndex>, newest: &str, pinned: Option<&str>) -> Option<SnapshotIndex> {
         let (newest, stop) = (revision(newest), Acts::default());
         let acts = Acts { revoked: vec![Revoked::Upstream(ObjectKey::new("ns", "gone"))], ..Acts::default() };
-        index(before, &Wanted { newest: Some(&newest), pinned, acts: &acts, stop: &stop })
+        index(before, &Wanted { newest: Some(&newest), pinned, acts: &acts, stop: &stop, not_loaded: &[] })
     }
 
     fn revoked(index: &SnapshotIndex) -> usize {
@@ -264,7 +269,7 @@ mod tests {
     fn a_plan_that_cannot_be_stored_leaves_what_runs_and_what_counts_at_once() {
         let before = next(None, "a", None).unwrap();
         let acts = Acts { stopped: true, ..Acts::default() };
-        let wanted = Wanted { newest: None, pinned: None, acts: &acts, stop: &acts };
+        let wanted = Wanted { newest: None, pinned: None, acts: &acts, stop: &acts, not_loaded: &[] };
         let stopped = index(Some(&before), &wanted).unwrap();
         assert_eq!((stopped.current.as_str(), stopped.acts.unwrap().stopped), ("a", true));
         assert_eq!(index(None, &wanted), None);

@@ -8,9 +8,11 @@ use serde_json::Value;
 
 use super::build::{self, Owner};
 use super::dereference::Found;
+use super::loading::Loading;
 use super::lowered::{Objects, Read};
 use crate::api::acts;
 use crate::api::lower::Lowered;
+use crate::api::snapshot::NotLoadedForm;
 use crate::config::compile::{self, ByName, compile_unnamed, keep_within_bounds, plugin_code};
 use crate::config::input::{Inputs, code_key};
 use crate::domain::digest::{self, sha256_hex};
@@ -80,6 +82,8 @@ pub(super) struct Planned {
     /// What counts at once, for as long as an older plan runs.
     pub(super) acts: Acts,
     pub(super) plan: Arc<Plan>,
+    /// Forms of plugins that pods could not load, and that are not in the plan for it.
+    pub(super) not_loaded: Vec<NotLoadedForm>,
     /// What each object of the plan is in it: where that is equal, so is the object.
     pub(super) digests: Arc<Digests>,
     /// How many upstreams each chain covers, up to [`MANY`].
@@ -154,29 +158,39 @@ pub(super) fn survey(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Problem>>, H
 }
 
 /// The plan of one gateway. `previous` is the newest that was compiled before; `running` runs until this one does, none
-/// where nothing was stored yet.
-pub(super) fn plan(gateway: &Read, inputs: &mut Inputs, previous: Option<&Plan>, running: Option<&Running>) -> Planned {
+/// where nothing was stored yet; `loading` is what is known of plugins that could not be loaded.
+pub(super) fn plan(
+    gateway: &Read,
+    inputs: &mut Inputs,
+    previous: Option<&Plan>,
+    running: Option<&Running>,
+    loading: &mut Loading,
+) -> Planned {
     let taken = match &*gateway.lowered {
         Ok(Lowered::Gateway(input)) => Some(input.clone()),
         _ => None,
     };
     let invalid = gateway.lowered.as_ref().as_ref().err().cloned();
     inputs.gateway = taken;
+    inputs.not_loaded = loading.not_loaded();
     let valid = inputs.invalid.len();
     inputs.invalid.extend(invalid);
     let (mut plan, mut problems) = compile_unnamed(inputs, previous);
     let acts = acts(gateway, inputs, &plan, running);
     inputs.invalid.truncate(valid);
+    inputs.not_loaded.clear();
     build::prune(&mut plan);
     keep_within_bounds(&mut plan, &mut problems);
     let owner = Owner { key: gateway.id.key.clone(), uid: gateway.uid().to_owned() };
     let digests = Arc::new(digests(&plan));
+    loading.replaced(previous, &digests, &problems);
     let by_name = ByName::new(&plan.upstreams);
     let covered = |chain: &ChainPlan| (chain.key.clone(), by_name.covered(chain, MANY));
     let covered = plan.chains.iter().map(covered).collect();
     let places = plan.upstreams.iter().enumerate().map(|(place, upstream)| (upstream.key.clone(), place)).collect();
     let pinned = pinned(gateway).map(Into::into);
-    Planned { owner, pinned, acts, digests, covered, places, problems: by_object(problems), plan: Arc::new(plan) }
+    let (not_loaded, problems, plan) = (loading.to_store(), by_object(problems), Arc::new(plan));
+    Planned { owner, pinned, acts, plan, not_loaded, digests, covered, places, problems }
 }
 
 /// `spec.pinnedRevision` of a gateway, whatever else of it is not valid.

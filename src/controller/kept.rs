@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use super::access;
 use super::apply::{ApplyError, Stored};
 use super::compiled::Planned;
+use super::loading::Loading;
+use super::pods::Pods;
 use super::rights::RequestError;
 use super::status::{GatewayState, Pin};
 use super::watches::{Seen, Watches};
@@ -27,6 +29,8 @@ const MAX_CONFLICTS: usize = 5;
 pub(super) struct Kept {
     pub(super) planned: Arc<Planned>,
     pub(super) stored: Stored,
+    /// What is known of loading its plugins.
+    pub(super) loading: Loading,
     /// Why its objects are not as they are to be.
     pub(super) fault: Option<(Reason, String)>,
     /// When it was brought back last what somebody else had changed or deleted.
@@ -41,13 +45,19 @@ pub(super) struct Kept {
 
 impl Kept {
     /// A new plan, of which nothing is written yet. `fault` is what stopped the one before.
-    pub(super) fn new(planned: Planned, stored: Stored, fault: Option<(Reason, String)>) -> Self {
-        Self { planned: Arc::new(planned), stored, fault, repaired: None, damaged: false, applied: false, retry: None }
+    pub(super) fn new(planned: Planned, stored: Stored, loading: Loading, fault: Option<(Reason, String)>) -> Self {
+        let planned = Arc::new(planned);
+        Self { planned, stored, loading, fault, repaired: None, damaged: false, applied: false, retry: None }
     }
 
     /// The same gateway with a new plan.
     pub(super) fn with_plan(self, planned: Planned) -> Self {
-        Self { repaired: self.repaired, ..Self::new(planned, self.stored, self.fault) }
+        Self { repaired: self.repaired, ..Self::new(planned, self.stored, self.loading, self.fault) }
+    }
+
+    /// Takes in what pods report. Says whether a plugin could not be loaded that has a form to go back to.
+    pub(super) fn hear(&mut self, pods: &Pods) -> bool {
+        self.loading.hear(&self.planned, &self.stored.revisions, pods)
     }
 
     /// How soon to look again, whatever happens.

@@ -16,6 +16,7 @@ mod kept;
 mod kinds;
 mod lease;
 mod liveness;
+mod loading;
 mod lowered;
 mod metrics;
 mod namespaces;

@@ -79,7 +79,7 @@ pub async fn run(
         leadership,
         inspect,
         metrics.clone(),
-        planning,
+        (planning, reported.clone()),
         Arc::clone(&status_changed),
     );
     let writer = writer.for_loop(liveness.pulse("statuses"));

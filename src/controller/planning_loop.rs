@@ -15,10 +15,12 @@ use super::compiled::{self, Compiled, Running};
 use super::dereference::{Dereferencing, Found};
 use super::kept::{Kept, LONGEST_RETRY};
 use super::lease::Leadership;
+use super::loading::Loading;
 use super::lowered::{Lowering, Objects, Read};
 use super::metrics::ControllerMetrics;
 use super::namespaces::Namespaces;
 use super::operator::Planning;
+use super::pods::ByGateway;
 use super::references::references;
 use super::watches::{PLANNED_FROM, Watches};
 use super::writer::Writer;
@@ -72,6 +74,9 @@ pub(super) struct PlanningLoop<I> {
     inspect: I,
     metrics: ControllerMetrics,
     planning: watch::Sender<Planning>,
+    reported: watch::Receiver<ByGateway>,
+    /// Whether plans are to be made anew since a pod could not load a plugin.
+    lost: bool,
     status_changed: Arc<Notify>,
     lowering: Lowering,
     found: Found,
@@ -95,7 +100,7 @@ impl<I: Inspect> PlanningLoop<I> {
         leadership: Leadership,
         inspect: I,
         metrics: ControllerMetrics,
-        planning: watch::Sender<Planning>,
+        (planning, reported): (watch::Sender<Planning>, watch::Receiver<ByGateway>),
         status_changed: Arc<Notify>,
     ) -> Self {
         Self {
@@ -106,6 +111,8 @@ impl<I: Inspect> PlanningLoop<I> {
             inspect,
             metrics,
             planning,
+            reported,
+            lost: false,
             status_changed,
             lowering: Lowering::default(),
             found: Found::default(),
@@ -154,6 +161,8 @@ impl<I: Inspect> PlanningLoop<I> {
         // Most rounds only look: those are not traced.
         let span = if leads && !edited.is_empty() { traced(objects.len(), &edited) } else { Span::none() };
         let mut changed = self.dereference(&objects, &span).await || !edited.is_empty();
+        self.hear();
+        changed |= std::mem::take(&mut self.lost);
         changed |= self.dereferencing.inspects_again().is_some_and(|again| again <= Instant::now());
         let step = step(leads, self.led, changed, || self.is_held(&objects));
         self.led = matches!(step, Step::Apply | Step::Compile);
@@ -175,7 +184,21 @@ impl<I: Inspect> PlanningLoop<I> {
         };
         let wait = work.instrument(span).await;
         self.metrics.reconciled("MCPGateway", began.elapsed());
-        wait
+        // What was reported before there was a plan to hold it against.
+        self.reported.mark_changed();
+        self.hear();
+        if self.lost { Duration::ZERO } else { wait }
+    }
+
+    /// Takes in what pods report: plans are made anew where one could not load a plugin that has a form to go back to.
+    fn hear(&mut self) {
+        if !self.reported.has_changed().unwrap_or_default() {
+            return;
+        }
+        let reported = self.reported.borrow_and_update();
+        for (key, kept) in &mut self.gateways {
+            self.lost |= reported.get(key).is_some_and(|pods| kept.hear(pods));
+        }
     }
 
     /// Whether nothing can be planned, since what is not seen would count as deleted. Tells it, and what else fails.
@@ -220,6 +243,7 @@ impl<I: Inspect> PlanningLoop<I> {
         let mut before = std::mem::take(&mut self.gateways);
         let mut unread = BTreeMap::new();
         for gateway in objects.iter().filter(|object| object.id.kind == Kind::MCPGateway) {
+            self.writer.pulse.beats();
             let key = &gateway.id.key;
             let kept = before.remove(key).filter(|kept| kept.planned.owner.uid == gateway.uid());
             let owner = Owner { key: key.clone(), uid: gateway.uid().to_owned() };
@@ -227,13 +251,12 @@ impl<I: Inspect> PlanningLoop<I> {
             if let Some(mut kept) = kept {
                 let running = kept.stored.running(&self.writer, &owner, pinned).await;
                 self.reads_again(gateway, running.as_ref());
-                let previous = Arc::clone(&kept.planned.plan);
-                let planned = compiled::plan(gateway, &mut inputs, Some(&previous), running.as_ref());
+                let (previous, loading) = (&kept.planned.plan, &mut kept.loading);
+                let planned = compiled::plan(gateway, &mut inputs, Some(previous), running.as_ref(), loading);
                 self.gateways.insert(key.clone(), kept.with_plan(planned));
-                self.writer.pulse.beats();
                 continue;
             }
-            let (mut stored, newest) = match Stored::read(&self.writer, &owner, pinned).await {
+            let (mut stored, plans) = match Stored::read(&self.writer, &owner, pinned).await {
                 Ok(stored) => stored,
                 Err(error) => {
                     // Without what ran before, an older form could be lost: this gateway waits.
@@ -245,9 +268,10 @@ impl<I: Inspect> PlanningLoop<I> {
             };
             let running = stored.running(&self.writer, &owner, pinned).await;
             self.reads_again(gateway, running.as_ref());
-            let planned = compiled::plan(gateway, &mut inputs, newest.as_deref(), running.as_ref());
-            self.writer.pulse.beats();
-            self.gateways.insert(key.clone(), Kept::new(planned, stored, None));
+            let mut loading = Loading::stored(stored.index.as_ref(), &plans);
+            let newest = plans.first().map(Arc::as_ref);
+            let planned = compiled::plan(gateway, &mut inputs, newest, running.as_ref(), &mut loading);
+            self.gateways.insert(key.clone(), Kept::new(planned, stored, loading, None));
         }
         self.compiled = Arc::new(Compiled::new(objects, own, protocols, code));
         self.unread = unread;

@@ -1,6 +1,6 @@
 //! What gateways' pods report, read from the admin port of each ready one.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -171,6 +171,7 @@ pub(super) async fn follow(
         ticks.tick().await;
         asking.writer.pulse.beats();
         let now = asking.ask(&watches).await;
+        let failed = not_loaded(&now) != not_loaded(&found.borrow());
         if found.send_if_modified(|before| {
             *before != now && {
                 *before = now;
@@ -179,7 +180,20 @@ pub(super) async fn follow(
         }) {
             changed.notify_one();
         }
+        if failed {
+            // Plans are made anew by it.
+            watches.changed.notify_one();
+        }
     }
+}
+
+/// What pods could not load: gateway, revision, plugin.
+fn not_loaded(pods: &ByGateway) -> BTreeSet<(&ObjectKey, &str, &str)> {
+    let reports = pods.iter().flat_map(|(key, pods)| pods.reports().map(move |report| (key, report)));
+    let all = reports.flat_map(|(key, report)| {
+        report.not_loaded.iter().map(move |failed| (key, report.revision.as_str(), failed.plugin.as_str()))
+    });
+    all.collect()
 }
 
 /// What a pod said last.

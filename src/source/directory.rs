@@ -222,6 +222,7 @@ fn inputs(loaded: &Loaded, gateway: Option<GatewayInput>, default_plugin_dir: Pa
         namespaces: loaded.namespaces.clone(),
         files: BTreeMap::new(),
         files_elsewhere: false,
+        not_loaded: BTreeMap::new(),
         facts: BTreeMap::new(),
     }
 }

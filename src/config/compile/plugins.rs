@@ -38,16 +38,21 @@ impl Plugins<'_> {
 
 pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems: &mut Vec<Problem>) -> Plugins<'a> {
     let mut plugins = Plugins { code: previous.map(|p| p.code.clone()).unwrap_or_default(), ..Plugins::default() };
+    let before = inputs.not_loaded.values().filter_map(|lost| lost.before.as_deref());
+    plugins.code.extend(before.map(|(plan, code)| (plan.digest.clone(), code.clone())));
     for input in &inputs.plugins {
         plugins.inputs.insert(&input.key, input);
         let object = id(Kind::Plugin, &input.key);
-        match accept(inputs, input, problems) {
+        let kept = previous.and_then(|previous| last_form(inputs, previous, &input.key));
+        let accepted = accept(inputs, input, problems);
+        match accepted
+            .and_then(|accepted| if kept.is_some() { loadable(inputs, input, accepted) } else { Ok(accepted) })
+        {
             Ok((plan, text)) => {
                 plugins.code.extend(text.map(|text| (plan.digest.clone(), text.to_owned())));
                 plugins.accepted.insert(input.key.clone(), plan);
             }
             Err((reason, field, mut message)) => {
-                let kept = previous.and_then(|p| p.plugin(&input.key));
                 if let Some(kept) = kept {
                     message.push_str(&format!(". Not loaded; revision {:.8} still runs", kept.digest));
                     plugins.accepted.insert(input.key.clone(), kept.clone());
@@ -59,11 +64,31 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
             }
         }
     }
-    let kept = previous.iter().flat_map(|plan| &plan.plugins);
-    for plugin in kept.filter(|p| is_invalid(inputs, Kind::Plugin, &p.key)) {
-        plugins.accepted.entry(plugin.key.clone()).or_insert_with(|| plugin.clone());
+    let invalid =
+        previous.into_iter().flat_map(|previous| previous.plugins.iter().map(move |plugin| (previous, plugin)));
+    for (previous, plugin) in invalid.filter(|(_, plugin)| is_invalid(inputs, Kind::Plugin, &plugin.key)) {
+        let kept = last_form(inputs, previous, &plugin.key).unwrap_or(plugin);
+        plugins.accepted.entry(plugin.key.clone()).or_insert_with(|| kept.clone());
     }
     plugins
+}
+
+/// The form of a plugin that runs on where the one that is written does not: that of the previous plan, or where that is
+/// known not to load, the one before it.
+fn last_form<'a>(inputs: &'a Inputs, previous: &'a Plan, key: &ObjectKey) -> Option<&'a PluginPlan> {
+    let last = previous.plugin(key)?;
+    match inputs.not_loaded.get(key).filter(|lost| lost.form == last.form()) {
+        Some(lost) => lost.before.as_deref().map(|(plan, _)| plan),
+        None => Some(last),
+    }
+}
+
+/// A form that is accepted, unless it is known that it cannot be loaded.
+fn loadable<T>(inputs: &Inputs, input: &PluginInput, accepted: (PluginPlan, T)) -> Result<(PluginPlan, T), Fault> {
+    match inputs.not_loaded.get(&input.key).filter(|lost| lost.form == accepted.0.form()) {
+        Some(lost) => Err((Reason::NotLoaded, source_field(input).to_owned(), lost.message.clone())),
+        None => Ok(accepted),
+    }
 }
 
 /// The plugin as written with its code, or what is wrong with it. There is no code where only the gateway can read it.

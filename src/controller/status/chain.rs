@@ -29,7 +29,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     } else {
         programmed(&mut set, truth, &serving, kept, absent(truth, object));
     }
-    partial(&mut set, truth, &found, &forms);
+    partial(&mut set, truth, &found, &serving, &forms);
     let first = forms.first();
     let status = PluginChainStatus {
         observed_generation: Some(object.generation()),
@@ -85,12 +85,12 @@ fn refusing(set: &mut Set, forms: &[&ChainPlan]) {
 }
 
 /// What is bad and leaves it ready.
-fn partial(set: &mut Set, truth: &Truth, found: &[Problem], forms: &[&ChainPlan]) {
+fn partial(set: &mut Set, truth: &Truth, found: &[Problem], serving: &[Serving<'_>], forms: &[&ChainPlan]) {
     let first = |reason: Reason| found.iter().find(|problem| problem.reason == reason);
     if let Some(weak) = first(Reason::GuardWeakened) {
         set.bad_while_true("FailsOpen", weak.reason.as_str(), &format!("{}: {}", weak.field, weak.message));
     }
-    let older: Vec<_> = forms.iter().flat_map(|form| &form.entries).filter(|entry| is_older(truth, entry)).collect();
+    let older: Vec<_> = forms.iter().flat_map(|form| &form.entries).filter(|e| is_older(truth, serving, e)).collect();
     let passed_by = || {
         forms
             .iter()
@@ -108,9 +108,11 @@ fn partial(set: &mut Set, truth: &Truth, found: &[Problem], forms: &[&ChainPlan]
     }
 }
 
-/// Whether an entry runs although its plugin, as it is written now, is not accepted.
-fn is_older(truth: &Truth, entry: &EntryPlan) -> bool {
-    entry.enabled && entry.unavailable.is_none() && truth.compiled.wrong_plugins.contains(&entry.plugin)
+/// Whether an entry runs although its plugin, as it is written now, is not accepted, or cannot be loaded.
+fn is_older(truth: &Truth, serving: &[Serving<'_>], entry: &EntryPlan) -> bool {
+    let lost = |s: &Serving<'_>| s.state.planned.not_loaded.iter().any(|form| form.is_of(&entry.plugin));
+    let wrong = truth.compiled.wrong_plugins.contains(&entry.plugin) || serving.iter().any(lost);
+    entry.enabled && entry.unavailable.is_none() && wrong
 }
 
 /// The plugins of its enabled entries, in order.

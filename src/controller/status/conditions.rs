@@ -36,6 +36,7 @@ fn is_of_itself(reason: Reason) -> bool {
             | StandaloneOnly
             | NotImplemented
             | TooLarge
+            | NotLoaded
     )
 }
 

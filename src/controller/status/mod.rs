@@ -7,7 +7,7 @@ mod grant;
 mod plugin;
 mod serving;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod upstream;
 
 use std::collections::BTreeMap;

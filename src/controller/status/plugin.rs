@@ -7,13 +7,14 @@ use serde_json::Value;
 use super::Truth;
 use super::conditions::Set;
 use super::grant::grant_command;
-use super::serving::{Serving, gateways, live, problems, programmed, secrets, serving, warnings};
+use super::serving::{Serving, gateways, has, live, problems, programmed, secrets, serving, warnings};
 use crate::api::lower::Lowered;
 use crate::api::plugin::status::{PluginStatus, RunningRevision};
 use crate::controller::lowered::Read;
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{NamedValue, PluginPlan, ValueSource};
+use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::report::{PluginReport, PluginState, SecretState};
 
@@ -23,18 +24,20 @@ const MAX_EXPORT: usize = 128;
 
 pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     let serving = serving(truth, &object.id);
-    let found = problems(truth, &serving, &object.id);
+    let mut found = problems(truth, &serving, &object.id);
+    let unloaded = not_loaded(&serving, object).filter(|_| !found.iter().any(Problem::is_error));
+    found.extend(unloaded.clone());
     let running = serving.iter().find_map(|s| s.state.planned.plan.plugin(&object.id.key));
     let mut set = Set::new(object, now).warned(warnings(truth, object));
     let as_written = set.accepted(&found) & set.resolved(&found);
     let fine = as_written & of_secrets(&mut set, &serving, running);
+    let absent = (Reason::NotUsed, "no chain that a gateway takes names it");
     if serving.is_empty() && fine {
-        set.yes("Programmed", "NotUsed", "no chain that a gateway takes names it");
+        set.yes("Programmed", absent.0.as_str(), absent.1);
     } else {
-        let absent = (Reason::NotUsed, "no chain that a gateway takes names it");
-        programmed(&mut set, truth, &serving, !as_written, absent);
+        programmed(&mut set, truth, &serving, !as_written && unloaded.is_none(), absent);
     }
-    failed_to_start(&mut set, object, &serving);
+    failed_to_start(&mut set, object, &serving, unloaded.as_ref());
     let input = match &*object.lowered {
         Ok(Lowered::Plugin(input)) => Some(input),
         _ => None,
@@ -150,8 +153,21 @@ fn named_by(truth: &Truth, key: &ObjectKey) -> u32 {
     u32::try_from(chains.count()).unwrap_or(u32::MAX)
 }
 
+/// What a pod says that could not load it as it is planned. Where there is an older form, the next plan has that.
+fn not_loaded(serving: &[Serving<'_>], object: &Read) -> Option<Problem> {
+    let name = object.id.key.to_string();
+    let failed = serving.iter().find_map(|s| {
+        let reports = s.pods?.reports().filter(|report| has(s.state, &report.revision, &object.id, s.digest));
+        reports.flat_map(|report| &report.not_loaded).find(|failed| failed.plugin == name)
+    })?;
+    Some(Problem::error(Reason::NotLoaded, object.id.clone(), "spec.source", failed.message.clone()))
+}
+
 /// A plugin that a pod cannot start.
-fn failed_to_start(set: &mut Set, object: &Read, serving: &[Serving<'_>]) {
+fn failed_to_start(set: &mut Set, object: &Read, serving: &[Serving<'_>], unloaded: Option<&Problem>) {
+    if let Some(unloaded) = unloaded {
+        set.replace("Programmed", unloaded.reason.as_str(), "pods have it and cannot load it; see Accepted");
+    }
     let name = object.id.key.to_string();
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
     let failed =

@@ -45,7 +45,7 @@ fn runs(state: &GatewayState, pods: &Pods, id: &ObjectId, digest: &str) -> bool 
 }
 
 /// Whether an object has this form in a revision.
-fn has(state: &GatewayState, revision: &str, id: &ObjectId, digest: &str) -> bool {
+pub(super) fn has(state: &GatewayState, revision: &str, id: &ObjectId, digest: &str) -> bool {
     state.revisions.get(revision).and_then(|digests| digests.get(id)).is_some_and(|found| found == digest)
 }
 

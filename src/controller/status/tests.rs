@@ -15,6 +15,7 @@ use crate::config::compile::plugin_code;
 use crate::config::input::code_key;
 use crate::controller::compiled;
 use crate::controller::dereference::Found;
+use crate::controller::loading::Loading;
 use crate::controller::lowered::{Lowering, Read};
 use crate::controller::pods::{Pods, Reported};
 use crate::domain::digest::sha256_hex;
@@ -26,12 +27,12 @@ use crate::domain::report::Report;
 use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxProperty};
 
 /// A plugin as it is read, with this status.
-fn plugin(code: &str, status: &Value) -> Read {
+pub(in crate::controller) fn plugin(code: &str, status: &Value) -> Read {
     read(Kind::Plugin, "p", &json!({"source": {"inline": code}}), status)
 }
 
 /// An object as it is read, with this status.
-fn read(kind: Kind, name: &str, spec: &Value, status: &Value) -> Read {
+pub(in crate::controller) fn read(kind: Kind, name: &str, spec: &Value, status: &Value) -> Read {
     let object: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind.as_str(),
         "metadata": {"name": name, "namespace": "ns", "uid": "u", "generation": 3},
@@ -71,7 +72,7 @@ fn truth(objects: &[Read], pods: impl FnOnce(&str) -> Pods) -> Truth {
     let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(&inputs, plugin));
     inputs.facts =
         code.map(|code| (code_key(&sha256_hex(code.text.as_bytes()), &code.file_name), exports.clone())).collect();
-    let planned = compiled::plan(&objects[0], &mut inputs, None, None);
+    let planned = compiled::plan(&objects[0], &mut inputs, None, None, &mut Loading::default());
     let revision = "0123456789ab";
     let state = GatewayState {
         in_force: Arc::clone(&planned.plan),

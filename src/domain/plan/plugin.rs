@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::value::NamedValue;
+use crate::domain::digest::revision;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plugin::{Encoding, Phase, Protocol, Role};
 
@@ -79,6 +80,13 @@ pub struct PluginPlan {
     pub max_lifetime_seconds: Option<u32>,
     /// What executions and workers may use.
     pub limits: PluginLimits,
+}
+
+impl PluginPlan {
+    /// By which two forms of a plugin are told apart: code, environment, settings. 12 hex characters.
+    pub fn form(&self) -> String {
+        revision(self)
+    }
 }
 
 fn one() -> u32 {

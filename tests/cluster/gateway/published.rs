@@ -95,7 +95,8 @@ impl Revision {
 
     /// Has pods run it.
     pub async fn write_index(&self, cluster: &Cluster, namespace: &str) {
-        let index = SnapshotIndex { current: self.name().to_owned(), revisions: vec![self.entry.clone()], acts: None };
+        let (current, revisions) = (self.name().to_owned(), vec![self.entry.clone()]);
+        let index = SnapshotIndex { current, revisions, acts: None, not_loaded: None };
         let object = snapshot(GATEWAY, Some(index), None);
         let applied = PatchParams::apply("test").force();
         api(cluster, namespace).await.patch(GATEWAY, &applied, &Patch::Apply(&object)).await.unwrap();

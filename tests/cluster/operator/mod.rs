@@ -27,4 +27,5 @@ mod storm;
 mod token;
 mod told;
 mod traces;
+mod unloadable;
 mod whole;

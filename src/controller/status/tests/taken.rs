@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::controller::compiled::Compiled;
+use crate::controller::loading::Loading;
 use crate::controller::lowered::Objects;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
@@ -32,7 +33,7 @@ impl Namespace {
         let (own, protocols) = compiled::survey(&mut inputs);
         let code = compiled::applied_code(&inputs);
         let gateway = objects.iter().find(|object| object.id.kind == Kind::MCPGateway).unwrap();
-        let planned = Arc::new(compiled::plan(gateway, &mut inputs, before, None));
+        let planned = Arc::new(compiled::plan(gateway, &mut inputs, before, None, &mut Loading::default()));
         let (key, revisions) = (gateway.id.key.clone(), [("new".to_owned(), Arc::clone(&planned.digests))].into());
         let state = GatewayState {
             in_force: Arc::clone(&planned.plan),

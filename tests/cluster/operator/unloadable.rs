@@ -1,0 +1,61 @@
+//! A guard whose newest code throws while it is loaded: the form before it guards on, in a pod that is started anew too.
+
+use serde_json::{Value, json};
+
+use super::harness::{Operated, object};
+use super::pods::Served;
+use super::whole::{objects, says};
+use crate::harness::until;
+
+/// The guard with code that parses, and throws while it is loaded.
+fn throws(word: &str) -> Value {
+    let code = format!("throw new Error('{word}');\nexport default ({{ rawContent }}) => ({{ text: rawContent }});");
+    object("Plugin", "say", &json!({"source": {"inline": code}, "role": "Guard"}))
+}
+
+async fn until_refused(served: &Served<'_>) {
+    until("the call is refused", async || {
+        let answer = served.gateway.call("up__whoami").await;
+        answer.expect_err("it is unguarded").contains("NotLoaded").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_guard_that_cannot_be_loaded_leaves_the_form_before_it_in_new_pods_too() {
+    let operated = Operated::start().await;
+    operated.apply(&objects().await).await;
+    let mut served = operated.serve("main", &[]).await;
+    served.gateway.until_answers("up__whoami", "one nobody").await;
+    operated.until_condition("plugins", "say", "Programmed", "True Programmed").await;
+
+    operated.apply(&[throws("not today")]).await;
+    let message = operated.until_condition("plugins", "say", "Accepted", "False NotLoaded").await;
+    assert!(message.contains("not today"), "{message}");
+    operated.until_condition("plugins", "say", "Programmed", "False PreviousRevision").await;
+    operated.until_condition("pluginchains", "answers", "PartiallyInvalid", "True PreviousRevision").await;
+    assert_eq!(served.gateway.call("up__whoami").await.unwrap(), "one nobody");
+
+    served.restart(&[]).await;
+    served.gateway.until_answers("up__whoami", "one nobody").await;
+    operated.until_condition("plugins", "say", "Accepted", "False NotLoaded").await;
+
+    operated.apply(&[says("two")]).await;
+    served.gateway.until_answers("up__whoami", "two nobody").await;
+    operated.until_condition("plugins", "say", "Ready", "True Ready").await;
+}
+
+#[tokio::test]
+async fn a_guard_that_was_never_loaded_refuses_and_says_so() {
+    let operated = Operated::start().await;
+    let mut all = objects().await;
+    all[2] = throws("not ever");
+    operated.apply(&all).await;
+    let served = operated.serve("main", &[]).await;
+    until_refused(&served).await;
+    let message = operated.until_condition("plugins", "say", "Accepted", "False NotLoaded").await;
+    assert!(message.contains("not ever"), "{message}");
+    operated.apply(&[says("one")]).await;
+    served.gateway.until_answers("up__whoami", "one nobody").await;
+    operated.until_condition("plugins", "say", "Ready", "True Ready").await;
+}
