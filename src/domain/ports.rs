@@ -43,7 +43,7 @@ pub trait RunPlugin: Send + Sync + 'static {
     /// Pools of plugins that are not named stay until [`RunPlugin::retire`].
     fn prepare(&self, wanted: &[Arc<LinkedPlugin>], runtime: &Runtime) -> impl Future<Output = ()> + Send;
 
-    /// How far a plugin that was [prepared](RunPlugin::prepare) is loaded.
+    /// How far a plugin is loaded.
     fn loading(&self, plugin: &Arc<LinkedPlugin>) -> Loading;
 
     /// Waits until more than `seen` loads have ended, well or not, and says how many have.
@@ -81,6 +81,8 @@ pub trait RunPlugin: Send + Sync + 'static {
 /// How far a plugin is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loading {
+    /// Nothing loads it: it was not [prepared](RunPlugin::prepare), or let go since. Each of its calls starts a worker.
+    Unprepared,
     /// Its first worker is not ready yet.
     Underway,
     /// A worker has loaded it. It stays so, whatever becomes of its workers.

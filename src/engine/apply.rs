@@ -125,6 +125,7 @@ impl<P: Ports> Engine<P> {
             let problems = newest.problems_with(&choice);
             self.hold(&linked);
             self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems, &self.state, previous));
+            self.plans.send_replace(());
             self.plugins.retire(&newest.needed(&choice));
         }
         choice.is_settled

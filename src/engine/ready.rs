@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::content::Content;
-use super::link::{LinkedChain, LinkedEntry};
+use super::link::{Linked, LinkedChain, LinkedEntry};
 use super::replies::Culprit;
 use super::routed::Routed;
 use super::snapshot::{Selected, Snapshot};
@@ -39,7 +39,8 @@ impl Refusing {
 
 impl<P: Ports> Engine<P> {
     /// Waits for plugins that guard calls on this route and are still being loaded, as long as their entries may take.
-    /// Says whether there were any and all of them are loaded, or cannot be, by now.
+    /// Says whether there were any and all of them are loaded, or cannot be, by now; or whether something else runs by
+    /// now, for which these may never be loaded.
     pub(super) async fn waited_for_guards(&self, snapshot: &Snapshot, route: &Route) -> bool {
         let (tool, queue) = (&snapshot.tools[route.index], snapshot.plan().gateway.runtime.queue_timeout_ms);
         let (mut waited, began) = (false, Instant::now());
@@ -52,8 +53,16 @@ impl<P: Ports> Engine<P> {
                 }
                 waited = true;
                 let until = began + Duration::from_millis(queue.into()) + entry.timeout;
-                if timeout_at(until, self.wait_until_loaded(plugin)).await.is_err() {
-                    return false;
+                let loaded_or_replaced = async {
+                    tokio::select! {
+                        () = self.wait_until_loaded(plugin) => false,
+                        () = self.wait_until_replaced(&snapshot.linked) => true,
+                    }
+                };
+                match timeout_at(until, loaded_or_replaced).await {
+                    Ok(false) => {}
+                    Ok(true) => return true,
+                    Err(_) => return false,
                 }
             }
         }
@@ -75,7 +84,7 @@ impl<P: Ports> Engine<P> {
             .ok()
             .map(|plugin| self.plugins.loading(plugin))
         {
-            Some(Loading::Underway) => true,
+            Some(Loading::Underway | Loading::Unprepared) => true,
             Some(Loading::Loaded) => linked.stand_ins.contains_key(key),
             Some(Loading::Failed { .. }) => !linked.not_loaded.iter().any(|lost| lost.plugin == *key),
             None => false,
@@ -89,6 +98,12 @@ impl<P: Ports> Engine<P> {
         while self.plugins.loading(plugin) == Loading::Underway {
             seen = self.plugins.loads(seen).await;
         }
+    }
+
+    /// Waits until another plan is in force, or the same with other forms of its plugins.
+    async fn wait_until_replaced(&self, linked: &Arc<Linked>) {
+        // The sender is ours, so that it cannot be gone.
+        let _ = self.plans.subscribe().wait_for(|()| !Arc::ptr_eq(&self.snapshot().linked, linked)).await;
     }
 
     /// The first thing that guards this call and cannot run here. A response that would have to be withheld is no

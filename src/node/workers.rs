@@ -179,7 +179,7 @@ impl RunPlugin for Workers {
         self.read(|pools| match (&pools.refusing, pools.by_identity.get(&plugin.identity)) {
             (_, Some(pool)) => pool.loading(),
             (Some(failure), None) => Loading::Failed { failure: failure.clone(), own: false },
-            (None, None) => Loading::Underway,
+            (None, None) => Loading::Unprepared,
         })
     }
 
@@ -252,6 +252,18 @@ impl RunPlugin for Workers {
 mod tests {
     use super::super::fixture::{plugin, starter};
     use super::*;
+
+    #[tokio::test]
+    async fn a_plugin_that_was_let_go_is_not_being_loaded() {
+        let starter = starter();
+        let admission = Arc::new(Admission::new(starter.tasks.clone()));
+        let (workers, plugin) = (Workers { starter, admission, pools: Arc::default() }, plugin());
+        assert_eq!(workers.loading(&plugin), Loading::Unprepared);
+        workers.new_pools(&[Arc::clone(&plugin)]);
+        assert_eq!(workers.loading(&plugin), Loading::Underway);
+        workers.retire(&[]);
+        assert_eq!(workers.loading(&plugin), Loading::Unprepared, "nobody would ever load it");
+    }
 
     #[tokio::test]
     async fn something_is_done_with_every_pool() {

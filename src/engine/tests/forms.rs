@@ -45,7 +45,7 @@ async fn while_the_new_form_is_loaded_the_old_one_runs_on() {
     engine.plugins.is("put new", Loading::Loaded);
     until(|| engine.snapshot().linked.stand_ins.is_empty()).await;
     assert_eq!((said(&engine).await.as_str(), ran(&engine)), ("new", digest("put new")[..12].to_owned()));
-    assert_eq!(*engine.plugins.kept.lock().unwrap(), ["put new"]);
+    until(|| engine.plugins.kept.lock().unwrap().values().eq(["put new"])).await;
 }
 
 #[tokio::test]
@@ -130,6 +130,46 @@ async fn a_call_waits_for_a_guard_that_is_still_being_loaded_before_it_is_sent()
     let value = call(&engine, "{}").await;
     assert_eq!(value["result"]["_meta"]["hawsepipe.dev/refused"]["reason"], "NotLoaded", "{value}");
     assert_eq!(sent(&engine).len(), before);
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_a_guard_goes_on_with_the_form_of_an_edit() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "put old")]);
+    // Longer than a test waits.
+    inputs.plugins[0].timeout_ms = Some(600_000);
+    let engine = start(&bare()).await;
+    // The form of the edit is loaded at once, or some time after it was put in force.
+    for loaded_at_once in [true, false] {
+        engine.plugins.is("put old", Loading::Underway);
+        write(&mut inputs, "put old");
+        apply(&engine, &bare()).await;
+        apply(&engine, &inputs).await;
+        let waiting = Arc::clone(&engine);
+        let waiting = tokio::spawn(async move { said(&waiting).await });
+        until(|| engine.state.calls.in_flight() == 1).await;
+        engine.plugins.is("put new", if loaded_at_once { Loading::Loaded } else { Loading::Underway });
+        write(&mut inputs, "put new");
+        apply(&engine, &inputs).await;
+        if !loaded_at_once {
+            assert!(!waiting.is_finished());
+            engine.plugins.is("put new", Loading::Loaded);
+        }
+        let answer = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+        assert_eq!(answer.expect("it waits for what nobody loads").unwrap(), "new");
+    }
+}
+
+#[tokio::test]
+async fn a_call_on_a_plan_that_was_just_replaced_does_not_wait_for_its_guards() {
+    let (mut inputs, engine) = running(Role::Guard).await;
+    let before = engine.snapshot();
+    write(&mut inputs, "put new");
+    apply(&engine, &inputs).await;
+    assert!(engine.plugins.kept.lock().unwrap().values().eq(["put new"]));
+    let route = Endpoint::All.route(&before, "up__read").unwrap();
+    let waited = tokio::time::timeout(Duration::from_secs(20), engine.waited_for_guards(&before, route)).await;
+    assert_eq!(waited, Ok(false), "its worker is started for the call");
 }
 
 #[tokio::test]

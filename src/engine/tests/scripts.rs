@@ -14,11 +14,11 @@ pub(super) struct Scripts {
     pub(super) workers: Mutex<Vec<WorkerInfo>>,
     pub(super) sandbox: Mutex<SandboxState>,
     pub(super) loads: watch::Sender<Loads>,
-    /// Scripts that were not let go.
-    pub(super) kept: Mutex<Vec<String>>,
+    /// Scripts that were prepared and not let go, by the identity of their plugin.
+    pub(super) kept: Mutex<BTreeMap<String, String>>,
 }
 
-/// How far scripts are loaded; those that are not in it are.
+/// How far scripts that were prepared are loaded; those that are not in it are.
 #[derive(Default)]
 pub(super) struct Loads {
     of: BTreeMap<String, Loading>,
@@ -92,9 +92,15 @@ fn reason(word: &str) -> Reason {
 }
 
 impl RunPlugin for Scripts {
-    async fn prepare(&self, _: &[Arc<LinkedPlugin>], _: &Runtime) {}
+    async fn prepare(&self, wanted: &[Arc<LinkedPlugin>], _: &Runtime) {
+        let wanted = wanted.iter().map(|plugin| (plugin.identity.clone(), plugin.code.to_string()));
+        self.kept.lock().unwrap().extend(wanted);
+    }
 
     fn loading(&self, plugin: &Arc<LinkedPlugin>) -> Loading {
+        if !self.kept.lock().unwrap().contains_key(&plugin.identity) {
+            return Loading::Unprepared;
+        }
         let loads = self.loads.borrow();
         loads.of.get(&*plugin.code).cloned().unwrap_or(Loading::Loaded)
     }
@@ -104,7 +110,8 @@ impl RunPlugin for Scripts {
     }
 
     fn retire(&self, keep: &[Arc<LinkedPlugin>]) {
-        *self.kept.lock().unwrap() = keep.iter().map(|plugin| plugin.code.to_string()).collect();
+        let is_kept = |identity: &String, _: &mut String| keep.iter().any(|plugin| plugin.identity == *identity);
+        self.kept.lock().unwrap().retain(is_kept);
     }
 
     async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, _: Duration, host: &dyn Host) -> Ran {
