@@ -65,20 +65,29 @@ async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, UpstreamError> 
 /// The messages of an event stream, each of them bounded, the stream itself not.
 pub(super) struct Messages {
     events: SseByteStream<Counted>,
-    since_last: Arc<AtomicU64>,
+    since_last: Arc<SinceLast>,
+}
+
+/// What came since the last event.
+struct SinceLast {
+    bytes: AtomicU64,
+    place: Place,
 }
 
 impl Messages {
     /// Events of at most `limit` bytes and an envelope, each held in `place`.
     pub(super) fn new(body: Incoming, limit: u64, place: Place) -> Self {
-        let since_last = Arc::new(AtomicU64::new(0));
-        let counted = Counted { body, since_last: Arc::clone(&since_last), limit, place };
+        let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), place });
+        let counted = Counted { body, since_last: Arc::clone(&since_last), limit };
         Self { events: SseByteStream::new(counted), since_last }
     }
 
     /// The data of the next event that is a message; none at the end.
     pub(super) async fn next(&mut self) -> Result<Option<String>, UpstreamError> {
-        while let Some(event) = self.events.next().await {
+        loop {
+            // The message before is done with. To hold less is never refused.
+            let _ = self.since_last.place.hold(self.since_last.bytes.load(Ordering::Relaxed));
+            let Some(event) = self.events.next().await else { return Ok(None) };
             let event = event.map_err(|error| match error {
                 sse_stream::Error::Body(error) => match error.downcast::<Broken>() {
                     Ok(broken) => broken.0,
@@ -86,14 +95,13 @@ impl Messages {
                 },
                 _ => UpstreamError::Protocol("its event stream is not valid".into()),
             })?;
-            self.since_last.store(0, Ordering::Relaxed);
+            self.since_last.bytes.store(0, Ordering::Relaxed);
             let is_message = event.event.as_deref().is_none_or(|name| name == "message");
             // An event without data primes resumption, which is not used.
             if let Some(data) = event.data.filter(|data| is_message && !data.is_empty()) {
                 return Ok(Some(data));
             }
         }
-        Ok(None)
     }
 
     /// Reads to the end of the stream after its last message, so that the connection is used again. What does not end
@@ -110,9 +118,8 @@ impl Messages {
 /// A body that fails when too much came since the last event.
 struct Counted {
     body: Incoming,
-    since_last: Arc<AtomicU64>,
+    since_last: Arc<SinceLast>,
     limit: u64,
-    place: Place,
 }
 
 impl Stream for Counted {
@@ -127,11 +134,11 @@ impl Stream for Counted {
                 Poll::Ready(Some(Ok(frame))) => frame,
             };
             let Ok(data) = frame.into_data() else { continue };
-            let seen = self.since_last.fetch_add(data.len() as u64, Ordering::Relaxed) + data.len() as u64;
+            let seen = self.since_last.bytes.fetch_add(data.len() as u64, Ordering::Relaxed) + data.len() as u64;
             if seen > self.limit.saturating_add(ENVELOPE) {
                 return Poll::Ready(Some(Err(Broken(UpstreamError::TooLarge(self.limit)))));
             }
-            if self.place.hold(seen).is_err() {
+            if self.since_last.place.hold(seen).is_err() {
                 return Poll::Ready(Some(Err(Broken(UpstreamError::NoRoom))));
             }
             return Poll::Ready(Some(Ok(data)));
