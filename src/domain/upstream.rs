@@ -82,6 +82,8 @@ impl ServerFacts {
 pub enum Probed {
     /// It is connected and answers.
     Up(ServerFacts),
+    /// It is connected, and answers nothing while it works on a call: some servers do one thing at a time.
+    Busy,
     /// Its connection ended because nobody used it. The next call or list begins it anew; a probe does not.
     Resting,
 }

@@ -28,6 +28,7 @@ impl<P: Ports> Engine<P> {
         let problems = newest.problems_with(&choice);
         self.hold(&linked);
         self.upstreams.prepare(&linked.targets());
+        self.end_old_probes(&linked);
         self.forget_missing(&linked);
         self.let_calls_run(&linked);
         self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems.clone(), &self.state, previous));
@@ -181,5 +182,6 @@ impl<P: Ports> Engine<P> {
                 Some(_) => {}
             }
         }
+        linked.upstreams.iter().for_each(|upstream| self.state.know(&upstream.target.plan.key));
     }
 }

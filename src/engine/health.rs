@@ -56,24 +56,24 @@ impl Probes {
 }
 
 impl<P: Ports> Engine<P> {
-    /// Probes these upstreams from now on, and no others. A probe whose upstream did not change goes on.
-    pub(super) fn probe_targets(self: &Arc<Self>, linked: &Linked) {
-        self.listen();
-        let wanted: HashMap<_, _> = linked
-            .upstreams
-            .iter()
-            .filter(|u| u.target.plan.enabled && u.refusing.is_none() && u.target.plan.transport != TransportPlan::None)
-            .map(|u| (u.target.plan.key.clone(), Arc::clone(&u.target)))
-            .collect();
-        let mut running = self.probes.lock();
-        running.retain(|key, probe| {
+    /// Ends the probes of upstreams that this plan does not have or has changed. One whose upstream did not change goes
+    /// on.
+    pub(super) fn end_old_probes(&self, linked: &Linked) {
+        let wanted = probed(linked);
+        self.probes.lock().retain(|key, probe| {
             let same = wanted.get(key).is_some_and(|target| *target == probe.target);
             if !same {
                 probe.task.abort();
             }
             same
         });
-        for (key, target) in wanted {
+    }
+
+    /// Probes these upstreams from now on, once those that are probed otherwise are [no longer](Self::end_old_probes).
+    pub(super) fn probe_targets(self: &Arc<Self>, linked: &Linked) {
+        self.listen();
+        let mut running = self.probes.lock();
+        for (key, target) in probed(linked) {
             running.entry(key).or_insert_with(|| {
                 let wake = Arc::new(Notify::new());
                 let task = tokio::spawn(Arc::clone(self).probe_on(Arc::clone(&target), Arc::clone(&wake)));
@@ -147,6 +147,8 @@ impl<P: Ports> Engine<P> {
                 self.list(target, due, connected).await
             }
             Ok(Probed::Resting) => self.list(target, false, connected).await,
+            // Its list would wait behind the call too.
+            Ok(Probed::Busy) => Some(self.note_reachable(target, connected)),
             Err(error) => self.note_failure(target, "", &error),
         };
         let first = self.state.update(&plan.key, |state| !std::mem::replace(&mut state.tried, true));
@@ -154,7 +156,7 @@ impl<P: Ports> Engine<P> {
         self.metrics.upstream_state(&plan.key.name, state.health.state, !state.health.in_routing());
         if first {
             self.relist();
-            self.lists.send_replace(());
+            self.tried.send_replace(());
         }
         wait
     }
@@ -208,13 +210,19 @@ impl<P: Ports> Engine<P> {
                 Err(error) => return self.note_failure(target, "tools/list: ", &error),
             }
         }
-        Some(self.state.update(&plan.key, |state| {
+        Some(self.note_reachable(target, was_connected))
+    }
+
+    /// It is connected. Says how long to wait for the next probe.
+    fn note_reachable(&self, target: &Target, was_connected: bool) -> Duration {
+        let plan = &target.plan;
+        self.state.update(&plan.key, |state| {
             if !was_connected {
                 state.connected_at = Some(self.clock.unix_millis());
             }
             (state.auto_disabled_at, state.down) = (None, None);
             state.health.succeeded(&plan.health, self.clock.monotonic())
-        }))
+        })
     }
 
     fn take_list(&self, target: &Target, listed: Listed) {
@@ -247,6 +255,13 @@ impl<P: Ports> Engine<P> {
         self.state.update(key, |state| state.stale = true);
         tracing::warn!(upstream = key.name, "its tool list was not taken: {no_room}");
     }
+}
+
+/// The upstreams that are probed.
+fn probed(linked: &Linked) -> HashMap<ObjectKey, Target> {
+    let targets = linked.upstreams.iter().filter(|u| u.refusing.is_none()).map(|u| &u.target);
+    let wanted = targets.filter(|target| target.plan.enabled && target.plan.transport != TransportPlan::None);
+    wanted.map(|target| (target.plan.key.clone(), Arc::clone(target))).collect()
 }
 
 fn probe_timeout(target: &Target, connected: bool, tried: bool) -> Duration {

@@ -129,9 +129,13 @@ impl<P: Ports> Engine<P> {
     }
 
     async fn wait_while(&self, holds: impl Fn() -> bool) {
-        let mut lists = self.tool_lists();
+        let (mut lists, mut tried) = (self.tool_lists(), self.tried.subscribe());
         while holds() {
-            if lists.changed().await.is_err() {
+            let told = tokio::select! {
+                told = lists.changed() => told,
+                told = tried.changed() => told,
+            };
+            if told.is_err() {
                 return;
             }
         }

@@ -91,9 +91,11 @@ pub struct Engine<P: Ports> {
     forms_changed: watch::Sender<u64>,
     /// Puts new forms of plugins in force as they are loaded.
     following: Mutex<Option<AbortHandle>>,
-    /// Told whenever a tool list is published.
+    /// Told whenever another tool list is published.
     lists: watch::Sender<()>,
-    /// Told whenever a plan is put in force.
+    /// Told whenever a first try of an upstream has ended.
+    tried: watch::Sender<()>,
+    /// Told whenever a plan is put in force, or other forms of its plugins are.
     plans: watch::Sender<()>,
     state: state::State,
     probes: health::Probes,
@@ -124,6 +126,7 @@ impl<P: Ports> Engine<P> {
             forms_changed: watch::Sender::new(0),
             following: Mutex::default(),
             lists: watch::Sender::new(()),
+            tried: watch::Sender::new(()),
             plans: watch::Sender::new(()),
             state: state::State::default(),
             probes: health::Probes::default(),
@@ -194,7 +197,7 @@ impl<P: Ports> Engine<P> {
         }
     }
 
-    /// Changes whenever a plan was put in force.
+    /// Changes whenever a plan was put in force, or other forms of its plugins were.
     pub fn plans(&self) -> watch::Receiver<()> {
         self.plans.subscribe()
     }

@@ -108,9 +108,23 @@ impl State {
         self.upstreams.get(upstream).map(|state| state.clone()).unwrap_or_default()
     }
 
-    /// Changes what is known of an upstream.
+    /// Keeps what becomes known of an upstream from now on.
+    pub(super) fn know(&self, upstream: &ObjectKey) {
+        self.upstreams.entry(upstream.clone()).or_default();
+    }
+
+    /// Whether anything is kept of an upstream.
+    pub(super) fn knows(&self, upstream: &ObjectKey) -> bool {
+        self.upstreams.contains_key(upstream)
+    }
+
+    /// Changes what is known of an upstream. Of one that is forgotten, of which a probe or its server may still tell,
+    /// nothing is kept.
     pub(super) fn update<T>(&self, upstream: &ObjectKey, change: impl FnOnce(&mut UpstreamState) -> T) -> T {
-        change(&mut self.upstreams.entry(upstream.clone()).or_default())
+        match self.upstreams.get_mut(upstream) {
+            Some(mut known) => change(&mut known),
+            None => change(&mut UpstreamState::default()),
+        }
     }
 
     /// Whether calls may be routed to it.
@@ -143,11 +157,14 @@ impl State {
     }
 
     /// Puts a new tool list in, which is held in `place`. Returns whether it differs from the last: the same tools in
-    /// another order do not.
+    /// another order do not. That of an upstream that is forgotten is not kept.
     ///
     /// # Errors
     /// Where there is no room: then the last one stays.
     pub(super) fn set_tools(&self, upstream: &ObjectKey, listed: Listed, place: Place) -> Result<bool, NoRoom> {
+        if !self.knows(upstream) {
+            return Ok(false);
+        }
         // Before the list: a tool whose name is not among them is taken for one too many.
         self.see(|seen| seen.add(upstream, listed.tools.iter().map(|tool| &*tool.name)));
         let list = ToolList::new(listed, place);

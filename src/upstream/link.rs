@@ -11,6 +11,7 @@ use crate::domain::ports::ToClient;
 use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 
+use super::handshake::HopRefusal;
 use super::stdio::Process;
 use super::streamable::Session;
 use super::wire::Request;
@@ -29,6 +30,8 @@ pub(super) enum Link {
 pub(super) enum Failure {
     /// It was not executed, and another connection may do better.
     Stale(UpstreamError),
+    /// It refused how this gateway speaks with it.
+    Refused(HopRefusal),
     /// Any other reason.
     Final(UpstreamError),
 }
@@ -43,6 +46,7 @@ impl From<Failure> for UpstreamError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::Stale(error) | Failure::Final(error) => error,
+            Failure::Refused(refusal) => refusal.into(),
         }
     }
 }

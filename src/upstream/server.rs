@@ -8,11 +8,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::plan::TransportPlan;
 use crate::domain::ports::ToClient;
-use crate::domain::rpc::CAPABILITY_REQUIRED;
 use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, Era, FIRST_START, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 
-use super::handshake::{of_our_hop, speaks_still};
+use super::handshake::speaks_still;
 use super::link::{Failure, Link};
 use super::shared::Shared;
 use super::slot::{Lease, Purpose, Slot};
@@ -95,14 +94,13 @@ impl Server {
         let request = if lease.facts().era == Era::Modern { Request::Discover } else { Request::Ping };
         match lease.ask(request, None, limit).await {
             Ok(answer) if speaks_still(&lease, &answer) => return Ok(Probed::Up(lease.facts().clone())),
-            Ok(_) | Err(Failure::Final(UpstreamError::Protocol(_))) => self.renounce(&lease),
+            Ok(_) | Err(Failure::Refused(_) | Failure::Final(UpstreamError::Protocol(_))) => self.renounce(&lease),
             Err(Failure::Stale(_)) => {}
             Err(Failure::Final(error)) => {
-                // A process that is busy with a call may be one that does one thing at a time.
-                let busy = matches!(error, UpstreamError::Timeout(_)) && lease.is_process() && !lease.is_sole();
-                if !busy {
-                    self.renounce(&lease);
+                if matches!(error, UpstreamError::Timeout(_)) && lease.is_process() && !lease.is_sole() {
+                    return Ok(Probed::Busy);
                 }
+                self.renounce(&lease);
                 return Err(error);
             }
         }
@@ -178,16 +176,15 @@ impl Server {
                     .unwrap_or_else(|_| Err(UpstreamError::Connect(format!("not connected within {limit:?}"))))?,
             };
             match lease.ask(request, to, deadline - Instant::now()).await {
-                Ok(answer) => match of_our_hop(&answer) {
-                    None => return Ok((answer, lease)),
-                    Some(CAPABILITY_REQUIRED) => return Err(refused_hop(CAPABILITY_REQUIRED)),
-                    Some(code) => {
+                Ok(answer) => return Ok((answer, lease)),
+                Err(Failure::Refused(refusal)) => {
+                    if refusal.ends_connection() {
                         self.renounce(&lease);
-                        if !std::mem::take(&mut again) {
-                            return Err(refused_hop(code));
-                        }
                     }
-                },
+                    if !(refusal.may_be_sent_again() && std::mem::take(&mut again)) {
+                        return Err(refusal.into());
+                    }
+                }
                 Err(Failure::Stale(_)) if std::mem::take(&mut again) => {}
                 Err(Failure::Final(UpstreamError::Timeout(_))) => return Err(UpstreamError::Timeout(limit)),
                 Err(failure) => return Err(failure.into()),
@@ -199,14 +196,6 @@ impl Server {
         let connect = || Arc::clone(&self.plan).connect(Arc::downgrade(&self.slot));
         self.slot.lease(&self.plan.shared.tasks, purpose, insist, connect).await
     }
-}
-
-/// It refused how it is spoken with, which is this gateway's business and no client's.
-fn refused_hop(code: i64) -> UpstreamError {
-    UpstreamError::Protocol(match code {
-        CAPABILITY_REQUIRED => format!("it wants a capability of its client that this gateway does not have ({code})"),
-        _ => format!("it refuses the version or the headers that it is sent ({code}), negotiated anew too"),
-    })
 }
 
 impl Plan {

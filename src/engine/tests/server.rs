@@ -26,7 +26,7 @@ pub(super) struct Server {
     pub(super) starting: AtomicBool,
     pub(super) started: Notify,
     /// What probes answer, then success.
-    pub(super) probes: Mutex<VecDeque<UpstreamError>>,
+    pub(super) probes: Mutex<VecDeque<Result<Probed, UpstreamError>>>,
     pub(super) probed: Mutex<Vec<Instant>>,
     pub(super) event: Mutex<Option<UpstreamEvent>>,
     pub(super) told: Notify,
@@ -68,8 +68,8 @@ impl CallUpstream for Server {
         if self.starting.load(Ordering::Relaxed) {
             self.started.notified().await;
         }
-        if let Some(error) = self.probes.lock().unwrap().pop_front() {
-            return Err(error);
+        if let Some(probed) = self.probes.lock().unwrap().pop_front() {
+            return probed;
         }
         let version = "2025-11-25".to_owned();
         let facts = ServerFacts { era: Era::Legacy, version, server_name: None, server_version: None, has_tools: true };

@@ -1,7 +1,9 @@
 //! New plans under calls, and the health of upstreams.
 
 use super::*;
+use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
+use crate::domain::upstream::Probed;
 
 #[tokio::test]
 async fn a_call_ends_on_the_plan_that_it_began_with() {
@@ -80,7 +82,7 @@ async fn tools_that_are_left_out_are_problems_of_their_upstream() {
 #[tokio::test]
 async fn a_tool_of_an_upstream_that_is_down_is_no_unknown_tool() {
     let (inputs, server) = probing(0, &[], false);
-    *server.probes.lock().unwrap() = [UpstreamError::Start("nocmd: not found".into())].into();
+    *server.probes.lock().unwrap() = [Err(UpstreamError::Start("nocmd: not found".into()))].into();
     let engine = start_with(&inputs, server).await;
     let answer = call(&engine, "{}").await;
     assert_eq!(answer["error"]["code"], -32603, "{answer}");
@@ -105,7 +107,7 @@ fn probing(failures: usize, backoff: &[u32], auto_recover: bool) -> (Inputs, Ser
     inputs.upstreams[0].plan.health.auto_recover = auto_recover;
     let server = Server::default();
     let refused = || UpstreamError::Connect("refused".into());
-    *server.probes.lock().unwrap() = (0..failures).map(|_| refused()).collect();
+    *server.probes.lock().unwrap() = (0..failures).map(|_| Err(refused())).collect();
     (inputs, server)
 }
 
@@ -174,6 +176,60 @@ async fn one_that_recovers_is_called_again() {
     until(|| engine.state.upstream(&up()).last_ping_at.is_some()).await;
     until(|| engine.snapshot().routes.all().len() == 1).await;
     assert!(call(&engine, "{}").await["result"].is_object());
+}
+
+fn told(engine: &Gateway, event: UpstreamEvent) {
+    *engine.upstreams.event.lock().unwrap() = Some(event);
+    engine.upstreams.told.notify_one();
+}
+
+#[tokio::test]
+async fn a_server_that_is_busy_is_neither_failing_nor_asked_for_its_list() {
+    let engine = start(&bare()).await;
+    *engine.upstreams.probes.lock().unwrap() = [Ok(Probed::Busy), Ok(Probed::Busy)].into();
+    *engine.upstreams.tools.lock().unwrap() = r#"[{"name":"write"}]"#.into();
+    for _ in 0..2 {
+        told(&engine, UpstreamEvent::ToolsChanged(up()));
+        let before = engine.upstreams.probed.lock().unwrap().len();
+        until(|| engine.upstreams.probed.lock().unwrap().len() > before).await;
+        until(|| engine.state.upstream(&up()).health.state == ConnectionState::Connected).await;
+        assert_eq!(engine.state.upstream(&up()).health.failures, 0);
+        assert_eq!(engine.snapshot().routes.all()[0].public.as_deref(), Some("up__read"));
+    }
+    engine.probes.kick(&up());
+    until(|| engine.snapshot().routes.all()[0].public.as_deref() == Some("up__write")).await;
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_forgotten_is_not_known_again_by_what_it_still_tells() {
+    let mut inputs = bare();
+    let engine = start(&inputs).await;
+    inputs.upstreams.clear();
+    apply(&engine, &inputs).await;
+    for event in [UpstreamEvent::ToolsChanged(up()), UpstreamEvent::Disconnected(up())] {
+        told(&engine, event);
+        until(|| engine.upstreams.event.lock().unwrap().is_none()).await;
+    }
+    let mut listed = crate::domain::tool::Listed::default();
+    listed.tools.push(crate::domain::tool::Tool::parse(&raw(r#"{"name":"read","inputSchema":{}}"#)).unwrap());
+    let place = engine.budget().place(crate::domain::budget::Held::List);
+    assert_eq!(engine.state.set_tools(&up(), listed, place), Ok(false), "a probe that ends late");
+    let known = engine.state.upstream(&up());
+    assert!(!known.stale && known.tools.is_none() && !engine.state.knows(&up()));
+    assert!(engine.state.seen.borrow().of(&up()).is_none());
+}
+
+#[tokio::test]
+async fn an_edit_of_an_upstream_announces_no_list_where_it_changes_none() {
+    let mut inputs = bare();
+    let engine = start(&inputs).await;
+    let mut lists = engine.tool_lists();
+    lists.mark_unchanged();
+    inputs.upstreams[0].plan.health.timeout_ms = 2;
+    apply(&engine, &inputs).await;
+    until(|| engine.state.upstream(&up()).tried).await;
+    let _ = engine.list_tools(Endpoint::All, None).await;
+    assert!(!lists.has_changed().unwrap());
 }
 
 #[tokio::test]

@@ -13,18 +13,19 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use hyper::body::Incoming;
+use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::budget::Held;
 use crate::domain::ports::ToClient;
 use crate::domain::tool::Listed;
-use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError};
+use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::domain::version::MODERN_VERSION;
 
 use self::client::{Client, same_origin_redirect};
 use self::params::ParamHeaders;
 use self::reply::Reply;
-use super::handshake::{Handshake, Step};
+use super::handshake::{Handshake, HopRefusal, Step, is_of_version};
 use super::link::Failure;
 use super::shared::Shared;
 use super::wire::{self, Request};
@@ -158,7 +159,9 @@ impl Session {
     /// Sends a request and waits for its answer.
     pub(super) async fn ask(&self, request: Request<'_>, to: Option<&dyn ToClient>) -> Result<Answer, Failure> {
         match self.line.ask(request, to).await? {
-            Reply::Answer(answer) => Ok(answer),
+            Reply::Answer(Answer::Result(result)) => Ok(Answer::Result(result)),
+            Reply::Answer(Answer::Error(error)) => self.judged(error, false),
+            Reply::Refused(error) => self.judged(error, true),
             Reply::SessionEnded => {
                 // The server ended it: there is nothing to delete.
                 self.open.store(false, Ordering::Release);
@@ -166,6 +169,19 @@ impl Session {
                 Err(Failure::Stale(UpstreamError::Protocol("it ended the session again and again".into())))
             }
         }
+    }
+
+    /// An error that a client may have. `refused` is whether the status of its response said too that nothing ran.
+    fn judged(&self, error: Box<RawValue>, refused: bool) -> Result<Answer, Failure> {
+        if let Some(refusal) = HopRefusal::over_http(self.facts.era, &error, refused) {
+            return Err(Failure::Refused(refusal));
+        }
+        if is_of_version(&error) {
+            // It may be a tool's own, or of a server that is legacy no more: a probe shows which.
+            let Endpoint { target, shared, .. } = &*self.line.endpoint;
+            shared.events.tell(UpstreamEvent::Doubtful(target.plan.key.clone()));
+        }
+        Ok(Answer::Error(error))
     }
 }
 
@@ -202,6 +218,7 @@ impl First {
         let session_id = response.headers().get(SESSION_ID).cloned();
         match reply::read(&used, response, id, None).await? {
             Reply::Answer(answer) => Ok((answer, Self { line: used, session_id })),
+            Reply::Refused(error) => Ok((Answer::Error(error), Self { line: used, session_id })),
             Reply::SessionEnded => Err(UpstreamError::Protocol("it wants a session before there is one".into())),
         }
     }

@@ -21,6 +21,8 @@ use crate::upstream::wire::{self, Incoming, Notice};
 pub(super) enum Reply {
     /// Its answer.
     Answer(Answer),
+    /// An error under a status that says that the request was not taken (MCP, Streamable HTTP). Nothing was executed.
+    Refused(Box<RawValue>),
     /// The server no longer knows the session. Nothing was executed.
     SessionEnded,
 }
@@ -156,7 +158,11 @@ async fn refusal(
             }
             // Servers that refuse early may not have read the id, and give another.
             let early = answered.is_none_or(|a| a.get().parse() == Ok(id)) || status.is_client_error();
-            return if early { Ok(Reply::Answer(Answer::Error(error))) } else { Err(words) };
+            return match early {
+                true if status.is_client_error() => Ok(Reply::Refused(error)),
+                true => Ok(Reply::Answer(Answer::Error(error))),
+                false => Err(words),
+            };
         }
     }
     match status {

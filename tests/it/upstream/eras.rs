@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use axum::body::Body;
 use axum::http::Response;
 use hawsepipe::domain::log_level::LogLevel;
+use hawsepipe::domain::plan::EraSetting;
 use hawsepipe::domain::upstream::Era;
 use serde_json::json;
 
@@ -86,6 +87,46 @@ async fn errors_about_the_hop_to_the_server_are_no_answers() {
         // Another handshake does not give the gateway a capability.
         let tries = if code == -32021 { 1 } else { 2 };
         assert_eq!(calls.load(Ordering::SeqCst), tries, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_that_a_tool_may_have_made_is_never_asked_for_again() {
+    for code in [-32020, -32021, -32022] {
+        let answered = async |fake: Fake| {
+            let answer = call(&started(external(&fake.url)), out("x", "{}")).await;
+            (answer, fake.seen("tools/call").len())
+        };
+        // A legacy server does not know these codes: they are its tool's own.
+        let (answer, sent) = answered(Fake::legacy(move |seen| error(seen, 200, code)).await).await;
+        let Ok(Answer::Error(said)) = answer else { panic!("{answer:?}") };
+        assert!(said.get().contains(&code.to_string()) && sent == 1, "{said}, sent {sent} times");
+        // A modern one does, but says with its status that nothing ran.
+        let fake = Fake::start(move |seen| match seen.rpc() {
+            "tools/call" => error(seen, 200, code),
+            _ => modern(seen),
+        });
+        let (answer, sent) = answered(fake.await).await;
+        assert_eq!((answer.unwrap_err().reason(), sent), ("ProtocolError", 1), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_a_process_is_its_tools_own_whatever_its_code() {
+    for code in ["-32020", "-32021", "-32022"] {
+        let log = std::env::temp_dir().join(super::life::marker(&format!("hawsepipe-hop{code}")));
+        let script = r#"read -r _; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}'
+            read -r _; read -r _; echo call >> "$LOG"
+            echo '{"jsonrpc":"2.0","id":2,"error":{"code":'"$0"',"message":"m"}}'; read -r _"#;
+        let mut target = process("sh", &["-c", script, code]);
+        target.values = vec![secret("LOG", &log.to_string_lossy())];
+        target.plan.era = EraSetting::Legacy;
+        let upstreams = started(target);
+        let answer = call(&upstreams, out("x", "{}")).await;
+        assert!(matches!(&answer, Ok(Answer::Error(said)) if said.get().contains(code)), "{answer:?}");
+        assert_eq!(std::fs::read_to_string(&log).unwrap(), "call\n");
+        upstreams.shutdown().await;
+        std::fs::remove_file(&log).unwrap();
     }
 }
 

@@ -1,6 +1,9 @@
 //! How long connections stay: while a call may still come for them, and not because they are probed.
 
 use axum::body::Body;
+use futures_util::StreamExt;
+use hawsepipe::domain::budget::Held;
+use hawsepipe::domain::plan::EraSetting;
 use serde_json::json;
 
 use super::fake::{Fake, answer, answer_text, legacy_or, status, typed};
@@ -115,4 +118,48 @@ async fn idle_processes_end_whatever_is_probed_and_start_again_with_a_call() {
     until("the process ended", || processes(&marker).is_empty()).await;
     assert!(result_of(&upstreams, echo("again")).await.contains("Echo: again"));
     upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_process_that_works_on_a_call_is_busy_and_not_down() {
+    let folder = std::env::temp_dir().join(marker("hawsepipe-busy"));
+    std::fs::create_dir_all(&folder).unwrap();
+    let script = r#"read -r _; echo '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}'
+        read -r _; read -r _; : > called; while [ ! -e go ]; do sleep 0.05; done
+        echo '{"jsonrpc":"2.0","id":2,"result":{}}'; cat > /dev/null"#;
+    let mut target = process("sh", &["-c", script]);
+    let TransportPlan::Process { cwd, .. } = &mut target.plan.transport else { panic!("a process") };
+    cwd.clone_from(&folder);
+    target.plan.era = EraSetting::Legacy;
+    let upstreams = started(target);
+    let (said, ()) = tokio::join!(result_of(&upstreams, echo("x")), async {
+        until("it was called", || folder.join("called").exists()).await;
+        assert_eq!(upstreams.found(Duration::from_millis(50)).await, Ok(Probed::Busy));
+        std::fs::write(folder.join("go"), "").unwrap();
+    });
+    assert_eq!(said, "{}");
+    upstreams.shutdown().await;
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn a_message_holds_room_only_while_it_is_read() {
+    let fake = Fake::legacy(|seen| {
+        let (token, words) = (&seen.body["params"]["_meta"]["progressToken"], "x".repeat(300_000));
+        let params = json!({"progressToken": token, "progress": 1, "message": words});
+        let text =
+            format!("data: {}\n\n", json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        let once = futures_util::stream::once(async move { std::io::Result::Ok(text) });
+        typed(200, "text/event-stream", Body::from_stream(once.chain(futures_util::stream::pending())))
+    })
+    .await;
+    let budget = Arc::new(ByteBudget::default());
+    let upstreams = started_within(external(&fake.url), &budget);
+    let (client, wants_progress) = (Listener::default(), true);
+    tokio::select! {
+        answer = call_heard(&upstreams, OutCall { wants_progress, ..echo("x") }, &client) => panic!("{answer:?}"),
+        () = until("its room was given back", || {
+            !client.0.lock().unwrap().is_empty() && budget.held(Held::Answer) == 0
+        }) => {}
+    }
 }

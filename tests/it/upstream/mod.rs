@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use hawsepipe::domain::budget::ByteBudget;
 use hawsepipe::domain::ids::ObjectKey;
 use hawsepipe::domain::plan::{EraSetting, HealthPlan, TransportPlan, UpstreamPlan};
 use hawsepipe::domain::ports::{CallUpstream, ToClient};
@@ -115,7 +116,7 @@ impl Adapter {
     async fn probe(&self, limit: Duration) -> Result<ServerFacts, UpstreamError> {
         match self.found(limit).await? {
             Probed::Up(facts) => Ok(facts),
-            Probed::Resting => panic!("it rests"),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -125,10 +126,15 @@ impl Adapter {
 }
 
 fn started(target: UpstreamTarget) -> Adapter {
+    started_within(target, &Arc::default())
+}
+
+/// The same with this budget of bytes.
+fn started_within(target: UpstreamTarget, budget: &Arc<ByteBudget>) -> Adapter {
     let metrics = UpstreamMetrics::new().unwrap();
     let counted = Catalog::default();
     metrics.register(&counted).unwrap();
-    let upstreams = Upstreams::new(ServerLauncher::at(fixtures::program()), metrics, &Arc::default());
+    let upstreams = Upstreams::new(ServerLauncher::at(fixtures::program()), metrics, budget);
     let adapter = Adapter { upstreams, target: Mutex::new(Arc::new(target)), counted };
     adapter.prepare(&[adapter.target()]);
     adapter
