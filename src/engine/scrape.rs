@@ -7,7 +7,7 @@ use super::{Engine, Ports};
 use crate::domain::budget::Held;
 use crate::domain::plugin::{FailurePolicy, Role};
 use crate::domain::ports::{Records, RunPlugin};
-use crate::telemetry::metrics::{Moment, Names};
+use crate::telemetry::moment::{Moment, Names};
 
 impl<P: Ports> Engine<P> {
     /// All metrics in the text format of Prometheus.

@@ -3,8 +3,6 @@
 //! Label sets are bounded: upstreams, plugins and chains are those of the plan, tools those that upstreams list
 //! (`_other` beyond [`MAX_TOOLS`]), everything else is a closed set of words.
 
-use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +11,7 @@ use dashmap::DashSet;
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 
 use super::catalog::Catalog;
+use super::moment::{Moment, Names};
 use crate::domain::health::ConnectionState;
 use crate::domain::ports::{PluginLoad, WorkerInfo};
 use crate::domain::problem::{Level, Problem};
@@ -27,48 +26,6 @@ const PLUGIN_BUCKETS: &[f64] =
 /// Seconds, from 250 microseconds: calls.
 const CALL_BUCKETS: &[f64] =
     &[2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
-
-/// How things are when metrics are read.
-#[derive(Debug, Default)]
-pub struct Moment<'a> {
-    /// What plugins share.
-    pub load: PluginLoad,
-    /// Every worker.
-    pub workers: Vec<WorkerInfo>,
-    /// The chains that refuse what they select, each with the reason.
-    pub refusing: Vec<(&'a str, &'static str)>,
-    /// The chains that fail open, each with the reason.
-    pub failing_open: Vec<(&'a str, &'static str)>,
-    /// What there is to count: series of all else are taken out.
-    pub names: Names<'a>,
-    /// What bytes are held for, how many, and how often there was no room.
-    pub held: Vec<(&'static str, u64, u64)>,
-    /// Rows that left the history, by kind.
-    pub dropped: Vec<(&'static str, u64)>,
-}
-
-/// What a plan names, as labels have it.
-#[derive(Debug, Default)]
-pub struct Names<'a> {
-    /// `namespace/name`.
-    pub plugins: HashSet<Cow<'a, str>>,
-    /// `namespace/name`.
-    pub chains: HashSet<&'a str>,
-    /// Names.
-    pub upstreams: HashSet<&'a str>,
-}
-
-impl Names<'_> {
-    fn is_gone(&self, label: &str, value: &str) -> bool {
-        match label {
-            "plugin" => !self.plugins.contains(value),
-            "chain" => !self.chains.contains(value),
-            // Calls that found no upstream have none.
-            "upstream" => !value.is_empty() && !self.upstreams.contains(value),
-            _ => false,
-        }
-    }
-}
 
 /// Every metric of a gateway process.
 pub struct Metrics {
@@ -392,62 +349,4 @@ impl Metrics {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::ports::WorkerState;
-
-    #[test]
-    fn every_metric_can_be_registered() {
-        let metrics = Metrics::new().unwrap();
-        metrics.refused("Stopped");
-        let text = metrics.render(&Moment::default());
-        assert!(text.contains("hawsepipe_calls_refused_total{reason=\"Stopped\"} 1"), "{text}");
-    }
-
-    fn worker(plugin: &str, memory_bytes: Option<u64>) -> WorkerInfo {
-        WorkerInfo {
-            pid: 1,
-            plugin: plugin.into(),
-            plugin_id: String::new(),
-            revision: String::new(),
-            spawned_at: 0,
-            last_used_at: None,
-            execution_count: 0,
-            is_healthy: true,
-            memory_bytes,
-            state: WorkerState::Available,
-        }
-    }
-
-    #[test]
-    fn workers_are_counted_and_their_memory_added_up_for_each_plugin() {
-        let metrics = Metrics::new().unwrap();
-        let workers = vec![worker("n/a", Some(10)), worker("n/a", Some(5)), worker("n/b", None)];
-        let mut now = Moment { workers, ..Moment::default() };
-        for _ in 0..2 {
-            let text = metrics.render(&now);
-            let lines: Vec<_> = text.lines().filter(|line| line.starts_with("hawsepipe_worker")).collect();
-            let expected = [
-                r#"hawsepipe_worker_memory_bytes{plugin="n/a"} 15"#,
-                r#"hawsepipe_workers{plugin="n/a",state="available"} 2"#,
-                r#"hawsepipe_workers{plugin="n/b",state="available"} 1"#,
-            ];
-            assert_eq!(lines, expected);
-        }
-        // Those of a plugin that is gone are not shown any more.
-        now.workers.drain(..2);
-        let text = metrics.render(&now);
-        assert!(!text.contains(r#"plugin="n/a""#), "{text}");
-    }
-
-    #[test]
-    fn tools_beyond_the_bound_share_a_label() {
-        let metrics = Metrics::new().unwrap();
-        for n in 0..MAX_TOOLS {
-            let name = format!("t{n}");
-            assert_eq!(metrics.tool_label("u", &name), name);
-        }
-        assert_eq!(metrics.tool_label("u", "one-more"), "_other");
-        assert_eq!(metrics.tool_label("u", "t7"), "t7");
-    }
-}
+mod tests;

@@ -4,5 +4,6 @@ pub mod catalog;
 pub mod lines;
 pub mod log;
 pub mod metrics;
+pub mod moment;
 pub mod terminal;
 pub mod traces;

@@ -1,7 +1,8 @@
 //! What workers' processes take.
 
 use hawsepipe::domain::ports::RunPlugin;
-use hawsepipe::telemetry::metrics::{Metrics, Moment};
+use hawsepipe::telemetry::metrics::Metrics;
+use hawsepipe::telemetry::moment::Moment;
 
 use super::{Rig, module};
 
