@@ -101,18 +101,29 @@ impl Http {
 
     /// Sends a request.
     pub async fn send(&self, method: Method, url: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Answer {
+        self.try_send(method, url, headers, body).await.unwrap()
+    }
+
+    /// The same where the connection may be refused or closed.
+    pub async fn try_send(
+        &self,
+        method: Method,
+        url: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Result<Answer, hyper_util::client::legacy::Error> {
         let mut request = Request::builder().method(method).uri(url);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let response = self.0.request(request.body(Full::new(body.into())).unwrap()).await.unwrap();
+        let response = self.0.request(request.body(Full::new(body.into())).unwrap()).await?;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
-        Answer {
+        Ok(Answer {
             status: parts.status.as_u16(),
             headers: parts.headers,
             body: String::from_utf8(body.to_vec()).unwrap(),
-        }
+        })
     }
 
     /// A GET.

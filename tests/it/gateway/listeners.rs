@@ -4,7 +4,6 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 
 use super::harness::{Folder, Gateway, SOON};
 use super::http::{Http, JSON};
@@ -20,13 +19,12 @@ fn manifests(listeners: &Value) -> String {
     yaml(&[gateway(&json!({"listeners": listeners})), raw_server("up", &[])])
 }
 
-/// The HTTP status of an `initialize` from a page; none where nobody listens.
+/// The HTTP status of an `initialize` from a page; none where nobody listens, or the listener closes.
 async fn status(port: u16, origin: &str) -> Option<u16> {
-    TcpStream::connect(("127.0.0.1", port)).await.ok()?;
     let body = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
     let headers: Vec<_> = JSON.into_iter().chain([("origin", origin)]).collect();
     let url = format!("http://127.0.0.1:{port}/mcp");
-    Some(Http::new().send(hyper::Method::POST, &url, &headers, body).await.status)
+    Some(Http::new().try_send(hyper::Method::POST, &url, &headers, body).await.ok()?.status)
 }
 
 async fn until(port: u16, origin: &str, wanted: Option<u16>) {

@@ -11,7 +11,7 @@ use super::outcomes::seen::{list, metrics};
 use super::parts::{tools_of, until};
 
 /// More than sockets and their buffers take, in messages that all wait for a client that may come back.
-const CHATTER: &str = r#"{"count":200,"ms":1,"size":65536}"#;
+const CHATTER: &str = r#"{"count":400,"ms":1,"size":32768}"#;
 /// A second of small messages.
 const SLOWLY: &str = r#"{"count":20,"ms":50,"size":8}"#;
 
