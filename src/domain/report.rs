@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::health::ConnectionState;
+use super::ids::ObjectId;
 use super::problem::Problem;
 use super::sandbox::SandboxLack;
 
@@ -35,6 +36,9 @@ pub struct Report {
     /// Plugins of the plan whose code this pod could not load, whatever runs in its place.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub not_loaded: Vec<NotLoadedReport>,
+    /// Plugins that do not run in the form of the plan, such as one that is still loaded, and the chains that name them.
+    #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
+    pub not_in_force: Vec<ObjectId>,
     /// Keys of Secrets that the plan names.
     #[serde(deserialize_with = "known")]
     pub secrets: Vec<SecretReport>,

@@ -1,15 +1,17 @@
 //! What this process reports to whoever made its plan.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use super::form::NotLoaded;
 use super::link::LinkedUpstream;
 use super::routed::timestamp;
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
+use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{PluginPlan, TransportPlan};
 use crate::domain::plugin::Failure;
-use crate::domain::ports::RunPlugin;
+use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
 use crate::domain::reason::Reason;
 use crate::domain::report::{
     MAX_TOOLS, NotLoadedReport, PendingReport, PluginReport, PluginState, Report, ToolReport, UpstreamReport,
@@ -31,6 +33,7 @@ impl<P: Ports> Engine<P> {
             upstreams,
             not_loaded: snapshot.linked.not_loaded.iter().filter(|lost| lost.own).map(not_loaded).collect(),
             plugins,
+            not_in_force: self.not_in_force(&snapshot),
             secrets: snapshot.linked.secrets.clone(),
             sandbox_lacks: self.plugins.sandbox().lacks,
             pending: self.state.pending.load().as_deref().cloned(),
@@ -81,6 +84,24 @@ impl<P: Ports> Engine<P> {
             report.tools.truncate(MAX_TOOLS);
         }
         report
+    }
+
+    /// Plugins for which an older form stands in or whose first form is still loaded, and the chains that name them.
+    fn not_in_force(&self, snapshot: &Snapshot) -> Vec<ObjectId> {
+        let linked = &snapshot.linked;
+        let is_underway = |newest: &Arc<LinkedPlugin>| self.plugins.loading(newest) == Loading::Underway;
+        let wanted = linked.wanted().into_iter();
+        let late = wanted.filter(|(key, newest)| {
+            linked.stand_ins.contains_key(*key) || newest.as_ref().is_ok_and(|newest| is_underway(newest))
+        });
+        let late: BTreeSet<_> = late.map(|(key, _)| key).collect();
+        let chains = snapshot.plan().chains.iter();
+        let chains = chains.filter(|chain| chain.entries.iter().any(|entry| late.contains(&entry.plugin)));
+        let plugins = late.iter().map(|key| ObjectId::new(Kind::Plugin, (*key).clone()));
+        let mut found: Vec<_> =
+            plugins.chain(chains.map(|chain| ObjectId::new(Kind::PluginChain, chain.key.clone()))).collect();
+        found.sort();
+        found
     }
 
     fn report_plugin(&self, snapshot: &Snapshot, plugin: &PluginPlan) -> PluginReport {

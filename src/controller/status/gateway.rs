@@ -115,6 +115,9 @@ fn behind(state: &GatewayState, current: &str, pods: &Pods) -> Option<String> {
             let why = report.pending.as_ref().map(|pending| format!(": {}", pending.message)).unwrap_or_default();
             return Some(format!("pod {pod} runs revision {}, not {current}{why}", report.revision));
         }
+        if let Some(late) = report.not_in_force.first() {
+            return Some(format!("pod {pod} does not run {late} in its newest form yet"));
+        }
         let obeys = report.acts == state.acts;
         (!obeys).then(|| format!("pod {pod} does not do yet what counts at once, such as the stop switch"))
     });

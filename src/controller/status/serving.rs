@@ -8,7 +8,7 @@ use crate::controller::pods::Pods;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::domain::report::SecretState;
+use crate::domain::report::{Report, SecretState};
 
 /// The most gateways that a status lists.
 const MAX_GATEWAYS: usize = 16;
@@ -41,7 +41,7 @@ pub(super) fn serving<'a>(truth: &'a Truth, id: &ObjectId) -> Vec<Serving<'a>> {
 /// Whether every ready pod runs an object in this form, and there is one.
 fn runs(state: &GatewayState, pods: &Pods, id: &ObjectId, digest: &str) -> bool {
     !pods.ready.is_empty()
-        && pods.ready.values().all(|report| report.as_ref().is_ok_and(|r| has(state, &r.report.revision, id, digest)))
+        && pods.ready.values().all(|report| report.as_ref().is_ok_and(|r| has_in_force(state, &r.report, id, digest)))
 }
 
 /// Whether an object has this form in a revision.
@@ -49,9 +49,14 @@ pub(super) fn has(state: &GatewayState, revision: &str, id: &ObjectId, digest: &
     state.revisions.get(revision).and_then(|digests| digests.get(id)).is_some_and(|found| found == digest)
 }
 
+/// Whether a pod runs an object in this form.
+fn has_in_force(state: &GatewayState, report: &Report, id: &ObjectId, digest: &str) -> bool {
+    has(state, &report.revision, id, digest) && !report.not_in_force.contains(id)
+}
+
 /// Why a pod does not report, where those that do run an object in this form.
 fn silent(state: &GatewayState, pods: &Pods, id: &ObjectId, digest: &str) -> Option<String> {
-    let others = pods.reports().all(|report| has(state, &report.revision, id, digest));
+    let others = pods.reports().all(|report| has_in_force(state, report, id, digest));
     let (pod, why) = pods.ready.iter().find_map(|(pod, report)| Some((pod, report.as_ref().err()?)))?;
     others.then(|| format!("pod {pod} does not report: {why}"))
 }

@@ -122,9 +122,10 @@ impl Gateway {
         until(what, async || wanted(&self.report().await)).await
     }
 
-    /// Waits until a revision is in force.
+    /// Waits until a revision is in force, with all its plugins loaded.
     pub async fn until_runs(&self, revision: &str) {
-        self.until_reported("the revision is in force", |report| (report.revision == revision).then_some(())).await;
+        let runs = |report: &Report| report.revision == revision && report.not_in_force.is_empty();
+        self.until_reported("the revision is in force", |report| runs(report).then_some(())).await;
     }
 
     /// Calls a tool: the text of its answer, or what went wrong.

@@ -95,7 +95,7 @@ async fn only_pods_that_run_as_the_account_of_a_gateway_that_exists_are_shown_th
         assert_eq!(claims["sub"], format!("system:serviceaccount:{}:{ACCOUNT}", operated.namespace));
     }
     assert_eq!((ghost.times(), stranger.times()), (0, 0));
-    let message = operated.until_condition("mcpgateways", "main", "Programmed", "False Pending").await;
+    let message = operated.until_condition("mcpgateways", "main", "Programmed", "Unknown Pending").await;
     assert!(message.contains("ServiceAccount other-gateway"), "{message}");
     assert!(!operated.operator.log().contains("eyJ"), "a token was logged");
 }
@@ -117,7 +117,7 @@ async fn a_gateway_that_does_not_know_its_operator_is_told_how_to() {
     operated.apply(&[gateway("main")]).await;
     let port = Port::open().await;
     operated.labelled_pod("main", "main", "main-gateway", port.address).await;
-    let message = operated.until_condition("mcpgateways", "main", "Programmed", "False Pending").await;
+    let message = operated.until_condition("mcpgateways", "main", "Programmed", "Unknown Pending").await;
     let wanted = format!("start the gateway with --operator={}/{ACCOUNT}", operated.namespace);
     assert!(message.contains(&wanted), "{message}");
 }
@@ -129,7 +129,7 @@ async fn a_right_to_the_token_that_is_missing_is_told() {
     operated.apply(&[gateway("main")]).await;
     let port = Port::open().await;
     operated.labelled_pod("main", "main", "main-gateway", port.address).await;
-    let message = operated.until_condition("mcpgateways", "main", "Programmed", "False Pending").await;
+    let message = operated.until_condition("mcpgateways", "main", "Programmed", "Unknown Pending").await;
     assert!(message.contains("forbidden") && message.contains("serviceaccounts/token"), "{message}");
     assert!(port.shown.lock().unwrap().iter().all(Option::is_none));
 }
