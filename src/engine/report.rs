@@ -91,9 +91,8 @@ impl<P: Ports> Engine<P> {
         let linked = &snapshot.linked;
         let is_underway = |newest: &Arc<LinkedPlugin>| self.plugins.loading(newest) == Loading::Underway;
         let wanted = linked.wanted().into_iter();
-        let late = wanted.filter(|(key, newest)| {
-            linked.stand_ins.contains_key(*key) || newest.as_ref().is_ok_and(is_underway)
-        });
+        let late = wanted
+            .filter(|(key, newest)| linked.stand_ins.contains_key(*key) || newest.as_ref().is_ok_and(is_underway));
         let late: BTreeSet<_> = late.map(|(key, _)| key).collect();
         let chains = snapshot.plan().chains.iter();
         let chains = chains.filter(|chain| chain.entries.iter().any(|entry| late.contains(&entry.plugin)));
