@@ -79,8 +79,8 @@ pub struct SessionView {
 }
 
 impl Sessions {
-    /// Begins a session. Where there are too many, the oldest goes whose client never said that it is ready; none where
-    /// there is no such.
+    /// Begins a session. Where there are too many, the oldest goes whose client never said that it is ready, and where
+    /// there is no such, the one that was idle longest; none where each has a call or a stream.
     pub fn open(&self, version: String, client: String, upstream: Option<String>, now: u64) -> Option<Arc<Session>> {
         if self.by_id.len() >= MAX_SESSIONS && !self.make_room() {
             return None;
@@ -111,14 +111,28 @@ impl Sessions {
         Some(session)
     }
 
-    /// Ends the oldest session whose client is not ready and has no call in flight. Returns whether there was one.
+    /// Ends a session that nobody uses now. Returns whether there was one. Its client is told with its next request that
+    /// it has to begin anew (MCP 2025-11-25, session management); one that finds no place can do nothing.
     fn make_room(&self) -> bool {
-        loop {
-            let Some(oldest) = self.fresh().pop_front() else { return false };
-            if self.is_fresh(&oldest) && self.end(&oldest) {
+        self.end_first(|| self.fresh().pop_front().map(|id| self.is_fresh(&id).then_some(id)))
+            || self.end_first(|| self.idle_longest().map(Some))
+    }
+
+    /// Ends the first of these that is there still; a candidate may turn out to be none.
+    fn end_first(&self, next: impl Fn() -> Option<Option<String>>) -> bool {
+        while let Some(candidate) = next() {
+            if candidate.is_some_and(|id| self.end(&id)) {
                 return true;
             }
         }
+        false
+    }
+
+    /// The session without a call or a stream that was not used for the longest time.
+    fn idle_longest(&self) -> Option<String> {
+        let unused = self.by_id.iter().filter(|session| !session.is_in_use());
+        let oldest = unused.min_by_key(|session| session.last_used.load(Ordering::Relaxed))?;
+        Some(oldest.id.clone())
     }
 
     fn is_fresh(&self, id: &str) -> bool {
@@ -191,6 +205,10 @@ impl Session {
 
     fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
+    }
+
+    fn is_in_use(&self) -> bool {
+        self.tracker.in_flight() > 0 || self.streams.in_flight() > 0
     }
 
     /// The least grave log message that its client wants; until it says so, all that servers send.
@@ -276,11 +294,25 @@ mod tests {
         let client = open(&sessions, 1).expect("the oldest of the flood goes");
         assert!(flood[0].ended.is_cancelled() && !flood[1].ended.is_cancelled() && !used.ended.is_cancelled());
         assert_eq!(sessions.count(), MAX_SESSIONS);
-        flood.iter().chain([&client]).for_each(|session| session.set_ready());
-        assert!(open(&sessions, 1).is_none(), "all of them are used");
         sessions.end(&client.id);
         (0..3 * MAX_SESSIONS).for_each(|_| drop(open(&sessions, 1)));
         assert!(sessions.fresh().len() <= 2 * MAX_SESSIONS && sessions.count() == MAX_SESSIONS);
+    }
+
+    #[test]
+    fn a_flood_of_ready_sessions_shuts_no_client_out() {
+        let sessions = Sessions::default();
+        let all: Vec<_> = (0..MAX_SESSIONS).map(|n| open(&sessions, n as u64).unwrap()).collect();
+        all.iter().for_each(|session| session.set_ready());
+        all[0].tracker.enter(None, None).unwrap();
+        all[1].streams.enter(None, None).unwrap();
+        sessions.find(&all[2].id, u64::MAX).unwrap();
+        open(&sessions, u64::MAX).expect("the one that was idle longest goes");
+        let ended: Vec<_> = (0..5).filter(|n| all[*n].ended.is_cancelled()).collect();
+        assert_eq!((ended, sessions.count()), (vec![3], MAX_SESSIONS));
+        all.iter().for_each(|session| session.tracker.enter(None, None).unwrap());
+        assert!(open(&sessions, u64::MAX).is_some_and(|last| last.tracker.enter(None, None).is_ok()));
+        assert!(open(&sessions, u64::MAX).is_none(), "each of them has a call");
     }
 
     #[test]
