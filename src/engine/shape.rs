@@ -1,6 +1,6 @@
 //! The few members of a result that the gateway itself looks at.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::domain::upstream::Answer;
@@ -22,7 +22,7 @@ impl Shape {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Members<'a> {
-            #[serde(borrow)]
+            #[serde(borrow, default, deserialize_with = "present")]
             result_type: Option<&'a RawValue>,
             #[serde(borrow)]
             is_error: Option<&'a RawValue>,
@@ -38,6 +38,11 @@ impl Shape {
             typed: result_type.is_some(),
         }
     }
+}
+
+/// A member that is there, if only as `null`.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(value: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(value).map(Some)
 }
 
 /// MCP 2026-07-28: every result says what it is. What a legacy server sent, and what is made here, does not yet.
