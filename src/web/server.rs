@@ -1,5 +1,6 @@
 //! Connections: accepted, bounded, closed. What they carry is the router's.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -22,6 +24,11 @@ const MAX_CONNECTIONS: usize = 8192;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(120);
 /// The most bytes of headers, and what is read at once.
 const READ_BUFFER: usize = 64 * 1024;
+/// How long a client may take nothing of what is sent to it. Its answer is held for so long, in what all clients share.
+const STALLED: Duration = Duration::from_secs(30);
+/// How long a connection is silent before its client is asked whether it is there still, how long that waits for a word,
+/// and how often it is asked.
+const KEEP_ALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(10), 3);
 /// How long to wait after the system had no more descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -81,9 +88,27 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
     while connections.join_next().await.is_some() {}
 }
 
+/// Has the system end the connection of a client that takes nothing of what is sent to it for `stalled`, or is gone
+/// (RFC 9293, 3.8.3; RFC 1122, 4.2.3.6). A window of no bytes counts as taking nothing.
+fn end_where_dead(stream: &TcpStream, stalled: Duration) -> io::Result<()> {
+    let (idle, interval, count) = KEEP_ALIVE;
+    sockopt::set_socket_keepalive(stream, true)?;
+    #[cfg(target_os = "linux")]
+    {
+        sockopt::set_tcp_keepidle(stream, idle)?;
+        sockopt::set_tcp_keepintvl(stream, interval)?;
+        sockopt::set_tcp_keepcnt(stream, count)?;
+        sockopt::set_tcp_user_timeout(stream, u32::try_from(stalled.as_millis()).unwrap_or(u32::MAX))?;
+    }
+    Ok(())
+}
+
 async fn serve_connection(stream: TcpStream, peer: Peer, router: Router, shutdown: CancellationToken) {
     // Answers are small and whole: waiting to fill a packet only delays them.
     let _ = stream.set_nodelay(true);
+    if let Err(error) = end_where_dead(&stream, STALLED) {
+        tracing::debug!(%error, "a connection has no deadline for its client to read");
+    }
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(READ_BUFFER);
     let router = TowerToHyperService::new(router);
@@ -101,5 +126,23 @@ async fn serve_connection(stream: TcpStream, peer: Peer, router: Router, shutdow
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_let_go() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut stream, _) = listener.accept().await.unwrap();
+        end_where_dead(&stream, Duration::from_millis(300)).unwrap();
+        let (answer, most) = (vec![0; 64 << 20], Duration::from_secs(60));
+        let written = tokio::time::timeout(most, stream.write_all(&answer)).await.expect("it waits on");
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }
