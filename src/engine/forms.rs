@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::form::{Form, NotLoaded, StandIns};
 use super::link::{Linked, link_plugin};
-use crate::domain::digest::revision;
+use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::form::KeptForm;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{Plan, PluginPlan, ValueSource};
@@ -29,9 +29,20 @@ struct Loaded {
 }
 
 impl Forms {
-    /// With those of an earlier process, where nothing is known yet.
+    /// With those of an earlier process, where nothing is known yet. One whose code is not what its digest names was
+    /// changed since: records would name code that did not run.
     pub(super) fn restore(&mut self, kept: Vec<KeptForm>) {
         for form in kept {
+            if sha256_hex(form.code.as_bytes()) != form.plugin.digest {
+                let plugin = form.plugin.key.to_string();
+                tracing::error!(
+                    plugin,
+                    "Plugin '{plugin}': the form that an earlier process kept is left out, because its code does not have \
+                     the digest {:.8} that is kept with it",
+                    form.plugin.digest
+                );
+                continue;
+            }
             let loaded = Loaded { stamp: revision(&form), form: Form::restored(form) };
             self.0.entry(loaded.form.plugin.plan.key.clone()).or_insert(loaded);
         }

@@ -173,6 +173,20 @@ async fn a_call_on_a_plan_that_was_just_replaced_does_not_wait_for_its_guards() 
 }
 
 #[tokio::test]
+async fn a_kept_form_whose_code_was_changed_stands_in_for_nobody() {
+    let (inputs, before) = running(Role::Guard).await;
+    let mut kept = before.kept_forms();
+    kept[0].code = "put other".into();
+    let changed = engine(Server::default());
+    changed.restore_forms(kept);
+    assert!(changed.kept_forms().is_empty());
+    changed.plugins.cannot_load("put old");
+    apply(&changed, &inputs).await;
+    let _ = changed.list_tools(Endpoint::All, None).await;
+    assert!(said(&changed).await.contains("NotLoaded"));
+}
+
+#[tokio::test]
 async fn a_configuration_goes_with_the_form_that_it_was_written_for() {
     let mut inputs = bare();
     let made = scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "config")]);
