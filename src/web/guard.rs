@@ -43,9 +43,14 @@ pub(super) async fn guard<P: Ports>(State(guard): State<Arc<Guard<P>>>, request:
 }
 
 async fn admit(parts: &Parts, trusts_loopback: bool, check: Option<&CheckToken>) -> Result<(), Response> {
-    if !OPEN.contains(&parts.uri.path()) {
-        let peer = parts.extensions.get().filter(|_| trusts_loopback);
-        admit_peer(peer, parts, check).await?;
+    let peer = parts.extensions.get();
+    if OPEN.contains(&parts.uri.path()) {
+        // A page that rebinds its name to this machine reads nothing either.
+        if peer.is_some_and(Peer::is_here) {
+            check_host(&parts.headers).map_err(forbidden)?;
+        }
+    } else {
+        admit_peer(peer, trusts_loopback, parts, check).await?;
     }
     if parts.headers.contains_key(header::ORIGIN) {
         return Err(forbidden("pages may not read the admin API"));
@@ -56,20 +61,37 @@ async fn admit(parts: &Parts, trusts_loopback: bool, check: Option<&CheckToken>)
     Ok(())
 }
 
-/// `peer` is none where it does not count where a request comes from.
-async fn admit_peer(peer: Option<&Peer>, parts: &Parts, check: Option<&CheckToken>) -> Result<(), Response> {
+async fn admit_peer(
+    peer: Option<&Peer>,
+    trusts_loopback: bool,
+    parts: &Parts,
+    check: Option<&CheckToken>,
+) -> Result<(), Response> {
     let headers = &parts.headers;
-    if peer.is_some_and(Peer::is_here) {
-        let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
-        return access::check_host(headers, &[], loopback).map_err(forbidden);
+    if trusts_loopback && peer.is_some_and(Peer::is_here) {
+        return check_host(headers).map_err(forbidden);
     }
-    let Some(check) = check else { return Err(unauthorized("only programs on this machine are served")) };
+    let Some(check) = check else {
+        return Err(unauthorized(match trusts_loopback {
+            true => "only programs on this machine are served",
+            false => {
+                "spec.admin.authentication of the MCPGateway is set, and this gateway knows nobody whose token it could \
+                 check: only /healthz, /readyz and /metrics are served. Leave it out to serve programs on this machine"
+            }
+        }));
+    };
     let token = bearer(headers).ok_or_else(|| unauthorized("a bearer token is needed"))?;
     check(token.to_owned()).await.map_err(|why| unauthorized(&format!("the token is not accepted: {why}")))?;
     if parts.uri.path() != REPORT {
         return Err(forbidden(&format!("the operator's token admits to {REPORT} alone")));
     }
     Ok(())
+}
+
+/// Whether `Host` names this machine.
+fn check_host(headers: &HeaderMap) -> Result<(), access::Turned> {
+    let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
+    access::check_host(headers, &[], loopback)
 }
 
 /// The token of `Authorization: Bearer` (RFC 6750).

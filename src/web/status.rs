@@ -23,8 +23,9 @@ pub(super) async fn status<P: Ports>(
 ) -> Result<impl IntoResponse, Refused> {
     if settled {
         let settled = engine.readings().settle().await;
-        engine.wait_for_loads().await;
+        // What cannot be answered is not waited for.
         settled.map_err(|why| Refused(StatusCode::CONFLICT, "NotSettled", why.to_string()))?;
+        engine.wait_for_loads().await;
     }
     Ok(Json(engine.status()))
 }

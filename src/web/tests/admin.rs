@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::StatusCode;
 use futures_util::FutureExt;
@@ -10,6 +11,8 @@ use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 
 use super::gateway::{Answered, Gateway, call, peer, plan, read, request};
+use crate::config::compile::compile;
+use crate::config::compile::tests::folder;
 use crate::domain::health::ConnectionState;
 use crate::domain::report::{PendingReport, Report};
 use crate::web::{CheckToken, admin_router};
@@ -28,6 +31,22 @@ async fn readiness_waits_for_the_first_plan() {
     assert!(waits.text.contains("no plan"));
     gateway.apply(plan()).await;
     assert_eq!(ask(&gateway, "GET", "/readyz", &[]).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn who_cannot_be_told_that_all_is_in_force_does_not_wait_for_plugins() {
+    let gateway = Gateway::idle();
+    let (plan, _) = compile(&folder(), None);
+    gateway.apply(plan).await;
+    let waits = tokio::time::timeout(Duration::from_millis(1), gateway.engine.wait_for_loads()).await;
+    assert!(waits.is_err(), "no plugin is being loaded");
+    let asked = ask(&gateway, "GET", "/api/v1/status?settled=true", &[]);
+    let answer = tokio::time::timeout(Duration::from_secs(10), asked).await.expect("it waits for a load");
+    assert_eq!(
+        (answer.status, &answer.json()["error"]["reason"]),
+        (StatusCode::CONFLICT, &json!("NotSettled")),
+        "{answer:?}"
+    );
 }
 
 #[tokio::test]
@@ -181,6 +200,10 @@ async fn probes_and_scrapers_show_no_token() {
         assert_eq!(answer.status, StatusCode::OK, "{path}");
         let page = [("host", "10.0.0.1:9090"), ("origin", "http://page.example")];
         assert_eq!(ask_over(&gateway, None, there, path, &page).await.status, StatusCode::FORBIDDEN, "{path}");
+        // A page whose name leads to this machine sends no Origin to its own.
+        let rebound = [("host", "page.example:9090")];
+        let here = ("127.0.0.1", "127.0.0.1");
+        assert_eq!(ask_over(&gateway, None, here, path, &rebound).await.status, StatusCode::FORBIDDEN, "{path}");
     }
 }
 
@@ -191,7 +214,9 @@ async fn loopback_is_not_enough_where_the_admin_port_authenticates() {
     plan.gateway.admin_authentication = true;
     gateway.apply(plan).await;
     let here = ("127.0.0.1", "127.0.0.1");
-    assert_eq!(ask_over(&gateway, None, here, "/api/v1/calls", &[]).await.status, StatusCode::UNAUTHORIZED);
+    let refused = ask_over(&gateway, None, here, "/api/v1/calls", &[]).await;
+    assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
+    assert!(refused.text.contains("spec.admin.authentication of the MCPGateway is set"), "{refused:?}");
     assert_eq!(ask_over(&gateway, None, here, "/metrics", &[]).await.status, StatusCode::OK);
     let shown = [("authorization", "Bearer good")];
     assert_eq!(ask_over(&gateway, Some(check()), here, "/api/v1/report", &shown).await.status, StatusCode::OK);

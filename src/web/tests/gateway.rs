@@ -50,7 +50,7 @@ impl RunPlugin for NoPlugins {
     async fn prepare(&self, _: &[Arc<LinkedPlugin>], _: &Runtime) {}
 
     fn loading(&self, _: &Arc<LinkedPlugin>) -> Loading {
-        Loading::Loaded
+        Loading::Underway
     }
 
     async fn loads(&self, _: u64) -> u64 {
