@@ -56,10 +56,11 @@ impl Rejection {
     }
 }
 
-/// Whether the gateway takes calls by this plan at all, or why not.
-pub(super) fn gate(snapshot: &Snapshot) -> Result<(), Rejection> {
+/// Whether the gateway takes a call that lies `depth` calls deep by this plan at all, or why not. The stop switch is for
+/// new calls: one that runs ends as it would have, and what its plugins call is a part of it.
+pub(super) fn gate(snapshot: &Snapshot, depth: u32) -> Result<(), Rejection> {
     let gateway = &snapshot.plan().gateway;
-    if gateway.stopped {
+    if gateway.stopped && depth == 0 {
         return Err(Rejection::new(Refused::Stopped, "this gateway is stopped (spec.stopped)"));
     }
     let refusal = gateway.refusing.as_ref();
@@ -69,7 +70,7 @@ pub(super) fn gate(snapshot: &Snapshot) -> Result<(), Rejection> {
 impl<P: Ports> Engine<P> {
     /// Lets a call into the process and its session, or says why not.
     pub(super) fn admit(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> Result<Admitted, Rejection> {
-        let (gateway, depth) = (&snapshot.plan().gateway, request.within.map_or(0, |within| within.depth));
+        let (gateway, depth) = (&snapshot.plan().gateway, request.depth());
         if depth > MAX_DEPTH {
             let message = format!("plugins called tools {depth} calls deep, {MAX_DEPTH} are allowed");
             return Err(Rejection::new(Refused::TooDeep, message));
@@ -78,19 +79,21 @@ impl<P: Ports> Engine<P> {
         if self.state.draining.load(Ordering::Acquire) && depth == 0 {
             return Err(Rejection::new(Refused::Draining, "this gateway is about to end"));
         }
-        gate(snapshot)?;
+        gate(snapshot, depth)?;
         let limits = &gateway.limits;
         let in_process = Counted::enter(&self.state.calls, Some(limits.concurrent_calls), None).map_err(|_| {
             let message = format!("{} calls are in flight, as many as this gateway takes", limits.concurrent_calls);
             Rejection::new(Refused::ConcurrentCalls, message)
         })?;
-        let in_session = self.admit_caller(request.caller, limits)?;
+        let in_session = self.admit_caller(request.caller, limits, depth)?;
         Ok(vec![in_process, in_session])
     }
 
-    /// Lets a call of the process into its session, or says why not.
-    fn admit_caller(&self, caller: &Caller, limits: &Limits) -> Result<Counted, Rejection> {
+    /// Lets a call of the process into its session, or says why not. How many may be in flight is asked of the call that
+    /// the client made, not again of those within it: that one would then fail half done.
+    fn admit_caller(&self, caller: &Caller, limits: &Limits, depth: u32) -> Result<Counted, Rejection> {
         let (mut concurrent, mut total) = (limits.session_concurrent_calls, limits.session_total_calls);
+        concurrent = concurrent.filter(|_| depth == 0);
         if caller.by_address {
             let crowded = u64::from(self.state.calls.in_flight()) * 2 > u64::from(limits.concurrent_calls);
             (concurrent, total) = (concurrent.filter(|_| crowded), None);

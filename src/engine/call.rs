@@ -77,6 +77,13 @@ pub struct Within<'a> {
     pub depth: u32,
 }
 
+impl CallRequest<'_> {
+    /// How many calls of plugins it lies within.
+    pub(super) fn depth(&self) -> u32 {
+        self.within.map_or(0, |within| within.depth)
+    }
+}
+
 /// What the client gets.
 #[derive(Debug)]
 pub enum Reply {
@@ -128,7 +135,7 @@ impl<P: Ports> Engine<P> {
         };
         let (snapshot, route) = self.route_guarded(snapshot, request).await;
         // It may have waited for its upstream or a guard, and another plan may be in force since.
-        if let Err(rejection) = gate(&snapshot) {
+        if let Err(rejection) = gate(&snapshot, request.depth()) {
             return self.rejected(&rejection);
         }
         let Some(route) = route else { return self.unknown_tool(&snapshot, request) };

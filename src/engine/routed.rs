@@ -103,7 +103,7 @@ impl Facts {
             upstream: upstream.to_owned(),
             tool: tool.to_owned(),
             caller: request.caller.clone(),
-            depth: request.within.map_or(0, |within| within.depth),
+            depth: request.depth(),
             user_query: meta.user_query.clone(),
             max_tokens: meta.max_tokens,
         }

@@ -39,11 +39,11 @@ async fn a_plugins_call_takes_the_way_of_every_call() {
 async fn limits_and_guards_hold_for_it() {
     let limits = |i: &mut Inputs| {
         let plan = &mut i.gateway.as_mut().unwrap().plan;
-        plan.limits.session_concurrent_calls = Some(1);
+        plan.limits.session_total_calls = Some(1);
     };
     let engine = asking("call up__other", limits).await;
     call(&engine, "{}").await;
-    assert_eq!(said(&engine)["data"]["reason"], "SessionConcurrentCalls");
+    assert_eq!(said(&engine)["data"]["reason"], "SessionTotalCalls");
     let guarded = |i: &mut Inputs| {
         scripts(i, "g", Phase::Request, &[(Role::Guard, "deny secret")]).include = vec!["other".into()];
     };
@@ -54,6 +54,39 @@ async fn limits_and_guards_hold_for_it() {
     let engine = asking("call up__none", |_| {}).await;
     call(&engine, "{}").await;
     assert_eq!(said(&engine)["code"], -32602);
+}
+
+#[tokio::test]
+async fn a_call_within_one_that_was_let_in_is_not_refused_for_its_callers_calls_in_flight() {
+    for by_address in [false, true] {
+        let limits = |i: &mut Inputs| {
+            let limits = &mut i.gateway.as_mut().unwrap().plan.limits;
+            (limits.concurrent_calls, limits.session_concurrent_calls) = (2, Some(1));
+        };
+        let engine = asking("call up__other", limits).await;
+        let caller = Caller { by_address, ..caller(Era::Modern) };
+        call_as(&engine, &caller, "{}", None, &Heard::default()).await;
+        assert_eq!(said(&engine)["content"][0]["text"], "hello", "{by_address}");
+    }
+}
+
+#[tokio::test]
+async fn the_stop_switch_lets_a_running_call_make_its_own_calls() {
+    let mut inputs = bare();
+    let entries = [(Role::Transform, "wait"), (Role::Transform, "call up__other")];
+    scripts(&mut inputs, "q", Phase::Request, &entries).include = vec!["read".into()];
+    let server = Server::default();
+    *server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"other"}]"#.into();
+    let engine = start_with(&inputs, server).await;
+    let running = Arc::clone(&engine);
+    let running = tokio::spawn(async move { call(&running, "{}").await });
+    until(|| engine.plugins.ran.lock().unwrap().len() == 1).await;
+    inputs.gateway.as_mut().unwrap().plan.stopped = true;
+    apply(&engine, &inputs).await;
+    assert_eq!(call(&engine, "{}").await["error"]["data"]["reason"], "Stopped", "a new call");
+    engine.plugins.go.notify_one();
+    assert_eq!(running.await.unwrap()["result"]["content"][0]["text"], "hello");
+    assert_eq!(said(&engine)["content"][0]["text"], "hello");
 }
 
 #[tokio::test]
