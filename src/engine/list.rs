@@ -97,7 +97,7 @@ impl<P: Ports> Engine<P> {
             Endpoint::All => true,
             Endpoint::One(name) => *name == plan.key.name,
         };
-        let untried = || self.untried(snapshot, serves).next().is_some();
+        let untried = || self.untried(&self.snapshot(), serves).next().is_some();
         let _ = tokio::time::timeout(deadline, self.wait_while(untried)).await;
     }
 
@@ -113,8 +113,11 @@ impl<P: Ports> Engine<P> {
             }
         };
         let Some(longest) = self.untried(snapshot, may_have).map(first_try).max() else { return };
-        let untried =
-            || endpoint.route(&self.snapshot(), name).is_none() && self.untried(snapshot, may_have).next().is_some();
+        // Of the newest plan: what was deleted meanwhile is not tried any more.
+        let untried = || {
+            let newest = self.snapshot();
+            endpoint.route(&newest, name).is_none() && self.untried(&newest, may_have).next().is_some()
+        };
         let _ = tokio::time::timeout(longest, self.wait_while(untried)).await;
     }
 
@@ -129,11 +132,12 @@ impl<P: Ports> Engine<P> {
     }
 
     async fn wait_while(&self, holds: impl Fn() -> bool) {
-        let (mut lists, mut tried) = (self.tool_lists(), self.tried.subscribe());
+        let (mut lists, mut tried, mut plans) = (self.tool_lists(), self.tried.subscribe(), self.plans());
         while holds() {
             let told = tokio::select! {
                 told = lists.changed() => told,
                 told = tried.changed() => told,
+                told = plans.changed() => told,
             };
             if told.is_err() {
                 return;

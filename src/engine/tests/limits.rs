@@ -120,6 +120,20 @@ async fn a_call_that_waited_for_its_upstream_is_let_in_by_the_newest_plan() {
 }
 
 #[tokio::test]
+async fn a_call_does_not_wait_for_an_upstream_that_was_deleted_meanwhile() {
+    let mut inputs = bare();
+    let engine = engine(Server { starting: AtomicBool::new(true), ..Server::default() });
+    apply(&engine, &inputs).await;
+    let waiting = Arc::clone(&engine);
+    let waiting = tokio::spawn(async move { call(&waiting, "{}").await });
+    until(|| engine.state.calls.in_flight() == 1).await;
+    inputs.upstreams.clear();
+    apply(&engine, &inputs).await;
+    let answer = tokio::time::timeout(Duration::from_secs(10), waiting).await.expect("it waits on").unwrap();
+    assert_eq!(error(&answer).0, -32602, "{answer}");
+}
+
+#[tokio::test]
 async fn the_stop_switch_lets_running_calls_end_or_cancels_them() {
     for cancels in [false, true] {
         let mut inputs = bare();
