@@ -110,7 +110,7 @@ impl<P: Ports> Engine<P> {
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
         let cut = self.state.cut.load_full();
         // A fault of ours ends this call alone, and with an answer. What it had begun is dropped as if it was cancelled.
-        let run = AssertUnwindSafe(self.run(&snapshot, &request, &meta, &mut journal)).catch_unwind();
+        let run = AssertUnwindSafe(self.run_and_settle(&snapshot, &request, &meta, &mut journal)).catch_unwind();
         let end = tokio::select! {
             biased;
             end = tokio::time::timeout(ceiling, run) => match end {
@@ -119,7 +119,23 @@ impl<P: Ports> Engine<P> {
             },
             () = cut.cancelled() => End::stopped(),
         };
-        self.finish(end, journal, &meta, request.caller.era).await
+        self.finish(end, journal, &meta, request.caller.era)
+    }
+
+    /// The same as [`Self::run`], with all that ran beside it where the client is told of that: it is a part of the call
+    /// then, and ends with it.
+    async fn run_and_settle(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        request: &CallRequest<'_>,
+        meta: &Meta,
+        journal: &mut Journal<P>,
+    ) -> End {
+        let end = self.run(snapshot, request, meta, journal).await;
+        if meta.trace {
+            journal.traces.settle().await;
+        }
+        end
     }
 
     async fn run(

@@ -264,11 +264,8 @@ impl<P: Ports> Engine<P> {
     }
 
     /// Writes the end down, and makes of it what the client gets.
-    pub(super) async fn finish(&self, end: End, mut journal: Journal<P>, meta: &Meta, era: Era) -> Reply {
+    pub(super) fn finish(&self, end: End, mut journal: Journal<P>, meta: &Meta, era: Era) -> Reply {
         journal.end(end.outcome, end.reason);
-        if meta.trace {
-            journal.traces.settle().await;
-        }
         let mut reply = end.reply;
         if let Reply::Result(result) = &mut reply {
             if meta.trace {

@@ -67,14 +67,16 @@ impl Traces {
         !self.pending.is_empty()
     }
 
-    /// Waits for entries off the path.
+    /// Waits for entries off the path. Where that is given up, those that were not waited for are pending still.
     pub(super) async fn settle(&mut self) {
-        for (place, task) in self.pending.drain(..) {
-            let Some(entry) = self.entries.get_mut(place) else { continue };
-            match task.await {
-                Ok(done) => *entry = done,
+        while let Some((place, task)) = self.pending.last_mut() {
+            let (place, done) = (*place, task.await);
+            self.pending.pop();
+            match (self.entries.get_mut(place), done) {
+                (Some(entry), Ok(done)) => *entry = done,
                 // It panicked: nothing proves that it ran.
-                Err(_) => entry.outcome = EntryOutcome::Failed(Reason::Crashed),
+                (Some(entry), Err(_)) => entry.outcome = EntryOutcome::Failed(Reason::Crashed),
+                (None, _) => {}
             }
         }
     }

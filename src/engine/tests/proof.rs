@@ -132,3 +132,29 @@ async fn of_an_observer_that_panics() {
     let engine = start(&inputs).await;
     assert_eq!(traced(&engine, "{}").await.1, ["failed(Crashed)"]);
 }
+
+#[tokio::test]
+async fn a_call_whose_client_waits_for_its_trace_ends_at_its_ceiling_and_when_calls_are_cut() {
+    for cuts in [false, true] {
+        let mut inputs = bare();
+        scripts(&mut inputs, "c", Phase::Response, &[(Role::Observe, "wait")]);
+        inputs.gateway.as_mut().unwrap().plan.limits.call_ceiling_ms = if cuts { 600_000 } else { 200 };
+        let engine = start(&inputs).await;
+        let running = Arc::clone(&engine);
+        let running = tokio::spawn(async move { traced(&running, "{}").await.0 });
+        until(|| engine.plugins.ran.lock().unwrap().len() == 1).await;
+        if cuts {
+            let gateway = &mut inputs.gateway.as_mut().unwrap().plan;
+            (gateway.stopped, gateway.stop_cancels) = (true, true);
+            apply(&engine, &inputs).await;
+        }
+        let answer = tokio::time::timeout(Duration::from_secs(10), running).await.expect("it does not end").unwrap();
+        let code = if cuts { crate::domain::rpc::REFUSED } else { -32001 };
+        assert_eq!(answer["error"]["code"], code, "{answer}");
+        // The record waits for what runs still.
+        assert!(engine.records.calls.lock().unwrap().is_empty());
+        engine.plugins.go.notify_one();
+        until(|| !engine.records.calls.lock().unwrap().is_empty()).await;
+        assert_eq!(last_call(&engine).entries[0].outcome.to_string(), "ran");
+    }
+}
