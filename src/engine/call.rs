@@ -22,9 +22,11 @@ use super::shape::Shape;
 use super::snapshot::Snapshot;
 use super::spans;
 use super::{Engine, Ports};
+use crate::domain::budget::Place;
 use crate::domain::json::doubled_key;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
+use crate::domain::mirror::Mirrored;
 use crate::domain::ports::{CallUpstream, Clock, ToClient};
 use crate::domain::route::Route;
 use crate::domain::rpc::RpcError;
@@ -64,9 +66,16 @@ pub struct CallRequest<'a> {
     pub log_level: Option<LogLevel>,
     /// The way back while the call runs.
     pub client: &'a dyn ToClient,
+    /// Holds the answer, until whoever made the call is done with it.
+    pub room: &'a Place,
+    /// Compares the arguments that clients of the modern era mirror in headers with those; none where nothing is mirrored.
+    pub check_mirrored: Option<&'a CheckMirrored<'a>>,
     /// The call whose plugin makes it; none where a client does.
     pub within: Option<Within<'a>>,
 }
+
+/// Says where a tool's marked arguments are not what the headers that mirror them say.
+pub type CheckMirrored<'a> = dyn Fn(&[Mirrored]) -> Result<(), RpcError> + Sync + 'a;
 
 /// The call that a call lies within.
 #[derive(Clone, Copy)]
@@ -119,7 +128,7 @@ impl<P: Ports> Engine<P> {
             },
             () = cut.cancelled() => End::stopped(),
         };
-        self.finish(end, journal, &meta, request.caller.era)
+        self.finish(end.in_room(request.room), journal, &meta, request.caller.era)
     }
 
     /// The same as [`Self::run`], with all that ran beside it where the client is told of that: it is a part of the call
@@ -168,6 +177,12 @@ impl<P: Ports> Engine<P> {
             && let Some(steps) = doubled_key(call.arguments())
         {
             return End::doubled_argument(&steps);
+        }
+        // Here and not before: which arguments are marked is known once the upstream was tried.
+        if let Some(check) = request.check_mirrored
+            && let Err(mismatch) = check(&call.tool.mirrored)
+        {
+            return End::header_mismatch(mismatch);
         }
         if let Some(refusing) = self.cannot_guard(&call, &mut journal.traces) {
             return self.refused(refusing);
@@ -296,7 +311,8 @@ impl<P: Ports> Engine<P> {
         let took = self.clock.monotonic().saturating_sub(before);
         journal.record().upstream_ms = millis(took);
         let answer = answer?;
-        journal.hold(&answer).map_err(|_| UpstreamError::NoRoom)?;
+        let (Answer::Result(text) | Answer::Error(text)) = &answer;
+        call.request.room.hold(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;
         Ok(answer)
     }
 }

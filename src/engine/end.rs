@@ -17,6 +17,7 @@ use super::routed::Routed;
 use super::shape::{self, Shape};
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
+use crate::domain::budget::{NO_ROOM, NoRoom, Place};
 use crate::domain::json::{Pointer, Step};
 use crate::domain::limits::Refused;
 use crate::domain::raw::to_raw;
@@ -51,6 +52,11 @@ const KNOWN_MEMBERS: [&str; 17] = [
 
 /// JSON-RPC code of a request that took too long, as the SDKs have it.
 const REQUEST_TIMEOUT: i64 = -32001;
+
+/// What a client is told whose answer found no room. It does not say when to try again: what was asked may be done.
+pub(crate) fn dropped() -> RpcError {
+    RpcError::new(REFUSED, UpstreamError::NoRoom.to_client()).with_data(json!({"reason": NO_ROOM}))
+}
 
 /// How a call ended, before it is written down.
 pub(super) struct End {
@@ -158,6 +164,21 @@ impl End {
         );
         let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": DUPLICATE_KEY}));
         Self::new(Reply::Error(error), CallOutcome::RpcError, DUPLICATE_KEY.to_owned())
+    }
+
+    /// What the client's headers say of its arguments is not what they are.
+    pub(super) fn header_mismatch(error: RpcError) -> Self {
+        Self::new(Reply::Error(error), CallOutcome::RpcError, "HeaderMismatch".to_owned())
+    }
+
+    /// The same where its answer finds room until it is sent. What the upstream sent has found it; chains may have made
+    /// more of that.
+    pub(super) fn in_room(self, room: &Place) -> Self {
+        let (Reply::Result(text) | Reply::UpstreamError(text)) = &self.reply else { return self };
+        match room.hold(text.get().len() as u64) {
+            Ok(()) => self,
+            Err(NoRoom) => Self::new(Reply::Error(dropped()), CallOutcome::RpcError, NO_ROOM.to_owned()),
+        }
     }
 
     /// The upstream's answer has a key twice, and a Guard is on it: it may see another value than the client.

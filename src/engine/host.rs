@@ -10,6 +10,7 @@ use super::call::{CallRequest, Reply, Within};
 use super::chain::{Nobody, Way};
 use super::list::Endpoint;
 use super::{Engine, Ports};
+use crate::domain::budget::Held;
 use crate::domain::limits::{Refused, Tracker};
 use crate::domain::plugin::{MAX_MESSAGE, Mode};
 use crate::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress};
@@ -54,6 +55,8 @@ impl<'a, P: Ports> CallHost<'a, P> {
             wants_progress: false,
             log_level: None,
             client: &Nobody,
+            room: &self.engine.budget().place(Held::Answer),
+            check_mirrored: None,
             within: Some(Within { request_id: &facts.request_id, depth: facts.depth + 1 }),
         };
         let answer = match self.engine.call(request).await {

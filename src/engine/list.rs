@@ -8,7 +8,6 @@ use serde_json::value::RawValue;
 use super::health::first_try;
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
-use crate::domain::mirror::Mirrored;
 use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::route::Route;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
@@ -80,14 +79,6 @@ impl<P: Ports> Engine<P> {
         let tools = RawValue::from_string(tools)
             .map_err(|e| RpcError::new(crate::domain::rpc::INTERNAL_ERROR, format!("a tool's definition: {e}")))?;
         Ok(ToolPage { tools, next_cursor })
-    }
-
-    /// The arguments that modern clients mirror in headers when they call this tool.
-    pub fn mirrored(&self, endpoint: Endpoint<'_>, name: &str) -> Arc<[Mirrored]> {
-        let snapshot = self.snapshot();
-        endpoint
-            .route(&snapshot, name)
-            .map_or_else(Arc::default, |route| Arc::clone(&snapshot.tools[route.index].mirrored))
     }
 
     /// Waits until each upstream that this endpoint serves was tried once, at most for the list's deadline.

@@ -1,7 +1,8 @@
 //! The use cases: link a plan, call a tool, run chains, list tools, probe health, explain. Generic over
 //! `domain::ports`.
 //!
-//! A call takes one [`Snapshot`] at its start and uses it to its end. What outlives a snapshot (tool lists, health,
+//! A call takes one [`Snapshot`] at its start and uses it to its end, unless it has to wait for its upstream or its guards
+//! before anything is sent: then it goes on with the newest. What outlives a snapshot (tool lists, health,
 //! sessions, calls in flight) is [`state`].
 
 pub mod addresses;
@@ -48,7 +49,8 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-pub use call::{CallRequest, Caller, Reply, Within};
+pub use call::{CallRequest, Caller, CheckMirrored, Reply, Within};
+pub(crate) use end::dropped;
 pub use list::{Endpoint, ToolPage};
 pub use snapshot::Snapshot;
 

@@ -7,10 +7,8 @@ use super::call::CallRequest;
 use super::spans;
 use super::traces::Traces;
 use super::{Engine, Ports};
-use crate::domain::budget::{Held, NoRoom, Place};
 use crate::domain::ports::{Clock, Records};
 use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace};
-use crate::domain::upstream::Answer;
 
 /// A call while it runs. Dropped before it was ended, it is written down as cancelled.
 pub(super) struct Journal<P: Ports> {
@@ -24,8 +22,6 @@ pub(super) struct Journal<P: Ports> {
     started: Duration,
     /// Whether the tool is one that an upstream lists.
     known: bool,
-    /// Holds the upstream's answer.
-    place: Place,
 }
 
 impl<P: Ports> Journal<P> {
@@ -42,14 +38,8 @@ impl<P: Ports> Journal<P> {
             ..blank()
         };
         let started = engine.clock.monotonic();
-        let (traces, ended, place) = (Traces::default(), false, engine.budget.place(Held::Answer));
-        Self { engine: Arc::clone(engine), gateway, record, traces, ended, started, known: false, place }
-    }
-
-    /// Finds room for the upstream's answer until the call has ended.
-    pub(super) fn hold(&self, answer: &Answer) -> Result<(), NoRoom> {
-        let (Answer::Result(text) | Answer::Error(text)) = answer;
-        self.place.hold(text.get().len() as u64)
+        let traces = Traces::default();
+        Self { engine: Arc::clone(engine), gateway, record, traces, ended: false, started, known: false }
     }
 
     /// The record so far.

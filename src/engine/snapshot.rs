@@ -144,9 +144,11 @@ impl ToolLink {
         self.response.iter().any(Selected::guards)
     }
 
-    /// Whether anything looks at the arguments of its calls: a chain of either phase, or their schema.
+    /// Whether anything looks at the arguments of its calls: a chain of either phase, their schema, or who compares them
+    /// with the headers that mirror them.
     pub(super) fn reads_arguments(&self) -> bool {
-        !self.request.is_empty() || !self.response.is_empty() || self.arguments.are_checked()
+        let is_guarded = !self.request.is_empty() || !self.response.is_empty();
+        is_guarded || self.arguments.are_checked() || !self.mirrored.is_empty()
     }
 
     fn new(linked: &Linked, route: &Route, previous: &Snapshot) -> Self {

@@ -110,7 +110,7 @@ async fn request<P: Ports>(
             let cancelled = session.begin(id);
             let _in_flight = InFlight { session, id };
             tokio::select! {
-                reply = call_tool(&gate.engine, scope.endpoint(), &caller, params, wanted, outbox) => reply,
+                reply = call_tool(&gate.engine, scope.endpoint(), &caller, params, wanted, outbox, None) => reply,
                 // Each POST of this era ends with an answer, that of a cancelled request too.
                 () = cancelled.cancelled() => Reply::Error(RpcError::new(REQUEST_CANCELLED, "Request cancelled")),
             }

@@ -9,7 +9,7 @@ use super::envelope::{Params, object, text};
 use super::outbox::{Outbox, Wanted, WayBack};
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
-use crate::engine::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
+use crate::engine::{CallRequest, Caller, CheckMirrored, Endpoint, Engine, Ports, Reply};
 
 /// The server's name in both eras.
 pub(super) const NAME: &str = env!("CARGO_PKG_NAME");
@@ -69,7 +69,9 @@ pub(super) async fn call_tool<P: Ports>(
     params: &Params<'_>,
     wanted: Wanted<'_>,
     outbox: &Outbox,
+    check_mirrored: Option<&CheckMirrored<'_>>,
 ) -> Reply {
+    let wanted = if outbox.is_read() { wanted } else { Wanted::default() };
     let Some(name) = params.name.and_then(text) else { return invalid("`name` must be a tool's name") };
     if params.arguments.is_some_and(|arguments| object(arguments).is_none()) {
         return invalid("`arguments` must be an object");
@@ -83,6 +85,8 @@ pub(super) async fn call_tool<P: Ports>(
         wants_progress: wanted.progress.is_some(),
         log_level: wanted.log_level,
         client: &WayBack { wanted, outbox },
+        room: outbox.room(),
+        check_mirrored,
         within: None,
     };
     engine.call(request).await

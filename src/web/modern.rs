@@ -67,41 +67,42 @@ pub(super) async fn answer<P: Ports>(
                 Err(error) => Answer::modern_error("null", &error),
             }
         }
-        Incoming::Request { id, method, params } => match check(gate, scope, headers, &method, &params) {
+        Incoming::Request { id, method, params } => match check_envelope(headers, &method, &params) {
             Err(error) => Answer::modern_error(id, &error),
             Ok(meta) => {
-                let reply = request(gate, scope, peer, &method, &params, &meta, outbox).await;
+                let reply = match &*method {
+                    "tools/call" => call(gate, scope, headers, peer, &params, &meta, outbox).await,
+                    "tools/list" => list_tools(&gate.engine, scope.endpoint(), &params, Some(KEPT)).await,
+                    "server/discover" => discover(),
+                    _ => unknown_method(&method),
+                };
                 Answer::reply(id, &reply, Era::Modern)
             }
         },
     }
 }
 
-async fn request<P: Ports>(
+async fn call<P: Ports>(
     gate: &Arc<Gate<P>>,
     scope: &Scope,
+    headers: &HeaderMap,
     peer: IpAddr,
-    method: &str,
     params: &Params<'_>,
     meta: &Meta<'_>,
     outbox: &Outbox,
 ) -> Reply {
-    match method {
-        "tools/call" => {
-            let caller = Caller {
-                era: Era::Modern,
-                principal: ANONYMOUS.to_owned(),
-                session: String::new(),
-                tracker: gate.engine.sessions().addresses().tracker(peer),
-                by_address: true,
-            };
-            let wanted = Wanted { progress: meta.progress_token(), log_level: meta.log_level() };
-            call_tool(&gate.engine, scope.endpoint(), &caller, params, wanted, outbox).await
-        }
-        "tools/list" => list_tools(&gate.engine, scope.endpoint(), params, Some(KEPT)).await,
-        "server/discover" => discover(),
-        _ => unknown_method(method),
-    }
+    let caller = Caller {
+        era: Era::Modern,
+        principal: ANONYMOUS.to_owned(),
+        session: String::new(),
+        tracker: gate.engine.sessions().addresses().tracker(peer),
+        by_address: true,
+    };
+    let wanted = Wanted { progress: meta.progress_token(), log_level: meta.log_level() };
+    let check = |marked: &[Mirrored]| {
+        marked.iter().try_for_each(|argument| check_mirrored(headers, argument, params.arguments))
+    };
+    call_tool(&gate.engine, scope.endpoint(), &caller, params, wanted, outbox, Some(&check)).await
 }
 
 fn discover() -> Reply {
@@ -110,25 +111,6 @@ fn discover() -> Reply {
     result["capabilities"] = json!({"logging": {}, "tools": {}});
     result["_meta"] = json!({"io.modelcontextprotocol/serverInfo": {"name": NAME, "version": VERSION}});
     Reply::Result(to_raw(&result))
-}
-
-/// All that is checked before a method runs.
-fn check<'a, P: Ports>(
-    gate: &Gate<P>,
-    scope: &Scope,
-    headers: &HeaderMap,
-    method: &str,
-    params: &Params<'a>,
-) -> Result<Meta<'a>, RpcError> {
-    let meta = check_envelope(headers, method, params)?;
-    if method == "tools/call"
-        && let Some(name) = params.name.and_then(text)
-    {
-        for argument in &*gate.engine.mirrored(scope.endpoint(), &name) {
-            check_mirrored(headers, argument, params.arguments)?;
-        }
-    }
-    Ok(meta)
 }
 
 /// A marked argument and its header must be there both and agree, or both be absent.

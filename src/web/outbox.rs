@@ -1,12 +1,12 @@
 //! What a call sends to its client before its answer.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
-use crate::domain::budget::Place;
+use crate::domain::budget::{ByteBudget, Held, Place};
 use crate::domain::log_level::LogLevel;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
@@ -16,11 +16,14 @@ use crate::domain::rpc::request;
 const MAX_WAITING: usize = 256;
 const MAX_BYTES: usize = 1 << 20;
 
-/// Messages on their way to one client, in order.
+/// Messages on their way to one client, in order, and the room for the answer that comes after them.
 #[derive(Debug)]
 pub(super) struct Outbox {
     waiting: Mutex<Waiting>,
     filled: Notify,
+    /// Whether the client takes events: else nothing is sent before the answer.
+    is_read: bool,
+    room: Arc<Place>,
 }
 
 #[derive(Debug)]
@@ -38,12 +41,37 @@ impl Waiting {
         let _ = self.place.hold(self.bytes as u64);
         Some(message)
     }
+
+    /// How many of the oldest have to go for a message of so many bytes, and how many bytes the others have.
+    fn to_evict(&self, length: usize) -> (usize, usize) {
+        let (mut evicted, mut left) = (0, self.bytes);
+        for message in &self.messages {
+            if self.messages.len() - evicted < MAX_WAITING && left + length <= MAX_BYTES {
+                break;
+            }
+            evicted += 1;
+            left -= message.len();
+        }
+        (evicted, left)
+    }
 }
 
 impl Outbox {
-    /// Nothing yet, and what comes is held in `place`.
-    pub(super) fn new(place: Place) -> Self {
-        Self { waiting: Mutex::new(Waiting { messages: VecDeque::new(), bytes: 0, place }), filled: Notify::new() }
+    /// Nothing yet, for a client that reads what comes or does not. All of it is held in `budget`.
+    pub(super) fn new(budget: &Arc<ByteBudget>, is_read: bool) -> Self {
+        let waiting = Waiting { messages: VecDeque::new(), bytes: 0, place: budget.place(Held::Progress) };
+        let room = Arc::new(budget.place(Held::Answer));
+        Self { waiting: Mutex::new(waiting), filled: Notify::new(), is_read, room }
+    }
+
+    /// Whether the client reads what comes before its answer.
+    pub(super) fn is_read(&self) -> bool {
+        self.is_read
+    }
+
+    /// Where the answer is held, from when the upstream has sent it until it is written to the client.
+    pub(super) fn room(&self) -> &Arc<Place> {
+        &self.room
     }
 
     /// What finds no room is left out: each word of progress tells the whole of it, and no answer rests on what is logged.
@@ -53,13 +81,15 @@ impl Outbox {
             waiting.place.refuse();
             return;
         }
-        while waiting.messages.len() >= MAX_WAITING || waiting.bytes + message.len() > MAX_BYTES {
-            waiting.pop();
-        }
-        if waiting.place.hold((waiting.bytes + message.len()) as u64).is_err() {
+        let (evicted, left) = waiting.to_evict(message.len());
+        if waiting.place.hold((left + message.len()) as u64).is_err() {
             return;
         }
-        waiting.bytes += message.len();
+        for _ in 0..evicted {
+            waiting.messages.pop_front();
+            waiting.place.refuse();
+        }
+        waiting.bytes = left + message.len();
         waiting.messages.push_back(message);
         drop(waiting);
         self.filled.notify_one();
@@ -120,14 +150,12 @@ impl ToClient for WayBack<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::domain::budget::{ByteBudget, Held, LIMIT};
+    use crate::domain::budget::LIMIT;
 
     fn outbox(budget: u64) -> (Outbox, Arc<ByteBudget>) {
         let budget = Arc::new(ByteBudget::new(budget));
-        (Outbox::new(budget.place(Held::Progress)), budget)
+        (Outbox::new(&budget, true), budget)
     }
 
     fn sent(params: &str) -> Option<String> {
@@ -164,9 +192,17 @@ mod tests {
 
     #[test]
     fn a_slow_client_loses_the_oldest() {
-        let (outbox, _) = outbox(1 << 20);
+        let (outbox, budget) = outbox(1 << 20);
         (0..MAX_WAITING + 2).for_each(|n| outbox.push(n.to_string()));
-        assert_eq!(outbox.pop().as_deref(), Some("2"));
+        assert_eq!((outbox.pop().as_deref(), budget.refused(Held::Progress)), (Some("2"), 2));
+    }
+
+    #[test]
+    fn what_finds_no_room_takes_the_place_of_nothing() {
+        let (outbox, budget) = outbox(1 << 20);
+        (0..MAX_WAITING).for_each(|n| outbox.push(n.to_string()));
+        outbox.push("x".repeat(MAX_BYTES / 2));
+        assert_eq!((outbox.pop().as_deref(), budget.refused(Held::Progress)), (Some("0"), 1));
     }
 
     #[test]
@@ -175,9 +211,9 @@ mod tests {
         (0..5).for_each(|n| outbox.push(n.to_string().repeat(MAX_BYTES / 4)));
         outbox.push("x".repeat(MAX_BYTES + 1));
         assert!(outbox.pop().is_some_and(|first| first.starts_with('1')), "the oldest of the five went");
-        assert!(budget.held(Held::Progress) <= MAX_BYTES as u64 && budget.refused(Held::Progress) == 1);
+        assert!(budget.held(Held::Progress) <= MAX_BYTES as u64 && budget.refused(Held::Progress) == 2);
         // The process's budget bounds all of them together; what is small finds room.
-        let others: Vec<_> = (0..40).map(|_| Outbox::new(budget.place(Held::Progress))).collect();
+        let others: Vec<_> = (0..40).map(|_| Outbox::new(&budget, true)).collect();
         others.iter().for_each(|other| other.push("y".repeat(MAX_BYTES)));
         assert_eq!((others[0].pop().is_some(), others[39].pop()), (true, None));
         others[39].push("z".into());

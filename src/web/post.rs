@@ -43,7 +43,7 @@ pub(super) async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: R
         Err(BodyError::NoRoom(_)) => return Answer::no_room("null").into_response(),
         Err(error) => return refuse(status_of(error), error.to_string()),
     };
-    let outbox = Arc::new(Outbox::new(budget.place(Held::Progress)));
+    let outbox = Arc::new(Outbox::new(budget, takes.events));
     let era = if modern::is_meant(&head.headers) { Era::Modern } else { Era::Legacy };
     let peer = head.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip());
     let (gate_of_post, outbox_of_post) = (Arc::clone(gate), Arc::clone(&outbox));
@@ -82,7 +82,7 @@ impl<P: Ports> Post<P> {
         // Calls that panic are ended and recorded by the engine. This is for all else: a client must not wait for an
         // answer that does not come.
         let answer = answer.unwrap_or_else(|_| Answer::panicked(id.get().copied(), self.era));
-        answer.held_in(self.gate.engine.budget().place(Held::Answer), id.get().copied())
+        answer.held_in(self.outbox.room(), id.get().copied(), self.era)
     }
 
     /// `id` is set as soon as it is known.

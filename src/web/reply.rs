@@ -1,5 +1,7 @@
 //! Answers as HTTP has them: whole JSON bodies, and events.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
@@ -13,7 +15,7 @@ use crate::domain::rpc::{
     PARSE_ERROR, REFUSED, RpcError, UNSUPPORTED_VERSION, failure, success,
 };
 use crate::domain::upstream::Era;
-use crate::engine::Reply;
+use crate::engine::{Reply, dropped};
 
 /// The header that names a legacy session.
 pub(super) const SESSION_HEADER: &str = "mcp-session-id";
@@ -27,7 +29,7 @@ pub(super) struct Answer {
     /// The session that was begun.
     session: Option<String>,
     /// Holds the body until it is written.
-    place: Option<Place>,
+    place: Option<Arc<Place>>,
 }
 
 impl Answer {
@@ -65,7 +67,7 @@ impl Answer {
         }
     }
 
-    /// There is no room for what the message of this raw id brings or was answered with.
+    /// There is no room for what the message of this raw id brings.
     pub(super) fn no_room(id: &str) -> Self {
         let data = json!({"reason": NO_ROOM, "retryAfterMs": 1000});
         let error = RpcError::new(REFUSED, NoRoom.to_string()).with_data(data);
@@ -73,10 +75,10 @@ impl Answer {
     }
 
     /// The same, its body held in `place` until it is written to a client that may read slowly.
-    pub(super) fn held_in(self, place: Place, id: Option<&str>) -> Self {
+    pub(super) fn held_in(self, place: &Arc<Place>, id: Option<&str>, era: Era) -> Self {
         match place.hold(self.body.len() as u64) {
-            Ok(()) => Self { place: Some(place), ..self },
-            Err(NoRoom) => Self::no_room(id.unwrap_or("null")),
+            Ok(()) => Self { place: Some(Arc::clone(place)), ..self },
+            Err(NoRoom) => Self::reply(id.unwrap_or("null"), &Reply::Error(dropped()), era),
         }
     }
 
@@ -112,10 +114,10 @@ impl Answer {
 }
 
 /// Bytes that keep their place until they are written.
-fn written(bytes: Bytes, place: Option<Place>) -> Bytes {
+fn written(bytes: Bytes, place: Option<Arc<Place>>) -> Bytes {
     struct Owner {
         bytes: Bytes,
-        _place: Place,
+        _place: Arc<Place>,
     }
     impl AsRef<[u8]> for Owner {
         fn as_ref(&self) -> &[u8] {
@@ -179,6 +181,7 @@ pub(super) fn event_stream(body: Body) -> Response {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::budget::{ByteBudget, Held};
 
     #[test]
     fn an_upstream_s_error_is_no_status_of_ours() {
@@ -187,6 +190,21 @@ mod tests {
             let theirs = Answer::reply("1", &Reply::UpstreamError(to_raw(&error)), Era::Modern);
             assert_eq!(theirs.status, StatusCode::OK, "{code}");
             assert_ne!(Answer::reply("1", &Reply::Error(error), Era::Modern).status, StatusCode::OK, "{code}");
+        }
+    }
+
+    #[test]
+    fn who_gets_no_answer_because_there_is_no_room_is_not_told_to_try_again() {
+        let budget = Arc::new(ByteBudget::new(1 << 20));
+        let (place, others) = (Arc::new(budget.place(Held::Answer)), budget.place(Held::Answer));
+        others.hold(768 << 10).unwrap();
+        for era in [Era::Modern, Era::Legacy] {
+            let result = to_raw(&"x".repeat(64 << 10));
+            let answer = Answer::reply("7", &Reply::Result(result), era).held_in(&place, Some("7"), era);
+            assert_eq!(answer.status, StatusCode::OK);
+            let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+            assert_eq!((&body["id"], &body["error"]["data"]), (&json!(7), &json!({"reason": NO_ROOM})));
+            assert!(body["error"]["message"].as_str().unwrap().ends_with("what was asked may be done"));
         }
     }
 

@@ -10,6 +10,7 @@ use super::ports::{Heard, Rows, Trial, Upstream};
 use super::subject::{Read, Subject};
 use crate::cli::clock::SystemClock;
 use crate::cli::wiring::workers;
+use crate::domain::budget::Held;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Phase;
 use crate::domain::ports::ToClient;
@@ -130,6 +131,8 @@ impl Stage {
             log_level: None,
             within: None,
             client,
+            room: &self.engine.budget().place(Held::Answer),
+            check_mirrored: None,
         };
         Box::pin(self.engine.call(request)).await
     }

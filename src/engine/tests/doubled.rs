@@ -37,6 +37,13 @@ async fn arguments_that_something_looks_at_are_refused() {
         assert!(sent(&engine).is_empty() && engine.plugins.ran.lock().unwrap().is_empty());
         assert_eq!(last_call(&engine).reason.as_deref(), Some("DuplicateKey"));
     }
+    // Nobody checks the schema, but headers that mirror an argument say what its last value is.
+    let mut unchecked = bare();
+    unchecked.upstreams[0].plan.validate_arguments = false;
+    let marked = r#"[{"name":"read","inputSchema":{"properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}]"#;
+    let engine = start_with(&unchecked, Server { tools: Mutex::new(marked.into()), ..Server::default() }).await;
+    assert_eq!(error(&call(&engine, r#"{"n":1,"n":2}"#).await).1, "DuplicateKey");
+    assert!(sent(&engine).is_empty());
     let engine = start_with(&bare(), without_schema()).await;
     call(&engine, doubled).await;
     assert_eq!(sent(&engine), [format!("up/read {doubled}")], "nobody looks at them");

@@ -172,6 +172,8 @@ async fn a_tool_that_is_not_there_is_invalid_params() {
             wants_progress,
             log_level: None,
             client: &heard,
+            room: &engine.budget().place(Held::Answer),
+            check_mirrored: None,
             within: None,
         };
         let Reply::Error(error) = engine.call(request).await else { panic!("{name} is known") };

@@ -1,6 +1,47 @@
 //! What a plugin's answer does to a call, at each place of a chain, in both phases.
 
 use super::*;
+
+#[tokio::test]
+async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_found_no_room() {
+    for (code, grows) in [("same", false), ("put", true)] {
+        let mut inputs = bare();
+        let long = if grows { format!("put {}", "y".repeat(600 << 10)) } else { code.to_owned() };
+        scripts(&mut inputs, "c", Phase::Response, &[(Role::Transform, &long)]);
+        let budget = Arc::new(ByteBudget::new(1 << 20));
+        let (time, metrics) = (Time(Instant::now()), Metrics::new().unwrap());
+        let engine: Gateway =
+            Engine::new(Scripts::default(), Server::default(), Log::default(), time, metrics, Arc::clone(&budget));
+        apply(&engine, &inputs).await;
+        let _ = engine.list_tools(Endpoint::All, None).await;
+        let text = "x".repeat(400 << 10);
+        let answer = json!({"content": [{"type": "text", "text": text}]}).to_string();
+        *engine.upstreams.answers.lock().unwrap() = Ok(Answer::Result(raw(&answer)));
+        let (caller, heard, room) = (caller(Era::Legacy), Heard::default(), budget.place(Held::Answer));
+        let others = budget.place(Held::Answer);
+        others.hold(300 << 10).unwrap();
+        let request = CallRequest {
+            endpoint: Endpoint::All,
+            caller: &caller,
+            name: "up__read",
+            arguments: None,
+            meta: None,
+            wants_progress: false,
+            log_level: None,
+            client: &heard,
+            room: &room,
+            check_mirrored: None,
+            within: None,
+        };
+        let reply = engine.call(request).await;
+        drop(others);
+        let (is_there, reason) = (matches!(reply, Reply::Result(_)), last_call(&engine).reason);
+        assert_eq!((is_there, reason.as_deref()), (!grows, grows.then_some("NoRoom")), "{code}");
+        assert!(budget.held(Held::Answer) > 300 << 10, "its room is given up before it is written");
+        drop(room);
+        assert_eq!(budget.held(Held::Answer), 0);
+    }
+}
 use crate::domain::plugin::FailurePolicy;
 
 /// What a chain of `same`, with `entry` in place of one of three, does to a call.

@@ -85,6 +85,8 @@ pub(super) struct Server {
     pub(super) began: Notify,
     pub(super) dropped: Notify,
     pub(super) finished: Notify,
+    /// Of each call, whether progress and log messages were wanted.
+    pub(super) wanted: std::sync::Mutex<Vec<(bool, bool)>>,
     /// Whether calls panic, after what they send before.
     pub(super) panics: AtomicBool,
 }
@@ -127,6 +129,7 @@ impl CallUpstream for Arc<Server> {
     }
 
     async fn call(&self, _: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
+        self.wanted.lock().unwrap().push((call.wants_progress, call.log_level.is_some()));
         match call.tool.as_str() {
             "fails" => return Ok(Answer::Error(raw(r#"{"code":-32602,"message":"no","data": 1.0}"#))),
             "progress" => {

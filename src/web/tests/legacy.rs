@@ -262,6 +262,19 @@ async fn a_stream_tells_of_changed_lists_and_closes_with_its_session() {
 }
 
 #[tokio::test]
+async fn a_client_that_takes_no_events_is_sent_no_messages_before_its_answer() {
+    let gateway = Gateway::start().await;
+    let id = gateway.session().await;
+    let params = json!({"name": "up__progress", "_meta": {"progressToken": 1}});
+    let body = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}).to_string();
+    for (accept, wanted) in [("application/json", false), ("application/json, text/event-stream", true)] {
+        let answer = gateway.post(&[("mcp-session-id", &id), ("accept", accept)], &body).await;
+        assert_eq!((answer.status, answer.text.contains("event:")), (StatusCode::OK, wanted), "{answer:?}");
+        assert_eq!(gateway.server.wanted.lock().unwrap().pop(), Some((wanted, wanted)));
+    }
+}
+
+#[tokio::test]
 async fn streams_want_a_session_and_a_client_that_takes_events() {
     let gateway = Gateway::start().await;
     let id = gateway.session().await;

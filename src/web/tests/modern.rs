@@ -4,6 +4,7 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::gateway::{Gateway, call, request};
+use crate::domain::ports::Records;
 
 const VERSION: &str = "2026-07-28";
 
@@ -139,6 +140,17 @@ async fn mirrored_arguments_must_match() {
         let code = if status == 200 { 0 } else { -32020 };
         assert_eq!((answer.status.as_u16(), answer.code()), (status, code), "{arguments} {sent:?} {answer:?}");
     }
+}
+
+#[tokio::test]
+async fn mirrored_arguments_are_compared_once_an_upstream_that_was_never_tried_has_been() {
+    let gateway = Gateway::start().await;
+    let body = modern("tools/call", json!({"name": "up__region", "arguments": {"region": "eu"}}));
+    let mut headers = headers("tools/call", "up__region");
+    headers.push(("mcp-param-region", "us"));
+    let answer = gateway.post(&headers, &body).await;
+    assert_eq!((answer.status.as_u16(), answer.code()), (400, -32020), "{answer:?}");
+    assert_eq!(gateway.engine.records().recent_calls(1)[0].reason.as_deref(), Some("HeaderMismatch"));
 }
 
 #[tokio::test]
