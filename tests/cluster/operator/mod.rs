@@ -1,6 +1,7 @@
 //! The operator as a process, against a real API server.
 
 mod canary;
+mod changing;
 mod columns;
 mod commands;
 mod consent;
@@ -22,6 +23,7 @@ mod quickstart;
 mod scope;
 mod silent;
 mod snapshots;
+mod soak;
 mod steady;
 mod storm;
 mod token;
