@@ -51,7 +51,9 @@ soak: cargo-there ## The long tests: 10,000 faults of plugins, 100,000 calls whi
 	@.ci/setup.sh node
 	@.ci/setup.sh npm tests/fixtures
 	@.ci/setup.sh venv tests/fixtures/requirements.txt
+	@.ci/setup.sh k8s
 	@HAWSEPIPE_SOAK=1 HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked --test it faults:: -- --nocapture --test-threads 1
+	@HAWSEPIPE_SOAK=1 cargo test --locked --test cluster operator::soak -- --nocapture
 
 .PHONY: fuzz
 fuzz: fuzz-there ## Fuzz what comes from outside; FUZZ_TARGETS="frames", FUZZ_SECONDS=300 of each, NIGHTLY=a toolchain
