@@ -7,15 +7,26 @@ use crate::domain::reason::Reason;
 
 /// The most revocations that an index holds, which is the schema's bound.
 const MAX_REVOKED: usize = 1024;
+/// The most of each revision that is not the current one: an index has several, and must fit into etcd.
+const MAX_REVOKED_BESIDE: usize = 128;
 /// The most characters of a message, which is the schema's bound.
 const MAX_MESSAGE: usize = 1024;
 
 /// How an index holds them. Where more was taken away than it has room for, every call is refused.
 pub fn written(acts: &Acts) -> SnapshotActs {
-    let too_many = (acts.revoked.len() > MAX_REVOKED).then(|| Refusal {
+    written_within(acts, MAX_REVOKED)
+}
+
+/// The same for a revision that is not the current one.
+pub fn written_beside(acts: &Acts) -> SnapshotActs {
+    written_within(acts, MAX_REVOKED_BESIDE)
+}
+
+fn written_within(acts: &Acts, most: usize) -> SnapshotActs {
+    let too_many = (acts.revoked.len() > most).then(|| Refusal {
         reason: Reason::GuardUnavailable,
         message: format!(
-            "{} objects that the revision names were deleted or are no longer shared, and {MAX_REVOKED} are the most: \
+            "{} objects that the revision names were deleted or are no longer shared, and {most} are the most: \
              let the gateway follow edits again",
             acts.revoked.len()
         ),
@@ -24,7 +35,7 @@ pub fn written(acts: &Acts) -> SnapshotActs {
         reason: refusal.reason.as_str().to_owned(),
         message: refusal.message.chars().take(MAX_MESSAGE).collect(),
     });
-    let revoked: Vec<_> = acts.revoked.iter().take(MAX_REVOKED).map(revocation).collect();
+    let revoked: Vec<_> = acts.revoked.iter().take(most).map(revocation).collect();
     SnapshotActs {
         stopped: acts.stopped,
         cancel: acts.stop_cancels.then_some(true),
@@ -129,8 +140,11 @@ mod tests {
         let refusing = read(&newer).refusing.unwrap();
         assert!(refusing.message.contains("Identity team/gone"), "{refusing:?}");
         let many = vec![Revoked::Upstream(ObjectKey::new("team", "up")); MAX_REVOKED + 1];
-        let stored = written(&Acts { revoked: many, ..Acts::default() });
+        let stored = written(&Acts { revoked: many.clone(), ..Acts::default() });
         assert_eq!(stored.revoked.as_ref().unwrap().len(), MAX_REVOKED);
         assert!(read(&stored).refusing.is_some());
+        let beside = written_beside(&Acts { revoked: many[..=MAX_REVOKED_BESIDE].to_vec(), ..Acts::default() });
+        assert_eq!(beside.revoked.as_ref().unwrap().len(), MAX_REVOKED_BESIDE);
+        assert!(read(&beside).refusing.is_some());
     }
 }

@@ -240,6 +240,7 @@ mod tests {
             compiled_by: None,
             inputs: None,
             problems: None,
+            acts: None,
             shards: shards.to_vec(),
         };
         // As if its content had been crafted to be called as the other one is.

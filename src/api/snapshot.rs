@@ -100,7 +100,7 @@ impl NotLoadedForm {
     }
 }
 
-/// The stop switch, and what was taken away since the current revision was compiled.
+/// The stop switch, and what was taken away since a revision was compiled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotActs {
@@ -181,6 +181,9 @@ pub struct SnapshotRevision {
     /// Problems that were found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problems: Option<u32>,
+    /// What counts at once for pods that run it while another is current. Default: not told, as for the current one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acts: Option<SnapshotActs>,
     /// Its pieces, by name.
     #[schemars(length(max = 1024))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]

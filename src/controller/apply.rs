@@ -11,7 +11,7 @@ use kube::api::{ApiResource, DynamicObject, ListParams, PartialObjectMeta};
 use kube::{Api, ResourceExt};
 
 use super::build::{self, BuildError, Owner, Revision, Wanted};
-use super::compiled::{Digests, Planned, Running, digests};
+use super::compiled::{Digests, KeptPlans, Planned, Running, digests};
 use super::kept::LAG;
 use super::rights::RequestError;
 use super::writer::Writer;
@@ -95,6 +95,8 @@ pub(super) struct Stored {
     in_force: Option<Arc<Plan>>,
     /// Digests of each kept revision's objects.
     pub(super) revisions: BTreeMap<String, Arc<Digests>>,
+    /// See [`KeptPlans`].
+    pub(super) plans: KeptPlans,
 }
 
 impl Stored {
@@ -133,13 +135,17 @@ impl Stored {
             match pack::plan(revision, &shards) {
                 Ok(plan) => {
                     stored.revisions.insert(revision.revision.clone(), Arc::new(digests(&plan)));
+                    stored.plans.insert(revision.revision.clone(), Ok(without_code(&plan)));
                     let plan = Arc::new(plan);
                     if keeps == Some(&revision.revision) {
                         stored.running = Some((revision.revision.clone(), Arc::clone(&plan)));
                     }
                     plans.push(plan);
                 }
-                Err(why) => tracing::warn!(gateway = %key, revision = revision.revision, "a stored revision: {why}"),
+                Err(why) => {
+                    tracing::warn!(gateway = %key, revision = revision.revision, "a stored revision: {why}");
+                    stored.plans.insert(revision.revision.clone(), Err(why.to_string()));
+                }
             }
         }
         Ok((stored, plans))
@@ -169,8 +175,20 @@ impl Stored {
     /// Reads what is stored anew. What is known of the plan that runs stays.
     pub(super) async fn refresh(&mut self, writer: &Writer, owner: &Owner) -> Result<(), ApplyError> {
         let (read, _) = Self::read(writer, owner, None).await?;
-        *self = Self { running: self.running.take(), in_force: self.in_force.take(), ..read };
+        let before = std::mem::replace(self, read);
+        self.keep_from(before);
         Ok(())
+    }
+
+    /// Takes over what is known from `before` and was not read. An index that is gone is as it was, to be written again:
+    /// without it nobody knew what is pinned. Of its revisions those that are gone too are left out.
+    fn keep_from(&mut self, before: Self) {
+        (self.running, self.in_force) = (before.running, before.in_force);
+        let Some(mut index) = before.index.filter(|_| self.index.is_none()) else { return };
+        let is_there = |shard: &ShardRef| self.shards.contains_key(&shard.name);
+        index.revisions.retain(|known| known.revision == index.current || known.shards.iter().all(is_there));
+        (self.index, self.disturbed) = (Some(index), true);
+        (self.revisions, self.plans) = (before.revisions, before.plans);
     }
 
     /// Writes what lacks of the plan's revision, then the index, then deletes what no kept revision names. Of a plan that
@@ -187,25 +205,48 @@ impl Stored {
             build::revision(owner, &planned.plan, is_stored, kept, Timestamp::now().to_string())
         };
         let newest = built.as_ref().ok();
+        let Some(index) = self.index_after(planned, newest) else {
+            built?;
+            return Err(ApplyError::NotKept(planned.pinned.clone().unwrap_or_default()));
+        };
+        if let Some(newest) = newest {
+            if let Err(error) = self.write_shards(writer, &api, &what, newest).await {
+                self.write_acts(writer, &api, planned).await?;
+                return Err(failed(error));
+            }
+            self.revisions.insert(newest.entry.revision.clone(), Arc::clone(&planned.digests));
+            self.plans.insert(newest.entry.revision.clone(), Ok(without_code(&planned.plan)));
+        }
+        self.write_index(writer, &api, owner, &index).await?;
+        self.note_in_force(planned, newest);
+        self.clean(writer, &api, &what).await.map_err(failed)?;
+        built.map(drop).map_err(Into::into)
+    }
+
+    /// The index with this newest revision, or without; see [`build::index`].
+    fn index_after(&self, planned: &Planned, newest: Option<&Revision>) -> Option<SnapshotIndex> {
         let wanted = Wanted {
             newest: newest.map(|newest| &newest.entry),
             pinned: planned.pinned.as_deref(),
             acts: &planned.acts,
             stop: &planned.stop(),
             not_loaded: &planned.not_loaded,
+            kept: &planned.acts_of_kept,
         };
-        let Some(index) = build::index(self.index.as_ref(), &wanted) else {
-            built?;
-            return Err(ApplyError::NotKept(planned.pinned.clone().unwrap_or_default()));
-        };
-        if let Some(newest) = newest {
-            self.write_shards(writer, &api, &what, newest).await.map_err(failed)?;
-            self.revisions.insert(newest.entry.revision.clone(), Arc::clone(&planned.digests));
-        }
-        self.write_index(writer, &api, &what, owner, &index).await.map_err(failed)?;
-        self.note_in_force(planned, newest);
-        self.clean(writer, &api, &what).await.map_err(failed)?;
-        built.map(drop).map_err(Into::into)
+        build::index(self.index.as_ref(), &wanted)
+    }
+
+    /// Writes what counts at once where the shards of the newest plan cannot be written.
+    async fn write_acts(
+        &mut self,
+        writer: &Writer,
+        api: &Api<GatewaySnapshot>,
+        planned: &Planned,
+    ) -> Result<(), ApplyError> {
+        let Some(index) = self.index_after(planned, None) else { return Ok(()) };
+        self.write_index(writer, api, &planned.owner, &index).await?;
+        self.note_in_force(planned, None);
+        Ok(())
     }
 
     async fn write_shards(
@@ -239,17 +280,19 @@ impl Stored {
         &mut self,
         writer: &Writer,
         api: &Api<GatewaySnapshot>,
-        what: &str,
         owner: &Owner,
         index: &SnapshotIndex,
-    ) -> Result<(), RequestError> {
+    ) -> Result<(), ApplyError> {
         if !self.disturbed && self.index.as_ref() == Some(index) {
             return Ok(());
         }
         let mut object = build::index_object(owner, index.clone());
         // Of two that take themselves for the leader, one is refused.
         object.metadata.resource_version.clone_from(&self.version);
-        let applied = writer.apply(api, what, &owner.key.name, &object).await?;
+        // A right of its own: that shards are refused, as by a quota, says nothing of an index that is there.
+        let what = format!("gatewaysnapshots (index) in {}", owner.key.namespace);
+        let applied = writer.apply(api, &what, &owner.key.name, &object).await;
+        let applied = applied.map_err(|error| ApplyError::Request { what, error })?;
         self.version = applied.resource_version();
         self.generation = applied.metadata.generation;
         self.written = Mark::default();
@@ -268,9 +311,9 @@ impl Stored {
         }
         let running = self.running.as_ref().filter(|(revision, _)| *revision == current).map(|(_, plan)| plan);
         let base = running.unwrap_or(&planned.plan);
-        let mut plan = Plan { code: BTreeMap::new(), ..(**base).clone() };
-        obey(&mut plan, &planned.acts);
-        self.in_force = Some(Arc::new(plan));
+        let mut plan = without_code(base);
+        obey(Arc::make_mut(&mut plan), &planned.acts);
+        self.in_force = Some(plan);
     }
 
     /// The plan that pods are to run, with what counts at once; none before the first was written.
@@ -293,7 +336,9 @@ impl Stored {
         let Some(index) = &self.index else { return Vec::new() };
         let used: BTreeSet<_> =
             index.revisions.iter().flat_map(|revision| &revision.shards).map(|shard| shard.name.as_str()).collect();
-        self.revisions.retain(|revision, _| index.revisions.iter().any(|known| known.revision == *revision));
+        let is_kept = |revision: &String| index.revisions.iter().any(|known| known.revision == *revision);
+        self.revisions.retain(|revision, _| is_kept(revision));
+        self.plans.retain(|revision, _| is_kept(revision));
         self.shards.keys().filter(|name| !used.contains(name.as_str())).cloned().collect()
     }
 
@@ -317,6 +362,11 @@ impl Stored {
         self.deleted.retain(|name, when| shards.contains(name.as_str()) && now.saturating_duration_since(*when) < LAG);
         intact && shards.into_iter().all(|name| self.shards.contains_key(name) || self.deleted.contains_key(name))
     }
+}
+
+/// A plan without the text of its plugins.
+fn without_code(plan: &Plan) -> Arc<Plan> {
+    Arc::new(Plan { code: BTreeMap::new(), ..plan.clone() })
 }
 
 /// A shard that is there.

@@ -1,6 +1,6 @@
 //! From a plan to the objects that hold it, and that let pods read it. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
@@ -10,7 +10,7 @@ use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::api::acts;
 use crate::api::pack::{self, TooLarge};
 use crate::api::snapshot::{
-    GatewaySnapshot, GatewaySnapshotSpec, NotLoadedForm, ShardRef, SnapshotIndex, SnapshotRevision,
+    GatewaySnapshot, GatewaySnapshotSpec, NotLoadedForm, ShardRef, SnapshotActs, SnapshotIndex, SnapshotRevision,
 };
 use crate::config::shards::split;
 use crate::domain::ids::ObjectKey;
@@ -91,6 +91,7 @@ pub(super) fn revision(
         compiled_by: Some(env!("CARGO_PKG_VERSION").to_owned()),
         inputs: u32::try_from(plan.upstreams.len() + plan.plugins.len() + plan.chains.len() + 1).ok(),
         problems: None,
+        acts: None,
         shards: entries,
     };
     Ok(Revision { entry, lacking })
@@ -108,6 +109,22 @@ pub(super) struct Wanted<'p> {
     pub(super) stop: &'p Acts,
     /// Forms of plugins that pods could not load.
     pub(super) not_loaded: &'p [NotLoadedForm],
+    /// What counts at once for each kept revision, for pods that run it still.
+    pub(super) kept: &'p BTreeMap<String, Acts>,
+}
+
+impl Wanted<'_> {
+    /// What a revision's entry says that counts at once for it while another is the current one.
+    fn beside(&self, known: &SnapshotRevision, current: &str) -> Option<SnapshotActs> {
+        if known.revision == current {
+            return None;
+        }
+        if self.newest.is_some_and(|newest| newest.revision == known.revision) {
+            return Some(acts::written_beside(self.stop));
+        }
+        let found = self.kept.get(&known.revision).map(acts::written_beside);
+        found.or_else(|| known.acts.clone())
+    }
 }
 
 /// The index after that. A pinned revision runs for as long as it is kept. Where it is not, what runs stays: never is it
@@ -132,6 +149,9 @@ pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &Wanted<'_>) -> Opti
         place += 1;
         place <= KEPT || known.revision == current
     });
+    for known in &mut revisions {
+        known.acts = wanted.beside(known, &current);
+    }
     let not_loaded = (!wanted.not_loaded.is_empty()).then(|| wanted.not_loaded.to_vec());
     Some(SnapshotIndex { current, revisions, acts: Some(acts::written(acts)), not_loaded })
 }
@@ -219,6 +239,7 @@ mod tests {
             compiled_by: None,
             inputs: None,
             problems: None,
+            acts: None,
             shards: Vec::new(),
         }
     }
@@ -231,7 +252,8 @@ mod tests {
     fn next(before: Option<&SnapshotIndex>, newest: &str, pinned: Option<&str>) -> Option<SnapshotIndex> {
         let (newest, stop) = (revision(newest), Acts::default());
         let acts = Acts { revoked: vec![Revoked::Upstream(ObjectKey::new("ns", "gone"))], ..Acts::default() };
-        index(before, &Wanted { newest: Some(&newest), pinned, acts: &acts, stop: &stop, not_loaded: &[] })
+        let kept = before.iter().flat_map(|index| &index.revisions).map(|known| (known.revision.clone(), acts.clone()));
+        index(before, &Wanted { newest: Some(&newest), pinned, acts: &acts, stop: &stop, not_loaded: &[], kept: &kept.collect() })
     }
 
     fn revoked(index: &SnapshotIndex) -> usize {
@@ -257,6 +279,26 @@ mod tests {
     }
 
     #[test]
+    fn each_revision_says_what_was_taken_away_from_it_while_another_is_current() {
+        let beside = |index: &SnapshotIndex| {
+            let of =
+                |known: &SnapshotRevision| known.acts.as_ref().map(|acts| acts.revoked.as_ref().map_or(0, Vec::len));
+            index.revisions.iter().map(of).collect::<Vec<_>>()
+        };
+        let before = ["a", "b"].iter().fold(None, |last, name| next(last.as_ref(), name, None)).unwrap();
+        assert_eq!((kept(&before), beside(&before)), (vec!["b", "a"], vec![None, Some(1)]));
+        let pinned = next(Some(&before), "c", Some("b")).unwrap();
+        assert_eq!((kept(&pinned), beside(&pinned)), (vec!["c", "b", "a"], vec![Some(0), None, Some(1)]));
+        // The pin is taken out: pods that cannot take the newest still learn what the pinned one lost.
+        let free = next(Some(&pinned), "c", None).unwrap();
+        assert_eq!((free.current.as_str(), beside(&free)), ("c", vec![None, Some(1), Some(1)]));
+        // Nothing is forgotten of a revision that is not looked at.
+        let (newest, none) = (revision("c"), Acts::default());
+        let wanted = Wanted { newest: Some(&newest), pinned: None, acts: &none, stop: &none, not_loaded: &[], kept: &BTreeMap::new() };
+        assert_eq!(index(Some(&free), &wanted), Some(free));
+    }
+
+    #[test]
     fn a_pin_that_is_not_kept_runs_nothing_new() {
         let before = next(None, "a", None).unwrap();
         let lost = next(Some(&before), "b", Some("x")).unwrap();
@@ -269,7 +311,7 @@ mod tests {
     fn a_plan_that_cannot_be_stored_leaves_what_runs_and_what_counts_at_once() {
         let before = next(None, "a", None).unwrap();
         let acts = Acts { stopped: true, ..Acts::default() };
-        let wanted = Wanted { newest: None, pinned: None, acts: &acts, stop: &acts, not_loaded: &[] };
+        let wanted = Wanted { newest: None, pinned: None, acts: &acts, stop: &acts, not_loaded: &[], kept: &BTreeMap::new() };
         let stopped = index(Some(&before), &wanted).unwrap();
         assert_eq!((stopped.current.as_str(), stopped.acts.unwrap().stopped), ("a", true));
         assert_eq!(index(None, &wanted), None);

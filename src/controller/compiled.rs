@@ -1,6 +1,6 @@
 //! Every gateway's plan, and what was found on the way.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::take;
 use std::sync::Arc;
 
@@ -81,6 +81,8 @@ pub(super) struct Planned {
     pub(super) pinned: Option<String>,
     /// What counts at once, for as long as an older plan runs.
     pub(super) acts: Acts,
+    /// What counts at once for each kept revision, for pods that run it still.
+    pub(super) acts_of_kept: BTreeMap<String, Acts>,
     pub(super) plan: Arc<Plan>,
     /// Forms of plugins that pods could not load, and that are not in the plan for it.
     pub(super) not_loaded: Vec<NotLoadedForm>,
@@ -97,6 +99,9 @@ pub(super) struct Planned {
 /// The plan that runs for as long as the newest does not: the pinned one, else the one that was stored last. An error
 /// says why it cannot be read.
 pub(super) type Running = Result<Arc<Plan>, String>;
+
+/// The plans of the revisions that are kept, without their code, by name.
+pub(super) type KeptPlans = BTreeMap<String, Running>;
 
 impl Planned {
     /// What counts at once although the newest plan runs, which knows the rest.
@@ -158,12 +163,14 @@ pub(super) fn survey(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Problem>>, H
 }
 
 /// The plan of one gateway. `previous` is the newest that was compiled before; `running` runs until this one does, none
-/// where nothing was stored yet; `loading` is what is known of plugins that could not be loaded.
+/// where nothing was stored yet; `kept` are all that pods may still run; `loading` is what is known of plugins that could
+/// not be loaded.
 pub(super) fn plan(
     gateway: &Read,
     inputs: &mut Inputs,
     previous: Option<&Plan>,
     running: Option<&Running>,
+    kept: &KeptPlans,
     loading: &mut Loading,
 ) -> Planned {
     let taken = match &*gateway.lowered {
@@ -176,6 +183,8 @@ pub(super) fn plan(
     let valid = inputs.invalid.len();
     inputs.invalid.extend(invalid);
     let (mut plan, mut problems) = compile_unnamed(inputs, previous);
+    let acts_of_kept =
+        kept.iter().map(|(name, kept)| (name.clone(), acts(gateway, inputs, &plan, Some(kept)))).collect();
     let acts = acts(gateway, inputs, &plan, running);
     inputs.invalid.truncate(valid);
     inputs.not_loaded.clear();
@@ -190,7 +199,7 @@ pub(super) fn plan(
     let places = plan.upstreams.iter().enumerate().map(|(place, upstream)| (upstream.key.clone(), place)).collect();
     let pinned = pinned(gateway).map(Into::into);
     let (not_loaded, problems, plan) = (loading.to_store(), by_object(problems), Arc::new(plan));
-    Planned { owner, pinned, acts, plan, not_loaded, digests, covered, places, problems }
+    Planned { owner, pinned, acts, acts_of_kept, plan, not_loaded, digests, covered, places, problems }
 }
 
 /// `spec.pinnedRevision` of a gateway, whatever else of it is not valid.

@@ -141,6 +141,12 @@ impl Dereferencing {
         self.uninspected.values().map(|(_, again)| *again).min()
     }
 
+    /// Forgets what could not be inspected, where no plan is made: that is when it is tried again, and until then there
+    /// is nothing to wake up for.
+    pub(super) fn forget_uninspected(&mut self) {
+        self.uninspected.clear();
+    }
+
     /// Adds what is known of the plugins' code. New code is parsed in a child.
     pub(super) async fn inspect(&mut self, inputs: &mut Inputs, inspect: &impl Inspect) {
         let (mut facts, mut uninspected) = (BTreeMap::new(), BTreeMap::new());

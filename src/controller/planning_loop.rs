@@ -170,9 +170,13 @@ impl<I: Inspect> PlanningLoop<I> {
             Step::StandBy => {
                 // Warm, and silent. What the leader writes meanwhile is read when this process leads.
                 self.gateways.clear();
+                self.dereferencing.forget_uninspected();
                 return LONGEST_RETRY;
             }
-            Step::Hold => return LONGEST_RETRY,
+            Step::Hold => {
+                self.dereferencing.forget_uninspected();
+                return LONGEST_RETRY;
+            }
             Step::Apply => return self.apply(false).await,
             Step::Compile => {}
         }
@@ -251,8 +255,8 @@ impl<I: Inspect> PlanningLoop<I> {
             if let Some(mut kept) = kept {
                 let running = kept.stored.running(&self.writer, &owner, pinned).await;
                 self.reads_again(gateway, running.as_ref());
-                let (previous, loading) = (&kept.planned.plan, &mut kept.loading);
-                let planned = compiled::plan(gateway, &mut inputs, Some(previous), running.as_ref(), loading);
+                let (previous, plans, loading) = (&kept.planned.plan, &kept.stored.plans, &mut kept.loading);
+                let planned = compiled::plan(gateway, &mut inputs, Some(previous), running.as_ref(), plans, loading);
                 self.gateways.insert(key.clone(), kept.with_plan(planned));
                 continue;
             }
@@ -270,7 +274,8 @@ impl<I: Inspect> PlanningLoop<I> {
             self.reads_again(gateway, running.as_ref());
             let mut loading = Loading::stored(stored.index.as_ref(), &plans);
             let newest = plans.first().map(Arc::as_ref);
-            let planned = compiled::plan(gateway, &mut inputs, newest, running.as_ref(), &mut loading);
+            let planned =
+                compiled::plan(gateway, &mut inputs, newest, running.as_ref(), &stored.plans, &mut loading);
             self.gateways.insert(key.clone(), Kept::new(planned, stored, loading, None));
         }
         self.compiled = Arc::new(Compiled::new(objects, own, protocols, code));

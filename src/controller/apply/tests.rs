@@ -79,3 +79,29 @@ fn an_object_without_one_of_the_labels_is_no_part() {
         assert!(!is_part(&without, "shard", &owner()), "{label}");
     }
 }
+
+#[test]
+fn an_index_that_is_gone_is_as_it_was_without_the_revisions_that_are_gone_too() {
+    let kept = |revision: &str, shard: &str| {
+        let shard = json!({"name": shard, "kind": "Chains", "sha256": "", "sizeBytes": 1});
+        json!({"revision": revision, "formatVersion": 1, "shards": [shard]})
+    };
+    let index =
+        json!({"current": "pinned", "revisions": [kept("new", "a"), kept("old", "gone"), kept("pinned", "gone")]});
+    let before = || Stored {
+        index: Some(serde_json::from_value(index.clone()).unwrap()),
+        plans: [("pinned".to_owned(), Err("damaged".to_owned()))].into(),
+        ..Stored::default()
+    };
+    let mut gone = stored();
+    gone.keep_from(before());
+    let found = gone.index.unwrap();
+    let revisions: Vec<_> = found.revisions.iter().map(|known| known.revision.as_str()).collect();
+    assert_eq!((found.current.as_str(), revisions), ("pinned", vec!["new", "pinned"]));
+    assert!(gone.disturbed && gone.plans.contains_key("pinned"), "it is written again, and its plans are known");
+
+    let there = json!({"current": "new", "revisions": [kept("new", "a")]});
+    let mut stored = Stored { index: Some(serde_json::from_value(there).unwrap()), ..stored() };
+    stored.keep_from(before());
+    assert_eq!((stored.index.unwrap().current.as_str(), stored.disturbed), ("new", false), "what is there counts");
+}

@@ -2,6 +2,7 @@
 
 mod taken;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kube::api::DynamicObject;
@@ -72,7 +73,7 @@ fn truth(objects: &[Read], pods: impl FnOnce(&str) -> Pods) -> Truth {
     let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(&inputs, plugin));
     inputs.facts =
         code.map(|code| (code_key(&sha256_hex(code.text.as_bytes()), &code.file_name), exports.clone())).collect();
-    let planned = compiled::plan(&objects[0], &mut inputs, None, None, &mut Loading::default());
+    let planned = compiled::plan(&objects[0], &mut inputs, None, None, &BTreeMap::new(), &mut Loading::default());
     let revision = "0123456789ab";
     let state = GatewayState {
         in_force: Arc::clone(&planned.plan),

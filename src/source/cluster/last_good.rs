@@ -123,6 +123,7 @@ mod tests {
             compiled_by: None,
             inputs: None,
             problems: None,
+            acts: None,
             shards: Vec::new(),
         };
         Kept {

@@ -142,6 +142,7 @@ mod tests {
             compiled_by: None,
             inputs: None,
             problems: None,
+            acts: None,
             shards,
         };
         (revision, objects)

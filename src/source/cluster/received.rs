@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::snapshot::{GatewaySnapshot, Shard, SnapshotRevision};
+use crate::api::acts;
+use crate::api::snapshot::{GatewaySnapshot, Shard, SnapshotIndex, SnapshotRevision};
 use crate::config::compile::obey;
 use crate::domain::plan::{Acts, Plan};
 
@@ -35,6 +36,37 @@ impl Version {
             false => self.resource_version < other.resource_version,
         }
     }
+}
+
+/// What counts at once for the revision that runs, by what an index says now; `before` is what counted last. None where
+/// an operator wrote the index that does not say.
+///
+/// What the index says of the current revision is not true of another: what this one withdraws, that one never names.
+pub(super) fn acts_of(index: &SnapshotIndex, running: &str, before: Option<&Acts>) -> Option<Acts> {
+    let current = index.acts.as_ref().map(acts::read);
+    if index.current == running {
+        return current;
+    }
+    let kept = index.revisions.iter().find(|revision| revision.revision == running);
+    match kept.and_then(|revision| revision.acts.as_ref()) {
+        Some(stored) => Some(acts::read(stored)),
+        None => held(index, current, before),
+    }
+}
+
+/// The same for a revision of which the index says nothing: nothing that was taken away comes back, and what any
+/// revision lost this one lost too.
+fn held(index: &SnapshotIndex, current: Option<Acts>, before: Option<&Acts>) -> Option<Acts> {
+    let Some(mut held) = current else { return before.cloned() };
+    held.refusing = before.and_then(|before| before.refusing.clone()).or(held.refusing);
+    let of_others = index.revisions.iter().filter_map(|revision| revision.acts.as_ref()).map(acts::read);
+    let lost = before.cloned().into_iter().chain(of_others).flat_map(|acts| acts.revoked);
+    for revoked in lost {
+        if !held.revoked.contains(&revoked) {
+            held.revoked.push(revoked);
+        }
+    }
+    Some(held)
 }
 
 /// A plan to put in force.
@@ -71,7 +103,52 @@ pub(super) struct Origin {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::domain::ids::ObjectKey;
+    use crate::domain::plan::Revoked;
+    use crate::domain::reason::Reason;
+
+    /// Of an index whose current revision is `new` and that keeps `old` with these acts, what counts for `running` after
+    /// `before`.
+    fn counts(old: &Value, running: &str, before: Option<&Acts>) -> Option<Acts> {
+        let revision = |name: &str, acts: &Value| {
+            let mut revision = json!({"revision": name, "formatVersion": 1, "shards": []});
+            if !acts.is_null() {
+                revision["acts"] = acts.clone();
+            }
+            revision
+        };
+        let revisions = [revision("new", &Value::Null), revision("old", old)];
+        let index = json!({"current": "new", "revisions": revisions, "acts": {"stopped": true}});
+        acts_of(&serde_json::from_value(index).unwrap(), running, before)
+    }
+
+    fn taken(name: &str) -> Acts {
+        Acts { revoked: vec![Revoked::Upstream(ObjectKey::new("team", name))], ..Acts::default() }
+    }
+
+    #[test]
+    fn what_was_taken_away_from_the_revision_that_runs_counts_while_another_is_current() {
+        let up = json!({"stopped": false, "revoked": [{"kind": "MCPUpstream", "namespace": "team", "name": "up"}]});
+        assert_eq!(counts(&up, "old", None), Some(taken("up")));
+        assert_eq!(counts(&up, "old", Some(&taken("back"))), Some(taken("up")), "it is said of that revision");
+        let stop = Acts { stopped: true, ..Acts::default() };
+        assert_eq!(counts(&up, "new", Some(&taken("up"))), Some(stop), "the newest knows it by itself");
+    }
+
+    #[test]
+    fn nothing_comes_back_to_a_revision_of_which_the_index_says_nothing() {
+        let refusal = crate::domain::plan::Refusal { reason: Reason::RequiredChainMissing, message: "m".into() };
+        let before = Acts { refusing: Some(refusal), ..taken("up") };
+        let held = Acts { stopped: true, ..before.clone() };
+        assert_eq!(counts(&Value::Null, "old", Some(&before)), Some(held));
+        let up = json!({"stopped": false, "revoked": [{"kind": "MCPUpstream", "namespace": "team", "name": "up"}]});
+        let found = counts(&up, "lost", Some(&taken("back"))).unwrap();
+        assert_eq!(found.revoked, [taken("back").revoked, taken("up").revoked].concat());
+        assert!(found.stopped);
+    }
 
     #[test]
     fn older_states_are_told_from_newer_ones() {

@@ -20,8 +20,7 @@ use super::failure::{is_unreachable, why};
 use super::last_good::{Kept, LastGood};
 use super::owner::GatewayUid;
 use super::parts::{Found, Parts};
-use super::received::{Origin, Received, Version};
-use crate::api::acts;
+use super::received::{Origin, Received, Version, acts_of};
 use crate::api::item::{Item, watch};
 use crate::api::snapshot::{GATEWAY_LABEL, GatewaySnapshot, SnapshotIndex, SnapshotRevision};
 use crate::domain::ids::ObjectKey;
@@ -205,10 +204,10 @@ impl Snapshots {
         }
         self.version = Some(version.clone());
         self.uid.read(&snapshot.metadata, &self.gateway.name);
-        let acts = index.acts.as_ref().map(acts::read);
+        let news = self.look_at(index, version);
+        let acts = acts_of(index, &self.running, self.acts.as_ref());
         let differ = acts != self.acts;
         self.acts = acts;
-        let news = self.look_at(index, version);
         // Whether or not the revision can be taken: it counts for the one that runs.
         match news {
             Some(News::Plan(_)) => news,
@@ -248,6 +247,7 @@ impl Snapshots {
         });
         let from = Origin { version, revision: revision.clone(), shards: shards.collect() };
         (self.pending, self.running) = (None, index.current.clone());
+        self.acts = acts_of(index, &self.running, None);
         Some(News::Plan(Box::new(Received { plan, acts: self.acts.clone(), from: Some(from) })))
     }
 

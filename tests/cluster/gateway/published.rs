@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hawsepipe::api::pack::{pack, reference, revision};
 use hawsepipe::api::snapshot::{
-    GatewaySnapshot, GatewaySnapshotSpec, Shard, ShardRef, SnapshotIndex, SnapshotRevision,
+    GatewaySnapshot, GatewaySnapshotSpec, Shard, ShardRef, SnapshotActs, SnapshotIndex, SnapshotRevision,
 };
 use hawsepipe::config::compile::compile;
 use hawsepipe::config::input::{Inputs, SourceInput, code_key};
@@ -55,8 +55,17 @@ pub struct Revision {
 impl Revision {
     /// Of manifests.
     pub fn of(manifests: &str) -> Self {
+        Self::of_plan(&plan(manifests))
+    }
+
+    /// The same, of a plan that no gateway of this version can run.
+    pub fn of_the_future(manifests: &str) -> Self {
+        Self::of_plan(&Plan { requires: vec!["identity".into()], ..plan(manifests) })
+    }
+
+    fn of_plan(plan: &Plan) -> Self {
         let packed = |piece: &Piece| (reference(GATEWAY, piece).unwrap(), pack(piece).unwrap());
-        let shards: Vec<_> = split(&plan(manifests)).iter().map(packed).collect();
+        let shards: Vec<_> = split(plan).iter().map(packed).collect();
         let references: Vec<_> = shards.iter().map(|(reference, _)| reference.clone()).collect();
         let entry = SnapshotRevision {
             revision: revision(&references, &[]),
@@ -65,6 +74,7 @@ impl Revision {
             compiled_by: None,
             inputs: None,
             problems: None,
+            acts: None,
             shards: references,
         };
         Self { shards, entry }
@@ -95,8 +105,19 @@ impl Revision {
 
     /// Has pods run it.
     pub async fn write_index(&self, cluster: &Cluster, namespace: &str) {
-        let (current, revisions) = (self.name().to_owned(), vec![self.entry.clone()]);
-        let index = SnapshotIndex { current, revisions, acts: None, not_loaded: None };
+        self.write_index_with(cluster, namespace, &[], None).await;
+    }
+
+    /// The same with older revisions, and what counts at once for this one.
+    pub async fn write_index_with(
+        &self,
+        cluster: &Cluster,
+        namespace: &str,
+        older: &[&SnapshotRevision],
+        acts: Option<SnapshotActs>,
+    ) {
+        let revisions = std::iter::once(&self.entry).chain(older.iter().copied()).cloned().collect();
+        let index = SnapshotIndex { current: self.name().to_owned(), revisions, acts, not_loaded: None };
         let object = snapshot(GATEWAY, Some(index), None);
         let applied = PatchParams::apply("test").force();
         api(cluster, namespace).await.patch(GATEWAY, &applied, &Patch::Apply(&object)).await.unwrap();

@@ -80,6 +80,65 @@ async fn a_deleted_guard_and_a_deleted_upstream_count_on_a_pinned_gateway() {
 }
 
 #[tokio::test]
+async fn pods_that_run_an_older_revision_are_told_what_it_lost_once_the_pin_is_taken_out() {
+    let (operated, served, first) = pinned().await;
+    operated.delete("mcpupstream/up").await;
+    until_refused(&served, "up__whoami").await;
+    // A pod that cannot take the newest revision runs the first one on.
+    operated.apply(&[main_gateway(None, &json!({}))]).await;
+    until("the index says it of the first revision", async || {
+        let index = operated.object("gatewaysnapshots", "main").await["spec"]["index"].clone();
+        let revisions = index["revisions"].as_array()?;
+        let of_first = revisions.iter().find(|known| known["revision"] == first.as_str())?;
+        let is_free = index["current"] != first.as_str() && index["acts"]["revoked"].is_null();
+        (is_free && of_first["acts"]["revoked"][0]["name"] == "up").then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_pinned_gateway_whose_index_is_deleted_gets_it_back_and_can_be_stopped() {
+    let (operated, served, first) = pinned().await;
+    operated.delete("gatewaysnapshot/main").await;
+    let index = until("the index is back", async || {
+        let found = operated.object("gatewaysnapshots", "main").await;
+        (!found.is_null()).then_some(found)
+    })
+    .await;
+    assert_eq!(index["spec"]["index"]["current"], first.as_str(), "{index:#}");
+    operated.apply(&[main_gateway(Some(&first), &json!({"stopped": true}))]).await;
+    until_refused(&served, "stop").await;
+    operated.apply(&[main_gateway(None, &json!({}))]).await;
+    served.gateway.until_answers("up__whoami", "two nobody").await;
+}
+
+#[tokio::test]
+async fn a_gateway_is_stopped_although_its_newest_plan_cannot_be_written() {
+    let operated = Operated::start().await;
+    operated.apply(&objects().await).await;
+    let served = operated.serve("main", &[]).await;
+    served.gateway.until_answers("up__whoami", "one nobody").await;
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "full"},
+        "spec": {"hard": {"count/gatewaysnapshots.hawsepipe.dev": "0"}}});
+    operated.apply(&[quota]).await;
+    let probe = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "GatewaySnapshot",
+        "metadata": {"name": "probe"}, "spec": {"gateway": "probe", "index": {"current": "0123456789ab",
+        "revisions": [{"revision": "0123456789ab", "formatVersion": 1, "shards": []}]}}});
+    let create = ["create", "--dry-run=server", "-n", &operated.namespace, "-f", "-"];
+    until("the quota is in force", async || {
+        operated.cluster.kubectl(&create, &probe.to_string()).await.err().map(drop)
+    })
+    .await;
+    operated.apply(&[says("two")]).await;
+    operated.until_condition("mcpgateways", "main", "Programmed", "False Forbidden").await;
+    assert_eq!(served.gateway.call("up__whoami").await.unwrap(), "one nobody");
+    let mut stopped = super::whole::guarded_gateway();
+    stopped["spec"]["stopped"] = json!(true);
+    operated.apply(&[stopped]).await;
+    until_refused(&served, "stop").await;
+}
+
+#[tokio::test]
 async fn a_revision_that_is_not_kept_is_told_and_the_newest_does_not_run() {
     let (operated, served, first) = pinned().await;
     operated.apply(&[main_gateway(Some("0123456789ab"), &json!({}))]).await;
