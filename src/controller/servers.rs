@@ -3,13 +3,15 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, TryStreamExt};
 use kube::api::{ApiResource, DynamicObject, ObjectMeta};
+use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::{ObjectRef, Store, store};
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, discovery};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -166,6 +168,13 @@ fn with_path(url: &str, path: &str) -> String {
     format!("{}{path}", &url[..end])
 }
 
+fn api(client: Client, namespace: Option<&str>, resource: &ApiResource) -> Api<Item<DynamicObject>> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, resource),
+        None => Api::all_with(client, resource),
+    }
+}
+
 /// Looks for the kind until it is there, then watches it.
 async fn follow(client: Client, watched: Watched, state: Arc<Mutex<State>>, changed: Arc<Notify>) {
     let Watched { group, kind, namespace } = watched;
@@ -182,18 +191,18 @@ async fn follow(client: Client, watched: Watched, state: Arc<Mutex<State>>, chan
     };
     let writer = store::Writer::new(resource.clone());
     let store = writer.as_reader();
-    let api: Api<Item<DynamicObject>> = match &namespace {
-        Some(namespace) => Api::namespaced_with(client, namespace, &resource),
-        None => Api::all_with(client, &resource),
-    };
-    let mut stream = pin!(watch(api, config()).modify(keep_url).reflect(writer));
+    let api = api(client, namespace.as_deref(), &resource);
+    let news = AtomicBool::new(false);
+    let note = |event: &Event<DynamicObject>| news.store(is_news(event, &store, &resource), Ordering::Relaxed);
+    let mut stream = pin!(watch(api, config()).modify(keep_url).inspect_ok(note).reflect(writer));
     let (mut waits, mut listed) = (Waits::default(), false);
     while let Some(event) = stream.next().await {
         match event {
             Ok(event) => {
-                waits = Waits::default();
-                listed |= matches!(event, watcher::Event::InitDone);
-                if listed {
+                // That a list begins says nothing yet.
+                waits = if matches!(event, Event::Init) { waits } else { Waits::default() };
+                listed |= matches!(event, Event::InitDone);
+                if listed && news.load(Ordering::Relaxed) {
                     set(State::Watched(resource.clone(), store.clone()));
                 }
             }
@@ -205,6 +214,20 @@ async fn follow(client: Client, watched: Watched, state: Arc<Mutex<State>>, chan
                 tokio::time::sleep(waits.after(&error, Instant::now())).await;
             }
         }
+    }
+}
+
+/// Whether an event may change a server's URL: most kinds have objects that change often and have none. `store` is as it
+/// was before the event.
+fn is_news(event: &Event<DynamicObject>, store: &Store<DynamicObject>, resource: &ApiResource) -> bool {
+    match event {
+        Event::Apply(object) => {
+            let before = store.get(&ObjectRef::from_obj_with(object, resource.clone()));
+            before.as_ref().map_or(&Value::Null, |before| &before.data) != &object.data
+        }
+        Event::Delete(object) => !object.data.is_null(),
+        Event::InitDone => true,
+        Event::Init | Event::InitApply(_) => false,
     }
 }
 
@@ -281,6 +304,30 @@ mod tests {
         assert!(after_failure(true, &error).is_none());
         let Some(State::Absent(why)) = after_failure(false, &error) else { panic!("it does not say why") };
         assert_eq!(why, "the operator cannot read it: servers is forbidden");
+    }
+
+    #[test]
+    fn an_object_whose_url_is_as_it_was_wakes_nobody() {
+        let resource = ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("example.org", "v1", "K"));
+        let mut writer = store::Writer::new(resource.clone());
+        let store = writer.as_reader();
+        let object = |url: Value| {
+            let mut object = DynamicObject::new("s", &resource).within("ns");
+            object.data = serde_json::json!({"spec": {}, "status": {"address": {"url": url}}});
+            keep_url(&mut object);
+            object
+        };
+        let (none, url) = (|| object(Value::Null), || object("http://s".into()));
+        let mut hears = |event: Event<DynamicObject>| {
+            let news = is_news(&event, &store, &resource);
+            writer.apply_watcher_event(&event);
+            news
+        };
+        assert!(!hears(Event::Init) && hears(Event::InitDone));
+        let (apply, delete) = (Event::Apply, Event::Delete);
+        assert!(!hears(apply(none())) && !hears(delete(none())), "it has no URL");
+        assert!(hears(apply(url())) && !hears(apply(url())) && hears(apply(none())) && hears(apply(url())));
+        assert!(hears(delete(url())));
     }
 
     #[test]
