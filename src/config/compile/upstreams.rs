@@ -97,8 +97,8 @@ fn compile_one(
     let key = &upstream.plan.key;
     let accepted = previous.and_then(|p| p.upstream(&key.name)).filter(|u| u.key == *key && u.refusing.is_none());
     let mut plan = accepted.cloned().unwrap_or_else(|| refusing(&upstream.plan, reason, &message));
-    // What switches off works whatever else is wrong.
-    plan.enabled &= upstream.plan.enabled;
+    // What switches off and on works whatever else is wrong.
+    plan.enabled = upstream.plan.enabled;
     message.push_str(match plan.refusing {
         _ if !plan.enabled => ". It is switched off",
         Some(_) => ". Its calls are refused",

@@ -81,6 +81,9 @@ fn what_switches_off_works_whatever_else_is_wrong() {
     let wrong = ["InvalidPattern MCPUpstream default/up spec.tools.include[0]"];
     let plan = check(&inputs, Some(&first), &wrong);
     assert!(!plan.upstreams[0].enabled && plan.upstreams[0].refusing.is_none());
+    inputs.upstreams[0].plan.enabled = true;
+    let again = check(&inputs, Some(&plan), &wrong);
+    assert!(again.upstreams[0].enabled, "it is switched on again while it is wrong");
     inputs.upstreams.clear();
     inputs.invalid.push(InvalidObject { off: true, ..invalid(Kind::MCPUpstream, "up") });
     assert!(!check(&inputs, Some(&first), &[]).upstreams[0].enabled);
