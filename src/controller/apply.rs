@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt, stream};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{ApiResource, DynamicObject, ListParams, PartialObjectMeta};
 use kube::{Api, ResourceExt};
 
+use super::GATEWAY_LABEL;
 use super::build::{self, BuildError, Owner, Revision, Wanted};
 use super::compiled::{Digests, KeptPlans, Planned, Running, digests};
 use super::kept::LAG;
+use super::marks::{Mark, There, is_part};
 use super::rights::RequestError;
 use super::writer::Writer;
-use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::api::item::Item;
 use crate::api::pack;
 use crate::api::snapshot::{GatewaySnapshot, ShardRef, SnapshotIndex};
@@ -367,48 +367,6 @@ impl Stored {
 /// A plan without the text of its plugins.
 fn without_code(plan: &Plan) -> Arc<Plan> {
     Arc::new(Plan { code: BTreeMap::new(), ..plan.clone() })
-}
-
-/// A shard that is there.
-struct There {
-    /// The digest of what it holds.
-    sha256: String,
-    mark: Mark,
-}
-
-impl There {
-    fn of(sha256: &str) -> Self {
-        Self { sha256: sha256.to_owned(), mark: Mark::default() }
-    }
-}
-
-/// When something was read or written, and whether it was seen since.
-#[derive(Clone, Copy)]
-struct Mark {
-    at: Instant,
-    seen: bool,
-}
-
-impl Default for Mark {
-    fn default() -> Self {
-        Self { at: Instant::now(), seen: false }
-    }
-}
-
-impl Mark {
-    /// Whether it is gone, where `is_seen` says whether it is seen at `now`.
-    fn is_lost(&mut self, is_seen: bool, now: Instant) -> bool {
-        self.seen |= is_seen;
-        !is_seen && (self.seen || now.saturating_duration_since(self.at) > LAG)
-    }
-}
-
-/// Whether an object is the gateway's, and labelled as such a part of its snapshot.
-fn is_part(metadata: &ObjectMeta, part: &str, owner: &Owner) -> bool {
-    let wanted = [(PART_LABEL, part), (GATEWAY_LABEL, owner.key.name.as_str()), MANAGED_BY];
-    let has =
-        |(label, value): (&str, &str)| metadata.labels.as_ref().and_then(|l| l.get(label)).is_some_and(|v| v == value);
-    metadata.namespace.as_ref() == Some(&owner.key.namespace) && owner.owns(metadata) && wanted.into_iter().all(has)
 }
 
 /// The snapshots of a gateway. One that is none is left out.

@@ -18,6 +18,7 @@ mod lease;
 mod liveness;
 mod loading;
 mod lowered;
+mod marks;
 mod metrics;
 mod namespaces;
 mod operator;

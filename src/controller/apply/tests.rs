@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::controller::{MANAGED_BY, PART_LABEL};
 
 /// What is seen of an object of the gateway with this uid.
 fn seen(name: &str, part: &str, uid: &str, generation: i64) -> Arc<PartialObjectMeta<GatewaySnapshot>> {
