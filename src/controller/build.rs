@@ -253,7 +253,10 @@ mod tests {
         let (newest, stop) = (revision(newest), Acts::default());
         let acts = Acts { revoked: vec![Revoked::Upstream(ObjectKey::new("ns", "gone"))], ..Acts::default() };
         let kept = before.iter().flat_map(|index| &index.revisions).map(|known| (known.revision.clone(), acts.clone()));
-        index(before, &Wanted { newest: Some(&newest), pinned, acts: &acts, stop: &stop, not_loaded: &[], kept: &kept.collect() })
+        index(
+            before,
+            &Wanted { newest: Some(&newest), pinned, acts: &acts, stop: &stop, not_loaded: &[], kept: &kept.collect() },
+        )
     }
 
     fn revoked(index: &SnapshotIndex) -> usize {
@@ -294,7 +297,14 @@ mod tests {
         assert_eq!((free.current.as_str(), beside(&free)), ("c", vec![None, Some(1), Some(1)]));
         // Nothing is forgotten of a revision that is not looked at.
         let (newest, none) = (revision("c"), Acts::default());
-        let wanted = Wanted { newest: Some(&newest), pinned: None, acts: &none, stop: &none, not_loaded: &[], kept: &BTreeMap::new() };
+        let wanted = Wanted {
+            newest: Some(&newest),
+            pinned: None,
+            acts: &none,
+            stop: &none,
+            not_loaded: &[],
+            kept: &BTreeMap::new(),
+        };
         assert_eq!(index(Some(&free), &wanted), Some(free));
     }
 
@@ -311,7 +321,8 @@ mod tests {
     fn a_plan_that_cannot_be_stored_leaves_what_runs_and_what_counts_at_once() {
         let before = next(None, "a", None).unwrap();
         let acts = Acts { stopped: true, ..Acts::default() };
-        let wanted = Wanted { newest: None, pinned: None, acts: &acts, stop: &acts, not_loaded: &[], kept: &BTreeMap::new() };
+        let wanted =
+            Wanted { newest: None, pinned: None, acts: &acts, stop: &acts, not_loaded: &[], kept: &BTreeMap::new() };
         let stopped = index(Some(&before), &wanted).unwrap();
         assert_eq!((stopped.current.as_str(), stopped.acts.unwrap().stopped), ("a", true));
         assert_eq!(index(None, &wanted), None);

@@ -274,8 +274,7 @@ impl<I: Inspect> PlanningLoop<I> {
             self.reads_again(gateway, running.as_ref());
             let mut loading = Loading::stored(stored.index.as_ref(), &plans);
             let newest = plans.first().map(Arc::as_ref);
-            let planned =
-                compiled::plan(gateway, &mut inputs, newest, running.as_ref(), &stored.plans, &mut loading);
+            let planned = compiled::plan(gateway, &mut inputs, newest, running.as_ref(), &stored.plans, &mut loading);
             self.gateways.insert(key.clone(), Kept::new(planned, stored, loading, None));
         }
         self.compiled = Arc::new(Compiled::new(objects, own, protocols, code));

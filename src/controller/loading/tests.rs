@@ -42,7 +42,14 @@ impl Edited {
         inputs.facts =
             code.map(|code| (code_key(&sha256_hex(code.text.as_bytes()), &code.file_name), exports.clone())).collect();
         let previous = self.last.as_ref().map(|last| Arc::clone(&last.plan));
-        let planned = compiled::plan(&objects[0], &mut inputs, previous.as_deref(), None, &mut self.loading);
+        let planned = compiled::plan(
+            &objects[0],
+            &mut inputs,
+            previous.as_deref(),
+            None,
+            &std::collections::BTreeMap::new(),
+            &mut self.loading,
+        );
         let planned = Arc::new(planned);
         let code = planned.plan.code[&planned.plan.plugins[0].digest].clone();
         self.last = Some(planned);

@@ -33,7 +33,8 @@ impl Namespace {
         let (own, protocols) = compiled::survey(&mut inputs);
         let code = compiled::applied_code(&inputs);
         let gateway = objects.iter().find(|object| object.id.kind == Kind::MCPGateway).unwrap();
-        let planned = Arc::new(compiled::plan(gateway, &mut inputs, before, None, &BTreeMap::new(), &mut Loading::default()));
+        let planned =
+            Arc::new(compiled::plan(gateway, &mut inputs, before, None, &BTreeMap::new(), &mut Loading::default()));
         let (key, revisions) = (gateway.id.key.clone(), [("new".to_owned(), Arc::clone(&planned.digests))].into());
         let state = GatewayState {
             in_force: Arc::clone(&planned.plan),
