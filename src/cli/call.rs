@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::args::{Call, MCP_PORT, ResultFormat};
 use super::mcp::{Answer, MCP_PATH, McpClient};
-use super::output::{Colour, column, paint, print_line, print_list, say, text};
+use super::output::{Colour, column, paint, print_line, print_list, say, text, told};
 use super::raw;
 use crate::api::check::nearest;
 use crate::domain::rpc::INVALID_PARAMS;
@@ -86,7 +86,7 @@ fn show_text(args: &Call, result: &Value) -> anyhow::Result<()> {
         column("PHASE", |e| text(&e["phase"])),
         column("CHAIN", |e| text(&e["chain"])),
         column("PLUGIN", |e| text(&e["plugin"])),
-        column("OUTCOME", |e| text(&e["outcome"])),
+        column("OUTCOME", |e| told(e, "outcome")),
         column("CHANGED", |e| text(&e["changed"])),
         column("MS", |e| format!("{:.2}", e["durationMs"].as_f64().unwrap_or_default())),
         column("SAYS", |e| text(&e["metadata"])),

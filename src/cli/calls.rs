@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::admin::list;
 use super::args::{Calls, Format};
 use super::known::{check_tool, check_upstream};
-use super::output::{Column, column, is_read, print_list, rows, text, time, wide};
+use super::output::{Column, column, is_read, print_list, rows, text, time, told, wide};
 
 /// How often a gateway is asked for calls that are new.
 const EVERY: Duration = Duration::from_millis(300);
@@ -125,10 +125,10 @@ fn ran(call: &Value) -> String {
     let words = entries.filter_map(|entry| {
         let plugin = text(&entry["plugin"]);
         let plugin = plugin.strip_prefix("default/").unwrap_or(&plugin);
-        match entry["outcome"].as_str() {
-            Some("ran") => Some(plugin.to_owned()),
-            Some(skipped) if skipped.starts_with("skipped") => None,
-            outcome => Some(format!("{plugin}:{}", outcome.unwrap_or_default())),
+        match &*told(entry, "outcome") {
+            "ran" => Some(plugin.to_owned()),
+            _ if text(&entry["outcome"]).starts_with("skipped") => None,
+            outcome => Some(format!("{plugin}:{outcome}")),
         }
     });
     words.collect::<Vec<_>>().join(",")
@@ -150,7 +150,9 @@ mod tests {
             entry("team/guard", "denied"),
             entry("default/late", "skipped(stopped)"),
             entry("default/slow", "failed(Timeout)"),
+            json!({"plugin": "default/tried", "outcome": "denied", "mode": "Shadow"}),
         ];
-        assert_eq!(ran(&json!({"entries": entries})), "redact,team/guard:denied,slow:failed(Timeout)");
+        let told = "redact,team/guard:denied,slow:failed(Timeout),tried:shadow(denied)";
+        assert_eq!(ran(&json!({"entries": entries})), told);
     }
 }

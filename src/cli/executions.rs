@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::admin::list;
 use super::args::Executions;
 use super::known::check_plugin;
-use super::output::{column, print_list, text, time, wide};
+use super::output::{column, print_list, text, time, told, wide};
 
 /// Shows recent executions of a running gateway.
 pub async fn executions(args: Executions) -> anyhow::Result<ExitCode> {
@@ -20,7 +20,7 @@ pub async fn executions(args: Executions) -> anyhow::Result<ExitCode> {
         column("CHAIN", |e| text(&e["chainId"])),
         column("PHASE", |e| text(&e["phase"])),
         column("TOOL", |e| format!("{}/{}", text(&e["upstream"]), text(&e["tool"]))),
-        column("STATUS", |e| text(&e["status"])),
+        column("STATUS", |e| told(e, "status")),
         column("REASON", |e| text(&e["reason"])),
         column("MS", |e| milliseconds(&e["durationMs"])),
         column("IN", |e| text(&e["inputSizeBytes"])),

@@ -126,3 +126,8 @@ pub enum Colour {
     /// Warnings.
     Yellow = 33,
 }
+/// What an entry did, as `field` has it; of a shadow, what it would have done: it changed and stopped nothing.
+pub fn told(entry: &Value, field: &str) -> String {
+    let word = text(&entry[field]);
+    if entry["mode"] == "Shadow" { format!("shadow({word})") } else { word }
+}

@@ -166,17 +166,16 @@ impl<I: Inspect> PlanningLoop<I> {
         changed |= self.dereferencing.inspects_again().is_some_and(|again| again <= Instant::now());
         let step = step(leads, self.led, changed, || self.is_held(&objects));
         self.led = matches!(step, Step::Apply | Step::Compile);
+        if matches!(step, Step::StandBy | Step::Hold) {
+            self.dereferencing.forget_uninspected();
+        }
         match step {
             Step::StandBy => {
                 // Warm, and silent. What the leader writes meanwhile is read when this process leads.
                 self.gateways.clear();
-                self.dereferencing.forget_uninspected();
                 return LONGEST_RETRY;
             }
-            Step::Hold => {
-                self.dereferencing.forget_uninspected();
-                return LONGEST_RETRY;
-            }
+            Step::Hold => return LONGEST_RETRY,
             Step::Apply => return self.apply(false).await,
             Step::Compile => {}
         }

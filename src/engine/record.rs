@@ -7,6 +7,7 @@ use super::call::CallRequest;
 use super::spans;
 use super::traces::Traces;
 use super::{Engine, Ports};
+use crate::domain::plugin::Mode;
 use crate::domain::ports::{Clock, Records};
 use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace};
 
@@ -106,7 +107,10 @@ fn is_word(reason: &str) -> bool {
 fn what_ran(entries: &[EntryTrace]) -> String {
     const MOST: usize = 20;
     let told = entries.iter().filter(|entry| !matches!(entry.outcome, EntryOutcome::Skipped(_)));
-    let words = told.clone().take(MOST).map(|entry| format!("{} {}", entry.plugin, entry.outcome));
+    let words = told.clone().take(MOST).map(|entry| match entry.mode {
+        Mode::Enforce => format!("{} {}", entry.plugin, entry.outcome),
+        Mode::Shadow => format!("{} shadow({})", entry.plugin, entry.outcome),
+    });
     let mut words: Vec<_> = words.collect();
     let more = told.count().saturating_sub(MOST);
     if more > 0 {

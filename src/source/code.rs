@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use super::folders::{CODE, Folders};
 use crate::config::compile::{Code, plugin_code};
@@ -50,7 +53,7 @@ fn read_one(plugin_dir: &Path, path: &str) -> Result<FileCode, Unread> {
     if !relative.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
         return Err(not_found(format!("{path} leaves the plugin folder")));
     }
-    let missing = |what: &Path, error: std::io::Error| not_found(format!("{} cannot be read: {error}", what.display()));
+    let missing = |what: &Path, error: io::Error| not_found(format!("{} cannot be read: {error}", what.display()));
     let root = plugin_dir.canonicalize().map_err(|e| missing(plugin_dir, e))?;
     let full = root.join(relative);
     let file = full.canonicalize().map_err(|e| missing(&plugin_dir.join(relative), e))?;
@@ -58,7 +61,7 @@ fn read_one(plugin_dir: &Path, path: &str) -> Result<FileCode, Unread> {
         return Err(not_found(format!("{path} is a link out of the plugin folder {}", plugin_dir.display())));
     }
     let mut bytes = Vec::new();
-    let opened = fs::File::open(&file).map_err(|e| missing(&file, e))?;
+    let opened = open_regular(&file).map_err(|e| missing(&file, e))?;
     opened.take(MAX_CODE + 1).read_to_end(&mut bytes).map_err(|e| missing(&file, e))?;
     if bytes.len() as u64 > MAX_CODE {
         return Err(Unread::new(Reason::TooLarge, format!("{path} is larger than {MAX_CODE} bytes")));
@@ -68,6 +71,17 @@ fn read_one(plugin_dir: &Path, path: &str) -> Result<FileCode, Unread> {
     let folder = full.parent().map_or_else(|| root.clone(), Path::to_owned);
     let siblings = digest_of_siblings(&folder, &full);
     Ok(FileCode { text, folder, siblings })
+}
+
+/// Opens a regular file. Anything else is an error at once: opening a FIFO would wait for its writer, and reading go on
+/// for ever.
+fn open_regular(file: &Path) -> io::Result<fs::File> {
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(file)?;
+    match opened.metadata()?.is_file() {
+        true => Ok(opened),
+        false => Err(io::Error::other("it is not a regular file")),
+    }
 }
 
 /// Digest of the files beside `entry` that code may import: their names and texts, in order of names, within bounds.
@@ -97,4 +111,22 @@ pub(super) fn wanted_code(inputs: &Inputs) -> BTreeMap<String, Code<'_>> {
 /// Code by the key that its facts have.
 pub(super) fn by_key<'c>(code: impl Iterator<Item = Code<'c>>) -> BTreeMap<String, Code<'c>> {
     code.map(|code| (code_key(&sha256_hex(code.text.as_bytes()), &code.file_name), code)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn a_plugin_file_that_is_not_regular_is_refused_at_once() {
+        let folder = std::env::temp_dir().join(format!("hawsepipe-fifo-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        mknodat(CWD, folder.join("p.mjs"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let refused = read_one(&folder, "p.mjs").err().unwrap();
+        assert_eq!(refused.reason, Reason::FileNotFound);
+        assert!(refused.message.ends_with("it is not a regular file"), "{}", refused.message);
+        fs::remove_dir_all(folder).unwrap();
+    }
 }
