@@ -46,6 +46,10 @@ pub fn facts(code: &str, file_name: &str) -> CodeFacts {
 
 fn problem(parsed: &ParserReturn<'_>, code: &str) -> Option<SyntaxProblem> {
     if !parsed.panicked && !parsed.diagnostics.has_errors() {
+        // Such as a file that an editor is about to write: as a script it would run, and answer nothing.
+        if parsed.program.body.is_empty() {
+            return Some(SyntaxProblem { line: 0, column: 0, message: "there is no code in it".into() });
+        }
         // The parser lets CommonJS import and export; Node does not.
         let mixed = parsed.program.source_type.is_commonjs() && parsed.module_record.has_module_syntax;
         let message = "`import` and `export` need a file whose name ends in .mjs or .js".to_owned();
@@ -172,6 +176,16 @@ mod tests {
         assert_eq!(exports(code, "p.mjs"), (true, names.clone()));
         assert_eq!(exports(code, "p.js"), (true, names));
         assert_eq!(exports("export default async (input) => input", "p.js").1, ["default"]);
+    }
+
+    #[test]
+    fn a_file_without_code_is_no_plugin() {
+        for (code, file_name) in
+            [("", "p.mjs"), (" \n", "p.js"), ("// one\n/* two */", "p.cjs"), ("'use strict'", "p.js")]
+        {
+            let message = facts(code, file_name).error.map(|error| error.message);
+            assert_eq!(message.as_deref(), Some("there is no code in it"), "{code:?} {file_name}");
+        }
     }
 
     #[test]
