@@ -1,9 +1,13 @@
 //! What is missed of stored objects, and when.
 
+use kube::api::PartialObjectMeta;
 use serde_json::json;
 
 use super::*;
-use crate::controller::{MANAGED_BY, PART_LABEL};
+use crate::controller::kept::LAG;
+use crate::controller::marks::is_part;
+use crate::controller::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
+use crate::domain::ids::ObjectKey;
 
 /// What is seen of an object of the gateway with this uid.
 fn seen(name: &str, part: &str, uid: &str, generation: i64) -> Arc<PartialObjectMeta<GatewaySnapshot>> {

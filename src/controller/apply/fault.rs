@@ -1,0 +1,53 @@
+//! Why a gateway's objects are not as they are to be.
+
+use std::time::{Duration, Instant};
+
+use crate::controller::build::BuildError;
+use crate::controller::rights::RequestError;
+use crate::domain::reason::Reason;
+
+/// Why a gateway's objects are not as they are to be.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::controller) enum ApplyError {
+    /// See [`BuildError`].
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// See [`RequestError`].
+    #[error("{what}: {error}")]
+    Request {
+        /// Resource and namespace.
+        what: String,
+        /// What was said.
+        error: RequestError,
+    },
+    /// There is such an object, and it is somebody else's.
+    #[error("there is a {0} that this operator did not make: rename the gateway, or delete that object")]
+    Taken(String),
+    /// The revision that is pinned is not kept, and nothing ran before.
+    #[error("spec.pinnedRevision: there is no revision {0}; nothing runs until the field is taken out")]
+    NotKept(String),
+    /// What is there is not seen.
+    #[error("what is there is not seen: {0}")]
+    Unseen(String),
+}
+
+impl ApplyError {
+    /// The word for conditions.
+    pub(in crate::controller) fn reason(&self) -> Reason {
+        match self {
+            Self::Taken(_) => Reason::NameTaken,
+            Self::NotKept(_) => Reason::RevisionNotFound,
+            Self::Request { error: RequestError::Forbidden(..), .. } => Reason::Forbidden,
+            _ => Reason::Pending,
+        }
+    }
+
+    /// When trying again may help, where `wait` is how long to wait after what may pass.
+    pub(in crate::controller) fn again(&self, wait: Duration) -> Option<Instant> {
+        match self {
+            Self::Request { error: RequestError::Forbidden(_, again), .. } => Some(*again),
+            Self::Request { error: RequestError::Conflict | RequestError::Api(_), .. } => Some(Instant::now() + wait),
+            _ => None,
+        }
+    }
+}

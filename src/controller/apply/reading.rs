@@ -1,0 +1,171 @@
+//! Reads what is stored for a gateway, and sees whether it is still there.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Instant;
+
+use kube::api::{ApiResource, DynamicObject, ListParams, PartialObjectMeta};
+use kube::{Api, ResourceExt};
+
+use super::{ApplyError, Stored, without_code};
+use crate::api::item::Item;
+use crate::api::pack;
+use crate::api::snapshot::{GatewaySnapshot, ShardRef};
+use crate::controller::GATEWAY_LABEL;
+use crate::controller::build::Owner;
+use crate::controller::compiled::{Running, digests};
+use crate::controller::kept::LAG;
+use crate::controller::marks::{There, is_part};
+use crate::controller::rights::RequestError;
+use crate::controller::writer::Writer;
+use crate::domain::ids::ObjectKey;
+use crate::domain::plan::Plan;
+
+impl Stored {
+    /// Reads what is stored for a gateway: the index, the plans in it, the newest first, and that of `pinned`, else of the
+    /// current revision.
+    ///
+    /// # Errors
+    /// Where it cannot be read now. What is damaged is as if it was not there.
+    pub(in crate::controller) async fn read(
+        writer: &Writer,
+        owner: &Owner,
+        pinned: Option<&str>,
+    ) -> Result<(Self, Vec<Arc<Plan>>), ApplyError> {
+        let key = &owner.key;
+        let mut stored = Self::default();
+        let mut shards = HashMap::new();
+        for object in snapshots(writer, key).await? {
+            let name = object.name_any();
+            if object.spec.index.is_some() && name == key.name {
+                stored.version = object.resource_version();
+                stored.generation = object.metadata.generation;
+                stored.disturbed = !is_part(&object.metadata, "index", owner) || object.spec.gateway != key.name;
+                // What a gateway of the name left that is gone counts no more than that, and goes too.
+                stored.index = object.spec.index.filter(|_| !owner.is_anothers(&object.metadata));
+            } else if let Some(shard) = object.spec.shard {
+                if is_part(&object.metadata, "shard", owner) {
+                    stored.shards.insert(name.clone(), There::of(&shard.sha256));
+                }
+                shards.insert(name, shard);
+            }
+        }
+        let mut plans = Vec::new();
+        let keeps = stored.keeps(pinned).cloned();
+        let keeps = keeps.as_ref();
+        for revision in stored.index.iter().flat_map(|index| &index.revisions) {
+            match pack::plan(revision, &shards) {
+                Ok(plan) => {
+                    stored.revisions.insert(revision.revision.clone(), Arc::new(digests(&plan)));
+                    stored.plans.insert(revision.revision.clone(), Ok(without_code(&plan)));
+                    let plan = Arc::new(plan);
+                    if keeps == Some(&revision.revision) {
+                        stored.running = Some((revision.revision.clone(), Arc::clone(&plan)));
+                    }
+                    plans.push(plan);
+                }
+                Err(why) => {
+                    tracing::warn!(gateway = %key, revision = revision.revision, "a stored revision: {why}");
+                    stored.plans.insert(revision.revision.clone(), Err(why.to_string()));
+                }
+            }
+        }
+        Ok((stored, plans))
+    }
+
+    /// The revision that runs while the newest plan does not: the pinned one where it is kept, else the current one.
+    fn keeps(&self, pinned: Option<&str>) -> Option<&String> {
+        let index = self.index.as_ref()?;
+        let pinned = index.revisions.iter().map(|known| &known.revision).find(|known| Some(known.as_str()) == pinned);
+        Some(pinned.unwrap_or(&index.current))
+    }
+
+    /// The plan of that revision, or why it cannot be read now. None where nothing is stored.
+    pub(in crate::controller) async fn running(
+        &mut self,
+        writer: &Writer,
+        owner: &Owner,
+        pinned: Option<&str>,
+    ) -> Option<Running> {
+        let wanted = self.keeps(pinned).cloned()?;
+        if self.running.as_ref().is_none_or(|(revision, _)| *revision != wanted) {
+            self.running = match Self::read(writer, owner, pinned).await {
+                Ok((read, _)) => read.running,
+                Err(error) => return Some(Err(error.to_string())),
+            };
+        }
+        let found = self.running.as_ref().filter(|(revision, _)| *revision == wanted);
+        let unreadable = || format!("revision {wanted} cannot be read from its GatewaySnapshots");
+        Some(found.map(|(_, plan)| Arc::clone(plan)).ok_or_else(unreadable))
+    }
+
+    /// Reads what is stored anew. What is known of the plan that runs stays.
+    pub(in crate::controller) async fn refresh(&mut self, writer: &Writer, owner: &Owner) -> Result<(), ApplyError> {
+        let (read, _) = Self::read(writer, owner, None).await?;
+        let before = std::mem::replace(self, read);
+        self.keep_from(before);
+        Ok(())
+    }
+
+    /// Takes over what is known from `before` and was not read. An index that is gone is as it was, to be written again:
+    /// without it nobody knew what is pinned. Of its revisions those that are gone too are left out.
+    pub(super) fn keep_from(&mut self, before: Self) {
+        (self.running, self.in_force) = (before.running, before.in_force);
+        let Some(mut index) = before.index.filter(|_| self.index.is_none()) else { return };
+        let is_there = |shard: &ShardRef| self.shards.contains_key(&shard.name);
+        index.revisions.retain(|known| known.revision == index.current || known.shards.iter().all(is_there));
+        (self.index, self.disturbed) = (Some(index), true);
+        (self.revisions, self.plans) = (before.revisions, before.plans);
+    }
+
+    /// Whether the stored objects are still those that were written last. `seen` are all that the gateway owns, as far as
+    /// is seen. What is seen may lag behind what was written, but what was seen before and is not seen now is gone.
+    pub(in crate::controller) fn is_intact(
+        &mut self,
+        seen: &[Arc<PartialObjectMeta<GatewaySnapshot>>],
+        owner: &Owner,
+    ) -> bool {
+        let now = Instant::now();
+        let parts = |part: &'static str| {
+            seen.iter().map(|object| &object.metadata).filter(move |metadata| is_part(metadata, part, owner))
+        };
+        let index = parts("index").find(|index| index.name.as_ref() == Some(&owner.key.name));
+        // One that is newer than what was written is somebody else's.
+        if index.is_some_and(|index| index.generation > self.generation) {
+            return false;
+        }
+        let mut intact = !self.written.is_lost(index.is_some_and(|index| index.generation == self.generation), now);
+        let shards: BTreeSet<_> = parts("shard").filter_map(|shard| shard.name.as_deref()).collect();
+        for (name, there) in &mut self.shards {
+            intact &= !there.mark.is_lost(shards.contains(name.as_str()), now);
+        }
+        self.deleted.retain(|name, when| shards.contains(name.as_str()) && now.saturating_duration_since(*when) < LAG);
+        intact && shards.into_iter().all(|name| self.shards.contains_key(name) || self.deleted.contains_key(name))
+    }
+}
+
+/// The snapshots of a gateway. One that is none is left out.
+async fn snapshots(writer: &Writer, key: &ObjectKey) -> Result<Vec<GatewaySnapshot>, ApplyError> {
+    let resource = ApiResource::erase::<GatewaySnapshot>(&());
+    let api: Api<Item<DynamicObject>> = Api::namespaced_with(writer.client.clone(), &key.namespace, &resource);
+    let what = format!("gatewaysnapshots in {}", key.namespace);
+    let failed = |error| ApplyError::Request { what: what.clone(), error };
+    let params = ListParams::default().labels(&format!("{GATEWAY_LABEL}={}", key.name));
+    let list = writer.read(&format!("list {what}"), api.list(&params)).await.map_err(failed)?;
+    let mut objects = list.items;
+    if !objects.iter().any(|object| object.name_any() == key.name) {
+        // Somebody may have taken the label from the index, which says what is pinned.
+        let index = match writer.read(&format!("get {what}"), api.get_opt(&key.name)).await {
+            // What the operator may not do it cannot give to pods either: that is told.
+            Err(RequestError::Forbidden(..)) => None,
+            found => found.map_err(failed)?,
+        };
+        objects.extend(index);
+    }
+    let parsed = objects.into_iter().filter_map(|Item(object)| {
+        let name = object.name_any();
+        let parsed = object.try_parse::<GatewaySnapshot>();
+        parsed.inspect_err(|error| tracing::warn!(%error, name, "a GatewaySnapshot cannot be read")).ok()
+    });
+    Ok(parsed.collect())
+}
