@@ -18,7 +18,7 @@ const MAX_DATA: usize = 1_300_000;
 const MAX_PLAIN: usize = 64 << 20;
 
 /// Why a piece cannot be stored.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("a piece of kind {kind:?} has {size} bytes, which do not fit into one object: use fewer or smaller configs")]
 pub struct TooLarge {
     /// The piece's kind.

@@ -14,7 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::{Api, ResourceExt};
 
 pub(super) use self::fault::ApplyError;
-use super::build::{self, Owner, Revision, Wanted};
+use super::build::{self, BuildError, Owner, Revision, Wanted};
 use super::compiled::{Digests, KeptPlans, Planned};
 use super::marks::{Mark, There};
 use super::rights::RequestError;
@@ -50,6 +50,15 @@ pub(super) struct Stored {
     pub(super) revisions: BTreeMap<String, Arc<Digests>>,
     /// See [`KeptPlans`].
     pub(super) plans: KeptPlans,
+    /// See [`Refused`].
+    refused: Option<Refused>,
+}
+
+/// What cannot be stored: to find that out takes long, and each round asks.
+struct Refused {
+    /// [`Planned::wanted`] of it.
+    wanted: String,
+    why: BuildError,
 }
 
 impl Stored {
@@ -60,16 +69,13 @@ impl Stored {
         let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
         let what = format!("gatewaysnapshots in {}", owner.key.namespace);
         let failed = |error| ApplyError::Request { what: what.clone(), error };
-        let kept = self.index.as_ref().map_or(&[][..], |index| &index.revisions);
-        let built = {
-            let is_stored =
-                |shard: &ShardRef| self.shards.get(&shard.name).is_some_and(|there| there.sha256 == shard.sha256);
-            build::revision(owner, &planned.plan, is_stored, kept, Timestamp::now().to_string())
-        };
+        let built = self.built(owner, &planned.wanted, &planned.plan);
         let newest = built.as_ref().ok();
         let Some(index) = self.index_after(planned, newest) else {
             built?;
-            return Err(ApplyError::NotKept(planned.pinned.clone().unwrap_or_default()));
+            let why = BuildError::NotKept(planned.pinned.clone().unwrap_or_default());
+            self.refused = Some(Refused { wanted: planned.wanted.clone(), why: why.clone() });
+            return Err(why.into());
         };
         if let Some(newest) = newest {
             if let Err(error) = self.write_shards(writer, &api, &what, newest).await {
@@ -83,6 +89,20 @@ impl Stored {
         self.note_in_force(planned, newest);
         self.clean(writer, &api, &what).await.map_err(failed)?;
         built.map(drop).map_err(Into::into)
+    }
+
+    /// The revision that holds `plan`; `wanted` is [`Planned::wanted`].
+    fn built(&mut self, owner: &Owner, wanted: &str, plan: &Plan) -> Result<Revision, BuildError> {
+        if let Some(refused) = self.refused.as_ref().filter(|refused| refused.wanted == wanted) {
+            return Err(refused.why.clone());
+        }
+        let kept = self.index.as_ref().map_or(&[][..], |index| &index.revisions);
+        let is_stored =
+            |shard: &ShardRef| self.shards.get(&shard.name).is_some_and(|there| there.sha256 == shard.sha256);
+        let built = build::revision(owner, plan, is_stored, kept, Timestamp::now().to_string());
+        let refused = |why: &BuildError| Refused { wanted: wanted.to_owned(), why: why.clone() };
+        self.refused = built.as_ref().err().map(refused);
+        built
     }
 
     /// The index with this newest revision, or without; see [`build::index`].

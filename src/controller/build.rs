@@ -36,7 +36,7 @@ pub(super) struct Revision {
 }
 
 /// Why a plan cannot be stored.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum BuildError {
     /// A piece does not fit.
     #[error(transparent)]
@@ -44,6 +44,9 @@ pub(super) enum BuildError {
     /// There are too many pieces.
     #[error("the plan has {0} pieces, where {MAX_SHARDS} are the most: give this gateway fewer plugins")]
     TooMany(usize),
+    /// The revision that is pinned is not kept, and nothing ran before.
+    #[error("spec.pinnedRevision: there is no revision {0}; nothing runs until the field is taken out")]
+    NotKept(String),
 }
 
 /// What pods, Service and rights of the gateway `name` are called.
@@ -72,7 +75,11 @@ pub(super) fn revision(
 ) -> Result<Revision, BuildError> {
     let mut entries = Vec::new();
     let mut lacking = Vec::new();
-    for piece in split(plan) {
+    let pieces = split(plan);
+    if pieces.len() > MAX_SHARDS {
+        return Err(BuildError::TooMany(pieces.len()));
+    }
+    for piece in pieces {
         let entry = pack::reference(&owner.key.name, &piece)?;
         if !is_stored(&entry) {
             let shard = Some(pack::pack(&piece)?);
@@ -80,9 +87,6 @@ pub(super) fn revision(
             lacking.push(GatewaySnapshot { metadata: owner.metadata(&entry.name, Some("shard")), spec });
         }
         entries.push(entry);
-    }
-    if entries.len() > MAX_SHARDS {
-        return Err(BuildError::TooMany(entries.len()));
     }
     let entry = SnapshotRevision {
         revision: pack::revision(&entries, kept),

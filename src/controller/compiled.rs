@@ -84,6 +84,8 @@ pub(super) struct Planned {
     /// What counts at once for each kept revision, for pods that run it still.
     pub(super) acts_of_kept: BTreeMap<String, Acts>,
     pub(super) plan: Arc<Plan>,
+    /// Digest of all that is to be stored: the plan, and what the index says besides.
+    pub(super) wanted: String,
     /// Forms of plugins that pods could not load, and that are not in the plan for it.
     pub(super) not_loaded: Vec<NotLoadedForm>,
     /// What each object of the plan is in it: where that is equal, so is the object.
@@ -197,9 +199,12 @@ pub(super) fn plan(
     let covered = |chain: &ChainPlan| (chain.key.clone(), by_name.covered(chain, MANY));
     let covered = plan.chains.iter().map(covered).collect();
     let places = plan.upstreams.iter().enumerate().map(|(place, upstream)| (upstream.key.clone(), place)).collect();
-    let pinned = pinned(gateway).map(Into::into);
+    let pinned: Option<String> = pinned(gateway).map(Into::into);
     let (not_loaded, problems, plan) = (loading.to_store(), by_object(problems), Arc::new(plan));
-    Planned { owner, pinned, acts, acts_of_kept, plan, not_loaded, digests, covered, places, problems }
+    // Plugins name their code by its digest.
+    let content = (&plan.requires, &plan.gateway, &plan.takes, &plan.upstreams, &plan.plugins, &plan.chains);
+    let wanted = digest::revision(&(content, &pinned, &acts, &acts_of_kept, &not_loaded));
+    Planned { owner, pinned, acts, acts_of_kept, plan, wanted, not_loaded, digests, covered, places, problems }
 }
 
 /// `spec.pinnedRevision` of a gateway, whatever else of it is not valid.

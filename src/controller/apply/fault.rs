@@ -23,9 +23,6 @@ pub(in crate::controller) enum ApplyError {
     /// There is such an object, and it is somebody else's.
     #[error("there is a {0} that this operator did not make: rename the gateway, or delete that object")]
     Taken(String),
-    /// The revision that is pinned is not kept, and nothing ran before.
-    #[error("spec.pinnedRevision: there is no revision {0}; nothing runs until the field is taken out")]
-    NotKept(String),
     /// What is there is not seen.
     #[error("what is there is not seen: {0}")]
     Unseen(String),
@@ -36,7 +33,7 @@ impl ApplyError {
     pub(in crate::controller) fn reason(&self) -> Reason {
         match self {
             Self::Taken(_) => Reason::NameTaken,
-            Self::NotKept(_) => Reason::RevisionNotFound,
+            Self::Build(BuildError::NotKept(_)) => Reason::RevisionNotFound,
             Self::Request { error: RequestError::Forbidden(..), .. } => Reason::Forbidden,
             _ => Reason::Pending,
         }

@@ -99,7 +99,7 @@ impl Stored {
         Some(found.map(|(_, plan)| Arc::clone(plan)).ok_or_else(unreadable))
     }
 
-    /// Reads what is stored anew. What is known of the plan that runs stays.
+    /// Reads what is stored anew. What is known of plans stays.
     pub(in crate::controller) async fn refresh(&mut self, writer: &Writer, owner: &Owner) -> Result<(), ApplyError> {
         let (read, _) = Self::read(writer, owner, None).await?;
         let before = std::mem::replace(self, read);
@@ -111,6 +111,8 @@ impl Stored {
     /// without it nobody knew what is pinned. Of its revisions those that are gone too are left out.
     pub(super) fn keep_from(&mut self, before: Self) {
         (self.running, self.in_force) = (before.running, before.in_force);
+        // What is pinned may be there now.
+        self.refused = before.refused.filter(|_| self.index.is_some() == before.index.is_some());
         let Some(mut index) = before.index.filter(|_| self.index.is_none()) else { return };
         let is_there = |shard: &ShardRef| self.shards.contains_key(&shard.name);
         index.revisions.retain(|known| known.revision == index.current || known.shards.iter().all(is_there));

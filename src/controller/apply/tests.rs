@@ -4,9 +4,12 @@ use kube::api::PartialObjectMeta;
 use serde_json::json;
 
 use super::*;
+use crate::config::compile::compile;
+use crate::config::compile::tests::folder;
 use crate::controller::kept::LAG;
 use crate::controller::marks::is_part;
 use crate::controller::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
+use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
 
 /// What is seen of an object of the gateway with this uid.
@@ -109,4 +112,33 @@ fn an_index_that_is_gone_is_as_it_was_without_the_revisions_that_are_gone_too() 
     let mut stored = Stored { index: Some(serde_json::from_value(there).unwrap()), ..stored() };
     stored.keep_from(before());
     assert_eq!((stored.index.unwrap().current.as_str(), stored.disturbed), ("new", false), "what is there counts");
+}
+
+#[test]
+fn what_cannot_be_stored_is_not_packed_again_until_something_else_is_wanted() {
+    let (fits, _) = compile(&folder(), None);
+    let noise: String = (0..60_000_u32).map(|n| sha256_hex(&n.to_le_bytes())).collect();
+    let mut large = fits.clone();
+    large.code.insert("aa".repeat(32), noise);
+    let mut stored = stored();
+    assert!(matches!(stored.built(&owner(), "large", &large), Err(BuildError::TooLarge(_))));
+    // One that would fit shows that it is not looked at.
+    assert!(matches!(stored.built(&owner(), "large", &fits), Err(BuildError::TooLarge(_))));
+    assert!(stored.built(&owner(), "fits", &fits).is_ok());
+    assert!(stored.built(&owner(), "large", &fits).is_ok(), "what fits is not remembered");
+}
+
+#[test]
+fn a_refusal_outlives_a_reading_unless_an_index_came_or_went() {
+    let refused = |index: Option<SnapshotIndex>| {
+        let why = BuildError::NotKept("0123456789ab".into());
+        Stored { refused: Some(Refused { wanted: "one".into(), why }), index, ..Stored::default() }
+    };
+    let mut read = Stored::default();
+    read.keep_from(refused(None));
+    assert!(read.refused.is_some());
+    let index = SnapshotIndex { current: "a".into(), revisions: Vec::new(), acts: None, not_loaded: None };
+    let mut read = Stored { index: Some(index), ..Stored::default() };
+    read.keep_from(refused(None));
+    assert!(read.refused.is_none(), "what is pinned may be there now");
 }
