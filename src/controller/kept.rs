@@ -50,9 +50,11 @@ impl Kept {
         Self { planned, stored, loading, fault, repaired: None, damaged: false, applied: false, retry: None }
     }
 
-    /// The same gateway with a new plan.
+    /// The same gateway with a new plan. Where that asks for nothing new, what failed is not tried any sooner.
     pub(super) fn with_plan(self, planned: Planned) -> Self {
-        Self { repaired: self.repaired, ..Self::new(planned, self.stored, self.loading, self.fault) }
+        let (repaired, damaged) = (self.repaired, self.damaged);
+        let retry = self.retry.filter(|_| planned.wanted == self.planned.wanted);
+        Self { repaired, damaged, retry, ..Self::new(planned, self.stored, self.loading, self.fault) }
     }
 
     /// Takes in what pods report. Says whether a plugin could not be loaded that has a form to go back to.
@@ -127,5 +129,41 @@ impl Kept {
             revisions: self.stored.revisions.clone(),
             fault: self.fault.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::controller::compiled;
+    use crate::controller::dereference::Found;
+    use crate::controller::status::tests::read;
+    use crate::domain::ids::Kind;
+
+    /// A gateway with an upstream at this URL.
+    fn planned(url: &str) -> Planned {
+        let objects = [
+            read(Kind::MCPGateway, "main", &json!({"authentication": {"anonymous": {}}}), &json!({})),
+            read(Kind::MCPUpstream, "up", &json!({"external": {"url": url}}), &json!({})),
+        ];
+        let mut inputs = compiled::inputs(&objects, &Found::default());
+        compiled::plan(&objects[0], &mut inputs, None, None, &BTreeMap::new(), &mut Loading::default())
+    }
+
+    #[test]
+    fn an_edit_of_something_else_does_not_shorten_the_wait_of_a_gateway_that_fails() {
+        let fails = || Err(ApplyError::Request { what: String::new(), error: RequestError::Conflict });
+        let mut kept = Kept::new(planned("http://up/mcp"), Stored::default(), Loading::default(), None);
+        assert!(kept.note(fails()) && !kept.note(fails()));
+        let (wait, _) = kept.retry.unwrap();
+        assert_eq!(wait, FIRST_RETRY * 2);
+        let mut kept = kept.with_plan(planned("http://up/mcp"));
+        kept.note(fails());
+        assert_eq!(kept.retry.unwrap().0, wait * 2);
+        assert!(kept.with_plan(planned("http://other/mcp")).retry.is_none(), "its own edit is tried at once");
     }
 }
