@@ -40,9 +40,25 @@ pub enum Revoked {
 }
 
 impl Acts {
-    /// Twelve hex characters by which two of them are told apart; empty where there is nothing to obey.
+    /// Twelve hex characters by which two of them are told apart that do not do the same; empty where there is nothing to
+    /// obey. Messages do nothing: another version may word them otherwise.
     pub fn digest(&self) -> String {
-        if *self == Self::default() { String::new() } else { revision(self) }
+        if *self == Self::default() {
+            return String::new();
+        }
+        let refusing = self.refusing.as_ref().map(|refusal| refusal.reason);
+        let revoked: Vec<_> = self.revoked.iter().map(Revoked::what).collect();
+        revision(&(self.stopped, self.stop_cancels, refusing, revoked))
+    }
+}
+
+impl Revoked {
+    /// It without words: the object, and of a plugin the chain and the reason.
+    fn what(&self) -> (&ObjectKey, Option<&ObjectKey>, Option<Reason>) {
+        match self {
+            Self::Upstream(key) => (key, None, None),
+            Self::Plugin { plugin, chain, refusal } => (plugin, chain.as_ref(), Some(refusal.reason)),
+        }
     }
 }
 
@@ -54,5 +70,34 @@ impl Refusal {
             _ => format!("{plugin} is no longer shared with the chain's namespace as the chain uses it"),
         };
         Self { reason, message }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Acts that refuse with these words, and revoke a plugin of this name with them.
+    fn acts(name: &str, words: &str) -> Acts {
+        let refusal = |reason| Refusal { reason, message: words.to_owned() };
+        let plugin = ObjectKey::new("team", name);
+        Acts {
+            refusing: Some(refusal(Reason::RequiredChainMissing)),
+            revoked: vec![Revoked::Plugin { plugin, chain: None, refusal: refusal(Reason::PluginNotFound) }],
+            ..Acts::default()
+        }
+    }
+
+    #[test]
+    fn other_words_are_the_same_acts() {
+        let digest = acts("p", "a").digest();
+        assert_eq!(digest, acts("p", "b").digest());
+        let stopped = Acts { stopped: true, ..acts("p", "a") };
+        let upstream = Acts { revoked: vec![Revoked::Upstream(ObjectKey::new("team", "p"))], ..acts("p", "a") };
+        let free = Acts { refusing: None, ..acts("p", "a") };
+        for other in [acts("q", "a"), stopped, upstream, free] {
+            assert_ne!(digest, other.digest(), "{other:?}");
+        }
+        assert_eq!(Acts::default().digest(), "");
     }
 }
