@@ -14,8 +14,9 @@ use k8s_openapi::jiff::Timestamp;
 use kube::{Api, ResourceExt};
 
 pub(super) use self::fault::ApplyError;
-use super::build::{self, BuildError, Owner, Revision, Wanted};
+use super::build::{self, BuildError, Owner, Revision};
 use super::compiled::{Digests, KeptPlans, Planned};
+use super::index::{self, Wanted};
 use super::marks::{Mark, There};
 use super::rights::RequestError;
 use super::writer::Writer;
@@ -105,7 +106,7 @@ impl Stored {
         built
     }
 
-    /// The index with this newest revision, or without; see [`build::index`].
+    /// The index with this newest revision, or without; see [`index::index`].
     fn index_after(&self, planned: &Planned, newest: Option<&Revision>) -> Option<SnapshotIndex> {
         let wanted = Wanted {
             newest: newest.map(|newest| &newest.entry),
@@ -115,7 +116,7 @@ impl Stored {
             not_loaded: &planned.not_loaded,
             kept: &planned.acts_of_kept,
         };
-        build::index(self.index.as_ref(), &wanted)
+        index::index(self.index.as_ref(), &wanted)
     }
 
     /// Writes what counts at once where the shards of the newest plan cannot be written.

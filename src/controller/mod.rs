@@ -12,6 +12,7 @@ mod compiled;
 mod dereference;
 mod events;
 mod gateway_tokens;
+mod index;
 mod kept;
 mod kinds;
 mod lease;
