@@ -3,12 +3,15 @@
 //
 // Text is searched as it is. JSON is searched inside its strings, decoded, so that "\u0041" hides nothing; only the
 // literals that held something are written anew, and every other byte stays. A string that is itself JSON is treated
-// in the same way, to a depth of four. What was found is counted by kind; the values are in no metadata and no log.
+// in the same way, to a depth of eight. What cannot be searched to its end throws, so that the gateway withholds it.
+// What was found is counted by kind; the values are in no metadata and no log.
 
-import { decode, member, read, readContainer, splice } from './json.mjs';
-import { GROUPS, KINDS, TRIGGER, custom, isCard, isSecretName } from './patterns.mjs';
+import { fold } from './fold.mjs';
+import { decode, member, read, splice } from './json.mjs';
+import { isNameWord, isSecretName, isValueWord } from './names.mjs';
+import { GROUPS, KINDS, TRIGGER, custom, isCardNumber } from './patterns.mjs';
 
-const MAX_NESTED = 4;
+const MAX_NESTED = 8;
 const MAX_PASSES = 5;
 const DEFAULT_MASK = '[redacted:{kind}]';
 
@@ -57,13 +60,27 @@ function compile({ kinds = ['secrets', 'personal'], patterns = [], mask = DEFAUL
   const masks = Object.fromEntries(
     [...finders.map(([kind]) => kind), 'password', 'card'].map((kind) => [kind, mask.replaceAll('{kind}', kind)]),
   );
-  return { builtin, own, masks, secretNames: wanted.has('password'), cards: wanted.has('card') };
+  const shields = [...new Set(Object.values(masks))].map((text) => fold(text).text).filter((text) => text !== '');
+  return { builtin, own, masks, shields, secretNames: wanted.has('password'), cards: wanted.has('card') };
 }
 
-/** A text, which may be the text of a JSON object or array. */
+/** A text, which may be the text of a JSON object, array or string. */
 function redactString(text, rules, counts, nested) {
-  const node = nested < MAX_NESTED ? readContainer(text) : undefined;
-  return node ? redactJson(text, node, rules, counts, nested + 1) : redactText(text, rules, counts);
+  const node = embedded(text);
+  if (!node) return redactText(text, rules, counts);
+  if (nested >= MAX_NESTED) throw new RangeError(`JSON within strings of JSON is nested deeper than ${MAX_NESTED}`);
+  return redactJson(text, node, rules, counts, nested + 1);
+}
+
+/** The tree of a text that is JSON; of a lone number or word there is nothing to be read. */
+function embedded(text) {
+  if (!/^[ \t\n\r]*[{["]/.test(text)) return undefined;
+  try {
+    return read(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
 }
 
 /** A text that is no JSON. Runs until nothing is left: a mask may have uncovered what a longer word had hidden. */
@@ -71,30 +88,36 @@ function redactText(text, rules, counts) {
   let current = text;
   for (let pass = 0; pass < MAX_PASSES; pass += 1) {
     const places = find(current, rules);
-    if (places.length === 0) break;
+    if (places.length === 0) return current;
     for (const { kind } of places) counts[kind] = (counts[kind] ?? 0) + 1;
     current = splice(
       current,
       places.map(({ start, end, kind }) => ({ start, end, text: rules.masks[kind] })),
     );
   }
+  if (find(current, rules).length > 0) throw new RangeError(`something is left after ${MAX_PASSES} passes`);
   return current;
 }
 
-function find(text, rules) {
+/** What is to be masked, by its places in the text as it is written. */
+function find(written, rules) {
+  const { text, place } = fold(written);
   const finders = TRIGGER.test(text) ? [...rules.own, ...rules.builtin] : rules.own;
   const claims = [];
   finders.forEach(([kind, list], rank) => {
-    for (const finder of list) for (const place of finder(text)) claims.push({ ...place, kind, rank });
+    for (const finder of list) for (const found of finder(text)) claims.push({ ...found, kind, rank });
   });
-  return claims.length === 0 ? claims : merge(claims, masked(text, rules));
+  if (claims.length === 0) return claims;
+  // Two claims may have been made of one character, so those in the original are joined too.
+  const places = [];
+  for (const claim of merge(claims, masked(text, rules))) join(places, { ...claim, ...place(claim.start, claim.end) });
+  return places;
 }
 
 /** Where masks stand already, in order. */
 function masked(text, rules) {
   const places = [];
-  for (const mask of new Set(Object.values(rules.masks))) {
-    if (mask === '') continue;
+  for (const mask of rules.shields) {
     for (let at = text.indexOf(mask); at >= 0; at = text.indexOf(mask, at + mask.length)) {
       places.push({ start: at, end: at + mask.length });
     }
@@ -143,19 +166,38 @@ function redactJson(text, root, rules, counts, nested) {
 function visit(walk, node, secret) {
   if (node.kind === 'string') visitString(walk, node, secret);
   else if (node.kind === 'number') visitNumber(walk, node, secret);
-  else if (node.kind === 'array') for (const item of node.items) visit(walk, item, secret);
-  else if (node.kind === 'object') visitObject(walk, node);
+  else if (node.kind === 'array') visitArray(walk, node, secret);
+  else if (node.kind === 'object') visitObject(walk, node, secret);
 }
 
-function visitObject(walk, node) {
-  const named = walk.rules.secretNames && namesSecret(walk.text, node);
+function visitArray(walk, node, secret) {
+  for (const item of node.items) {
+    if (walk.rules.secretNames && isSecretPair(walk, item)) {
+      visit(walk, item.items[0], secret);
+      visit(walk, item.items[1], true);
+    } else {
+      visit(walk, item, secret);
+    }
+  }
+}
+
+/** `["password", "x"]` in a list of such pairs. By itself it may as well be a list of two words. */
+function isSecretPair(walk, node) {
+  return (
+    node.items?.length === 2 && node.items[0].kind === 'string' && isSecretName(decode(walk.text, node.items[0]))
+  );
+}
+
+/** Of an object below a secret name only what it calls its value is secret: it may as well be a schema. */
+function visitObject(walk, node, secret) {
+  const named = walk.rules.secretNames && (secret || namesSecret(walk.text, node));
   const names = new Set();
   for (const { key, name, value } of node.members) {
     const known = nameFacts(walk, name);
     if (known.found) visitKey(walk, key, name, names);
     else names.add(name);
     if (isBinary(walk.text, node, name, value)) continue;
-    visit(walk, value, walk.rules.secretNames && (known.secret || (named && name === 'value')));
+    visit(walk, value, walk.rules.secretNames && (known.secret || (named && isValueWord(name))));
   }
 }
 
@@ -171,8 +213,9 @@ function nameFacts(walk, name) {
 
 /** {"name": "DB_PASSWORD", "value": "..."}: the form that lists of variables and headers have. */
 function namesSecret(text, node) {
-  const name = member(node, 'name') ?? member(node, 'key');
-  return name?.kind === 'string' && member(node, 'value') !== undefined && isSecretName(decode(text, name));
+  return node.members.some(
+    ({ name, value }) => value.kind === 'string' && isNameWord(name) && isSecretName(decode(text, value)),
+  );
 }
 
 /** The base64 of an image, an audio clip or a blob holds no readable text, and must stay whole. */
@@ -205,9 +248,7 @@ function visitString(walk, node, secret) {
 function visitNumber(walk, node, secret) {
   const literal = walk.text.slice(node.start, node.end);
   if (secret) return mask(walk, node, 'password');
-  if (walk.rules.cards && /^\d{14,19}(?:\.0+)?$/.test(literal) && isCard(literal.split('.')[0])) {
-    return mask(walk, node, 'card');
-  }
+  if (walk.rules.cards && isCardNumber(literal)) return mask(walk, node, 'card');
   for (const [kind, [finder]] of walk.rules.own) if (finder(literal).length > 0) return mask(walk, node, kind);
 }
 

@@ -41,8 +41,10 @@ const API_KEYS = [
 
 const apiKeys = matches(new RegExp(`(?<![A-Za-z0-9])(?:${API_KEYS.join('|')})`, 'g'));
 const jwts = matches(/(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*/g, { needs: 'eyJ' });
+// In prose a word with no digit is a word (`token authentication`); in this header it is a secret.
+const IN_HEADER = /authorization\W{1,8}\w+[ \t]{1,4}$/i;
 const bearers = matches(/(?<![A-Za-z0-9])(?:bearer|basic|token)[ \t]{1,4}(?<secret>[A-Za-z0-9._~+/=-]{12,})/dgi, {
-  accept: (secret) => /\d/.test(secret),
+  accept: (secret, text, start) => /\d/.test(secret) || IN_HEADER.test(text.slice(Math.max(0, start - 48), start)),
 });
 
 const HEAD = /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----/g;
@@ -84,8 +86,15 @@ const NAMES = [
   '(?:access|auth|refresh|bearer|session|id)[_-]?token',
   'credentials?',
 ].join('|');
-const VALUE = '(?:"(?<dq>[^"\\n]+)|\'(?<sq>[^\'\\n]+)|(?<bare>[^\\s"\',;&|<>(){}[\\]]{4,}))';
-const ASSIGNED = new RegExp(`(?:${NAMES})["']?[ \\t]{0,4}[:=]>?[ \\t]{0,4}${VALUE}`, 'dgi');
+// In quotes, to the closing one or the end of the line; in JSON that was quoted (`\"password\":\"x\"`) the quotes have
+// backslashes before them.
+const VALUE = [
+  '"(?<dq>(?:[^"\\\\\\n]|\\\\[^\\n])+)',
+  "'(?<sq>(?:[^'\\\\\\n]|\\\\[^\\n])+)",
+  '(?<quote>\\\\+["\'])(?!\\k<quote>)(?<quoted>[^\\n]+?)(?=(?<!\\\\)\\k<quote>|\\n|$)',
+  '(?<bare>[^\\s"\',;&|<>(){}[\\]]{4,})',
+].join('|');
+const ASSIGNED = new RegExp(`(?:${NAMES})(?:\\\\*["'])?[ \\t]{0,4}[:=]>?[ \\t]{0,4}(?:${VALUE})`, 'dgi');
 const NO_SECRET = /^(?:true|false|null|none|nil|undefined|required|optional|string|str|bearer|basic|\*+)$/i;
 
 function assigned(text) {
@@ -93,8 +102,8 @@ function assigned(text) {
   if (!/[:=]/.test(text)) return found;
   ASSIGNED.lastIndex = 0;
   for (let match; (match = ASSIGNED.exec(text));) {
-    const { dq, sq, bare } = match.indices.groups;
-    const [start, end] = dq ?? sq ?? bare;
+    const { dq, sq, quoted, bare } = match.indices.groups;
+    const [start, end] = dq ?? sq ?? quoted ?? bare;
     if (!NO_SECRET.test(text.slice(start, end))) found.push({ start, end });
   }
   return found;
@@ -136,7 +145,7 @@ const ISSUERS = new RegExp(
 );
 
 /** Whether the digits are those of a payment card: an issuer's range, its length, and the check digit (Luhn). */
-export function isCard(text) {
+function isCard(text) {
   const digits = text.replace(/\D/g, '');
   if (!ISSUERS.test(digits)) return false;
   let sum = 0;
@@ -148,6 +157,15 @@ export function isCard(text) {
 }
 
 const cards = matches(CARD, { accept: isCard });
+
+/** Whether a JSON number is that of a card, in whichever way it is written: `4111111111111111.0`, `4.1...e15`. */
+export function isCardNumber(literal) {
+  const [, whole, fraction = '', exponent = '0'] = /^(\d+)(?:\.(\d+))?(?:[eE]([+-]?\d+))?$/.exec(literal) ?? [];
+  const length = (whole?.length ?? 0) + Number(exponent);
+  if (length < 14 || length > 19) return false;
+  const digits = (whole + fraction).padEnd(length, '0');
+  return /^0*$/.test(digits.slice(length)) && isCard(digits.slice(0, length));
+}
 
 // Lengths by country, from the SWIFT IBAN registry.
 const IBAN_LENGTHS = Object.fromEntries(
@@ -213,26 +231,6 @@ export const GROUPS = {
 
 /** A text without any of these holds nothing that a kind could find. */
 export const TRIGGER = /[0-9@:=_-]|bearer|basic|token|AIza|eyJ|hooks/i;
-
-const SECRET_NAMES = new Set(
-  'authorization authtoken accesstoken refreshtoken bearertoken sessiontoken idtoken cookie setcookie'.split(' '),
-);
-const SECRET_ENDINGS =
-  /(?:password|passwd|passphrase|clientsecret|apikey|secretkey|privatekey|accesskey|connectionstring)$/;
-const SECRET_WORDS = /(?:^|_)(?:pwd|secret|token|credentials?)$/;
-const NO_SECRET_WORDS = /page|continuation|cursor|sync|progress|max_/; // next_page_token, progressToken
-
-/** Whether a JSON member of this name holds a secret: `password`, `db_password`, `apiKey`, `GITHUB_TOKEN`. */
-export function isSecretName(name) {
-  if (name.length > 128) return false;
-  const words = name
-    .replace(/([a-z0-9])([A-Z])/g, '$1_$2')
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '_');
-  const plain = words.replaceAll('_', '');
-  if (SECRET_NAMES.has(plain) || SECRET_ENDINGS.test(plain)) return true;
-  return SECRET_WORDS.test(words) && !NO_SECRET_WORDS.test(words);
-}
 
 /** A finder for an expression that the configuration gives: a string, or {pattern, flags}. */
 export function custom(entry) {

@@ -15,7 +15,8 @@ const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
  * `members` ([{key, name, value}], `key` the node of the name) of an object. Kinds: object, array, string, number,
  * literal.
  *
- * Throws a SyntaxError that names the place, never the text, where it is no JSON or nests deeper than 200.
+ * Throws a SyntaxError that names the place, never the text, where it is no JSON, and a RangeError where it nests
+ * deeper than 200: what comes after that was not read.
  */
 export function read(text) {
   const reader = { text, at: 0 };
@@ -25,14 +26,14 @@ export function read(text) {
   return node;
 }
 
-/** Reads a JSON text that is an object or an array; undefined where it is something else. */
+/** Reads a JSON text that is an object or an array; undefined where it is something else, or nests too deep. */
 export function readContainer(text) {
   const first = /^[ \t\n\r]*[{[]/.test(text);
   if (!first) return undefined;
   try {
     return read(text);
   } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
+    if (error instanceof SyntaxError || error instanceof RangeError) return undefined;
     throw error;
   }
 }
@@ -72,7 +73,7 @@ function space(reader) {
 }
 
 function value(reader, depth) {
-  if (depth > MAX_DEPTH) fail(reader, `nested deeper than ${MAX_DEPTH}`);
+  if (depth > MAX_DEPTH) throw new RangeError(`JSON nested deeper than ${MAX_DEPTH} at position ${reader.at}`);
   space(reader);
   const first = reader.text[reader.at];
   if (first === '{') return object(reader, depth);
