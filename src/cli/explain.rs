@@ -31,13 +31,18 @@ pub async fn explain(args: Explain) -> anyhow::Result<ExitCode> {
         column("CHAIN", |r| text(&r["chain"])),
         column("PLUGIN", |r| text(&r["plugin"])),
         column("OUTCOME", |r| text(&r["outcome"])),
-        column("POLICY", |r| text(&r["failurePolicy"])),
+        column("POLICY", policy),
         wide("ROLE", |r| text(&r["role"])),
         wide("MODE", |r| text(&r["mode"])),
         wide("TIMEOUT MS", |r| text(&r["timeoutMs"])),
     ];
     print_list(args.output, &explanation, &rows, &columns)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a failure of the entry does to the call: that of a shadow does nothing.
+fn policy(entry: &Value) -> String {
+    if entry["mode"] == "Shadow" { "none".to_owned() } else { text(&entry["failurePolicy"]) }
 }
 
 /// The error, and which tool was probably meant where there is none of that name.

@@ -116,7 +116,7 @@ reasons! {
     NoUpstreams,
     /// Manifests without an upstream.
     NothingToServe,
-    /// A guard with a policy weaker than `Fail`.
+    /// A guard with a policy weaker than `Fail`, or in mode `Shadow`.
     GuardWeakened,
     /// A guard that cannot run.
     GuardUnavailable,

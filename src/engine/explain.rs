@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::link::{Linked, LinkedChain, link};
+use super::link::{Linked, LinkedChain, LinkedEntry, link};
 use super::{Endpoint, Engine, Ports};
 use crate::domain::plan::{Plan, UpstreamPlan};
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
@@ -48,7 +48,7 @@ pub struct ChainExplanation {
 pub struct EntryExplanation {
     /// The plugin, as `namespace/name`.
     pub plugin: String,
-    /// `runs`, `runs when EXPRESSION`, `skipped(...)` or `fails(...)`.
+    /// `runs`, `runs when EXPRESSION`, `skipped(...)` or `fails(...)`; of a shadow it says that it does not act.
     pub outcome: String,
     /// Its role.
     pub role: Role,
@@ -80,19 +80,27 @@ fn explain_chain(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> Ch
     let entries = chain.entries.iter().filter(|_| selected);
     let entries = entries.map(|entry| EntryExplanation {
         plugin: entry.name.clone(),
-        outcome: match (&entry.plugin, &entry.plan.when) {
-            _ if !entry.enabled => "skipped(disabled)".to_owned(),
-            _ if !entry.admits(&upstream.key.name, tool) => "skipped(filter)".to_owned(),
-            (Err(failure), _) => format!("fails({}): {}", failure.reason, failure.message),
-            (Ok(_), Some(when)) => format!("runs when {when}"),
-            (Ok(_), None) => "runs".to_owned(),
-        },
+        outcome: outcome(entry, &upstream.key.name, tool),
         role: entry.rules.role,
         failure_policy: entry.rules.policy,
         mode: entry.plan.mode,
         timeout_ms: u64::try_from(entry.timeout.as_millis()).unwrap_or(u64::MAX),
     });
     ChainExplanation { chain: chain.name.clone(), phase: chain.plan.phase, selected, why, entries: entries.collect() }
+}
+
+fn outcome(entry: &LinkedEntry, upstream: &str, tool: &str) -> String {
+    let outcome = match (&entry.plugin, &entry.plan.when) {
+        _ if !entry.enabled => return "skipped(disabled)".to_owned(),
+        _ if !entry.admits(upstream, tool) => return "skipped(filter)".to_owned(),
+        (Err(failure), _) => format!("fails({}): {}", failure.reason, failure.message),
+        (Ok(_), Some(when)) => format!("runs when {when}"),
+        (Ok(_), None) => "runs".to_owned(),
+    };
+    match entry.plan.mode {
+        Mode::Enforce => outcome,
+        Mode::Shadow => format!("does not act (Shadow): {outcome}"),
+    }
 }
 
 fn why_not(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> String {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::link::{Linked, LinkedChain};
 use super::{Engine, Ports};
 use crate::domain::budget::Held;
-use crate::domain::plugin::{FailurePolicy, Role};
+use crate::domain::plugin::{FailurePolicy, Mode, Role};
 use crate::domain::ports::{Records, RunPlugin};
 use crate::telemetry::moment::{Moment, Names};
 
@@ -39,8 +39,11 @@ fn names(linked: &Linked) -> Names<'_> {
     }
 }
 
-/// Whether a call may pass although a Guard of the chain failed.
+/// Whether a call may pass although a Guard of the chain failed, or is only a shadow.
 fn is_weakened(chain: &LinkedChain) -> bool {
-    let mut guards = chain.entries.iter().filter(|entry| entry.enforces() && entry.rules.role == Role::Guard);
-    guards.any(|entry| entry.rules.policy != FailurePolicy::Fail)
+    let mut guards = chain.entries.iter().filter(|entry| entry.enabled && entry.rules.role == Role::Guard);
+    guards.any(|entry| match entry.plan.mode {
+        Mode::Enforce => entry.rules.policy != FailurePolicy::Fail,
+        Mode::Shadow => entry.plan.unavailable.is_none(),
+    })
 }

@@ -126,9 +126,8 @@ pub(super) fn report_entry(chain: &ObjectKey, entry: &EntryPlan, problems: &mut 
         let message = format!("{}: {effect}", refusal.message);
         problems.push(Problem::error(refusal.reason, object.clone(), &field, message));
     }
-    if softened && entry.enabled && entry.mode == Mode::Enforce {
-        let message = format!("{:?} on a Guard: where it fails, the call goes on unguarded", entry.failure_policy);
-        problems.push(Problem::warning(Reason::GuardWeakened, object, format!("{field}.failurePolicy"), message));
+    if let Some((weakness, message)) = entry.weakness() {
+        problems.push(Problem::warning(Reason::GuardWeakened, object, format!("{field}.{weakness}"), message));
     }
 }
 

@@ -82,3 +82,23 @@ pub struct EntryPlan {
     /// It cannot run: it counts as a Guard that always fails.
     pub unavailable: Option<Refusal>,
 }
+
+impl EntryPlan {
+    /// Which of its fields lets calls pass by a Guard, and what that means. What only counts as a Guard because it cannot
+    /// run guarded nothing that a shadow would miss.
+    pub fn weakness(&self) -> Option<(&'static str, String)> {
+        if !self.enabled || self.role != Role::Guard {
+            return None;
+        }
+        match (self.mode, self.failure_policy) {
+            (Mode::Shadow, _) if self.unavailable.is_some() => None,
+            (Mode::Shadow, _) => {
+                Some(("mode", "Shadow on a Guard: it only records, no call is denied or withheld".to_owned()))
+            }
+            (Mode::Enforce, FailurePolicy::Fail) => None,
+            (Mode::Enforce, policy) => {
+                Some(("failurePolicy", format!("{policy:?} on a Guard: where it fails, the call goes on unguarded")))
+            }
+        }
+    }
+}

@@ -45,6 +45,15 @@ async fn what_may_fail_refuses_nothing() {
 }
 
 #[tokio::test]
+async fn a_chain_whose_guard_is_a_shadow_fails_open() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Guard, "same")]);
+    assert_eq!(chains(&start(&inputs).await, "hawsepipe_chain_fails_open"), [""; 0]);
+    inputs.chains[0].entries[0].mode = Mode::Shadow;
+    assert_eq!(chains(&start(&inputs).await, "hawsepipe_chain_fails_open"), ["default/c GuardWeakened"]);
+}
+
+#[tokio::test]
 async fn what_a_plan_lacks_refuses_until_another_has_it() {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Request, &[]).entries.push(entry("late"));

@@ -44,6 +44,21 @@ fn nothing_to_serve_is_said_and_where_it_was_looked_for() {
 }
 
 #[test]
+fn a_guard_that_does_not_act_is_said() {
+    let folder = Folder::new();
+    let path = folder.path().to_str().unwrap();
+    let chain = object("PluginChain", "answers", "phase: Response, entries: [{name: guard, mode: Shadow}]");
+    let manifests = [raw_stdio("raw", "/dev/null".as_ref()), plugin("guard", ECHO_MODULE, "role: Guard"), chain];
+    folder.write("manifests.yaml", &manifests.concat());
+    let (code, said) = validated(path);
+    assert!(code == 0 && said.contains("spec.entries[0].mode: Shadow on a Guard: it only records"), "{said}");
+    assert!(said.contains("(GuardWeakened)") && said.contains("0 errors, 1 warning"), "{said}");
+    let explained = out(&run(&["explain", "raw/args", "-f", path]));
+    let row = explained.lines().find(|line| line.contains("default/guard")).unwrap();
+    assert!(row.contains("does not act (Shadow): runs") && row.trim_end().ends_with("none"), "{explained}");
+}
+
+#[test]
 fn a_program_that_is_not_there_is_found_before_it_is_needed() {
     let folder = Folder::new();
     let servers = [

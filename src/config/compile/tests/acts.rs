@@ -95,8 +95,15 @@ fn a_weakened_guard_is_said_and_a_transform_is_none() {
     checks.entries[1].failure_policy = Some(FailurePolicy::Ignore);
     let weak = ["?GuardWeakened PluginChain default/checks spec.entries[0].failurePolicy"];
     assert_eq!(runs(&check(&inputs, None, &weak), "checks"), ["guard LastGood", "shape Ignore"]);
-    // A shadow guards nothing, so it weakens nothing.
-    chain_of(&mut inputs, "checks").entries[0].mode = Mode::Shadow;
+    // A shadow guards nothing, whatever its policy.
+    for policy in [Some(FailurePolicy::LastGood), None] {
+        let checks = chain_of(&mut inputs, "checks");
+        (checks.entries[0].mode, checks.entries[0].failure_policy) = (Mode::Shadow, policy);
+        check(&inputs, None, &["?GuardWeakened PluginChain default/checks spec.entries[0].mode"]);
+    }
+    // That of what is no Guard weakens nothing, nor does one that is off.
+    let checks = chain_of(&mut inputs, "checks");
+    (checks.entries[0].enabled, checks.entries[1].mode) = (false, Mode::Shadow);
     accepted(&inputs);
 }
 
