@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::lost_exports::Lost;
 use super::plugin_code::{Judged, Wanted, file_code, judge, warn_of_missing_variables};
+use super::plugins::still_runs;
 use super::resolve::{report_entry, withhold, wrong_phase};
 use super::{Fault, id};
 use crate::config::input::{Files, ProtocolSetting};
 use crate::domain::ids::Kind;
-use crate::domain::plan::{Plan, PluginPlan};
+use crate::domain::plan::{ChainPlan, Plan, PluginPlan};
 use crate::domain::plugin::Protocol;
 use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
@@ -28,14 +30,19 @@ pub fn complete(
 ) -> (Plan, Vec<Problem>) {
     let mut problems = Vec::new();
     for plugin in plan.plugins.iter_mut().filter(|plugin| plugin.path.is_some()) {
-        match put_in(plugin, files, facts, &mut problems) {
-            Ok(text) => {
-                plan.code.insert(plugin.digest.clone(), text);
+        let kept = previous.and_then(|plan| kept_form(plan, plugin));
+        let completed = put_in(plugin, files, facts, &mut problems).and_then(|(completed, text)| {
+            kept.map_or(Ok(()), |(form, _)| follows(form, &completed, &plan.chains))?;
+            Ok((completed, text))
+        });
+        match completed {
+            Ok((completed, text)) => {
+                plan.code.insert(completed.digest.clone(), text);
+                *plugin = completed;
             }
             Err((reason, field, mut message)) => {
-                let kept = previous.and_then(|plan| kept_form(plan, plugin));
                 if let Some((form, text)) = kept {
-                    message.push_str(&format!(". Not loaded; revision {:.8} still runs", form.digest));
+                    message = still_runs(message, form);
                     plan.code.insert(form.digest.clone(), text.clone());
                     plugin.clone_from(form);
                 }
@@ -47,13 +54,19 @@ pub fn complete(
     (plan, problems)
 }
 
-/// Gives a plugin its code; what it gives is the text.
+/// Checks that code exports still what chains of the plan run.
+fn follows(before: &PluginPlan, after: &PluginPlan, chains: &[ChainPlan]) -> Result<(), Fault> {
+    let lost = Lost::between(before, after, after.wanted_protocol.is_some(), after.wanted_phases.is_some());
+    lost.and_then(|lost| lost.fault(&after.key, chains, FIELD)).map_or(Ok(()), Err)
+}
+
+/// A plugin with its code, and the text of that.
 fn put_in(
-    plugin: &mut PluginPlan,
+    plugin: &PluginPlan,
     files: &Files,
     facts: &BTreeMap<String, CodeFacts>,
     problems: &mut Vec<Problem>,
-) -> Result<String, Fault> {
+) -> Result<(PluginPlan, String), Fault> {
     let path = plugin.path.as_deref().unwrap_or_default();
     let code = file_code(files, path).map_err(|why| (why.reason, FIELD.to_owned(), why.message))?;
     let wanted = Wanted {
@@ -71,10 +84,9 @@ fn put_in(
     let (judged, facts) = judge(&wanted, &code, facts)?;
     warn_of_missing_variables(plugin, facts, problems);
     let Judged { digest, file_name, protocol, phases } = judged;
-    (plugin.digest, plugin.file_name, plugin.protocol, plugin.phases) = (digest, file_name, protocol, phases);
-    plugin.folder = code.folder.map(Into::into);
-    code.siblings.clone_into(&mut plugin.siblings);
-    Ok(code.text.to_owned())
+    let (folder, siblings) = (code.folder.map(Into::into), code.siblings.to_owned());
+    let plugin = PluginPlan { digest, file_name, protocol, phases, folder, siblings, ..plugin.clone() };
+    Ok((plugin, code.text.to_owned()))
 }
 
 /// The plugin in the plan that runs, and its text, where it has one.

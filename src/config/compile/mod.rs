@@ -10,6 +10,7 @@ mod by_name;
 mod chains;
 mod complete;
 mod gateway;
+mod lost_exports;
 mod plugin_code;
 mod plugins;
 mod resolve;
@@ -49,16 +50,24 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     let mut gateway = gateway::compile(inputs, previous);
     let takes = gateway::takes(inputs, previous);
     let upstreams = upstreams::compile(inputs, previous, &gateway.key, takes.as_ref(), &mut problems);
-    let plugins = plugins::compile(inputs, previous, &mut problems);
-    let world = chains::World {
-        inputs,
-        previous,
-        gateway: &gateway,
-        takes: takes.as_ref().map(|takes| &takes.chains),
-        plugins: &plugins,
-        upstreams: ByName::new(&upstreams),
+    let mut plugins = plugins::compile(inputs, previous, &mut problems);
+    let compile_chains = |plugins: &plugins::Plugins<'_>| {
+        let mut problems = Vec::new();
+        let world = chains::World {
+            inputs,
+            previous,
+            gateway: &gateway,
+            takes: takes.as_ref().map(|takes| &takes.chains),
+            plugins,
+            upstreams: ByName::new(&upstreams),
+        };
+        (chains::compile(&world, &mut problems), problems)
     };
-    let chains = chains::compile(&world, &mut problems);
+    let (mut chains, mut found) = compile_chains(&plugins);
+    if plugins.keep_exports(&chains, &mut problems) {
+        (chains, found) = compile_chains(&plugins);
+    }
+    problems.extend(found);
     gateway::require(&mut gateway, &chains, &plugins, &mut problems);
     let code = kept_code(&plugins);
     let plugins = plugins.accepted.into_values().collect();

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
+use super::lost_exports::Lost;
 use super::plugin_code::{Judged, Wanted, file_name, find_code, judge, source_field, warn_of_missing_variables};
 use super::{Fault, bounds, id, is_invalid, takes, values};
 use crate::config::input::{Inputs, PluginInput, SourceInput};
 use crate::domain::digest::sha256_hex;
 use crate::domain::egress::EgressRule;
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{EntryPlan, Plan, PluginPlan};
+use crate::domain::plan::{ChainPlan, EntryPlan, Plan, PluginPlan};
 use crate::domain::plugin::{Phase, Protocol};
 use crate::domain::problem::Problem;
 use crate::domain::raw::RawObject;
@@ -26,6 +27,8 @@ pub(super) struct Plugins<'a> {
     pub(super) inputs: BTreeMap<&'a ObjectKey, &'a PluginInput>,
     /// Texts by digest, those of the previous plan among them.
     pub(super) code: BTreeMap<String, String>,
+    /// Those that export less than the form that ran, with that.
+    lost: Vec<(&'a PluginInput, PluginPlan, Lost)>,
 }
 
 impl Plugins<'_> {
@@ -34,6 +37,31 @@ impl Plugins<'_> {
         let switched_on = || self.accepted.get(&entry.plugin).is_none_or(|plugin| plugin.enabled);
         entry.enabled && (entry.unavailable.is_some() || switched_on())
     }
+
+    /// Has the last form of a plugin run on where `chains` run what its code no longer exports. Says whether there is one.
+    pub(super) fn keep_exports(&mut self, chains: &[ChainPlan], problems: &mut Vec<Problem>) -> bool {
+        let mut any = false;
+        for (input, kept, lost) in std::mem::take(&mut self.lost) {
+            let Some((reason, field, message)) = lost.fault(&input.key, chains, source_field(input)) else { continue };
+            let message = still_runs(message, &kept);
+            problems.push(Problem::error(reason, id(Kind::Plugin, &input.key), field, message));
+            self.accepted.insert(input.key.clone(), kept);
+            any = true;
+        }
+        any
+    }
+}
+
+/// What is wrong with a form, and which one runs in its place.
+pub(super) fn still_runs(message: String, kept: &PluginPlan) -> String {
+    format!("{message}. Not loaded; revision {:.8} still runs", kept.digest)
+}
+
+/// What the code lacks of the form that ran. Of code that is in the gateway's pod the exports are seen there.
+fn lost(input: &PluginInput, kept: &PluginPlan, plan: &PluginPlan) -> Option<Lost> {
+    let is_open = kept.path.is_some() || plan.path.is_some();
+    let written = (input.protocol.written().is_some(), input.phases.is_some());
+    Lost::between(kept, plan, written.0, written.1).filter(|_| !is_open)
 }
 
 pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems: &mut Vec<Problem>) -> Plugins<'a> {
@@ -49,12 +77,15 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
             .and_then(|accepted| if kept.is_some() { loadable(inputs, input, accepted) } else { Ok(accepted) })
         {
             Ok((plan, text)) => {
+                if let Some((kept, lost)) = kept.and_then(|kept| Some((kept, lost(input, kept, &plan)?))) {
+                    plugins.lost.push((input, kept.clone(), lost));
+                }
                 plugins.code.extend(text.map(|text| (plan.digest.clone(), text.to_owned())));
                 plugins.accepted.insert(input.key.clone(), plan);
             }
             Err((reason, field, mut message)) => {
                 if let Some(kept) = kept {
-                    message.push_str(&format!(". Not loaded; revision {:.8} still runs", kept.digest));
+                    message = still_runs(message, kept);
                     plugins.accepted.insert(input.key.clone(), kept.clone());
                 }
                 // What is not built was reported at its field.

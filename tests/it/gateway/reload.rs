@@ -192,6 +192,32 @@ async fn text_that_is_no_yaml_keeps_what_runs() {
     gateway.until_answer("up__args", &json!({}), text, &json!("p two")).await;
 }
 
+#[tokio::test]
+async fn a_guard_whose_file_lost_what_a_chain_runs_guards_on() {
+    let guard = |export: &str| {
+        format!("export const {export} = ({{ rawContent }}) => ({{ text: rawContent + '!', continue: true }});")
+    };
+    let folder = Folder::new();
+    folder.write("plugins/mark.mjs", &guard("onResponse"));
+    let mark = object("Plugin", "mark", &json!({"source": {"path": "mark.mjs"}, "role": "Guard"}));
+    let answers = chain("answers", "Response", "args", &[json!({"name": "mark"})]);
+    folder.write("manifests.yaml", &yaml(&[raw_server("up", &[]), mark, answers]));
+    let gateway = Gateway::start(&folder);
+    let text = "/result/content/0/text";
+    gateway.until_answer("up__args", &json!({}), text, &json!("{}!")).await;
+    let edits = [
+        (guard("onRequest"), "chain first. Not"),
+        ("const onResponse = 1;".to_owned(), "or write protocol: Once. Not"),
+    ];
+    for (edited, said) in edits {
+        folder.write("plugins/mark.mjs", &edited);
+        gateway.logged(|line| line.to_string().contains(said));
+        gateway.until_answer("up__args", &json!({}), text, &json!("{}!")).await;
+    }
+    folder.write("plugins/mark.mjs", &guard("onResponse").replace('!', "?"));
+    gateway.until_answer("up__args", &json!({}), text, &json!("{}?")).await;
+}
+
 #[test]
 fn text_that_is_no_yaml_ends_a_start() {
     let folder = Folder::with("kind: MCPUpstream\nmetadata:\n  name: {a\n");

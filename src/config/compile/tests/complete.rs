@@ -106,6 +106,12 @@ fn a_file_that_is_not_accepted_changes_nothing_that_runs() {
     let (running, _) = Pod::has("text", &["default"]).complete(&open, None);
     let (kept, problems) = Pod::cannot_read().complete(&open, Some(&running));
     assert_eq!((problems, code_of(&kept, "shape")), (vec!["FileNotFound spec.source.path".to_owned()], "text"));
+    // It lacks what a chain runs.
+    for exports in [&["onResponse"][..], &[]] {
+        let (kept, problems) = Pod::has("other", exports).complete(&open, Some(&running));
+        assert_eq!(problems, [UNKNOWN_VARIABLE, "UnsupportedExports spec.source.path"]);
+        assert_eq!((code_of(&kept, "shape"), &shape(&kept).phases), ("text", &shape(&running).phases));
+    }
     let (edited, _) = Pod::has("edited", &["default"]).complete(&open, Some(&kept));
     assert_eq!((code_of(&edited, "shape"), edited.code.len()), ("edited", 2), "guard and shape");
 }

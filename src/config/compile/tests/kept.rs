@@ -50,6 +50,47 @@ fn of_a_plugin() {
     );
 }
 
+/// Gives a plugin other code, with these exports.
+fn edit_code(inputs: &mut Inputs, name: &str, exports: &[&str]) {
+    know(inputs, "edited", "index.js", exports);
+    plugin_of(inputs, name).source = SourceInput::Inline("edited".into());
+}
+
+#[test]
+fn of_what_a_plugin_exports() {
+    let lost = "UnsupportedExports Plugin default/guard spec.source.inline";
+    for exports in [&["onResponse"][..], &["warmup"], &[]] {
+        mistake(|i| edit_code(i, "guard", exports), &[lost]);
+    }
+    let mut inputs = folder();
+    let first = accepted(&inputs);
+    edit_code(&mut inputs, "guard", &[]);
+    let (_, problems) = compile(&inputs, Some(&first));
+    let message = "its code no longer exports onRequest or default, and PluginChain default/checks runs it in phase \
+                   Request: export one of them, or take it out of the chain first; or write protocol: Once. Not loaded; \
+                   revision ";
+    assert!(problems[0].message.starts_with(message), "{}", problems[0].message);
+}
+
+#[test]
+fn what_no_chain_runs_need_not_be_exported() {
+    let change = |edit: &dyn Fn(&mut Inputs), expected: &[&str]| {
+        let mut inputs = folder();
+        let first = accepted(&inputs);
+        edit_code(&mut inputs, "guard", &["onResponse"]);
+        edit(&mut inputs);
+        let plan = check(&inputs, Some(&first), expected);
+        assert_eq!(code_of(&plan, "guard"), "edited");
+    };
+    change(&|i| i.chains.clear(), &[]);
+    change(&|i| drop(chain_of(i, "checks").entries.remove(0)), &[]);
+    change(&|i| chain_of(i, "checks").entries[0].enabled = false, &[]);
+    // What the manifest says is meant.
+    change(&|i| plugin_of(i, "guard").protocol = ProtocolSetting::Once, &[]);
+    let wrong = "WrongPhase PluginChain default/checks spec.entries[0]";
+    change(&|i| plugin_of(i, "guard").phases = Some(vec![Phase::Response]), &[wrong]);
+}
+
 fn from_config_map(name: &str, optional: bool) -> NamedInput {
     let value = InputValue::ConfigMap { name: "none".into(), key: "k".into(), optional };
     NamedInput { name: name.into(), value, field: "spec.env[0]".into() }

@@ -1,0 +1,51 @@
+//! Code that exports less than the form that runs: where a chain runs what is gone, that is a mistake, and no act.
+
+use super::Fault;
+use crate::domain::ids::ObjectKey;
+use crate::domain::plan::{ChainPlan, EntryPlan, PluginPlan};
+use crate::domain::plugin::{Phase, Protocol};
+use crate::domain::reason::Reason;
+
+/// What an edit of a Module's code took from its exports.
+#[derive(Debug)]
+pub(super) struct Lost {
+    /// Phases that it no longer serves.
+    phases: Vec<Phase>,
+    /// It exports nothing, and so it would be run as a script.
+    is_script: bool,
+}
+
+impl Lost {
+    /// What `after` lacks of `before`, if anything. What the manifest says of protocol and phases is meant.
+    pub(super) fn between(
+        before: &PluginPlan,
+        after: &PluginPlan,
+        protocol_written: bool,
+        phases_written: bool,
+    ) -> Option<Self> {
+        let is_script = after.protocol != Protocol::Module && !protocol_written;
+        let lost = |phase: &&Phase| is_script || (!phases_written && !after.phases.contains(phase));
+        let phases: Vec<_> = before.phases.iter().filter(lost).copied().collect();
+        (before.protocol == Protocol::Module && !phases.is_empty()).then_some(Self { phases, is_script })
+    }
+
+    /// What is wrong with it where one of `chains` runs what is gone. `field` says where the code is.
+    pub(super) fn fault(&self, plugin: &ObjectKey, chains: &[ChainPlan], field: &str) -> Option<Fault> {
+        let can_run =
+            |entry: &EntryPlan| entry.unavailable.as_ref().is_none_or(|refusal| refusal.reason == Reason::WrongPhase);
+        let runs = |entry: &EntryPlan| entry.plugin == *plugin && entry.enabled && can_run(entry);
+        let mut chains = chains.iter().filter(|chain| self.phases.contains(&chain.phase));
+        let chain = chains.find(|chain| chain.entries.iter().any(runs))?;
+        let export = match chain.phase {
+            Phase::Request => "onRequest",
+            Phase::Response => "onResponse",
+        };
+        let script = if self.is_script { "; or write protocol: Once" } else { "" };
+        let message = format!(
+            "its code no longer exports {export} or default, and PluginChain {} runs it in phase {:?}: export one of \
+             them, or take it out of the chain first{script}",
+            chain.key, chain.phase
+        );
+        Some((Reason::UnsupportedExports, field.to_owned(), message))
+    }
+}
