@@ -44,6 +44,20 @@ fn written_within(acts: &Acts, most: usize) -> SnapshotActs {
     }
 }
 
+/// The same where an index has no room for what was taken away: every call is refused.
+pub fn closed(stored: SnapshotActs) -> SnapshotActs {
+    let Some(revoked) = stored.revoked else { return stored };
+    let refusal = || SnapshotRefusal {
+        reason: Reason::GuardUnavailable.as_str().to_owned(),
+        message: format!(
+            "{} objects that the revision names were deleted or are no longer shared, and the index has no room to name \
+             them: let the gateway follow edits again",
+            revoked.len()
+        ),
+    };
+    SnapshotActs { revoked: None, refusing: stored.refusing.or_else(|| Some(refusal())), ..stored }
+}
+
 /// What an index says. What this version does not know refuses every call.
 pub fn read(stored: &SnapshotActs) -> Acts {
     let revoked: Vec<_> = stored.revoked.iter().flatten().map(revoked).collect();

@@ -7,7 +7,12 @@ use crate::api::snapshot::{NotLoadedForm, SnapshotActs, SnapshotIndex, SnapshotR
 use crate::domain::plan::Acts;
 
 /// Revisions that are kept: the current one and those before it.
-const KEPT: usize = 3;
+pub(super) const KEPT: usize = 3;
+/// The most bytes of an index, which etcd stores within one request of 1.5 MiB (etcd, `--max-request-bytes`).
+const MAX_INDEX: usize = 1_300_000;
+/// Bytes that the API server writes down of each shard besides, its name aside: which fields of it are ours (Kubernetes,
+/// managed fields).
+const OF_SHARD: usize = 120;
 
 /// What a gateway's pods are to run, as the planning loop found it.
 pub(super) struct Wanted<'p> {
@@ -65,14 +70,43 @@ pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &Wanted<'_>) -> Opti
         known.acts = wanted.beside(known, &current);
     }
     let not_loaded = (!wanted.not_loaded.is_empty()).then(|| wanted.not_loaded.to_vec());
-    Some(SnapshotIndex { current, revisions, acts: Some(acts::written(acts)), not_loaded })
+    Some(within_bounds(SnapshotIndex { current, revisions, acts: Some(acts::written(acts)), not_loaded }))
+}
+
+/// An index that can be stored. Older revisions go first, the oldest before others. What never goes is the stop switch:
+/// where there is no room for what was taken away, every call is refused instead.
+fn within_bounds(mut index: SnapshotIndex) -> SnapshotIndex {
+    let is_spare = |index: &SnapshotIndex, place: &usize| index.revisions[*place].revision != index.current;
+    while is_too_large(&index)
+        && let Some(oldest) = (1..index.revisions.len()).rev().find(|place| is_spare(&index, place))
+    {
+        index.revisions.remove(oldest);
+    }
+    if is_too_large(&index) {
+        index.not_loaded = None;
+    }
+    if is_too_large(&index) {
+        index.revisions.iter_mut().for_each(|known| known.acts = known.acts.take().map(acts::closed));
+    }
+    if is_too_large(&index) {
+        index.acts = index.acts.map(acts::closed);
+    }
+    index
+}
+
+fn is_too_large(index: &SnapshotIndex) -> bool {
+    let shards = index.revisions.iter().flat_map(|known| &known.shards);
+    let besides: usize = shards.map(|shard| shard.name.len() + OF_SHARD).sum();
+    besides + serde_json::to_vec(index).map_or(0, |json| json.len()) > MAX_INDEX
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::snapshot::{ShardKind, ShardRef};
     use crate::domain::ids::ObjectKey;
-    use crate::domain::plan::Revoked;
+    use crate::domain::plan::{Refusal, Revoked};
+    use crate::domain::reason::Reason;
 
     fn revision(name: &str) -> SnapshotRevision {
         SnapshotRevision {
@@ -177,5 +211,57 @@ mod tests {
         let back = next(before.as_ref(), "a", None).unwrap();
         assert_eq!((back.current.as_str(), kept(&back)), ("a", vec!["a", "b"]));
         assert_eq!(next(Some(&back), "a", None).unwrap(), back);
+    }
+
+    /// A revision with as many shards as one may have, and the longest names.
+    fn large(name: &str) -> SnapshotRevision {
+        let shard = |number: u32| ShardRef {
+            name: format!("{}.upstreams.{number:032}", "g".repeat(63)),
+            kind: ShardKind::Upstreams,
+            bucket: Some(63),
+            sha256: format!("{number:064}"),
+            size_bytes: 1 << 20,
+        };
+        SnapshotRevision { shards: (0..1024).map(shard).collect(), ..revision(name) }
+    }
+
+    /// The index after `names`, each a large revision, with this many revocations of each but the newest.
+    fn after(names: &[&str], pinned: Option<&str>, revoked: usize) -> SnapshotIndex {
+        let long = |number: usize| format!("{number:063}");
+        let plugin = |number| ObjectKey::new(long(0), long(number));
+        let taken = |number| Revoked::Plugin {
+            plugin: plugin(number),
+            chain: Some(plugin(number)),
+            refusal: Refusal::of_revoked(Reason::PluginNotFound, &plugin(number)),
+        };
+        let acts = Acts { stopped: true, revoked: (0..revoked).map(taken).collect(), ..Acts::default() };
+        let stop = Acts { revoked: Vec::new(), ..acts.clone() };
+        let kept = names.iter().map(|name| ((*name).to_owned(), acts.clone())).collect();
+        let mut last = None;
+        for name in names {
+            let newest = large(name);
+            let wanted =
+                Wanted { newest: Some(&newest), pinned, acts: &acts, stop: &stop, not_loaded: &[], kept: &kept };
+            last = index(last.as_ref(), &wanted);
+        }
+        last.unwrap()
+    }
+
+    #[test]
+    fn an_index_that_cannot_be_stored_lacks_the_oldest_revisions() {
+        let free = after(&["a", "b", "c"], None, 0);
+        assert!(!is_too_large(&free));
+        assert_eq!((free.current.as_str(), kept(&free)), ("c", vec!["c", "b"]));
+        let pinned = after(&["a", "b", "c"], Some("a"), 0);
+        assert_eq!((pinned.current.as_str(), kept(&pinned)), ("a", vec!["c", "a"]));
+    }
+
+    #[test]
+    fn a_stop_is_stored_however_much_was_taken_away() {
+        let pinned = after(&["a", "b", "c"], Some("a"), 1024);
+        assert!(!is_too_large(&pinned));
+        assert_eq!(kept(&pinned), ["c", "a"]);
+        let acts = pinned.acts.unwrap();
+        assert!(acts.stopped && acts.refusing.is_some() && acts.revoked.is_none(), "{:?}", acts.refusing);
     }
 }
