@@ -21,6 +21,9 @@ use crate::controller::writer::Writer;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
 
+/// Snapshots that are read with one request: each may have more than a megabyte, and a request has a deadline.
+const PAGE: u32 = 32;
+
 impl Stored {
     /// Reads what is stored for a gateway: the index, the plans in it, the newest first, and that of `pinned`, else of the
     /// current revision.
@@ -152,9 +155,15 @@ async fn snapshots(writer: &Writer, key: &ObjectKey) -> Result<Vec<GatewaySnapsh
     let api: Api<Item<DynamicObject>> = Api::namespaced_with(writer.client.clone(), &key.namespace, &resource);
     let what = format!("gatewaysnapshots in {}", key.namespace);
     let failed = |error| ApplyError::Request { what: what.clone(), error };
-    let params = ListParams::default().labels(&format!("{GATEWAY_LABEL}={}", key.name));
-    let list = writer.read(&format!("list {what}"), api.list(&params)).await.map_err(failed)?;
-    let mut objects = list.items;
+    let mut params = ListParams::default().labels(&format!("{GATEWAY_LABEL}={}", key.name)).limit(PAGE);
+    let mut objects = Vec::new();
+    loop {
+        let page = writer.read(&format!("list {what}"), api.list(&params)).await.map_err(failed)?;
+        objects.extend(page.items);
+        let next = page.metadata.continue_.filter(|next| !next.is_empty());
+        let Some(next) = next else { break };
+        params.continue_token = Some(next);
+    }
     if !objects.iter().any(|object| object.name_any() == key.name) {
         // Somebody may have taken the label from the index, which says what is pinned.
         let index = match writer.read(&format!("get {what}"), api.get_opt(&key.name)).await {

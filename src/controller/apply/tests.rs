@@ -1,12 +1,18 @@
 //! What is missed of stored objects, and when.
 
+use http::{Request, Response};
+use kube::Client;
 use kube::api::PartialObjectMeta;
+use kube::client::Body;
 use serde_json::json;
+use tower::BoxError;
 
 use super::*;
 use crate::config::compile::compile;
 use crate::config::compile::tests::folder;
 use crate::controller::kept::LAG;
+use crate::controller::lease::Leadership;
+use crate::controller::liveness::Liveness;
 use crate::controller::marks::is_part;
 use crate::controller::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::domain::digest::sha256_hex;
@@ -141,4 +147,30 @@ fn a_refusal_outlives_a_reading_unless_an_index_came_or_went() {
     let mut read = Stored { index: Some(index), ..Stored::default() };
     read.keep_from(refused(None));
     assert!(read.refused.is_none(), "what is pinned may be there now");
+}
+
+#[tokio::test]
+async fn what_is_stored_is_read_in_pages() {
+    let answer = |request: Request<Body>| async move {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        assert!(query.contains("limit=32"), "{query}");
+        let place = ["", "continue=1", "continue=2"].iter().rposition(|page| query.contains(page)).unwrap();
+        let (name, next) = [("main", "1"), ("a", "2"), ("b", "")][place];
+        let part = if name == "main" { "index" } else { "shard" };
+        let mut object = serde_json::to_value(&*seen(name, part, "one", 1)).unwrap();
+        object["spec"] = match part {
+            "index" => json!({"gateway": "main", "index": {"current": "r", "revisions": []}}),
+            _ => json!({"gateway": "main", "shard": {
+                "kind": "Chains", "encoding": "JSONZstd", "sha256": name, "sizeBytes": 1, "data": "",
+            }}),
+        };
+        let list = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "GatewaySnapshotList",
+            "metadata": {"continue": next}, "items": [object]});
+        Ok::<_, BoxError>(Response::new(Body::from(list.to_string().into_bytes())))
+    };
+    let client = Client::new(tower::service_fn(answer), "mcp");
+    let writer = Writer::new(client, Leadership::default(), Liveness::default().pulse("plans"));
+    let (read, _) = Stored::read(&writer, &owner(), None).await.unwrap();
+    assert_eq!(read.shards.keys().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(read.index.unwrap().current, "r");
 }
