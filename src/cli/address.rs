@@ -110,6 +110,12 @@ impl Address {
     }
 }
 
+/// The port of the admin API where none is written.
+pub const ADMIN_PORT: u16 = 9090;
+
+/// The port of MCP clients where none is written.
+pub const MCP_PORT: u16 = 8080;
+
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;

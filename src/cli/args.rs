@@ -1,13 +1,16 @@
 //! The command line, with its help.
 
 mod asks;
+mod source;
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 
 pub use self::asks::{Admin, Call, Calls, Executions, Explain, Status, Tools, Wait, Workers};
+pub use self::source::{Options, Source};
 use super::address::Address;
+use super::formats::Format;
 use crate::source::cluster::ServiceAccountName;
 
 /// An MCP gateway that runs your own JavaScript on every tool call.
@@ -18,11 +21,6 @@ pub struct Args {
     #[command(subcommand)]
     pub command: Command,
 }
-
-/// The port of the admin API where none is written.
-pub const ADMIN_PORT: u16 = 9090;
-/// The port of MCP clients where none is written.
-pub const MCP_PORT: u16 = 8080;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -147,30 +145,6 @@ pub struct Gateway {
     pub operator: Option<ServiceAccountName>,
 }
 
-/// Where manifests come from.
-#[derive(Debug, clap::Args)]
-pub struct Source {
-    /// A manifest or a folder of them (*.yaml, *.yml, *.json); may be repeated
-    #[arg(short, long = "file", value_name = "PATH", required = true)]
-    pub files: Vec<PathBuf>,
-    #[command(flatten)]
-    pub options: Options,
-}
-
-/// How manifests are read.
-#[derive(Debug, clap::Args)]
-pub struct Options {
-    /// Which MCPGateway to run, where there are several: NAME or NAMESPACE/NAME
-    #[arg(long, value_name = "NAME")]
-    pub gateway: Option<String>,
-    /// A folder of secret values: files NAME/KEY or NAMESPACE/NAME/KEY
-    #[arg(long, value_name = "DIR")]
-    pub secrets_dir: Option<PathBuf>,
-    /// The Node.js program for plugins. Default: what the gateway's manifest says, else `node`
-    #[arg(long, value_name = "PATH")]
-    pub node: Option<PathBuf>,
-}
-
 /// `hawsepipe validate`
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -225,28 +199,4 @@ Examples:
 pub struct Completion {
     /// The shell
     pub shell: clap_complete::Shell,
-}
-
-/// How lists are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// Columns
-    Table,
-    /// More columns
-    Wide,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-}
-
-/// How a result is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ResultFormat {
-    /// The text blocks
-    Text,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
 }

@@ -8,7 +8,9 @@ use anyhow::{Context, bail};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::args::{Call, MCP_PORT, ResultFormat};
+use super::address::MCP_PORT;
+use super::args::Call;
+use super::formats::ResultFormat;
 use super::mcp::{Answer, MCP_PATH, McpClient};
 use super::output::{Colour, column, paint, print_line, print_list, say, text, told};
 use super::raw;
@@ -91,5 +93,5 @@ fn show_text(args: &Call, result: &Value) -> anyhow::Result<()> {
         column("MS", |e| format!("{:.2}", e["durationMs"].as_f64().unwrap_or_default())),
         column("SAYS", |e| text(&e["metadata"])),
     ];
-    print_list(super::args::Format::Table, &Value::Null, entries, &columns)
+    print_list(super::formats::Format::Table, &Value::Null, entries, &columns)
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::admin::list;
-use super::args::{Calls, Format};
+use super::args::Calls;
+use super::formats::Format;
 use super::known::{check_tool, check_upstream};
 use super::output::{Column, column, is_read, print_list, rows, text, time, told, wide};
 

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::admin::{Refused, encode, get, list};
-use super::args::{Explain, Format};
+use super::args::Explain;
+use super::formats::Format;
 use super::output::{column, print_line, print_list, text, wide};
 use super::validate::directory;
 use crate::api::check::nearest;

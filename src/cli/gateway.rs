@@ -10,7 +10,8 @@ use anyhow::Context;
 use futures_util::FutureExt;
 use kube::Client;
 
-use super::args::{self, ADMIN_PORT, MCP_PORT};
+use super::address::{ADMIN_PORT, MCP_PORT};
+use super::args;
 use super::listeners::Bind;
 use super::serve::{Gateway, Servers};
 use super::signals::EndSignals;

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::args::MCP_PORT;
+use super::address::MCP_PORT;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
 use crate::engine::{Engine, Ports};
 use crate::web;

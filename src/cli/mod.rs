@@ -11,6 +11,7 @@ mod complete;
 mod docs;
 mod executions;
 mod explain;
+mod formats;
 mod gateway;
 mod grant;
 mod greeting;

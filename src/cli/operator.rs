@@ -8,8 +8,8 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::address::ADMIN_PORT;
 use super::address::Address;
-use super::args::ADMIN_PORT;
 use super::signals::EndSignals;
 use crate::controller::{self, ControllerMetrics, Health, LeaseSettings, Settings};
 use crate::node::{Inspector, Launcher};

@@ -6,7 +6,7 @@ use comfy_table::{ContentArrangement, Table, TableStyle};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::args::Format;
+use super::formats::Format;
 
 /// A column: its heading, whether it is only in wide tables, how to read it from an item.
 pub struct Column {

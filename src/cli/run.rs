@@ -8,7 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use tokio::task::JoinHandle;
 
-use super::args::{ADMIN_PORT, MCP_PORT, Run};
+use super::address::{ADMIN_PORT, MCP_PORT};
+use super::args::Run;
 use super::greeting::greet;
 use super::listeners::Bind;
 use super::output::say;

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::admin::get;
-use super::args::{Format, Status};
+use super::args::Status;
+use super::formats::Format;
 use super::output::{Colour, Column, column, paint, print_line, print_list, text, wide};
 
 /// Shows a running gateway.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use serde_json::json;
 
-use super::args::{Format, Options, Validate};
+use super::args::{Options, Validate};
+use super::formats::Format;
 use super::output::{Colour, column, paint, print_line, print_list, text, wide};
 use super::programs::missing;
 use super::wiring::workers;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
-use super::call::{CallRequest, Caller};
+use super::request::{CallRequest, Caller};
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
 use crate::domain::limits::{Full, Refused, Tracker};

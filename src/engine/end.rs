@@ -5,14 +5,13 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::admission::Rejection;
-use super::call::{CallRequest, Reply};
 use super::chain::Ending;
 use super::link::LinkedUpstream;
-use super::list::Endpoint;
 use super::meta::Meta;
 use super::ready::Refusing;
 use super::record::Journal;
 use super::replies::{self, Ended, with_meta};
+use super::request::{CallRequest, Endpoint, Reply};
 use super::routed::Routed;
 use super::shape::{self, Shape};
 use super::snapshot::Snapshot;

@@ -1,13 +1,13 @@
 //! Probes upstreams, each on its own: one that does not answer never delays another.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::task::JoinHandle;
 
 use super::link::Linked;
+use super::probes::Probe;
 use super::record::millis;
 use super::{Engine, Ports};
 use crate::domain::budget::{Held, NoRoom};
@@ -21,39 +21,6 @@ use crate::domain::upstream::{Era, FIRST_START, Probed, ServerFacts, Target, Ups
 /// The shortest time between two probes that something other than the clock asks for: a server may tell of changes
 /// without end.
 const SHORTEST: Duration = Duration::from_secs(1);
-
-/// The running probes, by upstream.
-#[derive(Default)]
-pub(super) struct Probes {
-    running: Mutex<HashMap<ObjectKey, Probe>>,
-    events: Mutex<Option<JoinHandle<()>>>,
-}
-
-struct Probe {
-    target: Target,
-    wake: Arc<Notify>,
-    task: JoinHandle<()>,
-}
-
-impl Probes {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Probe>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has an upstream probed now.
-    pub(super) fn kick(&self, upstream: &ObjectKey) {
-        if let Some(probe) = self.lock().get(upstream) {
-            probe.wake.notify_one();
-        }
-    }
-
-    /// Ends all of them.
-    pub(super) fn stop(&self) {
-        self.lock().drain().for_each(|(_, probe)| probe.task.abort());
-        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).take();
-        events.iter().for_each(JoinHandle::abort);
-    }
-}
 
 impl<P: Ports> Engine<P> {
     /// Ends the probes of upstreams that this plan does not have or has changed. One whose upstream did not change goes

@@ -6,9 +6,8 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::admission::{Counted, Rejection};
-use super::call::{CallRequest, Reply, Within};
 use super::chain::{Nobody, Way};
-use super::list::Endpoint;
+use super::request::{CallRequest, Endpoint, Reply, Within};
 use super::{Engine, Ports};
 use crate::domain::budget::Held;
 use crate::domain::limits::{Refused, Tracker};

@@ -1,28 +1,18 @@
 //! `tools/list`: pages of what the upstreams offer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
 
 use super::health::first_try;
+use super::request::Endpoint;
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
 use crate::domain::plan::{PrefixMode, UpstreamPlan};
-use crate::domain::route::Route;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 
 /// Tools on a page.
 const PAGE: usize = 200;
-
-/// Where a client came in.
-#[derive(Clone, Copy, Debug)]
-pub enum Endpoint<'a> {
-    /// The endpoint for all upstreams.
-    All,
-    /// The endpoint of one upstream, by name: its tools have the server's own names.
-    One(&'a str),
-}
 
 /// One page of tools.
 #[derive(Debug)]
@@ -31,27 +21,6 @@ pub struct ToolPage {
     pub tools: Box<RawValue>,
     /// For the next page; none on the last.
     pub next_cursor: Option<String>,
-}
-
-impl Endpoint<'_> {
-    /// The route of a name.
-    pub(super) fn route<'s>(&self, snapshot: &'s Snapshot, name: &str) -> Option<&'s Arc<Route>> {
-        match self {
-            Self::All => snapshot.routes.public(name),
-            Self::One(upstream) => snapshot.routes.own(snapshot.upstream(upstream)?, name),
-        }
-    }
-
-    fn definitions<'s>(&self, snapshot: &'s Snapshot) -> Vec<&'s RawValue> {
-        let all = snapshot.routes.all().iter();
-        match self {
-            Self::All => all.filter_map(|route| route.public_definition.as_deref()).collect(),
-            Self::One(upstream) => {
-                let index = snapshot.upstream(upstream);
-                all.filter(|route| Some(route.upstream) == index).map(|route| &*route.own_definition).collect()
-            }
-        }
-    }
 }
 
 impl<P: Ports> Engine<P> {

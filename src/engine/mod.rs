@@ -22,12 +22,14 @@ mod host;
 mod link;
 mod list;
 mod meta;
+mod probes;
 mod progress;
 pub mod readings;
 mod ready;
 mod record;
 mod replies;
 mod report;
+mod request;
 mod routed;
 mod schema;
 mod scrape;
@@ -49,9 +51,9 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-pub use call::{CallRequest, Caller, CheckMirrored, Reply, Within};
 pub(crate) use end::dropped;
-pub use list::{Endpoint, ToolPage};
+pub use list::ToolPage;
+pub use request::{CallRequest, Caller, CheckMirrored, Endpoint, Reply, Within};
 pub use snapshot::Snapshot;
 
 use crate::domain::budget::ByteBudget;
@@ -100,7 +102,7 @@ pub struct Engine<P: Ports> {
     /// Told whenever a plan is put in force, or other forms of its plugins are.
     plans: watch::Sender<()>,
     state: state::State,
-    probes: health::Probes,
+    probes: probes::Probes,
 }
 
 impl<P: Ports> Engine<P> {
@@ -131,7 +133,7 @@ impl<P: Ports> Engine<P> {
             tried: watch::Sender::new(()),
             plans: watch::Sender::new(()),
             state: state::State::default(),
-            probes: health::Probes::default(),
+            probes: probes::Probes::default(),
         })
     }
 
@@ -158,6 +160,13 @@ impl<P: Ports> Engine<P> {
     /// Its sessions.
     pub fn sessions(&self) -> &sessions::Sessions {
         &self.state.sessions
+    }
+
+    /// Ends sessions that were idle for too long.
+    pub fn expire_sessions(&self) {
+        let idle_ms = u64::from(self.snapshot().plan().gateway.session_idle_seconds) * 1000;
+        self.state.sessions.sweep(self.clock.unix_millis(), idle_ms);
+        self.metrics.sessions(self.state.sessions.count());
     }
 
     /// Readings of its manifests that somebody waits for.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call::CallRequest;
+use super::request::CallRequest;
 use super::spans;
 use super::traces::Traces;
 use super::{Engine, Ports};

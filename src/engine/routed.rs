@@ -6,9 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-use super::call::{CallRequest, Caller};
 use super::link::LinkedUpstream;
 use super::meta::Meta;
+use super::request::{CallRequest, Caller};
 use super::snapshot::{Snapshot, ToolLink};
 use crate::domain::plan::{Refusal, ToolOverride, UpstreamPlan};
 use crate::domain::record::CallRecord;

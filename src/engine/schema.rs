@@ -9,7 +9,6 @@ use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::snapshot::Snapshot;
 use crate::domain::raw::to_raw;
 use crate::domain::route::Route;
 
@@ -80,10 +79,8 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// The checks of the same tool in the previous snapshot where the schema is the same, else new ones.
-    pub(super) fn reuse_or_compile(route: &Route, enforced: bool, previous: &Snapshot) -> Arc<Self> {
-        let old = route.public.as_deref().and_then(|name| previous.routes.public(name));
-        let old = old.map(|old| &previous.tools[old.index].arguments);
+    /// `old`, the checks of the same tool before, where the schema is the same, else new ones.
+    pub(super) fn reuse_or_compile(route: &Route, enforced: bool, old: Option<&Arc<Self>>) -> Arc<Self> {
         let text = route.tool.input_schema.as_deref().map(RawValue::get);
         let same = |old: &&Arc<Self>| old.enforced == enforced && old.schema.as_deref().map(RawValue::get) == text;
         old.filter(same).cloned().unwrap_or_else(|| Arc::new(Self::compile(route.tool.input_schema.clone(), enforced)))

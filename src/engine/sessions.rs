@@ -9,10 +9,8 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::addresses::Addresses;
-use super::{Engine, Ports};
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
-use crate::domain::ports::Clock;
 
 /// The most sessions there may be.
 pub const MAX_SESSIONS: usize = 10_000;
@@ -179,7 +177,7 @@ impl Sessions {
     }
 
     /// Forgets what nobody uses: sessions as [`Sessions::expire`] does, and addresses.
-    fn sweep(&self, now: u64, idle_ms: u64) {
+    pub(super) fn sweep(&self, now: u64, idle_ms: u64) {
         self.expire(now, idle_ms);
         self.addresses.sweep();
     }
@@ -253,15 +251,6 @@ impl Session {
             calls_in_flight: self.tracker.in_flight(),
             calls_total: self.tracker.total(),
         }
-    }
-}
-
-impl<P: Ports> Engine<P> {
-    /// Ends sessions that were idle for too long.
-    pub fn expire_sessions(&self) {
-        let idle_ms = u64::from(self.snapshot().plan().gateway.session_idle_seconds) * 1000;
-        self.state.sessions.sweep(self.clock.unix_millis(), idle_ms);
-        self.metrics.sessions(self.state.sessions.count());
     }
 }
 

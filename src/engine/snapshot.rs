@@ -164,10 +164,12 @@ impl ToolLink {
                 })
                 .collect()
         };
+        let old = route.public.as_deref().and_then(|name| previous.routes.public(name));
+        let old = old.map(|old| &previous.tools[old.index].arguments);
         let marked = route.tool.input_schema.as_deref().and_then(|schema| marks(schema).ok());
         Self {
             mirrored: marked.unwrap_or_default().into(),
-            arguments: Arguments::reuse_or_compile(route, upstream.validate_arguments, previous),
+            arguments: Arguments::reuse_or_compile(route, upstream.validate_arguments, old),
             request: select(Phase::Request),
             response: select(Phase::Response),
         }

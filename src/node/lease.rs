@@ -1,24 +1,33 @@
 //! The exclusive right to one seat at a worker, for one call. However that ends, the seat goes back to its pool, or the
 //! worker dies; where nobody waits for the call any more, the worker is told so first.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
 use super::metrics::KillCause;
-use super::pool::Pool;
 use super::protocol::Call;
 use super::seat::Seat;
 use super::worker::Fate;
 use crate::domain::plugin::{Failure, Output};
 use crate::domain::reason::Reason;
 
+/// Where a seat goes when its call has ended.
+pub trait SeatOwner: Debug + Send + Sync {
+    /// Takes a seat back, or ends its worker, as `fate` says. `went_well` is whether the worker did what it was asked.
+    fn give_back(self: Arc<Self>, seat: Seat, fate: Fate, went_well: bool);
+
+    /// Tells the worker that nobody waits for its call any more, then takes the seat back.
+    fn wind_down(self: Arc<Self>, seat: Seat, cause: KillCause, deadline: Instant);
+}
+
 /// A seat that is nobody else's.
 #[derive(Debug)]
 pub struct Lease {
     seat: Option<Seat>,
-    pool: Arc<Pool>,
+    owner: Arc<dyn SeatOwner>,
     fate: Fate,
     /// Of its call.
     deadline: Option<Instant>,
@@ -26,9 +35,9 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// The pool counts `seat` as leased.
-    pub fn new(seat: Seat, pool: &Arc<Pool>) -> Self {
-        Self { seat: Some(seat), pool: Arc::clone(pool), fate: Fate::Keep, deadline: None, went_well: false }
+    /// The owner counts `seat` as leased.
+    pub fn new(seat: Seat, owner: Arc<dyn SeatOwner>) -> Self {
+        Self { seat: Some(seat), owner, fate: Fate::Keep, deadline: None, went_well: false }
     }
 
     /// The seat, untouched, of a lease that nobody takes.
@@ -71,9 +80,9 @@ impl Drop for Lease {
         let Some(seat) = self.seat.take() else { return };
         match self.fate {
             Fate::Kill(cause) if seat.talk.can_be_told(cause) => {
-                self.pool.wind_down(seat, cause, self.deadline.unwrap_or_else(Instant::now));
+                Arc::clone(&self.owner).wind_down(seat, cause, self.deadline.unwrap_or_else(Instant::now));
             }
-            fate => self.pool.give_back(seat, fate, self.went_well),
+            fate => Arc::clone(&self.owner).give_back(seat, fate, self.went_well),
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::{sleep, timeout};
 use super::code::CodeError;
 use super::discovery::NodeError;
 use super::process::Rest;
-use super::seat::{Seat, Talk};
+use super::seat::{SPOKE_FIRST, Seat, Talk};
 use super::voice::Voice;
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
@@ -25,9 +25,6 @@ const SETTLE: Duration = Duration::from_millis(50);
 const LOOK: Duration = Duration::from_millis(20);
 /// One that never rests counts as started by then.
 const LONGEST_SETTLE: Duration = Duration::from_secs(3);
-
-/// What is wrong with a script that answers nobody.
-pub(super) const SPOKE_FIRST: &str = "printed something on standard output before it was asked";
 
 /// Why a worker could not be started.
 #[derive(Debug, thiserror::Error)]

@@ -19,6 +19,7 @@ pub mod loading;
 pub mod metrics;
 pub mod noise;
 pub mod pool;
+mod pools;
 pub mod private;
 pub mod process;
 pub mod protocol;

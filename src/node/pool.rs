@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::admission::Admission;
 use super::code::Code;
-use super::lease::Lease;
+use super::lease::{Lease, SeatOwner};
 use super::metrics::{KillCause, RecycleCause, SpawnCause};
 use super::seat::Seat;
 use super::starter::Starter;
@@ -133,7 +133,7 @@ impl Pool {
             let mut state = self.lock();
             if let Some(seat) = self.take_idle(&mut state) {
                 state.lend(&seat);
-                return Ok(Lease::new(seat, self));
+                return Ok(Lease::new(seat, self.owner()));
             }
             if let Some(failure) = state.unavailable() {
                 return Err(failure);
@@ -155,50 +155,9 @@ impl Pool {
         }
     }
 
-    /// Takes a seat back after a call.
-    pub fn give_back(self: &Arc<Self>, mut seat: Seat, fate: Fate, went_well: bool) {
-        let mut state = self.lock();
-        seat.release();
-        state.returned(&seat);
-        state.proven |= went_well;
-        // That one which was there before still serves says nothing about starts.
-        if went_well && state.failed_at.is_none_or(|at| seat.worker.born > at) {
-            state.failures = 0;
-            state.failed_at = None;
-            state.cause = None;
-            state.not_before = None;
-        }
-        match fate {
-            // It may have been taken, waited with for the right to use it, and not been used.
-            Fate::Keep if let Some(cause) = seat.worn() => self.discard(&mut state, seat, cause),
-            Fate::Keep => {
-                self.succeed(&mut state, &seat);
-                self.offer(&mut state, seat);
-            }
-            fate => self.end(&mut state, seat, fate),
-        }
-        self.serve(&mut state);
-        self.fill(&mut state, SpawnCause::Replace);
-    }
-
-    /// Tells a worker that nobody waits for its call. One that ends the call soon serves on, any other is killed for
-    /// `cause`, unless it still serves other calls: then it gets no further ones. One that others may use too has until
-    /// the call's `deadline`, where that is later.
-    pub fn wind_down(self: &Arc<Self>, mut seat: Seat, cause: KillCause, deadline: Instant) {
-        let pool = Arc::clone(self);
-        if seat.is_shared() && cause == KillCause::Timeout {
-            seat.doubt();
-        }
-        self.starter.tasks.spawn(async move {
-            let soon = Instant::now() + WIND_DOWN;
-            let until = if seat.is_shared() { soon.max(deadline) } else { soon };
-            let fate = match timeout_at(until, seat.give_up(cause)).await {
-                Ok(fate) => fate,
-                Err(_) if seat.serves_others() => Fate::Recycle(RecycleCause::Stuck),
-                Err(_) => Fate::Kill(cause),
-            };
-            pool.give_back(seat, fate, false);
-        });
+    /// As leases know it.
+    fn owner(self: &Arc<Self>) -> Arc<dyn SeatOwner> {
+        Arc::<Self>::clone(self)
     }
 
     /// Keeps no workers any more: idle ones go now, others when their call has ended.
@@ -251,7 +210,7 @@ impl Pool {
             && let Some(waiter) = state.waiting.pop_front()
         {
             state.lend(&seat);
-            match waiter.send(Ok(Lease::new(seat, self))) {
+            match waiter.send(Ok(Lease::new(seat, self.owner()))) {
                 Ok(()) => return,
                 Err(Ok(lease)) => match lease.into_seat() {
                     Some(unused) => seat = unused,
@@ -298,6 +257,53 @@ impl Pool {
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SeatOwner for Pool {
+    fn give_back(self: Arc<Self>, mut seat: Seat, fate: Fate, went_well: bool) {
+        let mut state = self.lock();
+        seat.release();
+        state.returned(&seat);
+        state.proven |= went_well;
+        // A worker that started before the last failure proves nothing about starts after it.
+        if went_well && state.failed_at.is_none_or(|at| seat.worker.born > at) {
+            state.failures = 0;
+            state.failed_at = None;
+            state.cause = None;
+            state.not_before = None;
+        }
+        match fate {
+            // It may have been taken, waited with for the right to use it, and not been used.
+            Fate::Keep if let Some(cause) = seat.worn() => self.discard(&mut state, seat, cause),
+            Fate::Keep => {
+                self.succeed(&mut state, &seat);
+                self.offer(&mut state, seat);
+            }
+            fate => self.end(&mut state, seat, fate),
+        }
+        self.serve(&mut state);
+        self.fill(&mut state, SpawnCause::Replace);
+    }
+
+    /// Tells a worker that nobody waits for its call. One that ends the call soon serves on, any other is killed for
+    /// `cause`, unless it still serves other calls: then it gets no further ones. One that others may use too has until
+    /// the call's `deadline`, where that is later.
+    fn wind_down(self: Arc<Self>, mut seat: Seat, cause: KillCause, deadline: Instant) {
+        if seat.is_shared() && cause == KillCause::Timeout {
+            seat.doubt();
+        }
+        let tasks = self.starter.tasks.clone();
+        tasks.spawn(async move {
+            let soon = Instant::now() + WIND_DOWN;
+            let until = if seat.is_shared() { soon.max(deadline) } else { soon };
+            let fate = match timeout_at(until, seat.give_up(cause)).await {
+                Ok(fate) => fate,
+                Err(_) if seat.serves_others() => Fate::Recycle(RecycleCause::Stuck),
+                Err(_) => Fate::Kill(cause),
+            };
+            self.give_back(seat, fate, false);
+        });
     }
 }
 

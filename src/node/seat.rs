@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::loading::SPOKE_FIRST;
 use super::metrics::{KillCause, RecycleCause};
 use super::process::Tasks;
 use super::protocol::channel::Channel;
@@ -246,6 +245,9 @@ impl Seat {
 fn max_output(worker: &Worker) -> usize {
     usize::try_from(worker.card.plugin.plan.limits.max_output).unwrap_or(usize::MAX)
 }
+
+/// What is wrong with a script that answers nobody.
+pub(super) const SPOKE_FIRST: &str = "printed something on standard output before it was asked";
 
 #[cfg(test)]
 mod tests {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use super::metrics::{RecycleCause, SpawnCause};
 use super::pool::{Pool, State};
+use super::pools::Pools;
 use super::seat::Seat;
 use super::starter::Starter;
 use super::worker::Fate;
-use super::workers::Pools;
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 

@@ -1,8 +1,6 @@
 //! Runs plugins: the pools of all of them under common bounds.
 
-use std::collections::HashMap;
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -15,6 +13,7 @@ use super::launcher::Launcher;
 use super::lease::Lease;
 use super::metrics::WorkerMetrics;
 use super::pool::Pool;
+use super::pools::Pools;
 use super::protocol::Call;
 use super::starter::{Lifetimes, StartError, Starter};
 use super::tend::tend;
@@ -31,23 +30,6 @@ pub struct Workers {
     starter: Arc<Starter>,
     admission: Arc<Admission>,
     pools: Arc<RwLock<Pools>>,
-}
-
-/// Every pool, by what its workers are made of.
-#[derive(Debug, Default)]
-pub(super) struct Pools {
-    by_identity: HashMap<String, Arc<Pool>>,
-    /// The program that was last looked for.
-    asked: Option<PathBuf>,
-    /// No plugin runs.
-    refusing: Option<Failure>,
-}
-
-impl Pools {
-    /// Does something with each pool.
-    pub(super) fn each(&self, action: impl Fn(&Arc<Pool>)) {
-        self.by_identity.values().for_each(action);
-    }
 }
 
 impl Workers {

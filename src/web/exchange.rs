@@ -5,7 +5,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::Response;
@@ -14,14 +13,11 @@ use futures_util::stream;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::mcp::Gate;
+use super::gate::Gate;
 use super::outbox::Outbox;
-use super::reply::{Answer, KEEP_ALIVE, event, event_stream};
+use super::reply::{Answer, KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
 use crate::domain::upstream::Era;
 use crate::engine::{Engine, Ports};
-
-/// How long a stream is silent before a comment is sent, and a call before it becomes a stream.
-pub(super) const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 /// The handling of one message while it runs.
 pub(super) struct Running {
@@ -83,10 +79,10 @@ pub(super) async fn respond<P: Ports>(
     gate: &Gate<P>,
     mut running: Running,
     outbox: Arc<Outbox>,
-    takes_events: bool,
+    accepts_events: bool,
     era: Era,
 ) -> Response {
-    if !takes_events {
+    if !accepts_events {
         return running.await.into_response();
     }
     let mut answer = None;

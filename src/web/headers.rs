@@ -74,3 +74,6 @@ pub(super) fn decode(value: &str) -> Option<Cow<'_, str>> {
     };
     String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok().map(Cow::Owned)
 }
+
+/// The header that names the protocol version.
+pub(super) const VERSION_HEADER: &str = "mcp-protocol-version";

@@ -13,13 +13,15 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::watch;
 
+use super::accept::Accept;
 use super::envelope::{Incoming, Params, object, text};
-use super::exchange::{KEEP_ALIVE_EVERY, OpenStream};
+use super::exchange::OpenStream;
+use super::gate::{Gate, Scope};
+use super::headers::VERSION_HEADER;
 use super::headers::{Presence, check_routing};
-use super::mcp::{Gate, Scope, Takes, VERSION_HEADER};
 use super::methods::{ANONYMOUS, NAME, VERSION, call_tool, list_tools, unknown_method};
 use super::outbox::{Outbox, Wanted};
-use super::reply::{Answer, KEEP_ALIVE, SESSION_HEADER, event, event_stream, refuse};
+use super::reply::{Answer, KEEP_ALIVE, KEEP_ALIVE_EVERY, SESSION_HEADER, event, event_stream, refuse};
 use crate::domain::log_level::LogLevel;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
@@ -217,7 +219,7 @@ pub(super) fn end_session<P: Ports>(gate: &Gate<P>, scope: &Scope, headers: &Hea
 
 /// GET: a stream of what is told unasked. There is no resumption: `Last-Event-ID` is not looked at.
 pub(super) fn open_stream<P: Ports>(gate: &Arc<Gate<P>>, scope: &Scope, headers: &HeaderMap) -> Response {
-    if !Takes::read(headers).events {
+    if !Accept::read(headers).events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
     }
     let session = match find_session(gate, scope, headers) {

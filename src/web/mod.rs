@@ -2,12 +2,14 @@
 //!
 //! Reaches adapters only through `engine`.
 
+mod accept;
 mod access;
 mod admin;
 mod asked;
 mod body;
 mod envelope;
 mod exchange;
+mod gate;
 mod guard;
 mod headers;
 mod legacy;
@@ -22,8 +24,9 @@ mod server;
 mod status;
 
 pub use admin::admin_router;
+pub use gate::Listener;
 pub use guard::CheckToken;
-pub use mcp::{Listener, mcp_router};
+pub use mcp::mcp_router;
 pub use operator::{CheckAlive, operator_router};
 pub use server::serve;
 

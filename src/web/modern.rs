@@ -8,8 +8,9 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::envelope::{Incoming, Meta, Params, text};
+use super::gate::{Gate, Scope};
+use super::headers::VERSION_HEADER;
 use super::headers::{Presence, check_routing, check_single, decode, header, mismatch};
-use super::mcp::{Gate, Scope, VERSION_HEADER};
 use super::methods::{ANONYMOUS, KEPT, NAME, VERSION, call_tool, list_tools, unknown_method};
 use super::outbox::{Outbox, Wanted};
 use super::reply::{Answer, SESSION_HEADER};

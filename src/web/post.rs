@@ -10,10 +10,11 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::FutureExt;
 
+use super::accept::Accept;
 use super::body::{self, BodyError};
 use super::envelope::Incoming;
 use super::exchange::{Running, respond};
-use super::mcp::{Gate, Scope, Takes};
+use super::gate::{Gate, Scope};
 use super::outbox::Outbox;
 use super::reply::{Answer, refuse};
 use super::server::Peer;
@@ -28,8 +29,8 @@ pub(super) async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: R
     if !is_json(&head.headers) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
     }
-    let takes = Takes::read(&head.headers);
-    if !takes.json {
+    let accept = Accept::read(&head.headers);
+    if !accept.json {
         return refuse(
             StatusCode::NOT_ACCEPTABLE,
             "Accept must name application/json, and text/event-stream for progress",
@@ -43,7 +44,7 @@ pub(super) async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: R
         Err(BodyError::NoRoom(_)) => return Answer::no_room("null").into_response(),
         Err(error) => return refuse(status_of(error), error.to_string()),
     };
-    let outbox = Arc::new(Outbox::new(budget, takes.events));
+    let outbox = Arc::new(Outbox::new(budget, accept.events));
     let era = if modern::is_meant(&head.headers) { Era::Modern } else { Era::Legacy };
     let peer = head.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip());
     let (gate_of_post, outbox_of_post) = (Arc::clone(gate), Arc::clone(&outbox));
@@ -58,7 +59,7 @@ pub(super) async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: R
         _place: place,
     };
     let running = Running::new(post.answer(), era == Era::Legacy);
-    respond(gate, running, outbox, takes.events, era).await
+    respond(gate, running, outbox, accept.events, era).await
 }
 
 /// One message that was read whole.

@@ -1,6 +1,7 @@
 //! Answers as HTTP has them: whole JSON bodies, and events.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
@@ -177,6 +178,9 @@ pub(super) fn event_stream(body: Body) -> Response {
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }
+
+/// How long a stream is silent before a comment is sent, and a call before it becomes a stream.
+pub(super) const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 #[cfg(test)]
 mod tests {

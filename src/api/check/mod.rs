@@ -18,7 +18,7 @@ use kube_cel::{CompiledSchema, ErrorKind, compile_schema, validate_compiled};
 use serde_json::Value;
 
 use self::schema::Node;
-use self::walk::Finding;
+use self::walk::{Finding, MAX_PROBLEMS};
 use crate::api::crds::crds;
 use crate::domain::ids::ObjectId;
 use crate::domain::problem::Problem;
@@ -26,9 +26,6 @@ use crate::domain::reason::Reason;
 
 pub use self::depth::MAX_DEPTH;
 pub use self::names::nearest;
-
-/// At most so many Problems of a kind are told of one object.
-pub const MAX_PROBLEMS: usize = 100;
 
 /// What one kind's objects are checked by.
 struct Definition {

@@ -6,7 +6,6 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::MAX_PROBLEMS;
 use super::schema::{Node, Type, Unique};
 use super::words::{in_words, unknown, unknown_word, wrong_type};
 
@@ -188,3 +187,6 @@ fn mark(unique: &Unique, item: &Value) -> Option<(String, String)> {
         }
     }
 }
+
+/// At most so many Problems of a kind are told of one object.
+pub const MAX_PROBLEMS: usize = 100;

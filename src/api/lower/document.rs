@@ -1,30 +1,15 @@
 //! From a document of one of our kinds to its input, or to what counts while it is not valid.
 
-use std::path::Path;
-
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::place::Place;
 use super::{chain, gateway, invalid_chain, not_served, plugin, upstream};
 use crate::api::check;
 use crate::config::input::{ChainInput, GatewayInput, InvalidObject, PluginInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-
-/// Where an object stands: what there is for it differs.
-#[derive(Clone, Copy, Debug)]
-pub enum Place<'a> {
-    /// In a file.
-    File {
-        /// Where its relative paths start.
-        folder: &'a Path,
-        /// Where plugins' paths start, for a gateway that names no folder.
-        plugin_dir: &'a Path,
-    },
-    /// In a cluster.
-    Cluster,
-}
 
 /// An object as the compiler reads it.
 #[derive(Clone, Debug)]

@@ -1,6 +1,6 @@
 //! What lowering finds: fields without effect, fields that need a cluster, and guards that are not built.
 
-use super::document::Place;
+use super::place::Place;
 use crate::domain::ids::ObjectId;
 use crate::domain::plan::Refusal;
 use crate::domain::problem::Problem;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::document::Place;
 use super::findings::Findings;
+use super::place::Place;
 use super::shared::{below, key, namespaces, object_ref, program, selector, size};
 use crate::api::gateway::access::Authentication;
 use crate::api::gateway::inbound::Listener;

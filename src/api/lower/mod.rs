@@ -8,6 +8,7 @@ mod core;
 mod document;
 mod findings;
 mod gateway;
+mod place;
 mod plugin;
 mod shared;
 #[cfg(test)]
@@ -16,9 +17,10 @@ mod upstream;
 
 use self::chain::{chain, invalid_chain};
 pub use self::core::{config_map, namespace, secret};
-pub use self::document::{Lowered, Place, document};
+pub use self::document::{Lowered, document};
 use self::findings::not_served;
 use self::gateway::gateway;
+pub use self::place::Place;
 use self::plugin::plugin;
 use self::upstream::upstream;
 pub use self::upstream::{ENABLE, enable_word};

@@ -5,8 +5,8 @@ use std::path::Path;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::document::Place;
 use super::findings::Findings;
+use super::place::Place;
 use super::shared::{below, key, labels, named, namespaces, program, size};
 use crate::api::upstream::behaviour::{ArgumentValidation, Era, Retry, RetryWhen};
 use crate::api::upstream::external::{External, HttpTransport};

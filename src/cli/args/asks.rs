@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap_complete::engine::ArgValueCompleter;
 
-use super::{ADMIN_PORT, Format, Options, ResultFormat};
-use crate::cli::address::Address;
+use super::source::Options;
+use crate::cli::address::{ADMIN_PORT, Address};
 use crate::cli::complete;
+use crate::cli::formats::{Format, ResultFormat};
 
 /// Where a running gateway's admin API is.
 #[derive(Clone, Debug, clap::Args)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::cli::args::ResultFormat;
+use crate::cli::formats::ResultFormat;
 
 /// `hawsepipe plugin`
 #[derive(Debug, Args)]

@@ -14,7 +14,7 @@ use super::case::Case;
 use super::floor::echoes;
 use super::stage::{Scene, Stage};
 use super::subject::Subject;
-use crate::cli::args::{Format, ResultFormat};
+use crate::cli::formats::{Format, ResultFormat};
 use crate::cli::output::{column, print_line, print_list, text};
 use crate::domain::plugin::Phase;
 use crate::telemetry::lines::Lines;

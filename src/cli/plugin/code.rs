@@ -7,7 +7,6 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 
 use super::args::{self, Protocol, Sandbox};
-use super::subject::NAME;
 use crate::source::FileText;
 
 /// Whether a file is a plugin's code, and no manifest.
@@ -80,6 +79,9 @@ fn name_of(file: &Path) -> String {
     let name = name.trim_start_matches(|c: char| !c.is_ascii_lowercase()).trim_end_matches('-');
     if name.is_empty() { "plugin".to_owned() } else { name.to_owned() }
 }
+
+/// The name of the chain and what else has to have one.
+pub(super) const NAME: &str = "plugin-run";
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,7 @@ use super::case::Case;
 use super::diff::diff;
 use super::stage::{Scene, Stage, Tried};
 use super::subject::Subject;
-use crate::cli::args::ResultFormat;
+use crate::cli::formats::ResultFormat;
 use crate::cli::output::{Colour, paint, print_line, say, text};
 use crate::cli::signals::EndSignals;
 use crate::domain::record::EntryOutcome;

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::args;
 use super::case::Case;
-use super::code::{is_code, manifest};
+use super::code::{NAME, is_code, manifest};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
     ChainPlan, EntryPlan, EraSetting, HealthPlan, Plan, PluginPlan, TransportPlan, UpstreamPlan, UpstreamScope,
@@ -19,9 +19,6 @@ use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::node::{Inspector, Launcher};
 use crate::source::{Directory, FileSecrets, Folders, Located, Settings};
-
-/// The name of the chain and what else has to have one.
-pub(super) const NAME: &str = "plugin-run";
 
 /// The plugin that a command line names.
 pub struct Subject {

@@ -1,29 +1,17 @@
 //! Chains: which the gateway takes, their last accepted form, the order in which they run.
 
-use super::by_name::ByName;
-use super::plugins::{self, Plugins};
+use super::plugins::{self};
 use super::resolve::{self, Found};
+use super::world::World;
 use super::{Fault, bounds, id, takes, values};
 use crate::config::expr::Expression;
-use crate::config::input::{ChainInput, EntryInput, Inputs};
+use crate::config::input::{ChainInput, EntryInput};
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{ChainPlan, EntryPlan, GatewayPlan, Plan, Refusal, Takes, UpstreamScope};
+use crate::domain::plan::{ChainPlan, EntryPlan, Refusal, Takes, UpstreamScope};
 use crate::domain::plugin::{FailurePolicy, Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-
-/// What chains are compiled against.
-pub(super) struct World<'a> {
-    pub(super) inputs: &'a Inputs,
-    /// The plan that runs.
-    pub(super) previous: Option<&'a Plan>,
-    pub(super) gateway: &'a GatewayPlan,
-    /// Which chains the gateway takes; none is all.
-    pub(super) takes: Option<&'a Takes>,
-    pub(super) plugins: &'a Plugins<'a>,
-    pub(super) upstreams: ByName<'a>,
-}
 
 /// The chains that the gateway takes, in the order in which they run.
 pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<ChainPlan> {
@@ -53,11 +41,6 @@ pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<Cha
 }
 
 impl World<'_> {
-    /// The form of a chain that was accepted last.
-    pub(super) fn accepted(&self, chain: &ObjectKey) -> Option<&ChainPlan> {
-        self.previous.and_then(|plan| plan.chain(chain)).filter(|chain| chain.refusing.is_none())
-    }
-
     /// Whether the gateway may take a chain of which only its key is known.
     fn takes_from(&self, chain: &ObjectKey) -> bool {
         let own = &self.gateway.key.namespace;

@@ -9,30 +9,33 @@ mod bounds;
 mod by_name;
 mod chains;
 mod complete;
+mod fault;
 mod gateway;
 mod lost_exports;
 mod plugin_code;
 mod plugins;
 mod resolve;
+mod shares;
 mod takes;
 mod upstreams;
 mod values;
+mod world;
 
 use std::collections::{BTreeMap, HashSet};
 
 pub use self::acts::{acts, obey};
-pub use self::bounds::enforce as keep_within_bounds;
 pub use self::by_name::ByName;
 pub use self::complete::complete;
+use self::fault::{Fault, id, is_invalid, is_switched_off};
 pub use self::gateway::implicit;
 pub use self::plugin_code::{Code, file_code, plugin_code};
 pub use self::plugins::{check_config, merge_config};
+pub use self::shares::enforce as keep_within_bounds;
+use self::world::World;
 use super::input::Inputs;
 use crate::domain::digest::revision;
-use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{FORMAT_VERSION, Plan};
 use crate::domain::problem::Problem;
-use crate::domain::reason::Reason;
 
 /// Compiles. `previous` is the plan that runs, for the last accepted forms.
 ///
@@ -53,7 +56,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     let mut plugins = plugins::compile(inputs, previous, &mut problems);
     let compile_chains = |plugins: &plugins::Plugins<'_>| {
         let mut problems = Vec::new();
-        let world = chains::World {
+        let world = World {
             inputs,
             previous,
             gateway: &gateway,
@@ -95,24 +98,6 @@ fn kept_code(plugins: &plugins::Plugins<'_>) -> BTreeMap<String, String> {
         .filter(|(digest, _)| kept.contains(digest.as_str()))
         .map(|(d, t)| (d.clone(), t.clone()))
         .collect()
-}
-
-/// A fault of an object as it is written: reason, field, message.
-type Fault = (Reason, String, String);
-
-/// Whether an object is there but not valid.
-fn is_invalid(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> bool {
-    inputs.invalid.iter().any(|o| o.id.kind == kind && o.id.key == *key)
-}
-
-/// Whether an object that is not valid is switched off as far as it can be read.
-fn is_switched_off(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> bool {
-    inputs.invalid.iter().any(|o| o.id.kind == kind && o.id.key == *key && o.off)
-}
-
-/// The id of an object of this kind.
-fn id(kind: Kind, key: &ObjectKey) -> ObjectId {
-    ObjectId::new(kind, key.clone())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! From a chain's form, new or kept, to the plugins there are: what runs, in which order, and what cannot.
 
-use super::chains::World;
 use super::plugins::permitted;
+use super::world::World;
 use super::{id, is_invalid};
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{ChainPlan, EntryPlan, PluginPlan, Refusal};

@@ -8,6 +8,7 @@ mod chain;
 mod gateway;
 mod label;
 mod plugin;
+mod refusal;
 mod runtime;
 mod upstream;
 mod value;
@@ -21,12 +22,12 @@ pub use chain::{ChainPlan, EntryPlan, UpstreamScope};
 pub use gateway::{GatewayPlan, GatewayTakes, Limits, ListenerPlan, Namespaces, PrefixMode, Takes};
 pub use label::{LabelExpression, LabelOperator, LabelSelector};
 pub use plugin::{PluginLimits, PluginPlan};
+pub use refusal::Refusal;
 pub use runtime::Runtime;
 pub use upstream::{EraSetting, HealthPlan, ToolOverride, TransportPlan, UpstreamPlan};
 pub use value::{NamedValue, ValueSource};
 
 use super::ids::ObjectKey;
-use super::reason::Reason;
 
 /// The format that this version writes.
 pub const FORMAT_VERSION: u32 = 2;
@@ -60,15 +61,6 @@ pub struct Plan {
     pub chains: Vec<ChainPlan>,
     /// Plugin code by its SHA-256 in hex.
     pub code: BTreeMap<String, String>,
-}
-
-/// Why calls are refused, and where that was said.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refusal {
-    /// One word of the closed list.
-    pub reason: Reason,
-    /// For people.
-    pub message: String,
 }
 
 impl Plan {

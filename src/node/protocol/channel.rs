@@ -8,7 +8,8 @@ use uuid::Uuid;
 
 use super::asks::{Asks, Reply};
 use super::frame::{Head, Kind, VERSION};
-use super::headers::{AskHeader, CallHeader, FailureHeader, IdHeader, LogHeader, ProgressHeader, ReadyHeader};
+use super::headers::{AskHeader, CallHeader, FailureHeader, IdHeader, ProgressHeader, ReadyHeader};
+use super::plugin_log::log_line;
 use super::shared::Shared;
 use super::socket::Socket;
 use super::wire::{Alone, Broken, MAX_LOG, Wire};
@@ -229,17 +230,6 @@ fn fresh_id() -> u64 {
 
 fn invalid_json(what: &str) -> Failure {
     Failure::new(Reason::InvalidOutput, format!("returned invalid JSON: {what}"))
-}
-
-/// Writes a plugin's line to the log.
-pub(super) fn log_line(voice: &Voice, header: &[u8], text: &[u8]) {
-    let Ok(header) = serde_json::from_slice::<LogHeader>(header) else { return };
-    let (plugin, call, text) = (voice.name(), header.id, voice.masked(String::from_utf8_lossy(text)));
-    match header.level.as_str() {
-        "error" | "warn" => tracing::warn!(target: "hawsepipe::plugin", plugin, call, "{text}"),
-        "debug" => tracing::debug!(target: "hawsepipe::plugin", plugin, call, "{text}"),
-        _ => tracing::info!(target: "hawsepipe::plugin", plugin, call, "{text}"),
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::once::judge;
 use crate::domain::plugin::{Encoding, Failure, Input, Output, WireOutput};
 use crate::domain::reason::Reason;
 
@@ -150,6 +149,23 @@ fn unpack(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
     let metadata = wire.metadata.map(|value| serde_json::value::to_raw_value(&value)).transpose();
     let WireOutput { text, proceed, error, .. } = wire;
     let output = Output::check(WireOutput { text, proceed, metadata: metadata.map_err(|_| invalid())?, error })?;
+    if output.text.len() > max_output {
+        return Err(Failure::new(Reason::TooLarge, format!("its answer is larger than {max_output} bytes")));
+    }
+    Ok(output)
+}
+
+/// What all that a script printed for one input means.
+pub(super) fn judge(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
+    let invalid = |what: &str| Failure::new(Reason::InvalidOutput, what);
+    let answer = std::str::from_utf8(answer).map_err(|_| invalid("returned invalid JSON: it is not UTF-8"))?.trim();
+    if answer.is_empty() {
+        return Err(invalid("ended without an answer"));
+    }
+    if answer.contains('\n') {
+        return Err(invalid("printed more than one line"));
+    }
+    let output = Output::parse(answer, None)?;
     if output.text.len() > max_output {
         return Err(Failure::new(Reason::TooLarge, format!("its answer is larger than {max_output} bytes")));
     }

@@ -8,6 +8,7 @@ pub mod frame;
 mod headers;
 pub mod lines;
 pub mod once;
+pub mod plugin_log;
 pub mod shared;
 pub mod socket;
 pub mod wire;

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::reason::Reason;
 use crate::node::process::{Process, ended, exited};
-use crate::node::protocol::codec::Codec;
+use crate::node::protocol::codec::{Codec, judge};
 
 /// An exit with another code than 0 this soon after the line makes the line a failure.
 const EXIT_WINDOW: Duration = Duration::from_millis(20);
@@ -130,23 +130,6 @@ fn has_line(answer: &[u8], seen: &mut usize) -> bool {
     let ended = memchr::memrchr(b'\n', unseen).map(|at| *seen + at);
     *seen = answer.len();
     ended.is_some_and(|end| !answer[..end].trim_ascii().is_empty())
-}
-
-/// What all that a script printed for one input means.
-pub(super) fn judge(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
-    let invalid = |what: &str| Failure::new(Reason::InvalidOutput, what);
-    let answer = std::str::from_utf8(answer).map_err(|_| invalid("returned invalid JSON: it is not UTF-8"))?.trim();
-    if answer.is_empty() {
-        return Err(invalid("ended without an answer"));
-    }
-    if answer.contains('\n') {
-        return Err(invalid("printed more than one line"));
-    }
-    let output = Output::parse(answer, None)?;
-    if output.text.len() > max_output {
-        return Err(Failure::new(Reason::TooLarge, format!("its answer is larger than {max_output} bytes")));
-    }
-    Ok(output)
 }
 
 /// Best effort: a system may allow less, and then writes take more turns.

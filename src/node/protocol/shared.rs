@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::channel::log_line;
 use super::frame::{self, Head, Kind, Malformed};
 use super::headers::IdHeader;
+use super::plugin_log::log_line;
 use super::socket::Writer;
 use super::wire::{Alone, Broken, Incoming, Wire};
 use crate::node::voice::Voice;

@@ -1,0 +1,15 @@
+//! What plugins log over the wire.
+
+use super::headers::LogHeader;
+use crate::node::voice::Voice;
+
+/// Writes a plugin's line to the log.
+pub(super) fn log_line(voice: &Voice, header: &[u8], text: &[u8]) {
+    let Ok(header) = serde_json::from_slice::<LogHeader>(header) else { return };
+    let (plugin, call, text) = (voice.name(), header.id, voice.masked(String::from_utf8_lossy(text)));
+    match header.level.as_str() {
+        "error" | "warn" => tracing::warn!(target: "hawsepipe::plugin", plugin, call, "{text}"),
+        "debug" => tracing::debug!(target: "hawsepipe::plugin", plugin, call, "{text}"),
+        _ => tracing::info!(target: "hawsepipe::plugin", plugin, call, "{text}"),
+    }
+}
