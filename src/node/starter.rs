@@ -36,8 +36,8 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 /// replaced all at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetimes {
-    /// Calls.
-    pub max_executions: u64,
+    /// Calls; none is 1,000 of a Once script that is run again in one process, and 100,000 of Module and Lines.
+    pub max_executions: Option<u64>,
     /// Time since it was started.
     pub max_age: Duration,
     /// Time that it may go unused, unless it is its pool's only one.
@@ -47,10 +47,10 @@ pub struct Lifetimes {
 }
 
 impl Default for Lifetimes {
-    /// Document 000's: 1,000 calls, an hour. A minute unused; looked after every second.
+    /// Calls as the protocol has it. Document 000's hour; a minute unused; looked after every second.
     fn default() -> Self {
         Self {
-            max_executions: 1000,
+            max_executions: None,
             max_age: Duration::from_secs(3600),
             max_idle: Duration::from_secs(60),
             tended_every: Duration::from_secs(1),
@@ -274,9 +274,8 @@ impl Starter {
     /// How many calls a worker of this number serves, and how long.
     fn life(&self, plugin: &PluginPlan, id: u64) -> (u64, Duration) {
         let Lifetimes { max_executions, max_age, .. } = self.lifetimes;
-        let max_executions = plugin.max_executions.map_or(max_executions, u64::from);
         let max_age = plugin.max_lifetime_seconds.map_or(max_age, |seconds| Duration::from_secs(seconds.into()));
-        let max_executions = executions_of(plugin, jittered(max_executions, id));
+        let max_executions = executions_of(plugin, max_executions, |most| jittered(most, id));
         (max_executions, Duration::from_millis(jittered(millis(max_age), id)))
     }
 

@@ -111,7 +111,41 @@ impl Worker {
     }
 }
 
-/// How many calls a worker of a plugin serves that may serve so many.
-pub fn executions_of(plugin: &PluginPlan, most: u64) -> u64 {
-    if plugin.protocol == Protocol::Once && !plugin.reuse { 1 } else { most }
+/// What a Once script leaves behind when it is run again in one process is not known: document 000's bound.
+const REUSED_EXECUTIONS: u64 = 1000;
+/// A Module or Lines worker is made to stay. Its start costs more than a thousand of its calls, and what grows in it is
+/// bounded by `limits.memory`.
+const MODULE_EXECUTIONS: u64 = 100_000;
+
+/// How many calls a worker of a plugin serves: what the plugin says, else `default`, else what its protocol has; with
+/// `jitter`, but for a script that is run once.
+pub fn executions_of(plugin: &PluginPlan, default: Option<u64>, jitter: impl Fn(u64) -> u64) -> u64 {
+    let by_protocol = match plugin.protocol {
+        Protocol::Once if !plugin.reuse => return 1,
+        Protocol::Once => REUSED_EXECUTIONS,
+        Protocol::Module | Protocol::Lines => MODULE_EXECUTIONS,
+    };
+    jitter(plugin.max_executions.map(u64::from).or(default).unwrap_or(by_protocol))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::fixture;
+
+    #[test]
+    fn a_worker_serves_as_many_calls_as_its_plugin_or_its_protocol_has() {
+        let plain = |n| n;
+        for (protocol, reuse, calls) in [
+            (Protocol::Module, false, 100_000),
+            (Protocol::Lines, false, 100_000),
+            (Protocol::Once, true, 1000),
+            (Protocol::Once, false, 1),
+        ] {
+            let mut plugin = PluginPlan { protocol, reuse, max_executions: None, ..fixture::plugin().plan.clone() };
+            assert_eq!(executions_of(&plugin, None, plain), calls, "{protocol:?}");
+            plugin.max_executions = Some(7);
+            assert_eq!(executions_of(&plugin, Some(8), plain), calls.min(7), "{protocol:?}");
+        }
+    }
 }

@@ -62,7 +62,7 @@ pub struct Pool {
     /// Calls at once in one worker; more than 1 only for a Module that waits on IO. Default: 1.
     #[schemars(range(min = 1, max = 100))]
     pub concurrency: Option<u32>,
-    /// Executions after which a worker is replaced. Default: 1000.
+    /// Executions after which a worker is replaced. Default: 100000; 1000 of a Once script that is run again in one process.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_executions: Option<u32>,
     /// Seconds after which a worker is replaced. Default: 3600.

@@ -28,7 +28,7 @@ export default ({ rawContent }) => ({ text: rawContent, continue: true, metadata
 async fn rust_and_node_read_the_same() {
     let plugin = module(READER).link();
     // One process reads them all.
-    let rig = Rig::living(Lifetimes { max_executions: u64::MAX / 16, ..Lifetimes::default() });
+    let rig = Rig::living(Lifetimes { max_executions: Some(u64::MAX / 16), ..Lifetimes::default() });
     rig.prepare(&[&plugin], &runtime()).await;
     let (mut both, mut neither, mut wrong) = (0, 0, Vec::new());
     for text in Generator(SEED).take(TEXTS) {

@@ -80,7 +80,7 @@ async fn a_pool_of_none_starts_one_for_each_call() {
 async fn workers_are_replaced_when_they_have_served_their_time() {
     let plugin = module(PID).link();
     for lifetimes in [
-        Lifetimes { max_executions: 3, ..Lifetimes::default() },
+        Lifetimes { max_executions: Some(3), ..Lifetimes::default() },
         Lifetimes { max_age: Duration::from_millis(1), ..Lifetimes::default() },
     ] {
         let rig = Rig::living(lifetimes);
@@ -90,7 +90,7 @@ async fn workers_are_replaced_when_they_have_served_their_time() {
             pids.push(rig.answer(&plugin, "0").await.text);
         }
         pids.dedup();
-        let by_count = lifetimes.max_executions == 3;
+        let by_count = lifetimes.max_executions == Some(3);
         assert_eq!(pids.len(), if by_count { 2 } else { 6 }, "{pids:?}");
         let cause = if by_count { "executions" } else { "lifetime" };
         rig.until("all old ones are gone", |rig| rig.workers.workers().len() == 1).await;

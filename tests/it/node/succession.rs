@@ -31,7 +31,7 @@ async fn until_started(rig: &Rig) {
 #[tokio::test]
 async fn no_call_waits_for_the_start_of_a_successor() {
     let plugin = module(PID).link();
-    let rig = Rig::living(Lifetimes { max_executions: CALLS, ..Lifetimes::default() });
+    let rig = Rig::living(Lifetimes { max_executions: Some(CALLS), ..Lifetimes::default() });
     rig.prepare(&[&plugin], &runtime()).await;
     let (mut served, mut beside) = (Vec::new(), 0);
     while served.len() < ENOUGH {
