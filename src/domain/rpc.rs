@@ -1,7 +1,5 @@
 //! JSON-RPC 2.0 envelopes, read and written without touching what they carry.
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -23,29 +21,6 @@ pub const HEADER_MISMATCH: i64 = -32020;
 pub const CAPABILITY_REQUIRED: i64 = -32021;
 /// MCP 2026-07-28: a protocol version that is not spoken.
 pub const UNSUPPORTED_VERSION: i64 = -32022;
-
-/// Any JSON-RPC message, its parts raw.
-#[derive(Clone, Debug, Deserialize)]
-pub struct Message<'a> {
-    /// `"2.0"`.
-    #[serde(borrow)]
-    pub jsonrpc: Option<&'a str>,
-    /// Absent in notifications.
-    #[serde(borrow, default)]
-    pub id: Option<&'a RawValue>,
-    /// Present in requests and notifications; it may hold escapes.
-    #[serde(default)]
-    pub method: Option<Cow<'a, str>>,
-    /// Parameters.
-    #[serde(borrow, default)]
-    pub params: Option<&'a RawValue>,
-    /// Present in answers that succeeded.
-    #[serde(borrow, default)]
-    pub result: Option<&'a RawValue>,
-    /// Present in answers that did not.
-    #[serde(borrow, default)]
-    pub error: Option<&'a RawValue>,
-}
 
 /// A JSON-RPC error of the gateway's own making.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
@@ -155,8 +130,8 @@ mod tests {
     #[test]
     fn an_answer_keeps_its_result_as_it_came() {
         let text = r#"{"jsonrpc":"2.0","id":"a","result":{"n": 1.0, "big":12345678901234567890123}}"#;
-        let message: Message<'_> = serde_json::from_str(text).unwrap();
-        assert_eq!(success("7", message.result.unwrap()), text.replace("\"a\"", "7"));
+        let message: std::collections::HashMap<&str, &RawValue> = serde_json::from_str(text).unwrap();
+        assert_eq!(success("7", message["result"]), text.replace("\"a\"", "7"));
     }
 
     #[test]

@@ -4,10 +4,11 @@
 //! Invariant: results and errors are handed on as the bytes they came as. Nothing of a client's credentials is sent
 //! to a server, and nothing of a server's is logged.
 
-mod cut;
 mod events;
 mod handshake;
+mod incoming;
 mod link;
+mod members;
 mod metrics;
 mod server;
 mod shared;

@@ -3,6 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -147,6 +149,9 @@ impl Server {
             Answer::Result(result) if !result.get().starts_with('{') => {
                 Err(UpstreamError::Protocol("its result is not a JSON object".into()))
             }
+            Answer::Error(error) if !is_error(error) => {
+                Err(UpstreamError::Protocol("its error has no number as its code, or no message".into()))
+            }
             _ => Ok(answer),
         }
     }
@@ -234,6 +239,17 @@ impl Plan {
         }
         Ok(link)
     }
+}
+
+/// Whether it is an error as JSON-RPC has it: clients drop an answer with any other, and wait on.
+fn is_error(error: &RawValue) -> bool {
+    #[derive(Deserialize)]
+    #[expect(dead_code, reason = "that they can be read is all")]
+    struct Members {
+        code: serde_json::Number,
+        message: String,
+    }
+    serde_json::from_str::<Members>(error.get()).is_ok()
 }
 
 /// Ends a connection that no call has used for `limit`.

@@ -1,14 +1,12 @@
-//! The text of what is sent to a server, and what a server's text says. No IO.
+//! The text of what is sent to a server. No IO.
 
-use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use serde_json::value::RawValue;
 
 use crate::domain::log_level::LogLevel;
-use crate::domain::raw::RawObject;
-use crate::domain::rpc::{METHOD_NOT_FOUND, Message, RpcError, failure};
-use crate::domain::upstream::{Answer, Era, OutCall};
+use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure};
+use crate::domain::upstream::{Era, OutCall};
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
 
 /// What a message may be larger than the result in it: envelope, ids, white space.
@@ -176,73 +174,6 @@ pub(super) fn reply(id: &RawValue, method: &str) -> String {
     failure(id.get(), &crate::domain::raw::to_raw(&error))
 }
 
-/// One message of a server.
-#[derive(Debug)]
-pub(super) enum Incoming<'a> {
-    /// An answer; `id` is raw JSON, none where it is null or absent.
-    Answer { id: Option<&'a RawValue>, answer: Answer },
-    /// A request to us.
-    Request { id: &'a RawValue, method: Cow<'a, str> },
-    /// A notification.
-    Notification { notice: Notice, params: Option<&'a RawValue> },
-}
-
-/// What a notification is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Notice {
-    /// How far a call is.
-    Progress,
-    /// What the server logs.
-    Message,
-    /// The tool list is another.
-    ToolsChanged,
-    /// Nothing that concerns us.
-    Other,
-}
-
-impl Notice {
-    fn of(method: &str) -> Self {
-        match method {
-            "notifications/progress" => Self::Progress,
-            "notifications/message" => Self::Message,
-            "notifications/tools/list_changed" => Self::ToolsChanged,
-            _ => Self::Other,
-        }
-    }
-}
-
-/// Reads one message. Fails with what is wrong, in words that hold nothing of the text.
-pub(super) fn read(text: &[u8]) -> Result<Incoming<'_>, &'static str> {
-    if text.trim_ascii_start().first() != Some(&b'{') {
-        return Err("a message is no JSON object");
-    }
-    let message: Message<'_> = serde_json::from_slice(text).map_err(|_| "a message is no valid JSON-RPC")?;
-    if message.jsonrpc != Some("2.0") {
-        return Err("a message is not of JSON-RPC 2.0");
-    }
-    match message {
-        Message { method: Some(method), id: Some(id), .. } => Ok(Incoming::Request { id, method }),
-        Message { method: Some(method), params, .. } => {
-            Ok(Incoming::Notification { notice: Notice::of(&method), params })
-        }
-        Message { id, result: Some(result), error: None, .. } => {
-            Ok(Incoming::Answer { id, answer: Answer::Result(result.to_owned()) })
-        }
-        Message { id, result: None, error: Some(error), .. } => {
-            Ok(Incoming::Answer { id, answer: Answer::Error(error.to_owned()) })
-        }
-        _ => Err("a message is neither request nor answer"),
-    }
-}
-
-/// The token and the rest of a `notifications/progress`, where the token is one of ours.
-pub(super) fn progress(params: Option<&RawValue>) -> Option<(u64, Box<RawValue>)> {
-    let mut object = RawObject::parse(params?.get()).ok()?;
-    let token = object.get("progressToken")?.get().parse().ok()?;
-    object.remove("progressToken");
-    Some((token, object.to_raw()))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -302,51 +233,6 @@ mod tests {
         );
         let value: serde_json::Value = serde_json::from_str(&text(Request::Initialize, Era::Legacy)).unwrap();
         assert_eq!(value["params"]["protocolVersion"], LEGACY_VERSIONS[0]);
-    }
-
-    #[test]
-    fn messages_are_told_apart() {
-        let read_all = |text: &'static str| read(text.as_bytes());
-        assert!(matches!(
-            read_all(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
-            Ok(Incoming::Answer { id: Some(_), .. })
-        ));
-        assert!(matches!(read_all(r#"{"jsonrpc":"2.0","id":null,"error":{}}"#), Ok(Incoming::Answer { id: None, .. })));
-        assert!(matches!(read_all(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), Ok(Incoming::Request { .. })));
-        assert!(matches!(read_all(r#"{"jsonrpc":"2.0","method":"x"}"#), Ok(Incoming::Notification { .. })));
-        // PHP's encoder escapes slashes.
-        let escaped = read_all(r#"{"jsonrpc":"2.0","method":"notifications\/progress"}"#);
-        assert!(matches!(escaped, Ok(Incoming::Notification { notice: Notice::Progress, .. })));
-        for bad in [
-            "",
-            "[]",
-            r#"["2.0",1]"#,
-            "nonsense",
-            r#"{"id":1,"result":{}}"#,
-            r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#,
-            r#"{"jsonrpc":"2.0","id":1,"result":{}} {}"#,
-            r#"{"jsonrpc":"2.0","id":1}"#,
-        ] {
-            assert!(read_all(bad).is_err(), "{bad}");
-        }
-        assert!(read(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xff\"}").is_err());
-        assert!(read("[".repeat(10_000).as_bytes()).is_err());
-    }
-
-    #[test]
-    fn deeply_nested_results_pass_as_text() {
-        let deep =
-            format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":{}{}}}}}"#, "[".repeat(10_000), "]".repeat(10_000));
-        assert!(matches!(read(deep.as_bytes()), Ok(Incoming::Answer { .. })));
-    }
-
-    #[test]
-    fn progress_loses_its_token_only() {
-        let params = raw(r#"{"progressToken":3,"progress":0.50,"total":1}"#);
-        let (token, rest) = progress(Some(&params)).unwrap();
-        assert_eq!((token, rest.get()), (3, r#"{"progress":0.50,"total":1}"#));
-        assert!(progress(Some(&raw(r#"{"progressToken":"x","progress":1}"#))).is_none());
-        assert!(progress(None).is_none());
     }
 
     #[test]

@@ -30,6 +30,7 @@ struct State {
 #[derive(Debug)]
 struct Waiter {
     answer: oneshot::Sender<Result<Answer, UpstreamError>>,
+    doubt: Option<oneshot::Sender<UpstreamError>>,
     progress: mpsc::Sender<Box<RawValue>>,
 }
 
@@ -40,6 +41,8 @@ pub(super) struct Waiting {
     pub(super) id: u64,
     /// Its answer, or why there will be none.
     pub(super) answer: oneshot::Receiver<Result<Answer, UpstreamError>>,
+    /// Why there may be none that can be read.
+    pub(super) doubt: oneshot::Receiver<UpstreamError>,
     /// Its progress.
     pub(super) progress: mpsc::Receiver<Box<RawValue>>,
 }
@@ -58,8 +61,9 @@ impl Calls {
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let ((answer, answered), (progress, progressed)) = (oneshot::channel(), mpsc::channel(PROGRESS));
-        state.waiting.insert(id, Waiter { answer, progress });
-        Ok(Waiting { id, answer: answered, progress: progressed })
+        let (doubt, doubted) = oneshot::channel();
+        state.waiting.insert(id, Waiter { answer, doubt: Some(doubt), progress });
+        Ok(Waiting { id, answer: answered, doubt: doubted, progress: progressed })
     }
 
     /// Hands an answer over. False where nobody waits for it.
@@ -72,6 +76,20 @@ impl Calls {
     pub(super) fn fail(&self, id: u64, reason: UpstreamError) -> bool {
         let waiter = self.lock().waiting.remove(&id);
         waiter.is_some_and(|w| w.answer.send(Err(reason)).is_ok())
+    }
+
+    /// Tells the only one who waits that there will be no answer. False where nobody waits, or several do.
+    pub(super) fn fail_sole(&self, reason: UpstreamError) -> bool {
+        let mut state = self.lock();
+        let (1, Some(id)) = (state.waiting.len(), state.waiting.keys().next().copied()) else { return false };
+        state.waiting.remove(&id).is_some_and(|w| w.answer.send(Err(reason)).is_ok())
+    }
+
+    /// Tells who waits for an answer, where somebody does, that what was read may have been it.
+    pub(super) fn doubt(&self, id: u64, reason: UpstreamError) {
+        if let Some(doubt) = self.lock().waiting.get_mut(&id).and_then(|waiter| waiter.doubt.take()) {
+            let _ = doubt.send(reason);
+        }
     }
 
     /// Hands progress over, where somebody waits.

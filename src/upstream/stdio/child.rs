@@ -41,7 +41,8 @@ pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(Wire, Canc
     let (outgoing, queue) = mpsc::channel(OUTGOING);
     let (calls, stop, ready) = (Arc::new(Calls::new()), CancellationToken::new(), CancellationToken::new());
     let (ended, last_words) = (CancellationToken::new(), Arc::new(Mutex::default()));
-    let wire = Wire { calls: Arc::clone(&calls), outgoing, stop: stop.clone(), ended: ended.clone() };
+    let (batches, own_stop) = (Arc::default(), stop.clone());
+    let wire = Wire { calls: Arc::clone(&calls), outgoing, batches, stop: own_stop, ended: ended.clone() };
     shared.tasks.spawn(write(stdin, queue, stop.clone(), ended.clone()));
     let logged = shared.tasks.spawn(Log::new(target, shared, Arc::clone(&last_words)).run(stderr));
     shared.tasks.spawn(Reader::new(target, shared, wire.clone()).run(stdout));

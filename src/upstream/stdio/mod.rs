@@ -10,13 +10,15 @@ mod reader;
 mod tree;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError};
+use crate::domain::version::BATCH_VERSION;
 
 pub use self::launcher::{ServerLauncher, server_main};
 
@@ -30,6 +32,8 @@ use super::wire::{self, Request};
 const OUTGOING: usize = 64;
 /// The longest wait for an answer to `server/discover`, which old servers may leave unanswered.
 const DISCOVERY: Duration = Duration::from_secs(10);
+/// How long an answer is waited for after a line that quotes it: a server that logs what it sends may send it yet.
+const DOUBT: Duration = Duration::from_secs(1);
 
 /// A process that shook hands. Its end, or the end of this handle, ends its whole process group.
 #[derive(Debug)]
@@ -43,6 +47,8 @@ pub(super) struct Process {
 struct Wire {
     calls: Arc<Calls>,
     outgoing: mpsc::Sender<Vec<u8>>,
+    /// Whether the version that was agreed on has batches.
+    batches: Arc<AtomicBool>,
     /// Asked to end.
     stop: CancellationToken,
     /// Closed its stdout, or sent what ends the connection.
@@ -100,6 +106,7 @@ impl Process {
                     if facts.era == Era::Legacy && wire.send(wire::INITIALIZED.into()).await.is_err() {
                         return Err((UpstreamError::Lost("it ended".into()), Step::Initialize));
                     }
+                    wire.batches.store(facts.version == BATCH_VERSION, Ordering::Release);
                     guard.disarm();
                     ready.cancel();
                     return Ok(Self { wire, facts });
@@ -144,15 +151,18 @@ impl Drop for Process {
 
 impl Wire {
     async fn ask(&self, request: Request<'_>, era: Era, to: Option<&dyn ToClient>) -> Result<Answer, Failure> {
-        let Waiting { id, mut answer, mut progress } = self.calls.open().map_err(Failure::Stale)?;
+        let Waiting { id, mut answer, doubt, mut progress } = self.calls.open().map_err(Failure::Stale)?;
         let mut pending = Pending { wire: self, id, tell: false };
         self.send(request.render(era, id)).await?;
         pending.tell = request.may_be_cancelled();
+        let doubted = doubted(doubt);
+        tokio::pin!(doubted);
         let answered = loop {
             tokio::select! {
                 biased;
                 Some(params) = progress.recv() => if let Some(to) = to { to.progress(params) },
                 answered = &mut answer => break answered,
+                reason = &mut doubted => break Ok(Err(reason)),
             }
         };
         pending.tell = false;
@@ -176,6 +186,17 @@ impl Wire {
         if self.outgoing.try_send(text).is_err() {
             tracing::debug!("a message to an upstream was dropped: it reads too slowly");
         }
+    }
+}
+
+/// Ends a while after a doubt.
+async fn doubted(doubt: oneshot::Receiver<UpstreamError>) -> UpstreamError {
+    match doubt.await {
+        Ok(reason) => {
+            tokio::time::sleep(DOUBT).await;
+            reason
+        }
+        Err(_) => std::future::pending().await,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a process writes to its stdout: messages, and what is none.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::process::ChildStdout;
 
@@ -9,10 +10,11 @@ use super::flow::Flow;
 use super::lines::{Lines, Piece};
 use super::log::printable;
 use crate::domain::upstream::{Target, UpstreamError, UpstreamEvent};
-use crate::upstream::cut::{Cut, read_cut};
+use crate::upstream::incoming::{self, Fault, Incoming, Notice};
+use crate::upstream::members::{Members, Whose, number};
 use crate::upstream::metrics::Dropped;
 use crate::upstream::shared::Shared;
-use crate::upstream::wire::{self, ENVELOPE, Incoming, Notice};
+use crate::upstream::wire::{self, ENVELOPE};
 
 /// The most bytes of a line that are passed over; one that does not end is given up, and the process with it.
 const PASSED_OVER: u64 = 256 * 1024 * 1024;
@@ -51,8 +53,8 @@ impl Reader {
         while let Ok(Some(piece)) = lines.next().await {
             let size = piece.size();
             let read = match piece {
-                Piece::Line(line) => self.take(line),
-                Piece::Cut(beginning) => self.take_cut(beginning),
+                Piece::Line(line) => Ok(self.take(line)),
+                Piece::Cut(beginning) => Ok(self.take_cut(beginning)),
                 Piece::Rest(size) => self.pass_over(size as u64),
             };
             match read {
@@ -67,18 +69,25 @@ impl Reader {
         self.wire.ended.cancel();
     }
 
-    /// Deals with the beginning of a line that is too long. Only the call that it answers fails, where that can be told.
-    fn take_cut(&mut self, beginning: &[u8]) -> Result<Line, UpstreamError> {
+    /// Deals with the beginning of a line that is too long. Only the call that it answers fails.
+    fn take_cut(&mut self, beginning: &[u8]) -> Line {
         self.passed_over = 0;
         let too_large = UpstreamError::TooLarge(self.target.max_response_size);
-        match read_cut(beginning) {
-            Cut::Answer(id) if self.wire.calls.fail(id, too_large.clone()) => Ok(Line::Awaited),
-            Cut::Answer(_) | Cut::Unasked => {
-                self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Large);
-                tracing::warn!(upstream = %self.target.plan.key, "a message was dropped: {too_large}");
-                Ok(Line::Unasked)
-            }
-            Cut::Unknown => Err(too_large),
+        if self.fail(&Members::read(beginning).whose(), &too_large) {
+            return Line::Awaited;
+        }
+        self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Large);
+        tracing::warn!(upstream = %self.target.plan.key, "a message was dropped: {too_large}");
+        Line::Unasked
+    }
+
+    /// Fails the calls that a message answers which cannot be taken. False where there are none: others go on.
+    fn fail(&self, whose: &Whose, reason: &UpstreamError) -> bool {
+        let calls = &self.wire.calls;
+        match whose {
+            Whose::Calls(ids) => ids.iter().filter(|id| calls.fail(**id, reason.clone())).count() > 0,
+            Whose::SomeCall => calls.fail_sole(reason.clone()),
+            Whose::Nobody => false,
         }
     }
 
@@ -91,38 +100,61 @@ impl Reader {
         }
     }
 
-    /// Deals with one line. What is no JSON object at all is taken for words to people and passed over, as is a JSON
-    /// object that is no JSON-RPC message; an object that breaks off, or text that is not UTF-8, ends the connection.
-    fn take(&mut self, line: &[u8]) -> Result<Line, UpstreamError> {
-        match wire::read(line) {
-            Ok(Incoming::Answer { id, answer }) => {
-                let id = id.and_then(|id| id.get().parse().ok());
-                if id.is_some_and(|id| self.wire.calls.answer(id, answer)) {
-                    return Ok(Line::Awaited);
+    /// Deals with one line.
+    fn take(&mut self, line: &[u8]) -> Line {
+        let mut awaited = false;
+        for message in incoming::messages(line, self.wire.batches.load(Ordering::Acquire)) {
+            awaited |= match incoming::read(message) {
+                Ok(message) => self.hear(message),
+                Err(fault) => self.take_broken(message, fault),
+            };
+        }
+        if awaited { Line::Awaited } else { Line::Unasked }
+    }
+
+    /// Deals with one message. True where somebody waited for it.
+    fn hear(&self, message: Incoming<'_>) -> bool {
+        match message {
+            Incoming::Answer { id, answer } => {
+                let Some(id) = id else { return false };
+                let awaited = match id.get().parse() {
+                    Ok(id) => self.wire.calls.answer(id, answer),
+                    Err(_) => {
+                        let reason = UpstreamError::Protocol("the id of an answer is not as it was sent".into());
+                        number(id).is_some_and(|id| self.wire.calls.fail(id, reason))
+                    }
+                };
+                if !awaited {
+                    tracing::debug!(upstream = %self.target.plan.key, "an answer that nobody waits for was dropped");
                 }
-                tracing::debug!(upstream = %self.target.plan.key, "an answer that nobody waits for was dropped");
+                return awaited;
             }
-            Ok(Incoming::Request { id, method }) => self.wire.offer(wire::reply(id, &method)),
-            Ok(Incoming::Notification { notice: Notice::Progress, params }) => {
-                if let Some((token, params)) = wire::progress(params) {
+            Incoming::Request { id, method } => self.wire.offer(wire::reply(id, &method)),
+            Incoming::Notification { notice: Notice::Progress, params } => {
+                if let Some((token, params)) = incoming::progress(params) {
                     self.wire.calls.progress(token, params);
                 }
             }
-            Ok(Incoming::Notification { notice: Notice::ToolsChanged, .. }) => {
+            Incoming::Notification { notice: Notice::ToolsChanged, .. } => {
                 self.shared.events.tell(UpstreamEvent::ToolsChanged(self.target.plan.key.clone()));
             }
-            Ok(Incoming::Notification { .. }) => {}
-            Err(fault) => {
-                let is_object = line.trim_ascii_start().first() == Some(&b'{');
-                if is_object && serde_json::from_slice::<serde::de::IgnoredAny>(line).is_err()
-                    || str::from_utf8(line).is_err()
-                {
-                    return Err(UpstreamError::Protocol(fault.into()));
-                }
-                self.warn_of(line);
-            }
+            Incoming::Notification { .. } => {}
         }
-        Ok(Line::Unasked)
+        false
+    }
+
+    /// Deals with a text that is no message. The calls that it answers fail at once; what only quotes an answer makes
+    /// them wait no longer than a while. All else is taken for words to people and passed over.
+    fn take_broken(&mut self, text: &[u8], fault: Fault) -> bool {
+        let (whose, quoted) = (fault.whose.clone(), fault.quoted);
+        let reason = UpstreamError::from(fault);
+        match whose {
+            Whose::Calls(ids) if quoted => ids.into_iter().for_each(|id| self.wire.calls.doubt(id, reason.clone())),
+            whose if self.fail(&whose, &reason) => return true,
+            _ => {}
+        }
+        self.warn_of(text);
+        false
     }
 
     /// Says once that the process writes what is no message, and how that begins.

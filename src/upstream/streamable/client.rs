@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
+use http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -107,6 +107,8 @@ fn headers(target: &Target) -> Result<HeaderMap, UpstreamError> {
     }
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // Without this header a server may choose any encoding (RFC 9110, section 12.5.3).
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if let Ok(instance) = HeaderValue::from_str(&INSTANCE) {
         headers.insert(HeaderName::from_static(INSTANCE_HEADER), instance);
     }

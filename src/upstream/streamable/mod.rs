@@ -20,7 +20,7 @@ use crate::domain::budget::Held;
 use crate::domain::ports::ToClient;
 use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError, UpstreamEvent};
-use crate::domain::version::MODERN_VERSION;
+use crate::domain::version::{BATCH_VERSION, MODERN_VERSION};
 
 use self::client::{Client, same_origin_redirect};
 use self::params::ParamHeaders;
@@ -242,6 +242,11 @@ impl First {
 }
 
 impl Line {
+    /// Whether the version that was agreed on has batches.
+    fn has_batches(&self) -> bool {
+        self.headers.get(PROTOCOL_VERSION).is_some_and(|version| version == BATCH_VERSION)
+    }
+
     fn request_headers(&self, request: &Request<'_>) -> Result<HeaderMap, UpstreamError> {
         let mut headers = self.headers.clone();
         if self.era == Era::Legacy {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, Response, StatusCode};
 use hyper::body::Incoming as Body;
 use serde::Deserialize;
@@ -14,7 +14,8 @@ use crate::domain::budget::Held;
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
 use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
-use crate::upstream::wire::{self, Incoming, Notice};
+use crate::upstream::incoming::{self, Incoming, Notice};
+use crate::upstream::wire;
 
 /// What came of a request.
 #[derive(Debug)]
@@ -46,6 +47,13 @@ fn media(headers: &HeaderMap) -> Media {
     }
 }
 
+/// How a response is encoded, where it is.
+pub(super) fn encoding(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get(CONTENT_ENCODING)?.as_bytes().trim_ascii();
+    let named = !value.is_empty() && !value.eq_ignore_ascii_case(b"identity");
+    named.then(|| String::from_utf8_lossy(value).chars().filter(|c| c.is_ascii_graphic()).take(20).collect())
+}
+
 /// Reads the response to the request `id`.
 pub(super) async fn read(
     line: &Arc<Line>,
@@ -53,7 +61,15 @@ pub(super) async fn read(
     id: u64,
     to: Option<&dyn ToClient>,
 ) -> Result<Reply, UpstreamError> {
-    let (status, media) = (response.status(), media(response.headers()));
+    let (status, mut media) = (response.status(), media(response.headers()));
+    if let Some(encoding) = encoding(response.headers()) {
+        if status.is_success() {
+            return Err(UpstreamError::Protocol(format!(
+                "its response is encoded ({encoding}), which it was not asked for"
+            )));
+        }
+        media = Media::Other;
+    }
     let (limit, place) = (line.endpoint.target.max_response_size, line.endpoint.shared.budget.place(Held::Answer));
     if !status.is_success() {
         return refusal(line, status, media, response.into_body(), id).await;
@@ -61,10 +77,8 @@ pub(super) async fn read(
     match media {
         Media::Json => {
             let text = whole(response.into_body(), limit, &place).await?;
-            match wire::read(&text).map_err(|fault| UpstreamError::Protocol(fault.into()))? {
-                Incoming::Answer { id: answered, answer } => own(answered, id, answer),
-                _ => Err(UpstreamError::Protocol("its response holds no answer".into())),
-            }
+            let answer = take(line, &text, id, to)?;
+            answer.ok_or_else(|| UpstreamError::Protocol("its response holds no answer".into()))
         }
         Media::Events => read_events(line, Messages::new(response.into_body(), limit, place), id, to).await,
         Media::Other => Err(UpstreamError::Protocol(format!("HTTP {} without an answer", status.as_u16()))),
@@ -91,14 +105,25 @@ async fn read_events(
     to: Option<&dyn ToClient>,
 ) -> Result<Reply, UpstreamError> {
     while let Some(text) = messages.next().await? {
-        match wire::read(text.as_bytes()).map_err(|fault| UpstreamError::Protocol(fault.into()))? {
-            Incoming::Answer { id: answered, answer } => {
-                let own = own(answered, id, answer)?;
-                messages.finish(&line.endpoint.shared, SMALL);
-                return Ok(own);
+        if let Some(own) = take(line, text.as_bytes(), id, to)? {
+            messages.finish(&line.endpoint.shared, SMALL);
+            return Ok(own);
+        }
+    }
+    Err(UpstreamError::Lost("its event stream ended before the answer".into()))
+}
+
+/// Deals with what a server sends to the request `id`. None where the answer is yet to come.
+fn take(line: &Arc<Line>, text: &[u8], id: u64, to: Option<&dyn ToClient>) -> Result<Option<Reply>, UpstreamError> {
+    let mut reply = None;
+    for message in incoming::messages(text, line.has_batches()) {
+        match incoming::read(message)? {
+            Incoming::Answer { .. } if reply.is_some() => {
+                return Err(UpstreamError::Protocol("a batch answers the request twice".into()));
             }
+            Incoming::Answer { id: answered, answer } => reply = Some(own(answered, id, answer)?),
             Incoming::Notification { notice: Notice::Progress, params } => {
-                if let (Some(to), Some((token, params))) = (to, wire::progress(params))
+                if let (Some(to), Some((token, params))) = (to, incoming::progress(params))
                     && token == id
                 {
                     to.progress(params);
@@ -111,7 +136,7 @@ async fn read_events(
             other => hear(line, other),
         }
     }
-    Err(UpstreamError::Lost("its event stream ended before the answer".into()))
+    Ok(reply)
 }
 
 /// Deals with what a server sends besides answers and progress.
@@ -149,7 +174,7 @@ async fn refusal(
     if media == Media::Json {
         let place = line.endpoint.shared.budget.place(Held::Answer);
         let text = whole(body, line.endpoint.target.max_response_size, &place).await?;
-        if let Ok(Incoming::Answer { id: answered, answer: Answer::Error(error) }) = wire::read(&text) {
+        if let Ok(Incoming::Answer { id: answered, answer: Answer::Error(error) }) = incoming::read(&text) {
             if in_session && status == StatusCode::BAD_REQUEST && says_session_unknown(&error) {
                 return Ok(Reply::SessionEnded);
             }

@@ -8,10 +8,10 @@ use http::{HeaderValue, Method, StatusCode};
 
 use super::Line;
 use super::body::Messages;
-use super::reply::hear;
+use super::reply::{encoding, hear};
 use crate::domain::budget::Held;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
-use crate::upstream::wire;
+use crate::upstream::incoming;
 
 /// The first wait before the stream is opened again; it doubles up to the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -45,9 +45,8 @@ async fn keep_listening(line: &Arc<Line>) {
                 told = true;
                 let opened = Instant::now();
                 while let Ok(Some(text)) = messages.next().await {
-                    if let Ok(message) = wire::read(text.as_bytes()) {
-                        hear(line, message);
-                    }
+                    let messages = incoming::messages(text.as_bytes(), line.has_batches());
+                    messages.into_iter().filter_map(|text| incoming::read(text).ok()).for_each(|one| hear(line, one));
                 }
                 if opened.elapsed() >= LONGEST_WAIT {
                     wait = FIRST_WAIT;
@@ -71,7 +70,7 @@ async fn open(line: &Line) -> Result<Option<Messages>, UpstreamError> {
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     let response = line.endpoint.client.send(Method::GET, &line.uri, headers, Vec::new()).await?;
     match response.status() {
-        StatusCode::OK => {
+        StatusCode::OK if encoding(response.headers()).is_none() => {
             let (limit, place) =
                 (line.endpoint.target.max_response_size, line.endpoint.shared.budget.place(Held::Answer));
             Ok(Some(Messages::new(response.into_body(), limit, place)))

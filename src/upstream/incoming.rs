@@ -1,0 +1,236 @@
+//! What a server's text says: messages, and what is wrong with those that are none. No IO.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::members::{Members, Text, Whose};
+use crate::domain::raw::RawObject;
+use crate::domain::upstream::{Answer, UpstreamError};
+
+/// One message of a server.
+#[derive(Debug)]
+pub(super) enum Incoming<'a> {
+    /// An answer; `id` is raw JSON, none where it is null or absent.
+    Answer { id: Option<&'a RawValue>, answer: Answer },
+    /// A request to us.
+    Request { id: &'a RawValue, method: Cow<'a, str> },
+    /// A notification.
+    Notification { notice: Notice, params: Option<&'a RawValue> },
+}
+
+/// What a notification is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Notice {
+    /// How far a call is.
+    Progress,
+    /// What the server logs.
+    Message,
+    /// The tool list is another.
+    ToolsChanged,
+    /// Nothing that concerns us.
+    Other,
+}
+
+impl Notice {
+    fn of(method: &str) -> Self {
+        match method {
+            "notifications/progress" => Self::Progress,
+            "notifications/message" => Self::Message,
+            "notifications/tools/list_changed" => Self::ToolsChanged,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Why a message cannot be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// What is wrong, in words that hold nothing of the message.
+    pub(super) words: &'static str,
+    /// Who waits for it.
+    pub(super) whose: Whose,
+    /// Whether it may as well be a line of a log that quotes a message.
+    pub(super) quoted: bool,
+}
+
+impl Fault {
+    fn new(words: &'static str, whose: Whose) -> Self {
+        Self { words, whose, quoted: false }
+    }
+}
+
+impl From<Fault> for UpstreamError {
+    fn from(fault: Fault) -> Self {
+        Self::Protocol(fault.words.into())
+    }
+}
+
+/// Reads one message.
+pub(super) fn read(text: &[u8]) -> Result<Incoming<'_>, Fault> {
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err(misplaced(text));
+    }
+    let members = Members::read(text);
+    understood(&members).map_err(|words| Fault::new(words, members.whose()))
+}
+
+fn understood<'a>(members: &Members<'a>) -> Result<Incoming<'a>, &'static str> {
+    let Members { jsonrpc, id, method, params, result, error, .. } = *members;
+    if !members.whole {
+        return Err("a message is no valid JSON-RPC");
+    }
+    if members.doubled {
+        return Err("a member of a message stands twice");
+    }
+    if jsonrpc.value.is_none_or(|version| version.get() != r#""2.0""#) {
+        return Err("a message is not of JSON-RPC 2.0");
+    }
+    if let Some(method) = method.value {
+        if result.seen || error.seen {
+            return Err("a message is a request and an answer");
+        }
+        let Text(method) = serde_json::from_str(method.get()).map_err(|_| "the method of a message is no string")?;
+        return Ok(match id.value {
+            Some(id) => Incoming::Request { id, method },
+            None => Incoming::Notification { notice: Notice::of(&method), params: params.value },
+        });
+    }
+    let answer = match (result.value, error.value) {
+        (Some(result), None) => Answer::Result(result.to_owned()),
+        (None, Some(error)) => Answer::Error(error.to_owned()),
+        (Some(_), Some(_)) => return Err("an answer has a result and an error"),
+        (None, None) if result.seen => return Err("the result of an answer is null"),
+        (None, None) => return Err("a message is neither request nor answer"),
+    };
+    Ok(Incoming::Answer { id: id.value, answer })
+}
+
+/// What is wrong with a text that does not begin with an object.
+fn misplaced(text: &[u8]) -> Fault {
+    if let Some(marked) = text.strip_prefix(b"\xef\xbb\xbf") {
+        return Fault::new("a byte order mark stands before a message", Members::read(marked).whose());
+    }
+    if let Some(batch) = batch(text) {
+        let whose = batch.into_iter().map(|message| Members::read(message.get().as_bytes()).whose());
+        let ids = whose.flat_map(|whose| if let Whose::Calls(ids) = whose { ids } else { Vec::new() });
+        let words = "it sent a batch, which this version of the protocol does not have";
+        return Fault::new(words, Whose::Calls(ids.collect()));
+    }
+    match memchr::memchr(b'{', text).map(|at| Members::read(&text[at..]).whose()) {
+        Some(whose @ Whose::Calls(_)) => {
+            Fault { quoted: true, ..Fault::new("text stands before a message on its line", whose) }
+        }
+        _ => Fault::new("a message is no JSON object", Whose::Nobody),
+    }
+}
+
+/// The elements of an array.
+fn batch(text: &[u8]) -> Option<Vec<&RawValue>> {
+    let is_array = text.trim_ascii_start().first() == Some(&b'[');
+    is_array.then(|| serde_json::from_slice(text).ok()).flatten()
+}
+
+/// The messages of a text: one, or those of a batch where `batches` are a part of the protocol's version.
+pub(super) fn messages(text: &[u8], batches: bool) -> Vec<&[u8]> {
+    let batch = batches.then(|| batch(text)).flatten();
+    batch.map_or_else(|| vec![text], |batch| batch.into_iter().map(|message| message.get().as_bytes()).collect())
+}
+
+/// The token and the rest of a `notifications/progress`, where the token is one of ours.
+pub(super) fn progress(params: Option<&RawValue>) -> Option<(u64, Box<RawValue>)> {
+    let mut object = RawObject::parse(params?.get()).ok()?;
+    let token = object.get("progressToken")?.get().parse().ok()?;
+    object.remove("progressToken");
+    Some((token, object.to_raw()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.into()).unwrap()
+    }
+
+    #[test]
+    fn messages_are_told_apart() {
+        let read_all = |text: &'static str| read(text.as_bytes());
+        assert!(matches!(
+            read_all(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
+            Ok(Incoming::Answer { id: Some(_), .. })
+        ));
+        assert!(matches!(read_all(r#"{"jsonrpc":"2.0","id":null,"error":{}}"#), Ok(Incoming::Answer { id: None, .. })));
+        assert!(matches!(read_all(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), Ok(Incoming::Request { .. })));
+        assert!(matches!(read_all(r#"{"jsonrpc":"2.0","method":"x"}"#), Ok(Incoming::Notification { .. })));
+        // PHP's encoder escapes slashes.
+        let escaped = read_all(r#"{"jsonrpc":"2.0","method":"notifications\/progress"}"#);
+        assert!(matches!(escaped, Ok(Incoming::Notification { notice: Notice::Progress, .. })));
+        assert!(read("[".repeat(10_000).as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_message_that_cannot_be_taken_names_its_fault_and_its_call() {
+        const ONE: &[u64] = &[1];
+        for (text, words, ids) in [
+            ("", "no JSON object", &[][..]),
+            ("nonsense", "no JSON object", &[]),
+            (r#"["2.0",1]"#, "batch", &[]),
+            ("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{", "no valid", ONE),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}} {}"#, "no valid", ONE),
+            (r#"{"id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
+            (r#"{"jsonrpc":2.0,"id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
+            (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{}}"#, "a result and an error", ONE),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{},"result":{}}"#, "twice", ONE),
+            (r#"{"jsonrpc":"2.0","id":1,"id":1,"result":{}}"#, "twice", &[1, 1]),
+            (r#"{"jsonrpc":"2.0","id":1,"id":2,"result":{}}"#, "twice", &[1, 2]),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null}"#, "null", ONE),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"x","result":{}}"#, "a request and an answer", ONE),
+            (r#"{"jsonrpc":"2.0","id":1}"#, "neither", ONE),
+            ("\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}", "byte order mark", ONE),
+            (r#"done {"jsonrpc":"2.0","id":1,"result":{}}"#, "text stands before", ONE),
+            (r#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"error":{}}]"#, "batch", &[1, 2]),
+        ] {
+            let fault = read(text.as_bytes()).unwrap_err();
+            let named = if let Whose::Calls(ids) = fault.whose { ids } else { Vec::new() };
+            assert!(fault.words.contains(words) && named == ids, "{text}: {} {named:?}", fault.words);
+        }
+        assert!(read(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xff\"}").is_err());
+    }
+
+    #[test]
+    fn a_null_beside_the_answer_is_as_if_it_was_not_there() {
+        for (text, ok) in [
+            (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":null}"#, true),
+            (r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{}}"#, false),
+        ] {
+            let Ok(Incoming::Answer { answer, .. }) = read(text.as_bytes()) else { panic!("{text}") };
+            assert_eq!(matches!(answer, Answer::Result(_)), ok, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_a_version_that_has_batches_gets_them_apart() {
+        let text = br#" [{"a":1}, 2 ]"#;
+        assert_eq!(messages(text, true), [br#"{"a":1}"#.as_slice(), b"2"]);
+        assert_eq!(messages(text, false), [text]);
+        assert_eq!(messages(b"{}", true), [b"{}"]);
+    }
+
+    #[test]
+    fn deeply_nested_results_pass_as_text() {
+        let deep =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":{}{}}}}}"#, "[".repeat(10_000), "]".repeat(10_000));
+        assert!(matches!(read(deep.as_bytes()), Ok(Incoming::Answer { .. })));
+    }
+
+    #[test]
+    fn progress_loses_its_token_only() {
+        let params = raw(r#"{"progressToken":3,"progress":0.50,"total":1}"#);
+        let (token, rest) = progress(Some(&params)).unwrap();
+        assert_eq!((token, rest.get()), (3, r#"{"progress":0.50,"total":1}"#));
+        assert!(progress(Some(&raw(r#"{"progressToken":"x","progress":1}"#))).is_none());
+        assert!(progress(None).is_none());
+    }
+}

@@ -1,0 +1,152 @@
+//! The members of a JSON-RPC message as far as they can be read: one that breaks off or is too long may still tell whose
+//! it is. No IO.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// One member.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Member<'a> {
+    /// Whether its name was read.
+    pub(super) seen: bool,
+    /// Its value; none where that is null or could not be read.
+    pub(super) value: Option<&'a RawValue>,
+}
+
+/// What was read of a message.
+#[derive(Debug, Default)]
+pub(super) struct Members<'a> {
+    pub(super) jsonrpc: Member<'a>,
+    pub(super) id: Member<'a>,
+    pub(super) method: Member<'a>,
+    pub(super) params: Member<'a>,
+    pub(super) result: Member<'a>,
+    pub(super) error: Member<'a>,
+    /// Whether one of these stands twice: readers differ in which they take.
+    pub(super) doubled: bool,
+    /// Whether it is one object to its end.
+    pub(super) whole: bool,
+    ids: Vec<u64>,
+}
+
+/// Whose a message is that cannot be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// It answers the requests of these ids; more than one where it names several.
+    Calls(Vec<u64>),
+    /// It answers a request, and which one cannot be read.
+    SomeCall,
+    /// It is no answer, or answers what was not asked.
+    Nobody,
+}
+
+impl<'a> Members<'a> {
+    /// Reads `text` as far as it is a JSON object.
+    pub(super) fn read(text: &'a [u8]) -> Self {
+        let mut members = Self::default();
+        let mut json = serde_json::Deserializer::from_slice(text);
+        let read = json.deserialize_map(Reading(&mut members)).and_then(|()| json.end());
+        members.whole = read.is_ok();
+        members
+    }
+
+    fn member(&mut self, name: &str) -> Option<&mut Member<'a>> {
+        Some(match name {
+            "jsonrpc" => &mut self.jsonrpc,
+            "id" => &mut self.id,
+            "method" => &mut self.method,
+            "params" => &mut self.params,
+            "result" => &mut self.result,
+            "error" => &mut self.error,
+            _ => return None,
+        })
+    }
+
+    /// Whose it is where something is wrong with it. An object without any mark of JSON-RPC is a line of a log.
+    pub(super) fn whose(self) -> Whose {
+        let carries_answer = self.result.seen || self.error.seen;
+        let is_answer = carries_answer || self.jsonrpc.seen && !self.method.seen;
+        if !is_answer {
+            Whose::Nobody
+        } else if !self.ids.is_empty() {
+            Whose::Calls(self.ids)
+        } else if self.whole || self.id.seen || self.method.seen || !(self.jsonrpc.seen || self.result.seen) {
+            Whose::Nobody
+        } else {
+            Whose::SomeCall
+        }
+    }
+}
+
+/// The number that an id stands for: servers send `"7"` and `7.0` for `7`, which is not the same id.
+pub(super) fn number(id: &RawValue) -> Option<u64> {
+    serde_json::from_str(id.get().trim_matches('"')).ok().or_else(|| {
+        let number: f64 = serde_json::from_str(id.get()).ok()?;
+        // Up to here each whole number has a value of its own.
+        ((0.0..9e15).contains(&number) && number.fract() == 0.0).then_some(number as u64)
+    })
+}
+
+struct Reading<'m, 'a>(&'m mut Members<'a>);
+
+impl<'a> Visitor<'a> for Reading<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a message")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(Text(name)) = map.next_key()? {
+            let Some(member) = self.0.member(&name) else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let again = std::mem::replace(&mut member.seen, true);
+            let value = map.next_value()?;
+            member.value = value;
+            self.0.doubled |= again;
+            if name == "id" {
+                self.0.ids.extend(value.and_then(number));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A string, borrowed where it holds no escapes.
+#[derive(Deserialize)]
+pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_read_of_a_message_tells_whose_it_is() {
+        let long = "x".repeat(10_000);
+        for (text, whose) in [
+            (format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":"{long}"#), Whose::Calls(vec![7])),
+            (format!(r#" {{"id": 7, "result":"{long}"#), Whose::Calls(vec![7])),
+            (format!(r#"{{"x":"{long}","jsonrpc":"2.0","\u0069d":"7","res"#), Whose::Calls(vec![7])),
+            (r#"{"id":7.0,"id":8,"error":{}}"#.into(), Whose::Calls(vec![7, 8])),
+            (r#"{"jsonrpc":"2.0","id":7} {}"#.into(), Whose::Calls(vec![7])),
+            (r#"{"id":7,"method":"x","result":{}}"#.into(), Whose::Calls(vec![7])),
+            (format!(r#"{{"id":"seven","result":"{long}"#), Whose::Nobody),
+            (format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":"{long}"#), Whose::Nobody),
+            (format!(r#"{{"id":7,"method":"sampling/createMessage","params":"{long}"#), Whose::Nobody),
+            (r#"{"level":50,"id":7,"msg":"a log"}"#.into(), Whose::Nobody),
+            (r#"{"level":50,"error":"a log"#.into(), Whose::Nobody),
+            (r#"{"jsonrpc":"2.0","result":{}}"#.into(), Whose::Nobody),
+            (format!(r#"{{"result":{{"id":7,"a":"{long}"#), Whose::SomeCall),
+            (r#"{"jsonrpc":"2.0","i"#.into(), Whose::SomeCall),
+            (long, Whose::Nobody),
+        ] {
+            assert_eq!(Members::read(text.as_bytes()).whose(), whose, "{text:.60}");
+        }
+    }
+}
