@@ -167,6 +167,10 @@ impl<P: Ports> Engine<P> {
         if shape.asks_back {
             return End::internal("the server asked for input during the call, which this gateway does not pass on");
         }
+        if shape.mistyped && self.is_modern(call) {
+            let error = UpstreamError::Protocol("the resultType of its result is not a string".into());
+            return self.upstream_failed(call, &error);
+        }
         if call.tool.response.is_empty() {
             return End::answered(answer, shape);
         }
@@ -185,6 +189,11 @@ impl<P: Ports> Engine<P> {
             (Ok(_), _) => End::internal("a response chain gave no answer"),
             (Err(ending), _) => End::by_chain(ending),
         }
+    }
+
+    /// Whether the call's upstream is of the modern era, as far as is known.
+    fn is_modern(&self, call: &Routed<'_>) -> bool {
+        self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Modern)
     }
 
     /// What the request chains make of the arguments; checked again where they changed them.

@@ -14,6 +14,8 @@ pub(super) struct Shape {
     pub(super) is_error: bool,
     /// A result that says what it is, or no object that could.
     pub(super) typed: bool,
+    /// A result that says what it is by something that is not a string.
+    pub(super) mistyped: bool,
 }
 
 impl Shape {
@@ -33,7 +35,8 @@ impl Shape {
         };
         let kind = result_type.and_then(|kind| serde_json::from_str::<String>(kind.get()).ok());
         Self {
-            asks_back: kind.is_some_and(|kind| kind == "input_required"),
+            asks_back: kind.as_deref() == Some("input_required"),
+            mistyped: result_type.is_some() && kind.is_none(),
             is_error: is_error.is_some_and(|flag| flag.get() == "true"),
             typed: result_type.is_some(),
         }

@@ -1,6 +1,7 @@
 //! What no plugin changed leaves as it came; what the gateway adds or takes out.
 
 use super::*;
+use crate::domain::upstream::{Probed, ServerFacts};
 
 const EXACT: &str = r#"{"content":[{"type":"text","text":"a\u0062","x": 1.0},{"type":"image","data":"aGk=","mimeType":"image/png"}], "structuredContent":{"one":1.0,"also":1,"big":12345678901234567890123,"e":1E2},"unknown":{"z":1,"a":[ ]}}"#;
 
@@ -46,6 +47,24 @@ async fn a_modern_client_is_told_that_a_result_is_complete() {
     for own in [r#"{"content":[],"resultType":"complete"}"#, r#"{"content":[],"resultType":null}"#] {
         assert_eq!(modern(own).await, format!(r#"{{"result":{own}}}"#));
     }
+}
+
+#[tokio::test]
+async fn a_modern_server_says_by_a_string_what_its_result_is() {
+    let server = Server::default();
+    let facts = ServerFacts {
+        era: Era::Modern,
+        version: "2026-07-28".into(),
+        server_name: None,
+        server_version: None,
+        has_tools: true,
+    };
+    server.probes.lock().unwrap().push_back(Ok(Probed::Up(facts)));
+    *server.answers.lock().unwrap() = Ok(Answer::Result(raw(r#"{"content":[],"resultType":{"kind":"complete"}}"#)));
+    let engine = start_with(&bare(), server).await;
+    let value = call(&engine, "{}").await;
+    assert_eq!(value["error"]["data"]["reason"], "ProtocolError");
+    assert!(value["error"]["message"].as_str().unwrap().contains("resultType"), "{value}");
 }
 
 #[tokio::test]
