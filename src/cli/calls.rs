@@ -112,7 +112,7 @@ fn columns() -> Vec<Column> {
         column("MS", |c| milliseconds(&c["durationMs"])),
         column("RAN", ran),
         column("REASON", |c| text(&c["reason"]).lines().next().unwrap_or_default().to_owned()),
-        wide("UPSTREAM MS", |c| milliseconds(&c["upstreamMs"])),
+        wide("UPSTREAM MS", |c| if c["upstreamMs"].is_null() { "-".into() } else { milliseconds(&c["upstreamMs"]) }),
         wide("PLUGIN MS", |c| milliseconds(&c["pluginMs"])),
         wide("PRINCIPAL", |c| text(&c["principal"])),
         wide("REQUEST", id),

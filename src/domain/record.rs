@@ -242,8 +242,9 @@ pub struct CallRecord {
     pub started_at: u64,
     /// Milliseconds in all.
     pub duration_ms: f64,
-    /// Milliseconds of it that the upstream took.
-    pub upstream_ms: f64,
+    /// Milliseconds of it that the upstream took; none where it was not asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream_ms: Option<f64>,
     /// Milliseconds of it that plugins on its path took.
     pub plugin_ms: f64,
     /// The upstream's name; empty where none was found.

@@ -15,7 +15,7 @@ use super::end::End;
 use super::meta::Meta;
 use super::progress::{Progress, is_guarded};
 use super::ready::Refusing;
-use super::record::{Journal, millis};
+use super::record::Journal;
 use super::request::{CallRequest, Endpoint, Reply};
 use super::routed::Routed;
 use super::shape::Shape;
@@ -23,7 +23,7 @@ use super::snapshot::Snapshot;
 use super::spans;
 use super::{Engine, Ports};
 use crate::domain::json::doubled_key;
-use crate::domain::ports::{CallUpstream, Clock, ToClient};
+use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::route::Route;
 use crate::domain::upstream::{Answer, OutCall, UpstreamError};
 
@@ -238,10 +238,9 @@ impl<P: Ports> Engine<P> {
             timeout: call.timeout,
             extend_on_progress: call.plan().extend_on_progress,
         };
-        let before = self.clock.monotonic();
+        journal.asked();
         let answer = self.upstreams.call(&call.upstream.target, out, client).instrument(spans::upstream(call)).await;
-        let took = self.clock.monotonic().saturating_sub(before);
-        journal.record().upstream_ms = millis(took);
+        journal.answered();
         let answer = answer?;
         let (Answer::Result(text) | Answer::Error(text)) = &answer;
         call.request.room.hold(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;

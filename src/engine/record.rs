@@ -21,6 +21,8 @@ pub(super) struct Journal<P: Ports> {
     /// Whether it was ended, and counted.
     ended: bool,
     started: Duration,
+    /// Since when its upstream has been asked; none while it is not.
+    asked: Option<Duration>,
     /// Whether the tool is one that an upstream lists.
     known: bool,
 }
@@ -40,7 +42,7 @@ impl<P: Ports> Journal<P> {
         };
         let started = engine.clock.monotonic();
         let traces = Traces::default();
-        Self { engine: Arc::clone(engine), gateway, record, traces, ended: false, started, known: false }
+        Self { engine: Arc::clone(engine), gateway, record, traces, ended: false, started, asked: None, known: false }
     }
 
     /// The record so far.
@@ -56,10 +58,23 @@ impl<P: Ports> Journal<P> {
         tool.clone_into(&mut record.tool);
     }
 
+    /// The call is sent to its upstream now.
+    pub(super) fn asked(&mut self) {
+        self.asked = Some(self.engine.clock.monotonic());
+    }
+
+    /// The upstream is done with the call, or the call with it.
+    pub(super) fn answered(&mut self) {
+        if let Some(asked) = self.asked.take() {
+            self.record.upstream_ms = Some(millis(self.engine.clock.monotonic().saturating_sub(asked)));
+        }
+    }
+
     /// Ends the call.
     pub(super) fn end(&mut self, outcome: CallOutcome, reason: Option<String>) {
         let took = self.engine.clock.monotonic().saturating_sub(self.started);
         let plugin_ms = millis(self.traces.on_path);
+        self.answered();
         let record = self.record();
         record.outcome = outcome;
         record.reason = reason;
@@ -131,7 +146,7 @@ fn blank() -> CallRecord {
         within: None,
         started_at: 0,
         duration_ms: 0.0,
-        upstream_ms: 0.0,
+        upstream_ms: None,
         plugin_ms: 0.0,
         upstream: String::new(),
         tool: String::new(),

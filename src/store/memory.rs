@@ -164,7 +164,7 @@ mod tests {
             within: None,
             started_at: 1,
             duration_ms: 1.0,
-            upstream_ms: 0.0,
+            upstream_ms: None,
             plugin_ms: 0.0,
             upstream: "u".into(),
             tool: "t".into(),

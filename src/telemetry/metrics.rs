@@ -225,7 +225,7 @@ impl Metrics {
         self.call_duration
             .with_label_values(&[record.upstream.as_str(), method, outcome])
             .observe(record.duration_ms / 1e3);
-        let own = (record.duration_ms - record.upstream_ms - record.plugin_ms).max(0.0);
+        let own = (record.duration_ms - record.upstream_ms.unwrap_or_default() - record.plugin_ms).max(0.0);
         self.gateway_duration.with_label_values(&[record.upstream.as_str()]).observe(own / 1e3);
     }
 

@@ -96,6 +96,7 @@ async fn of_a_call_that_was_given_up() {
     assert!(tokio::time::timeout(Duration::from_millis(20), given_up).await.is_err());
     let record = last_call(&engine);
     assert_eq!((record.outcome.as_label(), record.entries.len(), sent(&engine).len()), ("cancelled", 2, 1));
+    assert!(record.upstream_ms.is_some_and(|ms| ms > 0.0), "the time until then");
     assert_eq!((engine.state.calls.in_flight(), caller.tracker.in_flight()), (0, 0));
     assert!(engine.render_metrics().contains("hawsepipe_calls_in_flight 0"));
 }

@@ -24,7 +24,8 @@ async fn an_entry_that_cannot_run_refuses_in_either_phase() {
             let mut all = vec!["skipped(stopped)"; 3];
             all[place] = "failed(PluginNotFound)";
             assert_eq!(seen, all);
-            assert_eq!(last_call(&engine).outcome.as_label(), "refused");
+            let record = last_call(&engine);
+            assert_eq!((record.outcome.as_label(), record.upstream_ms), ("refused", None), "it was not asked");
         }
     }
 }
