@@ -78,6 +78,7 @@ fn upstream_state(upstream: &Value) -> String {
     match (&upstream["enabled"], &upstream["autoDisabled"]) {
         (Value::Bool(false), _) => "Disabled".to_owned(),
         (_, Value::Bool(true)) => format!("{} (out of routing)", text(&upstream["connectionState"])),
+        _ if upstream["restingSince"].is_u64() => "Resting".to_owned(),
         _ => text(&upstream["connectionState"]),
     }
 }
@@ -128,4 +129,24 @@ pub fn problem_line(problem: &Value) -> String {
     };
     let field = if problem["field"].is_null() { String::new() } else { format!("{}: ", text(&problem["field"])) };
     format!("{}: {object}{field}{} ({})", paint(colour, word), text(&problem["message"]), text(&problem["reason"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_upstream_is_connected_only_while_it_is() {
+        let state = |more: Value| {
+            let mut upstream = json!({"enabled": true, "autoDisabled": false, "connectionState": "Connected"});
+            upstream.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            upstream_state(&upstream)
+        };
+        assert_eq!(state(json!({})), "Connected");
+        assert_eq!(state(json!({"restingSince": 1})), "Resting");
+        assert_eq!(state(json!({"autoDisabled": true})), "Connected (out of routing)");
+        assert_eq!(state(json!({"enabled": false, "restingSince": 1})), "Disabled");
+    }
 }

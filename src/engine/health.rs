@@ -106,6 +106,9 @@ impl<P: Ports> Engine<P> {
         let before = self.clock.monotonic();
         let probed = self.upstreams.probe(target, probe_timeout(target, connected, known.tried)).await;
         let took = self.clock.monotonic().saturating_sub(before);
+        let rested = matches!(probed, Ok(Probed::Resting)).then(|| self.clock.unix_millis());
+        self.state
+            .update(&plan.key, |state| state.resting_since = rested.map(|now| state.resting_since.unwrap_or(now)));
         let wait = match probed {
             Ok(Probed::Up(facts)) => {
                 self.metrics.ping(&plan.key.name, took);

@@ -57,6 +57,9 @@ pub struct UpstreamState {
     pub tools: Option<Arc<ToolList>>,
     /// What clients may be told of why the last try failed; none after one that did not.
     pub down: Option<String>,
+    /// Unix milliseconds of when a probe first found that its connection had ended because nobody used it; none while there
+    /// is one.
+    pub resting_since: Option<u64>,
     /// Whether the list could not be read again when it should have been.
     pub stale: bool,
     /// Whether a first try to connect and list has ended, well or not.

@@ -21,6 +21,10 @@ pub struct UpstreamView {
     pub enabled: bool,
     /// Where it stands.
     pub connection_state: ConnectionState,
+    /// Unix milliseconds of when its connection was found to have ended because nobody used it; the next call begins it
+    /// anew. Whether the server still answers is not known meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resting_since: Option<u64>,
     /// Failures since the last success.
     pub consecutive_failures: u32,
     /// Whether it left routing.
@@ -157,6 +161,7 @@ impl<P: Ports> Engine<P> {
                 name: plan.key.name.clone(),
                 enabled: plan.enabled,
                 connection_state: state.health.state,
+                resting_since: state.resting_since,
                 consecutive_failures: state.health.failures,
                 auto_disabled: !state.health.in_routing(),
                 error: upstream.refusing.as_ref().map(|r| r.message.clone()).or(state.health.last_error),

@@ -1,8 +1,10 @@
 //! What the gateway offers and shows of itself.
 
 use super::*;
+use crate::domain::health::ConnectionState;
 use crate::domain::plan::{ToolOverride, UpstreamPlan};
 use crate::domain::ports::WorkerState;
+use crate::domain::upstream::Probed;
 use crate::engine::view::PluginState;
 
 #[tokio::test]
@@ -32,6 +34,20 @@ async fn an_upstream_is_shown_as_in_routing_or_not() {
     until(|| shown() == [("up".to_owned(), false, 1)]).await;
     engine.state.update(&ObjectKey::new("default", "up"), |state| state.health.auto_disabled = Some(Duration::ZERO));
     assert_eq!(shown(), [("up".to_owned(), true, 1)]);
+}
+
+#[tokio::test]
+async fn an_upstream_that_rests_is_shown_so_until_it_is_connected_again() {
+    let engine = start(&bare()).await;
+    let rests = || engine.upstreams()[0].resting_since.is_some();
+    until(|| engine.upstreams()[0].server.is_some()).await;
+    assert!(!rests());
+    engine.upstreams.probes.lock().unwrap().push_back(Ok(Probed::Resting));
+    engine.probes.kick(&ObjectKey::new("default", "up"));
+    until(rests).await;
+    assert_eq!(engine.upstreams()[0].connection_state, ConnectionState::Connected, "calls are routed to it");
+    engine.probes.kick(&ObjectKey::new("default", "up"));
+    until(|| !rests()).await;
 }
 
 /// A worker of the plugin with this id.
