@@ -20,11 +20,13 @@ pub enum Held {
     Answer,
     /// Upstreams' tool lists.
     List,
+    /// Copies of content for plugins that run beside their call.
+    Beside,
 }
 
 impl Held {
     /// Every one.
-    pub const ALL: [Self; 4] = [Self::Request, Self::Progress, Self::Answer, Self::List];
+    pub const ALL: [Self; 5] = [Self::Request, Self::Progress, Self::Answer, Self::List, Self::Beside];
 
     /// The metric label.
     pub fn as_label(self) -> &'static str {
@@ -33,6 +35,7 @@ impl Held {
             Self::Progress => "progress",
             Self::Answer => "answer",
             Self::List => "list",
+            Self::Beside => "beside",
         }
     }
 
@@ -41,7 +44,7 @@ impl Held {
     fn share(self, limit: u64) -> u64 {
         match self {
             Self::Request | Self::List => limit / 4,
-            Self::Progress => limit / 8,
+            Self::Progress | Self::Beside => limit / 8,
             Self::Answer => limit / 4 * 3,
         }
     }
@@ -54,6 +57,18 @@ pub struct NoRoom;
 
 /// The word for it in data of errors.
 pub const NO_ROOM: &str = "NoRoom";
+
+/// What one client holds, where clients are told apart. Behind an ingress all of them may count as one, so that it is
+/// bounded only where more than half of what there is for all is in use.
+#[derive(Debug, Default)]
+pub struct Holder {
+    held: [AtomicU64; Held::ALL.len()],
+}
+
+impl Holder {
+    /// A part of each share: as much as one holder has while others want some too.
+    const PART: u64 = 4;
+}
 
 /// Counts of one kind.
 #[derive(Debug, Default)]
@@ -84,7 +99,16 @@ impl ByteBudget {
 
     /// A place of nothing yet.
     pub fn place(self: &Arc<Self>, what: Held) -> Place {
-        Place { budget: Arc::clone(self), what, counted: AtomicU64::new(0) }
+        self.place_for(what, None)
+    }
+
+    /// The same of this holder.
+    pub fn place_of(self: &Arc<Self>, what: Held, holder: &Arc<Holder>) -> Place {
+        self.place_for(what, Some(Arc::clone(holder)))
+    }
+
+    fn place_for(self: &Arc<Self>, what: Held, holder: Option<Arc<Holder>>) -> Place {
+        Place { budget: Arc::clone(self), what, holder, counted: AtomicU64::new(0) }
     }
 
     /// Bytes that are held now.
@@ -107,7 +131,7 @@ impl ByteBudget {
         &self.counts[what as usize]
     }
 
-    fn add(&self, what: Held, bytes: u64) -> Result<(), NoRoom> {
+    fn add(&self, what: Held, bytes: u64, holder: Option<&Holder>) -> Result<(), NoRoom> {
         let held = &self.count(what).held;
         let within = |counter: &AtomicU64, limit: u64| {
             let sum = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
@@ -120,10 +144,19 @@ impl ByteBudget {
             held.fetch_sub(bytes, Ordering::Relaxed);
             return Err(self.refuse(what));
         }
+        let own = holder.map_or(0, |holder| holder.held[what as usize].fetch_add(bytes, Ordering::Relaxed) + bytes);
+        let share = what.share(self.limit);
+        if own > share / Holder::PART && held.load(Ordering::Relaxed) > share / 2 {
+            self.give_back(what, bytes, holder);
+            return Err(self.refuse(what));
+        }
         Ok(())
     }
 
-    fn give_back(&self, what: Held, bytes: u64) {
+    fn give_back(&self, what: Held, bytes: u64, holder: Option<&Holder>) {
+        if let Some(holder) = holder {
+            holder.held[what as usize].fetch_sub(bytes, Ordering::Relaxed);
+        }
         self.count(what).held.fetch_sub(bytes, Ordering::Relaxed);
         self.total.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -134,6 +167,7 @@ impl ByteBudget {
 pub struct Place {
     budget: Arc<ByteBudget>,
     what: Held,
+    holder: Option<Arc<Holder>>,
     /// Without what is free.
     counted: AtomicU64,
 }
@@ -147,9 +181,9 @@ impl Place {
         let wanted = bytes.saturating_sub(FREE);
         let counted = self.counted.load(Ordering::Relaxed);
         if wanted > counted {
-            self.budget.add(self.what, wanted - counted)?;
+            self.budget.add(self.what, wanted - counted, self.holder.as_deref())?;
         } else {
-            self.budget.give_back(self.what, counted - wanted);
+            self.budget.give_back(self.what, counted - wanted, self.holder.as_deref());
         }
         self.counted.store(wanted, Ordering::Relaxed);
         Ok(())
@@ -163,7 +197,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.budget.give_back(self.what, *self.counted.get_mut());
+        self.budget.give_back(self.what, *self.counted.get_mut(), self.holder.as_deref());
     }
 }
 
@@ -183,6 +217,26 @@ mod tests {
         assert_eq!((budget.refused(Held::Request), budget.refused(Held::Answer)), (1, 0));
         drop(places);
         assert_eq!((budget.held(Held::Request), budget.total.load(Ordering::Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn one_holder_leaves_half_of_a_share_to_others() {
+        let budget = Arc::new(ByteBudget::new(1 << 20));
+        let (one, other) = (Arc::default(), Arc::default());
+        let half = 128 << 10;
+        let first = budget.place_of(Held::Request, &one);
+        // Nobody else is there, as it is behind an ingress.
+        assert_eq!(first.hold(half + FREE), Ok(()));
+        let second = budget.place_of(Held::Request, &one);
+        assert_eq!((second.hold(FREE + 1), second.hold(FREE)), (Err(NoRoom), Ok(())));
+        let third = budget.place_of(Held::Request, &other);
+        assert_eq!((third.hold(half / 2 + FREE), third.hold(half / 2 + FREE + 1)), (Ok(()), Err(NoRoom)));
+        assert_eq!((budget.held(Held::Request), budget.refused(Held::Request)), (half + half / 2, 2));
+        // It has given back what it held when it had the half.
+        first.hold(half / 4).unwrap();
+        assert_eq!(second.hold(FREE + 1), Ok(()));
+        drop((first, second, third));
+        assert_eq!((budget.held(Held::Request), one.held[0].load(Ordering::Relaxed)), (0, 0));
     }
 
     #[test]

@@ -1,25 +1,23 @@
-//! Callers of the stateless era without credentials, told apart by the address that they come from.
+//! Clients without credentials, told apart by the address that they come from.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use dashmap::DashMap;
 
-use crate::domain::limits::Tracker;
-
 /// The most addresses that are counted each by itself; those that come while as many have calls in flight share a count.
 const MAX_ADDRESSES: usize = 4096;
 
-/// Counts of calls by address.
+/// A count of each address.
 #[derive(Default)]
-pub struct Addresses {
-    known: DashMap<IpAddr, Arc<Tracker>>,
-    others: Arc<Tracker>,
+pub struct Addresses<T> {
+    known: DashMap<IpAddr, Arc<T>>,
+    others: Arc<T>,
 }
 
-impl Addresses {
+impl<T: Default> Addresses<T> {
     /// The count of an address. It is kept for as long as somebody holds it.
-    pub fn tracker(&self, address: IpAddr) -> Arc<Tracker> {
+    pub fn of(&self, address: IpAddr) -> Arc<T> {
         let address = network(address);
         if let Some(known) = self.known.get(&address) {
             return Arc::clone(&known);
@@ -35,7 +33,7 @@ impl Addresses {
 
     /// Forgets addresses whose count nobody holds.
     pub(super) fn sweep(&self) {
-        self.known.retain(|_, tracker| Arc::strong_count(tracker) > 1);
+        self.known.retain(|_, count| Arc::strong_count(count) > 1);
     }
 }
 
@@ -56,8 +54,8 @@ mod tests {
 
     #[test]
     fn addresses_are_counted_apart_and_forgotten_when_nobody_calls() {
-        let addresses = Addresses::default();
-        let of = |address: &str| addresses.tracker(address.parse().unwrap());
+        let addresses = Addresses::<u8>::default();
+        let of = |address: &str| addresses.of(address.parse().unwrap());
         let first = of("10.0.0.1");
         assert!(Arc::ptr_eq(&first, &of("::ffff:10.0.0.1")));
         assert!(!Arc::ptr_eq(&first, &of("10.0.0.2")));

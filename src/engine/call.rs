@@ -25,7 +25,7 @@ use super::{Engine, Ports};
 use crate::domain::json::doubled_key;
 use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::route::Route;
-use crate::domain::upstream::{Answer, OutCall, UpstreamError};
+use crate::domain::upstream::{Answer, Era, OutCall, UpstreamError};
 
 impl<P: Ports> Engine<P> {
     /// Runs a call from its arrival to its answer. Dropping the future cancels it.
@@ -152,13 +152,12 @@ impl<P: Ports> Engine<P> {
 
     /// Request chains, the upstream, response chains.
     async fn run_guarded(self: &Arc<Self>, call: &Routed<'_>, client: &dyn ToClient, journal: &mut Journal<P>) -> End {
-        let way = Way { facts: &call.facts, client, unique_keys: true };
+        let way = Way { facts: &call.facts, client, unique_keys: true, room: None };
         let sent = match self.arguments_to_send(call, way, journal).await {
             Ok(sent) => sent,
             Err(end) => return end,
         };
-        // Only `when`s of the response phase ask for it again.
-        let sent_text = if call.tool.response.is_empty() { None } else { sent.clone() };
+        let sent_text = if call.tool.recalls_arguments() { sent.clone() } else { None };
         let answer = match self.send(call, client, sent, journal).await {
             Ok(answer) => answer,
             Err(error) => return self.upstream_failed(call, &error),
@@ -174,7 +173,7 @@ impl<P: Ports> Engine<P> {
         if call.tool.response.is_empty() {
             return End::answered(answer, shape);
         }
-        let way = Way { unique_keys: call.tool.guards_response(), ..way };
+        let way = Way { unique_keys: call.tool.guards_response(), room: Some(call.request.room), ..way };
         let content = Content::Answer(answer);
         if way.unique_keys
             && let Some(steps) = content.doubled_key()

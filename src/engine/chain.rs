@@ -13,6 +13,7 @@ use super::snapshot::Selected;
 use super::traces::Traces;
 use super::when::When;
 use super::{Engine, Ports};
+use crate::domain::budget::{Held, NoRoom, Place};
 use crate::domain::chain::{Verdict, skip};
 use crate::domain::plugin::Failure;
 use crate::domain::ports::ToClient;
@@ -31,6 +32,16 @@ pub(super) struct Way<'a> {
     /// Whether content that an entry changes must have each key once in an object: a Guard may see the last one where
     /// who is sent the content takes the first.
     pub(super) unique_keys: bool,
+    /// Holds an answer and what chains make of it; none for arguments, which are held with the request.
+    pub(super) room: Option<&'a Place>,
+}
+
+impl Way<'_> {
+    /// Holds the content as it came and as it is now.
+    fn hold(&self, content: &Content, changed: Option<&Content>) -> Result<(), Ending> {
+        let (Some(room), Some(changed)) = (self.room, changed) else { return Ok(()) };
+        room.hold(content.size() + changed.size()).map_err(|NoRoom| Ending::NoRoom)
+    }
 }
 
 /// Nobody: what runs beside a call says nothing of its progress.
@@ -41,11 +52,11 @@ impl ToClient for Nobody {
 }
 
 /// How chains ended a call.
-pub(super) struct Ending {
-    pub(super) how: Ended,
-    pub(super) culprit: Culprit,
-    /// For the client.
-    pub(super) text: String,
+pub(super) enum Ending {
+    /// An entry did, with this text for the client.
+    Entry { how: Ended, culprit: Culprit, text: String },
+    /// What one made of the answer found no room.
+    NoRoom,
 }
 
 impl<P: Ports> Engine<P> {
@@ -62,7 +73,7 @@ impl<P: Ports> Engine<P> {
         content: &Content,
         traces: &mut Traces,
     ) -> Result<Option<Content>, Ending> {
-        let mut changed = None;
+        let (whole, mut changed) = (content, None);
         for Selected { chain, admitted } in selected {
             let mut stopped = false;
             for (entry, admitted) in chain.entries.iter().zip(admitted) {
@@ -82,6 +93,7 @@ impl<P: Ports> Engine<P> {
                     Verdict::Go { stop, .. } => {
                         stopped |= stop;
                         changed = judged.changed.or(changed);
+                        way.hold(whole, changed.as_ref())?;
                     }
                     Verdict::Pass(_) => {}
                     Verdict::Deny { text, error } => return Err(ending(Ended::Denied, chain, entry, error, text)),
@@ -105,7 +117,9 @@ impl<P: Ports> Engine<P> {
         traces: &mut Traces,
         place: usize,
     ) {
-        let Ok(counted) = Counted::enter(&self.state.background, Some(MAX_BACKGROUND), None) else {
+        let room = self.budget.place(Held::Beside);
+        let counted = Counted::enter(&self.state.background, Some(MAX_BACKGROUND), None);
+        let (Ok(counted), Ok(())) = (counted, room.hold(content.size())) else {
             let (reason, phase, mode) = (Reason::PoolExhausted, chain.plan.phase.wire(), entry.plan.mode.as_label());
             self.metrics.entry(&entry.name, &chain.name, phase, mode, "pool_exhausted", reason.as_str());
             return traces.set(place, EntryOutcome::Failed(reason));
@@ -113,8 +127,8 @@ impl<P: Ports> Engine<P> {
         let (engine, facts, unique_keys) = (Arc::clone(self), Arc::clone(way.facts), way.unique_keys);
         let (chain, entry, content) = (Arc::clone(chain), Arc::clone(entry), content.clone());
         let task = tokio::spawn(async move {
-            let _counted = counted;
-            let way = Way { facts: &facts, client: &Nobody, unique_keys };
+            let _held = (counted, room);
+            let way = Way { facts: &facts, client: &Nobody, unique_keys, room: None };
             engine.execute(way, &chain, &entry, &content).await.trace
         });
         traces.runs_beside(place, task);
@@ -128,7 +142,7 @@ fn skipped(entry: &LinkedEntry, admitted: bool, stopped: bool, when: &When<'_>, 
 
 fn ending(how: Ended, chain: &LinkedChain, entry: &LinkedEntry, reason: String, text: String) -> Ending {
     let culprit = Culprit { chain: Some(chain.name.clone()), plugin: Some(entry.name.clone()), reason };
-    Ending { how, culprit, text }
+    Ending::Entry { how, culprit, text }
 }
 
 fn failed_text(plugin: &str, failure: &Failure) -> String {

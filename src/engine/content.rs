@@ -60,6 +60,15 @@ impl Content {
         )
     }
 
+    /// Bytes of it.
+    pub fn size(&self) -> u64 {
+        let text = match self {
+            Self::Arguments(text) => text,
+            Self::Answer(Answer::Result(raw) | Answer::Error(raw)) => raw.get(),
+        };
+        text.len() as u64
+    }
+
     /// The way to the first key that stands twice in an object of it.
     pub fn doubled_key(&self) -> Option<Vec<Step>> {
         doubled_key(match self {

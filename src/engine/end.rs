@@ -89,13 +89,21 @@ impl End {
 
     /// By a chain.
     pub(super) fn by_chain(ending: Ending) -> Self {
-        let outcome = match ending.how {
+        let (how, culprit, text) = match ending {
+            Ending::Entry { how, culprit, text } => (how, culprit, text),
+            Ending::NoRoom => return Self::no_room(),
+        };
+        let outcome = match how {
             Ended::Denied => CallOutcome::Denied,
             Ended::Failed => CallOutcome::Failed,
             Ended::Refused => CallOutcome::Refused,
         };
-        let reply = replies::ended(ending.how, &ending.culprit, &ending.text);
-        Self::new(Reply::Result(reply), outcome, ending.culprit.reason)
+        let reply = replies::ended(how, &culprit, &text);
+        Self::new(Reply::Result(reply), outcome, culprit.reason)
+    }
+
+    fn no_room() -> Self {
+        Self::new(Reply::Error(dropped()), CallOutcome::RpcError, NO_ROOM.to_owned())
     }
 
     /// Because something went wrong that should not.
@@ -176,7 +184,7 @@ impl End {
         let (Reply::Result(text) | Reply::UpstreamError(text)) = &self.reply else { return self };
         match room.hold(text.get().len() as u64) {
             Ok(()) => self,
-            Err(NoRoom) => Self::new(Reply::Error(dropped()), CallOutcome::RpcError, NO_ROOM.to_owned()),
+            Err(NoRoom) => Self::no_room(),
         }
     }
 

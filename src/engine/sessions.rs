@@ -9,6 +9,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::addresses::Addresses;
+use crate::domain::budget::Holder;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 
@@ -25,7 +26,8 @@ pub struct Sessions {
     by_id: DashMap<String, Arc<Session>>,
     /// Ids of those whose client has not said that it is ready, the oldest first, and of some that have.
     fresh: Mutex<VecDeque<String>>,
-    addresses: Addresses,
+    addresses: Addresses<Tracker>,
+    holders: Addresses<Holder>,
 }
 
 /// One session.
@@ -149,8 +151,13 @@ impl Sessions {
     }
 
     /// Counts the calls of the stateless era's callers without credentials.
-    pub fn addresses(&self) -> &Addresses {
+    pub fn addresses(&self) -> &Addresses<Tracker> {
         &self.addresses
+    }
+
+    /// What clients hold, by address.
+    pub fn holders(&self) -> &Addresses<Holder> {
+        &self.holders
     }
 
     /// Ends a session: its streams close, its calls go on.
@@ -180,6 +187,7 @@ impl Sessions {
     pub(super) fn sweep(&self, now: u64, idle_ms: u64) {
         self.expire(now, idle_ms);
         self.addresses.sweep();
+        self.holders.sweep();
     }
 
     /// How many there are.

@@ -144,6 +144,12 @@ impl ToolLink {
         self.response.iter().any(Selected::guards)
     }
 
+    /// Whether a `when` of its response chains asks for the arguments that were sent.
+    pub(super) fn recalls_arguments(&self) -> bool {
+        let mut entries = self.response.iter().flat_map(|selected| &selected.chain.entries);
+        entries.any(|entry| entry.when.as_ref().is_some_and(|when| when.uses().arguments))
+    }
+
     /// Whether anything looks at the arguments of its calls: a chain of either phase, their schema, or who compares them
     /// with the headers that mirror them.
     pub(super) fn reads_arguments(&self) -> bool {

@@ -96,7 +96,7 @@ async fn call<P: Ports>(
         era: Era::Modern,
         principal: ANONYMOUS.to_owned(),
         session: String::new(),
-        tracker: gate.engine.sessions().addresses().tracker(peer),
+        tracker: gate.engine.sessions().addresses().of(peer),
         by_address: true,
     };
     let wanted = Wanted { progress: meta.progress_token(), log_level: meta.log_level() };

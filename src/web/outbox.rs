@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
-use crate::domain::budget::{ByteBudget, Held, Place};
+use crate::domain::budget::{ByteBudget, Held, Holder, Place};
 use crate::domain::log_level::LogLevel;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
@@ -57,10 +57,11 @@ impl Waiting {
 }
 
 impl Outbox {
-    /// Nothing yet, for a client that reads what comes or does not. All of it is held in `budget`.
-    pub(super) fn new(budget: &Arc<ByteBudget>, is_read: bool) -> Self {
-        let waiting = Waiting { messages: VecDeque::new(), bytes: 0, place: budget.place(Held::Progress) };
-        let room = Arc::new(budget.place(Held::Answer));
+    /// Nothing yet, for a client that reads what comes or does not. All of it is held in `budget`, by this holder.
+    pub(super) fn new(budget: &Arc<ByteBudget>, holder: &Arc<Holder>, is_read: bool) -> Self {
+        let place = budget.place_of(Held::Progress, holder);
+        let waiting = Waiting { messages: VecDeque::new(), bytes: 0, place };
+        let room = Arc::new(budget.place_of(Held::Answer, holder));
         Self { waiting: Mutex::new(waiting), filled: Notify::new(), is_read, room }
     }
 
@@ -155,7 +156,7 @@ mod tests {
 
     fn outbox(budget: u64) -> (Outbox, Arc<ByteBudget>) {
         let budget = Arc::new(ByteBudget::new(budget));
-        (Outbox::new(&budget, true), budget)
+        (Outbox::new(&budget, &Arc::default(), true), budget)
     }
 
     fn sent(params: &str) -> Option<String> {
@@ -213,7 +214,7 @@ mod tests {
         assert!(outbox.pop().is_some_and(|first| first.starts_with('1')), "the oldest of the five went");
         assert!(budget.held(Held::Progress) <= MAX_BYTES as u64 && budget.refused(Held::Progress) == 2);
         // The process's budget bounds all of them together; what is small finds room.
-        let others: Vec<_> = (0..40).map(|_| Outbox::new(&budget, true)).collect();
+        let others: Vec<_> = (0..40).map(|_| Outbox::new(&budget, &Arc::default(), true)).collect();
         others.iter().for_each(|other| other.push("y".repeat(MAX_BYTES)));
         assert_eq!((others[0].pop().is_some(), others[39].pop()), (true, None));
         others[39].push("z".into());

@@ -23,6 +23,9 @@ use crate::domain::budget::{Held, Place};
 use crate::domain::upstream::Era;
 use crate::engine::Ports;
 
+/// How often a message is held until it is answered: as it came, and as it goes on to the upstream.
+const COPIES: u64 = 2;
+
 /// Reads a message of at most `limit` bytes and answers it.
 pub(super) async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: Request, limit: u64) -> Response {
     let (head, body) = request.into_parts();
@@ -38,15 +41,19 @@ pub(super) async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: R
     }
     let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let budget = gate.engine.budget();
-    let place = budget.place(Held::Request);
+    let peer = head.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip());
+    let holder = gate.engine.sessions().holders().of(peer);
+    let place = budget.place_of(Held::Request, &holder);
     let body = match body::read(body, declared, limit, &place).await {
         Ok(body) => body,
         Err(BodyError::NoRoom(_)) => return Answer::no_room("null").into_response(),
         Err(error) => return refuse(status_of(error), error.to_string()),
     };
-    let outbox = Arc::new(Outbox::new(budget, accept.events));
+    if place.hold(COPIES * body.len() as u64).is_err() {
+        return Answer::no_room("null").into_response();
+    }
+    let outbox = Arc::new(Outbox::new(budget, &holder, accept.events));
     let era = if modern::is_meant(&head.headers) { Era::Modern } else { Era::Legacy };
-    let peer = head.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip());
     let (gate_of_post, outbox_of_post) = (Arc::clone(gate), Arc::clone(&outbox));
     let post = Post {
         gate: gate_of_post,

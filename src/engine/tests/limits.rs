@@ -59,7 +59,7 @@ async fn an_address_is_limited_only_while_the_gateway_is_crowded() {
     let engine = start(&inputs).await;
     *engine.upstreams.holds.lock().unwrap() = true;
     let from = |address: &str| {
-        let tracker = engine.sessions().addresses().tracker(address.parse().unwrap());
+        let tracker = engine.sessions().addresses().of(address.parse().unwrap());
         Caller { by_address: true, tracker, ..caller(Era::Modern) }
     };
     let begin = |caller: Caller| {
