@@ -15,6 +15,10 @@ use crate::domain::budget::ByteBudget;
 /// Small messages that are sent off the path of calls: cancellations, answers to servers, ends of sessions.
 const BACKGROUND: usize = 128;
 
+/// As many small tasks run as may.
+#[derive(Debug)]
+pub(super) struct TooMany;
+
 /// Shared by every upstream.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -54,16 +58,22 @@ impl Shared {
         &self.runtime
     }
 
-    /// Runs a small task off the path of calls; drops it where too many run. May be called from anywhere.
-    pub(super) fn spawn_small(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let Ok(permit) = Arc::clone(&self.background).try_acquire_owned() else {
-            tracing::debug!("a message to an upstream was dropped: too many wait");
-            return;
-        };
+    /// Runs a small task off the path of calls; drops it where too many run, and says so. May be called from anywhere.
+    pub(super) fn spawn_small(&self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), TooMany> {
+        let permit = Arc::clone(&self.background).try_acquire_owned().map_err(|_| TooMany)?;
         let task = async move {
             task.await;
             drop(permit);
         };
         self.tasks.spawn_on(task, &self.runtime);
+        Ok(())
+    }
+
+    /// The same of a message to an upstream. One that is dropped is counted.
+    pub(super) fn tell_later(&self, upstream: &str, telling: impl Future<Output = ()> + Send + 'static) {
+        if self.spawn_small(telling).is_err() {
+            self.metrics.unsent(upstream).inc();
+            tracing::debug!(upstream, "a message was dropped: too many wait");
+        }
     }
 }

@@ -92,15 +92,12 @@ impl Calls {
         }
     }
 
-    /// Hands progress over, where somebody waits.
-    pub(super) fn progress(&self, token: u64, params: Box<RawValue>) {
-        if params.get().len() > MAX_PROGRESS {
-            return;
-        }
-        if let Some(waiter) = self.lock().waiting.get(&token) {
-            // Each tells the whole state, so that one may be missed.
-            let _ = waiter.progress.try_send(params);
-        }
+    /// Hands progress over, where somebody waits. False where it is dropped: each tells the whole state, so that one may be
+    /// missed.
+    pub(super) fn progress(&self, token: u64, params: Box<RawValue>) -> bool {
+        let state = self.lock();
+        let Some(waiter) = state.waiting.get(&token) else { return true };
+        params.get().len() <= MAX_PROGRESS && waiter.progress.try_send(params).is_ok()
     }
 
     /// The caller has gone. False where the answer came first.
@@ -167,12 +164,13 @@ mod tests {
     fn progress_beyond_the_bound_is_dropped() {
         let calls = Calls::new();
         let mut waiting = calls.open().unwrap();
-        for _ in 0..PROGRESS + 5 {
-            calls.progress(waiting.id, RawValue::from_string("{}".into()).unwrap());
-        }
+        let taken =
+            (0..PROGRESS + 5).filter(|_| calls.progress(waiting.id, RawValue::from_string("{}".into()).unwrap()));
+        assert_eq!(taken.count(), PROGRESS);
         let long = format!("{{\"message\":\"{}\"}}", "x".repeat(MAX_PROGRESS));
         let mut other = calls.open().unwrap();
-        calls.progress(other.id, RawValue::from_string(long).unwrap());
+        assert!(!calls.progress(other.id, RawValue::from_string(long).unwrap()));
+        assert!(calls.progress(99, RawValue::from_string("{}".into()).unwrap()), "nobody waits");
         assert!(other.progress.try_recv().is_err());
         assert_eq!(std::iter::from_fn(|| waiting.progress.try_recv().ok()).count(), PROGRESS);
     }

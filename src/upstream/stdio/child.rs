@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::plan::TransportPlan;
@@ -20,7 +20,7 @@ use super::launcher::find;
 use super::log::Log;
 use super::reader::Reader;
 use super::tree::Descendants;
-use super::{OUTGOING, Wire};
+use super::{OUTGOING, OUTGOING_BYTES, Outgoing, Wire};
 use crate::upstream::shared::Shared;
 
 /// What a process gets of the gateway's own environment.
@@ -41,8 +41,15 @@ pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(Wire, Canc
     let (outgoing, queue) = mpsc::channel(OUTGOING);
     let (calls, stop, ready) = (Arc::new(Calls::new()), CancellationToken::new(), CancellationToken::new());
     let (ended, last_words) = (CancellationToken::new(), Arc::new(Mutex::default()));
-    let (batches, own_stop) = (Arc::default(), stop.clone());
-    let wire = Wire { calls: Arc::clone(&calls), outgoing, batches, stop: own_stop, ended: ended.clone() };
+    let wire = Wire {
+        calls: Arc::clone(&calls),
+        outgoing,
+        room: Arc::new(Semaphore::new(OUTGOING_BYTES)),
+        unsent: shared.metrics.unsent(&target.plan.key.name),
+        batches: Arc::default(),
+        stop: stop.clone(),
+        ended: ended.clone(),
+    };
     shared.tasks.spawn(write(stdin, queue, stop.clone(), ended.clone()));
     let logged = shared.tasks.spawn(Log::new(target, shared, Arc::clone(&last_words)).run(stderr));
     shared.tasks.spawn(Reader::new(target, shared, wire.clone()).run(stdout));
@@ -87,7 +94,7 @@ fn spawn(target: &Target, shared: &Shared) -> Result<Child, UpstreamError> {
 /// Writes what is queued until it is told to stop; then closes the process's stdin.
 async fn write(
     mut stdin: ChildStdin,
-    mut queue: mpsc::Receiver<Vec<u8>>,
+    mut queue: mpsc::Receiver<Outgoing>,
     stop: CancellationToken,
     ended: CancellationToken,
 ) {
@@ -97,7 +104,7 @@ async fn write(
             () = stop.cancelled() => return,
             text = queue.recv() => text,
         };
-        let Some(text) = text else { return };
+        let Some((text, _room)) = text else { return };
         tokio::select! {
             written = stdin.write_all(&text) => if written.is_err() {
                 // It no longer listens, so it is of no use, though it may live.

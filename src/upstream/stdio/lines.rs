@@ -2,10 +2,12 @@
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::domain::budget::Place;
+
 /// What is read at once.
 const CHUNK: usize = 64 * 1024;
 /// A buffer that grew beyond this is let go when it is empty.
-const KEEP: usize = 1024 * 1024;
+const KEEP: usize = 4 * CHUNK;
 
 /// Reads lines.
 #[derive(Debug)]
@@ -19,6 +21,16 @@ pub(super) struct Lines<R> {
     searched: usize,
     /// Whether the rest of a line that was cut is still to be passed over.
     skipping: bool,
+    /// Holds the buffer; its first chunk, which every process has, is not counted. None where lines are short.
+    place: Option<Place>,
+}
+
+/// What came of filling the buffer.
+#[derive(PartialEq, Eq)]
+enum Filled {
+    More,
+    End,
+    NoRoom,
 }
 
 /// What comes of reading on.
@@ -28,6 +40,8 @@ pub(super) enum Piece<'a> {
     Line(&'a [u8]),
     /// The first `limit` bytes of a longer one.
     Cut(&'a [u8]),
+    /// The beginning of one that there is no room for.
+    NoRoom(&'a [u8]),
     /// So many more bytes of one that was cut were passed over.
     Rest(usize),
 }
@@ -36,16 +50,16 @@ impl Piece<'_> {
     /// Bytes that were read for it.
     pub(super) fn size(&self) -> u64 {
         match self {
-            Self::Line(bytes) | Self::Cut(bytes) => bytes.len() as u64,
+            Self::Line(bytes) | Self::Cut(bytes) | Self::NoRoom(bytes) => bytes.len() as u64,
             Self::Rest(size) => *size as u64,
         }
     }
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    /// Lines of at most `limit` bytes.
-    pub(super) fn new(reader: R, limit: usize) -> Self {
-        Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skipping: false }
+    /// Lines of at most `limit` bytes, held in `place` while they are read. Short ones need none.
+    pub(super) fn new(reader: R, limit: usize, place: Option<Place>) -> Self {
+        Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skipping: false, place }
     }
 
     /// The next line or part of one; none at the end. A last line without newline counts. Not to be dropped half-way.
@@ -70,13 +84,19 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 self.skipping = true;
                 break (start, self.searched, true);
             }
-            if !self.fill().await? {
-                let (start, end) = (std::mem::replace(&mut self.start, self.searched), self.searched);
-                if start == end {
-                    return Ok(None);
-                }
-                break (start, end, false);
+            let filled = self.fill().await?;
+            if filled == Filled::More {
+                continue;
             }
+            let (start, end) = (std::mem::replace(&mut self.start, self.searched), self.searched);
+            if filled == Filled::NoRoom {
+                self.skipping = true;
+                return Ok(Some(Piece::NoRoom(&self.buffer[start..end])));
+            }
+            if start == end {
+                return Ok(None);
+            }
+            break (start, end, false);
         };
         Ok(Some(match cut {
             true => Piece::Cut(&self.buffer[start..start + self.limit]),
@@ -84,10 +104,12 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }))
     }
 
-    async fn fill(&mut self) -> std::io::Result<bool> {
+    async fn fill(&mut self) -> std::io::Result<Filled> {
         if self.start == self.buffer.len() {
             if self.buffer.capacity() > KEEP {
                 self.buffer = Vec::new();
+                // To hold less is never refused.
+                let _ = self.place.as_ref().map(|place| place.hold(0));
             }
             self.buffer.clear();
         } else if self.start > 0 {
@@ -95,14 +117,35 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
         self.searched -= self.start;
         self.start = 0;
-        self.buffer.reserve(CHUNK);
-        Ok(self.reader.read_buf(&mut self.buffer).await? > 0)
+        if !self.grow() {
+            return Ok(Filled::NoRoom);
+        }
+        let read = self.reader.read_buf(&mut self.buffer).await?;
+        Ok(if read > 0 { Filled::More } else { Filled::End })
+    }
+
+    /// Makes room for another chunk. False where there is none.
+    fn grow(&mut self) -> bool {
+        let needed = self.buffer.len() + CHUNK;
+        if needed <= self.buffer.capacity() {
+            return true;
+        }
+        let doubled = (2 * self.buffer.capacity()).min(self.limit.saturating_add(2 * CHUNK));
+        let capacity = needed.max(doubled);
+        if self.place.as_ref().is_some_and(|place| place.hold((capacity - CHUNK) as u64).is_err()) {
+            return false;
+        }
+        self.buffer.reserve_exact(capacity - self.buffer.len());
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::domain::budget::{ByteBudget, Held};
 
     async fn read(chunks: &[&[u8]], limit: usize) -> Vec<(String, bool)> {
         let (mut far, near) = tokio::io::duplex(16);
@@ -112,11 +155,12 @@ mod tests {
                 tokio::io::AsyncWriteExt::write_all(&mut far, &chunk).await.unwrap();
             }
         });
-        let (mut lines, mut seen) = (Lines::new(near, limit), Vec::new());
+        let (mut lines, mut seen) = (Lines::new(near, limit, None), Vec::new());
         while let Some(piece) = lines.next().await.unwrap() {
             let (bytes, cut) = match piece {
                 Piece::Line(bytes) => (bytes, false),
                 Piece::Cut(bytes) => (bytes, true),
+                Piece::NoRoom(_) => panic!("there is room"),
                 Piece::Rest(_) => continue,
             };
             seen.push((String::from_utf8_lossy(bytes).into_owned(), cut));
@@ -142,5 +186,37 @@ mod tests {
         assert_eq!(read(&[b"12345678\n"], 8).await, whole(&["12345678"]));
         let endless = b"y".repeat(10_000);
         assert_eq!(read(&[&endless], 8).await, [("y".repeat(8), true)]);
+    }
+
+    #[tokio::test]
+    async fn a_line_is_counted_while_it_is_read_and_passed_over_where_there_is_no_room() {
+        let budget = Arc::new(ByteBudget::new(1 << 20));
+        let others = budget.place(Held::Answer);
+        let text = [b"x".repeat(500 << 10).as_slice(), b"\nafter\n"].concat();
+        for no_room in [false, true] {
+            if no_room {
+                others.hold(700 << 10).unwrap();
+            }
+            let before = budget.held(Held::Answer);
+            let mut lines = Lines::new(&text[..], usize::MAX, Some(budget.place(Held::Answer)));
+            match lines.next().await.unwrap().unwrap() {
+                Piece::Line(line) => assert!(!no_room && line.len() == 500 << 10),
+                Piece::NoRoom(beginning) => assert!(no_room && beginning.starts_with(b"xxx")),
+                other => panic!("{other:?}"),
+            }
+            let most = if no_room { 68 << 10 } else { 1 << 20 };
+            assert!((1..=most).contains(&(budget.held(Held::Answer) - before)), "{no_room}");
+            let after = loop {
+                match lines.next().await.unwrap().unwrap() {
+                    Piece::Rest(_) => {}
+                    Piece::Line(line) => break line.to_owned(),
+                    other => panic!("{other:?}"),
+                }
+            };
+            assert_eq!(after, b"after");
+            assert!(lines.next().await.unwrap().is_none());
+            drop(lines);
+            assert_eq!(budget.held(Held::Answer), before);
+        }
     }
 }

@@ -37,7 +37,7 @@ impl Log {
 
     /// Logs until the end.
     pub(super) async fn run(mut self, stderr: ChildStderr) {
-        let mut lines = Lines::new(stderr, LINE);
+        let mut lines = Lines::new(stderr, LINE, None);
         let (mut bytes, mut logged) = (Flow::of_bytes(), Flow::new(LINES));
         while let Ok(Some(piece)) = lines.next().await {
             let size = piece.size();

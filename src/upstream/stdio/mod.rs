@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use prometheus::IntCounter;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::ports::ToClient;
@@ -30,6 +31,8 @@ use super::wire::{self, Request};
 
 /// Messages that wait to be written to a process.
 const OUTGOING: usize = 64;
+/// Bytes of them; one that is larger waits until it is alone.
+const OUTGOING_BYTES: usize = 8 << 20;
 /// The longest wait for an answer to `server/discover`, which old servers may leave unanswered.
 const DISCOVERY: Duration = Duration::from_secs(10);
 /// How long an answer is waited for after a line that quotes it: a server that logs what it sends may send it yet.
@@ -42,11 +45,18 @@ pub(super) struct Process {
     facts: ServerFacts,
 }
 
+/// A message, and its room until it is written.
+type Outgoing = (Vec<u8>, OwnedSemaphorePermit);
+
 /// What is written to and read from a process.
 #[derive(Clone, Debug)]
 struct Wire {
     calls: Arc<Calls>,
-    outgoing: mpsc::Sender<Vec<u8>>,
+    outgoing: mpsc::Sender<Outgoing>,
+    /// Room for what waits to be written: a process may read nothing.
+    room: Arc<Semaphore>,
+    /// Counts messages that it was not sent.
+    unsent: IntCounter,
     /// Whether the version that was agreed on has batches.
     batches: Arc<AtomicBool>,
     /// Asked to end.
@@ -175,18 +185,27 @@ impl Wire {
     /// Queues one message. Fails where nothing is written any more; then it was not sent.
     async fn send(&self, mut text: Vec<u8>) -> Result<(), Failure> {
         one_line(&mut text);
-        let sent = self.outgoing.send(text).await;
-        sent.map_err(|_| Failure::Stale(UpstreamError::Lost("it reads no more".into())))
+        let gone = || Failure::Stale(UpstreamError::Lost("it reads no more".into()));
+        let room = Arc::clone(&self.room).acquire_many_owned(room_of(&text)).await.map_err(|_| gone())?;
+        self.outgoing.send((text, room)).await.map_err(|_| gone())
     }
 
     /// Queues one message, or drops it where too many wait.
     fn offer(&self, text: String) {
         let mut text = text.into_bytes();
         one_line(&mut text);
-        if self.outgoing.try_send(text).is_err() {
+        let room = Arc::clone(&self.room).try_acquire_many_owned(room_of(&text)).ok();
+        let sent = room.is_some_and(|room| self.outgoing.try_send((text, room)).is_ok());
+        if !sent && !self.outgoing.is_closed() {
+            self.unsent.inc();
             tracing::debug!("a message to an upstream was dropped: it reads too slowly");
         }
     }
+}
+
+/// The room that a message takes.
+fn room_of(text: &[u8]) -> u32 {
+    u32::try_from(text.len().min(OUTGOING_BYTES)).unwrap_or(u32::MAX)
 }
 
 /// Ends a while after a doubt.
@@ -228,6 +247,30 @@ impl Drop for Pending<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn what_waits_for_a_process_is_bounded_in_bytes() {
+        let (outgoing, mut queue) = mpsc::channel(OUTGOING);
+        let room = Arc::new(Semaphore::new(OUTGOING_BYTES));
+        let unsent = IntCounter::new("unsent", "unsent").unwrap();
+        let (calls, batches) = (Arc::new(Calls::new()), Arc::default());
+        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+        let wire = Wire { calls, outgoing, room, unsent: unsent.clone(), batches, stop, ended };
+        let half = || vec![b'x'; OUTGOING_BYTES / 2 - 1];
+        for _ in 0..2 {
+            wire.send(half()).await.unwrap();
+        }
+        wire.offer("small".into());
+        assert_eq!(unsent.get(), 1);
+        let mut third = std::pin::pin!(wire.send(vec![b'x'; 2 * OUTGOING_BYTES]));
+        assert!(futures_util::poll!(&mut third).is_pending());
+        drop((queue.recv().await, queue.recv().await));
+        third.await.unwrap();
+        assert!(queue.recv().await.is_some_and(|(text, _)| text.len() > OUTGOING_BYTES));
+        drop(queue);
+        wire.offer("nobody reads it".into());
+        assert!(wire.send(half()).await.is_err() && unsent.get() == 1);
+    }
 
     #[test]
     fn a_message_is_one_line() {

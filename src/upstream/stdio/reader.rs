@@ -9,6 +9,7 @@ use super::Wire;
 use super::flow::Flow;
 use super::lines::{Lines, Piece};
 use super::log::printable;
+use crate::domain::budget::Held;
 use crate::domain::upstream::{Target, UpstreamError, UpstreamEvent};
 use crate::upstream::incoming::{self, Fault, Incoming, Notice};
 use crate::upstream::members::{Members, Whose, number};
@@ -48,13 +49,18 @@ impl Reader {
     /// Reads until the end.
     pub(super) async fn run(mut self, stdout: ChildStdout) {
         let limit = self.target.max_response_size.saturating_add(ENVELOPE);
-        let mut lines = Lines::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX));
+        let place = self.shared.budget.place(Held::Answer);
+        let mut lines = Lines::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX), Some(place));
         let mut unasked = Flow::of_bytes();
         while let Ok(Some(piece)) = lines.next().await {
             let size = piece.size();
             let read = match piece {
                 Piece::Line(line) => Ok(self.take(line)),
-                Piece::Cut(beginning) => Ok(self.take_cut(beginning)),
+                Piece::Cut(beginning) => {
+                    let too_large = UpstreamError::TooLarge(self.target.max_response_size);
+                    Ok(self.take_cut(beginning, &too_large))
+                }
+                Piece::NoRoom(beginning) => Ok(self.take_cut(beginning, &UpstreamError::NoRoom)),
                 Piece::Rest(size) => self.pass_over(size as u64),
             };
             match read {
@@ -69,15 +75,14 @@ impl Reader {
         self.wire.ended.cancel();
     }
 
-    /// Deals with the beginning of a line that is too long. Only the call that it answers fails.
-    fn take_cut(&mut self, beginning: &[u8]) -> Line {
+    /// Deals with the beginning of a line that is not read on. Only the call that it answers fails.
+    fn take_cut(&mut self, beginning: &[u8], why: &UpstreamError) -> Line {
         self.passed_over = 0;
-        let too_large = UpstreamError::TooLarge(self.target.max_response_size);
-        if self.fail(&Members::read(beginning).whose(), &too_large) {
+        if self.fail(&Members::read(beginning).whose(), why) {
             return Line::Awaited;
         }
         self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Large);
-        tracing::warn!(upstream = %self.target.plan.key, "a message was dropped: {too_large}");
+        tracing::warn!(upstream = %self.target.plan.key, "a message was dropped: {why}");
         Line::Unasked
     }
 
@@ -132,7 +137,9 @@ impl Reader {
             Incoming::Request { id, method } => self.wire.offer(wire::reply(id, &method)),
             Incoming::Notification { notice: Notice::Progress, params } => {
                 if let Some((token, params)) = incoming::progress(params) {
-                    self.wire.calls.progress(token, params);
+                    if !self.wire.calls.progress(token, params) {
+                        self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Progress);
+                    }
                 }
             }
             Incoming::Notification { notice: Notice::ToolsChanged, .. } => {

@@ -108,7 +108,8 @@ impl Messages {
     /// at once is waited for in the background for `patience`.
     pub(super) fn finish(mut self, shared: &Shared, patience: Duration) {
         if self.next().now_or_never().is_none() {
-            shared.spawn_small(async move {
+            // Where too many do so, the connection is closed.
+            let _ = shared.spawn_small(async move {
                 let _ = tokio::time::timeout(patience, self.next()).await;
             });
         }

@@ -145,7 +145,8 @@ impl Session {
         self.line.stop.cancel();
         if self.open.swap(false, Ordering::AcqRel) && self.line.headers.contains_key(SESSION_ID) {
             let line = Arc::clone(&self.line);
-            self.line.endpoint.shared.spawn_small(async move { line.delete().await });
+            let Endpoint { target, shared, .. } = &*self.line.endpoint;
+            shared.tell_later(&target.plan.key.name, async move { line.delete().await });
         }
     }
 
@@ -290,7 +291,7 @@ impl Line {
     /// The same off the path of calls, and failures passed over.
     fn tell_later(self: &Arc<Self>, text: String) {
         let line = Arc::clone(self);
-        self.endpoint.shared.spawn_small(async move {
+        self.endpoint.shared.tell_later(&self.endpoint.target.plan.key.name, async move {
             let sent = tokio::time::timeout(SMALL, line.tell(text)).await;
             if !matches!(sent, Ok(Ok(()))) {
                 tracing::debug!(upstream = %line.endpoint.target.plan.key, "a message could not be sent");

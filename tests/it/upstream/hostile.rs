@@ -2,6 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Response;
+use hawsepipe::domain::budget::Held;
 use hawsepipe::domain::plan::EraSetting;
 
 use super::fake::{Fake, Seen, answer, answer_text, endless, events, status, typed};
@@ -306,6 +307,36 @@ async fn an_answer_that_is_too_large_fails_its_own_call_only() {
     }
     assert_eq!((answers, failures), (vec![GOOD.to_owned()], vec![UpstreamError::TooLarge(LIMIT)]));
     assert_eq!(upstreams.dropped("large"), 1, "the notification");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_answer_of_a_process_that_finds_no_room_fails_its_own_call_only() {
+    let large = r#"printf '{"jsonrpc":"2.0","id":2,"result":"'; head -c 300000 /dev/zero | tr '\0' x; echo '"}'"#;
+    let good = format!(r#"echo '{{"jsonrpc":"2.0","id":3,"result":{GOOD}}}'; read -r _"#);
+    let mut target = fake_process(&format!("read -r other; {large}; {good}"));
+    target.max_response_size = 1 << 20;
+    let budget = Arc::new(ByteBudget::new(256 << 10));
+    let upstreams = started_within(target, &budget);
+    upstreams.probe(PATIENCE).await.unwrap();
+    let (first, second) = tokio::join!(call(&upstreams, out("x", "{}")), result_of(&upstreams, out("x", "{}")));
+    assert_eq!((first.unwrap_err(), second.as_str()), (UpstreamError::NoRoom, GOOD));
+    upstreams.shutdown().await;
+    assert_eq!(budget.held(Held::Answer), 0);
+}
+
+#[tokio::test]
+async fn what_a_call_or_a_process_does_not_take_is_counted() {
+    let long = r#"printf '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":2,"message":"'
+        head -c 70000 /dev/zero | tr '\0' x; echo '"}}'"#;
+    let asks = r#"yes '{"jsonrpc":"2.0","id":"p","method":"ping"}' | head -n 5000"#;
+    let mut target =
+        fake_process(&format!(r#"{long}; {asks}; echo '{{"jsonrpc":"2.0","id":2,"result":{GOOD}}}'; sleep 1000"#));
+    target.max_response_size = 1 << 20;
+    let upstreams = started(target);
+    assert_eq!(result_of(&upstreams, out("x", "{}")).await, GOOD);
+    assert_eq!(upstreams.dropped("progress"), 1);
+    assert!(!upstreams.counted.render().contains("messages_unsent_total{upstream=\"up\"} 0\n"));
     upstreams.shutdown().await;
 }
 
