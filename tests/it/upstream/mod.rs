@@ -1,5 +1,6 @@
 //! The adapter to MCP servers, against real ones and, where no real one misbehaves on demand, against fakes.
 
+mod broken;
 mod eras;
 mod fake;
 mod hostile;
