@@ -72,7 +72,27 @@ pub(super) fn read(text: &[u8]) -> Result<Incoming<'_>, Fault> {
         return Err(misplaced(text));
     }
     let members = Members::read(text);
-    understood(&members).map_err(|words| Fault::new(words, members.whose()))
+    understood(&members).map_err(|words| match members.whole {
+        true => Fault::new(words, members.whose()),
+        false => Fault::new(words, whose_of(text)),
+    })
+}
+
+/// Whose a text is that is not one object: what follows an object may be another message.
+fn whose_of(text: &[u8]) -> Whose {
+    let mut objects = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>();
+    let mut calls = Vec::new();
+    while let Some(Ok(object)) = objects.next() {
+        if let Whose::Calls(ids) = Members::read(object.get().as_bytes()).whose() {
+            calls.extend(ids);
+        }
+    }
+    match Members::read(&text[objects.byte_offset()..]).whose() {
+        Whose::Calls(ids) => calls.extend(ids),
+        whose if calls.is_empty() => return whose,
+        _ => {}
+    }
+    Whose::Calls(calls)
 }
 
 fn understood<'a>(members: &Members<'a>) -> Result<Incoming<'a>, &'static str> {
@@ -178,6 +198,7 @@ mod tests {
             (r#"["2.0",1]"#, "batch", &[]),
             ("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{", "no valid", ONE),
             (r#"{"jsonrpc":"2.0","id":1,"result":{}} {}"#, "no valid", ONE),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","id":2,"res"#, "no valid", &[1, 2]),
             (r#"{"id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
             (r#"{"jsonrpc":2.0,"id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
             (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),

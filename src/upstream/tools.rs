@@ -32,6 +32,8 @@ pub(super) struct ToolList {
     listed: Listed,
     names: HashSet<String>,
     pages: usize,
+    /// Of the last page.
+    cursor: Option<String>,
     seen: usize,
     bytes: usize,
 }
@@ -58,12 +60,13 @@ impl ToolList {
                 Err(fault) => self.listed.leave_out(&named(definition), &fault),
             }
         }
-        match page.next_cursor {
-            Some(_) if self.pages == PAGES => {
-                Err(UpstreamError::Protocol(format!("its tool list has more than {PAGES} pages")))
-            }
-            cursor => Ok(cursor),
+        // A page that leads to itself is the last one, by which some servers mean just that.
+        let next = page.next_cursor.filter(|cursor| self.cursor.as_ref() != Some(cursor));
+        if next.is_some() && self.pages == PAGES {
+            return Err(UpstreamError::Protocol(format!("its tool list has more than {PAGES} pages")));
         }
+        self.cursor.clone_from(&next);
+        Ok(next)
     }
 
     fn read(&mut self, definition: &RawValue) -> Result<Tool, String> {
@@ -110,10 +113,12 @@ mod tests {
         let (a, bc, z) = (tool("a"), tool("b c"), tool("z"));
         let text = format!(r#"{{"tools":[{a},7,{bc},{{}},{deep},{bare},{a},{z}],"nextCursor":"n"}}"#);
         assert_eq!(list.add(&page(&text)).unwrap().as_deref(), Some("n"));
-        let last = format!(r#"{{"tools":[{}],"nextCursor":null}}"#, tool("b"));
-        assert_eq!(list.add(&page(&last)).unwrap(), None);
+        for (name, cursor, next) in [("b", r#""""#, Some("")), ("c", r#""""#, None)] {
+            let text = format!(r#"{{"tools":[{}],"nextCursor":{cursor}}}"#, tool(name));
+            assert_eq!(list.add(&page(&text)).unwrap().as_deref(), next, "the second leads to itself");
+        }
         let listed = list.finish();
-        assert_eq!(listed.tools.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a", "z", "b"]);
+        assert_eq!(listed.tools.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["a", "z", "b", "c"]);
         let left_out = [
             "tool without a name is left out: its definition is not an object",
             r#"tool "b c" is left out: its name is not 1 to 128 of A-Z a-z 0-9 _ . -: "b c""#,
@@ -128,8 +133,8 @@ mod tests {
     #[test]
     fn lists_are_bounded() {
         let mut list = ToolList::default();
-        let endless = page(r#"{"tools":[],"nextCursor":"again"}"#);
-        let outcome = (0..PAGES).map(|_| list.add(&endless)).find(Result::is_err);
+        let endless = |n: usize| page(&format!(r#"{{"tools":[],"nextCursor":"{n}"}}"#));
+        let outcome = (0..PAGES).map(|n| list.add(&endless(n))).find(Result::is_err);
         assert!(outcome.unwrap().unwrap_err().to_string().contains("50 pages"));
         let mut list = ToolList::default();
         let many = format!(r#"{{"tools":[{}0]}}"#, "0,".repeat(TOOLS));

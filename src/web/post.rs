@@ -45,13 +45,10 @@ pub(super) async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: R
     let holder = gate.engine.sessions().holders().of(peer);
     let place = budget.place_of(Held::Request, &holder);
     let body = match body::read(body, declared, limit, &place).await {
-        Ok(body) => body,
-        Err(BodyError::NoRoom(_)) => return Answer::no_room("null").into_response(),
+        Ok(body) if place.hold(COPIES * body.len() as u64).is_ok() => body,
+        Ok(_) | Err(BodyError::NoRoom(_)) => return Answer::no_room("null").into_response(),
         Err(error) => return refuse(status_of(error), error.to_string()),
     };
-    if place.hold(COPIES * body.len() as u64).is_err() {
-        return Answer::no_room("null").into_response();
-    }
     let outbox = Arc::new(Outbox::new(budget, &holder, accept.events));
     let era = if modern::is_meant(&head.headers) { Era::Modern } else { Era::Legacy };
     let (gate_of_post, outbox_of_post) = (Arc::clone(gate), Arc::clone(&outbox));

@@ -3,6 +3,7 @@
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::domain::budget::Place;
+use crate::upstream::flow::EACH;
 
 /// What is read at once.
 const CHUNK: usize = 64 * 1024;
@@ -47,12 +48,13 @@ pub(super) enum Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// Bytes that were read for it.
-    pub(super) fn size(&self) -> u64 {
-        match self {
-            Self::Line(bytes) | Self::Cut(bytes) | Self::NoRoom(bytes) => bytes.len() as u64,
-            Self::Rest(size) => *size as u64,
-        }
+    /// What it costs to take it.
+    pub(super) fn cost(&self) -> u64 {
+        let size = match self {
+            Self::Line(bytes) | Self::Cut(bytes) | Self::NoRoom(bytes) => bytes.len(),
+            Self::Rest(size) => *size,
+        };
+        size as u64 + EACH
     }
 }
 

@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::process::ChildStderr;
 
-use super::flow::Flow;
 use super::lines::{Lines, Piece};
 use crate::domain::ids::ObjectKey;
 use crate::domain::secret::Mask;
 use crate::domain::upstream::Target;
+use crate::upstream::flow::Flow;
 use crate::upstream::metrics::{Dropped, UpstreamMetrics};
 use crate::upstream::shared::Shared;
 
@@ -40,14 +40,14 @@ impl Log {
         let mut lines = Lines::new(stderr, LINE, None);
         let (mut bytes, mut logged) = (Flow::of_bytes(), Flow::new(LINES));
         while let Ok(Some(piece)) = lines.next().await {
-            let size = piece.size();
+            let cost = piece.cost();
             if let Piece::Line(line) | Piece::Cut(line) = piece {
                 let text = printable(&self.mask, line);
                 if !text.is_empty() {
                     self.take(text, &mut logged);
                 }
             }
-            bytes.spend(size).await;
+            bytes.spend(cost).await;
         }
         self.say_left_out();
     }

@@ -2,7 +2,6 @@
 
 mod calls;
 mod child;
-mod flow;
 mod launcher;
 mod lines;
 mod log;

@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering;
 use tokio::process::ChildStdout;
 
 use super::Wire;
-use super::flow::Flow;
 use super::lines::{Lines, Piece};
 use super::log::printable;
 use crate::domain::budget::Held;
 use crate::domain::upstream::{Target, UpstreamError, UpstreamEvent};
+use crate::upstream::flow::Flow;
 use crate::upstream::incoming::{self, Fault, Incoming, Notice};
 use crate::upstream::members::{Members, Whose, number};
 use crate::upstream::metrics::Dropped;
@@ -53,7 +53,7 @@ impl Reader {
         let mut lines = Lines::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX), Some(place));
         let mut unasked = Flow::of_bytes();
         while let Ok(Some(piece)) = lines.next().await {
-            let size = piece.size();
+            let cost = piece.cost();
             let read = match piece {
                 Piece::Line(line) => Ok(self.take(line)),
                 Piece::Cut(beginning) => {
@@ -65,7 +65,7 @@ impl Reader {
             };
             match read {
                 Ok(Line::Awaited) => {}
-                Ok(Line::Unasked) => unasked.spend(size).await,
+                Ok(Line::Unasked) => unasked.spend(cost).await,
                 Err(error) => {
                     self.wire.calls.close(error);
                     break;
@@ -136,10 +136,10 @@ impl Reader {
             }
             Incoming::Request { id, method } => self.wire.offer(wire::reply(id, &method)),
             Incoming::Notification { notice: Notice::Progress, params } => {
-                if let Some((token, params)) = incoming::progress(params) {
-                    if !self.wire.calls.progress(token, params) {
-                        self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Progress);
-                    }
+                if let Some((token, params)) = incoming::progress(params)
+                    && !self.wire.calls.progress(token, params)
+                {
+                    self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Progress);
                 }
             }
             Incoming::Notification { notice: Notice::ToolsChanged, .. } => {

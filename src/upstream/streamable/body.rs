@@ -1,5 +1,6 @@
 //! Response bodies under a limit: whole, or as server-sent events.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,6 +17,7 @@ use sse_stream::SseByteStream;
 use super::client::chain;
 use crate::domain::budget::Place;
 use crate::domain::upstream::UpstreamError;
+use crate::upstream::flow::{EACH, Flow};
 use crate::upstream::shared::Shared;
 use crate::upstream::wire::ENVELOPE;
 
@@ -62,10 +64,17 @@ async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, UpstreamError> 
     Ok(None)
 }
 
+/// A body that is read piece by piece.
+pub(super) trait Chunks: Body<Data = Bytes, Error: Error> + Unpin {}
+
+impl<B: Body<Data = Bytes, Error: Error> + Unpin> Chunks for B {}
+
 /// The messages of an event stream, each of them bounded, the stream itself not.
-pub(super) struct Messages {
-    events: SseByteStream<Counted>,
+pub(super) struct Messages<B: Chunks = Incoming> {
+    events: SseByteStream<Counted<B>>,
     since_last: Arc<SinceLast>,
+    /// How much is taken of what nobody asked for.
+    unasked: Option<Flow>,
 }
 
 /// What came since the last event.
@@ -74,12 +83,17 @@ struct SinceLast {
     place: Place,
 }
 
-impl Messages {
+impl<B: Chunks> Messages<B> {
     /// Events of at most `limit` bytes and an envelope, each held in `place`.
-    pub(super) fn new(body: Incoming, limit: u64, place: Place) -> Self {
+    pub(super) fn new(body: B, limit: u64, place: Place) -> Self {
         let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), place });
         let counted = Counted { body, since_last: Arc::clone(&since_last), limit };
-        Self { events: SseByteStream::new(counted), since_last }
+        Self { events: SseByteStream::new(counted), since_last, unasked: None }
+    }
+
+    /// The same of a stream that nobody waits for.
+    pub(super) fn unasked(self) -> Self {
+        Self { unasked: Some(Flow::of_bytes()), ..self }
     }
 
     /// The data of the next event that is a message; none at the end.
@@ -95,7 +109,10 @@ impl Messages {
                 },
                 _ => UpstreamError::Protocol("its event stream is not valid".into()),
             })?;
-            self.since_last.bytes.store(0, Ordering::Relaxed);
+            let size = self.since_last.bytes.swap(0, Ordering::Relaxed);
+            if let Some(flow) = &mut self.unasked {
+                flow.spend(size + EACH).await;
+            }
             let is_message = event.event.as_deref().is_none_or(|name| name == "message");
             // An event without data primes resumption, which is not used.
             if let Some(data) = event.data.filter(|data| is_message && !data.is_empty()) {
@@ -103,7 +120,9 @@ impl Messages {
             }
         }
     }
+}
 
+impl Messages {
     /// Reads to the end of the stream after its last message, so that the connection is used again. What does not end
     /// at once is waited for in the background for `patience`.
     pub(super) fn finish(mut self, shared: &Shared, patience: Duration) {
@@ -117,13 +136,13 @@ impl Messages {
 }
 
 /// A body that fails when too much came since the last event.
-struct Counted {
-    body: Incoming,
+struct Counted<B: Chunks> {
+    body: B,
     since_last: Arc<SinceLast>,
     limit: u64,
 }
 
-impl Stream for Counted {
+impl<B: Chunks> Stream for Counted<B> {
     type Item = Result<Bytes, Broken>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -144,5 +163,27 @@ impl Stream for Counted {
             }
             return Poll::Ready(Some(Ok(data)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::domain::budget::{ByteBudget, Held};
+
+    #[tokio::test]
+    async fn a_stream_that_nobody_waits_for_is_read_at_a_bounded_rate() {
+        let events = Bytes::from("data:\n\n".repeat(1024));
+        let frames =
+            futures_util::stream::repeat(events).take(200).map(|data| Ok::<_, std::io::Error>(Frame::data(data)));
+        let place = Arc::new(ByteBudget::default()).place(Held::Answer);
+        let mut messages = Messages::new(StreamBody::new(frames), 1 << 20, place).unasked();
+        let began = Instant::now();
+        assert_eq!(messages.next().await.unwrap(), None);
+        assert!(began.elapsed() > Duration::from_secs(1), "{:?}", began.elapsed());
     }
 }

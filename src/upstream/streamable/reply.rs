@@ -81,7 +81,10 @@ pub(super) async fn read(
             answer.ok_or_else(|| UpstreamError::Protocol("its response holds no answer".into()))
         }
         Media::Events => read_events(line, Messages::new(response.into_body(), limit, place), id, to).await,
-        Media::Other => Err(UpstreamError::Protocol(format!("HTTP {} without an answer", status.as_u16()))),
+        Media::Other => Err(UpstreamError::Protocol(format!(
+            "HTTP {} whose Content-Type is neither application/json nor text/event-stream",
+            status.as_u16()
+        ))),
     }
 }
 

@@ -73,7 +73,7 @@ async fn open(line: &Line) -> Result<Option<Messages>, UpstreamError> {
         StatusCode::OK if encoding(response.headers()).is_none() => {
             let (limit, place) =
                 (line.endpoint.target.max_response_size, line.endpoint.shared.budget.place(Held::Answer));
-            Ok(Some(Messages::new(response.into_body(), limit, place)))
+            Ok(Some(Messages::new(response.into_body(), limit, place).unasked()))
         }
         status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
             Err(UpstreamError::Lost(format!("HTTP {}", status.as_u16())))

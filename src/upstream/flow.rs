@@ -1,4 +1,4 @@
-//! How much is taken of what nobody asked for: a process that writes without end must not keep a core busy.
+//! How much is taken of what nobody asked for: a server that writes without end must not keep a core busy.
 
 use std::time::Duration;
 
@@ -6,6 +6,8 @@ use tokio::time::Instant;
 
 /// Bytes of one second.
 const BYTES: u64 = 4 * 1024 * 1024;
+/// What a line or an event costs besides its bytes: it may have none.
+pub(super) const EACH: u64 = 16;
 /// For how long an amount is counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
@@ -41,7 +43,7 @@ impl Flow {
     }
 
     /// Takes `amount`, and waits for the next second where that was more than is left of this one. What is not read
-    /// meanwhile makes the process wait.
+    /// meanwhile makes the server wait.
     pub(super) async fn spend(&mut self, amount: u64) {
         if !self.take(amount) {
             tokio::time::sleep_until(self.began + WINDOW).await;
