@@ -8,12 +8,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::ids::ObjectKey;
-use super::tool::is_valid_name;
+use super::tool::{MAX_NAME, is_valid_name};
 
-/// The most names that are kept, of all upstreams together. A tool that is seen later always has its upstream's prefix.
+/// The most names that are kept, of all upstreams together, and of one: no server fills the room of the others. A tool
+/// that is seen later always has its upstream's prefix.
 pub const MAX_SEEN: usize = 4096;
+/// See [`MAX_SEEN`].
+pub const MAX_OF_ONE: usize = 512;
+/// The same in bytes. All of them fit into the index of a gateway's snapshots, beside what else is in it.
+pub const MAX_BYTES: usize = 128 << 10;
+const MAX_BYTES_OF_ONE: usize = MAX_BYTES / 8;
+/// What a name takes besides itself where it is written as JSON, and what an upstream does.
+const AROUND_NAME: usize = 3;
+const AROUND_UPSTREAM: usize = 40;
+/// The most that a name takes which is the first of its upstream, whose namespace and name have 63 characters at most.
+const LARGEST: usize = AROUND_UPSTREAM + 127 + MAX_NAME + AROUND_NAME;
 
-/// Tools' own names by upstream (`namespace/name`), at most [`MAX_SEEN`].
+/// Tools' own names by upstream (`namespace/name`), at most [`MAX_SEEN`] and [`MAX_BYTES`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SeenNames(BTreeMap<String, BTreeSet<String>>);
@@ -27,6 +38,16 @@ impl SeenNames {
     /// How many names there are.
     pub fn len(&self) -> usize {
         self.0.values().map(BTreeSet::len).sum()
+    }
+
+    /// Upstreams (`namespace/name`) and their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
+        self.0.iter().map(|(upstream, names)| (upstream.as_str(), names))
+    }
+
+    /// Whether a name may find no room, however few its upstream has.
+    pub fn is_full(&self) -> bool {
+        self.len() >= MAX_SEEN || self.bytes() + LARGEST > MAX_BYTES
     }
 
     /// Whether there are none.
@@ -57,41 +78,77 @@ impl SeenNames {
         self.0.len() < before
     }
 
-    fn add_under<'a>(&mut self, upstream: &str, names: impl IntoIterator<Item = &'a str>) -> bool {
-        let (before, mut room) = (self.len(), MAX_SEEN.saturating_sub(self.len()));
-        let known = self.0.get(upstream);
-        let new = names.into_iter().filter(|name| is_valid_name(name) && !known.is_some_and(|k| k.contains(*name)));
-        let mut added = BTreeSet::new();
-        for name in new {
-            if room == 0 {
-                break;
-            }
-            room -= usize::from(added.insert(name.to_owned()));
-        }
-        if !added.is_empty() {
-            self.0.entry(upstream.to_owned()).or_default().append(&mut added);
-        }
-        self.len() > before
+    /// What it takes where it is written as JSON, about.
+    fn bytes(&self) -> usize {
+        self.0.iter().map(|(upstream, names)| bytes_of(upstream, names)).sum()
     }
+
+    fn add_under<'a>(&mut self, upstream: &str, names: impl IntoIterator<Item = &'a str>) -> bool {
+        let before = self.len();
+        let mut own = self.0.get(upstream).cloned().unwrap_or_default();
+        let (others, others_bytes) =
+            (before - own.len(), self.bytes() - self.0.get(upstream).map_or(0, |own| bytes_of(upstream, own)));
+        let mut own_bytes = bytes_of(upstream, &own);
+        for name in names {
+            let bytes = own_bytes + name.len() + AROUND_NAME;
+            let is_room = own.len() < MAX_OF_ONE.min(MAX_SEEN.saturating_sub(others))
+                && bytes <= MAX_BYTES_OF_ONE.min(MAX_BYTES.saturating_sub(others_bytes));
+            if is_room && is_valid_name(name) && own.insert(name.to_owned()) {
+                own_bytes = bytes;
+            }
+        }
+        let is_new = others + own.len() > before;
+        if is_new {
+            self.0.insert(upstream.to_owned(), own);
+        }
+        is_new
+    }
+}
+
+fn bytes_of(upstream: &str, names: &BTreeSet<String>) -> usize {
+    AROUND_UPSTREAM + upstream.len() + names.iter().map(|name| name.len() + AROUND_NAME).sum::<usize>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// `count` names of this length.
+    fn names(count: usize, length: usize) -> Vec<String> {
+        (0..count).map(|n| format!("{n:0>length$}")).collect()
+    }
+
+    fn add(seen: &mut SeenNames, upstream: &str, names: &[String]) -> bool {
+        seen.add(&ObjectKey::new("default", upstream), names.iter().map(String::as_str))
+    }
+
     #[test]
-    fn at_most_so_many_names_are_kept() {
-        let (a, b) = (ObjectKey::new("default", "a"), ObjectKey::new("default", "b"));
-        let names: Vec<_> = (0..MAX_SEEN).map(|n| format!("tool{n}")).collect();
+    fn no_upstream_takes_the_room_of_the_others() {
         let mut seen = SeenNames::default();
-        assert!(seen.add(&a, names.iter().skip(1).map(String::as_str)) && seen.add(&b, ["x", "y"]));
-        assert_eq!((seen.len(), seen.of(&b).unwrap().len()), (MAX_SEEN, 1));
-        assert!(!seen.add(&b, ["z"]) && !seen.add(&a, ["tool7"]), "full, and known already");
-        let mut merged = SeenNames::default();
-        merged.add(&b, ["first"]);
-        assert!(merged.merge(&seen) && merged.len() == MAX_SEEN && merged.of(&b).unwrap().contains("first"));
-        assert!(merged.forget(&a) && merged.add(&b, ["z"]));
-        assert!(merged.retain(|upstream| upstream == "default/a") && merged.is_empty());
+        assert!(add(&mut seen, "greedy", &names(2 * MAX_SEEN, 8)) && add(&mut seen, "b", &names(MAX_OF_ONE, 8)));
+        assert_eq!(seen.iter().map(|(_, names)| names.len()).collect::<Vec<_>>(), [MAX_OF_ONE; 2]);
+        assert!(!add(&mut seen, "greedy", &names(1, 9)) && !add(&mut seen, "greedy", &names(1, 8)), "full, and known");
+        let mut long = SeenNames::default();
+        assert!(add(&mut long, "greedy", &names(MAX_OF_ONE, MAX_NAME)) && long.bytes() <= MAX_BYTES_OF_ONE);
+    }
+
+    #[test]
+    fn at_most_so_many_names_are_kept_and_so_many_bytes() {
+        for (length, few) in [(8, false), (MAX_NAME, true)] {
+            let mut seen = SeenNames::default();
+            for n in 0..10 {
+                add(&mut seen, &format!("up{n}"), &names(MAX_OF_ONE, length));
+            }
+            assert!(seen.is_full() && seen.bytes() <= MAX_BYTES, "{} bytes", seen.bytes());
+            assert_eq!(seen.len() < MAX_SEEN, few);
+            assert!(seen.of(&ObjectKey::new("default", "up9")).is_none(), "one too many");
+            let b = ObjectKey::new("default", "b");
+            let mut merged = SeenNames::default();
+            merged.add(&b, ["first"]);
+            assert!(merged.merge(&seen) && merged.len() <= MAX_SEEN && merged.of(&b).unwrap().contains("first"));
+            assert!(merged.forget(&ObjectKey::new("default", "up0")) && merged.add(&b, ["z"]));
+            assert!(merged.retain(|upstream| upstream == "default/a") && merged.is_empty());
+        }
     }
 
     #[test]

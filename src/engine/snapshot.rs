@@ -16,7 +16,7 @@ use crate::domain::plugin::{Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Offer, Route, Routes};
-use crate::domain::seen::{MAX_SEEN, SeenNames};
+use crate::domain::seen::{MAX_BYTES, MAX_OF_ONE, MAX_SEEN, SeenNames};
 
 /// Immutable; a call holds one from its start to its end.
 pub struct Snapshot {
@@ -211,9 +211,10 @@ fn no_room_for_names(linked: &Linked, lists: &[Option<Arc<super::state::ToolList
         let count = list.iter().flat_map(|list| &list.tools).filter(|tool| !seen(&tool.name)).count();
         (count > 0).then(|| {
             let message = format!(
-                "{count} of its tools always have the prefix {}__: {MAX_SEEN} names of tools were seen, as many as are \
-                 kept. Leave out tools with spec.tools.exclude, or set prefix: Always",
-                key.name
+                "{count} of its tools always have the prefix {}__: as many names of tools were seen as are kept, which \
+                 are {MAX_OF_ONE} of one upstream and {MAX_SEEN} of all, in {} KiB. Set prefix: Always",
+                key.name,
+                MAX_BYTES >> 10
             );
             Problem::warning(
                 Reason::ToolNameConflict,

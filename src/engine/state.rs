@@ -16,7 +16,7 @@ use crate::domain::health::Health;
 use crate::domain::ids::ObjectKey;
 use crate::domain::limits::Tracker;
 use crate::domain::report::PendingReport;
-use crate::domain::seen::{MAX_SEEN, SeenNames};
+use crate::domain::seen::SeenNames;
 use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::ServerFacts;
 
@@ -154,7 +154,7 @@ impl State {
     /// Where there is no room for another name, forgets those of upstreams that `planned` does not know. Until then
     /// they are kept: an upstream whose manifest is broken comes back.
     pub(super) fn make_room_for_names(&self, planned: impl Fn(&str) -> bool) {
-        if self.seen.borrow().len() >= MAX_SEEN {
+        if self.seen.borrow().is_full() {
             self.see(|seen| seen.retain(planned));
         }
     }
