@@ -13,6 +13,7 @@ pub mod pack;
 pub mod pipeline;
 pub mod plugin;
 pub mod section;
+pub mod seen;
 pub mod shared;
 pub mod snapshot;
 pub mod status;

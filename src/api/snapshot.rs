@@ -73,6 +73,26 @@ pub struct SnapshotIndex {
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_loaded: Option<Vec<NotLoadedForm>>,
+    /// Names of tools that upstreams were ever seen to have, where tools keep their own names: no restart gives one to
+    /// another upstream. Default: none.
+    #[schemars(length(max = 4096), extend("x-kubernetes-list-type" = "atomic"))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seen_names: Option<Vec<UpstreamNames>>,
+}
+
+/// Names of an upstream's tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UpstreamNames {
+    /// The MCPUpstream's namespace.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
+    pub namespace: String,
+    /// The MCPUpstream's name.
+    #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
+    pub name: String,
+    /// The server's own names.
+    #[schemars(length(max = 512), inner(length(min = 1, max = 128)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub tools: Vec<String>,
 }
 
 /// A form of a Plugin that a pod could not load.

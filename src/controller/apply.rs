@@ -16,13 +16,16 @@ use kube::{Api, ResourceExt};
 pub(super) use self::fault::ApplyError;
 use super::build::{self, BuildError, Owner, Revision};
 use super::compiled::{Digests, KeptPlans, Planned};
+use super::ever_seen;
 use super::index::{self, Wanted};
 use super::marks::{Mark, There};
+use super::pods::Pods;
 use super::rights::RequestError;
 use super::writer::Writer;
 use crate::api::snapshot::{GatewaySnapshot, ShardRef, SnapshotIndex};
 use crate::config::compile::obey;
 use crate::domain::plan::Plan;
+use crate::domain::seen::SeenNames;
 
 /// Shards written at once.
 const AT_ONCE: usize = 8;
@@ -43,6 +46,8 @@ pub(super) struct Stored {
     shards: BTreeMap<String, There>,
     /// Shards that were deleted here, and when: they may be seen for a while.
     deleted: HashMap<String, Instant>,
+    /// Names of tools that upstreams were ever seen to have.
+    seen_names: SeenNames,
     /// The plan of a revision that runs while the newest does not, and the revision's name.
     running: Option<(String, Arc<Plan>)>,
     /// The plan that pods are to run, with what counts at once, and without its code.
@@ -70,6 +75,8 @@ impl Stored {
         let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
         let what = format!("gatewaysnapshots in {}", owner.key.namespace);
         let failed = |error| ApplyError::Request { what: what.clone(), error };
+        let counting = ever_seen::counting(&planned.plan, &self.plans);
+        self.seen_names.retain(|upstream| counting.contains(upstream));
         let built = self.built(owner, &planned.wanted, &planned.plan);
         let newest = built.as_ref().ok();
         let Some(index) = self.index_after(planned, newest) else {
@@ -114,6 +121,7 @@ impl Stored {
             acts: &planned.acts,
             stop: &planned.stop(),
             not_loaded: &planned.not_loaded,
+            seen_names: &self.seen_names,
             kept: &planned.acts_of_kept,
         };
         index::index(self.index.as_ref(), &wanted)
@@ -202,6 +210,11 @@ impl Stored {
         let mut plan = without_code(base);
         obey(Arc::make_mut(&mut plan), &planned.acts);
         self.in_force = Some(plan);
+    }
+
+    /// Takes in the names of tools that pods report. Says whether any is new, and so to be written.
+    pub(super) fn hear_names(&mut self, newest: &Plan, pods: &Pods) -> bool {
+        ever_seen::hear(&mut self.seen_names, newest, &self.plans, pods)
     }
 
     /// The plan that pods are to run, with what counts at once; none before the first was written.

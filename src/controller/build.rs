@@ -175,7 +175,13 @@ mod tests {
         let owner = Owner { key: ObjectKey::new("ns", "gw"), uid: "u".into() };
         let object = index_object(
             &owner,
-            SnapshotIndex { current: "a".into(), revisions: Vec::new(), acts: None, not_loaded: None },
+            SnapshotIndex {
+                current: "a".into(),
+                revisions: Vec::new(),
+                acts: None,
+                not_loaded: None,
+                seen_names: None,
+            },
         );
         let expected = json!({
             "name": "gw", "namespace": "ns",

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::acts;
 use crate::api::snapshot::{NotLoadedForm, SnapshotActs, SnapshotIndex, SnapshotRevision};
+use crate::api::{acts, seen};
 use crate::domain::plan::Acts;
+use crate::domain::seen::SeenNames;
 
 /// Revisions that are kept: the current one and those before it.
 pub(super) const KEPT: usize = 3;
@@ -26,6 +27,8 @@ pub(super) struct Wanted<'p> {
     pub(super) stop: &'p Acts,
     /// Forms of plugins that pods could not load.
     pub(super) not_loaded: &'p [NotLoadedForm],
+    /// Names of tools that upstreams were seen to have.
+    pub(super) seen_names: &'p SeenNames,
     /// What counts at once for each kept revision, for pods that run it still.
     pub(super) kept: &'p BTreeMap<String, Acts>,
 }
@@ -70,7 +73,8 @@ pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &Wanted<'_>) -> Opti
         known.acts = wanted.beside(known, &current);
     }
     let not_loaded = (!wanted.not_loaded.is_empty()).then(|| wanted.not_loaded.to_vec());
-    Some(within_bounds(SnapshotIndex { current, revisions, acts: Some(acts::written(acts)), not_loaded }))
+    let (acts, seen_names) = (Some(acts::written(acts)), seen::written(wanted.seen_names));
+    Some(within_bounds(SnapshotIndex { current, revisions, acts, not_loaded, seen_names }))
 }
 
 /// An index that can be stored. Older revisions go first, the oldest before others. What never goes is the stop switch:
@@ -83,7 +87,7 @@ fn within_bounds(mut index: SnapshotIndex) -> SnapshotIndex {
         index.revisions.remove(oldest);
     }
     if is_too_large(&index) {
-        index.not_loaded = None;
+        (index.not_loaded, index.seen_names) = (None, None);
     }
     if is_too_large(&index) {
         index.revisions.iter_mut().for_each(|known| known.acts = known.acts.take().map(acts::closed));
@@ -132,7 +136,15 @@ mod tests {
         let kept = before.iter().flat_map(|index| &index.revisions).map(|known| (known.revision.clone(), acts.clone()));
         index(
             before,
-            &Wanted { newest: Some(&newest), pinned, acts: &acts, stop: &stop, not_loaded: &[], kept: &kept.collect() },
+            &Wanted {
+                newest: Some(&newest),
+                pinned,
+                acts: &acts,
+                stop: &stop,
+                not_loaded: &[],
+                seen_names: &SeenNames::default(),
+                kept: &kept.collect(),
+            },
         )
     }
 
@@ -180,6 +192,7 @@ mod tests {
             acts: &none,
             stop: &none,
             not_loaded: &[],
+            seen_names: &SeenNames::default(),
             kept: &BTreeMap::new(),
         };
         assert_eq!(index(Some(&free), &wanted), Some(free));
@@ -198,10 +211,20 @@ mod tests {
     fn a_plan_that_cannot_be_stored_leaves_what_runs_and_what_counts_at_once() {
         let before = next(None, "a", None).unwrap();
         let acts = Acts { stopped: true, ..Acts::default() };
-        let wanted =
-            Wanted { newest: None, pinned: None, acts: &acts, stop: &acts, not_loaded: &[], kept: &BTreeMap::new() };
+        let mut seen = SeenNames::default();
+        seen.add(&ObjectKey::new("ns", "up"), ["read"]);
+        let wanted = Wanted {
+            newest: None,
+            pinned: None,
+            acts: &acts,
+            stop: &acts,
+            not_loaded: &[],
+            seen_names: &seen,
+            kept: &BTreeMap::new(),
+        };
         let stopped = index(Some(&before), &wanted).unwrap();
         assert_eq!((stopped.current.as_str(), stopped.acts.unwrap().stopped), ("a", true));
+        assert_eq!(stopped.seen_names.map(|names| names.len()), Some(1));
         assert_eq!(index(None, &wanted), None);
     }
 
@@ -240,8 +263,15 @@ mod tests {
         let mut last = None;
         for name in names {
             let newest = large(name);
-            let wanted =
-                Wanted { newest: Some(&newest), pinned, acts: &acts, stop: &stop, not_loaded: &[], kept: &kept };
+            let wanted = Wanted {
+                newest: Some(&newest),
+                pinned,
+                acts: &acts,
+                stop: &stop,
+                not_loaded: &[],
+                seen_names: &SeenNames::default(),
+                kept: &kept,
+            };
             last = index(last.as_ref(), &wanted);
         }
         last.unwrap()

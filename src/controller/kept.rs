@@ -62,6 +62,13 @@ impl Kept {
         self.loading.hear(&self.planned, &self.stored.revisions, pods)
     }
 
+    /// Takes in the names of tools that pods report. Says whether the index is to be written for them.
+    pub(super) fn hear_names(&mut self, pods: &Pods) -> bool {
+        let news = self.stored.hear_names(&self.planned.plan, pods);
+        self.applied &= !news;
+        news
+    }
+
     /// How soon to look again, whatever happens.
     pub(super) fn look_again(&self) -> Duration {
         if self.damaged { REPAIR_PERIOD } else { LAG + Duration::from_secs(1) }

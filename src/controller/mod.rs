@@ -11,6 +11,7 @@ mod build;
 mod compiled;
 mod dereference;
 mod events;
+mod ever_seen;
 mod gateway_tokens;
 mod index;
 mod kept;

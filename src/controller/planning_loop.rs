@@ -189,19 +189,23 @@ impl<I: Inspect> PlanningLoop<I> {
         self.metrics.reconciled("MCPGateway", began.elapsed());
         // What was reported before there was a plan to hold it against.
         self.reported.mark_changed();
-        self.hear();
-        if self.lost { Duration::ZERO } else { wait }
+        let named = self.hear();
+        if self.lost || named { Duration::ZERO } else { wait }
     }
 
     /// Takes in what pods report: plans are made anew where one could not load a plugin that has a form to go back to.
-    fn hear(&mut self) {
+    /// Says whether an index is to be written for names of tools that are new.
+    fn hear(&mut self) -> bool {
         if !self.reported.has_changed().unwrap_or_default() {
-            return;
+            return false;
         }
-        let reported = self.reported.borrow_and_update();
+        let (reported, mut named) = (self.reported.borrow_and_update(), false);
         for (key, kept) in &mut self.gateways {
-            self.lost |= reported.get(key).is_some_and(|pods| kept.hear(pods));
+            let Some(pods) = reported.get(key) else { continue };
+            self.lost |= kept.hear(pods);
+            named |= kept.hear_names(pods);
         }
+        named
     }
 
     /// Whether nothing can be planned, since what is not seen would count as deleted. Tells it, and what else fails.

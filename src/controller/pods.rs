@@ -19,6 +19,7 @@ use super::watches::{Watches, all};
 use super::writer::Writer;
 use crate::domain::ids::ObjectKey;
 use crate::domain::report::{Report, UpstreamReport};
+use crate::domain::seen::SeenNames;
 
 /// How often each pod is asked. `Programmed` is to be right within 2 s.
 pub(super) const PERIOD: Duration = Duration::from_millis(500);
@@ -171,7 +172,10 @@ pub(super) async fn follow(
         ticks.tick().await;
         asking.writer.pulse.beats();
         let now = asking.ask(&watches).await;
-        let failed = not_loaded(&now) != not_loaded(&found.borrow());
+        let failed = {
+            let before = found.borrow();
+            not_loaded(&now) != not_loaded(&before) || seen_names(&now) != seen_names(&before)
+        };
         if found.send_if_modified(|before| {
             *before != now && {
                 *before = now;
@@ -181,7 +185,7 @@ pub(super) async fn follow(
             changed.notify_one();
         }
         if failed {
-            // Plans are made anew by it.
+            // Plans are made anew by it, or the index is written.
             watches.changed.notify_one();
         }
     }
@@ -194,6 +198,12 @@ fn not_loaded(pods: &ByGateway) -> BTreeSet<(&ObjectKey, &str, &str)> {
         report.not_loaded.iter().map(move |failed| (key, report.revision.as_str(), failed.plugin.as_str()))
     });
     all.collect()
+}
+
+/// Names of tools that indexes lack.
+fn seen_names(pods: &ByGateway) -> Vec<(&ObjectKey, &SeenNames)> {
+    let all = pods.iter().flat_map(|(key, pods)| pods.reports().map(move |report| (key, &report.seen_names)));
+    all.filter(|(_, names)| !names.is_empty()).collect()
 }
 
 /// What a pod said last.

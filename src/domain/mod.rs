@@ -31,5 +31,6 @@ pub mod sandbox;
 pub mod secret;
 pub mod seen;
 pub mod tool;
+pub mod tool_name;
 pub mod upstream;
 pub mod version;

@@ -11,6 +11,7 @@ use super::health::ConnectionState;
 use super::ids::ObjectId;
 use super::problem::Problem;
 use super::sandbox::SandboxLack;
+use super::seen::SeenNames;
 
 /// The most tools of one upstream that are listed; `toolCount` counts all.
 pub const MAX_TOOLS: usize = 512;
@@ -45,6 +46,9 @@ pub struct Report {
     /// What the pod's kernel does not enforce of the sandbox of plugins.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub sandbox_lacks: Vec<SandboxLack>,
+    /// Names of tools that upstreams of the plan were seen to have and that the index lacks, where tools keep their own.
+    #[serde(skip_serializing_if = "SeenNames::is_empty")]
+    pub seen_names: SeenNames,
     /// A revision that it has seen and does not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingReport>,

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::plan::{PrefixMode, ToolOverride};
-use super::tool::{MAX_NAME, Tool};
+use super::tool::Tool;
+use super::tool_name::MAX_NAME;
 
 /// One upstream's tools, as they are to be offered.
 #[derive(Debug)]

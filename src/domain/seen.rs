@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::ids::ObjectKey;
-use super::tool::{MAX_NAME, is_valid_name};
+use super::tool_name::{MAX_NAME, is_valid_name};
 
 /// The most names that are kept, of all upstreams together, and of one: no server fills the room of the others. A tool
 /// that is seen later always has its upstream's prefix.
@@ -76,6 +76,16 @@ impl SeenNames {
         let before = self.0.len();
         self.0.retain(|upstream, _| keep(upstream));
         self.0.len() < before
+    }
+
+    /// Takes out the names that `other` has too.
+    pub fn subtract(&mut self, other: &Self) {
+        for (upstream, names) in &other.0 {
+            if let Some(own) = self.0.get_mut(upstream) {
+                own.retain(|name| !names.contains(name));
+            }
+        }
+        self.0.retain(|_, names| !names.is_empty());
     }
 
     /// What it takes where it is written as JSON, about.
@@ -149,6 +159,13 @@ mod tests {
             assert!(merged.forget(&ObjectKey::new("default", "up0")) && merged.add(&b, ["z"]));
             assert!(merged.retain(|upstream| upstream == "default/a") && merged.is_empty());
         }
+    }
+
+    #[test]
+    fn what_is_left_is_what_the_other_lacks() {
+        let mut seen: SeenNames = serde_json::from_str(r#"{"d/a": ["x", "y"], "d/b": ["x"]}"#).unwrap();
+        seen.subtract(&serde_json::from_str(r#"{"d/a": ["x", "z"], "d/b": ["x"], "d/c": ["y"]}"#).unwrap());
+        assert_eq!(serde_json::to_string(&seen).unwrap(), r#"{"d/a":["y"]}"#);
     }
 
     #[test]

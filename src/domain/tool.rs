@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::plan::ToolOverride;
 use super::raw::{RawObject, to_raw};
 use super::secret::Mask;
+use super::tool_name::{MAX_NAME, is_valid_name};
 
 /// One tool of one upstream, its definition kept as it came. Clones share what is large.
 #[derive(Clone, Debug)]
@@ -91,15 +92,6 @@ struct Annotations {
     open_world_hint: Option<bool>,
 }
 
-/// The longest name that a client may meet (the specification's 128).
-pub const MAX_NAME: usize = 128;
-
-/// Whether `name` is one that the protocol allows: 1 to 128 of `A-Z a-z 0-9 _ . -`.
-pub fn is_valid_name(name: &str) -> bool {
-    (1..=MAX_NAME).contains(&name.len())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))
-}
-
 impl Tool {
     /// Reads one element of a server's `tools`. Fails with what is wrong where it is none.
     pub fn parse(definition: &RawValue) -> Result<Self, String> {
@@ -161,13 +153,5 @@ mod tests {
             tool.public_definition("up__echo", Some(&change)).get(),
             r#"{"name":"up__echo","inputSchema":{"x-n": 1.0},"annotations":{"readOnlyHint":true},"new":[1],"description":"Says it again."}"#
         );
-    }
-
-    #[test]
-    fn names_that_the_protocol_does_not_allow_are_refused() {
-        for (name, valid) in [("a.b-c_D9", true), ("", false), ("a b", false), ("ä", false), ("a/b", false)] {
-            assert_eq!(is_valid_name(name), valid, "{name}");
-        }
-        assert!(!is_valid_name(&"a".repeat(129)));
     }
 }

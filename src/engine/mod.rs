@@ -208,6 +208,13 @@ impl<P: Ports> Engine<P> {
         }
     }
 
+    /// Takes in the names that every process of this gateway gets at its start. From now on the report has those that
+    /// lack among them.
+    pub fn set_published_names(&self, names: SeenNames) {
+        self.merge_seen_names(&names);
+        self.state.published.store(Some(Arc::new(names)));
+    }
+
     /// Changes whenever a plan was put in force, or other forms of its plugins were.
     pub fn plans(&self) -> watch::Receiver<()> {
         self.plans.subscribe()

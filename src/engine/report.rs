@@ -9,13 +9,14 @@ use super::routed::timestamp;
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
 use crate::domain::ids::{Kind, ObjectId};
-use crate::domain::plan::{PluginPlan, TransportPlan};
+use crate::domain::plan::{PluginPlan, PrefixMode, TransportPlan};
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
 use crate::domain::reason::Reason;
 use crate::domain::report::{
     MAX_TOOLS, NotLoadedReport, PendingReport, PluginReport, PluginState, Report, ToolReport, UpstreamReport,
 };
+use crate::domain::seen::SeenNames;
 
 impl<P: Ports> Engine<P> {
     /// All of it, as it is now. Equal states give equal reports.
@@ -36,6 +37,7 @@ impl<P: Ports> Engine<P> {
             not_in_force: self.not_in_force(&snapshot),
             secrets: snapshot.linked.secrets.clone(),
             sandbox_lacks: self.plugins.sandbox().lacks,
+            seen_names: self.unpublished_names(&snapshot),
             pending: self.state.pending.load().as_deref().cloned(),
         }
     }
@@ -43,6 +45,18 @@ impl<P: Ports> Engine<P> {
     /// Notes what is to run and cannot; none where that is over.
     pub fn set_pending(&self, pending: Option<PendingReport>) {
         self.state.pending.store(pending.map(Into::into));
+    }
+
+    /// Names that upstreams of the plan were seen to have and that no other process would know of.
+    fn unpublished_names(&self, snapshot: &Snapshot) -> SeenNames {
+        let published = self.state.published.load();
+        let keep_own = snapshot.plan().gateway.prefix == PrefixMode::OnConflict;
+        let Some(published) = published.as_deref().filter(|_| keep_own) else { return SeenNames::default() };
+        let planned: BTreeSet<_> = snapshot.plan().upstreams.iter().map(|upstream| upstream.key.to_string()).collect();
+        let mut names = SeenNames::clone(&self.state.seen.borrow());
+        names.retain(|upstream| planned.contains(upstream));
+        names.subtract(published);
+        names
     }
 
     fn report_upstream(&self, snapshot: &Snapshot, index: usize, upstream: &LinkedUpstream) -> UpstreamReport {

@@ -26,6 +26,8 @@ pub struct State {
     upstreams: DashMap<ObjectKey, UpstreamState>,
     /// Names of tools that upstreams were ever seen to have.
     pub(super) seen: watch::Sender<Arc<SeenNames>>,
+    /// Those of them that every process of the gateway gets at its start; none where nobody keeps them for others.
+    pub(super) published: ArcSwapOption<SeenNames>,
     /// Legacy sessions.
     pub sessions: Sessions,
     /// Calls of this process.

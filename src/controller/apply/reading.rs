@@ -9,8 +9,8 @@ use kube::{Api, ResourceExt};
 
 use super::{ApplyError, Stored, without_code};
 use crate::api::item::Item;
-use crate::api::pack;
 use crate::api::snapshot::{GatewaySnapshot, ShardRef};
+use crate::api::{pack, seen};
 use crate::controller::GATEWAY_LABEL;
 use crate::controller::build::Owner;
 use crate::controller::compiled::{Running, digests};
@@ -53,16 +53,16 @@ impl Stored {
                 shards.insert(name, shard);
             }
         }
+        stored.seen_names = stored.index.as_ref().map(seen::read).unwrap_or_default();
         let mut plans = Vec::new();
         let keeps = stored.keeps(pinned).cloned();
-        let keeps = keeps.as_ref();
         for revision in stored.index.iter().flat_map(|index| &index.revisions) {
             match pack::plan(revision, &shards) {
                 Ok(plan) => {
                     stored.revisions.insert(revision.revision.clone(), Arc::new(digests(&plan)));
                     stored.plans.insert(revision.revision.clone(), Ok(without_code(&plan)));
                     let plan = Arc::new(plan);
-                    if keeps == Some(&revision.revision) {
+                    if keeps.as_ref() == Some(&revision.revision) {
                         stored.running = Some((revision.revision.clone(), Arc::clone(&plan)));
                     }
                     plans.push(plan);
@@ -113,7 +113,7 @@ impl Stored {
     /// Takes over what is known from `before` and was not read. An index that is gone is as it was, to be written again:
     /// without it nobody knew what is pinned. Of its revisions those that are gone too are left out.
     pub(super) fn keep_from(&mut self, before: Self) {
-        (self.running, self.in_force) = (before.running, before.in_force);
+        (self.running, self.in_force, self.seen_names) = (before.running, before.in_force, before.seen_names);
         // What is pinned may be there now.
         self.refused = before.refused.filter(|_| self.index.is_some() == before.index.is_some());
         let Some(mut index) = before.index.filter(|_| self.index.is_none()) else { return };

@@ -143,10 +143,21 @@ fn a_refusal_outlives_a_reading_unless_an_index_came_or_went() {
     let mut read = Stored::default();
     read.keep_from(refused(None));
     assert!(read.refused.is_some());
-    let index = SnapshotIndex { current: "a".into(), revisions: Vec::new(), acts: None, not_loaded: None };
+    let index =
+        SnapshotIndex { current: "a".into(), revisions: Vec::new(), acts: None, not_loaded: None, seen_names: None };
     let mut read = Stored { index: Some(index), ..Stored::default() };
     read.keep_from(refused(None));
     assert!(read.refused.is_none(), "what is pinned may be there now");
+}
+
+#[test]
+fn names_that_pods_reported_outlive_an_index_that_somebody_changed() {
+    let mut before = stored();
+    before.seen_names.add(&ObjectKey::new("mcp", "up"), ["read"]);
+    let expected = before.seen_names.clone();
+    let mut stored = stored();
+    stored.keep_from(before);
+    assert_eq!(stored.seen_names, expected);
 }
 
 #[tokio::test]

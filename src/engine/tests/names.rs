@@ -86,3 +86,26 @@ async fn names_of_upstreams_that_are_not_planned_give_way_where_room_is_needed()
         assert_eq!(said, owner == "up");
     }
 }
+
+#[tokio::test]
+async fn what_the_other_processes_do_not_know_is_reported_where_tools_keep_their_own_names() {
+    let mut inputs = two_upstreams();
+    let engine = start(&inputs).await;
+    until(|| names(&engine) == ["read", "second__read"]).await;
+    assert!(engine.report().seen_names.is_empty(), "nobody keeps names for others");
+    engine.set_published_names(seen("up", &["read"]));
+    assert_eq!(engine.report().seen_names, seen("second", &["read"]));
+    inputs.gateway.as_mut().unwrap().plan.prefix = PrefixMode::Always;
+    apply(&engine, &inputs).await;
+    assert!(engine.report().seen_names.is_empty());
+}
+
+#[tokio::test]
+async fn names_that_another_process_saw_count() {
+    let mut inputs = two_upstreams();
+    inputs.upstreams[0].plan.enabled = false;
+    let engine = engine(Server::default());
+    engine.set_published_names(seen("up", &["read"]));
+    apply(&engine, &inputs).await;
+    until(|| names(&engine) == ["second__read"]).await;
+}

@@ -8,10 +8,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::received::Version;
+use super::received::{Beside, Version};
 use crate::api::snapshot::{Shard, SnapshotRevision};
 use crate::domain::ids::ObjectKey;
-use crate::domain::plan::Acts;
 use crate::source::durable::{self, ReadError};
 
 /// The largest file that is read: as many shards as an index names, each as large as one may be.
@@ -29,9 +28,9 @@ pub(super) struct Kept {
     pub(super) revision: SnapshotRevision,
     /// Its shards by name.
     pub(super) shards: Vec<(String, Shard)>,
-    /// What counts at once, as the index said.
-    #[serde(default)]
-    pub(super) acts: Option<Acts>,
+    /// What the index said beside it.
+    #[serde(flatten)]
+    pub(super) beside: Beside,
 }
 
 /// Why there is nothing to start from.
@@ -98,9 +97,9 @@ impl LastGood {
         Ok(kept)
     }
 
-    /// Keeps what counts at once beside the revision that is kept.
-    pub(super) fn write_acts(&self, version: Version, acts: Option<Acts>) -> Result<(), LastGoodError> {
-        let kept = Kept { version, acts, ..self.read()? };
+    /// Keeps what the index says beside the revision that is kept.
+    pub(super) fn write_beside(&self, version: Version, beside: Beside) -> Result<(), LastGoodError> {
+        let kept = Kept { version, beside, ..self.read()? };
         self.write(&kept).map_err(|error| LastGoodError::Unwritable { path: self.folder.join(FILE), error })
     }
 
@@ -113,7 +112,10 @@ impl LastGood {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
+    use crate::domain::plan::Acts;
 
     fn kept(revision: &str) -> Kept {
         let revision = SnapshotRevision {
@@ -131,7 +133,7 @@ mod tests {
             version: Version::default(),
             revision,
             shards: Vec::new(),
-            acts: None,
+            beside: Beside::default(),
         }
     }
 
@@ -154,17 +156,27 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_at_once_is_kept_beside_the_revision() {
-        let folder = folder("acts");
+    fn what_the_index_says_is_kept_beside_the_revision() {
+        let folder = folder("beside");
         let state = LastGood::new(folder.clone(), ObjectKey::new("mcp", "main"));
-        let acts = Some(Acts { stopped: true, ..Acts::default() });
-        assert!(state.write_acts(Version::default(), acts.clone()).is_err(), "nothing was kept yet");
+        let mut beside = Beside { acts: Some(Acts { stopped: true, ..Acts::default() }), ..Beside::default() };
+        beside.seen_names.add(&ObjectKey::new("mcp", "up"), ["read"]);
+        assert!(state.write_beside(Version::default(), beside.clone()).is_err(), "nothing was kept yet");
         state.write(&kept("first")).unwrap();
         let version = Version { generation: 7, ..Version::default() };
-        state.write_acts(version.clone(), acts.clone()).unwrap();
+        state.write_beside(version.clone(), beside.clone()).unwrap();
         let read = state.read().unwrap();
-        assert_eq!((read.revision.revision.as_str(), read.acts, read.version), ("first", acts, version));
+        assert_eq!((read.revision.revision.as_str(), read.beside, read.version), ("first", beside, version));
         fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn what_a_version_before_wrote_is_read() {
+        let mut older = serde_json::to_value(kept("first")).unwrap();
+        let fields = older.as_object_mut().unwrap();
+        assert!(fields.remove("seenNames").is_some());
+        assert_eq!(fields.insert("acts".to_owned(), Value::Null), Some(Value::Null));
+        assert_eq!(serde_json::from_value::<Kept>(older).unwrap().beside, Beside::default());
     }
 
     #[test]

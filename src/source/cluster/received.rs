@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::acts;
 use crate::api::snapshot::{GatewaySnapshot, Shard, SnapshotIndex, SnapshotRevision};
+use crate::api::{acts, seen};
 use crate::config::compile::obey;
 use crate::domain::plan::{Acts, Plan};
+use crate::domain::seen::SeenNames;
 
 /// Which state of an index something is of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +43,7 @@ impl Version {
 /// an operator wrote the index that does not say.
 ///
 /// What the index says of the current revision is not true of another: what this one withdraws, that one never names.
-pub(super) fn acts_of(index: &SnapshotIndex, running: &str, before: Option<&Acts>) -> Option<Acts> {
+fn acts_of(index: &SnapshotIndex, running: &str, before: Option<&Acts>) -> Option<Acts> {
     let current = index.acts.as_ref().map(acts::read);
     if index.current == running {
         return current;
@@ -69,14 +70,31 @@ fn held(index: &SnapshotIndex, current: Option<Acts>, before: Option<&Acts>) -> 
     Some(held)
 }
 
+/// What an index says beside its revisions.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Beside {
+    /// What counts at once, to be applied to the plan before it is put in force. None where the index is of a version
+    /// that does not say: then the plan stands as it is.
+    pub acts: Option<Acts>,
+    /// Names of tools that upstreams were seen to have, by any pod of the gateway.
+    pub seen_names: SeenNames,
+}
+
+impl Beside {
+    /// What the index says to a pod that runs this revision; see [`acts_of`].
+    pub(super) fn of(index: &SnapshotIndex, running: &str, before: Option<&Acts>) -> Self {
+        Self { acts: acts_of(index, running, before), seen_names: seen::read(index) }
+    }
+}
+
 /// A plan to put in force.
 #[derive(Clone, Debug)]
 pub struct Received {
     /// It is called what the index calls it. Plugins with a path have no code yet.
     pub plan: Plan,
-    /// What counts at once, to be applied to the plan before it is put in force. None where the index is of a version
-    /// that does not say: then the plan stands as it is.
-    pub acts: Option<Acts>,
+    /// What the index says beside it.
+    pub beside: Beside,
     /// What it came from, to be kept once it is in force; none where it came from there.
     pub(super) from: Option<Origin>,
 }
@@ -85,7 +103,7 @@ impl Received {
     /// The plan as it is to be run.
     pub fn in_force(&self) -> Plan {
         let mut plan = self.plan.clone();
-        if let Some(acts) = &self.acts {
+        if let Some(acts) = &self.beside.acts {
             obey(&mut plan, acts);
         }
         plan

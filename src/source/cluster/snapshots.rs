@@ -20,11 +20,10 @@ use super::failure::{is_unreachable, why};
 use super::last_good::{Kept, LastGood};
 use super::owner::GatewayUid;
 use super::parts::{Found, Parts};
-use super::received::{Origin, Received, Version, acts_of};
+use super::received::{Beside, Origin, Received, Version};
 use crate::api::item::{Item, watch};
 use crate::api::snapshot::{GATEWAY_LABEL, GatewaySnapshot, SnapshotIndex, SnapshotRevision};
 use crate::domain::ids::ObjectKey;
-use crate::domain::plan::Acts;
 use crate::domain::reason::Reason;
 use crate::domain::report::PendingReport;
 
@@ -41,8 +40,8 @@ type Object = DeserializeGuard<GatewaySnapshot>;
 pub enum News {
     /// A plan to put in force.
     Plan(Box<Received>),
-    /// The plan stays, and something else counts at once.
-    Acts(Option<Acts>),
+    /// The plan stays, and the index says something else beside it.
+    Beside(Beside),
     /// What the gateway is to run and cannot; none where that is over.
     Pending(Option<PendingReport>),
 }
@@ -75,8 +74,8 @@ pub struct Snapshots {
     running: String,
     /// The newest state of the index that was read.
     version: Option<Version>,
-    /// What it says that counts at once.
-    acts: Option<Acts>,
+    /// What it says beside its revisions.
+    beside: Beside,
     pending: Option<PendingReport>,
 }
 
@@ -101,7 +100,7 @@ impl Snapshots {
             parts: Parts::default(),
             running: String::new(),
             version: None,
-            acts: None,
+            beside: Beside::default(),
             pending: None,
             gateway,
             uid,
@@ -205,13 +204,13 @@ impl Snapshots {
         self.version = Some(version.clone());
         self.uid.read(&snapshot.metadata, &self.gateway.name);
         let news = self.look_at(index, version);
-        let acts = acts_of(index, &self.running, self.acts.as_ref());
-        let differ = acts != self.acts;
-        self.acts = acts;
+        let beside = Beside::of(index, &self.running, self.beside.acts.as_ref());
+        let differs = beside != self.beside;
+        self.beside = beside;
         // Whether or not the revision can be taken: it counts for the one that runs.
         match news {
             Some(News::Plan(_)) => news,
-            _ if differ && !self.running.is_empty() => Some(News::Acts(self.acts.clone())),
+            _ if differs && !self.running.is_empty() => Some(News::Beside(self.beside.clone())),
             _ => news,
         }
     }
@@ -247,8 +246,8 @@ impl Snapshots {
         });
         let from = Origin { version, revision: revision.clone(), shards: shards.collect() };
         (self.pending, self.running) = (None, index.current.clone());
-        self.acts = acts_of(index, &self.running, None);
-        Some(News::Plan(Box::new(Received { plan, acts: self.acts.clone(), from: Some(from) })))
+        self.beside = Beside::of(index, &self.running, None);
+        Some(News::Plan(Box::new(Received { plan, beside: self.beside.clone(), from: Some(from) })))
     }
 
     /// The last good plan, where the API server cannot be asked. The watch goes on.
@@ -256,7 +255,7 @@ impl Snapshots {
         self.start_until = None;
         let last_good = self.last_good.clone()?;
         let read = tokio::task::spawn_blocking(move || last_good.read()).await.ok()?;
-        let Kept { version, revision, shards, acts, .. } =
+        let Kept { version, revision, shards, beside, .. } =
             read.inspect_err(|error| tracing::warn!("{why}; there is no plan to start with: {error}")).ok()?;
         let find = |name: &str| {
             let shard = shards.iter().find(|(known, _)| known == name);
@@ -265,28 +264,30 @@ impl Snapshots {
         let unusable = |error: &_| tracing::warn!("{why}; the last good plan cannot be used: {error}");
         let plan = self.parts.plan(&revision, find).inspect_err(unusable).ok()?;
         tracing::warn!(revision = revision.revision, "{why}; the last good plan is used until it does");
-        (self.version, self.running, self.acts) = (Some(version), revision.revision, acts);
-        Some(News::Plan(Box::new(Received { plan, acts: self.acts.clone(), from: None })))
+        (self.version, self.running, self.beside) = (Some(version), revision.revision, beside);
+        Some(News::Plan(Box::new(Received { plan, beside: self.beside.clone(), from: None })))
     }
 
     /// Keeps a plan that is in force for a start without the API server.
     pub async fn keep(&self, received: &mut Received) {
         let (Some(last_good), Some(from)) = (self.last_good.clone(), received.from.take()) else { return };
         let Origin { version, revision, shards } = from;
-        let kept = Kept { gateway: self.gateway.clone(), version, revision, shards, acts: received.acts.clone() };
+        let kept = Kept { gateway: self.gateway.clone(), version, revision, shards, beside: received.beside.clone() };
         let written = tokio::task::spawn_blocking(move || last_good.write(&kept)).await;
         if let Ok(Err(error)) = written {
             tracing::warn!("the plan cannot be kept for a start without the API server (--state-dir): {error}");
         }
     }
 
-    /// Keeps what counts at once for such a start.
-    pub async fn keep_acts(&self) {
+    /// Keeps what the index says beside the plan for such a start.
+    pub async fn keep_beside(&self) {
         let (Some(last_good), Some(version)) = (self.last_good.clone(), self.version.clone()) else { return };
-        let acts = self.acts.clone();
-        let written = tokio::task::spawn_blocking(move || last_good.write_acts(version, acts)).await;
+        let beside = self.beside.clone();
+        let written = tokio::task::spawn_blocking(move || last_good.write_beside(version, beside)).await;
         if let Ok(Err(error)) = written {
-            tracing::warn!("what counts at once cannot be kept for a start without the API server: {error}");
+            tracing::warn!(
+                "what the index says beside the plan cannot be kept for a start without the API server: {error}"
+            );
         }
     }
 

@@ -117,7 +117,8 @@ impl Revision {
         acts: Option<SnapshotActs>,
     ) {
         let revisions = std::iter::once(&self.entry).chain(older.iter().copied()).cloned().collect();
-        let index = SnapshotIndex { current: self.name().to_owned(), revisions, acts, not_loaded: None };
+        let index =
+            SnapshotIndex { current: self.name().to_owned(), revisions, acts, not_loaded: None, seen_names: None };
         let object = snapshot(GATEWAY, Some(index), None);
         let applied = PatchParams::apply("test").force();
         api(cluster, namespace).await.patch(GATEWAY, &applied, &Patch::Apply(&object)).await.unwrap();

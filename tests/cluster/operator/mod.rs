@@ -21,6 +21,7 @@ mod pinned;
 mod pods;
 mod quickstart;
 mod scope;
+mod seen;
 mod silent;
 mod snapshots;
 mod soak;
