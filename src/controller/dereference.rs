@@ -1,5 +1,5 @@
 //! Reads what objects refer to: ConfigMaps when they changed, Services and servers of other operators as they are seen,
-//! labels of namespaces, facts about code.
+//! labels of namespaces.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,28 +12,18 @@ use super::rights::RequestError;
 use super::servers::Servers;
 use super::watches::{Watches, all, by_key};
 use super::writer::Writer;
-use crate::config::compile::plugin_code;
-use crate::config::input::{ConfigMapData, Inputs, Labels, ServerInput, code_key};
-use crate::domain::digest::sha256_hex;
+use crate::config::input::{ConfigMapData, Labels, ServerInput};
 use crate::domain::ids::ObjectKey;
-use crate::domain::ports::{CodeFacts, Inspect};
 use crate::domain::reason::Reason;
 
 /// How long a ConfigMap that could not be read is left alone, where that may pass.
 const PAUSE: Duration = Duration::from_secs(5);
-/// The longest wait until code that could not be inspected is tried again.
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// The most code texts whose facts are kept.
-const MAX_FACTS: usize = 10_000;
 
 /// What was read, and what is remembered of it.
 pub(super) struct Dereferencing {
     writer: Writer,
     servers: Servers,
     config_maps: BTreeMap<ObjectKey, Known>,
-    facts: BTreeMap<String, CodeFacts>,
-    /// Code that could not be inspected: the wait, and when to try again.
-    uninspected: BTreeMap<String, (Duration, Instant)>,
 }
 
 /// A ConfigMap as it was read.
@@ -56,7 +46,7 @@ pub(super) struct Found {
 impl Dereferencing {
     pub(super) fn new(writer: Writer, watches: &Watches) -> Self {
         let servers = Servers::new(writer.client.clone(), watches.changed.clone(), !watches.scope.is_empty());
-        Self { writer, servers, config_maps: BTreeMap::new(), facts: BTreeMap::new(), uninspected: BTreeMap::new() }
+        Self { writer, servers, config_maps: BTreeMap::new() }
     }
 
     /// Follows `references`. What cannot be read now is as it was read last.
@@ -135,58 +125,6 @@ impl Dereferencing {
         };
         self.config_maps.insert(key.clone(), known);
     }
-
-    /// When code that could not be inspected is to be tried again; none where there is none.
-    pub(super) fn inspects_again(&self) -> Option<Instant> {
-        self.uninspected.values().map(|(_, again)| *again).min()
-    }
-
-    /// Forgets what could not be inspected, where no plan is made: that is when it is tried again, and until then there
-    /// is nothing to wake up for.
-    pub(super) fn forget_uninspected(&mut self) {
-        self.uninspected.clear();
-    }
-
-    /// Adds what is known of the plugins' code. New code is parsed in a child.
-    pub(super) async fn inspect(&mut self, inputs: &mut Inputs, inspect: &impl Inspect) {
-        let (mut facts, mut uninspected) = (BTreeMap::new(), BTreeMap::new());
-        for code in inputs.plugins.iter().filter_map(|plugin| plugin_code(inputs, plugin)) {
-            let key = code_key(&sha256_hex(code.text.as_bytes()), &code.file_name);
-            if facts.contains_key(&key) {
-                continue;
-            }
-            if let Some(known) = self.facts.get(&key) {
-                facts.insert(key, known.clone());
-                continue;
-            }
-            let before = self.uninspected.remove(&key);
-            if let Some(waiting) = before.filter(|(_, again)| Instant::now() < *again) {
-                uninspected.insert(key, waiting);
-                continue;
-            }
-            let found = inspect.inspect(code.text, &code.file_name).await;
-            self.writer.pulse.beats();
-            match found {
-                Ok(found) => drop(facts.insert(key, found)),
-                Err(error) => {
-                    tracing::warn!("{error}; this is tried again");
-                    let wait = before.map_or(PAUSE, |(wait, _)| (wait * 2).min(LONGEST_PAUSE));
-                    uninspected.insert(key, (wait, Instant::now() + wait));
-                }
-            }
-        }
-        self.uninspected = uninspected;
-        remember(&mut self.facts, &facts, MAX_FACTS);
-        inputs.facts = facts;
-    }
-}
-
-/// Adds `new` facts to those that are `known`, which make room for them where there are more than `most`.
-fn remember(known: &mut BTreeMap<String, CodeFacts>, new: &BTreeMap<String, CodeFacts>, most: usize) {
-    known.extend(new.iter().take(most).map(|(key, facts)| (key.clone(), facts.clone())));
-    if known.len() > most {
-        known.clone_from(new);
-    }
 }
 
 fn is_service(server: &ServerInput) -> bool {
@@ -220,19 +158,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-
-    #[test]
-    fn facts_about_code_stay_until_there_are_too_many() {
-        let of = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), CodeFacts::default())).collect();
-        let after = |known: &[&str], new: &[&str]| {
-            let mut known = of(known);
-            remember(&mut known, &of(new), 2);
-            known.into_keys().collect::<Vec<_>>()
-        };
-        assert_eq!(after(&["a"], &["b"]), ["a", "b"]);
-        assert_eq!(after(&["a", "b"], &["b"]), ["a", "b"]);
-        assert_eq!(after(&["a", "b"], &["c"]), ["c"]);
-    }
 
     #[test]
     fn a_service_is_reached_by_its_dns_name_and_the_port_that_was_asked_for() {

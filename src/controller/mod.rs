@@ -25,6 +25,7 @@ mod metrics;
 mod namespaces;
 mod operator;
 mod owned;
+mod parsing;
 mod planning_loop;
 mod pod;
 mod pods;

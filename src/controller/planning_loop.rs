@@ -20,6 +20,7 @@ use super::lowered::{Lowering, Objects, Read};
 use super::metrics::ControllerMetrics;
 use super::namespaces::Namespaces;
 use super::operator::Planning;
+use super::parsing::Parsing;
 use super::pods::ByGateway;
 use super::references::references;
 use super::watches::{PLANNED_FROM, Watches};
@@ -71,7 +72,7 @@ pub(super) struct PlanningLoop<I> {
     writer: Writer,
     leadership: Leadership,
     dereferencing: Dereferencing,
-    inspect: I,
+    parsing: Parsing<I>,
     metrics: ControllerMetrics,
     planning: watch::Sender<Planning>,
     reported: watch::Receiver<ByGateway>,
@@ -93,7 +94,7 @@ pub(super) struct PlanningLoop<I> {
     namespaces: Namespaces,
 }
 
-impl<I: Inspect> PlanningLoop<I> {
+impl<I: Inspect + 'static> PlanningLoop<I> {
     pub(super) fn new(
         watches: Arc<Watches>,
         writer: Writer,
@@ -105,10 +106,10 @@ impl<I: Inspect> PlanningLoop<I> {
     ) -> Self {
         Self {
             dereferencing: Dereferencing::new(writer.clone(), &watches),
+            parsing: Parsing::new(inspect, Arc::clone(&watches.changed)),
             watches,
             writer,
             leadership,
-            inspect,
             metrics,
             planning,
             reported,
@@ -134,11 +135,8 @@ impl<I: Inspect> PlanningLoop<I> {
                 tracing::info!("every kind is watched");
             }
             self.writer.pulse.beats();
-            let mut again = self.round().await;
+            let again = self.round().await;
             self.writer.pulse.rests();
-            if let Some(when) = self.dereferencing.inspects_again() {
-                again = again.min(when.saturating_duration_since(Instant::now()));
-            }
             let (changed, led) = (Arc::clone(&self.watches.changed), Arc::clone(&self.leadership.changed));
             tokio::select! {
                 () = changed.notified() => tokio::time::sleep(TOGETHER).await,
@@ -163,11 +161,11 @@ impl<I: Inspect> PlanningLoop<I> {
         let mut changed = self.dereference(&objects, &span).await || !edited.is_empty();
         self.hear();
         changed |= std::mem::take(&mut self.lost);
-        changed |= self.dereferencing.inspects_again().is_some_and(|again| again <= Instant::now());
+        changed |= self.parsing.has_news();
         let step = step(leads, self.led, changed, || self.is_held(&objects));
         self.led = matches!(step, Step::Apply | Step::Compile);
         if matches!(step, Step::StandBy | Step::Hold) {
-            self.dereferencing.forget_uninspected();
+            self.parsing.rest();
         }
         match step {
             Step::StandBy => {
@@ -244,7 +242,7 @@ impl<I: Inspect> PlanningLoop<I> {
     #[instrument(target = TARGET, level = "debug", skip_all, fields(objects = objects.len()))]
     async fn compile(&mut self, objects: Objects) {
         let mut inputs = compiled::inputs(&objects, &self.found);
-        self.dereferencing.inspect(&mut inputs, &self.inspect).await;
+        self.parsing.inspect(&mut inputs).await;
         let (own, protocols) = compiled::survey(&mut inputs);
         let code = compiled::applied_code(&inputs);
         let mut before = std::mem::take(&mut self.gateways);

@@ -290,8 +290,14 @@ pub trait Inspect: Send + Sync {
 
 /// Why code could not be looked at now.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("plugin code cannot be parsed now: {0}")]
-pub struct Unavailable(pub String);
+pub enum Unavailable {
+    /// The parser was asked, and took longer than this.
+    #[error("the parser does not get through plugin code within {0:?}")]
+    Late(Duration),
+    /// It could not be asked.
+    #[error("plugin code cannot be parsed now: {0}")]
+    Unasked(String),
+}
 
 /// What is known of plugin code from parsing it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -309,6 +315,13 @@ pub struct CodeFacts {
     /// Names `NAME` of `process.env.NAME` that it reads.
     #[serde(default)]
     pub reads_env: Vec<String>,
+}
+
+impl CodeFacts {
+    /// Of code that does not parse for no place in it.
+    pub fn unparsed(message: String) -> Self {
+        Self { error: Some(SyntaxProblem { line: 0, column: 0, message }), ..Self::default() }
+    }
 }
 
 /// Where code does not parse. The message names what was expected, never the code's text.

@@ -60,7 +60,7 @@ mod tests {
             if self.0.load(Ordering::Relaxed) {
                 Ok(CodeFacts::default())
             } else {
-                Err(Unavailable("no process".into()))
+                Err(Unavailable::Unasked("no process".into()))
             }
         }
     }

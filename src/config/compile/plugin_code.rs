@@ -150,7 +150,7 @@ impl Wanted<'_> {
 
     /// Code of which nothing is known, since the parser could not be asked.
     fn not_parsed(&self) -> Fault {
-        let message = "the code could not be parsed just now, for no reason of its own: this is tried again";
+        let message = "the parser could not be asked yet, or did not get through the code in time: this is tried again";
         (Reason::Unreadable, self.field.into(), message.into())
     }
 

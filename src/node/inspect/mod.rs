@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 
 use super::launcher::Launcher;
 use super::sandbox::confine_parser;
-use crate::domain::ports::{CodeFacts, Inspect, SyntaxProblem, Unavailable};
+use crate::domain::ports::{CodeFacts, Inspect, Unavailable};
 
 /// Bytes of code that are looked at.
 const MAX_CODE: usize = 1 << 20;
@@ -51,7 +51,7 @@ impl Inspector {
     }
 
     async fn ask(&self, question: &[u8]) -> Result<CodeFacts, Unavailable> {
-        let unavailable = |error: &dyn std::fmt::Display| Unavailable(error.to_string());
+        let unavailable = |error: &dyn std::fmt::Display| Unavailable::Unasked(error.to_string());
         let _slot = self.slots.acquire().await.map_err(|error| unavailable(&error))?;
         let mut command = self.launcher.subcommand("inspect");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -59,10 +59,10 @@ impl Inspector {
             tokio::process::Command::from(command).kill_on_drop(true).spawn().map_err(|error| unavailable(&error))?;
         match tokio::time::timeout(DEADLINE, converse(&mut child, question)).await {
             Ok(Ok(Told::Answer(answer))) => serde_json::from_slice(&answer).map_err(|error| unavailable(&error)),
-            Ok(Ok(Told::Overflow)) => Ok(unparsed(beyond("nesting too deep"))),
-            Ok(Ok(Told::Ended(status))) => Err(Unavailable(format!("the parser's process ended: {status}"))),
+            Ok(Ok(Told::Overflow)) => Ok(CodeFacts::unparsed(beyond("nesting too deep"))),
+            Ok(Ok(Told::Ended(status))) => Err(Unavailable::Unasked(format!("the parser's process ended: {status}"))),
             Ok(Err(error)) => Err(unavailable(&error)),
-            Err(_) => Err(Unavailable(format!("it takes longer than {DEADLINE:?}"))),
+            Err(_) => Err(Unavailable::Late(DEADLINE)),
         }
     }
 }
@@ -70,11 +70,11 @@ impl Inspector {
 impl Inspect for Inspector {
     async fn inspect(&self, code: &str, file_name: &str) -> Result<CodeFacts, Unavailable> {
         if let Some(message) = too_large(code) {
-            return Ok(unparsed(message));
+            return Ok(CodeFacts::unparsed(message));
         }
         match serde_json::to_vec(&Question { file_name, code: code.into() }) {
             Ok(question) => self.ask(&question).await,
-            Err(error) => Err(Unavailable(error.to_string())),
+            Err(error) => Err(Unavailable::Unasked(error.to_string())),
         }
     }
 }
@@ -102,7 +102,7 @@ pub fn inspect_main() -> io::Result<()> {
         Ok(serde_json::to_vec(&parse::facts(&question.code, question.file_name))?)
     })?;
     // Where the parser itself fails, it does so each time.
-    let failed = |_| Ok(serde_json::to_vec(&unparsed("the parser failed".to_owned()))?);
+    let failed = |_| Ok(serde_json::to_vec(&CodeFacts::unparsed("the parser failed".to_owned()))?);
     io::stdout().write_all(&parser.join().unwrap_or_else(failed)?)
 }
 
@@ -131,10 +131,6 @@ fn too_large(code: &str) -> Option<String> {
 
 fn beyond(what: &str) -> String {
     format!("cannot be parsed within bounds: {what}")
-}
-
-fn unparsed(message: String) -> CodeFacts {
-    CodeFacts { error: Some(SyntaxProblem { line: 0, column: 0, message }), ..CodeFacts::default() }
 }
 
 #[cfg(test)]

@@ -1,0 +1,196 @@
+//! Code on its way through the parser, beside the rounds: a text that takes long delays nobody outside its namespace.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{sleep, timeout};
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::config::compile::{Code, plugin_code};
+use crate::config::input::{Inputs, code_key};
+use crate::domain::digest::sha256_hex;
+use crate::domain::ports::{CodeFacts, Inspect, Unavailable};
+
+/// How long a round waits for code that it meets for the first time.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The same for the first round of a leader, which meets all code.
+const FIRST_PATIENCE: Duration = Duration::from_secs(10);
+/// The wait until code that could not be parsed is tried again, doubled until the longest.
+const PAUSE: Duration = Duration::from_secs(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// After so many deadlines it is a fact about the code that the parser does not get through it.
+const MAX_LATE: usize = 3;
+/// The most code texts whose facts are kept.
+const MAX_FACTS: usize = 10_000;
+
+/// A text: its namespace, and the key of its facts.
+type TextId = (String, String);
+
+/// What is parsed, and what is known from it.
+pub(super) struct Parsing<I> {
+    inspect: Arc<I>,
+    known: Arc<Known>,
+    /// Texts that are parsed now, or wait for it.
+    under_way: BTreeMap<TextId, AbortOnDropHandle<()>>,
+    /// Of each namespace one text is parsed at a time, so that the others find the parser free.
+    turns: BTreeMap<String, Arc<tokio::sync::Mutex<()>>>,
+    patience: Duration,
+    pause: Duration,
+}
+
+/// What is known of code.
+struct Known {
+    /// By the key of the code.
+    facts: Mutex<BTreeMap<String, CodeFacts>>,
+    /// Whether there is more than when it was read last.
+    news: AtomicBool,
+    /// Told of news.
+    changed: Arc<Notify>,
+}
+
+impl<I: Inspect + 'static> Parsing<I> {
+    /// Nothing is known yet. `changed` is told of each answer.
+    pub(super) fn new(inspect: I, changed: Arc<Notify>) -> Self {
+        Self {
+            inspect: Arc::new(inspect),
+            known: Arc::new(Known { facts: Mutex::default(), news: AtomicBool::new(false), changed }),
+            under_way: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            patience: FIRST_PATIENCE,
+            pause: PAUSE,
+        }
+    }
+
+    /// Adds what is known of the plugins' code. Code that was not met before is waited for, but not for long.
+    pub(super) async fn inspect(&mut self, inputs: &mut Inputs) {
+        let patience = std::mem::replace(&mut self.patience, PATIENCE);
+        let code = inputs.plugins.iter().filter_map(|plugin| Some((plugin, plugin_code(inputs, plugin)?)));
+        let wanted: BTreeMap<TextId, Code<'_>> = code
+            .map(|(plugin, code)| {
+                let key = code_key(&sha256_hex(code.text.as_bytes()), &code.file_name);
+                ((plugin.key.namespace.clone(), key), code)
+            })
+            .collect();
+        // What is not answered by then wakes the loop.
+        let _ = timeout(patience, join_all(self.begin(&wanted))).await;
+        let facts = self.known.of(wanted.keys().map(|(_, key)| key));
+        inputs.facts = facts;
+    }
+
+    /// Whether more is known than what the last round had.
+    pub(super) fn has_news(&self) -> bool {
+        self.known.news.load(Ordering::Acquire)
+    }
+
+    /// Parses nothing any more until a plan is made.
+    pub(super) fn rest(&mut self) {
+        self.under_way.clear();
+        self.patience = FIRST_PATIENCE;
+    }
+
+    /// Has what is `wanted` and not known parsed, and nothing else. What it gives end when the code that was not met
+    /// before was tried once.
+    fn begin(&mut self, wanted: &BTreeMap<TextId, Code<'_>>) -> Vec<oneshot::Receiver<()>> {
+        self.under_way.retain(|id, task| wanted.contains_key(id) && !task.is_finished());
+        self.turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+        let mut begun = Vec::new();
+        for (id, code) in wanted {
+            if self.known.has(&id.1) || self.under_way.contains_key(id) {
+                continue;
+            }
+            let (tried, is_tried) = oneshot::channel();
+            let text = Text {
+                key: id.1.clone(),
+                text: code.text.to_owned(),
+                file_name: code.file_name.clone(),
+                turn: Arc::clone(self.turns.entry(id.0.clone()).or_default()),
+                inspect: Arc::clone(&self.inspect),
+                known: Arc::clone(&self.known),
+            };
+            let task = AbortOnDropHandle::new(tokio::spawn(text.parse(self.pause, tried)));
+            self.under_way.insert(id.clone(), task);
+            begun.push(is_tried);
+        }
+        begun
+    }
+}
+
+/// One text on its way.
+struct Text<I> {
+    key: String,
+    text: String,
+    file_name: String,
+    turn: Arc<tokio::sync::Mutex<()>>,
+    inspect: Arc<I>,
+    known: Arc<Known>,
+}
+
+impl<I: Inspect> Text<I> {
+    /// Asks until there is an answer. That the parser could not be asked says nothing of the code, however often.
+    async fn parse(self, mut pause: Duration, tried: oneshot::Sender<()>) {
+        let (mut tried, mut late) = (Some(tried), 0);
+        loop {
+            let found = {
+                let _turn = self.turn.lock().await;
+                if self.known.has(&self.key) {
+                    // The same text stands in another namespace.
+                    return;
+                }
+                self.inspect.inspect(&self.text, &self.file_name).await
+            };
+            match found {
+                Ok(facts) => return self.known.learn(self.key, facts),
+                Err(error) => {
+                    late += usize::from(matches!(error, Unavailable::Late(_)));
+                    if late >= MAX_LATE {
+                        let message = format!("cannot be parsed within bounds: {error}, {MAX_LATE} times");
+                        return self.known.learn(self.key, CodeFacts::unparsed(message));
+                    }
+                    tracing::warn!("{error}; this is tried again");
+                }
+            }
+            drop(tried.take());
+            sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+impl Known {
+    fn facts(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, CodeFacts>> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.facts().contains_key(key)
+    }
+
+    fn learn(&self, key: String, facts: CodeFacts) {
+        self.facts().insert(key, facts);
+        self.news.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// What is known of these. There is no news after that.
+    fn of<'k>(&self, keys: impl Iterator<Item = &'k String>) -> BTreeMap<String, CodeFacts> {
+        self.news.store(false, Ordering::Release);
+        let mut known = self.facts();
+        let found = keys.filter_map(|key| Some((key.clone(), known.get(key)?.clone()))).collect();
+        bound(&mut known, &found, MAX_FACTS);
+        found
+    }
+}
+
+/// Forgets facts that are not `wanted` where more than `most` are known.
+fn bound(known: &mut BTreeMap<String, CodeFacts>, wanted: &BTreeMap<String, CodeFacts>, most: usize) {
+    if known.len() > most {
+        known.clone_from(wanted);
+    }
+}
+
+#[cfg(test)]
+mod tests;

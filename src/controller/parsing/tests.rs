@@ -1,0 +1,120 @@
+//! Code that is parsed at once, late or never.
+
+use std::sync::atomic::AtomicUsize;
+
+use futures_util::FutureExt;
+use serde_json::json;
+
+use super::*;
+use crate::controller::compiled;
+use crate::controller::dereference::Found;
+use crate::controller::lowered::Read;
+use crate::controller::status::tests::read;
+use crate::domain::ids::Kind;
+
+/// A parser. Of code that begins with `slow` it is asked and never answers, with `late` it does not get through, with
+/// `unasked` it cannot be asked.
+#[derive(Default)]
+struct Parser {
+    /// Texts that were asked for, each time.
+    asked: Mutex<Vec<String>>,
+    /// Texts that are parsed now.
+    now: AtomicUsize,
+}
+
+impl Inspect for Arc<Parser> {
+    async fn inspect(&self, code: &str, _: &str) -> Result<CodeFacts, Unavailable> {
+        self.asked.lock().unwrap().push(code.to_owned());
+        match code.split(' ').next().unwrap() {
+            "slow" => {
+                self.now.fetch_add(1, Ordering::Relaxed);
+                std::future::pending().await
+            }
+            "late" => Err(Unavailable::Late(Duration::from_secs(2))),
+            "unasked" => Err(Unavailable::Unasked("no process".into())),
+            _ => Ok(CodeFacts::default()),
+        }
+    }
+}
+
+fn plugin(namespace: &str, code: &str) -> Read {
+    let mut plugin = read(Kind::Plugin, "p", &json!({"source": {"inline": code}}), &json!({}));
+    plugin.id.key.namespace = namespace.into();
+    let mut lowered = (*plugin.lowered).clone();
+    if let Ok(crate::api::lower::Lowered::Plugin(input)) = &mut lowered {
+        input.key.namespace = namespace.into();
+    }
+    Read { lowered: Arc::new(lowered), ..plugin }
+}
+
+/// What is parsed here does not wait long.
+fn parsing() -> (Arc<Parser>, Parsing<Arc<Parser>>) {
+    let parser = Arc::<Parser>::default();
+    let mut parsing = Parsing::new(Arc::clone(&parser), Arc::default());
+    (parsing.patience, parsing.pause) = (Duration::from_millis(20), Duration::from_millis(1));
+    (parser, parsing)
+}
+
+/// A round over these texts, each with its namespace: how many facts it has.
+async fn round(parsing: &mut Parsing<Arc<Parser>>, texts: &[(&str, &str)]) -> Vec<Option<String>> {
+    let objects: Vec<_> = texts.iter().map(|(namespace, code)| plugin(namespace, code)).collect();
+    let mut inputs = compiled::inputs(&objects, &Found::default());
+    parsing.inspect(&mut inputs).await;
+    inputs.facts.into_values().map(|facts| facts.error.map(|error| error.message)).collect()
+}
+
+#[tokio::test]
+async fn a_text_that_takes_long_delays_no_round_twice_and_no_other_namespace() {
+    let (parser, mut parsing) = parsing();
+    let texts = [("a", "slow 1"), ("a", "slow 2"), ("a", "slow 3"), ("b", "1")];
+    assert_eq!(round(&mut parsing, &texts).await, [None], "what the other namespace has is known");
+    assert_eq!(parser.now.load(Ordering::Relaxed), 1, "of one namespace one text at a time");
+    let again = round(&mut parsing, &texts).now_or_never();
+    assert_eq!(again, Some(vec![None]), "the next round waits for nothing");
+    let other = [texts.as_slice(), &[("b", "2")]].concat();
+    assert_eq!(round(&mut parsing, &other).await.len(), 2, "an edit elsewhere is parsed at once");
+    assert_eq!(round(&mut parsing, &[("a", "3")]).await, [None], "what is not wanted any more holds up nothing");
+}
+
+#[tokio::test]
+async fn deadlines_become_a_fact_that_wakes_the_loop_and_failures_of_the_parser_do_not() {
+    let (parser, mut parsing) = parsing();
+    let changed = Arc::clone(&parsing.known.changed);
+    let texts = [("a", "late"), ("b", "unasked")];
+    assert!(round(&mut parsing, &texts).await.is_empty(), "one deadline says nothing");
+    assert!(!parsing.has_news());
+    changed.notified().await;
+    assert!(parsing.has_news());
+    let known = round(&mut parsing, &texts).await;
+    assert!(!parsing.has_news());
+    let [Some(message)] = &known[..] else { panic!("{known:?}") };
+    assert!(message.contains("does not get through plugin code within 2s, 3 times"), "{message}");
+    let asked = |code: &str| parser.asked.lock().unwrap().iter().filter(|asked| *asked == code).count();
+    while asked("unasked") < 2 * MAX_LATE {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((asked("late"), round(&mut parsing, &texts).await.len()), (MAX_LATE, 1));
+}
+
+#[tokio::test]
+async fn while_no_plan_is_made_nothing_is_parsed() {
+    let (_, mut parsing) = parsing();
+    round(&mut parsing, &[("a", "slow")]).await;
+    parsing.rest();
+    assert!(parsing.under_way.is_empty());
+    assert_eq!(parsing.patience, FIRST_PATIENCE);
+}
+
+#[test]
+fn facts_about_code_stay_until_there_are_too_many() {
+    let of = |names: &[&str]| -> BTreeMap<_, _> {
+        names.iter().map(|name| ((*name).to_owned(), CodeFacts::default())).collect()
+    };
+    let after = |known: &[&str], wanted: &[&str]| {
+        let mut known = of(known);
+        bound(&mut known, &of(wanted), 2);
+        known.into_keys().collect::<Vec<_>>()
+    };
+    assert_eq!(after(&["a", "b"], &["b"]), ["a", "b"]);
+    assert_eq!(after(&["a", "b", "c"], &["c"]), ["c"]);
+}
