@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use crate::domain::json::{Pointer, doubled_key};
 use crate::domain::log_level::LogLevel;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, too_deep};
 
@@ -106,7 +107,7 @@ impl<'a> Incoming<'a> {
     ///
     /// # Errors
     /// `-32700` for what is no JSON, `-32600` for what is no message of this protocol (a batch among them), `-32602`
-    /// for parameters that are no object.
+    /// for parameters or a `_meta` that are no object or have a key twice.
     pub(super) fn parse(body: &'a [u8]) -> Result<Self, Unreadable<'a>> {
         let unreadable = |id, code, message: &str| Unreadable { id, error: RpcError::new(code, message) };
         let invalid = |id, message: &str| unreadable(id, INVALID_REQUEST, message);
@@ -139,8 +140,8 @@ impl<'a> Incoming<'a> {
             return if is_answer { Ok(Self::Answer) } else { Err(invalid(echo, "the message has no `method`")) };
         };
         let method = text(method).ok_or_else(|| invalid(echo, "`method` must be a string"))?;
-        let params = envelope.params.map_or(Some(Params::default()), Params::read);
-        let params = params.ok_or_else(|| unreadable(echo, INVALID_PARAMS, "`params` must be an object"))?;
+        let params = envelope.params.map_or_else(|| Ok(Params::default()), Params::read);
+        let params = params.map_err(|message| unreadable(echo, INVALID_PARAMS, &message))?;
         Ok(match id {
             Some(id) => Self::Request { id, method, params },
             None => Self::Notification { method, params },
@@ -149,11 +150,20 @@ impl<'a> Incoming<'a> {
 }
 
 impl<'a> Params<'a> {
-    fn read(params: &'a RawValue) -> Option<Self> {
-        object(params).and_then(|params| serde_json::from_str(params).ok())
+    /// # Errors
+    /// What is wrong with them. Of `arguments` nothing is: whether those are looked at is not known yet.
+    fn read(params: &'a RawValue) -> Result<Self, String> {
+        let text = object(params).ok_or("`params` must be an object")?;
+        // Of members that are raw nothing but a name that stands twice can be wrong.
+        let read: Self = serde_json::from_str(text).map_err(|_| stands_twice("params", text).unwrap_or_default())?;
+        if let Some(meta) = read.meta {
+            let meta = object(meta).ok_or("`params/_meta` must be an object")?;
+            stands_twice("params/_meta", meta).map_or(Ok(()), Err)?;
+        }
+        Ok(read)
     }
 
-    /// What is read of `_meta`; none where it is no object.
+    /// What is read of `_meta`; none where there is none.
     pub(super) fn read_meta(&self) -> Option<Meta<'a>> {
         serde_json::from_str(object(self.meta?)?).ok()
     }
@@ -169,6 +179,12 @@ impl<'a> Meta<'a> {
     pub(super) fn log_level(&self) -> Option<LogLevel> {
         LogLevel::parse(self.log_level?.get())
     }
+}
+
+/// What is wrong with an object in which a key stands twice, at any depth; `path` leads to it.
+fn stands_twice(path: &str, json: &str) -> Option<String> {
+    let place = Pointer(&doubled_key(json)?).to_string();
+    Some(format!("{path}{place:.256}: this key stands twice in its object: send it once"))
 }
 
 /// The text of a raw JSON object. (Readers of structs would take an array for one, member by member.)

@@ -82,6 +82,33 @@ async fn headers_that_repeat_the_body_must_agree_with_it() {
 }
 
 #[tokio::test]
+async fn parameters_that_readers_take_in_different_ways_are_refused() {
+    let gateway = Gateway::start().await;
+    let id = gateway.session().await;
+    let twice = |place: &str| format!("{place}: this key stands twice in its object: send it once");
+    let no_object = |name: &str| format!("`{name}` must be an object");
+    for (params, message) in [
+        (r#"{"name":"up__echo","name":"up__other"}"#, twice("params/name")),
+        (r#"{"name":"up__echo","_meta":{},"_meta":{}}"#, twice("params/_meta")),
+        (r#"{"name":"up__echo","_meta":{"progressToken":1,"progressToken":2}}"#, twice("params/_meta/progressToken")),
+        (r#"{"name":"up__echo","_meta":{"a":[{"b":1,"\u0062":2}]}}"#, twice("params/_meta/a/0/b")),
+        (r#"{"name":"up__echo","_meta":[]}"#, no_object("params/_meta")),
+        (r#"{"name":"up__echo","_meta":"x"}"#, no_object("params/_meta")),
+        ("[]", no_object("params")),
+    ] {
+        for method in ["tools/call", "tools/list", "ping"] {
+            let body = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{params}}}"#);
+            let answer = gateway.post(&[("mcp-session-id", &id)], &body).await;
+            assert_eq!((answer.code(), &answer.json()["id"]), (-32602, &json!(7)), "{body} {answer:?}");
+            assert_eq!(answer.json()["error"]["message"], message, "{body}");
+        }
+    }
+    let absent = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"up__echo","_meta":null}}"#;
+    assert_eq!(gateway.post(&[("mcp-session-id", &id)], absent).await.code(), 0);
+    assert_eq!(gateway.engine.records().recent_calls(9).len(), 1, "what is refused is no call");
+}
+
+#[tokio::test]
 async fn a_call_that_panics_is_answered_and_recorded() {
     let gateway = Gateway::start().await;
     gateway.server.panics.store(true, Ordering::Relaxed);
