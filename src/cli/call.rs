@@ -15,11 +15,14 @@ use super::mcp::{Answer, MCP_PATH, McpClient};
 use super::output::{Colour, column, paint, print_line, print_list, say, text, told};
 use super::raw;
 use crate::api::check::nearest;
+use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::INVALID_PARAMS;
 
 /// Calls a tool and prints what came back.
 pub async fn call(args: Call) -> anyhow::Result<ExitCode> {
-    let mut params = json!({"name": args.tool, "arguments": arguments(&args.arguments)?});
+    let mut params = RawObject::default();
+    params.set("name", to_raw(&args.tool));
+    params.set("arguments", arguments(&args.arguments)?);
     let mut meta = json!({});
     if args.trace {
         meta["hawsepipe.dev/trace"] = json!(true);
@@ -30,9 +33,8 @@ pub async fn call(args: Call) -> anyhow::Result<ExitCode> {
     if let Some(tokens) = args.max_tokens {
         meta["hawsepipe.dev/maxTokens"] = json!(tokens);
     }
-    params["_meta"] = meta;
     let client = McpClient { url: args.url.url(MCP_PORT, MCP_PATH), silence: Duration::from_secs(args.timeout) };
-    match client.request("tools/call", Some(&args.tool), params).await? {
+    match client.request("tools/call", Some(&args.tool), params, meta).await? {
         Answer::Result(result) => show(&args, &result),
         Answer::Error { code, message } => {
             let hint = if code == INVALID_PARAMS { did_you_mean(&client, &args.tool).await } else { String::new() };
@@ -49,7 +51,8 @@ async fn did_you_mean(client: &McpClient, name: &str) -> String {
     near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
-fn arguments(written: &str) -> anyhow::Result<Value> {
+/// The arguments as they are written: what of them is wrong, the gateway says.
+fn arguments(written: &str) -> anyhow::Result<Box<RawValue>> {
     let mut read = String::new();
     let written = if written == "-" {
         std::io::stdin().read_to_string(&mut read).context("cannot read standard input")?;
@@ -57,9 +60,9 @@ fn arguments(written: &str) -> anyhow::Result<Value> {
     } else {
         written
     };
-    let value: Value = serde_json::from_str(written).context("the arguments are not JSON")?;
-    if !value.is_object() {
-        bail!("the arguments must be a JSON object such as '{{\"message\": \"hi\"}}', not {value}");
+    let value: Box<RawValue> = serde_json::from_str(written).context("the arguments are not JSON")?;
+    if !value.get().starts_with('{') {
+        bail!("the arguments must be a JSON object such as '{{\"message\": \"hi\"}}', not {:.80}", value.get());
     }
     Ok(value)
 }

@@ -5,11 +5,13 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use http_body_util::Full;
 use hyper::{Request, StatusCode};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::admin::send;
+use crate::domain::header_text::encode;
+use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::version::MODERN_VERSION;
 
 /// The path of an endpoint where none is written.
@@ -38,6 +40,15 @@ pub enum Answer {
     },
 }
 
+/// A JSON-RPC request.
+#[derive(Serialize)]
+struct Sent<'a> {
+    jsonrpc: &'static str,
+    id: u32,
+    method: &'a str,
+    params: RawObject,
+}
+
 /// A JSON-RPC response, its result raw.
 #[derive(Deserialize)]
 struct Response {
@@ -53,26 +64,32 @@ struct RpcError {
 }
 
 impl McpClient {
-    /// Sends a request; `name` is the tool that it names. `params` gets what every request of this version has.
+    /// Sends a request; `name` is the tool that it names. `meta` gets what every request of this version has.
     ///
     /// # Errors
     /// Where nobody answers in time, or the answer is not one of MCP.
-    pub async fn request(&self, method: &str, name: Option<&str>, mut params: Value) -> anyhow::Result<Answer> {
-        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(MODERN_VERSION);
-        params["_meta"]["io.modelcontextprotocol/clientInfo"] =
-            json!({"name": "hawsepipe", "version": env!("CARGO_PKG_VERSION")});
-        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    pub async fn request(
+        &self,
+        method: &str,
+        name: Option<&str>,
+        mut params: RawObject,
+        mut meta: Value,
+    ) -> anyhow::Result<Answer> {
+        meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN_VERSION);
+        meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "hawsepipe", "version": env!("CARGO_PKG_VERSION")});
+        meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
+        params.set("_meta", to_raw(&meta));
+        let body = serde_json::to_string(&Sent { jsonrpc: "2.0", id: 1, method, params })?;
         let mut request = Request::post(&self.url)
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream")
             .header("mcp-protocol-version", MODERN_VERSION)
             .header("mcp-method", method);
         if let Some(name) = name {
-            request = request.header("mcp-name", name);
+            request = request.header("mcp-name", &*encode(name));
         }
-        let request = request.body(Full::from(body.to_string()));
-        let request = request.with_context(|| format!("{name:?} cannot be called at {}", self.url))?;
+        let request = request.body(Full::from(body));
+        let request = request.with_context(|| format!("{} is not a URL", self.url))?;
         let (status, body) = send(&self.url, request, self.silence, "--url URL").await?;
         read(&body).with_context(|| not_mcp(&self.url, status, &body))
     }
@@ -82,16 +99,16 @@ impl McpClient {
     /// # Errors
     /// Where they cannot be listed.
     pub async fn tool_names(&self) -> anyhow::Result<Vec<String>> {
-        let (mut names, mut params) = (Vec::new(), json!({}));
+        let (mut names, mut params) = (Vec::new(), RawObject::default());
         for _ in 0..MAX_PAGES {
-            let result: Value = match self.request("tools/list", None, params).await? {
+            let result: Value = match self.request("tools/list", None, params.clone(), json!({})).await? {
                 Answer::Result(result) => serde_json::from_str(result.get())?,
                 Answer::Error { message, .. } => bail!("{message}"),
             };
             let tools = result["tools"].as_array().into_iter().flatten();
             names.extend(tools.filter_map(|tool| tool["name"].as_str().map(str::to_owned)));
             match &result["nextCursor"] {
-                Value::String(cursor) => params = json!({"cursor": cursor}),
+                Value::String(cursor) => params.set("cursor", to_raw(cursor)),
                 _ => break,
             }
         }

@@ -10,6 +10,7 @@ pub mod definition;
 pub mod digest;
 pub mod egress;
 pub mod form;
+pub mod header_text;
 pub mod health;
 pub mod ids;
 pub mod instance;

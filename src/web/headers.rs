@@ -1,13 +1,10 @@
 //! Headers that say what the body says, so that intermediaries need not read it (MCP 2026-07-28, Streamable HTTP).
 //! Whoever routes or filters by them relies on our finding out that they do not.
 
-use std::borrow::Cow;
-
 use axum::http::HeaderMap;
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 
 use super::envelope::{Params, text};
+use crate::domain::header_text::decode;
 use crate::domain::rpc::{HEADER_MISMATCH, RpcError};
 
 /// The body's method.
@@ -64,15 +61,6 @@ pub(super) fn mismatch(what: String) -> RpcError {
 /// The text of a header; none where it is absent or not visible ASCII.
 pub(super) fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
-}
-
-/// The text of a header value, which is in base64 where it would not have survived as it is. None where that is not
-/// canonical base64 of UTF-8.
-pub(super) fn decode(value: &str) -> Option<Cow<'_, str>> {
-    let Some(encoded) = value.strip_prefix("=?base64?").and_then(|rest| rest.strip_suffix("?=")) else {
-        return Some(Cow::Borrowed(value));
-    };
-    String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok().map(Cow::Owned)
 }
 
 /// The header that names the protocol version.

@@ -9,11 +9,11 @@ use serde_json::value::RawValue;
 
 use super::envelope::{Incoming, Meta, Params, text};
 use super::gate::{Gate, Scope};
-use super::headers::VERSION_HEADER;
-use super::headers::{Presence, check_routing, check_single, decode, header, mismatch};
+use super::headers::{Presence, VERSION_HEADER, check_routing, check_single, header, mismatch};
 use super::methods::{ANONYMOUS, KEPT, NAME, VERSION, call_tool, list_tools, unknown_method};
 use super::outbox::{Outbox, Wanted};
 use super::reply::{Answer, SESSION_HEADER};
+use crate::domain::header_text::decode;
 use crate::domain::mirror::Mirrored;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError, UNSUPPORTED_VERSION};

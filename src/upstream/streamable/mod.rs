@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::budget::Held;
+use crate::domain::header_text::encode;
 use crate::domain::ports::ToClient;
 use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError, UpstreamEvent};
@@ -255,7 +256,7 @@ impl Line {
         }
         headers.insert(METHOD, HeaderValue::from_static(request.method()));
         if let Request::CallTool(call) = request {
-            let name = HeaderValue::from_str(&params::encode(&call.tool));
+            let name = HeaderValue::from_str(&encode(&call.tool));
             headers
                 .insert(NAME, name.map_err(|_| UpstreamError::Protocol("the tool's name is no header value".into()))?);
             self.endpoint.params.add(&mut headers, &call.tool, call.arguments.as_deref());

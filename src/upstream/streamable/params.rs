@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::value::RawValue;
 
+use crate::domain::header_text::encode;
 use crate::domain::mirror::{Mirrored, marks};
 use crate::domain::tool::Listed;
 
@@ -49,13 +48,6 @@ impl ParamHeaders {
             }
         }
     }
-}
-
-/// The text as a header value: in base64 where it would not survive as it is.
-pub(super) fn encode(text: &str) -> String {
-    let plain = text.bytes().all(|b| matches!(b, 0x20..=0x7e)) && text.trim() == text;
-    let looks_encoded = text.starts_with("=?base64?") && text.ends_with("?=");
-    if plain && !looks_encoded { text.to_owned() } else { format!("=?base64?{}?=", BASE64_STANDARD.encode(text)) }
 }
 
 #[cfg(test)]
@@ -113,14 +105,5 @@ mod tests {
         let mut list = listed(vec![tool("t", r#"{"a":{"default":{"x-mcp-header":7}}}"#)]);
         ParamHeaders::default().learn(&mut list);
         assert_eq!(list.tools.len(), 1, "data is no schema");
-    }
-
-    #[test]
-    fn values_that_would_not_survive_are_encoded() {
-        for plain in ["echo", "a b", ""] {
-            assert_eq!(encode(plain), plain);
-        }
-        assert_eq!(encode(" a"), "=?base64?IGE=?=");
-        assert_eq!(encode("=?base64?IGE=?="), "=?base64?PT9iYXNlNjQ/SUdFPT89?=");
     }
 }

@@ -52,9 +52,9 @@ fn with_input(arguments: &[&str], input: &str) -> Output {
 /// `call`: what it prints, and its exit codes.
 fn calls_print(url: &str) {
     let good = run(&["call", "raw__args", r#"{"a": "b"}"#, "--url", url]);
-    assert_eq!((code(&good), out(&good).as_str()), (0, "{\"A\":\"B\"}\n"), "{}", err(&good));
+    assert_eq!((code(&good), out(&good).as_str()), (0, "{\"A\": \"B\"}\n"), "{}", err(&good));
     let piped = with_input(&["call", "raw__args", "-", "--url", url], r#"{"from": "stdin"}"#);
-    assert_eq!((code(&piped), out(&piped).as_str()), (0, "{\"FROM\":\"STDIN\"}\n"), "{}", err(&piped));
+    assert_eq!((code(&piped), out(&piped).as_str()), (0, "{\"FROM\": \"STDIN\"}\n"), "{}", err(&piped));
     let denied = run(&["call", "raw__args", r#"{"a":"swordfish"}"#, "--url", url]);
     assert_eq!((code(&denied), out(&denied).as_str()), (1, "no fish here\n"));
     let unknown = run(&["call", "raw__nothing", "--url", url]);
@@ -64,6 +64,13 @@ fn calls_print(url: &str) {
         "{}",
         err(&unknown)
     );
+    let twice = run(&["call", "raw__args", r#"{"a": 1, "b": {"c": 1.0, "c": 2}}"#, "--url", url]);
+    assert_eq!(code(&twice), 2, "{}", err(&twice));
+    assert!(err(&twice).contains("arguments/b/c: this key stands twice"), "{}", err(&twice));
+    let exact = run(&["call", "raw__args", r#"{"z": 1.0, "a": 12345678901234567890123}"#, "--url", url]);
+    assert_eq!(out(&exact), "{\"Z\": 1.0, \"A\": 12345678901234567890123}\n", "{}", err(&exact));
+    let foreign = run(&["call", "zürich__größe", "--url", url]);
+    assert!(code(&foreign) == 2 && err(&foreign).contains("Unknown tool: zürich__größe"), "{}", err(&foreign));
     for (arguments, words) in [("nonsense", "not JSON"), ("[1]", "must be a JSON object")] {
         let refused = run(&["call", "raw__args", arguments, "--url", url]);
         assert!(code(&refused) == 1 && err(&refused).contains(words), "{}", err(&refused));

@@ -1,0 +1,51 @@
+//! Text in header values (MCP 2026-07-28, transports): as it is, or in base64 where it would not survive that.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+
+/// What stands around base64.
+const HEAD: &str = "=?base64?";
+const TAIL: &str = "?=";
+
+/// The text as a header value.
+pub fn encode(text: &str) -> Cow<'_, str> {
+    let plain = text.bytes().all(|b| matches!(b, 0x20..=0x7e)) && text.trim() == text;
+    let looks_encoded = text.starts_with(HEAD) && text.ends_with(TAIL);
+    if plain && !looks_encoded { text.into() } else { format!("{HEAD}{}{TAIL}", BASE64_STANDARD.encode(text)).into() }
+}
+
+/// The text of a header value. None where its base64 is not canonical, or no UTF-8.
+pub fn decode(value: &str) -> Option<Cow<'_, str>> {
+    let Some(encoded) = value.strip_prefix(HEAD).and_then(|rest| rest.strip_suffix(TAIL)) else {
+        return Some(Cow::Borrowed(value));
+    };
+    String::from_utf8(BASE64_STANDARD.decode(encoded).ok()?).ok().map(Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_would_not_survive_are_encoded() {
+        for plain in ["echo", "a b", ""] {
+            assert_eq!(encode(plain), plain);
+        }
+        assert_eq!(encode(" a"), "=?base64?IGE=?=");
+        assert_eq!(encode("=?base64?IGE=?="), "=?base64?PT9iYXNlNjQ/SUdFPT89?=");
+    }
+
+    #[test]
+    fn what_is_encoded_is_decoded() {
+        for text in ["echo", " a", "z\u{fc}rich", "a\nb", "\u{1f4a5}", "=?base64?IGE=?=", "=?base64??="] {
+            let value = encode(text);
+            assert!(value.bytes().all(|b| matches!(b, 0x20..=0x7e)), "{value}");
+            assert_eq!(decode(&value).as_deref(), Some(text));
+        }
+        for broken in ["=?base64?!?=", "=?base64?IGE?=", "=?base64?/w==?="] {
+            assert_eq!(decode(broken), None, "{broken}");
+        }
+    }
+}
