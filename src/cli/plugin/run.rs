@@ -79,7 +79,7 @@ fn refused(problems: &[Located]) -> Value {
 
 async fn played(stage: &Stage, scene: &Scene, case: &Case) -> Value {
     let tried = stage.play(scene).await;
-    let Tried { call, execution, after, told, progress } = &tried;
+    let Tried { call, execution, after, told, refused, progress } = &tried;
     let entry = call.entries.first();
     let changed = entry.is_some_and(|entry| entry.changed);
     let row = execution.as_ref();
@@ -92,8 +92,11 @@ async fn played(stage: &Stage, scene: &Scene, case: &Case) -> Value {
         "outcome": entry.map_or_else(|| "failed".to_owned(), |entry| entry.outcome.to_string()),
         "changed": changed,
         "stops": entry.is_some_and(|entry| entry.stops),
-        "reason": row.and_then(|row| row.reason),
-        "message": row.and_then(|row| row.error_message.clone()).or_else(|| call.reason.clone()),
+        "reason": match row.and_then(|row| row.reason) {
+            Some(reason) => json!(reason),
+            None => json!(refused.as_ref().and(call.reason.as_ref())),
+        },
+        "message": row.and_then(|row| row.error_message.clone()).or(refused.clone()).or_else(|| call.reason.clone()),
         "text": if failed { &None } else { after },
         "told": told,
         "diff": after.as_ref().filter(|_| changed).map(|after| diff(&case.text, after, false)),
@@ -107,7 +110,7 @@ async fn played(stage: &Stage, scene: &Scene, case: &Case) -> Value {
     })
 }
 
-/// Prints a report. The exit code says whether the plugin failed.
+/// Prints a report. The exit code says whether the plugin failed, or was not asked.
 fn print(report: &Value, format: ResultFormat) -> anyhow::Result<ExitCode> {
     let mut shown = report.clone();
     if let Some(object) = shown.as_object_mut() {
@@ -122,8 +125,10 @@ fn print(report: &Value, format: ResultFormat) -> anyhow::Result<ExitCode> {
     Ok(if has_failed(report) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The only entry of a chain is stopped by nothing but the end of its call.
 fn has_failed(report: &Value) -> bool {
-    text(&report["outcome"]).starts_with("failed")
+    let outcome = text(&report["outcome"]);
+    outcome.starts_with("failed") || outcome == "skipped(stopped)"
 }
 
 fn print_text(report: &Value) -> anyhow::Result<()> {

@@ -53,6 +53,8 @@ pub struct Tried {
     pub after: Option<String>,
     /// What the client was told, where the call was denied.
     pub told: Option<String>,
+    /// Why the call was refused, or its answer withheld, before the plugin was asked.
+    pub refused: Option<String>,
     /// What the client was told of progress.
     pub progress: Vec<Box<RawValue>>,
 }
@@ -102,7 +104,11 @@ impl Stage {
             Phase::Request if sent.is_none() => told = only_text(&reply),
             Phase::Request => after = sent.map(|sent| sent.get().to_owned()),
         }
-        Tried { call, execution, after, told, progress: heard.into_all() }
+        let refused = match reply {
+            Reply::Error(error) => Some(error.message),
+            _ => None,
+        };
+        Tried { call, execution, after, told, refused, progress: heard.into_all() }
     }
 
     /// Makes the call and gives only what was written down of executions by then.

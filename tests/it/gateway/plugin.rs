@@ -71,6 +71,21 @@ fn a_file_of_code_just_runs() {
 }
 
 #[test]
+fn a_plugin_that_is_not_asked_is_said_and_why() {
+    let (_folder, path) = code(SHOUT);
+    let doubled = r#"{"content":[],"n":1,"n":2}"#;
+    let (exit, told) = report(&path, &["--phase", "request", "--text", doubled]);
+    assert_eq!((exit, &told["outcome"], &told["reason"]), (1, &json!("skipped(stopped)"), &json!("DuplicateKey")));
+    assert!(told["message"].as_str().unwrap().starts_with("arguments/n: this key stands twice"), "{told}");
+    let folder = Folder::new();
+    folder.write("guard.yaml", &plugin("guard", SHOUT, "role: Guard"));
+    let path = folder.path().to_str().unwrap();
+    let (exit, told) = report(path, &["--content-type", "json", "--text", doubled]);
+    assert_eq!((exit, &told["reason"]), (1, &json!("DuplicateKey")), "{told}");
+    assert!(told["message"].as_str().unwrap().contains("the key at /* stands twice"), "{told}");
+}
+
+#[test]
 fn what_it_is_given_is_what_a_gateway_gives() {
     let code =
         "export default (input, ctx) => ({ text: JSON.stringify({ input, config: ctx.config, key: process.env.KEY }),
