@@ -2,6 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
+/// Where `servers/leaky.mjs` can put a secret in an answer; `error` is a JSON-RPC error.
+pub const LEAKS: [&str; 13] = [
+    "text",
+    "mirror",
+    "wrapped",
+    "structured",
+    "name",
+    "meta",
+    "block-meta",
+    "annotations",
+    "unknown",
+    "blocks",
+    "failed",
+    "error",
+    "escaped",
+];
+/// One more, with a key twice: readers differ in what it says.
+pub const DOUBLED: &str = "doubled";
+
 /// The checkout.
 pub fn checkout() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

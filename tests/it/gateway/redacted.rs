@@ -5,7 +5,7 @@ use serde_json::json;
 use super::harness::{Folder, Gateway};
 use super::http::Http;
 use super::manifests::{chain, gateway, object, plugin, raw_server, yaml};
-use crate::fixtures::{checkout, fixture};
+use crate::fixtures::{DOUBLED, LEAKS, checkout, fixture};
 
 const MAIL: &str = "ann@example.com";
 
@@ -22,26 +22,12 @@ async fn a_redactor_takes_out_what_stands_anywhere_in_an_answer() {
     ]));
     let running = Gateway::start(&folder);
     let http = Http::new();
-    for shape in [
-        "text",
-        "mirror",
-        "wrapped",
-        "structured",
-        "name",
-        "meta",
-        "block-meta",
-        "annotations",
-        "unknown",
-        "blocks",
-        "failed",
-        "error",
-        "escaped",
-    ] {
+    for shape in LEAKS {
         let arguments = json!({"nonce": MAIL, "shape": shape}).to_string();
         let answer = http.call_raw(&running.url(), "up__leak", &arguments, &json!({})).await;
         assert!(answer.body.contains("[redacted:email]") && !answer.body.contains(MAIL), "{shape}: {}", answer.body);
     }
-    let doubled = json!({"nonce": MAIL, "shape": "doubled"}).to_string();
+    let doubled = json!({"nonce": MAIL, "shape": DOUBLED}).to_string();
     let answer = http.call_raw(&running.url(), "up__leak", &doubled, &json!({})).await;
     assert_eq!(answer.json()["error"]["data"]["reason"], "DuplicateKey", "{}", answer.body);
     assert!(!answer.body.contains(MAIL), "{}", answer.body);

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use hyper::Method;
 use serde_json::{Value, json};
 
+use crate::fixtures::{DOUBLED, LEAKS};
 use crate::gateway::harness::SOON;
 use crate::gateway::http::{Http, Session, call_body, call_headers};
 
@@ -14,26 +15,6 @@ use crate::gateway::http::{Http, Session, call_body, call_headers};
 pub const SECRET: &str = "SECRET-";
 /// Upstreams that are restarted, and one that is not.
 pub const UPSTREAMS: [&str; 4] = ["stdio", "http", "python", "real"];
-/// Where a secret may be in an answer of the leaky server; `error` is a JSON-RPC error.
-const SHAPES: [&str; 14] = [
-    "text",
-    "mirror",
-    "wrapped",
-    "structured",
-    "name",
-    "meta",
-    "block-meta",
-    "annotations",
-    "unknown",
-    "blocks",
-    "failed",
-    "error",
-    "escaped",
-    DOUBLED,
-];
-/// Readers differ in what this one says.
-pub const DOUBLED: &str = "doubled";
-
 /// How a call ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
@@ -88,7 +69,8 @@ impl Clients {
     pub async fn call_next(&self) {
         let n = self.next.fetch_add(1, Ordering::Relaxed);
         let upstream = UPSTREAMS[[0, 1, 0, 1, 2, 0, 1, 0, 1, 3][n % 10]];
-        self.call(upstream, SHAPES[n / 10 % SHAPES.len()], n).await;
+        let shape = LEAKS.get(n / 10 % (LEAKS.len() + 1)).copied().unwrap_or(DOUBLED);
+        self.call(upstream, shape, n).await;
     }
 
     /// Calls an upstream until its call ends so.

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio::time::MissedTickBehavior;
 
-use self::calls::{Call, Clients, DOUBLED, End, SECRET, UPSTREAMS};
+use self::calls::{Call, Clients, End, SECRET, UPSTREAMS};
 use self::guard::{Gaps, Guard, Span};
 use self::servers::Servers;
 use super::soaking;
+use crate::fixtures::DOUBLED;
 use crate::gateway::harness::{Folder, Gateway, HEAVY};
 use crate::gateway::manifests::{gateway, yaml};
 use crate::gateway::outcomes::seen::list;
