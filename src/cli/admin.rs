@@ -14,6 +14,7 @@ use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
 use super::args::Admin;
+use super::output::seconds;
 use crate::domain::causes::causes;
 
 /// The largest answer that is read, in bytes.
@@ -45,7 +46,7 @@ pub async fn send(
         }
     };
     exchange.map_err(|fault| match fault {
-        Fault::Silent => anyhow!("{url} did not answer within {silence:?}. --timeout SECONDS waits longer"),
+        Fault::Silent => anyhow!("{url} did not answer within {}. --timeout SECONDS waits longer", seconds(silence)),
         Fault::Lost(why) => anyhow!(NoAnswer(format!(
             "no gateway answers at {url} ({why}). Start one with `hawsepipe run -f PATH`, or name its address: {flag}"
         ))),
@@ -118,8 +119,9 @@ pub async fn get_within(admin: &Admin, path: &str, deadline: Duration) -> anyhow
     let url = format!("{}{path}", admin.url());
     let request = Request::get(&url).body(Full::default()).with_context(|| format!("{url} is not a URL"))?;
     let answer = tokio::time::timeout(deadline, send(&url, request, deadline, "--admin ADDR")).await;
-    let (status, body) =
-        answer.unwrap_or_else(|_| bail!("{url} did not answer within {deadline:?}. --timeout SECONDS waits longer"))?;
+    let (status, body) = answer.unwrap_or_else(|_| {
+        bail!("{url} did not answer within {}. --timeout SECONDS waits longer", seconds(deadline))
+    })?;
     let not_admin = || format!("{url} did not answer with JSON: the admin API of a gateway is at another address");
     let value: Value = serde_json::from_str(&body).with_context(not_admin)?;
     if !status.is_success() {
@@ -158,7 +160,8 @@ pub async fn list(
     };
     let listed = tokio::time::timeout(deadline, whole).await;
     listed.unwrap_or_else(|_| {
-        bail!("{} did not list everything within {deadline:?}; --timeout SECONDS waits longer", admin.url())
+        let within = seconds(deadline);
+        bail!("{} did not list everything within {within}; --timeout SECONDS waits longer", admin.url())
     })
 }
 

@@ -104,10 +104,7 @@ fn print_more(format: Format, items: &[Value], heading: bool) -> anyhow::Result<
 fn columns() -> Vec<Column> {
     vec![
         column("STARTED", |c| time(&c["startedAt"])),
-        column("TOOL", |c| match c["upstream"].as_str() {
-            None | Some("") => text(&c["tool"]),
-            Some(upstream) => format!("{upstream}/{}", text(&c["tool"])),
-        }),
+        column("TOOL", tool),
         column("OUTCOME", |c| text(&c["outcome"])),
         column("MS", |c| milliseconds(&c["durationMs"])),
         column("RAN", ran),
@@ -118,6 +115,15 @@ fn columns() -> Vec<Column> {
         wide("REQUEST", id),
         wide("WITHIN", |c| text(&c["within"])),
     ]
+}
+
+/// What was called; a dash where that is not known.
+fn tool(call: &Value) -> String {
+    match (text(&call["upstream"]), text(&call["tool"])) {
+        (upstream, tool) if upstream.is_empty() && tool.is_empty() => "-".to_owned(),
+        (upstream, tool) if upstream.is_empty() => tool,
+        (upstream, tool) => format!("{upstream}/{tool}"),
+    }
 }
 
 /// The plugins that ran, and what became of those that did not give an answer.
@@ -142,6 +148,13 @@ fn milliseconds(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_of_no_tool_has_a_dash() {
+        assert_eq!(tool(&json!({"upstream": "", "tool": ""})), "-");
+        assert_eq!(tool(&json!({"tool": "a"})), "a");
+        assert_eq!(tool(&json!({"upstream": "up", "tool": "a"})), "up/a");
+    }
 
     #[test]
     fn what_ran_is_told_in_a_few_words() {

@@ -15,6 +15,7 @@ use super::args;
 use super::listeners::Bind;
 use super::serve::{Gateway, Servers};
 use super::signals::EndSignals;
+use super::state::check_folder;
 use super::wiring::engine;
 use crate::domain::ids::ObjectKey;
 use crate::domain::problem::Problem;
@@ -61,6 +62,7 @@ async fn serve(
     let tokens = args.operator.clone().map(|account| Arc::new(Tokens::new(client.clone(), account, uid.clone())));
     let admin = args.admin.listen(IpAddr::V4(Ipv4Addr::UNSPECIFIED), ADMIN_PORT).await.context("--admin")?;
     servers.open_admin(admin, tokens.map(check)).await?;
+    check_folder(args.state_dir.as_deref())?;
     if let Some(folder) = args.secrets_dir.as_ref().filter(|folder| !folder.is_dir()) {
         tracing::warn!(folder = %folder.display(), "--secrets-dir: there is no such folder");
     }

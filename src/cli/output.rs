@@ -1,6 +1,7 @@
 //! Printing: columns for people, JSON and YAML for programs, colour only on a terminal.
 
 use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 use comfy_table::{ContentArrangement, Table, TableStyle};
 use jiff::Timestamp;
@@ -39,6 +40,12 @@ pub fn text(value: &Value) -> String {
 pub fn time(millis: &Value) -> String {
     let moment = millis.as_i64().and_then(|millis| Timestamp::from_millisecond(millis).ok());
     moment.map(|moment| format!("{moment:.3}")).unwrap_or_default()
+}
+
+/// A length of time for people: tenths of a second.
+pub fn seconds(duration: Duration) -> String {
+    let tenths = (duration.as_secs_f64() * 10.0).round();
+    format!("{} s", tenths / 10.0)
 }
 
 /// Prints `items` as the format asks. `whole` is what JSON and YAML print.
@@ -130,4 +137,16 @@ pub enum Colour {
 pub fn told(entry: &Value, field: &str) -> String {
     let word = text(&entry[field]);
     if entry["mode"] == "Shadow" { format!("shadow({word})") } else { word }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_of_time_is_rounded() {
+        for (millis, told) in [(1_999, "2 s"), (2_000, "2 s"), (340, "0.3 s"), (60_000, "60 s")] {
+            assert_eq!(seconds(Duration::from_millis(millis)), told);
+        }
+    }
 }

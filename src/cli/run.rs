@@ -32,7 +32,7 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     let (log, traces) = log::start()?;
     hide_memory().context("cannot hide the gateway's memory from plugins")?;
     let (listen, admin) = addresses(&args).await?;
-    let state = state::folder(&args);
+    let state = state::folder(&args)?;
     let mut directory = directory(args.source.files.clone(), args.source.options)?;
     let first = directory.read(None).await?;
     if !first.unreadable.is_empty() {

@@ -1,9 +1,11 @@
 //! What `hawsepipe run` keeps between two runs.
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+
+use anyhow::bail;
 
 use super::args::Run;
 use super::serve::Gateway;
@@ -20,9 +22,27 @@ const LOADED_PLUGINS: StateFile = StateFile { name: "loaded-plugins", max_bytes:
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The state folder of a command line.
-pub fn folder(args: &Run) -> Arc<StateFolder> {
+///
+/// # Errors
+/// Where there can be none at the path that is written.
+pub fn folder(args: &Run) -> anyhow::Result<Arc<StateFolder>> {
+    check_folder(args.state_dir.as_deref())?;
     let default = || default_folder(args, std::env::var_os("XDG_STATE_HOME").as_deref(), std::env::home_dir());
-    Arc::new(StateFolder::at(args.state_dir.clone().or_else(default)))
+    Ok(Arc::new(StateFolder::at(args.state_dir.clone().or_else(default))))
+}
+
+/// Checks that `--state-dir` is a folder, or that one can be made there.
+///
+/// # Errors
+/// Names what stands in the way.
+pub fn check_folder(written: Option<&Path>) -> anyhow::Result<()> {
+    let Some(written) = written else { return Ok(()) };
+    match written.ancestors().find(|path| path.exists()) {
+        Some(there) if !there.is_dir() => {
+            bail!("--state-dir {}: {} is no folder", written.display(), there.display())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A folder for these manifests and this gateway, below the user's state folder (XDG Base Directory Specification:
@@ -85,8 +105,6 @@ pub fn write_seen_names(engine: &Gateway, state: &StateFolder) {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use clap::Parser;
 
     use super::super::args::{Args, Command};

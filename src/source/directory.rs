@@ -69,13 +69,11 @@ pub enum DirectoryError {
     #[error("there are several gateways ({0}): say which one with --gateway NAME")]
     SeveralGateways(String),
     /// The gateway that is named is not there.
-    #[error("there is no MCPGateway {wanted}; there is: {found}")]
-    NoSuchGateway {
-        /// What was asked for.
-        wanted: String,
-        /// What there is.
-        found: String,
-    },
+    #[error("there is no MCPGateway {0}; there is: {1}")]
+    NoSuchGateway(String, String),
+    /// There is none at all.
+    #[error("there is no MCPGateway {0}: the manifests have none, so leave --gateway out")]
+    NoGateway(String),
     /// A path of the command line that was there before cannot be read.
     #[error("{} cannot be read now", .0.display())]
     Unreadable(PathBuf),
@@ -245,7 +243,8 @@ fn choose<'a>(loaded: &'a Loaded, wanted: Option<&str>) -> Result<Option<&'a Gat
     };
     let is_wanted = |key: &ObjectKey| is_named(key, wanted);
     match keys.iter().filter(|key| is_wanted(key)).count() {
-        0 => Err(DirectoryError::NoSuchGateway { wanted: wanted.to_owned(), found: found() }),
+        0 if keys.is_empty() => Err(DirectoryError::NoGateway(wanted.to_owned())),
+        0 => Err(DirectoryError::NoSuchGateway(wanted.to_owned(), found())),
         1 => Ok(loaded.gateways.iter().find(|g| is_wanted(&g.plan.key))),
         _ => Err(DirectoryError::SeveralGateways(found())),
     }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 
 use super::source::Options;
@@ -53,7 +54,7 @@ Examples:
   jq -n '{message: \"hi\"}' | hawsepipe call everything__echo -")]
 pub struct Call {
     /// The tool's name, as `hawsepipe tools` prints it
-    #[arg(add = ArgValueCompleter::new(complete::tools))]
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::tools))]
     pub tool: String,
     /// Its arguments, a JSON object; `-` reads them from standard input
     #[arg(value_name = "JSON", default_value = "{}")]
@@ -71,7 +72,7 @@ pub struct Call {
     #[arg(long, value_name = "TEXT")]
     pub user_query: Option<String>,
     /// A limit for plugins that cut
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_tokens: Option<u32>,
     /// Text prints the text blocks, json and yaml the whole result
     #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
@@ -88,10 +89,10 @@ pub struct Executions {
     #[command(flatten)]
     pub admin: Admin,
     /// Only of this plugin: NAME or NAMESPACE/NAME
-    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::plugins))]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::plugins))]
     pub plugin: Option<String>,
     /// At most so many, the newest first
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
@@ -111,7 +112,7 @@ pub struct Workers {
     #[command(flatten)]
     pub admin: Admin,
     /// Only of this plugin: NAME or NAMESPACE/NAME
-    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::plugins))]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::plugins))]
     pub plugin: Option<String>,
     /// How to print
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
@@ -126,7 +127,7 @@ Examples:
   hawsepipe explain files/read_text_file -f manifests/    of manifests, nothing running")]
 pub struct Explain {
     /// The tool's name as clients see it, or UPSTREAM/TOOL with the server's own name
-    #[arg(add = ArgValueCompleter::new(complete::tools))]
+    #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::tools))]
     pub tool: String,
     #[command(flatten)]
     pub admin: Admin,
@@ -189,13 +190,13 @@ pub struct Calls {
     #[arg(short, long)]
     pub follow: bool,
     /// Only of this upstream, by its name on the gateway
-    #[arg(long, value_name = "NAME", add = ArgValueCompleter::new(complete::upstreams))]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::upstreams))]
     pub upstream: Option<String>,
     /// Only of this tool, by the server's own name
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub tool: Option<String>,
     /// At most so many; with --follow, of those that ended before
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// How to print; with --follow, json is one line for each call
     #[arg(short, long, value_enum, default_value_t = Format::Table)]

@@ -16,7 +16,7 @@ pub struct Source {
 #[derive(Debug, clap::Args)]
 pub struct Options {
     /// Which MCPGateway to run, where there are several: NAME or NAMESPACE/NAME
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub gateway: Option<String>,
     /// A folder of secret values: files NAME/KEY or NAMESPACE/NAME/KEY
     #[arg(long, value_name = "DIR")]

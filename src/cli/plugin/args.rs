@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::formats::ResultFormat;
@@ -86,7 +87,7 @@ pub struct Subject {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Which Plugin of the manifests, where there are several: NAME or NAMESPACE/NAME
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub plugin: Option<String>,
     /// How code is spoken with. Default: by its exports
     #[arg(long, value_enum, value_name = "PROTOCOL")]
@@ -124,7 +125,7 @@ pub struct Case {
     #[arg(long, value_name = "FILE|JSON|-", allow_hyphen_values = true)]
     pub input: Option<String>,
     /// The tool, as plugins see it. Default: test/tool
-    #[arg(long, value_name = "SERVER/TOOL")]
+    #[arg(long, value_name = "SERVER/TOOL", value_parser = tool_name)]
     pub tool: Option<String>,
     /// When in the call. Default: response, where the plugin serves it
     #[arg(long, value_enum, value_name = "PHASE")]
@@ -138,6 +139,13 @@ pub struct Case {
     /// What the user asked
     #[arg(long, value_name = "TEXT")]
     pub user_query: Option<String>,
+}
+
+fn tool_name(written: &str) -> Result<String, String> {
+    match written.split('/').any(str::is_empty) {
+        true => Err("write TOOL or SERVER/TOOL, no part of it empty".to_owned()),
+        false => Ok(written.to_owned()),
+    }
 }
 
 /// How code is spoken with.

@@ -95,7 +95,7 @@ fn what_does_not_answer_is_named_in_time() {
         let output = run(&arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}");
         assert!(
-            err(&output).contains(&address) && err(&output).contains("within 1s"),
+            err(&output).contains(&address) && err(&output).contains("within 1 s"),
             "{arguments:?}: {}",
             err(&output)
         );
@@ -129,5 +129,25 @@ fn a_closed_pipe_ends_quietly_and_a_full_disk_says_so() {
         let full = printing(arguments, OpenOptions::new().write(true).open("/dev/full").unwrap().into());
         assert_eq!(full.status.code(), Some(1), "{arguments:?}");
         assert!(err(&full).starts_with("Error: cannot write to standard output: No space left"), "{}", err(&full));
+    }
+}
+
+#[test]
+fn what_a_flag_cannot_be_is_refused_with_what_it_can() {
+    let (empty, range) = ("a value is required for", "is not in 1..");
+    let cases: [(&[&str], &str); 8] = [
+        (&["call", "a__b", "--max-tokens", "0"], range),
+        (&["call", ""], empty),
+        (&["calls", "--tool", ""], empty),
+        (&["calls", "--limit", "0"], range),
+        (&["executions", "--plugin", ""], empty),
+        (&["validate", ".", "--gateway", ""], empty),
+        (&["plugin", "run", "a.mjs", "--text", "x", "--tool", ""], "write TOOL or SERVER/TOOL"),
+        (&["plugin", "run", "a.mjs", "--text", "x", "--tool", "files/"], "no part of it empty"),
+    ];
+    for (arguments, said) in cases {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(err(&output).contains(said), "{arguments:?}: {}", err(&output));
     }
 }

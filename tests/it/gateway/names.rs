@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::harness::{Folder, Gateway, SOON};
+use super::harness::{Folder, Gateway, SOON, run};
 use super::manifests::{gateway, object, raw_server, yaml};
 use super::outcomes::seen::list;
 
@@ -39,9 +39,22 @@ async fn a_restart_while_a_server_is_down_gives_its_names_to_no_other() {
 #[tokio::test]
 async fn a_state_folder_that_cannot_be_written_is_a_warning() {
     let folder = Folder::with(&yaml(&[gateway(&json!({})), raw_server("up", &[])]));
-    std::fs::write(folder.state(), "a file where the folder is to be").unwrap();
+    std::fs::create_dir_all(folder.state().join("lock")).unwrap();
     let running = Gateway::start(&folder);
     running.logged(|line| line["level"] == "WARN" && line["message"].as_str().unwrap().contains("--state-dir"));
     running.until_answer("up__args", &json!({}), "/result/content/0/text", &json!("{}")).await;
-    std::fs::remove_file(folder.state()).unwrap();
+}
+
+#[test]
+fn a_state_folder_that_is_none_ends_a_start() {
+    let folder = Folder::with(&yaml(&[raw_server("up", &[])]));
+    let file = folder.path().join("manifests.yaml");
+    for state in [file.clone(), file.join("below")] {
+        let state = state.to_str().unwrap();
+        let path = folder.path().to_str().unwrap();
+        let output = run(&["run", "-f", path, "--listen", "0", "--admin", "0", "--state-dir", state]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(&format!("--state-dir {state}: {} is no folder", file.display())), "{said}");
+    }
 }

@@ -147,3 +147,13 @@ fn a_configuration_is_checked_before_a_plugin_is_tried_with_it() {
     assert_eq!((code, &report["reason"]), (1, &json!("InvalidConfig")), "{report}");
     assert!(report["message"].as_str().unwrap().contains("/n"), "{report}");
 }
+
+#[test]
+fn a_gateway_that_is_not_there_is_said() {
+    let folder = Folder::with(&raw_stdio("raw", "/dev/null".as_ref()));
+    let path = folder.path().to_str().unwrap();
+    let asked = || run(&["validate", path, "--gateway", "nope"]);
+    assert!(err(&asked()).contains("no MCPGateway nope: the manifests have none, so leave"), "{}", err(&asked()));
+    folder.write("gateway.yaml", &object("MCPGateway", "main", "authentication: {anonymous: {}}"));
+    assert!(err(&asked()).contains("no MCPGateway nope; there is: default/main"), "{}", err(&asked()));
+}
