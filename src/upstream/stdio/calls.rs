@@ -100,6 +100,11 @@ impl Calls {
         params.get().len() <= MAX_PROGRESS && waiter.progress.try_send(params).is_ok()
     }
 
+    /// Whether a request of this id was ever sent.
+    pub(super) fn was_opened(&self, id: u64) -> bool {
+        (1..self.next_id.load(Ordering::Relaxed)).contains(&id)
+    }
+
     /// The caller has gone. False where the answer came first.
     pub(super) fn forget(&self, id: u64) -> bool {
         self.lock().waiting.remove(&id).is_some()
@@ -147,6 +152,7 @@ mod tests {
         assert!(second.answer.await.unwrap().is_ok());
         assert!(calls.forget(first.id));
         assert!(!calls.answer(first.id, result()), "an answer too late");
+        assert!(calls.was_opened(first.id) && !calls.was_opened(0) && !calls.was_opened(99));
     }
 
     #[tokio::test]

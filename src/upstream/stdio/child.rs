@@ -45,6 +45,8 @@ pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(Wire, Canc
         calls: Arc::clone(&calls),
         outgoing,
         room: Arc::new(Semaphore::new(OUTGOING_BYTES)),
+        key: target.plan.key.clone(),
+        strays: Arc::default(),
         unsent: shared.metrics.unsent(&target.plan.key.name),
         batches: Arc::default(),
         stop: stop.clone(),

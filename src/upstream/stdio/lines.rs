@@ -39,6 +39,8 @@ enum Filled {
 pub(super) enum Piece<'a> {
     /// A line without its newline.
     Line(&'a [u8]),
+    /// What stands after the last newline, at the end.
+    Last(&'a [u8]),
     /// The first `limit` bytes of a longer one.
     Cut(&'a [u8]),
     /// The beginning of one that there is no room for.
@@ -51,7 +53,7 @@ impl Piece<'_> {
     /// What it costs to take it.
     pub(super) fn cost(&self) -> u64 {
         let size = match self {
-            Self::Line(bytes) | Self::Cut(bytes) | Self::NoRoom(bytes) => bytes.len(),
+            Self::Line(bytes) | Self::Last(bytes) | Self::Cut(bytes) | Self::NoRoom(bytes) => bytes.len(),
             Self::Rest(size) => *size,
         };
         size as u64 + EACH
@@ -64,7 +66,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skipping: false, place }
     }
 
-    /// The next line or part of one; none at the end. A last line without newline counts. Not to be dropped half-way.
+    /// The next line or part of one; none at the end. Not to be dropped half-way.
     pub(super) async fn next(&mut self) -> std::io::Result<Option<Piece<'_>>> {
         let (start, end, cut) = loop {
             if let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
@@ -95,10 +97,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 self.skipping = true;
                 return Ok(Some(Piece::NoRoom(&self.buffer[start..end])));
             }
-            if start == end {
-                return Ok(None);
-            }
-            break (start, end, false);
+            return Ok((start < end).then(|| Piece::Last(&self.buffer[start..end])));
         };
         Ok(Some(match cut {
             true => Piece::Cut(&self.buffer[start..start + self.limit]),
@@ -160,7 +159,7 @@ mod tests {
         let (mut lines, mut seen) = (Lines::new(near, limit, None), Vec::new());
         while let Some(piece) = lines.next().await.unwrap() {
             let (bytes, cut) = match piece {
-                Piece::Line(bytes) => (bytes, false),
+                Piece::Line(bytes) | Piece::Last(bytes) => (bytes, false),
                 Piece::Cut(bytes) => (bytes, true),
                 Piece::NoRoom(_) => panic!("there is room"),
                 Piece::Rest(_) => continue,

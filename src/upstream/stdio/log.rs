@@ -41,7 +41,7 @@ impl Log {
         let (mut bytes, mut logged) = (Flow::of_bytes(), Flow::new(LINES));
         while let Ok(Some(piece)) = lines.next().await {
             let cost = piece.cost();
-            if let Piece::Line(line) | Piece::Cut(line) = piece {
+            if let Piece::Line(line) | Piece::Last(line) | Piece::Cut(line) = piece {
                 let text = printable(&self.mask, line);
                 if !text.is_empty() {
                     self.take(text, &mut logged);

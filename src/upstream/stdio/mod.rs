@@ -9,13 +9,14 @@ mod reader;
 mod tree;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use prometheus::IntCounter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::ids::ObjectKey;
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError};
 use crate::domain::version::BATCH_VERSION;
@@ -54,8 +55,12 @@ struct Wire {
     outgoing: mpsc::Sender<Outgoing>,
     /// Room for what waits to be written: a process may read nothing.
     room: Arc<Semaphore>,
+    /// Whose process it is.
+    key: ObjectKey,
     /// Counts messages that it was not sent.
     unsent: IntCounter,
+    /// How often it wrote to stdout what nobody takes.
+    strays: Arc<AtomicU64>,
     /// Whether the version that was agreed on has batches.
     batches: Arc<AtomicBool>,
     /// Asked to end.
@@ -161,7 +166,8 @@ impl Drop for Process {
 impl Wire {
     async fn ask(&self, request: Request<'_>, era: Era, to: Option<&dyn ToClient>) -> Result<Answer, Failure> {
         let Waiting { id, mut answer, doubt, mut progress } = self.calls.open().map_err(Failure::Stale)?;
-        let mut pending = Pending { wire: self, id, tell: false };
+        let strays = self.strays.load(Ordering::Relaxed);
+        let mut pending = Pending { wire: self, id, tell: false, strays };
         self.send(request.render(era, id)).await?;
         pending.tell = request.may_be_cancelled();
         let doubted = doubted(doubt);
@@ -233,12 +239,25 @@ struct Pending<'a> {
     wire: &'a Wire,
     id: u64,
     tell: bool,
+    /// What the process had written before that nobody takes.
+    strays: u64,
 }
 
 impl Drop for Pending<'_> {
     fn drop(&mut self) {
-        if self.wire.calls.forget(self.id) && self.tell {
+        if !self.wire.calls.forget(self.id) {
+            return;
+        }
+        if self.tell {
             self.wire.offer(wire::cancelled(self.id));
+        }
+        let lines = self.wire.strays.load(Ordering::Relaxed).saturating_sub(self.strays);
+        if lines > 0 {
+            tracing::warn!(
+                upstream = %self.wire.key,
+                lines,
+                "a request was given up, and what the process wrote to stdout meanwhile answers nothing that it was asked"
+            );
         }
     }
 }
@@ -252,9 +271,10 @@ mod tests {
         let (outgoing, mut queue) = mpsc::channel(OUTGOING);
         let room = Arc::new(Semaphore::new(OUTGOING_BYTES));
         let unsent = IntCounter::new("unsent", "unsent").unwrap();
-        let (calls, batches) = (Arc::new(Calls::new()), Arc::default());
+        let (calls, batches, strays) = (Arc::new(Calls::new()), Arc::default(), Arc::default());
+        let key = ObjectKey::new("default", "up");
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
-        let wire = Wire { calls, outgoing, room, unsent: unsent.clone(), batches, stop, ended };
+        let wire = Wire { calls, outgoing, room, key, unsent: unsent.clone(), strays, batches, stop, ended };
         let half = || vec![b'x'; OUTGOING_BYTES / 2 - 1];
         for _ in 0..2 {
             wire.send(half()).await.unwrap();

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use serde_json::value::RawValue;
 use tokio::process::ChildStdout;
 
 use super::Wire;
 use super::lines::{Lines, Piece};
 use super::log::printable;
 use crate::domain::budget::Held;
-use crate::domain::upstream::{Target, UpstreamError, UpstreamEvent};
+use crate::domain::upstream::{Answer, Target, UpstreamError, UpstreamEvent};
 use crate::upstream::flow::Flow;
 use crate::upstream::incoming::{self, Fault, Incoming, Notice};
 use crate::upstream::members::{Members, Whose, number};
@@ -56,6 +57,7 @@ impl Reader {
             let cost = piece.cost();
             let read = match piece {
                 Piece::Line(line) => Ok(self.take(line)),
+                Piece::Last(line) => Ok(self.take_last(line)),
                 Piece::Cut(beginning) => {
                     let too_large = UpstreamError::TooLarge(self.target.max_response_size);
                     Ok(self.take_cut(beginning, &too_large))
@@ -105,6 +107,13 @@ impl Reader {
         }
     }
 
+    /// Deals with what stands after the last newline. A message that breaks off there is no fault of its own: the process
+    /// ended, and what waits fails for that.
+    fn take_last(&mut self, line: &[u8]) -> Line {
+        let breaks_off = line.trim_ascii_start().first() == Some(&b'{') && !Members::read(line).whole;
+        if breaks_off { Line::Unasked } else { self.take(line) }
+    }
+
     /// Deals with one line.
     fn take(&mut self, line: &[u8]) -> Line {
         let mut awaited = false;
@@ -118,22 +127,9 @@ impl Reader {
     }
 
     /// Deals with one message. True where somebody waited for it.
-    fn hear(&self, message: Incoming<'_>) -> bool {
+    fn hear(&mut self, message: Incoming<'_>) -> bool {
         match message {
-            Incoming::Answer { id, answer } => {
-                let Some(id) = id else { return false };
-                let awaited = match id.get().parse() {
-                    Ok(id) => self.wire.calls.answer(id, answer),
-                    Err(_) => {
-                        let reason = UpstreamError::Protocol("the id of an answer is not as it was sent".into());
-                        number(id).is_some_and(|id| self.wire.calls.fail(id, reason))
-                    }
-                };
-                if !awaited {
-                    tracing::debug!(upstream = %self.target.plan.key, "an answer that nobody waits for was dropped");
-                }
-                return awaited;
-            }
+            Incoming::Answer { id, answer } => return self.hear_answer(id, answer),
             Incoming::Request { id, method } => self.wire.offer(wire::reply(id, &method)),
             Incoming::Notification { notice: Notice::Progress, params } => {
                 if let Some((token, params)) = incoming::progress(params)
@@ -146,6 +142,27 @@ impl Reader {
                 self.shared.events.tell(UpstreamEvent::ToolsChanged(self.target.plan.key.clone()));
             }
             Incoming::Notification { .. } => {}
+        }
+        false
+    }
+
+    fn hear_answer(&mut self, id: Option<&RawValue>, answer: Answer) -> bool {
+        let calls = &self.wire.calls;
+        match id.and_then(|id| id.get().parse().ok()) {
+            Some(id) if calls.answer(id, answer) => return true,
+            // Of a call that was given up.
+            Some(id) if calls.was_opened(id) => return false,
+            _ => {}
+        }
+        let reason = UpstreamError::Protocol("the id of an answer is not as it was sent".into());
+        if id.and_then(number).is_some_and(|id| calls.fail(id, reason)) {
+            return true;
+        }
+        if self.strays() {
+            tracing::warn!(
+                upstream = %self.target.plan.key,
+                "it answers what it was not asked: the id is none that it was sent"
+            );
         }
         false
     }
@@ -164,13 +181,19 @@ impl Reader {
         false
     }
 
+    /// Counts what nobody takes. True for the first of it.
+    fn strays(&mut self) -> bool {
+        self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Stray);
+        self.wire.strays.fetch_add(1, Ordering::Relaxed);
+        !std::mem::replace(&mut self.warned, true)
+    }
+
     /// Says once that the process writes what is no message, and how that begins.
     fn warn_of(&mut self, line: &[u8]) {
         if line.trim_ascii().is_empty() {
             return;
         }
-        self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Stray);
-        if std::mem::replace(&mut self.warned, true) {
+        if !self.strays() {
             return;
         }
         let begins: String = printable(&self.target.mask(), line).chars().take(SHOWN).collect();

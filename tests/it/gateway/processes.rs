@@ -128,3 +128,21 @@ async fn what_a_server_says_as_it_ends_is_for_the_log_alone() {
         gateway.logged(warned);
     }
 }
+
+#[tokio::test]
+async fn a_call_that_a_server_answers_in_its_own_way_says_so_in_the_log() {
+    // Over several lines; under an id that it was not sent.
+    let pretty = "process.stdout.write(`${JSON.stringify({ name }, null, 2)}\n`);";
+    let own_id = "say({ id: [name], result: {} });";
+    for (call, lines) in [(pretty, 3), (own_id, 1)] {
+        let folder = Folder::new();
+        let up = own(&folder, &server("return ['own'];", &format!("{call} await new Promise(() => {{}});")), &[]);
+        let main = object("MCPGateway", "main", "limits: {callTimeoutMs: 1000}, authentication: {anonymous: {}}");
+        folder.write("manifests.yaml", &[main, up].concat());
+        let gateway = Gateway::start(&folder);
+        tools_of(&gateway, &["up"]).await;
+        let answer = Http::new().call_raw(&gateway.url(), "up__own", "{}", &json!({})).await;
+        assert_eq!(answer.json()["error"]["data"]["reason"], "Timeout", "{}", answer.body);
+        gateway.logged(|line| line["lines"] == lines && line["upstream"] == "default/up");
+    }
+}

@@ -141,6 +141,7 @@ async fn processes_that_answer_nonsense() {
         (r#"printf '{"jsonrpc":"2.0","id":2,"result":'; tr '\0' x </dev/zero"#, "TooLarge", "65536"),
         ("echo 'out of ink' >&2; exit 3", "ConnectFailed", "out of ink"),
         ("exec >&-; read -r _", "ConnectFailed", "ended"),
+        (r#"printf '{"jsonrpc":"2.0","id":2,"result":{'; exit 3"#, "ConnectFailed", "exit status: 3"),
         (r#"echo '{"jsonrpc":"2.0","id":99,"result":{}}'; read -r _"#, "Timeout", "300ms"),
     ] {
         let timeout = if reason == "Timeout" { Duration::from_millis(300) } else { PATIENCE };
