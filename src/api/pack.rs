@@ -187,6 +187,7 @@ mod tests {
     use crate::config::compile::compile;
     use crate::config::compile::tests::{add_plugin, folder};
     use crate::config::shards::split;
+    use crate::domain::ids::ObjectKey;
 
     fn piece(json: &str) -> Piece {
         Piece { kind: PieceKind::Chains, bucket: 3, json: json.to_owned(), sha256: sha256_hex(json.as_bytes()) }
@@ -275,5 +276,27 @@ mod tests {
         for piece in split(&plan) {
             assert!(pack(&piece).is_ok(), "{:?} of {} bytes", piece.kind, piece.json.len());
         }
+    }
+
+    #[test]
+    fn the_names_of_as_many_objects_as_a_plan_has_fit_into_an_object() {
+        // Names of 63 characters drawn evenly: few names pack worse.
+        let name = |seed: String| -> String {
+            let digest = sha256_hex(seed.as_bytes()) + &sha256_hex(format!("{seed}.").as_bytes());
+            let pairs = digest.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
+            let places = pairs.map(|pair| usize::from_str_radix(pair, 16).unwrap() % 36);
+            places.take(63).map(|place| char::from(b"abcdefghijklmnopqrstuvwxyz0123456789"[place])).collect()
+        };
+        let (mut plan, _) = compile(&folder(), None);
+        let (namespaces, each) = (512, 32);
+        plan.upstreams = (0..namespaces * each)
+            .map(|number| {
+                let mut upstream = plan.upstreams[0].clone();
+                upstream.key = ObjectKey::new(name(format!("of {}", number / each)), name(number.to_string()));
+                upstream
+            })
+            .collect();
+        let gateway = split(&plan).into_iter().find(|piece| piece.kind == PieceKind::Gateway).unwrap();
+        assert!(pack(&gateway).is_ok(), "{} bytes", gateway.json.len());
     }
 }

@@ -191,7 +191,7 @@ pub(super) fn plan(
     inputs.invalid.truncate(valid);
     inputs.not_loaded.clear();
     build::prune(&mut plan);
-    keep_within_bounds(&mut plan, &mut problems);
+    keep_within_bounds(&mut plan, previous, &mut problems);
     let owner = Owner { key: gateway.id.key.clone(), uid: gateway.uid().to_owned() };
     let digests = Arc::new(digests(&plan));
     loading.replaced(previous, &digests, &problems);

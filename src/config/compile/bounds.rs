@@ -19,6 +19,11 @@ pub(super) const MAX_NAMESPACE: usize = 64 << 20;
 /// The most objects of one namespace in a plan.
 pub(super) const MAX_OBJECTS: usize = 8192;
 
+/// All namespaces but the gateway's own have together as much as one may have, so that what stores a plan holds it. Of
+/// that a half is for the first part of each, which is so much smaller than the whole: who takes the other half leaves
+/// room for who comes later.
+pub(super) const PARTS: usize = 64;
+
 /// Checks that an object fits into a plan.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
 //! One user of a gateway must not fill it up for the others.
 
 use super::*;
-use crate::config::compile::bounds::{MAX_CODE, MAX_NAMESPACE, MAX_OBJECT, MAX_OBJECTS};
+use crate::config::compile::bounds::{MAX_CODE, MAX_NAMESPACE, MAX_OBJECT, MAX_OBJECTS, PARTS};
 use crate::config::compile::keep_within_bounds;
 use crate::config::input::{InputValue, NamedInput};
 use crate::domain::digest::sha256_hex;
@@ -64,21 +64,60 @@ fn code_of_a_config_map_is_bounded() {
 fn a_namespace_that_takes_too_much_is_refused_and_no_other() {
     let mut inputs = folder();
     let mut plan = accepted(&inputs);
-    let far = || upstream("team/far").plan;
-    plan.upstreams.extend(std::iter::repeat_with(far).take(MAX_OBJECTS + 1));
+    let before = plan.clone();
+    plan.upstreams = [many("default", MAX_OBJECTS), std::mem::take(&mut plan.upstreams)].concat();
     let mut problems = Vec::new();
-    keep_within_bounds(&mut plan, &mut problems);
-    assert_eq!(problems.len(), 1, "{:?}", problems.first());
-    assert!(plan.upstreams.last().unwrap().refusing.is_some());
-    assert_eq!(plan.upstreams.iter().filter(|upstream| upstream.refusing.is_some()).count(), 1);
+    keep_within_bounds(&mut plan, Some(&before), &mut problems);
+    // What was there before stays: an upstream, a chain and two plugins.
+    assert_eq!(problems.len(), 4, "{:?}", problems.first());
+    assert_eq!(refused(&plan), ["n8188", "n8189", "n8190", "n8191"]);
 
     add_plugin(&mut inputs, "huge", |_| {});
     inputs.chains.push(chain("uses", &["huge"]));
     let mut plan = accepted(&inputs);
     let digest = plan.plugin(&key("huge")).unwrap().digest.clone();
     plan.code.insert(digest.clone(), "x".repeat(MAX_NAMESPACE));
-    keep_within_bounds(&mut plan, &mut problems);
+    keep_within_bounds(&mut plan, None, &mut problems);
     assert_eq!(runs(&plan, "uses"), ["huge Fail TooLarge"]);
     assert_eq!(runs(&plan, "checks"), ["guard Fail", "shape LastGood"]);
     assert!(plan.plugin(&key("huge")).is_none() && !plan.code.contains_key(&digest));
+}
+
+/// So many upstreams of a namespace.
+fn many(namespace: &str, count: usize) -> Vec<UpstreamPlan> {
+    (0..count).map(|number| upstream(&format!("{namespace}/n{number}")).plan).collect()
+}
+
+/// Names of the upstreams and chains that refuse.
+fn refused(plan: &Plan) -> Vec<&str> {
+    let upstreams = plan.upstreams.iter().filter(|upstream| upstream.refusing.is_some());
+    let chains = plan.chains.iter().filter(|chain| chain.refusing.is_some());
+    upstreams.map(|upstream| &*upstream.key.name).chain(chains.map(|chain| &*chain.key.name)).collect()
+}
+
+#[test]
+fn namespaces_beside_the_gateways_own_take_no_more_together_than_one_may_and_what_was_there_stays() {
+    let own = accepted(&folder());
+    let part = MAX_OBJECTS / PARTS;
+    let of = |lists: &[Vec<UpstreamPlan>]| Plan { upstreams: lists.concat(), ..own.clone() };
+    let enforced = |mut plan: Plan, previous: Option<&Plan>| {
+        let mut problems = Vec::new();
+        keep_within_bounds(&mut plan, previous, &mut problems);
+        assert_eq!(problems.len(), refused(&plan).len(), "{:?}", problems.first());
+        plan
+    };
+    // One that takes all it can leaves half of the room, for the first part of each of the others.
+    let greedy = enforced(of(&[many("greedy", MAX_OBJECTS)]), None);
+    assert_eq!(refused(&greedy).len(), MAX_OBJECTS / 2 - part);
+    let later: Vec<_> = (0..PARTS / 2 - 1).map(|number| many(&format!("later{number}"), part + 1)).collect();
+    let all = [&[many("greedy", MAX_OBJECTS)], later.as_slice()].concat();
+    let shared = enforced(of(&all), Some(&greedy));
+    assert_eq!(refused(&shared).len(), MAX_OBJECTS / 2 - part + later.len(), "each has its part and no more");
+    // Now nobody has room, and whoever comes first in the plan pushes out nothing.
+    let full = enforced(of(&[&[many("newcomer", 1)], all.as_slice()].concat()), Some(&shared));
+    assert_eq!(refused(&full)[0], "n0");
+    assert_eq!(refused(&full)[1..], refused(&shared));
+    // The gateway's own namespace has room of its own.
+    let owner = enforced(of(&[all.as_slice(), &[many("default", part)]].concat()), Some(&shared));
+    assert_eq!(refused(&owner), refused(&shared));
 }
