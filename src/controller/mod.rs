@@ -1,12 +1,14 @@
 //! The operator: custom resources in; what gateways run, and the truth about it in status, out.
 //!
 //! Seen ([`watches`]) -> lowered ([`lowered`]) -> what it refers to read ([`dereference`]) -> compiled ([`compiled`]) ->
-//! built ([`build`]) -> applied ([`apply`]): a round of [`planning_loop`]. Reported by pods ([`pods`]) -> told in status
-//! ([`status`]): a round of [`status_loop`]. Whatever is written goes through [`writer`] (the leader's Lease apart), which
+//! built ([`build`]) -> applied ([`apply`]): a round of [`planning_loop`]. Reported by pods ([`asking`], [`pods`]) -> told
+//! in status ([`status`]): a round of [`status_loop`]. Whatever is written goes through [`writer`] (the leader's Lease apart), which
 //! writes while this process leads and never otherwise.
 
 mod access;
 mod apply;
+mod asked;
+mod asking;
 mod build;
 mod compiled;
 mod dereference;

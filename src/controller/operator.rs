@@ -10,12 +10,13 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::asking::{self, Asking};
 use super::compiled::Compiled;
 use super::lease::{self, Leadership, LeaseSettings};
 use super::liveness::Liveness;
 use super::metrics::ControllerMetrics;
 use super::planning_loop::PlanningLoop;
-use super::pods::{self, Asking};
+use super::pods::ByGateway;
 use super::status::GatewayState;
 use super::status_loop::StatusLoop;
 use super::watches::Watches;
@@ -70,7 +71,7 @@ pub async fn run(
     let keeping = (leadership.clone(), liveness.pulse("the lease"));
     let lease = tokio::spawn(lease::keep(client, settings.lease, keeping, stop.clone()));
     let (planning, plans) = watch::channel(Planning::default());
-    let (reports, reported) = watch::channel(pods::ByGateway::new());
+    let (reports, reported) = watch::channel(ByGateway::new());
     let status_changed = Arc::new(Notify::new());
     let asking = Asking::new(writer.for_loop(liveness.pulse("pods")));
     let planning = PlanningLoop::new(
@@ -90,7 +91,7 @@ pub async fn run(
     tokio::select! {
         () = stop.cancelled() => {}
         () = planning.run(&ready) => {}
-        () = pods::follow(watches, asking, reports, status_changed) => {}
+        () = asking::follow(watches, asking, reports, status_changed) => {}
         // It ends by a panic only, which is to end the process.
         Some(Err(error)) = tasks.join_next() => std::panic::resume_unwind(error.into_panic()),
     }

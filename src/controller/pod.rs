@@ -1,11 +1,12 @@
 //! One pod of a gateway: whether it is one, where its admin port is, and what it reports there.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use k8s_openapi::api::core::v1::Pod;
 
@@ -17,8 +18,9 @@ use crate::domain::ids::ObjectKey;
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// The largest report that is read, in bytes.
-const MAX_REPORT: usize = 64 << 20;
+/// The largest report that is read, in bytes. An upstream with as many tools as are listed takes up to 200 KiB of it, a
+/// usual one 10.
+const MAX_REPORT: usize = 16 << 20;
 /// Where a pod reports.
 pub(super) const REPORT: &str = "/api/v1/report";
 /// The admin port of a pod that names none.
@@ -58,15 +60,15 @@ pub(super) fn ready_address(pod: &Pod) -> Option<String> {
 pub(super) type Answer = (String, Arc<Reported>);
 
 /// A request for a report.
-pub(super) struct Request<'a> {
-    pub(super) address: &'a str,
+pub(super) struct Request {
+    pub(super) address: String,
     /// What is shown.
     pub(super) token: Option<Shown>,
     /// Whose token it is, as far as that is known.
-    pub(super) account: Option<&'a str>,
+    pub(super) account: Option<String>,
 }
 
-impl Request<'_> {
+impl Request {
     /// The report; `known` where it is that still.
     pub(super) async fn send(
         &self,
@@ -80,7 +82,7 @@ impl Request<'_> {
             match (head.status, known) {
                 (StatusCode::NOT_MODIFIED, Some(known)) => Ok(known),
                 (StatusCode::OK, _) => {
-                    let body = Limited::new(body, MAX_REPORT).collect().await.map_err(|error| error.to_string())?;
+                    let body = Limited::new(body, MAX_REPORT).collect().await.map_err(|error| unread(&*error))?;
                     let report = serde_json::from_slice(&body.to_bytes()).map_err(|error| error.to_string())?;
                     let report = Reported::new(report);
                     let tag =
@@ -106,7 +108,7 @@ impl Request<'_> {
     }
 
     fn refused(&self, status: StatusCode) -> String {
-        match (&self.token, self.account) {
+        match (&self.token, &self.account) {
             (Some(Err(why)), _) => format!("it answers {status}, and there is no token to show it: {why}"),
             (_, Some(account)) => {
                 format!(
@@ -118,11 +120,38 @@ impl Request<'_> {
     }
 }
 
+/// Why a report cannot be read.
+fn unread(error: &(dyn Error + Send + Sync + 'static)) -> String {
+    match error.is::<LengthLimitError>() {
+        true => format!("its report has more than {} MiB, which is the most that is read", MAX_REPORT >> 20),
+        false => causes(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_report_that_is_too_large_is_told_of() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let _ = stream.read(&mut [0; 4096]).await.unwrap();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", MAX_REPORT + 1);
+            stream.write_all(head.as_bytes()).await.unwrap();
+            // It is not read to its end.
+            while stream.write_all(&[b' '; 1 << 16]).await.is_ok() {}
+        });
+        let http = Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();
+        let answer = Request { address, token: None, account: None }.send(&http, None).await;
+        assert_eq!(answer.map(|_| ()).unwrap_err(), "its report has more than 16 MiB, which is the most that is read");
+    }
 
     #[test]
     fn only_pods_that_run_as_the_gateways_service_account_are_asked() {

@@ -1,0 +1,138 @@
+//! How asking one pod for its report went, and when it is asked again.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::pod::Answer;
+use super::pods::Reported;
+
+/// How often each pod is asked. `Programmed` is to be right within 2 s.
+pub(super) const PERIOD: Duration = Duration::from_millis(500);
+/// The longest pause after a pod that does not answer, which begins with the period and is doubled each time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// How long a report counts after which no other came.
+const COUNTS: Duration = Duration::from_secs(5);
+/// How long the first answer of a pod is waited for before it is told that there is none.
+const FIRST: Duration = Duration::from_secs(2);
+
+/// One pod.
+pub(super) struct Asked {
+    /// What it said last, and when.
+    said: Option<(Answer, Instant)>,
+    /// Why it has not said anything since.
+    fault: Option<String>,
+    pause: Duration,
+    again: Instant,
+    found: Instant,
+    is_under_way: bool,
+}
+
+impl Asked {
+    /// A pod that is there since `now`.
+    pub(super) fn new(now: Instant) -> Self {
+        Self { said: None, fault: None, pause: Duration::ZERO, again: now, found: now, is_under_way: false }
+    }
+
+    /// Whether it answered when it was asked last.
+    pub(super) fn answers(&self) -> bool {
+        self.said.is_some() && self.fault.is_none()
+    }
+
+    /// What it said last.
+    pub(super) fn said(&self) -> Option<&Answer> {
+        self.said.as_ref().map(|(answer, _)| answer)
+    }
+
+    /// Begins to ask it, where it is time for that.
+    pub(super) fn begin(&mut self, now: Instant) -> bool {
+        let begins = !self.is_under_way && self.again <= now;
+        self.is_under_way |= begins;
+        begins
+    }
+
+    /// Whether an answer is waited for.
+    #[cfg(test)]
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.is_under_way
+    }
+
+    /// What came of it. Says whether that is news.
+    pub(super) fn end(&mut self, answer: Result<Answer, String>, now: Instant) -> bool {
+        self.is_under_way = false;
+        match answer {
+            Ok(answer) => {
+                let same = self.said().is_some_and(|(_, known)| *known == answer.1);
+                (self.pause, self.again, self.said) = (Duration::ZERO, now, Some((answer, now)));
+                self.fault.take().is_some() || !same
+            }
+            Err(why) => {
+                self.pause = (self.pause * 2).clamp(PERIOD, LONGEST_PAUSE);
+                self.again = now + self.pause;
+                self.fault.replace(why) != self.fault
+            }
+        }
+    }
+
+    /// What counts of it: its answer, and while it gives none for a moment, what it said last. None while its first one
+    /// is waited for.
+    pub(super) fn counts(&self, now: Instant) -> Option<Result<Arc<Reported>, String>> {
+        match (&self.said, &self.fault) {
+            (Some(((_, report), at)), _) if now.saturating_duration_since(*at) < COUNTS => Some(Ok(Arc::clone(report))),
+            (_, Some(why)) => Some(Err(why.clone())),
+            _ if now.saturating_duration_since(self.found) < FIRST => None,
+            _ => Some(Err("it waits to be asked: too many pods of its gateway do not answer".to_owned())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::report::Report;
+
+    fn answer() -> Answer {
+        ("tag".into(), Arc::new(Reported::new(Report::default())))
+    }
+
+    fn silent() -> Result<Answer, String> {
+        Err("it does not answer".to_owned())
+    }
+
+    #[test]
+    fn what_a_pod_said_last_counts_for_a_while_after_it_stops_answering() {
+        let began = Instant::now();
+        let mut asked = Asked::new(began);
+        assert!(asked.counts(began).is_none(), "it is waited for");
+        assert!(asked.end(silent(), began) && asked.counts(began).unwrap().is_err());
+        assert!(asked.end(Ok(answer()), began) && !asked.end(Ok(answer()), began));
+        for _ in 0..4 {
+            asked.end(silent(), began + COUNTS - Duration::from_millis(1));
+            assert!(asked.counts(began + COUNTS - Duration::from_millis(1)).unwrap().is_ok());
+        }
+        // It does not count for longer by having been asked for.
+        assert!(asked.counts(began + COUNTS).unwrap().is_err());
+    }
+
+    #[test]
+    fn one_that_does_not_answer_is_asked_more_and_more_seldom_until_it_does() {
+        let mut now = Instant::now();
+        let mut asked = Asked::new(now);
+        let mut pauses = Vec::new();
+        for _ in 0..7 {
+            assert!(asked.begin(now) && !asked.begin(now), "it is asked once at a time");
+            asked.end(silent(), now);
+            pauses.push(asked.pause.as_millis());
+            now += asked.pause;
+            assert!(!asked.begin(now.checked_sub(Duration::from_millis(1)).unwrap()));
+        }
+        assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 8000, 8000]);
+        assert!(asked.begin(now) && asked.end(Ok(answer()), now) && asked.begin(now));
+    }
+
+    #[test]
+    fn a_pod_that_is_not_asked_in_time_is_told_of() {
+        let began = Instant::now();
+        let asked = Asked::new(began);
+        assert!(asked.counts(began + FIRST).unwrap().unwrap_err().contains("waits to be asked"));
+    }
+}
