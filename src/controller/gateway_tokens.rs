@@ -89,7 +89,9 @@ impl GatewayTokens {
                 };
                 (uid, found)
             });
-            let found: Vec<_> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
+            // Each has its own time: many slow ones are not one that is stuck.
+            let found = stream::iter(asked).buffer_unordered(AT_ONCE).inspect(|_| self.writer.pulse.beats());
+            let found: Vec<_> = found.collect().await;
             for (uid, found) in found {
                 self.keep(uid, found);
             }
