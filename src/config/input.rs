@@ -102,8 +102,9 @@ pub struct InvalidObject {
     /// Of a chain: what it selects, as far as that could be read, without entries. None where that cannot be told: it
     /// selects everything, of each gateway that takes chains of its namespace.
     pub chain: Option<ChainInput>,
-    /// Whether it says that it is switched off: `enabled: false` of an upstream, `stopped: true` of a gateway.
-    pub off: bool,
+    /// Whether it says that it is switched off (`enabled: false` of an upstream, `stopped: true` of a gateway) or on; none
+    /// where it says neither.
+    pub off: Option<bool>,
 }
 
 /// A gateway.

@@ -185,9 +185,8 @@ pub(super) fn plan(
     let valid = inputs.invalid.len();
     inputs.invalid.extend(invalid);
     let (mut plan, mut problems) = compile_unnamed(inputs, previous);
-    let acts_of_kept =
-        kept.iter().map(|(name, kept)| (name.clone(), acts(gateway, inputs, &plan, Some(kept)))).collect();
-    let acts = acts(gateway, inputs, &plan, running);
+    let acts_of_kept = kept.iter().map(|(name, kept)| (name.clone(), acts(inputs, &plan, Some(kept)))).collect();
+    let acts = acts(inputs, &plan, running);
     inputs.invalid.truncate(valid);
     inputs.not_loaded.clear();
     build::prune(&mut plan);
@@ -213,7 +212,7 @@ pub(super) fn pinned(gateway: &Read) -> Option<&str> {
 }
 
 /// What counts at once. It is as gateways will read it.
-fn acts(gateway: &Read, inputs: &Inputs, plan: &Plan, running: Option<&Running>) -> Acts {
+fn acts(inputs: &Inputs, plan: &Plan, running: Option<&Running>) -> Acts {
     let taken = match running {
         Some(Ok(running)) => compile::acts(inputs, running),
         Some(Err(why)) => {
@@ -222,9 +221,8 @@ fn acts(gateway: &Read, inputs: &Inputs, plan: &Plan, running: Option<&Running>)
         }
         None => Acts::default(),
     };
-    // What stops a gateway works whatever else of it is not valid.
-    let stopped = plan.gateway.stopped || gateway.spec.get("stopped") == Some(&Value::Bool(true));
-    acts::read(&acts::written(&Acts { stopped, stop_cancels: plan.gateway.stop_cancels, ..taken }))
+    let (stopped, stop_cancels) = (plan.gateway.stopped, plan.gateway.stop_cancels);
+    acts::read(&acts::written(&Acts { stopped, stop_cancels, ..taken }))
 }
 
 /// What each object of a plan is in it.

@@ -26,12 +26,13 @@ pub enum Lowered {
     NotServed,
 }
 
-/// Whether an object says that it is switched off, whatever else of it is wrong.
-fn is_off(kind: Kind, document: &Value) -> bool {
+/// Whether an object says that it is switched off, or on, whatever else of it is wrong; none where it does not say. Of a
+/// plugin or an entry it is not asked: what a mistake switched off would guard nothing.
+fn is_off(kind: Kind, document: &Value) -> Option<bool> {
     match kind {
-        Kind::MCPUpstream => document.pointer("/spec/enabled") == Some(&Value::Bool(false)),
-        Kind::MCPGateway => document.pointer("/spec/stopped") == Some(&Value::Bool(true)),
-        _ => false,
+        Kind::MCPUpstream => document.pointer("/spec/enabled")?.as_bool().map(|enabled| !enabled),
+        Kind::MCPGateway => document.pointer("/spec/stopped")?.as_bool(),
+        _ => None,
     }
 }
 

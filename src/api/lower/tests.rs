@@ -334,3 +334,20 @@ fn a_cluster_serves_other_upstreams_than_a_folder() {
     let (_, problems) = gateway(&object(json!({"authentication": {"anonymous": {}}, "replicas": 2})), Place::Cluster);
     assert_eq!(said(&problems), ["NotImplemented spec.replicas"]);
 }
+
+#[test]
+fn an_object_that_is_not_valid_says_whether_it_is_off_or_says_nothing() {
+    let off = |kind: Kind, spec: Value| {
+        let id = ObjectId::new(kind, ObjectKey::new("ns", "x"));
+        let object = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind.as_str(), "metadata": {"name": "x"},
+            "spec": spec});
+        document(&id, &object, None, FILE()).0.unwrap_err().off
+    };
+    for said in [true, false] {
+        assert_eq!(off(Kind::MCPGateway, json!({"stopped": said, "replicas": "many"})), Some(said));
+        assert_eq!(off(Kind::MCPUpstream, json!({"enabled": !said, "external": 1})), Some(said));
+        assert_eq!(off(Kind::Plugin, json!({"enabled": !said, "source": 1})), None, "it may guard");
+    }
+    assert_eq!(off(Kind::MCPGateway, json!({"replicas": "many"})), None);
+    assert_eq!(off(Kind::MCPUpstream, json!({"enabled": "no", "external": 1})), None);
+}

@@ -17,7 +17,7 @@ pub(super) fn is_invalid(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> bool {
     inputs.invalid.iter().any(|o| o.id.kind == kind && o.id.key == *key)
 }
 
-/// Whether an object that is not valid is switched off as far as it can be read.
-pub(super) fn is_switched_off(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> bool {
-    inputs.invalid.iter().any(|o| o.id.kind == kind && o.id.key == *key && o.off)
+/// Whether an object that is not valid says that it is switched off, or on.
+pub(super) fn switched_off(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> Option<bool> {
+    inputs.invalid.iter().find(|o| o.id.kind == kind && o.id.key == *key)?.off
 }

@@ -17,14 +17,8 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
     let Some(invalid) = inputs.invalid.iter().find(|o| o.id.kind == Kind::MCPGateway) else {
         return implicit(inputs);
     };
-    let mut accepted = accepted(previous, &invalid.id.key).map(|plan| plan.gateway.clone());
-    if let Some(gateway) = &mut accepted {
-        // Whether the required chains are in force is found out anew.
-        gateway.refusing.take_if(|refusal| refusal.reason == Reason::RequiredChainMissing);
-        // What switches off works whatever else is wrong.
-        gateway.stopped |= invalid.off;
-    }
-    accepted.unwrap_or_else(|| GatewayPlan {
+    let accepted = accepted(previous, &invalid.id.key).map(|plan| plan.gateway.clone());
+    let mut gateway = accepted.unwrap_or_else(|| GatewayPlan {
         key: invalid.id.key.clone(),
         declared: true,
         refusing: Some(Refusal {
@@ -32,7 +26,12 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
             message: format!("{} is not valid, and no form of it was ever accepted", invalid.id),
         }),
         ..implicit(inputs)
-    })
+    });
+    // Whether the required chains are in force is found out anew.
+    gateway.refusing.take_if(|refusal| refusal.reason == Reason::RequiredChainMissing);
+    // The stop switch works whatever else is wrong.
+    gateway.stopped = invalid.off.unwrap_or(gateway.stopped);
+    gateway
 }
 
 /// What the gateway takes: as written, as last accepted, nothing where no form was ever accepted; none is everything.

@@ -26,7 +26,7 @@ use std::collections::{BTreeMap, HashSet};
 pub use self::acts::{acts, obey};
 pub use self::by_name::ByName;
 pub use self::complete::complete;
-use self::fault::{Fault, id, is_invalid, is_switched_off};
+use self::fault::{Fault, id, is_invalid, switched_off};
 pub use self::gateway::implicit;
 pub use self::plugin_code::{Code, file_code, plugin_code};
 pub use self::plugins::{check_config, merge_config};

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::{Fault, bounds, id, is_invalid, is_switched_off, takes, values};
+use super::{Fault, bounds, id, is_invalid, switched_off, takes, values};
 use crate::config::input::{Inputs, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{GatewayTakes, NamedValue, Plan, Refusal, Takes, TransportPlan, UpstreamPlan};
@@ -38,7 +38,7 @@ pub(super) fn compile(
     }
     // Its place is the old one, as far as that can be told.
     for (place, kept) in kept {
-        let enabled = kept.enabled && !is_switched_off(inputs, Kind::MCPUpstream, &kept.key);
+        let enabled = switched_off(inputs, Kind::MCPUpstream, &kept.key).map_or(kept.enabled, |off| !off);
         plans.insert(place.min(plans.len()), UpstreamPlan { enabled, ..kept.clone() });
     }
     plans

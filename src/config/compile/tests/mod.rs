@@ -203,7 +203,7 @@ fn names(globs: &[&str]) -> Option<UpstreamsInput> {
 }
 
 fn invalid(kind: Kind, name: &str) -> InvalidObject {
-    InvalidObject { id: ObjectId::new(kind, key(name)), chain: None, off: false }
+    InvalidObject { id: ObjectId::new(kind, key(name)), chain: None, off: None }
 }
 
 /// Compiles, and compares the Problems with `expected`: `Reason Kind namespace/name field`, those of level warning

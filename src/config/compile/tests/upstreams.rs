@@ -85,9 +85,27 @@ fn what_switches_off_works_whatever_else_is_wrong() {
     let again = check(&inputs, Some(&plan), &wrong);
     assert!(again.upstreams[0].enabled, "it is switched on again while it is wrong");
     inputs.upstreams.clear();
-    inputs.invalid.push(InvalidObject { off: true, ..invalid(Kind::MCPUpstream, "up") });
-    assert!(!check(&inputs, Some(&first), &[]).upstreams[0].enabled);
     inputs.gateway = None;
-    inputs.invalid.push(InvalidObject { off: true, ..invalid(Kind::MCPGateway, "gw") });
-    assert!(check(&inputs, Some(&first), &[]).gateway.stopped);
+    let mut says = |off, before: &Plan| {
+        inputs.invalid = [(Kind::MCPUpstream, "up"), (Kind::MCPGateway, "gw")]
+            .map(|(kind, name)| InvalidObject { off, ..invalid(kind, name) })
+            .into();
+        check(&inputs, Some(before), &[])
+    };
+    let is_off = |plan: &Plan| (!plan.upstreams[0].enabled, plan.gateway.stopped);
+    let off = says(Some(true), &first);
+    assert_eq!(is_off(&off), (true, true));
+    let unsaid = says(None, &off);
+    assert_eq!(is_off(&unsaid), (true, true), "what says nothing of it leaves it as it was");
+    assert_eq!(is_off(&says(Some(false), &unsaid)), (false, false), "it is switched on while it is wrong");
+    assert_eq!(is_off(&says(None, &first)), (false, false));
+}
+
+#[test]
+fn a_gateway_that_was_never_accepted_is_stopped_where_it_says_so() {
+    let mut inputs = folder();
+    inputs.gateway = None;
+    inputs.invalid.push(InvalidObject { off: Some(true), ..invalid(Kind::MCPGateway, "gw") });
+    let gateway = compile(&inputs, None).0.gateway;
+    assert!(gateway.stopped && gateway.refusing.is_some());
 }
