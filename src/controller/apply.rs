@@ -17,7 +17,7 @@ pub(super) use self::fault::ApplyError;
 use super::build::{self, BuildError, Owner, Revision};
 use super::compiled::{Digests, KeptPlans, Planned};
 use super::ever_seen;
-use super::index::{self, Wanted};
+use super::index::{self, WantedIndex};
 use super::marks::{Mark, There};
 use super::pods::Pods;
 use super::rights::RequestError;
@@ -115,11 +115,11 @@ impl Stored {
 
     /// The index with this newest revision, or without; see [`index::index`].
     fn index_after(&self, planned: &Planned, newest: Option<&Revision>) -> Option<SnapshotIndex> {
-        let wanted = Wanted {
+        let wanted = WantedIndex {
             newest: newest.map(|newest| &newest.entry),
             pinned: planned.pinned.as_deref(),
             acts: &planned.acts,
-            stop: &planned.stop(),
+            acts_of_newest: &planned.acts_of_newest(),
             not_loaded: &planned.not_loaded,
             seen_names: &self.seen_names,
             kept: &planned.acts_of_kept,

@@ -107,7 +107,7 @@ pub(super) type KeptPlans = BTreeMap<String, Running>;
 
 impl Planned {
     /// What counts at once although the newest plan runs, which knows the rest.
-    pub(super) fn stop(&self) -> Acts {
+    pub(super) fn acts_of_newest(&self) -> Acts {
         Acts { refusing: None, revoked: Vec::new(), ..self.acts.clone() }
     }
 

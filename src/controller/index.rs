@@ -16,7 +16,7 @@ const MAX_INDEX: usize = 1_300_000;
 const OF_SHARD: usize = 120;
 
 /// What a gateway's pods are to run, as the planning loop found it.
-pub(super) struct Wanted<'p> {
+pub(super) struct WantedIndex<'p> {
     /// The newest plan; none where it cannot be stored.
     pub(super) newest: Option<&'p SnapshotRevision>,
     /// `spec.pinnedRevision`.
@@ -24,7 +24,7 @@ pub(super) struct Wanted<'p> {
     /// What counts at once while the newest plan does not run.
     pub(super) acts: &'p Acts,
     /// The same while it does.
-    pub(super) stop: &'p Acts,
+    pub(super) acts_of_newest: &'p Acts,
     /// Forms of plugins that pods could not load.
     pub(super) not_loaded: &'p [NotLoadedForm],
     /// Names of tools that upstreams were seen to have.
@@ -33,14 +33,14 @@ pub(super) struct Wanted<'p> {
     pub(super) kept: &'p BTreeMap<String, Acts>,
 }
 
-impl Wanted<'_> {
+impl WantedIndex<'_> {
     /// What a revision's entry says that counts at once for it while another is the current one.
     fn beside(&self, known: &SnapshotRevision, current: &str) -> Option<SnapshotActs> {
         if known.revision == current {
             return None;
         }
         if self.newest.is_some_and(|newest| newest.revision == known.revision) {
-            return Some(acts::written_beside(self.stop));
+            return Some(acts::written_beside(self.acts_of_newest));
         }
         let found = self.kept.get(&known.revision).map(acts::written_beside);
         found.or_else(|| known.acts.clone())
@@ -49,7 +49,7 @@ impl Wanted<'_> {
 
 /// The index after that. A pinned revision runs for as long as it is kept. Where it is not, what runs stays: never is it
 /// silently the newest. None where nothing may run.
-pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &Wanted<'_>) -> Option<SnapshotIndex> {
+pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &WantedIndex<'_>) -> Option<SnapshotIndex> {
     let older = before.map_or(&[][..], |before| &before.revisions);
     let mut revisions: Vec<_> = older.to_vec();
     if let Some(newest) = wanted.newest.filter(|newest| older.first().is_none_or(|f| f.revision != newest.revision)) {
@@ -63,7 +63,7 @@ pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &Wanted<'_>) -> Opti
         None => newest.or_else(stays),
     };
     let current = current?.clone();
-    let acts = if newest == Some(&current) { wanted.stop } else { wanted.acts };
+    let acts = if newest == Some(&current) { wanted.acts_of_newest } else { wanted.acts };
     let mut place = 0;
     revisions.retain(|known| {
         place += 1;
@@ -136,11 +136,11 @@ mod tests {
         let kept = before.iter().flat_map(|index| &index.revisions).map(|known| (known.revision.clone(), acts.clone()));
         index(
             before,
-            &Wanted {
+            &WantedIndex {
                 newest: Some(&newest),
                 pinned,
                 acts: &acts,
-                stop: &stop,
+                acts_of_newest: &stop,
                 not_loaded: &[],
                 seen_names: &SeenNames::default(),
                 kept: &kept.collect(),
@@ -186,11 +186,11 @@ mod tests {
         assert_eq!((free.current.as_str(), beside(&free)), ("c", vec![None, Some(1), Some(1)]));
         // Nothing is forgotten of a revision that is not looked at.
         let (newest, none) = (revision("c"), Acts::default());
-        let wanted = Wanted {
+        let wanted = WantedIndex {
             newest: Some(&newest),
             pinned: None,
             acts: &none,
-            stop: &none,
+            acts_of_newest: &none,
             not_loaded: &[],
             seen_names: &SeenNames::default(),
             kept: &BTreeMap::new(),
@@ -213,11 +213,11 @@ mod tests {
         let acts = Acts { stopped: true, ..Acts::default() };
         let mut seen = SeenNames::default();
         seen.add(&ObjectKey::new("ns", "up"), ["read"]);
-        let wanted = Wanted {
+        let wanted = WantedIndex {
             newest: None,
             pinned: None,
             acts: &acts,
-            stop: &acts,
+            acts_of_newest: &acts,
             not_loaded: &[],
             seen_names: &seen,
             kept: &BTreeMap::new(),
@@ -263,11 +263,11 @@ mod tests {
         let mut last = None;
         for name in names {
             let newest = large(name);
-            let wanted = Wanted {
+            let wanted = WantedIndex {
                 newest: Some(&newest),
                 pinned,
                 acts: &acts,
-                stop: &stop,
+                acts_of_newest: &stop,
                 not_loaded: &[],
                 seen_names: &SeenNames::default(),
                 kept: &kept,

@@ -67,7 +67,7 @@ struct Failing {
 }
 
 /// A status that is to be written.
-struct Wanted {
+struct WantedStatus {
     object: Read,
     status: Value,
     /// What `Accepted` tells where it holds.
@@ -128,7 +128,7 @@ impl StatusLoop {
     }
 
     /// Writes statuses. Says when to look again, whatever happens.
-    async fn write_all(&mut self, wanted: Vec<Wanted>) -> Duration {
+    async fn write_all(&mut self, wanted: Vec<WantedStatus>) -> Duration {
         let writes = wanted.into_iter().map(|wanted| {
             let writer = self.writer.clone();
             async move {
@@ -153,7 +153,7 @@ impl StatusLoop {
         again.map_or(IDLE, |again| again.saturating_duration_since(Instant::now()).min(IDLE))
     }
 
-    async fn succeeded(&mut self, Wanted { object, status, warnings }: Wanted) -> Option<Instant> {
+    async fn succeeded(&mut self, WantedStatus { object, status, warnings }: WantedStatus) -> Option<Instant> {
         let kind = object.id.kind.as_str();
         self.metrics.reconciled_status(kind);
         self.failing.remove(&object.id);
@@ -164,7 +164,7 @@ impl StatusLoop {
     }
 
     /// Says when to try again.
-    async fn failed(&mut self, wanted: &Wanted, error: &RequestError) -> Option<Instant> {
+    async fn failed(&mut self, wanted: &WantedStatus, error: &RequestError) -> Option<Instant> {
         let (object, kind) = (&wanted.object, wanted.object.id.kind.as_str());
         match error {
             RequestError::NotLeading => return None,
@@ -200,7 +200,7 @@ impl StatusLoop {
     }
 
     /// The statuses that are not as they are to be. What was written and is not seen yet counts as seen.
-    fn wanted(&mut self) -> Vec<Wanted> {
+    fn wanted(&mut self) -> Vec<WantedStatus> {
         let Planning { compiled, gateways, unread, held, .. } = self.plans.borrow_and_update().clone();
         let pods = self.reported.borrow_and_update().clone();
         let sight = &self.watches.sight;
@@ -230,7 +230,7 @@ impl StatusLoop {
             let is_paused = self.failing.get(&object.id).is_some_and(|failing| Instant::now() < failing.again);
             if !is_paused && status != *object.status {
                 let warnings = status::warnings(&truth, &object);
-                wanted.push(Wanted { object, status, warnings });
+                wanted.push(WantedStatus { object, status, warnings });
             }
         }
         wanted
@@ -242,7 +242,7 @@ fn is_same(object: &Read, seen: &DynamicObject) -> bool {
     object.metadata.uid == seen.metadata.uid && object.metadata.generation == seen.metadata.generation
 }
 
-async fn write(writer: &Writer, wanted: &Wanted) -> Result<(), RequestError> {
+async fn write(writer: &Writer, wanted: &WantedStatus) -> Result<(), RequestError> {
     let id = &wanted.object.id;
     let resource = resource(id.kind);
     let api: Api<Item<DynamicObject>> = Api::namespaced_with(writer.client.clone(), &id.key.namespace, &resource);

@@ -29,7 +29,7 @@ const MAX_ROWS: usize = 100_000;
 /// What a list may be asked for.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Wanted {
+struct ListQuery {
     /// Items on the page; 1 to [`MAX_LIMIT`].
     limit: Option<usize>,
     /// `next` of the page before.
@@ -44,7 +44,7 @@ struct Wanted {
     request: Option<String>,
 }
 
-impl Wanted {
+impl ListQuery {
     fn admits(&self, upstream: &str, tool: &str, request: &str) -> bool {
         let fits = |wanted: &Option<String>, value: &str| wanted.as_deref().is_none_or(|wanted| wanted == value);
         fits(&self.upstream, upstream) && fits(&self.tool, tool) && fits(&self.request, request)
@@ -88,7 +88,7 @@ pub fn admin_router<P: Ports>(engine: Arc<Engine<P>>, check: Option<CheckToken>)
 }
 
 /// The page of `items` that is wanted. `key` names an item: its cursor.
-fn page<T>(items: Vec<T>, wanted: &Wanted, key: impl Fn(&T) -> &str) -> Listed<T> {
+fn page<T>(items: Vec<T>, wanted: &ListQuery, key: impl Fn(&T) -> &str) -> Listed<T> {
     let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT);
     if !(1..=MAX_LIMIT).contains(&limit) {
         let message = format!("limit must be 1 to {MAX_LIMIT}");
@@ -109,23 +109,23 @@ fn page<T>(items: Vec<T>, wanted: &Wanted, key: impl Fn(&T) -> &str) -> Listed<T
     Ok(Json(Page { items, next }))
 }
 
-async fn executions<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
+async fn executions<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     let mut rows = engine.records().recent_executions(wanted.plugin.as_deref(), MAX_ROWS);
     rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id));
     page(rows, &wanted, |row| &row.id)
 }
 
-async fn calls<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
+async fn calls<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     let mut rows = engine.records().recent_calls(MAX_ROWS);
     rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id));
     page(rows, &wanted, |row| &row.request_id)
 }
 
-async fn plugins<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
+async fn plugins<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     page(engine.plugins(), &wanted, |plugin| &plugin.plugin)
 }
 
-async fn workers<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
+async fn workers<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     #[derive(Serialize)]
     struct Worker {
         #[serde(skip)]
@@ -144,15 +144,15 @@ fn is_named(object: &str, name: &str) -> bool {
     object == name || object.rsplit('/').next() == Some(name)
 }
 
-async fn chains<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
+async fn chains<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     page(engine.chains(), &wanted, |chain| &chain.chain)
 }
 
-async fn upstreams<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
+async fn upstreams<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     page(engine.upstreams(), &wanted, |upstream| &upstream.name)
 }
 
-async fn tools<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
+async fn tools<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     #[derive(Serialize)]
     struct Tool {
         #[serde(skip)]
@@ -166,7 +166,7 @@ async fn tools<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>)
     page(tools.collect(), &wanted, |tool| &tool.key)
 }
 
-async fn sessions<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<Wanted>) -> Listed<impl Serialize> {
+async fn sessions<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     page(engine.sessions().view(), &wanted, |session| &session.id)
 }
 

@@ -20,7 +20,7 @@ use super::gate::{Gate, Scope};
 use super::headers::VERSION_HEADER;
 use super::headers::{Presence, check_routing};
 use super::methods::{ANONYMOUS, NAME, VERSION, call_tool, list_tools, unknown_method};
-use super::outbox::{Outbox, Wanted};
+use super::outbox::{Outbox, WantedNotices};
 use super::reply::{Answer, KEEP_ALIVE, KEEP_ALIVE_EVERY, SESSION_HEADER, event, event_stream, refuse};
 use crate::domain::log_level::LogLevel;
 use crate::domain::raw::to_raw;
@@ -108,7 +108,7 @@ async fn request<P: Ports>(
                 by_address: false,
             };
             let progress = params.read_meta().and_then(|meta| meta.progress_token());
-            let wanted = Wanted { progress, log_level: Some(session.log_level()) };
+            let wanted = WantedNotices { progress, log_level: Some(session.log_level()) };
             let cancelled = session.begin(id);
             let _in_flight = InFlight { session, id };
             tokio::select! {

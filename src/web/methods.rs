@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::envelope::{Params, object, text};
-use super::outbox::{Outbox, Wanted, WayBack};
+use super::outbox::{Outbox, WantedNotices, WayBack};
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
 use crate::engine::{CallRequest, Caller, CheckMirrored, Endpoint, Engine, Ports, Reply};
@@ -67,11 +67,11 @@ pub(super) async fn call_tool<P: Ports>(
     endpoint: Endpoint<'_>,
     caller: &Caller,
     params: &Params<'_>,
-    wanted: Wanted<'_>,
+    wanted: WantedNotices<'_>,
     outbox: &Outbox,
     check_mirrored: Option<&CheckMirrored<'_>>,
 ) -> Reply {
-    let wanted = if outbox.is_read() { wanted } else { Wanted::default() };
+    let wanted = if outbox.is_read() { wanted } else { WantedNotices::default() };
     let Some(name) = params.name.and_then(text) else { return invalid("`name` must be a tool's name") };
     if params.arguments.is_some_and(|arguments| object(arguments).is_none()) {
         return invalid("`arguments` must be an object");

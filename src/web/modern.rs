@@ -11,7 +11,7 @@ use super::envelope::{Incoming, Meta, Params, text};
 use super::gate::{Gate, Scope};
 use super::headers::{Presence, VERSION_HEADER, check_routing, check_single, header, mismatch};
 use super::methods::{ANONYMOUS, KEPT, NAME, VERSION, call_tool, list_tools, unknown_method};
-use super::outbox::{Outbox, Wanted};
+use super::outbox::{Outbox, WantedNotices};
 use super::reply::{Answer, SESSION_HEADER};
 use crate::domain::header_text::decode;
 use crate::domain::mirror::Mirrored;
@@ -99,7 +99,7 @@ async fn call<P: Ports>(
         tracker: gate.engine.sessions().addresses().of(peer),
         by_address: true,
     };
-    let wanted = Wanted { progress: meta.progress_token(), log_level: meta.log_level() };
+    let wanted = WantedNotices { progress: meta.progress_token(), log_level: meta.log_level() };
     let check = |marked: &[Mirrored]| {
         marked.iter().try_for_each(|argument| check_mirrored(headers, argument, params.arguments))
     };

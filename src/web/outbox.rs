@@ -115,7 +115,7 @@ impl Outbox {
 
 /// What a client wants to hear before the answer.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wanted<'a> {
+pub(super) struct WantedNotices<'a> {
     /// The token, raw JSON, under which it wants progress; none where it wants none.
     pub(super) progress: Option<&'a str>,
     /// The least grave log message; none where it wants none.
@@ -125,7 +125,7 @@ pub(super) struct Wanted<'a> {
 /// The way back to a client.
 pub(super) struct WayBack<'a> {
     /// What goes this way.
-    pub(super) wanted: Wanted<'a>,
+    pub(super) wanted: WantedNotices<'a>,
     /// Where it goes.
     pub(super) outbox: &'a Outbox,
 }
@@ -161,7 +161,7 @@ mod tests {
 
     fn sent(params: &str) -> Option<String> {
         let (outbox, _) = outbox(1 << 20);
-        let wanted = Wanted { progress: Some("\"t\""), log_level: None };
+        let wanted = WantedNotices { progress: Some("\"t\""), log_level: None };
         WayBack { wanted, outbox: &outbox }.progress(RawValue::from_string(params.into()).unwrap());
         outbox.pop()
     }
@@ -170,7 +170,7 @@ mod tests {
     fn log_messages_pass_from_the_wanted_level_on() {
         let (outbox, _) = outbox(1 << 20);
         let tell = |log_level: Option<LogLevel>, params: &str| {
-            let wanted = Wanted { progress: None, log_level };
+            let wanted = WantedNotices { progress: None, log_level };
             WayBack { wanted, outbox: &outbox }.message(RawValue::from_string(params.into()).unwrap());
             outbox.pop()
         };

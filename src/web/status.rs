@@ -11,7 +11,7 @@ use crate::engine::Ports;
 
 /// How the gateway is to be seen.
 #[derive(Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct StatusQuery {
     /// Whether everything that was written before is to be in force first.
     #[serde(default)]
     settled: bool,
@@ -19,7 +19,7 @@ pub(super) struct Wanted {
 
 pub(super) async fn status<P: Ports>(
     State(engine): Shared<P>,
-    Asked(Wanted { settled }): Asked<Wanted>,
+    Asked(StatusQuery { settled }): Asked<StatusQuery>,
 ) -> Result<impl IntoResponse, Refused> {
     if settled {
         let settled = engine.readings().settle().await;

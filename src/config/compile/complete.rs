@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::lost_exports::Lost;
-use super::plugin_code::{Judged, Wanted, file_code, judge, warn_of_missing_variables};
+use super::plugin_code::{Judged, WantedCode, file_code, judge, warn_of_missing_variables};
 use super::plugins::still_runs;
 use super::resolve::{report_entry, withhold, wrong_phase};
 use super::{Fault, id};
@@ -69,7 +69,7 @@ fn put_in(
 ) -> Result<(PluginPlan, String), Fault> {
     let path = plugin.path.as_deref().unwrap_or_default();
     let code = file_code(files, path).map_err(|why| (why.reason, FIELD.to_owned(), why.message))?;
-    let wanted = Wanted {
+    let wanted = WantedCode {
         field: FIELD,
         sha256: plugin.sha256.as_deref(),
         protocol: match plugin.wanted_protocol {

@@ -81,7 +81,7 @@ pub(super) fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Resul
 }
 
 /// What a manifest wants of the code.
-pub(super) struct Wanted<'a> {
+pub(super) struct WantedCode<'a> {
     /// Where the manifest says where the code is.
     pub(super) field: &'static str,
     /// The digest that it must have, hex; none is any.
@@ -111,7 +111,7 @@ pub(super) struct Judged {
 /// # Errors
 /// It is not the one that is wanted, does not parse, or does not export what it should.
 pub(super) fn judge<'f>(
-    wanted: &Wanted<'_>,
+    wanted: &WantedCode<'_>,
     code: &Code<'_>,
     facts: &'f BTreeMap<String, CodeFacts>,
 ) -> Result<(Judged, &'f CodeFacts), Fault> {
@@ -134,7 +134,7 @@ fn loaded_name(file_name: &str, facts: &CodeFacts) -> String {
     }
 }
 
-impl Wanted<'_> {
+impl WantedCode<'_> {
     /// Checks that the code is the one that the manifest names, where it names one.
     fn check_digest(&self, digest: &str) -> Result<(), Fault> {
         match self.sha256.filter(|wanted| *wanted != digest) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 
 use super::lost_exports::Lost;
-use super::plugin_code::{Judged, Wanted, file_name, find_code, judge, source_field, warn_of_missing_variables};
+use super::plugin_code::{Judged, WantedCode, file_name, find_code, judge, source_field, warn_of_missing_variables};
 use super::{Fault, bounds, id, is_invalid, takes, values};
 use crate::config::input::{Inputs, PluginInput, SourceInput};
 use crate::domain::digest::sha256_hex;
@@ -141,7 +141,7 @@ fn accept<'a>(
     if let SourceInput::ConfigMap { .. } = input.source {
         bounds::check_code(code.text, source_field(input))?;
     }
-    let wanted = Wanted {
+    let wanted = WantedCode {
         field: source_field(input),
         sha256: input.sha256.as_deref(),
         protocol: input.protocol,

@@ -138,7 +138,7 @@ fn report_chain(world: &World<'_>, chain: &ChainPlan, problems: &mut Vec<Problem
         problems.push(Problem::warning(Reason::NothingEnabled, object.clone(), "spec.entries", message));
     }
     if world.upstreams.covered(chain, 1) == 0 {
-        let message = "it selects no upstream that this gateway serves: it does nothing";
+        let message = format!("it selects no upstream that {} serves: it does nothing", world.gateway.key);
         problems.push(Problem::warning(Reason::NoUpstreams, object, "spec.upstreams", message));
     }
 }

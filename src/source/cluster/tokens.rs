@@ -109,7 +109,8 @@ impl Tokens {
         let published = self.published(kid).await?;
         let key = published.keys.find(kid).ok_or("its key is none that the API server publishes")?;
         let uid = self.gateway.get().ok_or("this pod has seen no index of its MCPGateway yet")?;
-        let wanted = Wanted { issuer: &published.issuer, account: &self.account, audience: format!("{AUDIENCE}{uid}") };
+        let wanted =
+            ExpectedClaims { issuer: &published.issuer, account: &self.account, audience: format!("{AUDIENCE}{uid}") };
         verify(token, &header, key, &wanted)
     }
 
@@ -141,14 +142,14 @@ impl Tokens {
 }
 
 /// What a token must say.
-struct Wanted<'a> {
+struct ExpectedClaims<'a> {
     issuer: &'a str,
     account: &'a ServiceAccountName,
     audience: String,
 }
 
-fn verify(token: &str, header: &Header, key: &Jwk, wanted: &Wanted<'_>) -> Result<(), String> {
-    let Wanted { issuer, account, audience } = wanted;
+fn verify(token: &str, header: &Header, key: &Jwk, wanted: &ExpectedClaims<'_>) -> Result<(), String> {
+    let ExpectedClaims { issuer, account, audience } = wanted;
     if !matches!(header.alg, Algorithm::RS256 | Algorithm::ES256) {
         return Err("it is signed with another algorithm than RS256 or ES256".to_owned());
     }

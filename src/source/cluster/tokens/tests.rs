@@ -31,8 +31,11 @@ impl Signer {
     }
 
     fn check(&self, token: &str) -> Result<(), String> {
-        let wanted =
-            Wanted { issuer: "https://issuer", account: &account(), audience: "hawsepipe.dev/gateway/uid-1".into() };
+        let wanted = ExpectedClaims {
+            issuer: "https://issuer",
+            account: &account(),
+            audience: "hawsepipe.dev/gateway/uid-1".into(),
+        };
         verify(token, &decode_header(token).unwrap(), &self.public, &wanted)
     }
 }
