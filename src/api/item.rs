@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Debug;
 
 use futures_util::{Stream, TryStreamExt};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, ObjectMeta};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Resource};
 use serde::de::{DeserializeOwned, Error};
@@ -88,6 +88,11 @@ fn read<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
         let mut object: Value = serde_json::from_str(&text)?;
         let Some(members) = object.as_object_mut() else { return Err(error) };
         if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
+            if let Some(Value::Array(managed)) = metadata.get_mut("managedFields") {
+                // Who wrote which fields is asked for, when is not.
+                managed.iter_mut().filter_map(Value::as_object_mut).for_each(|entry| drop(entry.remove("time")));
+                managed.retain(|entry| ManagedFieldsEntry::deserialize(entry).is_ok());
+            }
             metadata.retain(|name, value| {
                 let alone = Value::from_iter([(name.clone(), value.clone())]);
                 ObjectMeta::deserialize(alone).is_ok()

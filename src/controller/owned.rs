@@ -62,6 +62,26 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::api::item::Item;
+
+    #[test]
+    fn an_entry_that_cannot_be_read_says_nothing_of_the_others() {
+        let entry = |manager: &str, time: &str, fields: Value| {
+            json!({"manager": manager, "operation": "Apply",
+            "subresource": "status", "time": time, "fieldsV1": fields})
+        };
+        let never = "9999-12-31T23:59:59Z";
+        for (ours, theirs) in [("2026-01-01T00:00:00Z", never), (never, never)] {
+            let fields = json!({"f:status": {"f:live": {}}});
+            let managed =
+                json!([entry("other", theirs, json!({})), entry(FIELD_MANAGER, ours, fields), {"manager": 1}]);
+            let text = json!({"apiVersion": "v1", "kind": "K", "status": {"live": "1/1", "theirs": 1},
+                "metadata": {"name": "x", "managedFields": managed}});
+            let Item(mut object): Item<DynamicObject> = serde_json::from_str(&text.to_string()).unwrap();
+            keep_own_status(&mut object);
+            assert_eq!(object.data["status"], json!({"live": "1/1"}), "what is as it should be is not written again");
+        }
+    }
 
     #[test]
     fn what_others_wrote_is_left_out() {
