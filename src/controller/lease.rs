@@ -21,6 +21,9 @@ use super::waits::Waits;
 const DURATION: Duration = Duration::from_secs(15);
 /// A leader stops to write this long before its lease ends: clocks differ, and a request takes its time.
 const MARGIN: Duration = Duration::from_secs(5);
+/// How long a write may take, everything included: making a connection, and what the client sends again by itself. One
+/// that began while this process led is over before another can lead.
+pub(super) const WRITE: Duration = Duration::from_secs(4);
 /// How often it is renewed, or looked at.
 const PERIOD: Duration = Duration::from_secs(2);
 
@@ -49,7 +52,8 @@ impl Leadership {
         self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| Instant::now() < until)
     }
 
-    fn set(&self, until: Option<Instant>) {
+    /// Until then; none where it does not lead.
+    pub(super) fn set(&self, until: Option<Instant>) {
         let led = self.leads();
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
         if led != self.leads() {
@@ -201,6 +205,14 @@ mod tests {
 
     fn settings(holder: &str) -> LeaseSettings {
         LeaseSettings { namespace: "ns".into(), name: "lease".into(), holder: holder.into() }
+    }
+
+    #[test]
+    fn a_write_is_over_before_another_process_can_lead() {
+        // All counted from when the lease was last renewed: another waits for the whole of it after it saw that.
+        let (last_write_begins, another_leads) = (DURATION - MARGIN, DURATION);
+        assert!(last_write_begins + WRITE < another_leads);
+        assert!(PERIOD + MARGIN < last_write_begins, "a renewal that takes its whole time leaves room for the next");
     }
 
     #[test]

@@ -2,14 +2,16 @@
 //! again where it is forbidden.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::{Api, Client};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use super::FIELD_MANAGER;
-use super::lease::Leadership;
+use super::lease::{Leadership, WRITE};
 use super::liveness::Pulse;
 use super::rights::{RequestError, Rights};
 
@@ -19,13 +21,15 @@ pub(super) struct Writer {
     pub(super) client: Client,
     leadership: Leadership,
     rights: Rights,
+    /// How long a write may take.
+    limit: Duration,
     /// Of the loop that it is used in.
     pub(super) pulse: Pulse,
 }
 
 impl Writer {
     pub(super) fn new(client: Client, leadership: Leadership, pulse: Pulse) -> Self {
-        Self { client, leadership, rights: Rights::default(), pulse }
+        Self { client, leadership, rights: Rights::default(), limit: WRITE, pulse }
     }
 
     /// The same for another loop.
@@ -87,7 +91,12 @@ impl Writer {
         what: &str,
         write: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, RequestError> {
-        let result = self.rights.attempt(what, || self.leadership.leads(), write).await;
+        // The time begins with the write, after everything that it waits for here.
+        let timed = async {
+            let late = |_| Err(kube::Error::Service(format!("it was not written within {:?}", self.limit).into()));
+            timeout(self.limit, write).await.unwrap_or_else(late)
+        };
+        let result = self.rights.attempt(what, || self.leadership.leads(), timed).await;
         self.pulse.beats();
         result
     }
@@ -101,5 +110,37 @@ impl Writer {
         let result = self.rights.attempt(what, || true, read).await;
         self.pulse.beats();
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use kube::Config;
+
+    use super::*;
+    use crate::controller::liveness::Liveness;
+
+    #[tokio::test]
+    async fn a_write_that_is_not_answered_ends_and_its_time_begins_when_it_is_sent() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let nobody = Config::new("http://127.0.0.1:9".parse().unwrap());
+        let leadership = Leadership::default();
+        leadership.set(Some(Instant::now() + Duration::from_secs(60)));
+        let client = Client::try_from(nobody).unwrap();
+        let limit = Duration::from_millis(200);
+        let writer = Writer { limit, ..Writer::new(client, leadership, Liveness::default().pulse("plans")) };
+        let written = async {
+            tokio::time::sleep(limit / 2).await;
+            Ok::<_, kube::Error>(())
+        };
+        let (first, second) = tokio::join!(
+            writer.attempt::<()>("patch pods in a", std::future::pending()),
+            // It waits for what the first one finds out of this right.
+            writer.attempt("patch pods in a", written),
+        );
+        assert!(first.unwrap_err().to_string().ends_with("it was not written within 200ms"));
+        second.unwrap();
     }
 }

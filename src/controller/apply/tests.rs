@@ -1,5 +1,7 @@
 //! What is missed of stored objects, and when.
 
+mod lost;
+
 use http::{Request, Response};
 use kube::Client;
 use kube::api::PartialObjectMeta;
