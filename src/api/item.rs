@@ -19,6 +19,9 @@ use crate::domain::rpc::deeper_than;
 /// found to be too deep when it is checked; less than the depth at which `serde_json` refuses a text.
 const READ_DEPTH: usize = MAX_DEPTH + 10;
 
+/// How many seconds a watch lasts before it is begun anew: a connection that is dead is noticed by then.
+pub const WATCH_SECONDS: u32 = 30;
+
 /// An object of a list or a watch.
 ///
 /// It is taken out of the answer as text, since the recursion limit of `serde_json` counts for the whole answer. Values
@@ -64,6 +67,11 @@ impl<K: Resource> Resource for Item<K> {
     fn meta_mut(&mut self) -> &mut ObjectMeta {
         self.0.meta_mut()
     }
+}
+
+/// How a kind is watched.
+pub fn watch_config() -> watcher::Config {
+    watcher::Config::default().timeout(WATCH_SECONDS)
 }
 
 /// Like [`watcher`], with each object read by itself.

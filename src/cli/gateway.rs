@@ -4,13 +4,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::FutureExt;
 use kube::Client;
 
 use super::address::{ADMIN_PORT, MCP_PORT};
+use super::again::Again;
 use super::args;
 use super::listeners::Bind;
 use super::serve::{Gateway, Servers};
@@ -19,15 +19,11 @@ use super::state::check_folder;
 use super::wiring::engine;
 use crate::domain::ids::ObjectKey;
 use crate::domain::problem::Problem;
-use crate::domain::reason::Reason;
 use crate::node::{Inspector, Launcher, hide_memory};
 use crate::source::Watch;
 use crate::source::cluster::{ClusterSecrets, GatewayUid, News, PodCode, Received, Snapshots, Tokens, connect};
 use crate::telemetry::log::{self, LogLevel};
 use crate::web::CheckToken;
-
-/// After what to read again where something could not be read that may be readable then.
-const AGAIN: Duration = Duration::from_secs(5);
 
 /// Runs until a signal ends it.
 pub async fn gateway(args: args::Gateway) -> anyhow::Result<ExitCode> {
@@ -76,6 +72,7 @@ async fn serve(
         watch: Watch::new().context("cannot watch files for changes")?,
         node: args.node.clone(),
         reported: Vec::new(),
+        again: Again::new(),
     };
     following.follow(servers, args).await
 }
@@ -98,6 +95,7 @@ struct Following {
     node: Option<PathBuf>,
     /// Problems that were logged last.
     reported: Vec<Problem>,
+    again: Again,
 }
 
 impl Following {
@@ -125,16 +123,11 @@ impl Following {
                 },
                 () = self.secrets.changed() => {}
                 () = self.watch.changed() => {}
-                () = tokio::time::sleep(AGAIN), if self.is_passing() => {}
+                () = self.again.due() => {}
             }
             // Whatever woke it: a change of files that was still being waited out must not be lost.
             self.put_in_force(&mut received).await;
         }
-    }
-
-    /// Whether something could not be read that may be readable soon.
-    fn is_passing(&self) -> bool {
-        self.reported.iter().any(|problem| problem.reason == Reason::Unreadable)
     }
 
     /// Waits for the first plan.
@@ -177,6 +170,7 @@ impl Following {
     /// Logs what is wrong, where that is new.
     fn report(&mut self) {
         let snapshot = self.engine.snapshot();
+        self.again.after(snapshot.problems().iter());
         if snapshot.problems() == self.reported {
             return;
         }

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::address::MCP_PORT;
+use super::wiring::instance;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
 use crate::engine::{Engine, Ports};
 use crate::web;
@@ -52,7 +53,7 @@ impl Bind {
             allowed_origins: Vec::new(),
             refusing: None,
         };
-        web::Listener { port: self.listen.is_none().then(|| bound.port()), default, bound }
+        web::Listener { port: self.listen.is_none().then(|| bound.port()), default, bound, instance: instance() }
     }
 }
 

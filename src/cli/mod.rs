@@ -2,6 +2,7 @@
 
 mod address;
 mod admin;
+mod again;
 mod args;
 mod call;
 mod calls;

@@ -3,12 +3,12 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tokio::task::JoinHandle;
 
 use super::address::{ADMIN_PORT, MCP_PORT};
+use super::again::Again;
 use super::args::Run;
 use super::greeting::greet;
 use super::listeners::Bind;
@@ -19,7 +19,6 @@ use super::state;
 use super::validate::{directory, line};
 use super::wiring::engine;
 use crate::domain::plan::GatewayPlan;
-use crate::domain::reason::Reason;
 use crate::node::{Inspector, hide_memory};
 use crate::source::{Compiled, Directory, Located, Watch};
 use crate::telemetry::log::{self, LogLevel};
@@ -104,9 +103,6 @@ async fn start(
     Ok(tokio::spawn(follow(Arc::clone(engine), log, directory, watch, reported)))
 }
 
-/// After what to read again where something could not be read that may be readable then.
-const AGAIN: Duration = Duration::from_secs(5);
-
 /// An open gateway off loopback has to be meant.
 fn check_open(gateway: &GatewayPlan, bind: &Bind, insecure_anonymous: bool) -> anyhow::Result<()> {
     let outside = bind.addresses(gateway).into_iter().find(|address| !address.ip().is_loopback());
@@ -151,12 +147,13 @@ async fn follow(
     mut watch: Watch,
     mut reported: Vec<Located>,
 ) {
+    let mut again = Again::new();
+    again.after(reported.iter().map(|located| &located.problem));
     loop {
-        let is_passing = reported.iter().any(|located| located.problem.reason == Reason::Unreadable);
         tokio::select! {
             () = watch.changed() => {}
             () = engine.readings().asked() => {}
-            () = tokio::time::sleep(AGAIN), if is_passing => {}
+            () = again.due() => {}
         }
         let reading = engine.readings().begin();
         let running = Arc::clone(engine.snapshot().plan());
@@ -166,6 +163,7 @@ async fn follow(
                     report(&compiled.located);
                     reported.clone_from(&compiled.located);
                 }
+                again.after(reported.iter().map(|located| &located.problem));
                 put_in_force(&engine, &log, &mut watch, compiled).await;
                 engine.readings().end(reading, Ok(()));
             }

@@ -1,16 +1,25 @@
 //! Which adapter stands behind which port.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use anyhow::Context;
 
 use super::clock::SystemClock;
 use crate::domain::budget::ByteBudget;
+use crate::domain::instance::Instance;
 use crate::engine::{Engine, Ports};
 use crate::node::{Launcher, Lifetimes, WorkerMetrics, Workers};
 use crate::store::MemoryRecords;
 use crate::telemetry::metrics::Metrics;
 use crate::upstream::{ServerLauncher, UpstreamMetrics, Upstreams};
+
+/// This process.
+static INSTANCE: LazyLock<Instance> = LazyLock::new(|| Instance::new(&uuid::Uuid::new_v4().simple().to_string()));
+
+/// This process, as its requests to upstreams name it.
+pub fn instance() -> Instance {
+    INSTANCE.clone()
+}
 
 /// The adapters of a standalone gateway.
 pub struct Adapters;
@@ -28,7 +37,7 @@ pub fn engine() -> anyhow::Result<Arc<Engine<Adapters>>> {
     let counted = UpstreamMetrics::new().context("cannot make metrics of upstreams")?;
     counted.register(metrics.catalog()).context("cannot register metrics of upstreams")?;
     let (budget, records) = (Arc::new(ByteBudget::default()), MemoryRecords::new(1000));
-    let upstreams = Upstreams::new(ServerLauncher::current(), counted, &budget);
+    let upstreams = Upstreams::new(ServerLauncher::current(), counted, &budget, instance());
     Ok(Engine::new(workers, upstreams, records, SystemClock::new(), metrics, budget))
 }
 

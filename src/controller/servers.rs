@@ -18,8 +18,7 @@ use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::waits::{Waits, words};
-use super::watch::config;
-use crate::api::item::{Item, watch};
+use crate::api::item::{Item, watch, watch_config};
 use crate::config::input::ServerInput;
 use crate::domain::reason::Reason;
 
@@ -194,7 +193,7 @@ async fn follow(client: Client, watched: Watched, state: Arc<Mutex<State>>, chan
     let api = api(client, namespace.as_deref(), &resource);
     let news = AtomicBool::new(false);
     let note = |event: &Event<DynamicObject>| news.store(is_news(event, &store, &resource), Ordering::Relaxed);
-    let mut stream = pin!(watch(api, config()).modify(keep_url).inspect_ok(note).reflect(writer));
+    let mut stream = pin!(watch(api, watch_config()).modify(keep_url).inspect_ok(note).reflect(writer));
     let (mut waits, mut listed) = (Waits::default(), false);
     while let Some(event) = stream.next().await {
         match event {

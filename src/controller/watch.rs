@@ -13,15 +13,8 @@ use tokio::sync::Notify;
 use super::sight::{Sight, Watched};
 use super::waits::{Waits, is_absent, is_lasting, words};
 
-/// How many seconds a watch lasts before it is begun anew: a connection that is dead is noticed by then.
-const WATCH_SECONDS: u32 = 30;
 /// A watch that was begun again and has said nothing for so long works: an API server that answers refuses at once.
 const QUIET: Duration = Duration::from_secs(5);
-
-/// How a kind is watched.
-pub(super) fn config() -> watcher::Config {
-    watcher::Config::default().timeout(WATCH_SECONDS)
-}
 
 /// Reads a watch for ever. `hear` takes each event, and says whether it is news.
 pub(super) async fn keep<K>(

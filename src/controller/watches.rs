@@ -22,9 +22,9 @@ use super::kinds::{KINDS, resource};
 use super::lowered::Origin;
 use super::owned::keep_own_status;
 use super::sight::{Sight, Watched};
-use super::watch::{config, is_news, keep, slim};
+use super::watch::{is_news, keep, slim};
 use super::{GATEWAY_LABEL, MANAGED_BY};
-use crate::api::item::{Item, watch};
+use crate::api::item::{Item, watch, watch_config};
 use crate::api::snapshot::GatewaySnapshot;
 use crate::domain::ids::{Kind, ObjectKey};
 
@@ -63,13 +63,13 @@ impl Watches {
         let mut starting =
             Starting { client, namespaces: &namespaces, changed: &changed, sight: &sight, tasks: JoinSet::new() };
         let managed = format!("{}={}", MANAGED_BY.0, MANAGED_BY.1);
-        let with = |labels: &str| config().labels(labels);
+        let with = |labels: &str| watch_config().labels(labels);
         let objects = KINDS.map(|(kind, _)| (kind, starting.objects(kind)));
         Self {
             objects: objects.into(),
             namespaces: starting.namespaces(),
-            config_maps: starting.metadata(&config()),
-            services: starting.typed_with(&config(), |before: &Service, now| before.spec == now.spec),
+            config_maps: starting.metadata(&watch_config()),
+            services: starting.typed_with(&watch_config(), |before: &Service, now| before.spec == now.spec),
             // Plans are not made of them, and those who ask them look by themselves.
             pods: starting.typed_with(&with(GATEWAY_LABEL), |_, _| true),
             snapshots: starting.metadata(&with(&managed)),
@@ -153,7 +153,7 @@ impl Starting<'_> {
         let same =
             |before: &DynamicObject, now: &DynamicObject| Origin::of(&before.metadata) == Origin::of(&now.metadata);
         let follow = |(namespace, api): (String, Api<Item<DynamicObject>>)| {
-            let stream = watch(api, config()).modify(keep_own_status);
+            let stream = watch(api, watch_config()).modify(keep_own_status);
             self.follow((resource.plural.clone(), namespace), resource.clone(), stream, same)
         };
         scopes.into_iter().map(follow).collect()
@@ -198,7 +198,7 @@ impl Starting<'_> {
 
     fn namespaces(&mut self) -> Stores<PartialObjectMeta<Namespace>> {
         let api = Api::<Item<PartialObjectMeta<Namespace>>>::all(self.client.clone());
-        let stream = watch(api, config());
+        let stream = watch(api, watch_config());
         vec![self.follow(("namespaces".to_owned(), String::new()), (), stream, |_, _| false)]
     }
 

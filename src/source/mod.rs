@@ -15,6 +15,7 @@ pub mod secrets;
 pub mod state;
 #[cfg(test)]
 mod tests;
+mod waits;
 pub mod watch;
 pub mod yaml;
 
@@ -25,4 +26,5 @@ pub use self::load::{Loaded, load};
 pub use self::located::Located;
 pub use self::secrets::FileSecrets;
 pub use self::state::{StateFile, StateFolder};
+pub use self::waits::Waits;
 pub use self::watch::Watch;

@@ -27,6 +27,7 @@ use arc_swap::ArcSwap;
 
 use crate::domain::budget::ByteBudget;
 use crate::domain::ids::ObjectKey;
+use crate::domain::instance::Instance;
 use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
@@ -56,9 +57,15 @@ pub struct Upstreams {
 type Known = HashMap<ObjectKey, Vec<Arc<Server>>>;
 
 impl Upstreams {
-    /// None yet; what they answer is held in `budget`. To be called in a tokio runtime.
-    pub fn new(launcher: ServerLauncher, metrics: UpstreamMetrics, budget: &Arc<ByteBudget>) -> Self {
-        let shared = Arc::new(Shared::new(launcher, metrics, budget));
+    /// None yet; what they answer is held in `budget`, and requests over HTTP say that `instance` sent them. To be called in
+    /// a tokio runtime.
+    pub fn new(
+        launcher: ServerLauncher,
+        metrics: UpstreamMetrics,
+        budget: &Arc<ByteBudget>,
+        instance: Instance,
+    ) -> Self {
+        let shared = Arc::new(Shared::new(launcher, metrics, budget, instance));
         Self { known: ArcSwap::default(), changing: Mutex::default(), shared }
     }
 

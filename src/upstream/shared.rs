@@ -11,6 +11,7 @@ use super::events::Events;
 use super::metrics::UpstreamMetrics;
 use super::stdio::ServerLauncher;
 use crate::domain::budget::ByteBudget;
+use crate::domain::instance::Instance;
 
 /// Small messages that are sent off the path of calls: cancellations, answers to servers, ends of sessions.
 const BACKGROUND: usize = 128;
@@ -34,13 +35,20 @@ pub(super) struct Shared {
     pub(super) hurry: CancellationToken,
     /// Where answers are held while they are read.
     pub(super) budget: Arc<ByteBudget>,
+    /// This process, as requests name it.
+    pub(super) instance: Instance,
     runtime: Handle,
     background: Arc<Semaphore>,
 }
 
 impl Shared {
     /// For the runtime that this is called in.
-    pub(super) fn new(launcher: ServerLauncher, metrics: UpstreamMetrics, budget: &Arc<ByteBudget>) -> Self {
+    pub(super) fn new(
+        launcher: ServerLauncher,
+        metrics: UpstreamMetrics,
+        budget: &Arc<ByteBudget>,
+        instance: Instance,
+    ) -> Self {
         Self {
             events: Events::default(),
             tasks: TaskTracker::new(),
@@ -48,6 +56,7 @@ impl Shared {
             metrics,
             hurry: CancellationToken::new(),
             budget: Arc::clone(budget),
+            instance,
             runtime: Handle::current(),
             background: Arc::new(Semaphore::new(BACKGROUND)),
         }

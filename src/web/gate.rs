@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::instance::Instance;
 use crate::domain::limits::Tracker;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
 use crate::engine::{Endpoint, Engine, Ports};
@@ -18,6 +19,8 @@ pub struct Listener {
     pub default: ListenerPlan,
     /// The address it is bound to.
     pub bound: SocketAddr,
+    /// This process: what it sent itself is not answered.
+    pub instance: Instance,
 }
 
 impl Listener {

@@ -12,7 +12,7 @@ use super::gate::{Gate, Listener, Scope};
 use super::post::post;
 use super::reply::{method_not_allowed, refuse};
 use super::{access, legacy, modern};
-use crate::domain::instance::{INSTANCE, INSTANCE_HEADER};
+use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
 use crate::engine::{Engine, Ports};
 
@@ -35,7 +35,8 @@ async fn handle<P: Ports>(State(gate): State<Arc<Gate<P>>>, request: Request) ->
         Ok(origin) => origin.cloned(),
         Err(why) => return refuse(StatusCode::FORBIDDEN, why),
     };
-    if request.headers().get(INSTANCE_HEADER).is_some_and(|id| id.as_bytes() == INSTANCE.as_bytes()) {
+    let own = gate.listener.instance.as_str();
+    if request.headers().get(INSTANCE_HEADER).is_some_and(|sender| sender == own) {
         let why = "this gateway sent the request itself: the URL of one of its upstreams leads back to it";
         return refuse(StatusCode::LOOP_DETECTED, why);
     }

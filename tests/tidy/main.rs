@@ -54,8 +54,9 @@ const LAYERS: [(&[&str], &[&str], &str); 10] = [
             "std::env",
             "SystemTime",
             "Instant",
+            "Uuid",
         ],
-        "the pure layers do no IO and know no runtime and no clock",
+        "the pure layers do no IO, and know no runtime, no clock and no chance",
     ),
     (
         &["domain", "config"],

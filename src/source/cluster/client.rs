@@ -24,8 +24,6 @@ const IDLE_TIME: Duration = Duration::from_secs(15);
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
-/// How many seconds a watch lasts before it is begun anew.
-pub(super) const WATCH_SECONDS: u32 = 30;
 
 /// Why there is no client.
 #[derive(Debug, thiserror::Error)]

@@ -13,14 +13,15 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::backoff::Waits;
-use super::client::WATCH_SECONDS;
+use super::super::waits::Waits;
+use crate::api::item::WATCH_SECONDS;
 use crate::domain::ids::ObjectKey;
 use crate::domain::secret::{NoSecret, SecretText, text_of};
 
 /// The most Secrets that are followed: as many as an index names.
 const MAX_SECRETS: usize = 1024;
-/// The longest wait between two tries.
+/// The waits between two tries.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 /// How long a plan waits for the first answers about Secrets that it names anew.
 const FIRST_ANSWERS: Duration = Duration::from_secs(2);
@@ -133,11 +134,11 @@ struct One {
 
 impl One {
     async fn follow(self) {
-        let mut waits = Waits::new(LONGEST_WAIT);
+        let mut waits = Waits::new(FIRST_WAIT, LONGEST_WAIT);
         let mut denials = 0;
         loop {
             match self.read_and_watch().await {
-                Ok(()) => (waits, denials) = (Waits::new(LONGEST_WAIT), 0),
+                Ok(()) => (waits, denials) = (Waits::new(FIRST_WAIT, LONGEST_WAIT), 0),
                 Err(error) => {
                     denials = if is_code(&error, 403) { denials + 1 } else { 0 };
                     self.note(&error, denials);

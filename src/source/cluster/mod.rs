@@ -2,7 +2,6 @@
 //!
 //! All of it is read with the pod's own rights: snapshots of its own namespace, and Secrets whose owners granted them.
 
-mod backoff;
 mod client;
 mod code;
 mod deadline;

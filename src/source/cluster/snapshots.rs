@@ -14,14 +14,13 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::time::Instant;
 
-use super::backoff::Waits;
-use super::client::WATCH_SECONDS;
+use super::super::waits::Waits;
 use super::failure::{is_unreachable, why};
 use super::last_good::{Kept, LastGood};
 use super::owner::GatewayUid;
 use super::parts::{Found, Parts};
 use super::received::{Beside, Origin, Received, Version};
-use crate::api::item::{Item, watch};
+use crate::api::item::{Item, watch, watch_config};
 use crate::api::snapshot::{GATEWAY_LABEL, GatewaySnapshot, SnapshotIndex, SnapshotRevision};
 use crate::domain::ids::ObjectKey;
 use crate::domain::reason::Reason;
@@ -29,7 +28,8 @@ use crate::domain::report::PendingReport;
 
 /// How long a start waits for the API server before it takes what is on disk.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest wait between two tries.
+/// The waits between two tries.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// An object of ours, or why it is none: one that cannot be read does not hide the others.
@@ -83,14 +83,13 @@ impl Snapshots {
     /// Watches those of `gateway`. `state_dir` keeps the last good one. `uid` is told of whom they are.
     pub fn new(client: Client, gateway: ObjectKey, state_dir: Option<PathBuf>, uid: GatewayUid) -> Self {
         let api: Api<Item<Object>> = Api::namespaced(client, &gateway.namespace);
-        let config =
-            watcher::Config::default().labels(&format!("{GATEWAY_LABEL}={}", gateway.name)).timeout(WATCH_SECONDS);
+        let config = watch_config().labels(&format!("{GATEWAY_LABEL}={}", gateway.name));
         let (objects, writer) = store();
         // That a list begins says nothing yet, and must not begin the waits anew.
         let tells = |event: &watcher::Result<_>| future::ready(!matches!(event, Ok(Event::Init)));
         let events = watch(api, config).reflect(writer).filter(tells);
         Self {
-            events: events.backoff(Waits::new(LONGEST_WAIT)).boxed(),
+            events: events.backoff(Waits::new(FIRST_WAIT, LONGEST_WAIT)).boxed(),
             objects,
             listed: false,
             failing: false,

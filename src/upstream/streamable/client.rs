@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 
 use crate::domain::causes::causes;
-use crate::domain::instance::{INSTANCE, INSTANCE_HEADER};
+use crate::domain::instance::{INSTANCE_HEADER, Instance};
 use crate::domain::upstream::{Target, UpstreamError};
 
 /// Idle connections kept to one upstream.
@@ -35,7 +35,7 @@ pub(super) struct Client {
 
 impl Client {
     /// For the endpoint `url` with the target's headers. Nothing is connected yet.
-    pub(super) fn new(target: &Target, url: &str) -> Result<Self, UpstreamError> {
+    pub(super) fn new(target: &Target, url: &str, instance: &Instance) -> Result<Self, UpstreamError> {
         let uri = endpoint(url)?;
         let tls = tls(uri.scheme_str() == Some("https"))?;
         let mut tcp = HttpConnector::new();
@@ -48,7 +48,7 @@ impl Client {
             .pool_max_idle_per_host(IDLE)
             .pool_idle_timeout(IDLE_TIME)
             .build(connector.wrap_connector(tcp));
-        Ok(Self { pool, uri, headers: headers(target)? })
+        Ok(Self { pool, uri, headers: headers(target, instance)? })
     }
 
     /// The endpoint.
@@ -96,7 +96,7 @@ fn endpoint(url: &str) -> Result<Uri, UpstreamError> {
     if matches!(uri.scheme_str(), Some("http" | "https")) { Ok(uri) } else { Err(fault()) }
 }
 
-fn headers(target: &Target) -> Result<HeaderMap, UpstreamError> {
+fn headers(target: &Target, instance: &Instance) -> Result<HeaderMap, UpstreamError> {
     let mut headers = HeaderMap::with_capacity(8 + target.values.len());
     for (name, value) in &target.values {
         let fault = || UpstreamError::Connect(format!("the header {name:.60?} or its value is not valid"));
@@ -109,7 +109,7 @@ fn headers(target: &Target) -> Result<HeaderMap, UpstreamError> {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     // Without this header a server may choose any encoding (RFC 9110, section 12.5.3).
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    if let Ok(instance) = HeaderValue::from_str(&INSTANCE) {
+    if let Ok(instance) = HeaderValue::from_str(instance.as_str()) {
         headers.insert(HeaderName::from_static(INSTANCE_HEADER), instance);
     }
     Ok(headers)

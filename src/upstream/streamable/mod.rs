@@ -56,7 +56,8 @@ pub(super) struct Endpoint {
 impl Endpoint {
     /// For the target's URL. Nothing is connected yet.
     pub(super) fn new(target: &Target, url: &str, shared: &Arc<Shared>) -> Result<Self, UpstreamError> {
-        let (target, shared, client) = (Arc::clone(target), Arc::clone(shared), Client::new(target, url)?);
+        let (target, shared, client) =
+            (Arc::clone(target), Arc::clone(shared), Client::new(target, url, &shared.instance)?);
         Ok(Self { target, shared, client, params: ParamHeaders::default(), next_id: AtomicU64::new(1) })
     }
 }

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::config::compile::{compile, implicit};
 use crate::config::input::Inputs;
 use crate::domain::ids::ObjectKey;
+use crate::domain::instance::Instance;
 use crate::domain::plan::{EraSetting, HealthPlan, ListenerPlan, Plan, Runtime, TransportPlan, UpstreamPlan};
 use crate::domain::plugin::{Failure, Input, Ran};
 use crate::domain::ports::{
@@ -294,7 +295,11 @@ impl Gateway {
         let shutdown = CancellationToken::new();
         let bound = "127.0.0.1:8080".parse().unwrap();
         let default = ListenerPlan { hosts: Vec::new(), ..listener() };
-        let mcp = mcp_router(Arc::clone(&engine), Listener { port: None, default, bound }, shutdown.clone());
+        let mcp = mcp_router(
+            Arc::clone(&engine),
+            Listener { port: None, default, bound, instance: Instance::new("this") },
+            shutdown.clone(),
+        );
         let admin = admin_router(Arc::clone(&engine), None);
         Self { engine, server, clock, mcp, admin, shutdown }
     }

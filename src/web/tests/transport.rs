@@ -65,6 +65,15 @@ async fn paths() {
 }
 
 #[tokio::test]
+async fn a_request_that_this_process_sent_is_not_answered_and_one_of_another_gateway_is() {
+    let gateway = Gateway::start().await;
+    for (sender, status) in [("this", 508), ("other", 200)] {
+        let answer = gateway.post(&[("hawsepipe-instance", sender)], &initialize("2025-11-25")).await;
+        assert_eq!(answer.status.as_u16(), status, "{sender}");
+    }
+}
+
+#[tokio::test]
 async fn bodies_that_are_no_message() {
     let gateway = Gateway::start().await;
     let large = format!("\"{}\"", "x".repeat(64 * 1024));

@@ -3,6 +3,7 @@
 use axum::body::Body;
 use futures_util::StreamExt;
 use hawsepipe::domain::budget::Held;
+use hawsepipe::domain::instance::Instance;
 use hawsepipe::domain::plan::EraSetting;
 use serde_json::json;
 
@@ -19,8 +20,12 @@ async fn a_call_keeps_the_connection_of_its_own_target_until_that_is_retired() {
         Arc::new(target)
     };
     let (old, new) = (with("old"), with("new"));
-    let upstreams =
-        Upstreams::new(ServerLauncher::at(fixtures::program()), UpstreamMetrics::new().unwrap(), &Arc::default());
+    let upstreams = Upstreams::new(
+        ServerLauncher::at(fixtures::program()),
+        UpstreamMetrics::new().unwrap(),
+        &Arc::default(),
+        Instance::new("test"),
+    );
     let key = async |target: &Target| {
         let answer = upstreams.call(target, echo("x"), &Listener::default()).await;
         answer.map(|answer| serde_json::to_string(&answer_value(&answer)["key"]).unwrap())

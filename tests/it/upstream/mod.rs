@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use hawsepipe::domain::budget::ByteBudget;
 use hawsepipe::domain::ids::ObjectKey;
+use hawsepipe::domain::instance::Instance;
 use hawsepipe::domain::plan::{EraSetting, HealthPlan, TransportPlan, UpstreamPlan};
 use hawsepipe::domain::ports::{CallUpstream, ToClient};
 use hawsepipe::domain::secret::SecretText;
@@ -135,7 +136,7 @@ fn started_within(target: UpstreamTarget, budget: &Arc<ByteBudget>) -> Adapter {
     let metrics = UpstreamMetrics::new().unwrap();
     let counted = Catalog::default();
     metrics.register(&counted).unwrap();
-    let upstreams = Upstreams::new(ServerLauncher::at(fixtures::program()), metrics, budget);
+    let upstreams = Upstreams::new(ServerLauncher::at(fixtures::program()), metrics, budget, Instance::new("test"));
     let adapter = Adapter { upstreams, target: Mutex::new(Arc::new(target)), counted };
     adapter.prepare(&[adapter.target()]);
     adapter

@@ -1,23 +1,22 @@
-//! How long to wait before the API server is asked again.
+//! How long to wait before what failed is tried again.
 
 use std::time::Duration;
 
 use kube::runtime::utils::Backoff;
 
-/// The first wait.
-const FIRST: Duration = Duration::from_millis(200);
-
 /// Waits that double up to a longest one, each stretched by up to a half at random, so that a fleet of gateways does not
 /// ask in step.
 #[derive(Debug)]
-pub(super) struct Waits {
+pub struct Waits {
     next: Duration,
+    first: Duration,
     longest: Duration,
 }
 
 impl Waits {
-    pub(super) fn new(longest: Duration) -> Self {
-        Self { next: FIRST, longest }
+    /// From `first` on.
+    pub fn new(first: Duration, longest: Duration) -> Self {
+        Self { next: first, first, longest }
     }
 }
 
@@ -34,7 +33,7 @@ impl Iterator for Waits {
 
 impl Backoff for Waits {
     fn reset(&mut self) {
-        self.next = FIRST;
+        self.next = self.first;
     }
 }
 
@@ -44,12 +43,13 @@ mod tests {
 
     #[test]
     fn waits_grow_to_the_longest_and_begin_anew() {
-        let mut waits = Waits::new(Duration::from_secs(5));
+        let first = Duration::from_millis(200);
+        let mut waits = Waits::new(first, Duration::from_secs(5));
         let seen: Vec<_> = waits.by_ref().take(8).collect();
-        assert!(seen[0] >= FIRST && seen[0] <= FIRST * 3 / 2, "{seen:?}");
-        assert!(seen[4] >= FIRST * 16, "{seen:?}");
+        assert!(seen[0] >= first && seen[0] <= first * 3 / 2, "{seen:?}");
+        assert!(seen[4] >= first * 16, "{seen:?}");
         assert!(seen[5..].iter().all(|wait| (5.0..=7.5).contains(&wait.as_secs_f64())), "{seen:?}");
         waits.reset();
-        assert!(waits.next().is_some_and(|wait| wait <= FIRST * 3 / 2));
+        assert!(waits.next().is_some_and(|wait| wait <= first * 3 / 2));
     }
 }
