@@ -214,7 +214,7 @@ async fn rights(cluster: &Cluster, namespace: &str, account: &str) {
         "subjects": subjects,
     });
     cluster.kubectl(&["apply", "-f", "-"], &binding.to_string()).await.unwrap();
-    // The one role of its own namespace, in this one and for this account.
+    // What is given in its own namespace, in this one and for this account.
     let file = documents(&checkout().join("manifests/operator/rbac.yaml"));
     let mut role = file.into_iter().find(|document| document["kind"] == "Role").unwrap();
     role["metadata"] = json!({"name": account, "namespace": namespace});

@@ -1,6 +1,6 @@
 //! An operator that lacks one right, and what is seen of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use kube::api::{DynamicObject, Patch, PatchParams};
@@ -12,26 +12,42 @@ use crate::operator::snapshots::plan;
 
 const KINDS: [&str; 6] = ["mcpgateways", "mcpupstreams", "plugins", "pluginchains", "toolpipelines", "sectionbindings"];
 
-/// One right: group, resource, verb.
-pub type Right = (String, String, String);
+/// One right.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    /// The kind of the role that gives it: a Role gives it in the operator's own namespace alone.
+    role: String,
+    group: String,
+    resource: String,
+    /// The one object that it is on; none is all.
+    name: Option<String>,
+    verb: String,
+}
 
-/// Every right that the operator's role gives.
+/// Every right that the operator's roles give, but that on tokens, which nothing asks for where no pod runs.
 pub async fn rights(cluster: &Cluster) -> Vec<Right> {
     apply_roles(cluster).await;
-    let role = cluster.kubectl(&["get", "clusterrole", "hawsepipe-operator", "-o", "json"], "").await.unwrap();
-    let role: Value = serde_json::from_str(&role).unwrap();
+    let get = ["get", "clusterrole,role", "hawsepipe-operator", "-n", "hawsepipe-system", "-o", "json"];
+    let roles: Value = serde_json::from_str(&cluster.kubectl(&get, "").await.unwrap()).unwrap();
     let words = |rule: &Value, member: &str| -> Vec<String> {
-        rule[member].as_array().unwrap().iter().map(|word| word.as_str().unwrap().to_owned()).collect()
+        rule[member].as_array().into_iter().flatten().map(|word| word.as_str().unwrap().to_owned()).collect()
     };
     let mut rights = BTreeSet::new();
-    for rule in role["rules"].as_array().unwrap() {
-        for group in words(rule, "apiGroups") {
-            for resource in words(rule, "resources") {
-                rights.extend(words(rule, "verbs").into_iter().map(|verb| (group.clone(), resource.clone(), verb)));
+    for role in roles["items"].as_array().unwrap() {
+        for rule in role["rules"].as_array().unwrap() {
+            let [groups, resources, verbs] = ["apiGroups", "resources", "verbs"].map(|member| words(rule, member));
+            for (group, resource) in groups.iter().flat_map(|group| resources.iter().map(move |r| (group, r))) {
+                rights.extend(verbs.iter().map(|verb| Right {
+                    role: role["kind"].as_str().unwrap().to_owned(),
+                    group: group.clone(),
+                    resource: resource.clone(),
+                    name: words(rule, "resourceNames").pop(),
+                    verb: verb.clone(),
+                }));
             }
         }
     }
-    rights.into_iter().collect()
+    rights.into_iter().filter(|right| right.resource != "serviceaccounts/token").collect()
 }
 
 /// An operator without a right.
@@ -54,7 +70,7 @@ impl Case {
     }
 
     pub fn name(&self) -> String {
-        format!("{} {}", self.right.2, self.right.1)
+        format!("{} {}", self.right.verb, self.right.resource)
     }
 
     pub fn user(&self) -> String {
@@ -89,7 +105,7 @@ impl Case {
 
     /// What has to be said while the right lacks, and is not.
     pub async fn untold(&self) -> Option<String> {
-        let (group, resource, verb) = &self.right;
+        let Right { group, resource, verb, .. } = &self.right;
         let plural = resource.split('/').next().unwrap();
         let told = match (group.as_str(), resource.as_str(), verb.as_str()) {
             // No object can carry it.
@@ -106,7 +122,7 @@ impl Case {
 
     /// Whether an operator that lacks the right can write snapshots.
     fn can_plan(&self) -> bool {
-        let (group, resource, verb) = &self.right;
+        let Right { group, resource, verb, .. } = &self.right;
         match (group.as_str(), resource.as_str(), verb.as_str()) {
             ("coordination.k8s.io", _, verb) => verb == "update",
             (_, "gatewaysnapshots", "list" | "create" | "patch") => false,
@@ -180,17 +196,25 @@ fn objects() -> Vec<Value> {
 
 /// Gives the operator of a namespace these rights and no others.
 pub async fn give(cluster: &Cluster, namespace: &str, rights: impl Iterator<Item = &Right>) {
-    let mut verbs: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
-    for (group, resource, verb) in rights {
-        verbs.entry((group, resource)).or_default().push(verb);
-    }
-    let rule = |((group, resource), verbs): (&(&str, &str), &Vec<&str>)| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
+    let rights: Vec<_> = rights.collect();
     let group = "rbac.authorization.k8s.io";
     let name = format!("denied-{namespace}");
-    let role = json!({"apiVersion": format!("{group}/v1"), "kind": "ClusterRole", "metadata": {"name": name},
-        "rules": verbs.iter().map(rule).collect::<Vec<_>>()});
-    let binding = json!({"apiVersion": format!("{group}/v1"), "kind": "ClusterRoleBinding",
-        "metadata": {"name": name}, "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
-        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]});
-    cluster.kubectl(&["apply", "-f", "-"], &format!("{role}\n{binding}")).await.unwrap();
+    let mut objects = String::new();
+    for kind in ["ClusterRole", "Role"] {
+        let given = rights.iter().filter(|right| right.role == kind);
+        let rules: Vec<_> = given
+            .map(|Right { group, resource, name, verb, .. }| {
+                let names = name.iter().collect::<Vec<_>>();
+                json!({"apiGroups": [group], "resources": [resource], "resourceNames": names, "verbs": [verb]})
+            })
+            .collect();
+        let place = (kind == "Role").then_some(namespace);
+        let metadata = json!({"name": name, "namespace": place});
+        let subjects = json!([{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}]);
+        let role = json!({"apiVersion": format!("{group}/v1"), "kind": kind, "metadata": metadata, "rules": rules});
+        let binding = json!({"apiVersion": format!("{group}/v1"), "kind": format!("{kind}Binding"),
+            "metadata": metadata, "roleRef": {"apiGroup": group, "kind": kind, "name": name}, "subjects": subjects});
+        objects.push_str(&format!("{role}\n{binding}\n"));
+    }
+    cluster.kubectl(&["apply", "-f", "-"], &objects).await.unwrap();
 }
