@@ -13,7 +13,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// An API server that was gone forbids what it is asked until it has read its roles: for so long it is not believed, and
 /// asked again so often.
-const STARTING: Duration = Duration::from_secs(30);
+pub(super) const STARTING: Duration = Duration::from_secs(30);
 const STARTING_WAIT: Duration = Duration::from_secs(2);
 
 /// The waits of one watch.

@@ -1,0 +1,140 @@
+//! Who gets a watch where not all can: each namespace that names kinds has its share. Pure.
+
+use std::collections::{BTreeMap, HashSet};
+
+use super::watching::Watched;
+
+/// The most kinds that the upstreams of one namespace may name.
+pub(super) const MAX_OF_NAMESPACE: usize = 8;
+/// The most watches: of kinds, and where the operator watches some namespaces only, of each in each.
+pub(super) const MAX_WATCHES: usize = 64;
+/// The most that are watched or looked for: what is not there takes no place of those that are.
+pub(super) const MAX_FOLLOWED: usize = 320;
+
+/// What is known of what may be watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Known {
+    /// Nothing yet.
+    New,
+    /// It is watched, or being looked for.
+    There,
+    /// The cluster does not have it, or it may not be read.
+    Absent,
+}
+
+/// Who is served, and whether [`MAX_WATCHES`] was met.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Shares {
+    pub(super) granted: HashSet<Watched>,
+    pub(super) is_full: bool,
+}
+
+/// What is followed of what each namespace names, in this order. They take turns: nobody gets a second one before
+/// everybody who names something has one.
+pub(super) fn share(named: &BTreeMap<&str, Vec<Watched>>, known: impl Fn(&Watched) -> Known) -> Shares {
+    let (mut granted, mut there) = (HashSet::new(), 0);
+    for turn in 0..MAX_OF_NAMESPACE {
+        let mut next: Vec<_> = named.values().filter_map(|kinds| kinds.get(turn)).collect();
+        // What is followed stays before what would be new.
+        next.sort_by_key(|watched| known(watched) == Known::New);
+        for watched in next {
+            let is_there = known(watched) != Known::Absent;
+            let is_room = granted.len() < MAX_FOLLOWED && (!is_there || there < MAX_WATCHES);
+            if is_room && granted.insert(watched.clone()) && is_there {
+                there += 1;
+            }
+        }
+    }
+    Shares { granted, is_full: there >= MAX_WATCHES }
+}
+
+/// Why `watched`, which is one of the `kinds` that a namespace names, is not followed.
+pub(super) fn refusal(namespace: &str, kinds: &[Watched], watched: &Watched, is_full: bool) -> String {
+    let instead = "name the server by its URL (external.url)";
+    if kinds.iter().position(|kind| kind == watched).is_none_or(|place| place >= MAX_OF_NAMESPACE) {
+        return format!(
+            "the upstreams of a namespace may name servers of {MAX_OF_NAMESPACE} kinds, and others of {namespace} name \
+             that many: {instead}"
+        );
+    }
+    if !is_full {
+        return format!(
+            "the operator watches or looks for {MAX_FOLLOWED} kinds of servers, which is the most, and the share of \
+             {namespace} in them is used up: {instead}"
+        );
+    }
+    format!(
+        "the operator makes {MAX_WATCHES} watches of servers, which is the most, and the share of {namespace} in them is \
+         used up: {instead}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watched(namespace: &str, number: usize) -> Watched {
+        let (group, kind) = ("example.org".to_owned(), format!("K{number}"));
+        Watched { group, kind, namespace: Some(namespace.to_owned()) }
+    }
+
+    /// Namespaces that name this many kinds each.
+    fn named<'n>(namespaces: impl IntoIterator<Item = (&'n String, usize)>) -> BTreeMap<&'n str, Vec<Watched>> {
+        let kinds = |(name, count): (&'n String, usize)| {
+            (name.as_str(), (0..count).map(|number| watched(name, number)).collect())
+        };
+        namespaces.into_iter().map(kinds).collect()
+    }
+
+    fn of<'g>(granted: &'g HashSet<Watched>, namespace: &str) -> Vec<&'g Watched> {
+        granted.iter().filter(|watched| watched.namespace.as_deref() == Some(namespace)).collect()
+    }
+
+    #[test]
+    fn one_tenant_with_many_namespaces_does_not_take_what_another_needs() {
+        let greedy: Vec<_> = (0..8).map(|number| format!("greedy-{number}")).collect();
+        let modest = "modest".to_owned();
+        let before = share(&named(greedy.iter().map(|name| (name, 20))), |_| Known::New).granted;
+        assert_eq!(before.len(), MAX_WATCHES, "while nobody else needs them");
+        let all = named(greedy.iter().map(|name| (name, 20)).chain([(&modest, 2)]));
+        let known = |watched: &Watched| if before.contains(watched) { Known::There } else { Known::New };
+        let after = share(&all, known).granted;
+        assert_eq!((after.len(), of(&after, &modest).len()), (MAX_WATCHES, 2));
+        assert!(greedy.iter().all(|name| (7..=8).contains(&of(&after, name).len())), "no one pays alone");
+        let known = |watched: &Watched| if after.contains(watched) { Known::There } else { Known::New };
+        assert_eq!(share(&all, known), Shares { granted: after.clone(), is_full: true }, "it stays so");
+    }
+
+    #[test]
+    fn kinds_that_are_not_there_take_no_place() {
+        let greedy: Vec<_> = (0..32).map(|number| format!("greedy-{number}")).collect();
+        let modest = "modest".to_owned();
+        let all = named(greedy.iter().map(|name| (name, 8)).chain([(&modest, 8)]));
+        let known = |watched: &Watched| {
+            if watched.namespace.as_ref() == Some(&modest) { Known::New } else { Known::Absent }
+        };
+        let granted = share(&all, known).granted;
+        assert_eq!((granted.len(), of(&granted, &modest).len()), (32 * 8 + 8, 8));
+        let many: Vec<_> = (0..100).map(|number| format!("greedy-{number}")).collect();
+        let granted = share(&named(many.iter().map(|name| (name, 8))), |_| Known::Absent).granted;
+        assert_eq!(granted.len(), MAX_FOLLOWED, "and are bounded too");
+        assert!(many.iter().all(|name| (3..=4).contains(&of(&granted, name).len())));
+    }
+
+    #[test]
+    fn a_kind_that_many_namespaces_name_is_watched_once() {
+        let namespaces: Vec<_> = (0..100).map(|number| format!("n{number}")).collect();
+        let one = Watched { namespace: None, ..watched("", 0) };
+        let all = namespaces.iter().map(|name| (name.as_str(), vec![one.clone()])).collect();
+        assert_eq!(share(&all, |_| Known::New).granted, [one].into());
+    }
+
+    #[test]
+    fn a_refusal_says_which_bound_was_met() {
+        let kinds: Vec<_> = (0..9).map(|number| watched("a", number)).collect();
+        let refusal = |number: usize, is_full| refusal("a", &kinds, &kinds[number], is_full);
+        assert!(refusal(8, true).contains("of 8 kinds, and others of a"));
+        assert!(refusal(7, true).contains("64 watches of servers, which is the most, and the share of a"));
+        assert!(refusal(7, false).contains("looks for 320 kinds"));
+    }
+}

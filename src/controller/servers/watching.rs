@@ -1,0 +1,230 @@
+//! One kind of servers: looked for until it is there, then watched.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt, TryStreamExt};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::reflector::{ObjectRef, Store, store};
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, discovery};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::super::waits::{STARTING, Waits, is_absent, words};
+use crate::api::item::{Item, watch, watch_config};
+
+/// How often a kind that is not there, or may not be read, is looked for.
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// What is watched: a group, a kind in it, and the namespace; none is all.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Watched {
+    pub(super) group: String,
+    pub(super) kind: String,
+    pub(super) namespace: Option<String>,
+}
+
+/// What is known of a kind.
+#[derive(Clone)]
+pub(super) enum State {
+    /// Being looked for.
+    Looking,
+    /// It is not to be had, and why.
+    Absent(String),
+    /// It is watched.
+    Watched(ApiResource, Store<DynamicObject>),
+}
+
+/// What is known of a kind, shared by who watches it and who asks.
+#[derive(Clone)]
+pub(super) struct Shared {
+    state: Arc<Mutex<State>>,
+    /// Told whenever it changed.
+    changed: Arc<Notify>,
+}
+
+impl Shared {
+    pub(super) fn new(changed: Arc<Notify>) -> Self {
+        Self { state: Arc::new(Mutex::new(State::Looking)), changed }
+    }
+
+    pub(super) fn get(&self) -> State {
+        self.lock().clone()
+    }
+
+    pub(super) fn is_absent(&self) -> bool {
+        matches!(*self.lock(), State::Absent(_))
+    }
+
+    pub(super) fn set(&self, next: State) {
+        *self.lock() = next;
+        self.changed.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Looks for the kind until it is there, then watches it; in whichever version the cluster serves.
+pub(super) async fn follow(client: Client, watched: Watched, shared: Shared) {
+    let Watched { group, kind, namespace } = &watched;
+    // When it was last there, where it was.
+    let mut there: Option<Instant> = None;
+    let mut waits = Waits::default();
+    loop {
+        match resource(&client, group, kind).await {
+            Ok(resource) => {
+                let api = api(client.clone(), namespace.as_deref(), &resource);
+                let is_listed = there.is_some_and(|there| there.elapsed() < STARTING);
+                if follow_version(api, &resource, &shared, is_listed, &mut waits).await {
+                    there = Some(Instant::now());
+                }
+            }
+            // An API server that has just started does not know yet what it will serve.
+            Err(_) if there.is_some_and(|there| there.elapsed() < STARTING) => {
+                tokio::time::sleep(waits.after_code(Some(404), Instant::now())).await;
+            }
+            Err(why) => {
+                shared.set(State::Absent(why));
+                there = None;
+                tokio::time::sleep(PERIOD).await;
+            }
+        }
+    }
+}
+
+/// Watches one version of the kind until the cluster does not serve it. Says whether it was ever listed. `is_listed` says
+/// whether another version was.
+async fn follow_version(
+    api: Api<Item<DynamicObject>>,
+    resource: &ApiResource,
+    shared: &Shared,
+    is_listed: bool,
+    waits: &mut Waits,
+) -> bool {
+    let writer = store::Writer::new(resource.clone());
+    let store = writer.as_reader();
+    let news = AtomicBool::new(false);
+    let note = |event: &Event<DynamicObject>| news.store(is_news(event, &store, resource), Ordering::Relaxed);
+    let mut stream = pin!(watch(api, watch_config()).modify(keep_url).inspect_ok(note).reflect(writer));
+    let mut listed = false;
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(event) => {
+                // That a list begins says nothing yet.
+                if !matches!(event, Event::Init) {
+                    *waits = Waits::default();
+                }
+                listed |= matches!(event, Event::InitDone);
+                if listed && news.load(Ordering::Relaxed) {
+                    shared.set(State::Watched(resource.clone(), store.clone()));
+                }
+            }
+            Err(error) => {
+                let (group, kind) = (&resource.group, &resource.kind);
+                tracing::warn!(group, kind, "a kind of servers cannot be watched: {}", words(&error));
+                let is_seen = listed || is_listed;
+                if let Some(state) = after_failure(is_seen, &error) {
+                    shared.set(state);
+                }
+                let is_absent = is_absent(&error);
+                let wait = waits.after(&error, Instant::now());
+                tokio::time::sleep(if is_absent && !is_seen { PERIOD } else { wait }).await;
+                if is_absent {
+                    break;
+                }
+            }
+        }
+    }
+    listed
+}
+
+/// What is kept of a server: where it is, instead of everything else.
+fn keep_url(server: &mut DynamicObject) {
+    let url = server.data.pointer_mut("/status/address/url").map(Value::take);
+    server.data = url.unwrap_or_default();
+    let ObjectMeta { name, namespace, resource_version, uid, .. } = std::mem::take(&mut server.metadata);
+    server.metadata = ObjectMeta { name, namespace, resource_version, uid, ..ObjectMeta::default() };
+}
+
+fn api(client: Client, namespace: Option<&str>, resource: &ApiResource) -> Api<Item<DynamicObject>> {
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client, namespace, resource),
+        None => Api::all_with(client, resource),
+    }
+}
+
+/// Whether an event may change a server's URL: most kinds have objects that change often and have none. `store` is as it
+/// was before the event.
+fn is_news(event: &Event<DynamicObject>, store: &Store<DynamicObject>, resource: &ApiResource) -> bool {
+    match event {
+        Event::Apply(object) => {
+            let before = store.get(&ObjectRef::from_obj_with(object, resource.clone()));
+            before.as_ref().map_or(&Value::Null, |before| &before.data) != &object.data
+        }
+        Event::Delete(object) => !object.data.is_null(),
+        Event::InitDone => true,
+        Event::Init | Event::InitApply(_) => false,
+    }
+}
+
+/// What is known of a kind whose watch failed: one that was never listed says why. Of any other, what was seen last
+/// counts on.
+fn after_failure(listed: bool, error: &watcher::Error) -> Option<State> {
+    (!listed).then(|| State::Absent(format!("the operator cannot read it: {}", words(error))))
+}
+
+async fn resource(client: &Client, group: &str, kind: &str) -> Result<ApiResource, String> {
+    let absent = || format!("the cluster has no kind {kind} in group {group:?}");
+    let found = discovery::group(client, group).await.map_err(|error| match error {
+        kube::Error::Api(status) if status.code != 404 => status.message.clone(),
+        kube::Error::Api(_) | kube::Error::Discovery(_) => absent(),
+        other => other.to_string(),
+    })?;
+    found.recommended_kind(kind).map(|(resource, _)| resource).ok_or_else(absent)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_watch_that_fails_takes_nothing_away_that_was_seen() {
+        let status = Status { code: 403, message: "servers is forbidden".into(), ..Status::default() };
+        let error = watcher::Error::InitialListFailed(kube::Error::Api(status.boxed()));
+        assert!(after_failure(true, &error).is_none());
+        let Some(State::Absent(why)) = after_failure(false, &error) else { panic!("it does not say why") };
+        assert_eq!(why, "the operator cannot read it: servers is forbidden");
+    }
+
+    #[test]
+    fn an_object_whose_url_is_as_it_was_wakes_nobody() {
+        let resource = ApiResource::from_gvk(&kube::core::GroupVersionKind::gvk("example.org", "v1", "K"));
+        let mut writer = store::Writer::new(resource.clone());
+        let store = writer.as_reader();
+        let object = |url: Value| {
+            let mut object = DynamicObject::new("s", &resource).within("ns");
+            object.data = serde_json::json!({"spec": {}, "status": {"address": {"url": url}}});
+            keep_url(&mut object);
+            object
+        };
+        let (none, url) = (|| object(Value::Null), || object("http://s".into()));
+        let mut hears = |event: Event<DynamicObject>| {
+            let news = is_news(&event, &store, &resource);
+            writer.apply_watcher_event(&event);
+            news
+        };
+        assert!(!hears(Event::Init) && hears(Event::InitDone));
+        let (apply, delete) = (Event::Apply, Event::Delete);
+        assert!(!hears(apply(none())) && !hears(delete(none())), "it has no URL");
+        assert!(hears(apply(url())) && !hears(apply(url())) && hears(apply(none())) && hears(apply(url())));
+        assert!(hears(delete(url())));
+    }
+}
