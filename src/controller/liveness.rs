@@ -21,7 +21,7 @@ impl Liveness {
         self.check_at(Instant::now())
     }
 
-    fn check_at(&self, now: Instant) -> Result<(), String> {
+    pub(super) fn check_at(&self, now: Instant) -> Result<(), String> {
         let stuck = self.loops().iter().find_map(|(name, since)| {
             let lasts = now.saturating_duration_since((*since)?);
             (lasts >= STUCK).then(|| format!("the loop of {name} has made no step for {} s", lasts.as_secs()))

@@ -99,3 +99,6 @@ pub async fn run(
     // Given back, so that the next one need not wait.
     let _ = lease.await;
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! The loops beat while they work, rest while there is nothing to do, and one that hangs is named.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::BoxError;
+
+use super::*;
+use crate::domain::ports::{CodeFacts, Unavailable};
+use crate::telemetry::catalog::Catalog;
+
+struct NoCode;
+
+impl Inspect for NoCode {
+    async fn inspect(&self, _: &str, _: &str) -> Result<CodeFacts, Unavailable> {
+        Ok(CodeFacts::default())
+    }
+}
+
+type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+
+fn answer(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+    let body = Full::new(body.into()).map_err(BoxError::from);
+    Response::builder().status(status).body(body.boxed_unsync()).unwrap()
+}
+
+/// An API server with these MCPGateways and nothing else. What is asked for of a gateway's snapshots by its name is never
+/// answered, and `hangs` is told: no real one does that to a client whose requests have deadlines.
+async fn serve(request: Request<Body>, gateways: Value, hangs: Arc<Notify>) -> Result<Answer, BoxError> {
+    let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
+    let kind = path.rsplit('/').next().unwrap_or_default();
+    if kind == "gatewaysnapshots" && query.contains("gateway%3Dmain") {
+        hangs.notify_one();
+        std::future::pending::<()>().await;
+    }
+    if query.contains("watch=true") {
+        let nothing = futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>();
+        return Ok(Response::new(StreamBody::new(nothing).boxed_unsync()));
+    }
+    if request.method() == Method::GET && path.contains("/leases/") {
+        let status = json!({"kind": "Status", "code": 404, "reason": "NotFound"});
+        return Ok(answer(StatusCode::NOT_FOUND, status.to_string()));
+    }
+    if request.method() != Method::GET {
+        return Ok(answer(StatusCode::OK, request.into_body().collect().await?.to_bytes()));
+    }
+    let items = if kind == "mcpgateways" { gateways } else { json!([]) };
+    let list = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
+    Ok(answer(StatusCode::OK, list.to_string()))
+}
+
+/// Runs an operator in a cluster with these MCPGateways until `check`, which is given what it tells of itself, and told
+/// when a request of it hangs.
+async fn run_until(gateways: Value, check: impl AsyncFnOnce(&Health, &Notify)) {
+    let (health, hangs) = (Health::default(), Arc::new(Notify::new()));
+    let told = Arc::clone(&hangs);
+    let server = tower::service_fn(move |request| serve(request, gateways.clone(), Arc::clone(&told)));
+    let lease = LeaseSettings { namespace: "ns".into(), name: "lease".into(), holder: "this".into() };
+    let settings = Settings { namespaces: BTreeSet::new(), lease };
+    let metrics = ControllerMetrics::register(&Catalog::default()).unwrap();
+    let (client, stop) = (Client::new(server, "ns"), CancellationToken::new());
+    tokio::select! {
+        () = run(client, settings, NoCode, metrics, health.clone(), stop) => panic!("it ended"),
+        checked = tokio::time::timeout(Duration::from_secs(30), check(&health, &hangs)) => checked.expect("in time"),
+    }
+}
+
+#[tokio::test]
+async fn a_loop_that_hangs_is_named() {
+    let metadata = json!({"name": "main", "namespace": "ns", "uid": "u", "generation": 1});
+    let spec = json!({"authentication": {"anonymous": {}}});
+    run_until(json!([{"metadata": metadata, "spec": spec}]), async |health, hangs| {
+        hangs.notified().await;
+        let named = health.liveness.check_at(Instant::now() + Duration::from_secs(60)).unwrap_err();
+        assert!(named.starts_with("the loop of plans has made no step"), "{named}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_operator_that_has_nothing_to_do_is_healthy_for_as_long_as_that_lasts() {
+    run_until(json!([]), async |health, _| {
+        while !health.ready.load(Ordering::Acquire) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        // One that looks around just now rests soon.
+        while health.liveness.check_at(Instant::now() + Duration::from_secs(3600)).is_err() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+}
