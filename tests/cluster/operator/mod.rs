@@ -22,6 +22,7 @@ mod pods;
 mod quickstart;
 mod scope;
 mod seen;
+mod servers;
 mod silent;
 mod snapshots;
 mod soak;
