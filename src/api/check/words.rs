@@ -25,7 +25,11 @@ pub fn wrong_type(kind: Type, found: &Value) -> String {
         (Type::Boolean, Value::String(text)) if is_old_boolean(text) => {
             ("a string", " (yes, no, on and off are words in YAML 1.2); write true or false")
         }
-        (Type::Boolean | Type::Integer | Type::Number, Value::String(_)) => ("a string", "; take the quotes out"),
+        (Type::Boolean, Value::String(text)) if text.parse::<bool>().is_ok() => ("a string", "; take the quotes out"),
+        (Type::Integer | Type::Number, Value::String(text)) if text.parse::<f64>().is_ok() => {
+            ("a string", "; take the quotes out")
+        }
+        (Type::Boolean | Type::Integer | Type::Number, Value::String(_)) => ("a string", ""),
         (Type::String, Value::Number(_)) => ("a number", "; put it in quotes"),
         (Type::String, Value::Bool(_)) => ("true or false", "; put it in quotes"),
         (_, Value::Bool(_)) => ("true or false", ""),

@@ -142,10 +142,11 @@ pub struct Case {
 }
 
 fn tool_name(written: &str) -> Result<String, String> {
-    match written.split('/').any(str::is_empty) {
-        true => Err("write TOOL or SERVER/TOOL, no part of it empty".to_owned()),
-        false => Ok(written.to_owned()),
+    let parts: Vec<_> = written.split('/').collect();
+    if parts.len() > 2 || parts.iter().any(|part| part.is_empty()) {
+        return Err("write TOOL or SERVER/TOOL, no part of it empty".to_owned());
     }
+    Ok(written.to_owned())
 }
 
 /// How code is spoken with.

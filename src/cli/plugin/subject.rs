@@ -10,6 +10,7 @@ use super::args;
 use super::case::Case;
 use super::code::{NAME, is_code, manifest};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::json::{Pointer, doubled_key};
 use crate::domain::plan::{
     ChainPlan, EntryPlan, EraSetting, HealthPlan, Plan, PluginPlan, TransportPlan, UpstreamPlan, UpstreamScope,
 };
@@ -64,11 +65,20 @@ impl Reading {
     }
 }
 
+/// `--config`, where each key stands once: readers differ in which of two they take.
+fn config_of(text: &str) -> anyhow::Result<Value> {
+    let config = serde_json::from_str(text).context("--config is not JSON")?;
+    match doubled_key(text) {
+        Some(steps) => bail!("--config: the key at {} stands twice in its object", Pointer(&steps)),
+        None => Ok(config),
+    }
+}
+
 impl Subject {
     /// Nothing is read yet. `config` is what an input holds; a flag wins over it.
     pub fn new(args: &args::Subject, config: Option<Value>) -> anyhow::Result<Self> {
         let config = match &args.config {
-            Some(text) => Some(serde_json::from_str(text).context("--config is not JSON")?),
+            Some(text) => Some(config_of(text)?),
             None => config,
         };
         if config.as_ref().is_some_and(|config| !config.is_object()) {
@@ -148,7 +158,10 @@ impl Subject {
             [] if keys.is_empty() => bail!("there is no Plugin in it"),
             _ => {
                 let all = keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-                bail!("say which Plugin with --plugin NAME; there are: {all}")
+                match self.wanted.as_ref().filter(|_| found.is_empty()) {
+                    Some(wanted) => bail!("there is no Plugin {wanted}; there are: {all}"),
+                    None => bail!("say which Plugin with --plugin NAME; there are: {all}"),
+                }
             }
         }
     }

@@ -221,6 +221,9 @@ fn check_settings(input: &PluginInput) -> Result<(), Fault> {
         let message = "it would steer how Node.js starts, before any code of the plugin runs: take it out";
         return Err((Reason::InvalidConfig, format!("spec.env[{place}].name"), message.into()));
     }
+    if let Some(Err(error)) = input.config_schema.as_ref().map(jsonschema::validator_for) {
+        return Err((Reason::InvalidConfig, "spec.configSchema".into(), format!("it is not a JSON Schema: {error}")));
+    }
     check_config(input, input.config.as_deref())
         .map_err(|message| (Reason::InvalidConfig, "spec.config".to_owned(), message))?;
     if let Some(message) = input.egress.iter().find_map(|entry| EgressRule::parse(entry).err()) {

@@ -86,6 +86,19 @@ fn a_plugin_that_is_not_asked_is_said_and_why() {
 }
 
 #[test]
+fn what_a_command_line_cannot_mean_is_said() {
+    let (_folder, path) = code(SHOUT);
+    for (more, said) in [
+        (["--plugin", "foo"], "there is no Plugin foo; there are: default/plugin"),
+        (["--config", r#"{"a": {"b": 1, "b": 2}}"#], "--config: the key at /a/b stands twice in its object"),
+        (["--tool", "a/b/c"], "write TOOL or SERVER/TOOL"),
+    ] {
+        let output = run(&[&["plugin", "run", &path, "--text", "x"], &more[..]].concat());
+        assert!(!output.status.success() && err(&output).contains(said), "{more:?}: {}", err(&output));
+    }
+}
+
+#[test]
 fn what_it_is_given_is_what_a_gateway_gives() {
     let code =
         "export default (input, ctx) => ({ text: JSON.stringify({ input, config: ctx.config, key: process.env.KEY }),
