@@ -96,7 +96,7 @@ pub struct NoAnswer(String);
 /// What the admin API answered instead of what was asked for.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub struct Refused {
+pub struct ApiError {
     /// One word.
     pub reason: String,
     /// What it says.
@@ -128,7 +128,7 @@ pub async fn get_within(admin: &Admin, path: &str, deadline: Duration) -> anyhow
         let said = |pointer: &str| value.pointer(pointer).and_then(Value::as_str);
         let message = said("/error/message").unwrap_or(&body).to_owned();
         match said("/error/reason") {
-            Some(reason) => bail!(Refused { reason: reason.to_owned(), message }),
+            Some(reason) => bail!(ApiError { reason: reason.to_owned(), message }),
             None => bail!("{url} is not the admin API of a gateway ({message}). Name its address: --admin ADDR"),
         }
     }
@@ -166,7 +166,7 @@ pub async fn list(
 }
 
 fn is_cursor_gone(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Refused>().is_some_and(|refused| refused.reason == "InvalidCursor")
+    error.downcast_ref::<ApiError>().is_some_and(|refused| refused.reason == "InvalidCursor")
 }
 
 async fn pages(admin: &Admin, path: &str, query: &str, limit: usize) -> anyhow::Result<Vec<Value>> {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::admin::{Refused, encode, get, list};
+use super::admin::{ApiError, encode, get, list};
 use super::args::Explain;
 use super::formats::Format;
 use super::output::{column, print_line, print_list, text, wide};
@@ -48,7 +48,7 @@ fn policy(entry: &Value) -> String {
 
 /// The error, and which tool was probably meant where there is none of that name.
 async fn with_hint(args: &Explain, error: anyhow::Error) -> anyhow::Error {
-    if error.downcast_ref::<Refused>().is_none_or(|refused| refused.reason != "ToolNotFound") {
+    if error.downcast_ref::<ApiError>().is_none_or(|refused| refused.reason != "ToolNotFound") {
         return error;
     }
     let tools = list(&args.admin, "/api/v1/tools", &[], usize::MAX).await.unwrap_or_default();

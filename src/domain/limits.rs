@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Why a call is not let in. The word stands in the error's data and in `hawsepipe_calls_refused_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Refused {
+pub enum RefusalReason {
     /// The stop switch.
     Stopped,
     /// As many calls as the process may have are in flight.
@@ -31,7 +31,7 @@ pub enum Refused {
     Shadow,
 }
 
-impl Refused {
+impl RefusalReason {
     /// The word.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::request::{CallRequest, Caller};
 use super::snapshot::Snapshot;
 use super::{Engine, Ports};
-use crate::domain::limits::{Full, Refused, Tracker};
+use crate::domain::limits::{Full, RefusalReason, Tracker};
 use crate::domain::plan::{Limits, UpstreamPlan};
 use crate::domain::rpc::{REFUSED, RpcError};
 
@@ -36,13 +36,13 @@ impl Drop for Counted {
 pub(super) type Admitted = Vec<Counted>;
 
 /// Why a call is not let in: the word, and what a client is told.
-pub(super) struct Rejection {
-    pub(super) reason: Refused,
+pub(super) struct AdmissionError {
+    pub(super) reason: RefusalReason,
     pub(super) message: String,
 }
 
-impl Rejection {
-    pub(super) fn new(reason: Refused, message: impl Into<String>) -> Self {
+impl AdmissionError {
+    pub(super) fn new(reason: RefusalReason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 
@@ -58,32 +58,32 @@ impl Rejection {
 
 /// Whether the gateway takes a call that lies `depth` calls deep by this plan at all, or why not. The stop switch is for
 /// new calls: one that runs ends as it would have, and what its plugins call is a part of it.
-pub(super) fn gate(snapshot: &Snapshot, depth: u32) -> Result<(), Rejection> {
+pub(super) fn gate(snapshot: &Snapshot, depth: u32) -> Result<(), AdmissionError> {
     let gateway = &snapshot.plan().gateway;
     if gateway.stopped && depth == 0 {
-        return Err(Rejection::new(Refused::Stopped, "this gateway is stopped (spec.stopped)"));
+        return Err(AdmissionError::new(RefusalReason::Stopped, "this gateway is stopped (spec.stopped)"));
     }
     let refusal = gateway.refusing.as_ref();
-    refusal.map_or(Ok(()), |refusal| Err(Rejection::new(Refused::FailsClosed, refusal.message.clone())))
+    refusal.map_or(Ok(()), |refusal| Err(AdmissionError::new(RefusalReason::FailsClosed, refusal.message.clone())))
 }
 
 impl<P: Ports> Engine<P> {
     /// Lets a call into the process and its session, or says why not.
-    pub(super) fn admit(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> Result<Admitted, Rejection> {
+    pub(super) fn admit(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> Result<Admitted, AdmissionError> {
         let (gateway, depth) = (&snapshot.plan().gateway, request.depth());
         if depth > MAX_DEPTH {
             let message = format!("plugins called tools {depth} calls deep, {MAX_DEPTH} are allowed");
-            return Err(Rejection::new(Refused::TooDeep, message));
+            return Err(AdmissionError::new(RefusalReason::TooDeep, message));
         }
         // What a running call asks for is a part of it.
         if self.state.draining.load(Ordering::Acquire) && depth == 0 {
-            return Err(Rejection::new(Refused::Draining, "this gateway is about to end"));
+            return Err(AdmissionError::new(RefusalReason::Draining, "this gateway is about to end"));
         }
         gate(snapshot, depth)?;
         let limits = &gateway.limits;
         let in_process = Counted::enter(&self.state.calls, Some(limits.concurrent_calls), None).map_err(|_| {
             let message = format!("{} calls are in flight, as many as this gateway takes", limits.concurrent_calls);
-            Rejection::new(Refused::ConcurrentCalls, message)
+            AdmissionError::new(RefusalReason::ConcurrentCalls, message)
         })?;
         let in_session = self.admit_caller(request.caller, limits, depth)?;
         Ok(vec![in_process, in_session])
@@ -91,7 +91,7 @@ impl<P: Ports> Engine<P> {
 
     /// Lets a call of the process into its session, or says why not. How many may be in flight is asked of the call that
     /// the client made, not again of those within it: that one would then fail half done.
-    fn admit_caller(&self, caller: &Caller, limits: &Limits, depth: u32) -> Result<Counted, Rejection> {
+    fn admit_caller(&self, caller: &Caller, limits: &Limits, depth: u32) -> Result<Counted, AdmissionError> {
         let (mut concurrent, mut total) = (limits.session_concurrent_calls, limits.session_total_calls);
         concurrent = concurrent.filter(|_| depth == 0);
         if caller.by_address {
@@ -105,30 +105,30 @@ impl<P: Ports> Engine<P> {
                      takes of one then",
                     concurrent.unwrap_or(0)
                 );
-                Rejection::new(Refused::AddressConcurrentCalls, message)
+                AdmissionError::new(RefusalReason::AddressConcurrentCalls, message)
             }
             Full::Concurrent => {
                 let message = format!("{} calls of this session are in flight, its limit", concurrent.unwrap_or(0));
-                Rejection::new(Refused::SessionConcurrentCalls, message)
+                AdmissionError::new(RefusalReason::SessionConcurrentCalls, message)
             }
             Full::Total => {
                 let message = format!("this session has made its {} calls", total.unwrap_or(0));
-                Rejection::new(Refused::SessionTotalCalls, message)
+                AdmissionError::new(RefusalReason::SessionTotalCalls, message)
             }
         })
     }
 
     /// Lets an admitted call on to its upstream, or says why not.
-    pub(super) fn admit_upstream(&self, admitted: &mut Admitted, plan: &UpstreamPlan) -> Result<(), Rejection> {
+    pub(super) fn admit_upstream(&self, admitted: &mut Admitted, plan: &UpstreamPlan) -> Result<(), AdmissionError> {
         if !self.state.in_routing(&plan.key) {
             let message = format!("upstream {} does not answer and was taken out of routing", plan.key.name);
-            return Err(Rejection::new(Refused::AutoDisabled, message));
+            return Err(AdmissionError::new(RefusalReason::AutoDisabled, message));
         }
         let Some(limit) = plan.concurrent_calls else { return Ok(()) };
         let tracker = self.state.upstream_tracker(&plan.key);
         let counted = Counted::enter(&tracker, Some(limit), None).map_err(|_| {
             let message = format!("{limit} calls of upstream {} are in flight, its limit", plan.key.name);
-            Rejection::new(Refused::UpstreamConcurrentCalls, message)
+            AdmissionError::new(RefusalReason::UpstreamConcurrentCalls, message)
         })?;
         admitted.push(counted);
         Ok(())

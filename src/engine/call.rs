@@ -9,18 +9,17 @@ use serde_json::value::RawValue;
 use tracing::Instrument;
 
 use super::admission::gate;
-use super::chain::Way;
+use super::chain::CallContext;
 use super::content::Content;
-use super::end::End;
 use super::meta::Meta;
+use super::outcome::{CallEnd, Denial};
 use super::progress::{Progress, is_guarded};
-use super::ready::Refusing;
-use super::record::Journal;
+use super::recorder::CallRecorder;
 use super::request::{CallRequest, Endpoint, Reply};
 use super::routed::Routed;
-use super::shape::Shape;
 use super::snapshot::Snapshot;
 use super::spans;
+use super::tool_result::ResultFacts;
 use super::{Engine, Ports};
 use crate::domain::json::doubled_key;
 use crate::domain::ports::{CallUpstream, ToClient};
@@ -37,21 +36,21 @@ impl<P: Ports> Engine<P> {
     async fn run_to_end(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
         let snapshot = self.snapshot();
         let gateway = snapshot.plan().gateway.key.to_string();
-        let mut journal = Journal::begin(self, gateway, &request);
+        let mut recorder = CallRecorder::begin(self, gateway, &request);
         let meta = Meta::read(request.meta);
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
         let cut = self.state.cut.load_full();
         // A fault of ours ends this call alone, and with an answer. What it had begun is dropped as if it was cancelled.
-        let run = AssertUnwindSafe(self.run_and_settle(&snapshot, &request, &meta, &mut journal)).catch_unwind();
+        let run = AssertUnwindSafe(self.run_and_settle(&snapshot, &request, &meta, &mut recorder)).catch_unwind();
         let end = tokio::select! {
             biased;
             end = tokio::time::timeout(ceiling, run) => match end {
-                Ok(end) => end.unwrap_or_else(|_| End::panicked()),
-                Err(_) => End::ceiling_reached(ceiling),
+                Ok(end) => end.unwrap_or_else(|_| CallEnd::panicked()),
+                Err(_) => CallEnd::ceiling_reached(ceiling),
             },
-            () = cut.cancelled() => End::stopped(),
+            () = cut.cancelled() => CallEnd::stopped(),
         };
-        self.finish(end.in_room(request.room), journal, &meta, request.caller.era)
+        self.finish(end.in_room(request.room), recorder, &meta, request.caller.era)
     }
 
     /// The same as [`Self::run`], with all that ran beside it where the client is told of that: it is a part of the call
@@ -61,11 +60,11 @@ impl<P: Ports> Engine<P> {
         snapshot: &Arc<Snapshot>,
         request: &CallRequest<'_>,
         meta: &Meta,
-        journal: &mut Journal<P>,
-    ) -> End {
-        let end = self.run(snapshot, request, meta, journal).await;
+        recorder: &mut CallRecorder<P>,
+    ) -> CallEnd {
+        let end = self.run(snapshot, request, meta, recorder).await;
         if meta.trace {
-            journal.traces.settle().await;
+            recorder.traces.settle().await;
         }
         end
     }
@@ -75,46 +74,46 @@ impl<P: Ports> Engine<P> {
         snapshot: &Arc<Snapshot>,
         request: &CallRequest<'_>,
         meta: &Meta,
-        journal: &mut Journal<P>,
-    ) -> End {
+        recorder: &mut CallRecorder<P>,
+    ) -> CallEnd {
         let mut admitted = match self.admit(snapshot, request) {
             Ok(admitted) => admitted,
-            Err(rejection) => return self.rejected(&rejection),
+            Err(error) => return self.not_admitted(&error),
         };
         let (snapshot, route) = self.route_guarded(snapshot, request).await;
         // It may have waited for its upstream or a guard, and another plan may be in force since.
-        if let Err(rejection) = gate(&snapshot, request.depth()) {
-            return self.rejected(&rejection);
+        if let Err(error) = gate(&snapshot, request.depth()) {
+            return self.not_admitted(&error);
         }
         let Some(route) = route else { return self.unknown_tool(&snapshot, request) };
-        let call = Routed::new(&snapshot, &route, request, meta, journal.record());
-        journal.routed(&call.facts.upstream, &call.facts.tool);
-        if let Err(rejection) = self.admit_upstream(&mut admitted, call.plan()) {
-            return self.rejected(&rejection);
+        let call = Routed::new(&snapshot, &route, request, meta, recorder.record());
+        recorder.routed(&call.facts.upstream, &call.facts.tool);
+        if let Err(error) = self.admit_upstream(&mut admitted, call.plan()) {
+            return self.not_admitted(&error);
         }
         if let Some(refusal) = call.refusing() {
-            return self.refused(Refusing::gateway(refusal));
+            return self.refused(Denial::refused(None, refusal));
         }
-        journal.traces.begin(call.tool);
+        recorder.traces.begin(call.tool);
         if call.tool.reads_arguments()
             && let Some(steps) = doubled_key(call.arguments())
         {
-            return End::doubled_argument(&steps);
+            return CallEnd::doubled_argument(&steps);
         }
         // Here and not before: which arguments are marked is known once the upstream was tried.
         if let Some(check) = request.check_mirrored
             && let Err(mismatch) = check(&call.tool.mirrored)
         {
-            return End::header_mismatch(mismatch);
+            return CallEnd::header_mismatch(mismatch);
         }
-        if let Some(refusing) = self.cannot_guard(&call, &mut journal.traces) {
-            return self.refused(refusing);
+        if let Some(denial) = self.cannot_guard(&call, &mut recorder.traces) {
+            return self.refused(denial);
         }
         if let Err(places) = call.tool.arguments.check(call.arguments()) {
-            return End::invalid_arguments(request.name, &places);
+            return CallEnd::invalid_arguments(request.name, &places);
         }
         let client = Progress::new(request.client, is_guarded(call.tool));
-        self.run_guarded(&call, &client, journal).await
+        self.run_guarded(&call, &client, recorder).await
     }
 
     /// The route of a call, once what guards it is loaded or cannot be: nothing is sent whose answer would have to be
@@ -151,42 +150,50 @@ impl<P: Ports> Engine<P> {
     }
 
     /// Request chains, the upstream, response chains.
-    async fn run_guarded(self: &Arc<Self>, call: &Routed<'_>, client: &dyn ToClient, journal: &mut Journal<P>) -> End {
-        let way = Way { facts: &call.facts, client, unique_keys: true, room: None };
-        let sent = match self.arguments_to_send(call, way, journal).await {
+    async fn run_guarded(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        client: &dyn ToClient,
+        recorder: &mut CallRecorder<P>,
+    ) -> CallEnd {
+        let context = CallContext { facts: &call.facts, client, unique_keys: true, room: None };
+        let sent = match self.arguments_to_send(call, context, recorder).await {
             Ok(sent) => sent,
             Err(end) => return end,
         };
         let sent_text = if call.tool.recalls_arguments() { sent.clone() } else { None };
-        let answer = match self.send(call, client, sent, journal).await {
+        let answer = match self.send(call, client, sent, recorder).await {
             Ok(answer) => answer,
             Err(error) => return self.upstream_failed(call, &error),
         };
-        let shape = Shape::of(&answer);
-        if shape.asks_back {
-            return End::internal("the server asked for input during the call, which this gateway does not pass on");
+        let facts = ResultFacts::of(&answer);
+        if facts.asks_back {
+            return CallEnd::internal(
+                "the server asked for input during the call, which this gateway does not pass on",
+            );
         }
-        if shape.mistyped && self.is_modern(call) {
+        if facts.mistyped && self.is_modern(call) {
             let error = UpstreamError::Protocol("the resultType of its result is not a string".into());
             return self.upstream_failed(call, &error);
         }
         if call.tool.response.is_empty() {
-            return End::answered(answer, shape);
+            return CallEnd::answered(answer, facts);
         }
-        let way = Way { unique_keys: call.tool.guards_response(), room: Some(call.request.room), ..way };
+        let context =
+            CallContext { unique_keys: call.tool.guards_response(), room: Some(call.request.room), ..context };
         let content = Content::Answer(answer);
-        if way.unique_keys
+        if context.unique_keys
             && let Some(steps) = content.doubled_key()
         {
             return self.withheld(call, &steps);
         }
         let when = call.when(sent_text.as_deref().map_or("{}", RawValue::get));
-        let chains = self.run_chains(way, &call.tool.response, &when, &content, &mut journal.traces);
+        let chains = self.run_chains(context, &call.tool.response, &when, &content, &mut recorder.traces);
         match (chains.await, content) {
-            (Ok(None), Content::Answer(answer)) => End::answered(answer, shape),
-            (Ok(Some(Content::Answer(answer))), _) => End::answered_anew(answer),
-            (Ok(_), _) => End::internal("a response chain gave no answer"),
-            (Err(ending), _) => End::by_chain(ending),
+            (Ok(None), Content::Answer(answer)) => CallEnd::answered(answer, facts),
+            (Ok(Some(Content::Answer(answer))), _) => CallEnd::answered_anew(answer),
+            (Ok(_), _) => CallEnd::internal("a response chain gave no answer"),
+            (Err(end), _) => end,
         }
     }
 
@@ -199,23 +206,23 @@ impl<P: Ports> Engine<P> {
     async fn arguments_to_send(
         self: &Arc<Self>,
         call: &Routed<'_>,
-        way: Way<'_>,
-        journal: &mut Journal<P>,
-    ) -> Result<Option<Box<RawValue>>, End> {
+        context: CallContext<'_>,
+        recorder: &mut CallRecorder<P>,
+    ) -> Result<Option<Box<RawValue>>, CallEnd> {
         let as_they_came = || call.request.arguments.map(RawValue::to_owned);
         if call.tool.request.is_empty() {
             return Ok(as_they_came());
         }
         let content = Content::Arguments(call.arguments().to_owned());
         let when = call.when(call.arguments());
-        let chains = self.run_chains(way, &call.tool.request, &when, &content, &mut journal.traces);
-        let text = match chains.await.map_err(End::by_chain)? {
+        let chains = self.run_chains(context, &call.tool.request, &when, &content, &mut recorder.traces);
+        let text = match chains.await? {
             None => return Ok(as_they_came()),
             Some(Content::Arguments(text)) => text,
-            Some(Content::Answer(_)) => return Err(End::internal("a request chain gave no arguments")),
+            Some(Content::Answer(_)) => return Err(CallEnd::internal("a request chain gave no arguments")),
         };
         if let Err(places) = call.tool.arguments.check_changed(&text) {
-            return Err(End::invalid_changed_arguments(call.request.name, &places));
+            return Err(CallEnd::invalid_changed_arguments(call.request.name, &places));
         }
         Ok(RawValue::from_string(text).ok())
     }
@@ -226,7 +233,7 @@ impl<P: Ports> Engine<P> {
         call: &Routed<'_>,
         client: &dyn ToClient,
         arguments: Option<Box<RawValue>>,
-        journal: &mut Journal<P>,
+        recorder: &mut CallRecorder<P>,
     ) -> Result<Answer, UpstreamError> {
         let out = OutCall {
             tool: call.facts.tool.clone(),
@@ -237,9 +244,9 @@ impl<P: Ports> Engine<P> {
             timeout: call.timeout,
             extend_on_progress: call.plan().extend_on_progress,
         };
-        journal.asked();
+        recorder.asked();
         let answer = self.upstreams.call(&call.upstream.target, out, client).instrument(spans::upstream(call)).await;
-        journal.answered();
+        recorder.answered();
         let answer = answer?;
         let (Answer::Result(text) | Answer::Error(text)) = &answer;
         call.request.room.hold(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;

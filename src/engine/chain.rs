@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 use super::admission::Counted;
 use super::content::Content;
 use super::link::{LinkedChain, LinkedEntry};
-use super::replies::{Culprit, Ended};
+use super::outcome::{CallEnd, Denial, DenialKind};
+use super::recorder::EntryTraces;
 use super::routed::Facts;
 use super::snapshot::Selected;
-use super::traces::Traces;
 use super::when::When;
 use super::{Engine, Ports};
 use crate::domain::budget::{Held, NoRoom, Place};
@@ -25,7 +25,7 @@ const MAX_BACKGROUND: u32 = 1000;
 
 /// What goes along with a call's content through its chains.
 #[derive(Clone, Copy)]
-pub(super) struct Way<'a> {
+pub(super) struct CallContext<'a> {
     pub(super) facts: &'a Arc<Facts>,
     /// The way back to the client.
     pub(super) client: &'a dyn ToClient,
@@ -36,11 +36,11 @@ pub(super) struct Way<'a> {
     pub(super) room: Option<&'a Place>,
 }
 
-impl Way<'_> {
+impl CallContext<'_> {
     /// Holds the content as it came and as it is now.
-    fn hold(&self, content: &Content, changed: Option<&Content>) -> Result<(), Ending> {
+    fn hold(&self, content: &Content, changed: Option<&Content>) -> Result<(), CallEnd> {
         let (Some(room), Some(changed)) = (self.room, changed) else { return Ok(()) };
-        room.hold(content.size() + changed.size()).map_err(|NoRoom| Ending::NoRoom)
+        room.hold(content.size() + changed.size()).map_err(|NoRoom| CallEnd::no_room())
     }
 }
 
@@ -51,14 +51,6 @@ impl ToClient for Nobody {
     fn progress(&self, _: Box<RawValue>) {}
 }
 
-/// How chains ended a call.
-pub(super) enum Ending {
-    /// An entry did, with this text for the client.
-    Entry { how: Ended, culprit: Culprit, text: String },
-    /// What one made of the answer found no room.
-    NoRoom,
-}
-
 impl<P: Ports> Engine<P> {
     /// Runs the selected chains of one phase, one after another, each entry on what the one before it gave. None where
     /// nothing changed the content.
@@ -67,12 +59,12 @@ impl<P: Ports> Engine<P> {
     /// How a denial or a failure ended the call.
     pub(super) async fn run_chains(
         self: &Arc<Self>,
-        way: Way<'_>,
+        context: CallContext<'_>,
         selected: &[Selected],
         when: &When<'_>,
         content: &Content,
-        traces: &mut Traces,
-    ) -> Result<Option<Content>, Ending> {
+        traces: &mut EntryTraces,
+    ) -> Result<Option<Content>, CallEnd> {
         let (whole, mut changed) = (content, None);
         for Selected { chain, admitted } in selected {
             let mut stopped = false;
@@ -84,22 +76,27 @@ impl<P: Ports> Engine<P> {
                     continue;
                 }
                 if !entry.rules.on_path() {
-                    self.run_beside(way, chain, entry, content, traces, place);
+                    self.run_beside(context, chain, entry, content, traces, place);
                     continue;
                 }
-                let judged = self.execute(way, chain, entry, content).await;
+                let judged = self.execute(context, chain, entry, content).await;
                 traces.ran(place, judged.trace);
                 match judged.verdict {
                     Verdict::Go { stop, .. } => {
                         stopped |= stop;
                         changed = judged.changed.or(changed);
-                        way.hold(whole, changed.as_ref())?;
+                        context.hold(whole, changed.as_ref())?;
                     }
                     Verdict::Pass(_) => {}
-                    Verdict::Deny { text, error } => return Err(ending(Ended::Denied, chain, entry, error, text)),
+                    Verdict::Deny { text, error } => {
+                        let denial = Denial::by_entry(DenialKind::Denied, &chain.name, &entry.name, error, text);
+                        return Err(CallEnd::denied(denial));
+                    }
                     Verdict::Fail(failure) => {
                         let text = failed_text(&entry.name, &failure);
-                        return Err(ending(Ended::Failed, chain, entry, failure.reason.to_string(), text));
+                        let reason = failure.reason.to_string();
+                        let denial = Denial::by_entry(DenialKind::Failed, &chain.name, &entry.name, reason, text);
+                        return Err(CallEnd::denied(denial));
                     }
                 }
             }
@@ -110,11 +107,11 @@ impl<P: Ports> Engine<P> {
     /// Starts an entry off the call's path.
     fn run_beside(
         self: &Arc<Self>,
-        way: Way<'_>,
+        context: CallContext<'_>,
         chain: &Arc<LinkedChain>,
         entry: &Arc<LinkedEntry>,
         content: &Content,
-        traces: &mut Traces,
+        traces: &mut EntryTraces,
         place: usize,
     ) {
         let room = self.budget.place(Held::Beside);
@@ -124,12 +121,12 @@ impl<P: Ports> Engine<P> {
             self.metrics.entry(&entry.name, &chain.name, phase, mode, "pool_exhausted", reason.as_str());
             return traces.set(place, EntryOutcome::Failed(reason));
         };
-        let (engine, facts, unique_keys) = (Arc::clone(self), Arc::clone(way.facts), way.unique_keys);
+        let (engine, facts, unique_keys) = (Arc::clone(self), Arc::clone(context.facts), context.unique_keys);
         let (chain, entry, content) = (Arc::clone(chain), Arc::clone(entry), content.clone());
         let task = tokio::spawn(async move {
             let _held = (counted, room);
-            let way = Way { facts: &facts, client: &Nobody, unique_keys, room: None };
-            engine.execute(way, &chain, &entry, &content).await.trace
+            let context = CallContext { facts: &facts, client: &Nobody, unique_keys, room: None };
+            engine.execute(context, &chain, &entry, &content).await.trace
         });
         traces.runs_beside(place, task);
     }
@@ -138,11 +135,6 @@ impl<P: Ports> Engine<P> {
 fn skipped(entry: &LinkedEntry, admitted: bool, stopped: bool, when: &When<'_>, content: &Content) -> Option<Skip> {
     let skip = skip(entry.enabled, admitted, stopped, entry.rules.role);
     skip.or_else(|| (!when.holds(entry, content)).then_some(Skip::When))
-}
-
-fn ending(how: Ended, chain: &LinkedChain, entry: &LinkedEntry, reason: String, text: String) -> Ending {
-    let culprit = Culprit { chain: Some(chain.name.clone()), plugin: Some(entry.name.clone()), reason };
-    Ending::Entry { how, culprit, text }
 }
 
 fn failed_text(plugin: &str, failure: &Failure) -> String {

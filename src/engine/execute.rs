@@ -6,14 +6,14 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 use tracing::Instrument;
 
-use super::chain::Way;
+use super::chain::CallContext;
 use super::content::{Content, Seen};
 use super::host::CallHost;
 use super::link::{LinkedChain, LinkedEntry};
-use super::record::millis;
+use super::recorder::millis;
+use super::recorder::trace;
 use super::routed::Facts;
 use super::spans;
-use super::traces::trace;
 use super::{Engine, Ports};
 use crate::domain::chain::Verdict;
 use crate::domain::plugin::{Failure, Input, Metadata, Output, Ran, Role};
@@ -36,7 +36,7 @@ impl<P: Ports> Engine<P> {
     /// Runs one entry and writes it down.
     pub(super) async fn execute(
         self: &Arc<Self>,
-        way: Way<'_>,
+        context: CallContext<'_>,
         chain: &LinkedChain,
         entry: &LinkedEntry,
         content: &Content,
@@ -44,14 +44,14 @@ impl<P: Ports> Engine<P> {
         let seen = content.see(entry.plan.view, entry.rules.role);
         let started_at = self.clock.unix_millis();
         let span = spans::plugin(chain, entry);
-        let asked = self.ask(way, chain, entry, &seen).instrument(span.clone());
+        let asked = self.ask(context, chain, entry, &seen).instrument(span.clone());
         let Ran { output, queued, ran, worker_pid } = asked.await;
         let (output_size, metadata) = match &output {
             Ok(output) => (Some(output.text.len() as u64), output.metadata.clone()),
             Err(_) => (None, None),
         };
-        let (metadata, omitted) = self.traceable(metadata, way, entry);
-        let (answer, changed) = check(output, content, &seen, way.unique_keys);
+        let (metadata, omitted) = self.traceable(metadata, context, entry);
+        let (answer, changed) = check(output, content, &seen, context.unique_keys);
         let verdict = entry.rules.judge(answer);
         let row = PluginExecution {
             input_size_bytes: seen.text.len() as u64,
@@ -61,7 +61,7 @@ impl<P: Ports> Engine<P> {
             run_ms: millis(ran),
             duration_ms: millis(queued + ran),
             worker_pid,
-            ..row(way.facts, chain, entry, &verdict, started_at)
+            ..row(context.facts, chain, entry, &verdict, started_at)
         };
         let trace = EntryTrace {
             // What an observer answers is thrown away; of a shadow it is told what it would have changed.
@@ -78,8 +78,14 @@ impl<P: Ports> Engine<P> {
     }
 
     /// Asks the entry's plugin what becomes of the content.
-    async fn ask(self: &Arc<Self>, way: Way<'_>, chain: &LinkedChain, entry: &LinkedEntry, seen: &Seen<'_>) -> Ran {
-        let facts = way.facts;
+    async fn ask(
+        self: &Arc<Self>,
+        context: CallContext<'_>,
+        chain: &LinkedChain,
+        entry: &LinkedEntry,
+        seen: &Seen<'_>,
+    ) -> Ran {
+        let facts = context.facts;
         let plugin = match &entry.plugin {
             Ok(plugin) => plugin,
             Err(failure) => return not_run(failure.clone()),
@@ -101,7 +107,7 @@ impl<P: Ports> Engine<P> {
             max_tokens: entry.plan.max_tokens.or(facts.max_tokens),
             metadata,
         };
-        let host = CallHost::new(self, way, plugin, entry.plan.mode);
+        let host = CallHost::new(self, context, plugin, entry.plan.mode);
         self.plugins.run(plugin, &input, entry.timeout, &host).await
     }
 
@@ -109,13 +115,13 @@ impl<P: Ports> Engine<P> {
     fn traceable(
         &self,
         metadata: Option<Box<RawValue>>,
-        way: Way<'_>,
+        context: CallContext<'_>,
         entry: &LinkedEntry,
     ) -> (Option<Box<RawValue>>, Option<String>) {
         let Some(why) = metadata.as_ref().and_then(|metadata| not_traceable(metadata.get())) else {
             return (metadata, None);
         };
-        let (request_id, plugin) = (&way.facts.request_id, &entry.name);
+        let (request_id, plugin) = (&context.facts.request_id, &entry.name);
         tracing::warn!(request_id, plugin, "Plugin '{plugin}' gave metadata that is not kept: {why}");
         (None, Some(why))
     }

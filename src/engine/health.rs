@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use super::link::Linked;
 use super::probes::Probe;
-use super::record::millis;
+use super::recorder::millis;
 use super::{Engine, Ports};
 use crate::domain::budget::{Held, NoRoom};
 use crate::domain::health::ConnectionState;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::admission::{Counted, Rejection};
-use super::chain::{Nobody, Way};
+use super::admission::{AdmissionError, Counted};
+use super::chain::{CallContext, Nobody};
 use super::request::{CallRequest, Endpoint, Reply, Within};
 use super::{Engine, Ports};
 use crate::domain::budget::Held;
-use crate::domain::limits::{Refused, Tracker};
+use crate::domain::limits::{RefusalReason, Tracker};
 use crate::domain::plugin::{MAX_MESSAGE, Mode};
 use crate::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress};
 use crate::domain::raw::{RawObject, to_raw};
@@ -24,15 +24,20 @@ const MAX_CALLS: u32 = 8;
 /// The host of one execution.
 pub(super) struct CallHost<'a, P: Ports> {
     engine: &'a Arc<Engine<P>>,
-    way: Way<'a>,
+    context: CallContext<'a>,
     plugin: &'a LinkedPlugin,
     mode: Mode,
     calls: Arc<Tracker>,
 }
 
 impl<'a, P: Ports> CallHost<'a, P> {
-    pub(super) fn new(engine: &'a Arc<Engine<P>>, way: Way<'a>, plugin: &'a LinkedPlugin, mode: Mode) -> Self {
-        Self { engine, way, plugin, mode, calls: Arc::default() }
+    pub(super) fn new(
+        engine: &'a Arc<Engine<P>>,
+        context: CallContext<'a>,
+        plugin: &'a LinkedPlugin,
+        mode: Mode,
+    ) -> Self {
+        Self { engine, context, plugin, mode, calls: Arc::default() }
     }
 
     async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
@@ -44,7 +49,7 @@ impl<'a, P: Ports> CallHost<'a, P> {
         if !arguments.is_none_or(is_object) {
             return Err(RpcError::new(INVALID_PARAMS, "the arguments must be an object that is not too deep"));
         }
-        let facts = self.way.facts;
+        let facts = self.context.facts;
         let request = CallRequest {
             endpoint: Endpoint::All,
             caller: &facts.caller,
@@ -73,13 +78,13 @@ impl<'a, P: Ports> CallHost<'a, P> {
         Ok(answer)
     }
 
-    fn admit(&self) -> Result<Counted, Rejection> {
+    fn admit(&self) -> Result<Counted, AdmissionError> {
         if self.mode == Mode::Shadow {
-            return Err(Rejection::new(Refused::Shadow, "a shadow changes nothing, so it calls no tool"));
+            return Err(AdmissionError::new(RefusalReason::Shadow, "a shadow changes nothing, so it calls no tool"));
         }
         Counted::enter(&self.calls, Some(MAX_CALLS), None).map_err(|_| {
             let message = format!("{MAX_CALLS} calls of the plugin are in flight, as many as it may wait for");
-            Rejection::new(Refused::PluginCalls, message)
+            AdmissionError::new(RefusalReason::PluginCalls, message)
         })
     }
 }
@@ -89,7 +94,7 @@ impl<P: Ports> Host for CallHost<'_, P> {
         if let Some(message) = &mut progress.message {
             message.truncate(message.floor_char_boundary(MAX_MESSAGE));
         }
-        self.way.client.progress(to_raw(&progress));
+        self.context.client.progress(to_raw(&progress));
     }
 
     fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {

@@ -7,13 +7,12 @@ use tokio::time::{Instant, timeout_at};
 
 use super::content::Content;
 use super::link::{Linked, LinkedChain, LinkedEntry};
-use super::replies::Culprit;
+use super::outcome::{Denial, DenialKind};
+use super::recorder::EntryTraces;
 use super::routed::Routed;
 use super::snapshot::{Selected, Snapshot};
-use super::traces::Traces;
 use super::{Engine, Ports};
 use crate::domain::ids::ObjectKey;
-use crate::domain::plan::Refusal;
 use crate::domain::plugin::{Failure, Mode, Phase};
 use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
 use crate::domain::reason::Reason;
@@ -22,20 +21,6 @@ use crate::domain::route::Route;
 
 /// How often it is looked whether plugins are loaded by now.
 const LOOK: Duration = Duration::from_millis(5);
-
-/// Why a call is refused before it is sent.
-pub(super) struct Refusing {
-    pub(super) culprit: Culprit,
-    pub(super) text: String,
-}
-
-impl Refusing {
-    /// The gateway or upstream itself refuses.
-    pub(super) fn gateway(refusal: &Refusal) -> Self {
-        let culprit = Culprit { chain: None, plugin: None, reason: refusal.reason.to_string() };
-        Self { culprit, text: format!("This call is refused: {}.", refusal.message) }
-    }
-}
 
 impl<P: Ports> Engine<P> {
     /// Waits for plugins that guard calls on this route and are still being loaded, as long as their entries may take.
@@ -108,26 +93,20 @@ impl<P: Ports> Engine<P> {
 
     /// The first thing that guards this call and cannot run here. A response that would have to be withheld is no
     /// reason to run the tool, so both phases are asked before anything is sent.
-    pub(super) fn cannot_guard(&self, call: &Routed<'_>, traces: &mut Traces) -> Option<Refusing> {
+    pub(super) fn cannot_guard(&self, call: &Routed<'_>, traces: &mut EntryTraces) -> Option<Denial> {
         let mut first = 0;
         for selected in call.tool.request.iter().chain(&call.tool.response) {
             let chain = &selected.chain;
             if let Some(refusal) = &chain.plan.refusing {
-                let reason = refusal.reason.to_string();
-                let culprit = Culprit { chain: Some(chain.name.clone()), plugin: None, reason };
-                return Some(Refusing { culprit, text: format!("This call is refused: {}.", refusal.message) });
+                return Some(Denial::refused(Some(&chain.name), refusal));
             }
             if let Some((place, entry, failure)) = self.first_unable(selected, call) {
                 traces.set(first + place, EntryOutcome::Failed(failure.reason));
                 let (phase, reason) = (chain.plan.phase.wire(), failure.reason.as_str());
                 self.metrics.entry(&entry.name, &chain.name, phase, Mode::Enforce.as_label(), "failed", reason);
-                let culprit = Culprit {
-                    chain: Some(chain.name.clone()),
-                    plugin: Some(entry.name.clone()),
-                    reason: reason.to_owned(),
-                };
                 let text = format!("This call is refused: plugin {} guards it and cannot run ({reason}).", entry.name);
-                return Some(Refusing { culprit, text });
+                let (kind, reason) = (DenialKind::Refused, reason.to_owned());
+                return Some(Denial::by_entry(kind, &chain.name, &entry.name, reason, text));
             }
             first += chain.entries.len();
         }

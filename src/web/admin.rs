@@ -12,7 +12,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
-use super::asked::{Asked, Refused, Shared};
+use super::asked::{AdminError, Asked, Shared};
 use super::guard::{CheckToken, Guard, guard};
 use super::status;
 use crate::domain::digest::sha256_hex;
@@ -60,7 +60,7 @@ struct Page<T> {
     next: Option<String>,
 }
 
-type Listed<T> = Result<Json<Page<T>>, Refused>;
+type Listed<T> = Result<Json<Page<T>>, AdminError>;
 
 /// The admin API of `engine`. `check` lets those in who come from elsewhere; none is nobody.
 pub fn admin_router<P: Ports>(engine: Arc<Engine<P>>, check: Option<CheckToken>) -> Router {
@@ -82,7 +82,7 @@ pub fn admin_router<P: Ports>(engine: Arc<Engine<P>>, check: Option<CheckToken>)
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz::<P>))
         .route("/metrics", get(metrics::<P>))
-        .fallback(|| async { Refused(StatusCode::NOT_FOUND, "NotFound", "there is nothing here".to_owned()) })
+        .fallback(|| async { AdminError(StatusCode::NOT_FOUND, "NotFound", "there is nothing here".to_owned()) })
         .layer(middleware::from_fn_with_state(Arc::new(Guard { engine: Arc::clone(&engine), check }), guard::<P>))
         .with_state(engine)
 }
@@ -92,14 +92,14 @@ fn page<T>(items: Vec<T>, wanted: &ListQuery, key: impl Fn(&T) -> &str) -> Liste
     let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT);
     if !(1..=MAX_LIMIT).contains(&limit) {
         let message = format!("limit must be 1 to {MAX_LIMIT}");
-        return Err(Refused(StatusCode::BAD_REQUEST, "InvalidLimit", message));
+        return Err(AdminError(StatusCode::BAD_REQUEST, "InvalidLimit", message));
     }
     let from = match &wanted.cursor {
         None => 0,
         Some(cursor) => {
             1 + items.iter().position(|item| key(item) == cursor).ok_or_else(|| {
                 let message = "the item that the cursor names is gone: list from the start".to_owned();
-                Refused(StatusCode::BAD_REQUEST, "InvalidCursor", message)
+                AdminError(StatusCode::BAD_REQUEST, "InvalidCursor", message)
             })?
         }
     };
@@ -196,8 +196,8 @@ struct Explained {
 async fn explain<P: Ports>(
     State(engine): Shared<P>,
     Asked(Explained { tool }): Asked<Explained>,
-) -> Result<impl IntoResponse, Refused> {
-    engine.explain(&tool).await.map(Json).map_err(|why| Refused(StatusCode::NOT_FOUND, "ToolNotFound", why))
+) -> Result<impl IntoResponse, AdminError> {
+    engine.explain(&tool).await.map(Json).map_err(|why| AdminError(StatusCode::NOT_FOUND, "ToolNotFound", why))
 }
 
 async fn readyz<P: Ports>(State(engine): Shared<P>) -> (StatusCode, &'static str) {

@@ -16,9 +16,9 @@ use crate::engine::Engine;
 pub(super) type Shared<P> = State<Arc<Engine<P>>>;
 
 /// An answer that is an error.
-pub(super) struct Refused(pub(super) StatusCode, pub(super) &'static str, pub(super) String);
+pub(super) struct AdminError(pub(super) StatusCode, pub(super) &'static str, pub(super) String);
 
-impl IntoResponse for Refused {
+impl IntoResponse for AdminError {
     fn into_response(self) -> Response {
         let Self(status, reason, message) = self;
         (status, Json(json!({"error": {"reason": reason, "message": message}}))).into_response()
@@ -29,10 +29,10 @@ impl IntoResponse for Refused {
 pub(super) struct Asked<T>(pub(super) T);
 
 impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
-    type Rejection = Refused;
+    type Rejection = AdminError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refused> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AdminError> {
         let read = Query::try_from_uri(&parts.uri).map(|Query(asked)| Self(asked));
-        read.map_err(|fault| Refused(StatusCode::BAD_REQUEST, "InvalidQuery", fault.body_text()))
+        read.map_err(|fault| AdminError(StatusCode::BAD_REQUEST, "InvalidQuery", fault.body_text()))
     }
 }

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 
 use super::access;
-use super::asked::Refused;
+use super::asked::AdminError;
 use super::server::Peer;
 use crate::engine::{Engine, Ports};
 
@@ -101,11 +101,11 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 fn forbidden(why: &str) -> Response {
-    Refused(StatusCode::FORBIDDEN, "Forbidden", why.to_owned()).into_response()
+    AdminError(StatusCode::FORBIDDEN, "Forbidden", why.to_owned()).into_response()
 }
 
 fn unauthorized(why: &str) -> Response {
-    let mut response = Refused(StatusCode::UNAUTHORIZED, "Unauthorized", why.to_owned()).into_response();
+    let mut response = AdminError(StatusCode::UNAUTHORIZED, "Unauthorized", why.to_owned()).into_response();
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
 }
@@ -114,7 +114,7 @@ fn read_only() -> Response {
     let message =
         "the admin API answers GET only; MCP clients use the address that the gateway logs as its MCP endpoint"
             .to_owned();
-    let mut response = Refused(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).into_response();
+    let mut response = AdminError(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message).into_response();
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("GET, HEAD"));
     response
 }

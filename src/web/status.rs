@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde::Deserialize;
 
-use super::asked::{Asked, Refused, Shared};
+use super::asked::{AdminError, Asked, Shared};
 use crate::engine::Ports;
 
 /// How the gateway is to be seen.
@@ -20,11 +20,11 @@ pub(super) struct StatusQuery {
 pub(super) async fn status<P: Ports>(
     State(engine): Shared<P>,
     Asked(StatusQuery { settled }): Asked<StatusQuery>,
-) -> Result<impl IntoResponse, Refused> {
+) -> Result<impl IntoResponse, AdminError> {
     if settled {
         let settled = engine.readings().settle().await;
         // What cannot be answered is not waited for.
-        settled.map_err(|why| Refused(StatusCode::CONFLICT, "NotSettled", why.to_string()))?;
+        settled.map_err(|why| AdminError(StatusCode::CONFLICT, "NotSettled", why.to_string()))?;
         engine.wait_for_loads().await;
     }
     Ok(Json(engine.status()))

@@ -26,7 +26,7 @@ pub enum When {
 
 /// A call that is known and refused: always, or where all conditions of one of the lists hold.
 #[derive(Debug)]
-pub struct Refused {
+pub struct RefusedCall {
     pub(super) call: i64,
     pub(super) when: Vec<Vec<When>>,
 }
@@ -35,7 +35,7 @@ pub struct Refused {
 #[derive(Debug)]
 pub struct Calls {
     pub(super) free: Vec<i64>,
-    pub(super) refused: Vec<Refused>,
+    pub(super) refused: Vec<RefusedCall>,
 }
 
 /// Memory, threads, signals to oneself, clocks, and reading and writing what is open.
@@ -290,7 +290,7 @@ impl Calls {
     /// Of Node.js in this process.
     pub fn of_worker() -> Self {
         let free = [BASE, NODE, OLD_BASE, OLD_NODE].concat();
-        let always = REFUSED.iter().chain(OLD_REFUSED).map(|call| Refused { call: *call, when: Vec::new() });
+        let always = REFUSED.iter().chain(OLD_REFUSED).map(|call| RefusedCall { call: *call, when: Vec::new() });
         Self { free, refused: always.chain(in_threads()).chain(of_files()).collect() }
     }
 
@@ -301,17 +301,17 @@ impl Calls {
 }
 
 /// Threads may be started and no process; a signal is for oneself.
-fn in_threads() -> Vec<Refused> {
+fn in_threads() -> Vec<RefusedCall> {
     let own = u64::from(std::process::id());
     let another = || vec![vec![When::IsNot(0, own)]];
     vec![
         // clone3 has its flags in memory, where no filter sees them. It is in no list, and C libraries take clone then.
-        Refused { call: libc::SYS_clone, when: vec![vec![When::Has(0, bits(CLONE_THREAD), 0)]] },
-        Refused { call: libc::SYS_kill, when: another() },
-        Refused { call: libc::SYS_tgkill, when: another() },
+        RefusedCall { call: libc::SYS_clone, when: vec![vec![When::Has(0, bits(CLONE_THREAD), 0)]] },
+        RefusedCall { call: libc::SYS_kill, when: another() },
+        RefusedCall { call: libc::SYS_tgkill, when: another() },
         // The limits of another process of the same user could be set.
-        Refused { call: libc::SYS_prlimit64, when: vec![vec![When::IsNot(0, 0)]] },
-        Refused {
+        RefusedCall { call: libc::SYS_prlimit64, when: vec![vec![When::IsNot(0, 0)]] },
+        RefusedCall {
             call: libc::SYS_prctl,
             when: none_of(
                 0,
@@ -331,20 +331,20 @@ fn in_threads() -> Vec<Refused> {
 }
 
 /// Files are opened for reading only; of what can be done with an open one, what Node.js does.
-fn of_files() -> Vec<Refused> {
+fn of_files() -> Vec<RefusedCall> {
     let opened = |flags| {
         let has = |mask: i32, value: i32| vec![When::Has(flags, bits(mask), bits(value))];
         vec![has(O_ACCMODE, O_WRONLY), has(O_ACCMODE, O_RDWR), has(O_CREAT, O_CREAT), has(O_TRUNC, O_TRUNC)]
     };
     let files = [F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETPIPE_SZ, F_SETFD, F_SETFL].map(bits);
     vec![
-        Refused { call: libc::SYS_openat, when: opened(2) },
+        RefusedCall { call: libc::SYS_openat, when: opened(2) },
         #[cfg(target_arch = "x86_64")]
-        Refused { call: libc::SYS_open, when: opened(1) },
-        Refused { call: libc::SYS_fcntl, when: none_of(1, &files) },
-        Refused { call: libc::SYS_ioctl, when: none_of(1, &IOCTLS) },
+        RefusedCall { call: libc::SYS_open, when: opened(1) },
+        RefusedCall { call: libc::SYS_fcntl, when: none_of(1, &files) },
+        RefusedCall { call: libc::SYS_ioctl, when: none_of(1, &IOCTLS) },
         // To an address: the socket that it was given has its other end already.
-        Refused { call: libc::SYS_sendto, when: vec![vec![When::Given(4)]] },
+        RefusedCall { call: libc::SYS_sendto, when: vec![vec![When::Given(4)]] },
     ]
 }
 

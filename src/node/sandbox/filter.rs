@@ -14,7 +14,7 @@ use seccompiler::{
     SeccompRule, apply_filter,
 };
 
-use super::calls::{Calls, Refused, When};
+use super::calls::{Calls, RefusedCall, When};
 use crate::domain::sandbox::{SandboxLack, SandboxProperty};
 
 /// Both filters, compiled.
@@ -46,7 +46,7 @@ impl Filter {
 
     fn compile(calls: &Calls) -> Result<Self, BackendError> {
         let mut refusing = BTreeMap::new();
-        for Refused { call, when } in &calls.refused {
+        for RefusedCall { call, when } in &calls.refused {
             let rules = when.iter().map(|when| rule(when)).collect::<Result<Vec<_>, _>>()?;
             refusing.insert(*call, rules);
         }

@@ -1,13 +1,15 @@
-//! The few members of a result that the gateway itself looks at.
+//! The few members of a tool's result that the gateway itself reads or writes.
 
 use serde::{Deserialize, Deserializer};
+use serde_json::json;
 use serde_json::value::RawValue;
 
+use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::upstream::Answer;
 
 /// What is read of an answer, in one pass: results are large.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Shape {
+pub(super) struct ResultFacts {
     /// The server asks for input during the call.
     pub(super) asks_back: bool,
     /// A result that says `isError`.
@@ -18,7 +20,7 @@ pub(super) struct Shape {
     pub(super) mistyped: bool,
 }
 
-impl Shape {
+impl ResultFacts {
     /// Reads it.
     pub(super) fn of(answer: &Answer) -> Self {
         #[derive(Deserialize)]
@@ -54,5 +56,32 @@ pub(super) fn complete(result: &mut Box<RawValue>) {
     let comma = if rest.starts_with('}') { "" } else { "," };
     if let Ok(with) = RawValue::from_string(format!(r#"{{"resultType":"complete"{comma}{rest}"#)) {
         *result = with;
+    }
+}
+
+/// A tool result with `isError: true` that tells a model what is wrong.
+pub(super) fn error_result(text: &str) -> Box<RawValue> {
+    to_raw(&json!({"content": [{"type": "text", "text": text}], "isError": true}))
+}
+
+/// `result` with one more member in its `_meta`. What is no object stays as it is.
+pub(super) fn with_meta(result: &RawValue, key: &str, value: Box<RawValue>) -> Box<RawValue> {
+    let Ok(mut object) = RawObject::parse(result.get()) else { return result.to_owned() };
+    let meta = object.get("_meta").map_or("{}", RawValue::get);
+    let mut meta = RawObject::parse(meta).unwrap_or_default();
+    meta.set(key, value);
+    object.set("_meta", meta.to_raw());
+    object.to_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meta_is_added_and_nothing_else_changes() {
+        let result = RawValue::from_string(r#"{"content":[],"n": 1.0,"_meta":{"a": 1e2}}"#.into()).unwrap();
+        let with = with_meta(&result, "b", RawValue::from_string("true".into()).unwrap());
+        assert_eq!(with.get(), r#"{"content":[],"n":1.0,"_meta":{"a":1e2,"b":true}}"#);
     }
 }
