@@ -19,7 +19,7 @@ use hawsepipe::node::inspect::parse;
 use hawsepipe::node::protocol;
 use hawsepipe::node::protocol::channel::Channel;
 use hawsepipe::node::protocol::socket::Socket;
-use hawsepipe::node::voice::Voice;
+use hawsepipe::node::log_mask::LogMask;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
@@ -68,7 +68,7 @@ impl Host for Nothing {
 
 /// The gateway's side of a worker's life.
 async fn converse(socket: UnixStream) -> String {
-    let mut channel = Channel::new(Socket::new(socket).expect("a descriptor to watch"), Voice::named("fuzz"));
+    let mut channel = Channel::new(Socket::new(socket).expect("a descriptor to watch"), LogMask::named("fuzz"));
     let mut came = match channel.ready().await {
         Ok(()) => "ready".to_owned(),
         Err(why) => return format!("not ready: {}", why.as_deref().map_or("gone", kind)),

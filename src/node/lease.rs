@@ -10,14 +10,14 @@ use tokio::time::{Instant, timeout_at};
 use super::metrics::KillCause;
 use super::protocol::Call;
 use super::seat::Seat;
-use super::worker::Fate;
+use super::worker::Disposition;
 use crate::domain::plugin::{Failure, Output};
 use crate::domain::reason::Reason;
 
 /// Where a seat goes when its call has ended.
 pub trait SeatOwner: Debug + Send + Sync {
-    /// Takes a seat back, or ends its worker, as `fate` says. `went_well` is whether the worker did what it was asked.
-    fn give_back(self: Arc<Self>, seat: Seat, fate: Fate, went_well: bool);
+    /// Takes a seat back, or ends its worker, as `disposition` says. `went_well` is whether the worker did what it was asked.
+    fn give_back(self: Arc<Self>, seat: Seat, disposition: Disposition, went_well: bool);
 
     /// Tells the worker that nobody waits for its call any more, then takes the seat back.
     fn wind_down(self: Arc<Self>, seat: Seat, cause: KillCause, deadline: Instant);
@@ -28,7 +28,7 @@ pub trait SeatOwner: Debug + Send + Sync {
 pub struct Lease {
     seat: Option<Seat>,
     owner: Arc<dyn SeatOwner>,
-    fate: Fate,
+    disposition: Disposition,
     /// Of its call.
     deadline: Option<Instant>,
     went_well: bool,
@@ -37,7 +37,7 @@ pub struct Lease {
 impl Lease {
     /// The owner counts `seat` as leased.
     pub fn new(seat: Seat, owner: Arc<dyn SeatOwner>) -> Self {
-        Self { seat: Some(seat), owner, fate: Fate::Keep, deadline: None, went_well: false }
+        Self { seat: Some(seat), owner, disposition: Disposition::Keep, deadline: None, went_well: false }
     }
 
     /// The seat, untouched, of a lease that nobody takes.
@@ -64,12 +64,12 @@ impl Lease {
         let Some(seat) = &mut self.seat else {
             return Err(Failure::new(Reason::Crashed, "ended before it was asked"));
         };
-        (self.fate, self.deadline) = (Fate::Kill(KillCause::Cancelled), Some(call.deadline));
+        (self.disposition, self.deadline) = (Disposition::Kill(KillCause::Cancelled), Some(call.deadline));
         let Ok(exchange) = timeout_at(call.deadline, seat.execute(call)).await else {
-            self.fate = Fate::Kill(KillCause::Timeout);
+            self.disposition = Disposition::Kill(KillCause::Timeout);
             return Err(Failure::new(Reason::Timeout, format!("timed out after {}ms", timeout.as_millis())));
         };
-        self.fate = seat.fate_after(&exchange);
+        self.disposition = seat.disposition_after(&exchange);
         self.went_well = exchange.reusable || exchange.output.is_ok();
         exchange.output
     }
@@ -78,11 +78,11 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let Some(seat) = self.seat.take() else { return };
-        match self.fate {
-            Fate::Kill(cause) if seat.talk.can_be_told(cause) => {
+        match self.disposition {
+            Disposition::Kill(cause) if seat.transport.can_be_told(cause) => {
                 Arc::clone(&self.owner).wind_down(seat, cause, self.deadline.unwrap_or_else(Instant::now));
             }
-            fate => Arc::clone(&self.owner).give_back(seat, fate, self.went_well),
+            disposition => Arc::clone(&self.owner).give_back(seat, disposition, self.went_well),
         }
     }
 }

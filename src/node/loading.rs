@@ -9,9 +9,9 @@ use tokio::time::{sleep, timeout};
 
 use super::code::CodeError;
 use super::discovery::NodeError;
+use super::log_mask::LogMask;
 use super::process::Rest;
-use super::seat::{SPOKE_FIRST, Seat, Talk};
-use super::voice::Voice;
+use super::seat::{SPOKE_FIRST, Seat, Transport};
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 
@@ -88,8 +88,8 @@ impl StartError {
     }
 
     /// What a plugin says of its failure may quote its environment.
-    pub(super) fn masked(self, voice: &Voice) -> Self {
-        let masked = |said: String| voice.masked(said).into_owned();
+    pub(super) fn masked(self, log_mask: &LogMask) -> Self {
+        let masked = |said: String| log_mask.masked(said).into_owned();
         match self {
             Self::Load(said) => Self::Load(masked(said)),
             Self::Exited { status, cause } => Self::Exited { status, cause: cause.map(masked) },
@@ -116,30 +116,30 @@ impl Seat {
     }
 
     async fn loaded(&mut self, proven: bool) -> Result<(), StartError> {
-        let said = match &mut self.talk {
-            Talk::Module(channel) => match channel.ready().await {
+        let said = match &mut self.transport {
+            Transport::Module(channel) => match channel.ready().await {
                 Ok(()) => return Ok(()),
                 Err(said) => said,
             },
             // Made of one that is loaded.
-            Talk::Shared(_) => return Ok(()),
-            Talk::Lines(lines) if lines.says_ready() => {
+            Transport::Shared(_) => return Ok(()),
+            Transport::Lines(lines) if lines.says_ready() => {
                 if lines.ready().await {
                     return Ok(());
                 }
                 None
             }
-            Talk::Once(_) | Talk::Lines(_) => {
+            Transport::Once(_) | Transport::Lines(_) => {
                 let pid = self.worker.process.pid();
                 let ended = tokio::select! {
                     biased;
                     ended = self.worker.process.exited() => ended,
                     () = settled(pid, proven) => None,
                 };
-                match (ended, &self.talk) {
-                    (Some(_), Talk::Lines(_)) => None,
+                match (ended, &self.transport) {
+                    (Some(_), Transport::Lines(_)) => None,
                     (Some(status), _) if !status.success() => None,
-                    (_, Talk::Lines(lines)) if lines.has_spoken() => Some(format!("it {SPOKE_FIRST}")),
+                    (_, Transport::Lines(lines)) if lines.has_spoken() => Some(format!("it {SPOKE_FIRST}")),
                     _ => return Ok(()),
                 }
             }
@@ -148,7 +148,7 @@ impl Seat {
             return Err(StartError::Load(said));
         }
         match self.worker.process.exited().await {
-            Some(status) => Err(StartError::Exited { status, cause: self.worker.noise.first_error() }),
+            Some(status) => Err(StartError::Exited { status, cause: self.worker.drained.first_error() }),
             None => Err(StartError::Load("it ended while it was loaded".into())),
         }
     }

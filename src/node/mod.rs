@@ -2,33 +2,33 @@
 //!
 //! A call takes a [`lease`] of a [`seat`] at a [`worker`] from its plugin's [`pool`] and speaks with it in its
 //! [`protocol`]. The [`starter`] makes workers: [`code`] on disk, a process by way of the [`launcher`]. Those that no call
-//! uses are looked after by [`tend`]. What bounds all plugins together is [`admission`].
+//! uses are looked after by [`maintain`]. What bounds all plugins together is [`admission`].
 
 pub mod admission;
-pub mod card;
 pub mod code;
 pub mod discovery;
 pub mod egress;
 #[cfg(test)]
 mod fixture;
-mod growth;
 pub mod inspect;
 pub mod launcher;
 pub mod lease;
 pub mod loading;
+pub mod log_mask;
+pub mod maintenance;
 pub mod metrics;
-pub mod noise;
+pub mod output_drain;
 pub mod pool;
 mod pools;
 pub mod private;
 pub mod process;
 pub mod protocol;
 pub mod sandbox;
+mod scaling;
 pub mod seat;
 pub mod spawn;
 pub mod starter;
-pub mod tend;
-pub mod voice;
+pub mod stats;
 pub mod worker;
 pub mod workers;
 mod yielding;

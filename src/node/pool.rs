@@ -1,6 +1,6 @@
 //! The warm workers of one plugin revision: who is idle, and who waits.
 //!
-//! A pool [grows](super::growth) with demand from one worker to its size. What is counted are seats: calls that can be
+//! A pool [grows](super::scaling) with demand from one worker to its size. What is counted are seats: calls that can be
 //! served at once. Idle ones are taken last-in-first-out. A worker that is done is replaced after its answer, off the
 //! call's path.
 
@@ -18,7 +18,7 @@ use super::lease::{Lease, SeatOwner};
 use super::metrics::{KillCause, RecycleCause, SpawnCause};
 use super::seat::Seat;
 use super::starter::Starter;
-use super::worker::Fate;
+use super::worker::Disposition;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Loading};
@@ -165,7 +165,7 @@ impl Pool {
         let mut state = self.lock();
         (state.size, state.target) = (0, 0);
         while let Some(seat) = state.idle.pop() {
-            self.end(&mut state, seat, Fate::Recycle(RecycleCause::Retired));
+            self.end(&mut state, seat, Disposition::Recycle(RecycleCause::Retired));
         }
     }
 
@@ -179,7 +179,7 @@ impl Pool {
 
     /// An idle seat that may serve. Workers that may not are ended.
     fn take_idle(self: &Arc<Self>, state: &mut State) -> Option<Seat> {
-        while let Some(at) = state.idle.iter().rposition(|seat| !seat.worker.is_doubted()) {
+        while let Some(at) = state.idle.iter().rposition(|seat| !seat.worker.is_suspect()) {
             let seat = state.idle.remove(at);
             match seat.worn() {
                 None => return Some(seat),
@@ -200,13 +200,13 @@ impl Pool {
 
     /// Hands a seat to whoever waits longest, or keeps it.
     pub(super) fn offer(self: &Arc<Self>, state: &mut State, mut seat: Seat) {
-        if let Some(fate) = seat.worker.leaving.get().copied() {
-            return self.end(state, seat, fate);
+        if let Some(disposition) = seat.worker.leaving.get().copied() {
+            return self.end(state, seat, disposition);
         }
         if let Some(cause) = seat.worn().filter(|cause| seat.stillborn(*cause).is_some()) {
             return self.discard(state, seat, cause);
         }
-        while !seat.worker.is_doubted()
+        while !seat.worker.is_suspect()
             && let Some(waiter) = state.waiting.pop_front()
         {
             state.lend(&seat);
@@ -235,24 +235,24 @@ impl Pool {
     /// Ends the worker of a seat that is one too many.
     fn end_spare(self: &Arc<Self>, state: &mut State, seat: Seat) {
         let cause = seat.worker.succeeded.get().copied().unwrap_or(RecycleCause::Retired);
-        self.end(state, seat, Fate::Recycle(cause));
+        self.end(state, seat, Disposition::Recycle(cause));
     }
 
     /// Ends the worker of `seat`: its idle seats go too, and those in a call afterwards, as if it were not there.
-    pub(super) fn end(self: &Arc<Self>, state: &mut State, seat: Seat, fate: Fate) {
-        if seat.worker.leaving.set(fate).is_ok() {
+    pub(super) fn end(self: &Arc<Self>, state: &mut State, seat: Seat, disposition: Disposition) {
+        if seat.worker.leaving.set(disposition).is_ok() {
             state.leased = state.leased.saturating_sub(seat.worker.leased.load(Ordering::Relaxed));
             let plugin = self.plugin.plan.key.to_string();
-            match fate {
-                Fate::Recycle(cause) => self.starter.metrics.recycled(&plugin, cause),
-                Fate::Kill(cause) => self.starter.metrics.killed(&plugin, cause),
-                Fate::Keep | Fate::Spent => {}
+            match disposition {
+                Disposition::Recycle(cause) => self.starter.metrics.recycled(&plugin, cause),
+                Disposition::Kill(cause) => self.starter.metrics.killed(&plugin, cause),
+                Disposition::Keep | Disposition::Spent => {}
             }
         }
         while let Some(at) = state.idle.iter().position(|idle| idle.worker.id == seat.worker.id) {
-            state.idle.remove(at).end(fate, &self.starter.tasks);
+            state.idle.remove(at).end(disposition, &self.starter.tasks);
         }
-        seat.end(fate, &self.starter.tasks);
+        seat.end(disposition, &self.starter.tasks);
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
@@ -261,7 +261,7 @@ impl Pool {
 }
 
 impl SeatOwner for Pool {
-    fn give_back(self: Arc<Self>, mut seat: Seat, fate: Fate, went_well: bool) {
+    fn give_back(self: Arc<Self>, mut seat: Seat, disposition: Disposition, went_well: bool) {
         let mut state = self.lock();
         seat.release();
         state.returned(&seat);
@@ -273,14 +273,14 @@ impl SeatOwner for Pool {
             state.cause = None;
             state.not_before = None;
         }
-        match fate {
+        match disposition {
             // It may have been taken, waited with for the right to use it, and not been used.
-            Fate::Keep if let Some(cause) = seat.worn() => self.discard(&mut state, seat, cause),
-            Fate::Keep => {
+            Disposition::Keep if let Some(cause) = seat.worn() => self.discard(&mut state, seat, cause),
+            Disposition::Keep => {
                 self.succeed(&mut state, &seat);
                 self.offer(&mut state, seat);
             }
-            fate => self.end(&mut state, seat, fate),
+            disposition => self.end(&mut state, seat, disposition),
         }
         self.serve(&mut state);
         self.fill(&mut state, SpawnCause::Replace);
@@ -291,18 +291,18 @@ impl SeatOwner for Pool {
     /// the call's `deadline`, where that is later.
     fn wind_down(self: Arc<Self>, mut seat: Seat, cause: KillCause, deadline: Instant) {
         if seat.is_shared() && cause == KillCause::Timeout {
-            seat.doubt();
+            seat.suspect();
         }
         let tasks = self.starter.tasks.clone();
         tasks.spawn(async move {
             let soon = Instant::now() + WIND_DOWN;
             let until = if seat.is_shared() { soon.max(deadline) } else { soon };
-            let fate = match timeout_at(until, seat.give_up(cause)).await {
-                Ok(fate) => fate,
-                Err(_) if seat.serves_others() => Fate::Recycle(RecycleCause::Stuck),
-                Err(_) => Fate::Kill(cause),
+            let disposition = match timeout_at(until, seat.give_up(cause)).await {
+                Ok(disposition) => disposition,
+                Err(_) if seat.serves_others() => Disposition::Recycle(RecycleCause::Stuck),
+                Err(_) => Disposition::Kill(cause),
             };
-            self.give_back(seat, fate, false);
+            self.give_back(seat, disposition, false);
         });
     }
 }

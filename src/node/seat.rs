@@ -15,7 +15,7 @@ use super::protocol::once::Pipes;
 use super::protocol::shared::Shared;
 use super::protocol::wire::Alone;
 use super::protocol::{Call, Exchange};
-use super::worker::{Fate, Worker};
+use super::worker::{Disposition, Worker};
 use crate::domain::ports::WorkerState;
 use crate::domain::reason::Reason;
 
@@ -26,7 +26,7 @@ const STATUS_WAIT: Duration = Duration::from_millis(20);
 
 /// The way to a worker.
 #[derive(Debug)]
-pub enum Talk {
+pub enum Transport {
     /// Frames, many calls, one at a time.
     Module(Box<Channel<Alone>>),
     /// Frames, several calls at a time.
@@ -37,7 +37,7 @@ pub enum Talk {
     Lines(Lines),
 }
 
-impl Talk {
+impl Transport {
     /// Whether a worker can be told that its call is given up, instead of being killed.
     pub fn can_be_told(&self, cause: KillCause) -> bool {
         match self {
@@ -54,68 +54,70 @@ pub struct Seat {
     /// Whose seat it is.
     pub worker: Arc<Worker>,
     /// The way to it.
-    pub talk: Talk,
+    pub transport: Transport,
     /// Since when nobody has used it.
     pub rested: Instant,
     /// Whether a call was begun and the seat is not released.
     busy: bool,
-    /// Whether that call is a [doubt](Worker::is_doubted).
-    doubts: bool,
+    /// Whether that call makes its worker [suspect](Worker::is_suspect).
+    suspects: bool,
 }
 
 impl Seat {
     /// The only seat of a worker.
-    pub fn only(worker: Worker, talk: Talk) -> Self {
-        Self::at(Arc::new(worker), talk)
+    pub fn only(worker: Worker, transport: Transport) -> Self {
+        Self::at(Arc::new(worker), transport)
     }
 
-    fn at(worker: Arc<Worker>, talk: Talk) -> Self {
-        Self { worker, talk, rested: Instant::now(), busy: false, doubts: false }
+    fn at(worker: Arc<Worker>, transport: Transport) -> Self {
+        Self { worker, transport, rested: Instant::now(), busy: false, suspects: false }
     }
 
     /// As many seats at its worker, where that is spoken with in a way that allows it.
     pub fn split(self, seats: usize) -> Vec<Self> {
-        let Self { worker, talk, .. } = self;
-        match talk {
-            Talk::Module(channel) if seats > 1 => {
+        let Self { worker, transport, .. } = self;
+        match transport {
+            Transport::Module(channel) if seats > 1 => {
                 let channels = channel.share(seats, max_output(&worker)).into_iter();
-                channels.map(|channel| Self::at(Arc::clone(&worker), Talk::Shared(Box::new(channel)))).collect()
+                channels.map(|channel| Self::at(Arc::clone(&worker), Transport::Shared(Box::new(channel)))).collect()
             }
-            talk => vec![Self::at(worker, talk)],
+            transport => vec![Self::at(worker, transport)],
         }
     }
 
     /// Runs one call. Whoever drops this before its end must give the call up before the seat is used again.
     pub async fn execute(&mut self, call: &Call<'_>) -> Exchange {
-        self.worker.card.used();
+        self.worker.stats.used();
         self.busy = true;
-        self.worker.noise.reset();
+        self.worker.drained.reset();
         if let Some(egress) = &self.worker.egress {
             egress.begin_call();
         }
         let mut exchange = self.exchange(call).await;
         // What is told to people; the text is the client's.
-        let voice = &self.worker.voice;
+        let log_mask = &self.worker.log_mask;
         let said = match &mut exchange.output {
             Ok(output) => {
-                output.metadata = output.metadata.take().and_then(|metadata| voice.masked_json(metadata));
+                output.metadata = output.metadata.take().and_then(|metadata| log_mask.masked_json(metadata));
                 output.error.as_mut()
             }
             Err(failure) => Some(&mut failure.message),
         };
         if let Some(said) = said {
-            *said = voice.masked(std::mem::take(said)).into_owned();
+            *said = log_mask.masked(std::mem::take(said)).into_owned();
         }
         exchange
     }
 
     async fn exchange(&mut self, call: &Call<'_>) -> Exchange {
         let process = &self.worker.process;
-        let mut exchange = match &mut self.talk {
-            Talk::Once(pipes) => return Exchange::last(pipes.exchange(process, call.input, call.max_output).await),
-            Talk::Lines(lines) => return lines.exchange(process, call.input, call.max_output).await,
-            Talk::Module(channel) => channel.exchange(call).await,
-            Talk::Shared(channel) => channel.exchange(call).await,
+        let mut exchange = match &mut self.transport {
+            Transport::Once(pipes) => {
+                return Exchange::last(pipes.exchange(process, call.input, call.max_output).await);
+            }
+            Transport::Lines(lines) => return lines.exchange(process, call.input, call.max_output).await,
+            Transport::Module(channel) => channel.exchange(call).await,
+            Transport::Shared(channel) => channel.exchange(call).await,
         };
         if let Err(failure) = &mut exchange.output
             && failure.reason == Reason::Crashed
@@ -131,61 +133,61 @@ impl Seat {
 
     /// Whether its worker may have other calls.
     pub fn is_shared(&self) -> bool {
-        matches!(self.talk, Talk::Shared(_))
+        matches!(self.transport, Transport::Shared(_))
     }
 
     /// Its call is past its deadline, and until it is [released](Seat::release) nobody knows whether its worker listens.
-    pub fn doubt(&mut self) {
-        self.worker.doubts.fetch_add(1, Ordering::Relaxed);
-        self.doubts = true;
+    pub fn suspect(&mut self) {
+        self.worker.suspects.fetch_add(1, Ordering::Relaxed);
+        self.suspects = true;
     }
 
     /// Its call is over, however that ended.
     pub fn release(&mut self) {
         if std::mem::take(&mut self.busy) {
-            self.worker.card.released();
+            self.worker.stats.released();
         }
-        if std::mem::take(&mut self.doubts) {
-            self.worker.doubts.fetch_sub(1, Ordering::Relaxed);
+        if std::mem::take(&mut self.suspects) {
+            self.worker.suspects.fetch_sub(1, Ordering::Relaxed);
         }
         self.rested = Instant::now();
     }
 
     /// After a call that was dropped: tells the worker so and waits until it has ended the call. What becomes of it
     /// then; it is killed for `cause` where it cannot be asked any more.
-    pub async fn give_up(&mut self, cause: KillCause) -> Fate {
+    pub async fn give_up(&mut self, cause: KillCause) -> Disposition {
         let max_output = max_output(&self.worker);
-        let ended = match &mut self.talk {
-            Talk::Module(channel) => channel.give_up(max_output).await,
-            Talk::Shared(channel) => channel.give_up(max_output).await,
-            Talk::Once(_) | Talk::Lines(_) => false,
+        let ended = match &mut self.transport {
+            Transport::Module(channel) => channel.give_up(max_output).await,
+            Transport::Shared(channel) => channel.give_up(max_output).await,
+            Transport::Once(_) | Transport::Lines(_) => false,
         };
         match ended {
-            true => self.worn().map_or(Fate::Keep, Fate::Recycle),
-            false => Fate::Kill(cause),
+            true => self.worn().map_or(Disposition::Keep, Disposition::Recycle),
+            false => Disposition::Kill(cause),
         }
     }
 
     /// Whether its worker still serves other calls while this one does not end.
     pub fn serves_others(&self) -> bool {
-        matches!(&self.talk, Talk::Shared(channel) if channel.is_awake())
+        matches!(&self.transport, Transport::Shared(channel) if channel.is_awake())
     }
 
     /// What becomes of its worker after this exchange.
-    pub fn fate_after(&self, exchange: &Exchange) -> Fate {
+    pub fn disposition_after(&self, exchange: &Exchange) -> Disposition {
         if exchange.reusable {
             if exchange.output.is_err() {
                 // It may have failed for lack of memory, and what it holds fail the next call too.
-                self.worker.card.measure();
+                self.worker.stats.measure();
             }
-            return self.worn().map_or(Fate::Keep, Fate::Recycle);
+            return self.worn().map_or(Disposition::Keep, Disposition::Recycle);
         }
         let over = self.worker.process.status().is_some();
         let is_done = match &exchange.output {
-            Ok(_) => matches!(self.talk, Talk::Once(_)),
+            Ok(_) => matches!(self.transport, Transport::Once(_)),
             Err(failure) => failure.reason == Reason::ExitCode,
         };
-        if over || is_done { Fate::Spent } else { Fate::Kill(KillCause::Broken) }
+        if over || is_done { Disposition::Spent } else { Disposition::Kill(KillCause::Broken) }
     }
 
     /// Why its worker cannot have come to be as it should, although it has served nobody yet. Another one would be no
@@ -193,15 +195,15 @@ impl Seat {
     pub fn stillborn(&self, cause: RecycleCause) -> Option<String> {
         let worker = &self.worker;
         match cause {
-            _ if worker.card.executions() > 0 => None,
+            _ if worker.stats.executions() > 0 => None,
             RecycleCause::Exited => {
                 let status = worker.process.status().map(|status| format!(" ({status})")).unwrap_or_default();
-                let error = worker.noise.first_error().map(|error| format!("; {error}")).unwrap_or_default();
+                let error = worker.drained.first_error().map(|error| format!("; {error}")).unwrap_or_default();
                 Some(format!("ended while it was idle{status}{error}"))
             }
             RecycleCause::Stray => Some(SPOKE_FIRST.into()),
             RecycleCause::Memory => {
-                let limit = worker.card.plugin.plan.limits.memory;
+                let limit = worker.stats.plugin.plan.limits.memory;
                 Some(format!("took more than three quarters of limits.memory ({limit} bytes) before its first call"))
             }
             _ => None,
@@ -215,25 +217,26 @@ impl Seat {
 
     /// Whether its worker has ended, ends with the calls that it has, or may not listen.
     pub fn is_useless(&self) -> bool {
-        self.worker.leaving.get().is_some() || self.worker.is_doubted() || self.worn() == Some(RecycleCause::Exited)
+        self.worker.leaving.get().is_some() || self.worker.is_suspect() || self.worn() == Some(RecycleCause::Exited)
     }
 
     /// Why it should not serve another call.
     pub fn worn(&self) -> Option<RecycleCause> {
         let status = self.worker.process.status();
-        if status.is_some_and(|status| !(status.success() && matches!(self.talk, Talk::Once(_)))) {
+        if status.is_some_and(|status| !(status.success() && matches!(self.transport, Transport::Once(_)))) {
             return Some(RecycleCause::Exited);
         }
-        let stray = || matches!(&self.talk, Talk::Lines(lines) if lines.has_spoken()).then_some(RecycleCause::Stray);
+        let stray =
+            || matches!(&self.transport, Transport::Lines(lines) if lines.has_spoken()).then_some(RecycleCause::Stray);
         self.worker.worn().or_else(stray)
     }
 
     /// Gives it up. With the last seat the worker ends: one in good order may do so by itself, any other is killed, with
     /// all that its other seats do.
-    pub fn end(self, fate: Fate, tasks: &Tasks) {
-        self.worker.card.set_state(WorkerState::Unhealthy);
-        drop(self.talk);
-        if matches!(fate, Fate::Kill(_)) {
+    pub fn end(self, disposition: Disposition, tasks: &Tasks) {
+        self.worker.stats.set_state(WorkerState::Unhealthy);
+        drop(self.transport);
+        if matches!(disposition, Disposition::Kill(_)) {
             self.worker.process.kill();
         }
         if let Some(worker) = Arc::into_inner(self.worker) {
@@ -243,7 +246,7 @@ impl Seat {
 }
 
 fn max_output(worker: &Worker) -> usize {
-    usize::try_from(worker.card.plugin.plan.limits.max_output).unwrap_or(usize::MAX)
+    usize::try_from(worker.stats.plugin.plan.limits.max_output).unwrap_or(usize::MAX)
 }
 
 /// What is wrong with a script that answers nobody.
@@ -251,23 +254,23 @@ pub(super) const SPOKE_FIRST: &str = "printed something on standard output befor
 
 #[cfg(test)]
 mod tests {
+    use super::super::log_mask::LogMask;
     use super::super::protocol::socket::Socket;
-    use super::super::voice::Voice;
     use super::*;
 
     #[tokio::test]
     async fn a_worker_that_may_still_listen_is_told_that_a_call_is_given_up() {
         let channel = || {
             let (ours, _theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-            Channel::new(Socket::new(ours).unwrap(), Voice::named("p"))
+            Channel::new(Socket::new(ours).unwrap(), LogMask::named("p"))
         };
-        let told = |talk: &Talk| {
+        let told = |transport: &Transport| {
             let causes = [KillCause::Cancelled, KillCause::Timeout, KillCause::Broken];
-            causes.map(|cause| talk.can_be_told(cause))
+            causes.map(|cause| transport.can_be_told(cause))
         };
         // One whose only call is late does not listen. One with several calls may.
-        assert_eq!(told(&Talk::Module(Box::new(channel()))), [true, false, false]);
+        assert_eq!(told(&Transport::Module(Box::new(channel()))), [true, false, false]);
         let shared = channel().share(2, 1000).pop().unwrap();
-        assert_eq!(told(&Talk::Shared(Box::new(shared))), [true, true, false]);
+        assert_eq!(told(&Transport::Shared(Box::new(shared))), [true, true, false]);
     }
 }

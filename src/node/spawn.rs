@@ -12,14 +12,14 @@ use super::code::Code;
 use super::discovery::Node;
 use super::egress::handed::hand_over;
 use super::launcher::{Launcher, Stdin};
+use super::log_mask::LogMask;
 use super::protocol::channel::Channel;
 use super::protocol::codec::Codec;
 use super::protocol::lines::Lines;
 use super::protocol::once::Pipes;
 use super::protocol::socket::Socket;
 use super::sandbox::Confinement;
-use super::seat::Talk;
-use super::voice::Voice;
+use super::seat::Transport;
 use crate::domain::plugin::Protocol;
 use crate::domain::ports::LinkedPlugin;
 
@@ -33,7 +33,7 @@ pub struct Spawned {
     /// The process, leader of its own group.
     pub child: Child,
     /// The way to it.
-    pub talk: Talk,
+    pub transport: Transport,
     /// What it prints besides its answers.
     pub printed: PipeReader,
     /// Where it asks for connections, if it may have any.
@@ -41,7 +41,7 @@ pub struct Spawned {
 }
 
 /// A process, the way to it, and its way out.
-type Made = (Child, Talk, Option<UnixStream>);
+type Made = (Child, Transport, Option<UnixStream>);
 
 /// What a worker's process is made of.
 #[derive(Clone, Copy, Debug)]
@@ -66,27 +66,27 @@ pub fn spawn(parts: Parts<'_>) -> io::Result<Spawned> {
     let (printed, to_log) = io::pipe()?;
     let (plugin, parent) = (parts.plugin, parts.code.parent());
     let preload = parent.once_preload();
-    let (child, talk, egress) = match (plugin.plan.protocol, plugin.plan.reuse) {
+    let (child, transport, egress) = match (plugin.plan.protocol, plugin.plan.reuse) {
         (Protocol::Module, _) => spawn_module(parts, to_log)?,
         (Protocol::Once, false) => {
             let exit = parent.exit_preload();
             let options = ["--require".as_ref(), preload.as_ref(), "--require".as_ref(), exit.as_ref()];
             let script = spawn_script(parts, to_log, &options)?;
-            (script.child, Talk::Once(Pipes::new(script.stdin, script.stdout)), script.egress)
+            (script.child, Transport::Once(Pipes::new(script.stdin, script.stdout)), script.egress)
         }
         (Protocol::Once, true) => {
             let host = parent.reuse_host();
             let script = spawn_script(parts, to_log, &[FEW_THREADS.as_ref(), host.as_ref()])?;
-            (script.child, Talk::Lines(Lines::new(script.stdin, script.stdout, Codec::Printed)), script.egress)
+            (script.child, Transport::Lines(Lines::new(script.stdin, script.stdout, Codec::Printed)), script.egress)
         }
         (Protocol::Lines, _) => {
             let options = [FEW_THREADS.as_ref(), "--require".as_ref(), preload.as_ref()];
             let script = spawn_script(parts, to_log, &options)?;
             let lines = Lines::new(script.stdin, script.stdout, plugin.plan.encoding.into());
-            (script.child, Talk::Lines(lines), script.egress)
+            (script.child, Transport::Lines(lines), script.egress)
         }
     };
-    Ok(Spawned { child, talk, printed, egress })
+    Ok(Spawned { child, transport, printed, egress })
 }
 
 impl Parts<'_> {
@@ -117,8 +117,8 @@ fn spawn_module(parts: Parts<'_>, to_log: PipeWriter) -> io::Result<Made> {
     command.args(egress.as_ref().map(|_| "egress")).args((plugin.plan.concurrency > 1).then_some("concurrent"));
     command.stdout(to_log.try_clone()?).stderr(to_log);
     let child = run(command)?;
-    let channel = Channel::new(Socket::new(ours)?, Voice::of(plugin).running(code));
-    Ok((child, Talk::Module(Box::new(channel)), egress))
+    let channel = Channel::new(Socket::new(ours)?, LogMask::of(plugin).running(code));
+    Ok((child, Transport::Module(Box::new(channel)), egress))
 }
 
 /// A process that runs a script, with its own standard input and output.

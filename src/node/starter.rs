@@ -11,19 +11,19 @@ use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::card::Card;
 use super::code::{Code, CodeFolder};
 use super::discovery::{Node, NodeError};
 use super::egress::Egress;
 use super::launcher::Launcher;
 use super::loading::START_DEADLINE;
 pub use super::loading::StartError;
+use super::log_mask::LogMask;
 use super::metrics::{KillCause, SpawnCause, WorkerMetrics};
-use super::noise::{Noise, drain};
+use super::output_drain::{OutputDrain, drain};
 use super::process::{Group, OwnMemory, Process, Tasks};
 use super::seat::Seat;
 use super::spawn::{Parts, Spawned, spawn};
-use super::voice::Voice;
+use super::stats::WorkerStats;
 use super::worker::{Worker, executions_of};
 use crate::domain::plan::PluginPlan;
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
@@ -43,7 +43,7 @@ pub struct Lifetimes {
     /// Time that it may go unused, unless it is its pool's only one.
     pub max_idle: Duration,
     /// How often workers that no call uses are looked after.
-    pub tended_every: Duration,
+    pub maintained_every: Duration,
 }
 
 impl Default for Lifetimes {
@@ -53,7 +53,7 @@ impl Default for Lifetimes {
             max_executions: None,
             max_age: Duration::from_secs(3600),
             max_idle: Duration::from_secs(60),
-            tended_every: Duration::from_secs(1),
+            maintained_every: Duration::from_secs(1),
         }
     }
 }
@@ -84,7 +84,7 @@ pub struct Starter {
 
 #[derive(Debug)]
 struct Living {
-    card: Arc<Card>,
+    stats: Arc<WorkerStats>,
     group: Arc<Group>,
 }
 
@@ -178,10 +178,10 @@ impl Starter {
         match seat.loaded_by_deadline(slot, proven).await {
             Some(Ok(())) => {
                 self.metrics.ready(&name, began.elapsed());
-                seat.worker.card.set_state(WorkerState::Available);
+                seat.worker.stats.set_state(WorkerState::Available);
                 Ok(seat.split(seats))
             }
-            Some(Err(error)) => Err(error.masked(&seat.worker.voice)),
+            Some(Err(error)) => Err(error.masked(&seat.worker.log_mask)),
             None => {
                 self.metrics.killed(&name, KillCause::Start);
                 Err(StartError::Late(START_DEADLINE))
@@ -191,15 +191,15 @@ impl Starter {
 
     /// Looks at the memory of workers.
     pub fn measure(&self) {
-        let cards: Vec<_> = lock(&self.living).values().map(|living| Arc::clone(&living.card)).collect();
-        for card in cards {
-            card.measure();
+        let cards: Vec<_> = lock(&self.living).values().map(|living| Arc::clone(&living.stats)).collect();
+        for stats in cards {
+            stats.measure();
         }
     }
 
     /// Every worker there is.
     pub fn workers(&self) -> Vec<WorkerInfo> {
-        let workers: Vec<_> = lock(&self.living).values().map(|living| living.card.info()).collect();
+        let workers: Vec<_> = lock(&self.living).values().map(|living| living.stats.info()).collect();
         workers
             .into_iter()
             .map(|worker| WorkerInfo { memory_bytes: OwnMemory::of(worker.pid).map(|own| own.resident), ..worker })
@@ -213,7 +213,7 @@ impl Starter {
         // Nobody need wait any more.
         self.loads.send_modify(|ended| *ended += 1);
         for living in lock(&self.living).values() {
-            self.metrics.killed(&living.card.info().plugin, KillCause::Shutdown);
+            self.metrics.killed(&living.stats.info().plugin, KillCause::Shutdown);
             living.group.kill();
         }
     }
@@ -232,20 +232,20 @@ impl Starter {
     ) -> Result<Seat, StartError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let sandbox_required = lock(&self.sandbox).required;
-        let Spawned { child, talk, printed, egress } =
+        let Spawned { child, transport, printed, egress } =
             spawn(Parts { launcher: &self.launcher, node, plugin, code, sandbox_required })?;
-        let card = Arc::new(Card::new(child.id().unwrap_or_default(), Arc::clone(plugin)));
+        let stats = Arc::new(WorkerStats::new(child.id().unwrap_or_default(), Arc::clone(plugin)));
         let starter = Arc::downgrade(self);
         let process = Process::adopt(child, &self.tasks, move || {
             forget(&starter, id);
             on_exit(id);
         });
-        lock(&self.living).insert(id, Living { card: Arc::clone(&card), group: process.group() });
+        lock(&self.living).insert(id, Living { stats: Arc::clone(&stats), group: process.group() });
         if process.status().is_some() {
             forget(&Arc::downgrade(self), id);
         }
-        let voice = Voice::of(plugin).running(code);
-        let noise = self.listen(plugin, voice.clone(), &process, printed)?;
+        let log_mask = LogMask::of(plugin).running(code);
+        let drained = self.listen(plugin, log_mask.clone(), &process, printed)?;
         let serve = |socket| Egress::serve(socket, plugin, &self.metrics, &self.tasks, process.over());
         let egress = egress.map(serve).transpose()?;
         let (max_executions, age) = self.life(&plugin.plan, id);
@@ -253,10 +253,10 @@ impl Starter {
         let worker = Worker {
             id,
             process,
-            noise,
-            voice,
+            drained,
+            log_mask,
             egress,
-            card,
+            stats,
             max_executions,
             born: now,
             ages: now + (age - age / 20),
@@ -265,10 +265,10 @@ impl Starter {
             max_data: node.data.saturating_add(plugin.plan.limits.memory / 4 * 3),
             succeeded: OnceLock::new(),
             leased: AtomicUsize::new(0),
-            doubts: AtomicUsize::new(0),
+            suspects: AtomicUsize::new(0),
             leaving: OnceLock::new(),
         };
-        Ok(Seat::only(worker, talk))
+        Ok(Seat::only(worker, transport))
     }
 
     /// How many calls a worker of this number serves, and how long.
@@ -282,13 +282,13 @@ impl Starter {
     fn listen(
         &self,
         plugin: &LinkedPlugin,
-        voice: Voice,
+        log_mask: LogMask,
         process: &Process,
         printed: io::PipeReader,
-    ) -> io::Result<Arc<Noise>> {
-        let noise = Arc::new(Noise::default());
+    ) -> io::Result<Arc<OutputDrain>> {
+        let drained = Arc::new(OutputDrain::default());
         let printed = pipe::Receiver::from_owned_fd(printed.into())?;
-        let draining = drain(printed, Arc::clone(&noise), voice, process.pid(), plugin.plan.limits.max_stderr);
+        let draining = drain(printed, Arc::clone(&drained), log_mask, process.pid(), plugin.plan.limits.max_stderr);
         let over = process.over();
         self.tasks.spawn(async move {
             // A process that left the group may hold the pipe open for ever.
@@ -297,7 +297,7 @@ impl Starter {
                 () = async { over.await; tokio::time::sleep(LAST_WORDS).await } => {}
             }
         });
-        Ok(noise)
+        Ok(drained)
     }
 }
 
@@ -305,7 +305,7 @@ fn forget(starter: &Weak<Starter>, id: u64) {
     if let Some(starter) = starter.upgrade()
         && let Some(living) = lock(&starter.living).remove(&id)
     {
-        living.card.set_state(WorkerState::Terminated);
+        living.stats.set_state(WorkerState::Terminated);
     }
 }
 
@@ -332,10 +332,10 @@ mod tests {
         let starter = starter();
         let child = tokio::process::Command::new("true").process_group(0).spawn().unwrap();
         let process = Process::adopt(child, &starter.tasks, || ());
-        let card = Arc::new(Card::new(std::process::id(), plugin()));
-        card.set_state(WorkerState::Available);
-        lock(&starter.living).insert(1, Living { card: Arc::clone(&card), group: process.group() });
+        let stats = Arc::new(WorkerStats::new(std::process::id(), plugin()));
+        stats.set_state(WorkerState::Available);
+        lock(&starter.living).insert(1, Living { stats: Arc::clone(&stats), group: process.group() });
         starter.measure();
-        assert!(card.data() > 0);
+        assert!(stats.data() > 0);
     }
 }

@@ -6,18 +6,18 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::time::Instant;
 
-use super::card::Card;
 use super::egress::Egress;
+use super::log_mask::LogMask;
 use super::metrics::{KillCause, RecycleCause};
-use super::noise::Noise;
+use super::output_drain::OutputDrain;
 use super::process::Process;
-use super::voice::Voice;
+use super::stats::WorkerStats;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Protocol;
 
 /// What becomes of a worker after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum Disposition {
     /// It serves on.
     Keep,
     /// It has served all that it can.
@@ -36,13 +36,13 @@ pub struct Worker {
     /// Its process.
     pub process: Process,
     /// What it prints besides.
-    pub noise: Arc<Noise>,
+    pub drained: Arc<OutputDrain>,
     /// What must not be seen in what it says.
-    pub voice: Voice,
+    pub log_mask: LogMask,
     /// Its connections, where its plugin may have any.
     pub egress: Option<Egress>,
     /// What others may know of it.
-    pub card: Arc<Card>,
+    pub stats: Arc<WorkerStats>,
     /// Calls that it may serve.
     pub max_executions: u64,
     /// When its process was made.
@@ -61,15 +61,15 @@ pub struct Worker {
     /// Seats that somebody has; changed under the lock of its pool.
     pub leased: AtomicUsize,
     /// Calls past their deadline of which it is not known whether it still listens.
-    pub doubts: AtomicUsize,
+    pub suspects: AtomicUsize,
     /// What was decided of it: it gets no further calls, and ends with the last of its seats.
-    pub leaving: OnceLock<Fate>,
+    pub leaving: OnceLock<Disposition>,
 }
 
 impl Worker {
     /// Why it is to be replaced soon: it is in its last twentieth of calls or of time.
     pub fn nearly_worn(&self) -> Option<RecycleCause> {
-        if self.card.executions() >= self.max_executions - self.max_executions / 20 {
+        if self.stats.executions() >= self.max_executions - self.max_executions / 20 {
             Some(RecycleCause::Executions)
         } else {
             (Instant::now() >= self.ages).then_some(RecycleCause::Lifetime)
@@ -78,18 +78,18 @@ impl Worker {
 
     /// Why it should not serve another call, whichever way it is spoken with.
     pub fn worn(&self) -> Option<RecycleCause> {
-        if let Some(fate) = self.leaving.get() {
-            Some(match fate {
-                Fate::Recycle(cause) => *cause,
-                Fate::Keep | Fate::Spent | Fate::Kill(_) => RecycleCause::Exited,
+        if let Some(disposition) = self.leaving.get() {
+            Some(match disposition {
+                Disposition::Recycle(cause) => *cause,
+                Disposition::Keep | Disposition::Spent | Disposition::Kill(_) => RecycleCause::Exited,
             })
-        } else if self.card.executions() >= self.max_executions {
+        } else if self.stats.executions() >= self.max_executions {
             Some(RecycleCause::Executions)
         } else if Instant::now() >= self.expires {
             Some(RecycleCause::Lifetime)
-        } else if self.noise.bytes() > self.max_noise {
+        } else if self.drained.bytes() > self.max_noise {
             Some(RecycleCause::Stderr)
-        } else if self.card.data() > self.max_data {
+        } else if self.stats.data() > self.max_data {
             Some(RecycleCause::Memory)
         } else {
             None
@@ -97,15 +97,15 @@ impl Worker {
     }
 
     /// Whether it may not listen any more: until that is known it gets no calls.
-    pub fn is_doubted(&self) -> bool {
-        self.doubts.load(Ordering::Relaxed) > 0
+    pub fn is_suspect(&self) -> bool {
+        self.suspects.load(Ordering::Relaxed) > 0
     }
 
     /// What a call is told whose worker was killed for another one.
     pub fn killed_with(&self) -> Option<&'static str> {
         match self.leaving.get() {
-            Some(Fate::Kill(KillCause::Broken)) => Some("was ended with its worker, which another call broke"),
-            Some(Fate::Kill(_)) => Some("was ended with its worker, which another call kept busy"),
+            Some(Disposition::Kill(KillCause::Broken)) => Some("was ended with its worker, which another call broke"),
+            Some(Disposition::Kill(_)) => Some("was ended with its worker, which another call kept busy"),
             _ => None,
         }
     }

@@ -11,12 +11,12 @@ use super::admission::{Admission, Share};
 use super::discovery::{Node, find_node};
 use super::launcher::Launcher;
 use super::lease::Lease;
+use super::maintenance::maintain;
 use super::metrics::WorkerMetrics;
 use super::pool::Pool;
 use super::pools::Pools;
 use super::protocol::Call;
 use super::starter::{Lifetimes, StartError, Starter};
-use super::tend::tend;
 use super::yielding::Yielding;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Ran};
@@ -41,7 +41,7 @@ impl Workers {
         let starter = Arc::new(Starter::new(launcher, lifetimes, metrics)?);
         let admission = Arc::new(Admission::new(starter.tasks.clone()));
         let pools = Arc::new(RwLock::default());
-        starter.tasks.spawn(tend(Arc::downgrade(&starter), Arc::downgrade(&pools)));
+        starter.tasks.spawn(maintain(Arc::downgrade(&starter), Arc::downgrade(&pools)));
         Ok(Self { starter, admission, pools })
     }
 

@@ -233,7 +233,7 @@ pub(super) fn open_stream<P: Ports>(gate: &Arc<Gate<P>>, scope: &Scope, headers:
         );
     };
     let open = OpenStream::new(&gate.engine, Era::Legacy);
-    let told = Told { lists: gate.engine.tool_lists(), session, places, _open: open };
+    let told = ListenStream { lists: gate.engine.tool_lists(), session, places, _open: open };
     let events = stream::unfold(told, |mut told| async move {
         let event = told.next().await?;
         Some((Ok::<_, Infallible>(event), told))
@@ -266,14 +266,14 @@ impl<P: Ports> Drop for Places<P> {
 }
 
 /// What a session is told unasked: that the tool list changed.
-struct Told<P: Ports> {
+struct ListenStream<P: Ports> {
     lists: watch::Receiver<()>,
     session: Arc<Session>,
     places: Places<P>,
     _open: OpenStream<P>,
 }
 
-impl<P: Ports> Told<P> {
+impl<P: Ports> ListenStream<P> {
     async fn next(&mut self) -> Option<Bytes> {
         let gate = &self.places.gate;
         tokio::select! {

@@ -26,27 +26,27 @@ struct ListResult<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
     #[serde(flatten)]
-    kept: Option<Kept>,
+    kept: Option<CacheHints>,
 }
 
 /// What a modern result that may be kept says of itself (MCP 2026-07-28, caching).
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Kept {
+pub(super) struct CacheHints {
     result_type: &'static str,
     ttl_ms: u32,
     cache_scope: &'static str,
 }
 
 /// A whole result that anybody may keep for five seconds: what is listed does not depend on who asks.
-pub(super) const KEPT: Kept = Kept { result_type: "complete", ttl_ms: 5000, cache_scope: "public" };
+pub(super) const KEPT: CacheHints = CacheHints { result_type: "complete", ttl_ms: 5000, cache_scope: "public" };
 
 /// `tools/list`.
 pub(super) async fn list_tools<P: Ports>(
     engine: &Engine<P>,
     endpoint: Endpoint<'_>,
     params: &Params<'_>,
-    kept: Option<Kept>,
+    kept: Option<CacheHints>,
 ) -> Reply {
     let cursor = match params.cursor.map(text) {
         Some(None) => return invalid("`cursor` must be a string"),

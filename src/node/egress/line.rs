@@ -10,9 +10,9 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::dial::Refusal;
 use crate::domain::egress::EgressRule;
+use crate::node::log_mask::LogMask;
 use crate::node::metrics::{Direction, WorkerMetrics};
 use crate::node::protocol::frame::{Kind, begin};
-use crate::node::voice::Voice;
 
 /// Bytes that one call may send and receive.
 const MAX_BYTES: u64 = 64 << 20;
@@ -34,7 +34,7 @@ pub(super) struct Line {
     used: AtomicU64,
     /// Whether the log holds a denial of this call: one is enough.
     told: AtomicBool,
-    voice: Voice,
+    log_mask: LogMask,
     metrics: WorkerMetrics,
 }
 
@@ -57,12 +57,12 @@ impl Line {
     pub(super) fn new(
         mut socket: OwnedWriteHalf,
         rules: Vec<EgressRule>,
-        voice: Voice,
+        log_mask: LogMask,
         metrics: WorkerMetrics,
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (frames, mut queue) = mpsc::channel::<Vec<u8>>(QUEUED);
         let (used, told, lookups) = (AtomicU64::new(0), AtomicBool::new(false), Arc::new(Semaphore::new(LOOKUPS)));
-        let line = Self { rules, lookups, frames, used, told, voice, metrics };
+        let line = Self { rules, lookups, frames, used, told, log_mask, metrics };
         let writing = async move {
             while let Some(frame) = queue.recv().await {
                 if socket.write_all(&frame).await.is_err() {
@@ -84,7 +84,7 @@ impl Line {
     /// The call has had its share.
     pub(super) fn spend(&self, bytes: usize, direction: Direction) -> Result<(), Refusal> {
         let bytes = bytes as u64;
-        self.metrics.carried(self.voice.name(), direction, bytes);
+        self.metrics.carried(self.log_mask.name(), direction, bytes);
         match self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > MAX_BYTES {
             true => Err(Refusal::TooLarge(MAX_BYTES)),
             false => Ok(()),
@@ -93,15 +93,15 @@ impl Line {
 
     /// A connection was made.
     pub(super) fn opened(&self) {
-        self.metrics.connection(self.voice.name(), "opened");
+        self.metrics.connection(self.log_mask.name(), "opened");
     }
 
     /// A connection was not made, or broke.
     pub(super) fn refused(&self, host: &str, port: u16, refusal: &Refusal) {
-        self.metrics.connection(self.voice.name(), refusal.as_label());
+        self.metrics.connection(self.log_mask.name(), refusal.as_label());
         if refusal.is_denial() && !self.told.swap(true, Ordering::Relaxed) {
             let host = &host[..host.floor_char_boundary(MAX_NAME)];
-            let (plugin, host) = (self.voice.name(), self.voice.masked(host));
+            let (plugin, host) = (self.log_mask.name(), self.log_mask.masked(host));
             tracing::warn!(target: "hawsepipe::plugin", plugin, "may not connect to {host}:{port}: {refusal}");
         }
     }

@@ -11,9 +11,9 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
+use super::log_mask::LogMask;
 use super::metrics::WorkerMetrics;
 use super::process::Tasks;
-use super::voice::Voice;
 use crate::domain::egress::EgressRule;
 use crate::domain::ports::LinkedPlugin;
 use line::Line;
@@ -38,7 +38,7 @@ impl Egress {
         let (reader, writer) = tokio::net::UnixStream::from_std(socket)?.into_split();
         // What does not parse was refused with the plan.
         let rules = plugin.plan.egress.iter().filter_map(|entry| EgressRule::parse(entry).ok()).collect();
-        let (line, written) = Line::new(writer, rules, Voice::of(plugin), metrics.clone());
+        let (line, written) = Line::new(writer, rules, LogMask::of(plugin), metrics.clone());
         let line = Arc::new(line);
         let served = Arc::clone(&line);
         tasks.spawn(async move {

@@ -17,13 +17,13 @@ use super::{Call, Exchange, closed, too_large};
 use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::ports::PluginProgress;
 use crate::domain::reason::Reason;
-use crate::node::voice::Voice;
+use crate::node::log_mask::LogMask;
 
 /// The way of calls to a worker.
 #[derive(Debug)]
 pub struct Channel<W> {
     wire: W,
-    voice: Voice,
+    log_mask: LogMask,
     last_id: u64,
     /// Whether the last call was sent and is not answered.
     in_call: bool,
@@ -32,9 +32,9 @@ pub struct Channel<W> {
 }
 
 impl Channel<Alone> {
-    /// Speaks over `socket` with a worker of the plugin of `voice`, which is named in its log lines.
-    pub fn new(socket: Socket, voice: Voice) -> Self {
-        Self::over(Alone::new(socket), voice)
+    /// Speaks over `socket` with a worker of the plugin of `log_mask`, which is named in its log lines.
+    pub fn new(socket: Socket, log_mask: LogMask) -> Self {
+        Self::over(Alone::new(socket), log_mask)
     }
 
     /// Waits until the worker says that the plugin is loaded.
@@ -61,7 +61,7 @@ impl Channel<Alone> {
                     let message = serde_json::from_slice::<FailureHeader>(json).map(|f| f.message);
                     return Err(Some(message.unwrap_or_else(|_| "could not say why it failed to load".into())));
                 }
-                Kind::Log => log_line(&self.voice, json, text),
+                Kind::Log => log_line(&self.log_mask, json, text),
                 _ => {}
             }
             self.wire.take(&head);
@@ -71,15 +71,15 @@ impl Channel<Alone> {
     /// As many channels for one call at a time each. For a worker that is loaded and in no call. An answer may have
     /// `max_output` bytes.
     pub fn share(self, seats: usize, max_output: usize) -> Vec<Channel<Shared>> {
-        let Self { wire, voice, .. } = self;
-        let parts = Shared::split(wire, seats, &voice, max_output).into_iter();
-        parts.map(|part| Channel::over(part, voice.clone())).collect()
+        let Self { wire, log_mask, .. } = self;
+        let parts = Shared::split(wire, seats, &log_mask, max_output).into_iter();
+        parts.map(|part| Channel::over(part, log_mask.clone())).collect()
     }
 }
 
 impl<W: Wire> Channel<W> {
-    fn over(wire: W, voice: Voice) -> Self {
-        Self { wire, voice, last_id: 0, in_call: false, awake: false }
+    fn over(wire: W, log_mask: LogMask) -> Self {
+        Self { wire, log_mask, last_id: 0, in_call: false, awake: false }
     }
 
     /// Sends one call and reads until its answer. An answer that is larger than it may be is not read. Meanwhile what
@@ -142,7 +142,7 @@ impl<W: Wire> Channel<W> {
             let (json, text) = head.parts(self.wire.bytes());
             match head.kind {
                 Kind::Result | Kind::Failure => self.in_call = !self.is_of_call(json),
-                Kind::Log => log_line(&self.voice, json, text),
+                Kind::Log => log_line(&self.log_mask, json, text),
                 Kind::Ping => self.awake = true,
                 _ => {}
             }
@@ -170,7 +170,7 @@ impl<W: Wire> Channel<W> {
                 let failure = serde_json::from_slice::<FailureHeader>(json).ok()?;
                 return (failure.id == self.last_id).then(|| Err(self.plugin_failure(failure)));
             }
-            Kind::Log => log_line(&self.voice, json, body),
+            Kind::Log => log_line(&self.log_mask, json, body),
             Kind::Ask => {
                 let ask = serde_json::from_slice::<AskHeader>(json).ok()?;
                 if ask.id == self.last_id {
@@ -180,7 +180,7 @@ impl<W: Wire> Channel<W> {
             Kind::Progress => {
                 let ProgressHeader { id, progress, total, message } = serde_json::from_slice(json).ok()?;
                 if id == self.last_id {
-                    let message = message.map(|message| self.voice.masked(message).into_owned());
+                    let message = message.map(|message| self.log_mask.masked(message).into_owned());
                     asks.host().progress(PluginProgress { progress, total, message });
                 }
             }
@@ -191,8 +191,8 @@ impl<W: Wire> Channel<W> {
 
     fn plugin_failure(&self, failure: FailureHeader) -> Failure {
         if !failure.stack.is_empty() {
-            let (message, stack) = (self.voice.masked(&failure.message), self.voice.masked(&failure.stack));
-            tracing::debug!(target: "hawsepipe::plugin", plugin = self.voice.name(), "{message}\n{stack}");
+            let (message, stack) = (self.log_mask.masked(&failure.message), self.log_mask.masked(&failure.stack));
+            tracing::debug!(target: "hawsepipe::plugin", plugin = self.log_mask.name(), "{message}\n{stack}");
         }
         match failure.reason.as_str() {
             "InvalidOutput" => invalid_json(&failure.message),
@@ -256,7 +256,7 @@ mod tests {
     /// A channel whose call was sent and dropped, the worker's end, and the number of the call.
     async fn dropped() -> (Channel<Alone>, Alone, u64) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut channel = Channel::new(Socket::new(ours).unwrap(), Voice::named("p"));
+        let mut channel = Channel::new(Socket::new(ours).unwrap(), LogMask::named("p"));
         let mut worker = Alone::new(Socket::new(theirs).unwrap());
         let metadata = Metadata {
             request_id: "r",

@@ -1,12 +1,12 @@
 //! What plugins log over the wire.
 
 use super::headers::LogHeader;
-use crate::node::voice::Voice;
+use crate::node::log_mask::LogMask;
 
 /// Writes a plugin's line to the log.
-pub(super) fn log_line(voice: &Voice, header: &[u8], text: &[u8]) {
+pub(super) fn log_line(log_mask: &LogMask, header: &[u8], text: &[u8]) {
     let Ok(header) = serde_json::from_slice::<LogHeader>(header) else { return };
-    let (plugin, call, text) = (voice.name(), header.id, voice.masked(String::from_utf8_lossy(text)));
+    let (plugin, call, text) = (log_mask.name(), header.id, log_mask.masked(String::from_utf8_lossy(text)));
     match header.level.as_str() {
         "error" | "warn" => tracing::warn!(target: "hawsepipe::plugin", plugin, call, "{text}"),
         "debug" => tracing::debug!(target: "hawsepipe::plugin", plugin, call, "{text}"),

@@ -16,7 +16,7 @@ use super::headers::IdHeader;
 use super::plugin_log::log_line;
 use super::socket::Writer;
 use super::wire::{Alone, Broken, Incoming, Wire};
-use crate::node::voice::Voice;
+use crate::node::log_mask::LogMask;
 
 /// Frames on their way to a call that has not taken them, or to the worker.
 const QUEUED: usize = 8;
@@ -26,7 +26,7 @@ const HEADER_WAIT: Duration = Duration::from_millis(100);
 /// One seat's part in the socket.
 #[derive(Debug)]
 pub struct Shared {
-    trunk: Arc<Trunk>,
+    trunk: Arc<SharedSocket>,
     /// The call whose frames come, and how.
     call: u64,
     frames: mpsc::Receiver<Frame>,
@@ -36,7 +36,7 @@ pub struct Shared {
 
 /// The socket, shared. It is closed with the last part in it.
 #[derive(Debug)]
-struct Trunk {
+struct SharedSocket {
     outgoing: mpsc::Sender<Vec<u8>>,
     routes: Arc<Mutex<Routes>>,
     _tasks: [AbortOnDropHandle<()>; 2],
@@ -55,14 +55,14 @@ struct Routes {
 
 impl Shared {
     /// So many parts in the socket of `wire`. An answer may have `max_output` bytes.
-    pub fn split(wire: Alone, seats: usize, voice: &Voice, max_output: usize) -> Vec<Self> {
+    pub fn split(wire: Alone, seats: usize, log_mask: &LogMask, max_output: usize) -> Vec<Self> {
         let (incoming, writer) = wire.into_parts();
         let (outgoing, to_write) = mpsc::channel(QUEUED);
         let routes = Arc::<Mutex<Routes>>::default();
-        let reading = tokio::spawn(hand_out(incoming, Arc::clone(&routes), voice.clone(), max_output));
+        let reading = tokio::spawn(hand_out(incoming, Arc::clone(&routes), log_mask.clone(), max_output));
         let writing = tokio::spawn(write(writer, to_write));
         let tasks = [reading, writing].map(AbortOnDropHandle::new);
-        let trunk = Arc::new(Trunk { outgoing, routes, _tasks: tasks });
+        let trunk = Arc::new(SharedSocket { outgoing, routes, _tasks: tasks });
         let part = || Self { trunk: Arc::clone(&trunk), call: 0, frames: mpsc::channel(1).1, current: Vec::new() };
         std::iter::repeat_with(part).take(seats).collect()
     }
@@ -125,7 +125,7 @@ impl Wire for Shared {
 }
 
 /// Hands each frame to the call that it names, until there is none any more.
-async fn hand_out(mut incoming: Incoming, routes: Arc<Mutex<Routes>>, voice: Voice, max_output: usize) {
+async fn hand_out(mut incoming: Incoming, routes: Arc<Mutex<Routes>>, log_mask: LogMask, max_output: usize) {
     let broken = loop {
         let head = match incoming.receive(max_output).await {
             Ok(head) => head,
@@ -133,7 +133,7 @@ async fn hand_out(mut incoming: Incoming, routes: Arc<Mutex<Routes>>, voice: Voi
         };
         let (json, body) = head.parts(incoming.bytes());
         if head.kind == Kind::Log {
-            log_line(&voice, json, body);
+            log_line(&log_mask, json, body);
         } else if let Some(call) = route(&routes, json) {
             let whole = incoming.bytes().get(..head.length()).unwrap_or_default().to_vec();
             // One that nobody waits for any more is lost.

@@ -16,8 +16,8 @@ use super::{Alone, Code, Rig, input, module, runtime};
 const PID: &str = "export default () => ({ text: String(process.pid), continue: true });";
 
 /// Workers are looked after often.
-fn tended() -> Lifetimes {
-    Lifetimes { tended_every: Duration::from_millis(20), ..Lifetimes::default() }
+fn maintained() -> Lifetimes {
+    Lifetimes { maintained_every: Duration::from_millis(20), ..Lifetimes::default() }
 }
 
 fn available(rig: &Rig) -> usize {
@@ -27,7 +27,7 @@ fn available(rig: &Rig) -> usize {
 #[tokio::test]
 async fn workers_that_nobody_needs_go_and_the_last_used_stays() {
     let plugin = Code { size: 3, ..module(MEET) }.link();
-    let rig = Rig::living(Lifetimes { max_idle: Duration::from_millis(500), ..tended() });
+    let rig = Rig::living(Lifetimes { max_idle: Duration::from_millis(500), ..maintained() });
     rig.prepare(&[&plugin], &Runtime { queue_timeout_ms: 30_000, ..runtime() }).await;
     meet(&rig, &plugin, "shrink").await;
     let last = rig.answer(&plugin, "").await.text;
@@ -41,7 +41,7 @@ async fn workers_that_nobody_needs_go_and_the_last_used_stays() {
 #[tokio::test]
 async fn a_plugin_may_say_how_long_its_workers_serve() {
     let plugin = Code { max_executions: Some(2), ..module(PID) }.link();
-    let rig = Rig::living(tended());
+    let rig = Rig::living(maintained());
     rig.prepare(&[&plugin], &runtime()).await;
     let mut pids = Vec::new();
     for _ in 0..6 {
@@ -51,7 +51,7 @@ async fn a_plugin_may_say_how_long_its_workers_serve() {
     assert_eq!(pids.len(), 3, "{pids:?}");
     // One that is too old is replaced although nobody asks for it.
     let plugin = Code { max_lifetime_seconds: Some(1), ..module(PID) }.link();
-    let rig = Rig::living(tended());
+    let rig = Rig::living(maintained());
     rig.prepare(&[&plugin], &runtime()).await;
     let first = rig.workers.workers()[0].pid;
     rig.until("it is replaced", |rig| {
@@ -72,7 +72,7 @@ async fn a_worker_that_takes_too_much_memory_is_replaced() {
     );
     code.limits.memory = 128 << 20;
     let plugin = code.link();
-    let rig = Rig::living(tended());
+    let rig = Rig::living(maintained());
     rig.prepare(&[&plugin], &runtime()).await;
     let first = rig.answer(&plugin, "").await.text;
     assert_eq!(rig.answer(&plugin, &(16 << 20).to_string()).await.text, first);
@@ -91,7 +91,7 @@ async fn one_that_takes_too_much_before_its_first_call_is_not_started_over_and_o
     let mut code = module(&format!("const kept = Buffer.alloc({}, 1); {PID}", 52 << 20));
     code.limits.memory = 64 << 20;
     let plugin = code.link();
-    let rig = Rig::living(tended());
+    let rig = Rig::living(maintained());
     rig.prepare(&[&plugin], &runtime()).await;
     rig.until("it is seen", |rig| rig.workers.availability(&plugin).is_err()).await;
     let failure = rig.failure(&plugin, "").await;
@@ -117,7 +117,7 @@ async fn starts_that_fail_leave_alone_what_runs_and_are_tried_one_at_a_time() {
         folder.join("value.mjs").to_str().unwrap()
     );
     let plugin = Code { folder: Some(folder.clone()), size: 5, ..module(&code) }.link();
-    let rig = Rig::living(tended());
+    let rig = Rig::living(maintained());
     rig.prepare(&[&plugin], &runtime()).await;
     fs::write(folder.join("value.mjs"), "throw new TypeError('no more')").unwrap();
     let calls = futures_util::future::join_all((0..5).map(|_| rig.answer(&plugin, "100"))).await;
@@ -151,7 +151,7 @@ fn numbered(n: u32) -> Arc<LinkedPlugin> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_new_revision_takes_over_under_load_without_a_failed_call() {
     let revisions = [1, 2, 3].map(numbered);
-    let rig = Rig::living(tended());
+    let rig = Rig::living(maintained());
     let runtime = Runtime { queue_timeout_ms: 10_000, ..runtime() };
     rig.prepare(&[&revisions[0]], &runtime).await;
     let current = Arc::new(std::sync::Mutex::new(Arc::clone(&revisions[0])));

@@ -202,7 +202,7 @@ async fn one_that_answers_too_much_is_the_one_that_is_blamed() {
 #[tokio::test]
 async fn workers_are_replaced_while_they_are_in_calls() {
     let plugin = Code { size: 2, max_executions: Some(20), ..shared(4) }.link();
-    let rig = Rig::living(Lifetimes { tended_every: Duration::from_millis(20), ..Lifetimes::default() });
+    let rig = Rig::living(Lifetimes { maintained_every: Duration::from_millis(20), ..Lifetimes::default() });
     rig.prepare(&[&plugin], &runtime()).await;
     let left = AtomicU32::new(400);
     let client = async || {

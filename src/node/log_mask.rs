@@ -13,14 +13,14 @@ use crate::domain::secret::Mask;
 /// A plugin's name, and its environment, which no log line, error or record of it shows. Nor do they show the private
 /// folder that its code lies in: what is in that goes by its own name there.
 #[derive(Clone, Debug)]
-pub struct Voice {
+pub struct LogMask {
     name: String,
     mask: Mask,
     /// Beginnings of paths and URLs, the longer ones first.
     folders: Arc<[String]>,
 }
 
-impl Voice {
+impl LogMask {
     /// That of `plugin`.
     pub fn of(plugin: &LinkedPlugin) -> Self {
         let mask = Mask::of(plugin.env.iter().map(|(_, value)| value));
@@ -53,7 +53,7 @@ impl Voice {
     }
 }
 
-impl Voice {
+impl LogMask {
     /// One of a plugin that is only a name.
     pub fn named(name: &str) -> Self {
         Self { name: name.into(), mask: Mask::default(), folders: Arc::default() }

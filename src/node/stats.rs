@@ -9,7 +9,7 @@ use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
 
 /// One worker, as others see it.
 #[derive(Debug)]
-pub struct Card {
+pub struct WorkerStats {
     pid: u32,
     pub(super) plugin: Arc<LinkedPlugin>,
     spawned_at: u64,
@@ -32,7 +32,7 @@ const STATES: [WorkerState; 5] = [
     WorkerState::Terminated,
 ];
 
-impl Card {
+impl WorkerStats {
     /// Of a process that was just spawned.
     pub fn new(pid: u32, plugin: Arc<LinkedPlugin>) -> Self {
         Self {
@@ -128,30 +128,30 @@ mod tests {
 
     #[test]
     fn a_worker_is_executing_while_any_of_its_calls_runs() {
-        let card = Card::new(1, plugin());
-        assert_eq!(card.state(), WorkerState::Spawned);
-        card.set_state(WorkerState::Available);
-        assert_eq!(card.state(), WorkerState::Available);
-        card.used();
-        card.used();
-        assert_eq!(card.state(), WorkerState::Executing);
-        card.released();
-        assert_eq!(card.state(), WorkerState::Executing);
-        card.set_state(WorkerState::Unhealthy);
-        assert_eq!(card.state(), WorkerState::Unhealthy);
-        card.set_state(WorkerState::Available);
-        card.released();
-        assert_eq!((card.state(), card.executions()), (WorkerState::Available, 2));
+        let stats = WorkerStats::new(1, plugin());
+        assert_eq!(stats.state(), WorkerState::Spawned);
+        stats.set_state(WorkerState::Available);
+        assert_eq!(stats.state(), WorkerState::Available);
+        stats.used();
+        stats.used();
+        assert_eq!(stats.state(), WorkerState::Executing);
+        stats.released();
+        assert_eq!(stats.state(), WorkerState::Executing);
+        stats.set_state(WorkerState::Unhealthy);
+        assert_eq!(stats.state(), WorkerState::Unhealthy);
+        stats.set_state(WorkerState::Available);
+        stats.released();
+        assert_eq!((stats.state(), stats.executions()), (WorkerState::Available, 2));
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn memory_is_looked_at_from_when_the_plugin_is_loaded() {
-        let card = Card::new(std::process::id(), plugin());
-        card.measure();
-        assert_eq!(card.data(), 0);
-        card.set_state(WorkerState::Available);
-        card.measure();
-        assert!(card.data() > 0);
+        let stats = WorkerStats::new(std::process::id(), plugin());
+        stats.measure();
+        assert_eq!(stats.data(), 0);
+        stats.set_state(WorkerState::Available);
+        stats.measure();
+        assert!(stats.data() > 0);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::voice::Voice;
+use super::log_mask::LogMask;
 
 /// Bytes of one logged line.
 const LINE: usize = 1 << 10;
@@ -14,13 +14,13 @@ const OPENING: usize = 4 << 10;
 
 /// The count and the opening words of one worker's output.
 #[derive(Debug, Default)]
-pub struct Noise {
+pub struct OutputDrain {
     bytes: AtomicU64,
     opening: Mutex<Vec<u8>>,
 }
 
-impl Noise {
-    /// Bytes since the last [`Noise::reset`].
+impl OutputDrain {
+    /// Bytes since the last [`OutputDrain::reset`].
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -53,15 +53,21 @@ fn names_error(line: &str) -> bool {
     name.ends_with("Error") && name.chars().all(|c| c.is_ascii_alphanumeric()) && !line.contains("JSON")
 }
 
-/// Reads `source` to its end. Up to `limit` bytes of each call are logged for the plugin of `voice`.
-pub async fn drain(mut source: impl AsyncRead + Unpin, noise: Arc<Noise>, voice: Voice, pid: u32, limit: u64) {
+/// Reads `source` to its end. Up to `limit` bytes of each call are logged for the plugin of `log_mask`.
+pub async fn drain(
+    mut source: impl AsyncRead + Unpin,
+    drained: Arc<OutputDrain>,
+    log_mask: LogMask,
+    pid: u32,
+    limit: u64,
+) {
     let mut chunk = vec![0; 8 << 10];
     let mut line = Vec::new();
     while let Ok(read) = source.read(&mut chunk).await
         && read > 0
     {
         let chunk = chunk.get(..read).unwrap_or_default();
-        if noise.heard(chunk) >= limit {
+        if drained.heard(chunk) >= limit {
             line.clear();
             continue;
         }
@@ -69,19 +75,19 @@ pub async fn drain(mut source: impl AsyncRead + Unpin, noise: Arc<Noise>, voice:
             let room = LINE.saturating_sub(line.len()).min(piece.len());
             line.extend_from_slice(&piece[..room]);
             if piece.ends_with(b"\n") {
-                write_line(&voice, pid, &line);
+                write_line(&log_mask, pid, &line);
                 line.clear();
             }
         }
     }
     if !line.is_empty() {
-        write_line(&voice, pid, &line);
+        write_line(&log_mask, pid, &line);
     }
 }
 
-fn write_line(voice: &Voice, pid: u32, line: &[u8]) {
-    let line = voice.masked(String::from_utf8_lossy(line));
-    tracing::debug!(target: "hawsepipe::plugin", plugin = voice.name(), worker = pid, "{}", line.trim_end());
+fn write_line(log_mask: &LogMask, pid: u32, line: &[u8]) {
+    let line = log_mask.masked(String::from_utf8_lossy(line));
+    tracing::debug!(target: "hawsepipe::plugin", plugin = log_mask.name(), worker = pid, "{}", line.trim_end());
 }
 
 #[cfg(test)]
@@ -90,21 +96,21 @@ mod tests {
 
     #[tokio::test]
     async fn counts_all_and_keeps_little() {
-        let noise = Arc::new(Noise::default());
+        let drained = Arc::new(OutputDrain::default());
         let flood = vec![b'x'; 100_000];
-        drain(&flood[..], Arc::clone(&noise), Voice::named("p"), 1, 1000).await;
-        assert_eq!(noise.bytes(), 100_000);
-        assert_eq!(noise.opening.lock().unwrap().len(), OPENING);
-        noise.reset();
-        assert_eq!(noise.bytes(), 0);
+        drain(&flood[..], Arc::clone(&drained), LogMask::named("p"), 1, 1000).await;
+        assert_eq!(drained.bytes(), 100_000);
+        assert_eq!(drained.opening.lock().unwrap().len(), OPENING);
+        drained.reset();
+        assert_eq!(drained.bytes(), 0);
     }
 
     #[tokio::test]
     async fn finds_what_nobody_caught() {
-        let noise = Arc::new(Noise::default());
+        let drained = Arc::new(OutputDrain::default());
         let printed = "file:///x/plugin.mjs:1\nthrow new TypeError('bad')\n^\n\nTypeError: bad\n    at file:///x\n";
-        drain(printed.as_bytes(), Arc::clone(&noise), Voice::named("p"), 1, 1000).await;
-        assert_eq!(noise.first_error().as_deref(), Some("TypeError: bad"));
+        drain(printed.as_bytes(), Arc::clone(&drained), LogMask::named("p"), 1, 1000).await;
+        assert_eq!(drained.first_error().as_deref(), Some("TypeError: bad"));
         assert!(names_error("Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'x'"));
         assert!(!names_error("SyntaxError: Unexpected token 's', \"s3cret\" is not valid JSON"));
     }

@@ -1,4 +1,4 @@
-//! Looks after workers that no call uses: what is worn is replaced before a call comes, what nobody needs goes.
+//! Maintains workers that no call uses: those that are worn are replaced before a call comes, those that nobody needs end.
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -8,26 +8,26 @@ use super::pool::{Pool, State};
 use super::pools::Pools;
 use super::seat::Seat;
 use super::starter::Starter;
-use super::worker::Fate;
+use super::worker::Disposition;
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 
-/// Tends all pools again and again, until there is nobody left to do it for.
-pub(super) async fn tend(starter: Weak<Starter>, pools: Weak<RwLock<Pools>>) {
-    while let Some((closed, every)) = starter.upgrade().map(|s| (s.closed.clone(), s.lifetimes.tended_every)) {
+/// Maintains all pools again and again, until they and their starter are gone.
+pub(super) async fn maintain(starter: Weak<Starter>, pools: Weak<RwLock<Pools>>) {
+    while let Some((closed, every)) = starter.upgrade().map(|s| (s.closed.clone(), s.lifetimes.maintained_every)) {
         tokio::select! {
             () = closed.cancelled() => return,
             () = tokio::time::sleep(every) => {}
         }
         let (Some(starter), Some(pools)) = (starter.upgrade(), pools.upgrade()) else { return };
         starter.measure();
-        pools.read().unwrap_or_else(PoisonError::into_inner).each(Pool::tend);
+        pools.read().unwrap_or_else(PoisonError::into_inner).each(Pool::maintain);
     }
 }
 
 impl Pool {
     /// One that is worn, or soon will be, is replaced. Those that nobody has used for so long go, the last one apart.
-    fn tend(self: &Arc<Self>) {
+    fn maintain(self: &Arc<Self>) {
         let mut state = self.lock();
         let worn: Vec<_> = state.idle.iter().filter_map(|seat| Some((seat.worker.id, seat.worn()?))).collect();
         for (id, cause) in worn {
@@ -44,7 +44,7 @@ impl Pool {
         {
             let spare = state.idle.remove(at);
             state.target -= self.seats;
-            self.end(&mut state, spare, Fate::Recycle(RecycleCause::Idle));
+            self.end(&mut state, spare, Disposition::Recycle(RecycleCause::Idle));
         }
         self.fill(&mut state, SpawnCause::Replace);
     }
@@ -68,8 +68,8 @@ impl Pool {
 
     /// Ends the worker of an idle seat that is worn. Where another one would be no better, the next start waits.
     pub(super) fn discard(self: &Arc<Self>, state: &mut State, seat: Seat, cause: RecycleCause) {
-        let stillborn = seat.stillborn(cause).map(|message| seat.worker.voice.masked(message).into_owned());
-        self.end(state, seat, Fate::Recycle(cause));
+        let stillborn = seat.stillborn(cause).map(|message| seat.worker.log_mask.masked(message).into_owned());
+        self.end(state, seat, Disposition::Recycle(cause));
         if let Some(message) = stillborn {
             self.starter.metrics.failed(&self.plugin().key.to_string(), cause.as_str());
             state.is_own_fault = true;
