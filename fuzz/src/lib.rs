@@ -16,10 +16,10 @@ use hawsepipe::domain::raw::RawObject;
 use hawsepipe::domain::upstream::Answer;
 use hawsepipe::engine::content::Content;
 use hawsepipe::node::inspect::parse;
+use hawsepipe::node::log_mask::LogMask;
 use hawsepipe::node::protocol;
 use hawsepipe::node::protocol::channel::Channel;
 use hawsepipe::node::protocol::socket::Socket;
-use hawsepipe::node::log_mask::LogMask;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 

@@ -176,6 +176,20 @@ impl<P: Ports> Engine<P> {
             let error = UpstreamError::Protocol("the resultType of its result is not a string".into());
             return self.upstream_failed(call, &error);
         }
+        let arguments = sent_text.as_deref().map_or("{}", RawValue::get);
+        self.answer_to_give(call, context, answer, facts, arguments, recorder).await
+    }
+
+    /// What the response chains make of the answer to `arguments`.
+    async fn answer_to_give(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        context: CallContext<'_>,
+        answer: Answer,
+        facts: ResultFacts,
+        arguments: &str,
+        recorder: &mut CallRecorder<P>,
+    ) -> CallEnd {
         if call.tool.response.is_empty() {
             return CallEnd::answered(answer, facts);
         }
@@ -187,7 +201,7 @@ impl<P: Ports> Engine<P> {
         {
             return self.withheld(call, &steps);
         }
-        let when = call.when(sent_text.as_deref().map_or("{}", RawValue::get));
+        let when = call.when(arguments);
         let chains = self.run_chains(context, &call.tool.response, &when, &content, &mut recorder.traces);
         match (chains.await, content) {
             (Ok(None), Content::Answer(answer)) => CallEnd::answered(answer, facts),
