@@ -184,9 +184,7 @@ impl Stored {
         let what = format!("gatewaysnapshots (index) in {}", owner.key.namespace);
         let applied = writer.apply(api, &what, &owner.key.name, &object).await;
         let applied = applied.map_err(|error| ApplyError::Request { what, error })?;
-        let before = self.index.iter().flat_map(|index| &index.revisions).map(|known| &known.revision);
-        let gone = before.filter(|name| index.revisions.iter().all(|known| known.revision != **name)).count();
-        if gone > 0 && index.revisions.len() < index::KEPT {
+        if let Some(gone) = index::crowded_out(self.index.as_ref(), index) {
             tracing::warn!(gateway = %owner.key, gone, "there is no room for older revisions: they are not kept");
         }
         self.version = applied.resource_version();

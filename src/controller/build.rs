@@ -207,4 +207,14 @@ mod tests {
         let subjects = json!([{"kind": "ServiceAccount", "name": account.metadata.name, "namespace": "ns"}]);
         assert_eq!(serde_json::to_value(&binding.subjects).unwrap(), subjects);
     }
+
+    #[test]
+    fn the_rights_of_pods_are_found_by_the_name_of_their_workload() {
+        let owner = Owner { key: ObjectKey::new("ns", "gw"), uid: "u".into() };
+        let (account, role, binding) = access(&owner);
+        for metadata in [account.metadata, role.metadata, binding.metadata] {
+            assert_eq!(metadata.name.as_deref(), Some("gw-gateway"));
+        }
+        assert_eq!(workload("gw"), "gw-gateway");
+    }
 }

@@ -155,9 +155,62 @@ fn service_url(service: Option<&Service>, namespace: &str, server: &ServerInput)
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use bytes::Bytes;
+    use http::{Request, Response};
+    use http_body::Frame;
+    use http_body_util::combinators::UnsyncBoxBody;
+    use http_body_util::{BodyExt, Full, StreamBody};
+    use kube::Client;
+    use kube::client::Body;
     use serde_json::{Value, json};
+    use tower::BoxError;
 
     use super::*;
+    use crate::controller::lease::Leadership;
+    use crate::controller::liveness::Liveness;
+
+    /// An API server with one ConfigMap and nothing else. Counts how often the ConfigMap is read by its name.
+    async fn serve(
+        request: Request<Body>,
+        reads: Arc<AtomicUsize>,
+    ) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError> {
+        if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+            let nothing = futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>();
+            return Ok(Response::new(StreamBody::new(nothing).boxed_unsync()));
+        }
+        let path = request.uri().path();
+        let map = json!({"metadata": {"name": "code", "namespace": "ns", "resourceVersion": "1"}, "data": {"k": "v"}});
+        let answer = if path.ends_with("/configmaps/code") {
+            reads.fetch_add(1, Ordering::Relaxed);
+            map
+        } else {
+            let items = if path.ends_with("/configmaps") { vec![map] } else { Vec::new() };
+            json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items})
+        };
+        Ok(Response::new(Full::from(answer.to_string()).map_err(BoxError::from).boxed_unsync()))
+    }
+
+    #[tokio::test]
+    async fn a_config_map_is_read_where_it_is_seen_and_not_again_while_it_stays_the_same() {
+        let reads = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&reads);
+        let client = Client::new(tower::service_fn(move |request| serve(request, Arc::clone(&counted))), "ns");
+        let watches = Watches::start(&client, BTreeSet::new());
+        watches.sight.settled().await;
+        let writer = Writer::new(client, Leadership::default(), Liveness::default().pulse("plans"));
+        let mut dereferencing = Dereferencing::new(writer, &watches);
+        let key = |name: &str| ObjectKey::new("ns", name);
+        let references = References { config_maps: [key("code"), key("none")].into(), ..References::default() };
+        for _ in 0..2 {
+            let found = dereferencing.find(&references, &watches).await.config_maps;
+            assert_eq!(found, [(key("code"), Ok([("k".to_owned(), "v".to_owned())].into()))].into());
+        }
+        assert_eq!(reads.load(Ordering::Relaxed), 1);
+    }
 
     #[test]
     fn a_service_is_reached_by_its_dns_name_and_the_port_that_was_asked_for() {

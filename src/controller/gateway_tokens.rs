@@ -158,7 +158,18 @@ fn account(user: &str) -> Option<Account> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use http::{Request, Response};
+    use http_body_util::BodyExt;
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tower::BoxError;
+
     use super::*;
+    use crate::controller::lease::Leadership;
+    use crate::controller::liveness::Liveness;
 
     #[test]
     fn only_service_accounts_have_tokens() {
@@ -167,5 +178,31 @@ mod tests {
         for other in ["admin", "system:node:n", "system:serviceaccount:x"] {
             assert_eq!(account(other), None, "{other}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_token_is_asked_for_the_pods_of_one_gateway_alone_and_for_an_hour() {
+        let asked: Arc<Mutex<Vec<(String, Value)>>> = Arc::default();
+        let heard = Arc::clone(&asked);
+        let server = tower::service_fn(move |request: Request<Body>| {
+            let heard = Arc::clone(&heard);
+            async move {
+                let path = request.uri().path().to_owned();
+                let mut object: Value = serde_json::from_slice(&request.into_body().collect().await?.to_bytes())?;
+                object["status"] = match path.ends_with("/token") {
+                    true => json!({"token": "t", "expirationTimestamp": "2099-01-01T00:00:00Z"}),
+                    false => json!({"userInfo": {"username": "system:serviceaccount:system:operator"}}),
+                };
+                heard.lock().unwrap().push((path, object["spec"].clone()));
+                Ok::<_, BoxError>(Response::new(Body::from(object.to_string().into_bytes())))
+            }
+        });
+        let pulse = Liveness::default().pulse("statuses");
+        let mut tokens = GatewayTokens::new(Writer::new(Client::new(server, "system"), Leadership::default(), pulse));
+        let shown = tokens.of(&["one".to_owned()].into()).await;
+        assert_eq!((shown["one"].as_deref(), tokens.account().as_deref()), (Ok("t"), Some("system/operator")));
+        let (path, spec) = asked.lock().unwrap().pop().unwrap();
+        assert_eq!(path, "/api/v1/namespaces/system/serviceaccounts/operator/token");
+        assert_eq!(spec, json!({"audiences": ["hawsepipe.dev/gateway/one"], "expirationSeconds": 3600}));
     }
 }

@@ -8,7 +8,7 @@ use crate::domain::plan::Acts;
 use crate::domain::seen::SeenNames;
 
 /// Revisions that are kept: the current one and those before it.
-pub(super) const KEPT: usize = 3;
+const KEPT: usize = 3;
 /// The most bytes of an index, which etcd stores within one request of 1.5 MiB (etcd, `--max-request-bytes`).
 const MAX_INDEX: usize = 1_300_000;
 /// Bytes that the API server writes down of each shard besides, its name aside: which fields of it are ours (Kubernetes,
@@ -96,6 +96,14 @@ fn within_bounds(mut index: SnapshotIndex) -> SnapshotIndex {
         index.acts = index.acts.map(acts::closed);
     }
     index
+}
+
+/// How many revisions go from one index to the next although it keeps fewer than it may: there is no room for them. None
+/// where there is.
+pub(super) fn crowded_out(before: Option<&SnapshotIndex>, after: &SnapshotIndex) -> Option<usize> {
+    let known = before.iter().flat_map(|before| &before.revisions);
+    let gone = known.filter(|known| after.revisions.iter().all(|kept| kept.revision != known.revision)).count();
+    (gone > 0 && after.revisions.len() < KEPT).then_some(gone)
 }
 
 fn is_too_large(index: &SnapshotIndex) -> bool {
@@ -293,5 +301,21 @@ mod tests {
         assert_eq!(kept(&pinned), ["c", "a"]);
         let acts = pinned.acts.unwrap();
         assert!(acts.stopped && acts.refusing.is_some() && acts.revoked.is_none(), "{:?}", acts.refusing);
+    }
+
+    #[test]
+    fn revisions_that_go_while_fewer_are_kept_than_may_be_had_no_room() {
+        let with = |names: &[&str]| SnapshotIndex {
+            current: names[0].to_owned(),
+            revisions: names.iter().map(|name| revision(name)).collect(),
+            acts: None,
+            not_loaded: None,
+            seen_names: None,
+        };
+        let crowded = |before: &[&str], after: &[&str]| crowded_out(Some(&with(before)), &with(after));
+        assert_eq!(crowded(&["c", "b", "a"], &["d", "c"]), Some(2));
+        assert_eq!(crowded(&["c", "b", "a"], &["d", "c", "b"]), None, "as many as may be");
+        assert_eq!(crowded(&["b", "a"], &["b", "a"]), None, "none goes");
+        assert_eq!(crowded_out(None, &with(&["a"])), None);
     }
 }

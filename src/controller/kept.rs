@@ -173,4 +173,23 @@ mod tests {
         assert_eq!(kept.retry.unwrap().0, wait * 2);
         assert!(kept.with_plan(planned("http://other/mcp")).retry.is_none(), "its own edit is tried at once");
     }
+
+    #[test]
+    fn a_pin_says_whether_pods_run_an_older_revision_or_it_is_lost() {
+        let revisions = ["new", "old"].map(|name| json!({"revision": name, "formatVersion": 1, "shards": []}));
+        for (pinned, current, expected) in [
+            (None, Some("new"), Pin::None),
+            (Some("new"), Some("new"), Pin::None),
+            (Some("old"), Some("old"), Pin::Kept),
+            (Some("gone"), Some("old"), Pin::Lost("gone".into())),
+            (Some("gone"), None, Pin::None),
+        ] {
+            let mut planned = planned("http://up/mcp");
+            planned.pinned = pinned.map(ToOwned::to_owned);
+            let mut kept = Kept::new(planned, Stored::default(), Loading::default(), None);
+            let index = current.map(|current| json!({"current": current, "revisions": revisions}));
+            kept.stored.index = index.map(|index| serde_json::from_value(index).unwrap());
+            assert_eq!(kept.state().pin, expected, "{pinned:?} {current:?}");
+        }
+    }
 }

@@ -78,4 +78,13 @@ mod tests {
         plans.rests();
         assert_eq!(after(600), Ok(()));
     }
+
+    #[test]
+    fn it_is_asked_by_the_time_of_now() {
+        let liveness = Liveness::default();
+        liveness.pulse("plans").beats();
+        assert_eq!(liveness.check(), Ok(()));
+        liveness.loops().insert("plans", Instant::now().checked_sub(STUCK));
+        assert!(liveness.check().is_err());
+    }
 }

@@ -48,3 +48,25 @@ impl ApplyError {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_pass_is_tried_again_and_what_is_forbidden_when_the_right_is_asked_for_again() {
+        let request = |error| ApplyError::Request { what: String::new(), error };
+        let wait = Duration::from_secs(5);
+        let allowed = Instant::now() + Duration::from_secs(60);
+        assert_eq!(request(RequestError::Forbidden("no".into(), allowed)).again(wait), Some(allowed));
+        let passes = request(RequestError::Conflict).again(wait).unwrap();
+        assert!(passes > Instant::now() && passes < allowed);
+        for lasts in [
+            request(RequestError::NotLeading),
+            ApplyError::Taken("Role".into()),
+            BuildError::NotKept("0123456789ab".into()).into(),
+        ] {
+            assert_eq!(lasts.again(wait), None, "{lasts}");
+        }
+    }
+}

@@ -163,3 +163,37 @@ fn an_upstream_whose_last_accepted_form_runs_is_not_programmed() {
         assert_eq!(namespace.status(Kind::MCPUpstream)["live"], "0/1");
     }
 }
+
+#[test]
+fn an_upstream_says_what_its_pods_see_of_it_and_how_it_stands_where_it_stands_worst() {
+    let reports = [
+        json!({
+            "upstream": "ns/up", "connectionState": "Connected", "era": "Legacy", "version": "2025-11-25",
+            "serverName": "files", "toolCount": 1, "toolsRevision": "ab", "tools": [{"name": "read", "sha256": "cd"}],
+        }),
+        json!({
+            "upstream": "ns/up", "connectionState": "Error", "failures": 3, "autoDisabled": true, "error": "refused",
+        }),
+    ];
+    let reports = reports.iter().enumerate().map(|(number, upstream)| {
+        let report = json!({"revision": "new", "upstreams": [upstream]});
+        (format!("pod-{number}"), Ok(Arc::new(Reported::new(serde_json::from_value(report).unwrap()))))
+    });
+    let mut namespace = Namespace::of(&specs(external()), None);
+    namespace.truth.pods.insert(gateway(), Pods { all: 2, ready: reports.collect() });
+    let status = namespace.status(Kind::MCPUpstream);
+    let told = [
+        ("connectionState", json!("Error")),
+        ("failureCount", json!(3)),
+        ("autoDisabledPods", json!("1/2")),
+        ("protocol", json!({"era": "Legacy", "version": "2025-11-25"})),
+        ("server", json!({"name": "files"})),
+        ("toolCount", json!(1)),
+        ("toolsRevision", json!("ab")),
+        ("tools", json!([{"name": "read", "sha256": "cd"}])),
+    ];
+    for (field, expected) in told {
+        assert_eq!(status[field], expected, "{field}");
+    }
+    assert_eq!(namespace.condition(Kind::MCPUpstream, "Connected"), "False AutoDisabled");
+}
