@@ -134,4 +134,11 @@ mod tests {
         assert!(health.in_routing());
         assert_eq!((health.failures, health.state), (0, ConnectionState::Connected));
     }
+
+    #[test]
+    fn the_label_of_a_state_is_its_word_in_reports() {
+        for state in ConnectionState::ALL {
+            assert_eq!(serde_json::to_value(state).unwrap(), state.as_str());
+        }
+    }
 }

@@ -314,4 +314,13 @@ mod tests {
         let failure = Output::parse(r#"{"text": s3cret}"#, None).unwrap_err();
         assert!(!failure.message.contains("s3cret"), "{}", failure.message);
     }
+
+    #[test]
+    fn metadata_is_kept_as_it_came_unless_it_is_null() {
+        for (metadata, kept) in [("null", None), ("0", Some("0")), (r#"{"a": null}"#, Some(r#"{"a": null}"#))] {
+            let answer = format!(r#"{{"text":"","continue":true,"metadata":{metadata}}}"#);
+            let output = Output::parse(&answer, None).unwrap();
+            assert_eq!(output.metadata.as_deref().map(RawValue::get), kept, "{metadata}");
+        }
+    }
 }

@@ -263,3 +263,30 @@ pub struct CallRecord {
     /// Every entry of every chain that selected it.
     pub entries: Vec<EntryTrace>,
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_trace_says_of_a_shadow_that_it_is_one() {
+        for (mode, told) in [(Mode::Enforce, json!(null)), (Mode::Shadow, json!("Shadow"))] {
+            let trace = EntryTrace {
+                chain: "c".into(),
+                plugin: "p".into(),
+                revision: String::new(),
+                phase: Phase::Request,
+                outcome: EntryOutcome::Ran,
+                mode,
+                changed: false,
+                stops: false,
+                duration_ms: 0.0,
+                metadata: None,
+                metadata_omitted: None,
+            };
+            assert_eq!(serde_json::to_value(&trace).unwrap()["mode"], told);
+        }
+    }
+}

@@ -253,3 +253,38 @@ pub(super) fn trace(chain: &LinkedChain, entry: &LinkedEntry, outcome: EntryOutc
         metadata_omitted: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::plugin::Phase;
+
+    fn entry(plugin: &str, outcome: EntryOutcome, mode: Mode) -> EntryTrace {
+        EntryTrace {
+            chain: "c".into(),
+            plugin: plugin.into(),
+            revision: String::new(),
+            phase: Phase::Request,
+            outcome,
+            mode,
+            changed: false,
+            stops: false,
+            duration_ms: 0.0,
+            metadata: None,
+            metadata_omitted: None,
+        }
+    }
+
+    #[test]
+    fn the_log_line_of_a_call_names_what_ran_and_counts_what_it_has_no_room_for() {
+        let some = [
+            entry("a", EntryOutcome::Ran, Mode::Enforce),
+            entry("b", EntryOutcome::Skipped(Skip::When), Mode::Enforce),
+            entry("c", EntryOutcome::Denied, Mode::Shadow),
+            entry("d", EntryOutcome::Failed(Reason::Timeout), Mode::Enforce),
+        ];
+        assert_eq!(what_ran(&some), "a ran, c shadow(denied), d failed(Timeout)");
+        let many = vec![entry("a", EntryOutcome::Ran, Mode::Enforce); 22];
+        assert_eq!(what_ran(&many), format!("{}and 2 more", "a ran, ".repeat(20)));
+    }
+}

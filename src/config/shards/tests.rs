@@ -123,3 +123,15 @@ fn a_plan_of_format_1_is_read() {
     let (format_version, revision) = (plan.format_version, plan.revision.clone());
     assert!(same(&plan, &Plan { format_version, revision, ..read }));
 }
+
+#[test]
+fn a_piece_of_code_holds_the_texts_whose_digests_begin_alike() {
+    let code = ["00aa", "00ab", "01aa", "ffaa", "ffab"].map(|digest| (digest.to_owned(), "x".to_owned())).into();
+    let held = split_code(&code).into_iter().map(|piece| {
+        let texts: BTreeMap<String, String> = read(piece.kind, &piece.json).unwrap();
+        (piece.bucket, texts.into_keys().collect::<Vec<_>>())
+    });
+    let expected = [(0, &["00aa", "00ab"][..]), (1, &["01aa"]), (255, &["ffaa", "ffab"])];
+    let expected = expected.map(|(bucket, digests)| (bucket, digests.iter().map(|d| (*d).to_owned()).collect()));
+    assert_eq!(held.collect::<Vec<_>>(), expected);
+}

@@ -253,3 +253,19 @@ async fn a_changed_list_is_read_again_and_announced() {
     let page = engine.list_tools(Endpoint::All, None).await.unwrap();
     assert!(page.tools.get().contains("up__write"), "{}", page.tools);
 }
+
+#[tokio::test]
+async fn an_upstream_that_is_tried_is_connecting_and_one_that_is_probed_again_stays_connected() {
+    let server = Server::default();
+    server.starting.store(true, Ordering::Relaxed);
+    let engine = engine(server);
+    apply(&engine, &bare()).await;
+    let state = || engine.state.upstream(&up()).health.state;
+    for (probes, expected) in [(1, ConnectionState::Connecting), (2, ConnectionState::Connected)] {
+        until(|| engine.upstreams.probed.lock().unwrap().len() == probes).await;
+        assert_eq!(state(), expected);
+        engine.upstreams.started.notify_one();
+        until(|| state() == ConnectionState::Connected).await;
+        engine.probes.kick(&up());
+    }
+}
