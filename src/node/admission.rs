@@ -154,21 +154,8 @@ impl Admission {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fixture::runtime;
     use super::*;
-
-    fn runtime(permits: u32, queue: u32, bytes: u64) -> Runtime {
-        Runtime {
-            plugin_dir: ".".into(),
-            node_executable: "node".into(),
-            max_concurrent_executions: permits,
-            pool_size_per_plugin: 1,
-            default_timeout_ms: 1000,
-            max_queued_executions: queue,
-            queue_timeout_ms: 20,
-            max_bytes_in_flight: bytes,
-            sandbox: None,
-        }
-    }
 
     fn soon() -> Instant {
         Instant::now() + Duration::from_millis(20)

@@ -216,3 +216,23 @@ impl Drop for Code {
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_code_may_import_are_copied_where_there_is_room() {
+        let folder = PrivateFolder::create().unwrap();
+        let to = folder.path().join("copy");
+        for (name, room, expected) in
+            [("less.js", 5, Some(4)), ("just.mjs", 4, Some(4)), ("more.json", 3, None), ("other.node", 5, None)]
+        {
+            let from = folder.path().join(name);
+            fs::write(&from, "code").unwrap();
+            assert_eq!((copied(&from, &to, room), to.exists()), (expected, expected.is_some()), "{name}");
+            let _ = fs::remove_file(&to);
+        }
+        assert_eq!(copied(&folder.path().join("none.js"), &to, 5), None);
+    }
+}

@@ -7,6 +7,7 @@ use serde_json::json;
 use super::launcher::Launcher;
 use super::metrics::WorkerMetrics;
 use super::starter::{Lifetimes, Starter};
+use crate::domain::plan::Runtime;
 use crate::domain::ports::LinkedPlugin;
 
 /// A Module plugin of one worker.
@@ -25,4 +26,19 @@ pub(super) fn plugin() -> Arc<LinkedPlugin> {
 pub(super) fn starter() -> Arc<Starter> {
     let launcher = Launcher::at("/none");
     Arc::new(Starter::new(launcher, Lifetimes::default(), WorkerMetrics::new().unwrap()).unwrap())
+}
+
+/// Bounds of executions: how many at a time, how many that wait, bytes of all of them.
+pub(super) fn runtime(permits: u32, queue: u32, bytes: u64) -> Runtime {
+    Runtime {
+        plugin_dir: ".".into(),
+        node_executable: "node".into(),
+        max_concurrent_executions: permits,
+        pool_size_per_plugin: 1,
+        default_timeout_ms: 1000,
+        max_queued_executions: queue,
+        queue_timeout_ms: 20,
+        max_bytes_in_flight: bytes,
+        sandbox: None,
+    }
 }

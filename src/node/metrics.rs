@@ -257,3 +257,35 @@ impl Host for CountedHost<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_becomes_of_workers_is_counted_by_plugin_and_cause() {
+        let (metrics, catalog) = (WorkerMetrics::new().unwrap(), Catalog::default());
+        metrics.register(&catalog).unwrap();
+        metrics.spawned("n/p", SpawnCause::Retry);
+        metrics.recycled("n/p", RecycleCause::Idle);
+        metrics.killed("n/p", KillCause::Timeout);
+        metrics.failed("n/p", "exited");
+        metrics.connection("n/p", "opened");
+        metrics.carried("n/p", Direction::Out, 5);
+        metrics.ready("n/p", Duration::from_secs(2));
+        let text = catalog.render();
+        for line in [
+            r#"hawsepipe_worker_spawns_total{cause="retry",plugin="n/p"} 1"#,
+            r#"hawsepipe_worker_recycles_total{cause="idle",plugin="n/p"} 1"#,
+            r#"hawsepipe_worker_kills_total{cause="timeout",plugin="n/p"} 1"#,
+            r#"hawsepipe_worker_start_failures_total{cause="exited",plugin="n/p"} 1"#,
+            r#"hawsepipe_plugin_connections_total{outcome="opened",plugin="n/p"} 1"#,
+            r#"hawsepipe_plugin_connection_bytes_total{direction="out",plugin="n/p"} 5"#,
+            r#"hawsepipe_worker_start_duration_seconds_count{plugin="n/p"} 1"#,
+        ] {
+            assert!(text.lines().any(|told| told == line), "{line}\n{text}");
+        }
+        assert_eq!(metrics.mean_start("n/p"), Some(Duration::from_secs(2)));
+        assert_eq!(metrics.mean_start("n/other"), None);
+    }
+}

@@ -349,16 +349,4 @@ pub(super) fn exited(pool: &Weak<Pool>, id: u64) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_seat_gives_way_to_its_successor_where_there_is_no_room_for_both() {
-        let after = |idle: &[bool], target, coming| gives_way(idle, target, &coming, |succeeded| *succeeded);
-        assert_eq!(after(&[false, true], 2, false), Some(1));
-        assert_eq!(after(&[false, true], 1, false), Some(1));
-        assert_eq!(after(&[false, true], 3, false), None, "there is room");
-        assert_eq!(after(&[false, true], 2, true), None, "it has a successor itself");
-        assert_eq!(after(&[false, false], 2, false), None, "none has one");
-    }
-}
+mod tests;

@@ -195,3 +195,25 @@ pub fn ended(status: ExitStatus) -> Failure {
         (None, None) => Failure::new(Reason::Crashed, "ended without a status"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Stdio;
+
+    use tokio::process::Command;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn its_status_is_known_once_it_has_ended_and_not_before() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "read line; exit 3"]).stdin(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().unwrap();
+        let stdin = child.stdin.take();
+        let process = Process::adopt(child, &Tasks::here(), || ());
+        assert_eq!(process.status(), None);
+        drop(stdin);
+        let status = process.exited().await;
+        assert_eq!((status.and_then(|status| status.code()), process.status()), (Some(3), status));
+    }
+}

@@ -232,8 +232,41 @@ impl RunPlugin for Workers {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fixture::{plugin, starter};
+    use std::path::Path;
+    use std::process::Command;
+
+    use super::super::fixture::{plugin, runtime, starter};
+    use super::super::private::PrivateFolder;
     use super::*;
+
+    /// Puts a program there that says of itself what Node.js says. Written by another process: a file that this one has
+    /// open for writing while a third is started cannot be run.
+    fn install_node(program: &Path) {
+        const WRITE: &str = r#"printf '%s\n' '#!/bin/sh' "case \$1 in --version) echo v22.1.0;; *) echo '$1';; esac" > "$0"
+            chmod +x "$0""#;
+        let parts = serde_json::json!({"program": program, "libraries": [], "kibibytes": 1}).to_string();
+        assert!(Command::new("sh").args(["-c", WRITE]).arg(program).arg(parts).status().unwrap().success());
+    }
+
+    #[tokio::test]
+    async fn node_is_looked_for_where_another_one_is_asked_for_and_while_there_is_none() {
+        let starter = starter();
+        let admission = Arc::new(Admission::new(starter.tasks.clone()));
+        let workers = Workers { starter, admission, pools: Arc::default() };
+        let folder = PrivateFolder::create().unwrap();
+        let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+        let ask = async |program: &Path| {
+            workers.apply(&Runtime { node_executable: program.to_owned(), ..runtime(1, 1, 1) }).await;
+            workers.node().map(|node| node.program).ok()
+        };
+        assert_eq!(ask(&one).await, None);
+        install_node(&one);
+        assert_eq!(ask(&one).await.as_ref(), Some(&one), "it was installed since");
+        install_node(&other);
+        assert_eq!(ask(&other).await.as_ref(), Some(&other));
+        std::fs::remove_file(&other).unwrap();
+        assert_eq!(ask(&other).await.as_ref(), Some(&other), "one that works is not looked for again");
+    }
 
     #[tokio::test]
     async fn a_plugin_that_was_let_go_is_not_being_loaded() {

@@ -70,3 +70,47 @@ impl Host for Yielding<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::Instant;
+
+    use super::super::fixture::runtime;
+    use super::super::process::Tasks;
+    use super::*;
+    use crate::domain::raw::to_raw;
+    use crate::domain::upstream::Answer;
+
+    /// Notes how many permits are in use while it is asked.
+    struct Looks<'a> {
+        admission: &'a Admission,
+        in_use: Mutex<Vec<u32>>,
+    }
+
+    impl Host for Looks<'_> {
+        fn progress(&self, _: PluginProgress) {}
+
+        fn call_tool<'a>(&'a self, _: &'a str, _: Option<&'a RawValue>) -> Answering<'a> {
+            Box::pin(async {
+                self.in_use.lock().unwrap().push(self.admission.load().permits_in_use);
+                Answer::Result(to_raw(&0))
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn the_permit_is_given_back_for_as_long_as_an_answer_is_waited_for() {
+        let admission = Admission::new(Tasks::here());
+        admission.apply(&runtime(1, 1, 1));
+        let permit = admission.permit(Instant::now()).await.unwrap();
+        let host = Looks { admission: &admission, in_use: Mutex::default() };
+        let yielding = Yielding::new(&host, &admission, permit);
+        for _ in 0..2 {
+            yielding.call_tool("t", None).await;
+            assert_eq!(admission.load().permits_in_use, 1, "the execution goes on");
+        }
+        assert_eq!(*host.in_use.lock().unwrap(), [0, 0]);
+        drop(yielding);
+        assert_eq!(admission.load().permits_in_use, 0);
+    }
+}

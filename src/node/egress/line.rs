@@ -132,3 +132,41 @@ impl Line {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use tokio::net::UnixStream;
+
+    use super::*;
+    use crate::node::protocol::socket::Socket;
+    use crate::node::protocol::wire::Incoming;
+
+    #[tokio::test]
+    async fn a_worker_is_told_what_it_may_send_what_came_and_how_a_connection_ended() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let metrics = WorkerMetrics::new().unwrap();
+        let (line, written) = Line::new(ours.into_split().1, Vec::new(), LogMask::named("p"), metrics);
+        let refusal = Refusal::TooMany(4);
+        let expected = [
+            (Kind::Credit, json!({"stream": 7}), &b""[..]),
+            (Kind::Chunk, json!({"stream": 7}), b"bytes"),
+            (Kind::Close, json!({"stream": 7, "code": refusal.code(), "message": refusal.to_string()}), b""),
+            (Kind::Close, json!({"stream": 8}), b""),
+        ];
+        let telling = async move {
+            line.credit(7).await;
+            line.chunk(7, b"bytes").await;
+            line.close(7, Some(&refusal)).await;
+            line.close(8, None).await;
+        };
+        tokio::join!(telling, written);
+        let mut heard = Incoming::new(Socket::new(theirs.into_std().unwrap()).unwrap().reader);
+        for (kind, header, body) in expected {
+            let head = heard.receive(100).await.unwrap();
+            let (json, bytes) = head.parts(heard.bytes());
+            assert_eq!((head.kind, serde_json::from_slice::<Value>(json).unwrap(), bytes), (kind, header, body));
+            heard.take(&head);
+        }
+    }
+}

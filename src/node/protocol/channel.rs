@@ -237,6 +237,7 @@ mod tests {
     use std::os::unix::net::UnixStream;
     use std::time::Duration;
 
+    use serde_json::json;
     use serde_json::value::RawValue;
 
     use super::*;
@@ -253,11 +254,15 @@ mod tests {
         }
     }
 
-    /// A channel whose call was sent and dropped, the worker's end, and the number of the call.
-    async fn dropped() -> (Channel<Alone>, Alone, u64) {
+    /// A channel and the worker's end.
+    fn pair() -> (Channel<Alone>, Alone) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let mut channel = Channel::new(Socket::new(ours).unwrap(), LogMask::named("p"));
-        let mut worker = Alone::new(Socket::new(theirs).unwrap());
+        let channel = Channel::new(Socket::new(ours).unwrap(), LogMask::named("p"));
+        (channel, Alone::new(Socket::new(theirs).unwrap()))
+    }
+
+    /// Makes a call over `channel`.
+    async fn ask(channel: &mut Channel<Alone>) -> Exchange {
         let metadata = Metadata {
             request_id: "r",
             timestamp: "",
@@ -271,15 +276,40 @@ mod tests {
         };
         let input = Input { tool_name: "up/t", raw_content: Some("{}"), max_tokens: None, metadata };
         let deadline = Instant::now() + Duration::from_secs(60);
-        let call = Call { input: &input, deadline, max_output: 1000, host: &Nobody };
-        let head = tokio::select! {
-            exchange = channel.exchange(&call) => panic!("nobody has answered: {exchange:?}"),
-            head = worker.receive(1000) => head.unwrap(),
-        };
+        channel.exchange(&Call { input: &input, deadline, max_output: 1000, host: &Nobody }).await
+    }
+
+    /// The number of the call that the worker is asked.
+    async fn asked(worker: &mut Alone) -> u64 {
+        let head = worker.receive(1000).await.unwrap();
         assert_eq!(head.kind, Kind::Call);
         let id = serde_json::from_slice::<IdHeader>(head.parts(worker.bytes()).0).unwrap().id;
         worker.take(&head);
+        id
+    }
+
+    /// A channel whose call was sent and dropped, the worker's end, and the number of the call.
+    async fn dropped() -> (Channel<Alone>, Alone, u64) {
+        let (mut channel, mut worker) = pair();
+        let id = tokio::select! {
+            exchange = ask(&mut channel) => panic!("nobody has answered: {exchange:?}"),
+            id = asked(&mut worker) => id,
+        };
         (channel, worker, id)
+    }
+
+    #[tokio::test]
+    async fn an_answer_to_another_call_is_none_to_this_one() {
+        let (mut channel, mut worker) = pair();
+        let answering = async {
+            let id = asked(&mut worker).await;
+            for (id, text) in [(id + 1, "another's"), (id, "its own")] {
+                let header = json!({"id": id, "continue": true});
+                worker.send(Kind::Result, &header, Some(text.as_bytes())).await.unwrap();
+            }
+        };
+        let (exchange, ()) = tokio::join!(ask(&mut channel), answering);
+        assert_eq!(exchange.output.unwrap().text, "its own");
     }
 
     #[tokio::test]

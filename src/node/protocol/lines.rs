@@ -159,3 +159,30 @@ async fn last_words(process: &Process, codec: Codec, said: &[u8], max_output: us
         _ => codec.read(said, max_output),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::process::Command;
+
+    use super::*;
+    use crate::node::process::Tasks;
+
+    #[tokio::test]
+    async fn a_script_that_ends_has_answered_where_it_ended_well_and_printed_a_line() {
+        let answer = br#"{"text":"a","continue":true}"#;
+        for (code, codec, said, expected) in [
+            (0, Codec::Json, &answer[..], Ok("a")),
+            (0, Codec::Json, b" \n", Err("ended without an answer")),
+            // Of a message with a length, a part is no answer.
+            (0, Codec::MessagePack, b"\0\0\0\x09abc", Err("ended without an answer")),
+            (0, Codec::Printed, b"\0\0\0\x09abc", Err("ended without an answer")),
+            (3, Codec::Json, answer, Err("exited with code 3")),
+        ] {
+            let child = Command::new("sh").args(["-c", &format!("exit {code}")]).process_group(0).spawn().unwrap();
+            let process = Process::adopt(child, &Tasks::here(), || ());
+            let found = last_words(&process, codec, said, 100).await;
+            let found = found.map(|output| output.text).map_err(|failure| failure.message);
+            assert_eq!(found.as_deref().map_err(String::as_str), expected, "{codec:?}");
+        }
+    }
+}

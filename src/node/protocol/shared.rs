@@ -172,3 +172,29 @@ async fn write(mut writer: Writer, mut frames: mpsc::Receiver<Vec<u8>>) {
 fn lock(routes: &Mutex<Routes>) -> MutexGuard<'_, Routes> {
     routes.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixStream;
+
+    use super::super::socket::Socket;
+    use super::*;
+
+    #[tokio::test]
+    async fn each_call_gets_the_frames_that_name_it() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let [ours, mut worker] = [ours, theirs].map(|stream| Alone::new(Socket::new(stream).unwrap()));
+        let mut seats = Shared::split(ours, 2, &LogMask::named("p"), 1000);
+        for (seat, id) in seats.iter_mut().zip([1, 2]) {
+            seat.enter(id);
+        }
+        for (id, text) in [(2, "of 2"), (1, "of 1")] {
+            worker.send(Kind::Result, &IdHeader { id }, Some(text.as_bytes())).await.unwrap();
+        }
+        for (seat, text) in seats.iter_mut().zip(["of 1", "of 2"]) {
+            let head = seat.receive(1000).await.unwrap();
+            assert_eq!(head.parts(seat.bytes()).1, text.as_bytes());
+            seat.take(&head);
+        }
+    }
+}

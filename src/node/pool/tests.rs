@@ -1,0 +1,54 @@
+//! What a pool says of its plugin, and which worker gives way to which.
+
+use super::super::fixture::{plugin, starter};
+use super::*;
+use crate::domain::reason::Reason;
+
+#[test]
+fn a_seat_gives_way_to_its_successor_where_there_is_no_room_for_both() {
+    let after = |idle: &[bool], target, coming| gives_way(idle, target, &coming, |succeeded| *succeeded);
+    assert_eq!(after(&[false, true], 2, false), Some(1));
+    assert_eq!(after(&[false, true], 1, false), Some(1));
+    assert_eq!(after(&[false, true], 3, false), None, "there is room");
+    assert_eq!(after(&[false, true], 2, true), None, "it has a successor itself");
+    assert_eq!(after(&[false, false], 2, false), None, "none has one");
+}
+
+fn failure() -> Failure {
+    Failure::new(Reason::NotLoaded, "it throws")
+}
+
+#[tokio::test]
+async fn a_plugin_that_was_loaded_once_stays_loaded_whatever_fails_later() {
+    let starter = starter();
+    let admission = Arc::new(Admission::new(starter.tasks.clone()));
+    let pool = Pool::new(plugin(), starter, admission);
+    for (loaded, cause, expected) in [
+        (false, None, Loading::Underway),
+        (false, Some(failure()), Loading::Failed { failure: failure(), own: true }),
+        (true, None, Loading::Loaded),
+        (true, Some(failure()), Loading::Loaded),
+    ] {
+        *pool.lock() = State { loaded, cause, is_own_fault: true, ..State::default() };
+        assert_eq!(pool.loading(), expected);
+    }
+}
+
+#[test]
+fn calls_fail_at_once_where_no_worker_is_there_and_none_may_be_started_for_them() {
+    for (size, is_paused, leased, fails) in [
+        // Who keeps workers starts them again by itself.
+        (1, false, 0, true),
+        (1, true, 0, true),
+        // One that somebody has comes back.
+        (1, false, 1, false),
+        // Who keeps none starts one for each call, unless that failed a moment ago.
+        (0, false, 0, false),
+        (0, true, 0, true),
+    ] {
+        let not_before = is_paused.then(|| Instant::now() + Duration::from_secs(60));
+        let state = State { size, leased, not_before, cause: Some(failure()), ..State::default() };
+        assert_eq!(state.unavailable(), fails.then(failure), "{size} {is_paused} {leased}");
+        assert_eq!(State { cause: None, ..state }.unavailable(), None);
+    }
+}
