@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::source::Waits;
+use crate::source::RetryBackoff;
 
 /// The waits between two tries.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -12,14 +12,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The waits of one loop, and the one that runs: none where everything could be read.
 pub struct Again {
-    waits: Waits,
+    waits: RetryBackoff,
     wait: Option<Duration>,
 }
 
 impl Again {
     /// Nothing was read yet.
     pub fn new() -> Self {
-        Self { waits: Waits::new(FIRST_WAIT, LONGEST_WAIT), wait: None }
+        Self { waits: RetryBackoff::new(FIRST_WAIT, LONGEST_WAIT), wait: None }
     }
 
     /// After a reading that found these.

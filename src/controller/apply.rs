@@ -15,10 +15,11 @@ use kube::{Api, ResourceExt};
 
 pub(super) use self::fault::ApplyError;
 use super::build::{self, BuildError, Owner, Revision};
-use super::compiled::{Digests, KeptPlans, Planned};
+use super::compiled::KeptPlans;
 use super::ever_seen;
 use super::index::{self, WantedIndex};
 use super::marks::{Mark, There};
+use super::planned::{Digests, Planned};
 use super::pods::Pods;
 use super::rights::RequestError;
 use super::writer::Writer;
@@ -32,7 +33,7 @@ const AT_ONCE: usize = 8;
 
 /// A gateway's snapshot as it is stored.
 #[derive(Default)]
-pub(super) struct Stored {
+pub(super) struct SnapshotStore {
     pub(super) index: Option<SnapshotIndex>,
     /// Of the index, when it was read or written last.
     version: Option<String>,
@@ -67,7 +68,7 @@ struct Refused {
     why: BuildError,
 }
 
-impl Stored {
+impl SnapshotStore {
     /// Writes what lacks of the plan's revision, then the index, then deletes what no kept revision names. Of a plan that
     /// cannot be stored, what counts at once is.
     pub(super) async fn write(&mut self, writer: &Writer, planned: &Planned) -> Result<(), ApplyError> {

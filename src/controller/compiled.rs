@@ -9,15 +9,15 @@ use serde_json::Value;
 use super::build::{self, Owner};
 use super::dereference::Found;
 use super::loading::Loading;
-use super::lowered::{Objects, Read};
+use super::lowered::{LoweredObject, Objects};
+use super::planned::{Planned, digests};
 use crate::api::acts;
 use crate::api::lower::Lowered;
-use crate::api::snapshot::NotLoadedForm;
 use crate::config::compile::{self, ByName, compile_unnamed, keep_within_bounds, plugin_code};
 use crate::config::input::{Inputs, code_key};
 use crate::domain::digest::{self, sha256_hex};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
-use crate::domain::plan::{Acts, ChainPlan, Plan, Refusal, UpstreamPlan};
+use crate::domain::plan::{Acts, ChainPlan, Plan, Refusal};
 use crate::domain::plugin::Protocol;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -65,37 +65,13 @@ impl Compiled {
         protocols: HashMap<ObjectKey, Protocol>,
         code: HashMap<ObjectKey, AppliedCode>,
     ) -> Self {
-        let wrong = |object: &&Read| {
+        let wrong = |object: &&LoweredObject| {
             object.lowered.is_err() || own.get(&object.id).into_iter().flatten().any(Problem::is_error)
         };
         let plugins = objects.iter().filter(|object| object.id.kind == Kind::Plugin).filter(wrong);
         let wrong_plugins = plugins.map(|object| object.id.key.clone()).collect();
         Self { objects, own, wrong_plugins, protocols, code }
     }
-}
-
-/// A gateway with its plan.
-pub(super) struct Planned {
-    pub(super) owner: Owner,
-    /// `spec.pinnedRevision`, whatever else of the gateway is not valid.
-    pub(super) pinned: Option<String>,
-    /// What counts at once, for as long as an older plan runs.
-    pub(super) acts: Acts,
-    /// What counts at once for each kept revision, for pods that run it still.
-    pub(super) acts_of_kept: BTreeMap<String, Acts>,
-    pub(super) plan: Arc<Plan>,
-    /// Digest of all that is to be stored: the plan, and what the index says besides.
-    pub(super) wanted: String,
-    /// Forms of plugins that pods could not load, and that are not in the plan for it.
-    pub(super) not_loaded: Vec<NotLoadedForm>,
-    /// What each object of the plan is in it: where that is equal, so is the object.
-    pub(super) digests: Arc<Digests>,
-    /// How many upstreams each chain covers, up to [`MANY`].
-    pub(super) covered: HashMap<ObjectKey, usize>,
-    /// Places of the plan's upstreams.
-    places: HashMap<ObjectKey, usize>,
-    /// Problems with objects as this gateway takes them, by object.
-    pub(super) problems: HashMap<ObjectId, Vec<Problem>>,
 }
 
 /// The plan that runs for as long as the newest does not: the pinned one, else the one that was stored last. An error
@@ -105,26 +81,11 @@ pub(super) type Running = Result<Arc<Plan>, String>;
 /// The plans of the revisions that are kept, without their code, by name.
 pub(super) type KeptPlans = BTreeMap<String, Running>;
 
-impl Planned {
-    /// What counts at once although the newest plan runs, which knows the rest.
-    pub(super) fn acts_of_newest(&self) -> Acts {
-        Acts { refusing: None, revoked: Vec::new(), ..self.acts.clone() }
-    }
-
-    /// An upstream of the plan.
-    pub(super) fn upstream(&self, key: &ObjectKey) -> Option<&UpstreamPlan> {
-        self.plan.upstreams.get(*self.places.get(key)?)
-    }
-}
-
 /// Upstreams that a chain covers are counted so far.
 pub(super) const MANY: usize = 33;
 
-/// Digests of the objects in a plan.
-pub(super) type Digests = HashMap<ObjectId, String>;
-
 /// The compiler's inputs but the gateway.
-pub(super) fn inputs(objects: &[Read], found: &Found) -> Inputs {
+pub(super) fn inputs(objects: &[LoweredObject], found: &Found) -> Inputs {
     let mut inputs = Inputs {
         config_maps: found.config_maps.clone(),
         servers: found.servers.clone(),
@@ -148,7 +109,7 @@ pub(super) fn inputs(objects: &[Read], found: &Found) -> Inputs {
 
 /// Problems of objects whatever gateway takes them, as one would find them that takes everything; and how plugins that
 /// are accepted are spoken with. `inputs` has no gateway, and is as it was afterwards.
-pub(super) fn survey(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Problem>>, HashMap<ObjectKey, Protocol>) {
+pub(super) fn check_standalone(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Problem>>, HashMap<ObjectKey, Protocol>) {
     // Apart, since what chains cover is a gateway's business, and long to find out.
     let (chains, plugins) = (take(&mut inputs.chains), take(&mut inputs.plugins));
     let (_, of_upstreams) = compile_unnamed(inputs, None);
@@ -168,7 +129,7 @@ pub(super) fn survey(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Problem>>, H
 /// where nothing was stored yet; `kept` are all that pods may still run; `loading` is what is known of plugins that could
 /// not be loaded.
 pub(super) fn plan(
-    gateway: &Read,
+    gateway: &LoweredObject,
     inputs: &mut Inputs,
     previous: Option<&Plan>,
     running: Option<&Running>,
@@ -207,7 +168,7 @@ pub(super) fn plan(
 }
 
 /// `spec.pinnedRevision` of a gateway, whatever else of it is not valid.
-pub(super) fn pinned(gateway: &Read) -> Option<&str> {
+pub(super) fn pinned(gateway: &LoweredObject) -> Option<&str> {
     gateway.spec.get("pinnedRevision").and_then(Value::as_str)
 }
 
@@ -223,15 +184,6 @@ fn acts(inputs: &Inputs, plan: &Plan, running: Option<&Running>) -> Acts {
     };
     let (stopped, stop_cancels) = (plan.gateway.stopped, plan.gateway.stop_cancels);
     acts::read(&acts::written(&Acts { stopped, stop_cancels, ..taken }))
-}
-
-/// What each object of a plan is in it.
-pub(super) fn digests(plan: &Plan) -> Digests {
-    let upstreams = plan.upstreams.iter().map(|u| (Kind::MCPUpstream, &u.key, digest::revision(u)));
-    let plugins = plan.plugins.iter().map(|p| (Kind::Plugin, &p.key, digest::revision(p)));
-    let chains = plan.chains.iter().map(|c| (Kind::PluginChain, &c.key, c.revision.clone()));
-    let all = upstreams.chain(plugins).chain(chains);
-    all.map(|(kind, key, digest)| (ObjectId::new(kind, key.clone()), digest)).collect()
 }
 
 fn by_object(problems: impl IntoIterator<Item = Problem>) -> HashMap<ObjectId, Vec<Problem>> {

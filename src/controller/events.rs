@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use serde_json::Value;
 
-use super::lowered::Read;
+use super::lowered::LoweredObject;
 use super::rights::RequestError;
 use super::status::warning;
 use super::writer::Writer;
@@ -32,7 +32,7 @@ impl Events {
 
     /// Tells what differs between the conditions that `object` had and those of `status`.
     /// `warnings` are what `Accepted` tells where it holds.
-    pub(super) async fn tell(&self, object: &Read, status: &Value, warnings: &[Problem]) {
+    pub(super) async fn tell(&self, object: &LoweredObject, status: &Value, warnings: &[Problem]) {
         let before = object.conditions();
         let now: Vec<Condition> =
             serde_json::from_value(status.get("conditions").cloned().unwrap_or_default()).unwrap_or_default();
@@ -43,11 +43,11 @@ impl Events {
     }
 
     /// Tells what no condition can tell.
-    pub(super) async fn warn(&self, object: &Read, reason: Reason, note: &str) {
+    pub(super) async fn warn(&self, object: &LoweredObject, reason: Reason, note: &str) {
         self.publish(object, &bad(reason.as_str(), note)).await;
     }
 
-    async fn publish(&self, object: &Read, event: &Event) {
+    async fn publish(&self, object: &LoweredObject, event: &Event) {
         let reference = ObjectReference {
             api_version: Some("hawsepipe.dev/v1alpha1".into()),
             kind: Some(object.id.kind.as_str().into()),

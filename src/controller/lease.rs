@@ -13,9 +13,9 @@ use kube::{Api, Client};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::backoff::RetryBackoff;
 use super::liveness::Pulse;
 use super::rights::words;
-use super::waits::Waits;
 
 /// How long a lease counts after it was renewed.
 const DURATION: Duration = Duration::from_secs(15);
@@ -77,14 +77,14 @@ pub(super) async fn keep(
     stop: CancellationToken,
 ) {
     let api: Api<Lease> = Api::namespaced(client, &settings.namespace);
-    let (mut observed, mut waits) = (None, Waits::default());
+    let (mut observed, mut waits) = (None, RetryBackoff::default());
     loop {
         pulse.beats();
         let began = Instant::now();
         let mut wait = PERIOD;
         match tokio::time::timeout(MARGIN, round(&api, &settings, &mut observed)).await {
             Ok(Ok(holds)) => {
-                waits = Waits::default();
+                waits = RetryBackoff::default();
                 leadership.set(holds.then_some(began + DURATION - MARGIN));
             }
             // Until its time is over, nobody else can have it.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::compiled::{Digests, Planned, digests};
+use super::planned::{Digests, Planned, digests};
 use super::pods::Pods;
 use crate::api::snapshot::{NotLoadedForm, SnapshotIndex};
 use crate::config::input::NotLoaded;

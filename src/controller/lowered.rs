@@ -17,7 +17,7 @@ use crate::domain::problem::Problem;
 
 /// One object, and what came of reading it.
 #[derive(Clone, Debug)]
-pub(super) struct Read {
+pub(super) struct LoweredObject {
     pub(super) id: ObjectId,
     pub(super) metadata: Arc<ObjectMeta>,
     /// The spec as it stands.
@@ -28,7 +28,7 @@ pub(super) struct Read {
     pub(super) status: Arc<Value>,
 }
 
-impl Read {
+impl LoweredObject {
     pub(super) fn generation(&self) -> i64 {
         self.metadata.generation.unwrap_or_default()
     }
@@ -65,12 +65,12 @@ impl Origin {
 }
 
 /// Every object as it was read.
-pub(super) type Objects = Arc<[Read]>;
+pub(super) type Objects = Arc<[LoweredObject]>;
 
 /// Remembers what objects were lowered to.
 #[derive(Default)]
 pub(super) struct Lowering {
-    known: HashMap<ObjectId, (Origin, Read)>,
+    known: HashMap<ObjectId, (Origin, LoweredObject)>,
     /// The objects that were read last, and what came of it: most rounds find them as they were.
     last: Option<(Vec<Arc<DynamicObject>>, Objects)>,
 }
@@ -114,7 +114,7 @@ impl Lowering {
             let before = self.known.remove(&id).filter(|(before, _)| *before == from);
             let read = match before {
                 Some((_, read)) if read.metadata.resource_version == object.metadata.resource_version => read,
-                Some((_, read)) => Read {
+                Some((_, read)) => LoweredObject {
                     metadata: Arc::new(object.metadata.clone()),
                     status: Arc::new(object.data.get("status").cloned().unwrap_or_default()),
                     ..read
@@ -130,13 +130,13 @@ impl Lowering {
         // Those that are left were deleted.
         changed.extend(self.known.drain().map(|(gone, _)| gone));
         self.known = known;
-        let created = |read: &Read| read.metadata.creation_timestamp.as_ref().map(|time| time.0);
+        let created = |read: &LoweredObject| read.metadata.creation_timestamp.as_ref().map(|time| time.0);
         all.sort_by(|a, b| (created(a), &a.id).cmp(&(created(b), &b.id)));
         (all.into(), changed)
     }
 }
 
-fn read(id: &ObjectId, object: &DynamicObject) -> Read {
+fn read(id: &ObjectId, object: &DynamicObject) -> LoweredObject {
     let spec = object.data.get("spec").cloned().unwrap_or_default();
     let enable = lower::enable_word(&object.metadata).map(|word| (lower::ENABLE, word));
     let metadata = json!({
@@ -148,7 +148,7 @@ fn read(id: &ObjectId, object: &DynamicObject) -> Read {
         json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": id.kind.as_str(), "metadata": metadata, "spec": spec});
     let document = canonical(&whole);
     let (lowered, problems) = lower::document(id, &document, None, Place::Cluster);
-    Read {
+    LoweredObject {
         id: id.clone(),
         metadata: Arc::new(object.metadata.clone()),
         spec: Arc::new(spec),

@@ -1,11 +1,10 @@
 //! What was read or written of a gateway's snapshot, and whether it was seen since.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::build::Owner;
-use super::kept::LAG;
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 
 /// A shard that is there.
@@ -50,3 +49,6 @@ pub(super) fn is_part(metadata: &ObjectMeta, part: &str, owner: &Owner) -> bool 
         |(label, value): (&str, &str)| metadata.labels.as_ref().and_then(|l| l.get(label)).is_some_and(|v| v == value);
     metadata.namespace.as_ref() == Some(&owner.key.namespace) && owner.owns(metadata) && wanted.into_iter().all(has)
 }
+
+/// How long after a write what is seen may lag behind it.
+pub(super) const LAG: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The operator: custom resources in; what gateways run, and the truth about it in status, out.
+//! The operator: custom resources in; what gateways run, and the input about it in status, out.
 //!
 //! Seen ([`watches`]) -> lowered ([`lowered`]) -> what it refers to read ([`dereference`]) -> compiled ([`compiled`]) ->
 //! built ([`build`]) -> applied ([`apply`]): a round of [`planning_loop`]. Reported by pods ([`asking`], [`pods`]) -> told
@@ -9,14 +9,16 @@ mod access;
 mod apply;
 mod asked;
 mod asking;
+mod backoff;
 mod build;
+mod cache_sync;
 mod compiled;
 mod dereference;
 mod events;
 mod ever_seen;
+mod gateway_reconciler;
 mod gateway_tokens;
 mod index;
-mod kept;
 mod kinds;
 mod lease;
 mod liveness;
@@ -28,16 +30,16 @@ mod namespaces;
 mod operator;
 mod owned;
 mod parsing;
+mod planned;
+mod planning;
 mod planning_loop;
 mod pod;
 mod pods;
 mod references;
 mod rights;
 mod servers;
-mod sight;
 mod status;
 mod status_loop;
-mod waits;
 mod watch;
 mod watches;
 mod writer;

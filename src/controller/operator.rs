@@ -1,7 +1,7 @@
 //! The operator's two loops, and what they share: one brings snapshots to what objects say (`planning_loop`), one
 //! brings statuses to what is true (`status_loop`). Beside them pods are asked, and the lease is kept.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -11,19 +11,16 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::asking::{self, Asking};
-use super::compiled::Compiled;
 use super::lease::{self, Leadership, LeaseSettings};
 use super::liveness::Liveness;
 use super::metrics::ControllerMetrics;
+use super::planning::Planning;
 use super::planning_loop::PlanningLoop;
 use super::pods::ByGateway;
-use super::status::GatewayState;
 use super::status_loop::StatusLoop;
 use super::watches::Watches;
 use super::writer::Writer;
-use crate::domain::ids::ObjectKey;
 use crate::domain::ports::Inspect;
-use crate::telemetry::traces::Cause;
 
 /// How the operator runs.
 #[derive(Clone, Debug)]
@@ -32,19 +29,6 @@ pub struct Settings {
     pub namespaces: BTreeSet<String>,
     /// The lease of the leader.
     pub lease: LeaseSettings,
-}
-
-/// What the planning loop found, for the loop of statuses.
-#[derive(Clone, Default)]
-pub(super) struct Planning {
-    pub(super) compiled: Arc<Compiled>,
-    pub(super) gateways: BTreeMap<ObjectKey, GatewayState>,
-    /// Gateways that wait because what is stored for them cannot be read, and why.
-    pub(super) unread: BTreeMap<ObjectKey, String>,
-    /// Why nothing can be planned, if so: what is not seen.
-    pub(super) held: Option<String>,
-    /// The round that found it.
-    pub(super) cause: Cause,
 }
 
 /// What the operator tells of itself while it runs.

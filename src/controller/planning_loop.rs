@@ -9,18 +9,18 @@ use tokio::sync::{Notify, watch};
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span, instrument};
 
-use super::apply::Stored;
+use super::apply::SnapshotStore;
 use super::build::Owner;
 use super::compiled::{self, Compiled, Running};
 use super::dereference::{Dereferencing, Found};
-use super::kept::{Kept, LONGEST_RETRY};
+use super::gateway_reconciler::{GatewayReconciler, LONGEST_RETRY};
 use super::lease::Leadership;
 use super::loading::Loading;
-use super::lowered::{Lowering, Objects, Read};
+use super::lowered::{LoweredObject, Lowering, Objects};
 use super::metrics::ControllerMetrics;
 use super::namespaces::Namespaces;
-use super::operator::Planning;
 use super::parsing::Parsing;
+use super::planning::Planning;
 use super::pods::ByGateway;
 use super::references::references;
 use super::watches::{PLANNED_FROM, Watches};
@@ -81,7 +81,7 @@ pub(super) struct PlanningLoop<I> {
     status_changed: Arc<Notify>,
     lowering: Lowering,
     found: Found,
-    gateways: HashMap<ObjectKey, Kept>,
+    gateways: HashMap<ObjectKey, GatewayReconciler>,
     /// What was compiled last: it is told together with what came of writing it, and never before.
     compiled: Arc<Compiled>,
     /// Gateways that wait because what is stored for them cannot be read, and why.
@@ -224,7 +224,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
     }
 
     /// Reads what objects refer to. Says whether any of it changed.
-    async fn dereference(&mut self, objects: &[Read], round: &Span) -> bool {
+    async fn dereference(&mut self, objects: &[LoweredObject], round: &Span) -> bool {
         let references = references(objects);
         let span = match round.is_disabled() {
             true => Span::none(),
@@ -243,7 +243,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
     async fn compile(&mut self, objects: Objects) {
         let mut inputs = compiled::inputs(&objects, &self.found);
         self.parsing.inspect(&mut inputs).await;
-        let (own, protocols) = compiled::survey(&mut inputs);
+        let (own, protocols) = compiled::check_standalone(&mut inputs);
         let code = compiled::applied_code(&inputs);
         let mut before = std::mem::take(&mut self.gateways);
         let mut unread = BTreeMap::new();
@@ -261,7 +261,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
                 self.gateways.insert(key.clone(), kept.with_plan(planned));
                 continue;
             }
-            let (mut stored, plans) = match Stored::read(&self.writer, &owner, pinned).await {
+            let (mut stored, plans) = match SnapshotStore::read(&self.writer, &owner, pinned).await {
                 Ok(stored) => stored,
                 Err(error) => {
                     // Without what ran before, an older form could be lost: this gateway waits.
@@ -276,14 +276,14 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             let mut loading = Loading::stored(stored.index.as_ref(), &plans);
             let newest = plans.first().map(Arc::as_ref);
             let planned = compiled::plan(gateway, &mut inputs, newest, running.as_ref(), &stored.plans, &mut loading);
-            self.gateways.insert(key.clone(), Kept::new(planned, stored, loading, None));
+            self.gateways.insert(key.clone(), GatewayReconciler::new(planned, stored, loading, None));
         }
         self.compiled = Arc::new(Compiled::new(objects, own, protocols, code));
         self.unread = unread;
     }
 
     /// Has a gateway planned anew in the next round where the plan that runs cannot be read now.
-    fn reads_again(&mut self, gateway: &Read, running: Option<&Running>) {
+    fn reads_again(&mut self, gateway: &LoweredObject, running: Option<&Running>) {
         if let Some(Err(_)) = running {
             self.lowering.forget(&gateway.id);
         }

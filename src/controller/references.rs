@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::lowered::Read;
+use super::lowered::LoweredObject;
 use crate::api::lower::Lowered;
 use crate::config::input::{InputValue, NamedInput, PluginInput, ServerInput, SourceInput, UpstreamInput};
 use crate::domain::ids::ObjectKey;
@@ -16,7 +16,7 @@ pub(super) struct References {
 }
 
 /// What `objects` refer to.
-pub(super) fn references(objects: &[Read]) -> References {
+pub(super) fn references(objects: &[LoweredObject]) -> References {
     let mut found = References::default();
     for object in objects {
         match &*object.lowered {

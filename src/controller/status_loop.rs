@@ -15,12 +15,12 @@ use tracing::{Instrument, Span, debug_span};
 
 use super::events::Events;
 use super::kinds::resource;
-use super::lowered::Read;
+use super::lowered::LoweredObject;
 use super::metrics::ControllerMetrics;
-use super::operator::Planning;
+use super::planning::Planning;
 use super::pods::ByGateway;
 use super::rights::RequestError;
-use super::status::{self, Truth};
+use super::status::{self, StatusInput};
 use super::watches::Watches;
 use super::writer::Writer;
 use crate::api::item::Item;
@@ -68,7 +68,7 @@ struct Failing {
 
 /// A status that is to be written.
 struct WantedStatus {
-    object: Read,
+    object: LoweredObject,
     status: Value,
     /// What `Accepted` tells where it holds.
     warnings: Vec<Problem>,
@@ -205,9 +205,10 @@ impl StatusLoop {
         let pods = self.reported.borrow_and_update().clone();
         let sight = &self.watches.sight;
         let (blind, no_pods) = (sight.faults(), sight.unseen(&["pods"]));
-        let truth = Truth { compiled, gateways, pods, blind, unread, held, no_pods, refused: self.refused.clone() };
+        let input =
+            StatusInput { compiled, gateways, pods, blind, unread, held, no_pods, refused: self.refused.clone() };
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let known: HashMap<_, _> = truth.compiled.objects.iter().map(|object| (&object.id, object)).collect();
+        let known: HashMap<_, _> = input.compiled.objects.iter().map(|object| (&object.id, object)).collect();
         self.written.retain(|_, (_, when)| when.elapsed() < LAG);
         self.failing.retain(|id, failing| {
             known.get(id).is_some_and(|o| o.generation() == failing.generation && o.uid() == failing.uid)
@@ -225,11 +226,11 @@ impl StatusLoop {
                 }
                 None => Arc::new(seen.data.get("status").cloned().unwrap_or_default()),
             };
-            let object = Read { status: before, ..(*object).clone() };
-            let status = status::of(&truth, &object, &now);
+            let object = LoweredObject { status: before, ..(*object).clone() };
+            let status = status::of(&input, &object, &now);
             let is_paused = self.failing.get(&object.id).is_some_and(|failing| Instant::now() < failing.again);
             if !is_paused && status != *object.status {
-                let warnings = status::warnings(&truth, &object);
+                let warnings = status::warnings(&input, &object);
                 wanted.push(WantedStatus { object, status, warnings });
             }
         }
@@ -238,7 +239,7 @@ impl StatusLoop {
 }
 
 /// Whether what was compiled is what is seen now.
-fn is_same(object: &Read, seen: &DynamicObject) -> bool {
+fn is_same(object: &LoweredObject, seen: &DynamicObject) -> bool {
     object.metadata.uid == seen.metadata.uid && object.metadata.generation == seen.metadata.generation
 }
 

@@ -10,8 +10,8 @@ use kube::runtime::reflector::{Lookup, Store};
 use kube::runtime::watcher;
 use tokio::sync::Notify;
 
-use super::sight::{Sight, Watched};
-use super::waits::{Waits, is_absent, is_lasting, words};
+use super::backoff::{RetryBackoff, is_absent, is_lasting, words};
+use super::cache_sync::{CacheSync, Watched};
 
 /// A watch that was begun again and has said nothing for so long works: an API server that answers refuses at once.
 const QUIET: Duration = Duration::from_secs(5);
@@ -19,11 +19,11 @@ const QUIET: Duration = Duration::from_secs(5);
 /// Reads a watch for ever. `hear` takes each event, and says whether it is news.
 pub(super) async fn keep<K>(
     mut stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Unpin,
-    (sight, watched): (&Sight, &Watched),
+    (sight, watched): (&CacheSync, &Watched),
     changed: &Notify,
     mut hear: impl FnMut(&watcher::Event<K>) -> bool,
 ) {
-    let mut waits = Waits::default();
+    let mut waits = RetryBackoff::default();
     // What fails now, as it was logged.
     let mut failing: Option<String> = None;
     loop {
@@ -51,7 +51,7 @@ pub(super) async fn keep<K>(
             None => (true, false),
         };
         if works {
-            waits = Waits::default();
+            waits = RetryBackoff::default();
             if failing.take().is_some() {
                 tracing::info!(resource = watched.0, "the watch works again");
             }
@@ -109,7 +109,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_event_is_heard_and_only_news_and_failures_are_told() {
-        let (sight, changed, watched) = (Sight::default(), Notify::new(), ("configmaps".to_owned(), String::new()));
+        let (sight, changed, watched) = (CacheSync::default(), Notify::new(), ("configmaps".to_owned(), String::new()));
         sight.begins(&watched);
         let forbidden = Status { code: 403, message: "forbidden".into(), ..Status::default() }.boxed();
         let (send, mut events) = tokio::sync::mpsc::unbounded_channel();

@@ -18,10 +18,10 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use super::cache_sync::{CacheSync, Watched};
 use super::kinds::{KINDS, resource};
 use super::lowered::Origin;
 use super::owned::keep_own_status;
-use super::sight::{Sight, Watched};
 use super::watch::{is_news, keep, slim};
 use super::{GATEWAY_LABEL, MANAGED_BY};
 use crate::api::item::{Item, watch, watch_config};
@@ -49,7 +49,7 @@ pub(super) struct Watches {
     pub(super) roles: Stores<Role>,
     pub(super) bindings: Stores<RoleBinding>,
     /// What of it is seen, and what is not.
-    pub(super) sight: Arc<Sight>,
+    pub(super) sight: Arc<CacheSync>,
     /// Told whenever anything changed.
     pub(super) changed: Arc<Notify>,
     _tasks: JoinSet<()>,
@@ -138,7 +138,7 @@ struct Starting<'a> {
     client: &'a Client,
     namespaces: &'a BTreeSet<String>,
     changed: &'a Arc<Notify>,
-    sight: &'a Arc<Sight>,
+    sight: &'a Arc<CacheSync>,
     tasks: JoinSet<()>,
 }
 

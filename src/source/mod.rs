@@ -1,5 +1,6 @@
 //! Where a gateway gets its plan: files and folders on disk.
 
+mod backoff;
 pub mod cluster;
 mod code;
 pub mod directory;
@@ -15,10 +16,10 @@ pub mod secrets;
 pub mod state;
 #[cfg(test)]
 mod tests;
-mod waits;
 pub mod watch;
 pub mod yaml;
 
+pub use self::backoff::RetryBackoff;
 pub use self::directory::{Compiled, Directory, DirectoryError, Settings};
 pub use self::files::{FileText, read_files};
 pub use self::folders::Folders;
@@ -26,5 +27,4 @@ pub use self::load::{Loaded, load};
 pub use self::located::Located;
 pub use self::secrets::FileSecrets;
 pub use self::state::{StateFile, StateFolder};
-pub use self::waits::Waits;
 pub use self::watch::Watch;

@@ -11,7 +11,7 @@ use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, I
 use crate::domain::upstream::{Answer, Era, ServerFacts, UpstreamError};
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
 
-use super::link::Link;
+use super::failure::{ErrorText, code_of, is_of_hop};
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
@@ -103,16 +103,6 @@ fn refused(method: &str, code: Option<i64>) -> UpstreamError {
     UpstreamError::Protocol(format!("it answered {method} with {code}"))
 }
 
-#[derive(Deserialize)]
-struct ErrorText {
-    code: i64,
-    data: Option<serde_json::Value>,
-}
-
-fn code_of(error: &RawValue) -> Option<i64> {
-    serde_json::from_str::<ErrorText>(error.get()).ok().map(|e| e.code)
-}
-
 /// `Ok` where the error leaves the older protocol open, `Err` where it proves a modern server that we cannot use.
 fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
     let Ok(error) = serde_json::from_str::<ErrorText>(error.get()) else {
@@ -135,60 +125,9 @@ fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
     }
 }
 
-/// A server refused how the gateway speaks with it (MCP 2026-07-28: headers, capabilities, version), which is no client's
-/// business.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct HopRefusal {
-    code: i64,
-    /// Whether it surely was not executed.
-    untouched: bool,
-}
-
-impl HopRefusal {
-    /// Of an error from a server over HTTP. `refused` is whether its status said so too (400): else a tool may have run.
-    /// A legacy server knows none of these codes, so that they are its tools' own, unless it is legacy no more.
-    pub(super) fn over_http(era: Era, error: &RawValue, refused: bool) -> Option<Self> {
-        let code = code_of(error).filter(|code| match era {
-            Era::Modern => is_of_hop(*code),
-            Era::Legacy => refused && *code == UNSUPPORTED_VERSION,
-        })?;
-        Some(Self { code, untouched: refused })
-    }
-
-    /// Whether another handshake may do better.
-    pub(super) fn ends_connection(self) -> bool {
-        self.code != CAPABILITY_REQUIRED
-    }
-
-    /// Whether the same may be sent again after another handshake.
-    pub(super) fn may_be_sent_again(self) -> bool {
-        self.untouched && self.ends_connection()
-    }
-}
-
-impl From<HopRefusal> for UpstreamError {
-    fn from(HopRefusal { code, .. }: HopRefusal) -> Self {
-        Self::Protocol(match code {
-            CAPABILITY_REQUIRED => {
-                format!("it wants a capability of its client that this gateway does not have ({code})")
-            }
-            _ => format!("it refuses the version or the headers that it is sent ({code})"),
-        })
-    }
-}
-
-fn is_of_hop(code: i64) -> bool {
-    matches!(code, HEADER_MISMATCH | CAPABILITY_REQUIRED | UNSUPPORTED_VERSION)
-}
-
-/// Whether this is an error of a server that speaks another version.
-pub(super) fn is_of_version(error: &RawValue) -> bool {
-    code_of(error) == Some(UNSUPPORTED_VERSION)
-}
-
 /// Whether the answer to a probe is one of a server that speaks what was agreed on with it.
-pub(super) fn speaks_still(link: &Link, answer: &Answer) -> bool {
-    match (link.facts().era, answer) {
+pub(super) fn speaks_still(era: Era, is_process: bool, answer: &Answer) -> bool {
+    match (era, answer) {
         (Era::Modern, Answer::Result(result)) => read_discovery(result).is_some(),
         (Era::Modern, Answer::Error(_)) => false,
         (Era::Legacy, Answer::Result(_)) => true,
@@ -196,7 +135,7 @@ pub(super) fn speaks_still(link: &Link, answer: &Answer) -> bool {
         (Era::Legacy, Answer::Error(error)) => {
             let code = code_of(error);
             let of_envelope = matches!(code, Some(INVALID_PARAMS | INVALID_REQUEST));
-            !code.is_some_and(is_of_hop) && (link.is_process() || !of_envelope)
+            !code.is_some_and(is_of_hop) && (is_process || !of_envelope)
         }
     }
 }
@@ -346,25 +285,6 @@ mod tests {
         assert_eq!(shake.next(error(late)), Step::Discover);
         assert_eq!(shake.next(Err(UpstreamError::Timeout(Duration::ZERO))), Step::Initialize);
         assert!(matches!(shake.next(error(late)), Step::Failed(_)));
-    }
-
-    #[test]
-    fn a_code_of_the_hop_is_a_refusal_where_the_server_knows_it_and_sent_again_where_nothing_ran() {
-        let of = |era, code: i64, refused| {
-            let error = RawValue::from_string(format!(r#"{{"code":{code},"message":"x"}}"#)).unwrap();
-            HopRefusal::over_http(era, &error, refused)
-                .map(|refusal| (refusal.ends_connection(), refusal.may_be_sent_again()))
-        };
-        for code in [HEADER_MISMATCH, UNSUPPORTED_VERSION] {
-            assert_eq!(of(Era::Modern, code, true), Some((true, true)));
-            assert_eq!(of(Era::Modern, code, false), Some((true, false)));
-            assert_eq!(of(Era::Legacy, code, false), None);
-        }
-        assert_eq!(of(Era::Modern, CAPABILITY_REQUIRED, true), Some((false, false)));
-        assert_eq!(of(Era::Legacy, CAPABILITY_REQUIRED, true), None);
-        assert_eq!(of(Era::Legacy, HEADER_MISMATCH, true), None);
-        assert_eq!(of(Era::Legacy, UNSUPPORTED_VERSION, true), Some((true, true)));
-        assert_eq!(of(Era::Modern, INVALID_PARAMS, true), None);
     }
 
     #[test]

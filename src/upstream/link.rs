@@ -11,7 +11,7 @@ use crate::domain::ports::ToClient;
 use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 
-use super::handshake::HopRefusal;
+use super::failure::Failure;
 use super::stdio::Process;
 use super::streamable::Session;
 use super::wire::Request;
@@ -23,32 +23,6 @@ pub(super) enum Link {
     Process(Process),
     /// A session, or stateless requests, over Streamable HTTP.
     Http(Session),
-}
-
-/// Why a request has no answer.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// It was not executed, and another connection may do better.
-    Stale(UpstreamError),
-    /// It refused how this gateway speaks with it.
-    Refused(HopRefusal),
-    /// Any other reason.
-    Final(UpstreamError),
-}
-
-impl From<UpstreamError> for Failure {
-    fn from(error: UpstreamError) -> Self {
-        Self::Final(error)
-    }
-}
-
-impl From<Failure> for UpstreamError {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Stale(error) | Failure::Final(error) => error,
-            Failure::Refused(refusal) => refusal.into(),
-        }
-    }
 }
 
 impl Link {

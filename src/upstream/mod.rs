@@ -5,6 +5,7 @@
 //! to a server, and nothing of a server's is logged.
 
 mod events;
+mod failure;
 mod flow;
 mod handshake;
 mod incoming;

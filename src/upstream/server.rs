@@ -13,12 +13,13 @@ use crate::domain::ports::ToClient;
 use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, Era, FIRST_START, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 
+use super::failure::Failure;
 use super::handshake::speaks_still;
-use super::link::{Failure, Link};
+use super::link::Link;
 use super::shared::Shared;
 use super::slot::{Lease, Purpose, Slot};
 use super::stdio::Process;
-use super::streamable::{Endpoint, Session};
+use super::streamable::{HttpEndpoint, Session};
 use super::tools::ToolList;
 use super::wire::Request;
 
@@ -49,7 +50,7 @@ struct Plan {
 #[derive(Debug)]
 enum Way {
     Process,
-    Http(Arc<Endpoint>),
+    Http(Arc<HttpEndpoint>),
     None(UpstreamError),
 }
 
@@ -59,7 +60,7 @@ impl Server {
         let way = match &target.plan.transport {
             _ if !target.plan.enabled => Way::None(UpstreamError::Connect("it is disabled".into())),
             TransportPlan::Process { .. } => Way::Process,
-            TransportPlan::External { url, .. } => match Endpoint::new(target, url, shared) {
+            TransportPlan::External { url, .. } => match HttpEndpoint::new(target, url, shared) {
                 Ok(endpoint) => Way::Http(Arc::new(endpoint)),
                 Err(error) => Way::None(error),
             },
@@ -95,7 +96,9 @@ impl Server {
         let Some(lease) = self.slot.current(Purpose::Care) else { return self.connected().await };
         let request = if lease.facts().era == Era::Modern { Request::Discover } else { Request::Ping };
         match lease.ask(request, None, limit).await {
-            Ok(answer) if speaks_still(&lease, &answer) => return Ok(Probed::Up(lease.facts().clone())),
+            Ok(answer) if speaks_still(lease.facts().era, lease.is_process(), &answer) => {
+                return Ok(Probed::Up(lease.facts().clone()));
+            }
             Ok(_) | Err(Failure::Refused(_) | Failure::Final(UpstreamError::Protocol(_))) => self.renounce(&lease),
             Err(Failure::Stale(_)) => {}
             Err(Failure::Final(error)) => {

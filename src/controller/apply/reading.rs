@@ -7,15 +7,16 @@ use std::time::Instant;
 use kube::api::{ApiResource, DynamicObject, ListParams, PartialObjectMeta};
 use kube::{Api, ResourceExt};
 
-use super::{ApplyError, Stored, without_code};
+use super::{ApplyError, SnapshotStore, without_code};
 use crate::api::item::Item;
 use crate::api::snapshot::{GatewaySnapshot, ShardRef};
 use crate::api::{pack, seen};
 use crate::controller::GATEWAY_LABEL;
 use crate::controller::build::Owner;
-use crate::controller::compiled::{Running, digests};
-use crate::controller::kept::LAG;
+use crate::controller::compiled::Running;
+use crate::controller::marks::LAG;
 use crate::controller::marks::{There, is_part};
+use crate::controller::planned::digests;
 use crate::controller::rights::RequestError;
 use crate::controller::writer::Writer;
 use crate::domain::ids::ObjectKey;
@@ -24,7 +25,7 @@ use crate::domain::plan::Plan;
 /// Snapshots that are read with one request: each may have more than a megabyte, and a request has a deadline.
 const PAGE: u32 = 32;
 
-impl Stored {
+impl SnapshotStore {
     /// Reads what is stored for a gateway: the index, the plans in it, the newest first, and that of `pinned`, else of the
     /// current revision.
     ///

@@ -12,9 +12,9 @@ use tower::BoxError;
 use super::*;
 use crate::config::compile::compile;
 use crate::config::compile::tests::folder;
-use crate::controller::kept::LAG;
 use crate::controller::lease::Leadership;
 use crate::controller::liveness::Liveness;
+use crate::controller::marks::LAG;
 use crate::controller::marks::is_part;
 use crate::controller::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::domain::digest::sha256_hex;
@@ -34,9 +34,9 @@ fn owner() -> Owner {
     Owner { key: ObjectKey::new("mcp", "main"), uid: "one".into() }
 }
 
-fn stored() -> Stored {
+fn stored() -> SnapshotStore {
     let shards = ["a", "b"].map(|name| (name.to_owned(), There::of(name)));
-    Stored { generation: Some(3), shards: shards.into(), ..Stored::default() }
+    SnapshotStore { generation: Some(3), shards: shards.into(), ..SnapshotStore::default() }
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn what_kept_revisions_name_stays_and_the_rest_goes() {
     };
     let index = json!({"current": "new", "revisions": [kept("new", &["one", "two"]), kept("old", &["two", "three"])]});
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
-    let mut stored = Stored::default();
+    let mut stored = SnapshotStore::default();
     stored.shards.extend(["one", "two", "three", "four"].map(|name| (name.to_owned(), There::of(name))));
     stored.revisions = names(&["new", "old", "older"]).into_iter().map(|name| (name, Arc::default())).collect();
     assert!(stored.forget_revisions().is_empty(), "nothing goes before there is an index");
@@ -104,10 +104,10 @@ fn an_index_that_is_gone_is_as_it_was_without_the_revisions_that_are_gone_too() 
     };
     let index =
         json!({"current": "pinned", "revisions": [kept("new", "a"), kept("old", "gone"), kept("pinned", "gone")]});
-    let before = || Stored {
+    let before = || SnapshotStore {
         index: Some(serde_json::from_value(index.clone()).unwrap()),
         plans: [("pinned".to_owned(), Err("damaged".to_owned()))].into(),
-        ..Stored::default()
+        ..SnapshotStore::default()
     };
     let mut gone = stored();
     gone.keep_from(before());
@@ -117,7 +117,7 @@ fn an_index_that_is_gone_is_as_it_was_without_the_revisions_that_are_gone_too() 
     assert!(gone.disturbed && gone.plans.contains_key("pinned"), "it is written again, and its plans are known");
 
     let there = json!({"current": "new", "revisions": [kept("new", "a")]});
-    let mut stored = Stored { index: Some(serde_json::from_value(there).unwrap()), ..stored() };
+    let mut stored = SnapshotStore { index: Some(serde_json::from_value(there).unwrap()), ..stored() };
     stored.keep_from(before());
     assert_eq!((stored.index.unwrap().current.as_str(), stored.disturbed), ("new", false), "what is there counts");
 }
@@ -140,14 +140,14 @@ fn what_cannot_be_stored_is_not_packed_again_until_something_else_is_wanted() {
 fn a_refusal_outlives_a_reading_unless_an_index_came_or_went() {
     let refused = |index: Option<SnapshotIndex>| {
         let why = BuildError::NotKept("0123456789ab".into());
-        Stored { refused: Some(Refused { wanted: "one".into(), why }), index, ..Stored::default() }
+        SnapshotStore { refused: Some(Refused { wanted: "one".into(), why }), index, ..SnapshotStore::default() }
     };
-    let mut read = Stored::default();
+    let mut read = SnapshotStore::default();
     read.keep_from(refused(None));
     assert!(read.refused.is_some());
     let index =
         SnapshotIndex { current: "a".into(), revisions: Vec::new(), acts: None, not_loaded: None, seen_names: None };
-    let mut read = Stored { index: Some(index), ..Stored::default() };
+    let mut read = SnapshotStore { index: Some(index), ..SnapshotStore::default() };
     read.keep_from(refused(None));
     assert!(read.refused.is_none(), "what is pinned may be there now");
 }
@@ -183,7 +183,7 @@ async fn what_is_stored_is_read_in_pages() {
     };
     let client = Client::new(tower::service_fn(answer), "mcp");
     let writer = Writer::new(client, Leadership::default(), Liveness::default().pulse("plans"));
-    let (read, _) = Stored::read(&writer, &owner(), None).await.unwrap();
+    let (read, _) = SnapshotStore::read(&writer, &owner(), None).await.unwrap();
     assert_eq!(read.shards.keys().collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(read.index.unwrap().current, "r");
 }

@@ -7,7 +7,7 @@ use crate::config::compile::plugin_code;
 use crate::config::input::code_key;
 use crate::controller::compiled;
 use crate::controller::dereference::Found;
-use crate::controller::lowered::Read;
+use crate::controller::lowered::LoweredObject;
 use crate::controller::pods::Reported;
 use crate::controller::status::tests::{plugin, read};
 use crate::domain::digest::sha256_hex;
@@ -28,7 +28,7 @@ impl Edited {
         self.with(plugin(code, &json!({})))
     }
 
-    fn with(&mut self, plugin: Read) -> String {
+    fn with(&mut self, plugin: LoweredObject) -> String {
         let none = json!({});
         let chain = json!({"phase": "Request", "entries": [{"name": "p"}]});
         let objects = [

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::controller::compiled;
 use crate::controller::dereference::Found;
-use crate::controller::lowered::Read;
+use crate::controller::lowered::LoweredObject;
 use crate::controller::status::tests::read;
 use crate::domain::ids::Kind;
 
@@ -37,14 +37,14 @@ impl Inspect for Arc<Parser> {
     }
 }
 
-fn plugin(namespace: &str, code: &str) -> Read {
+fn plugin(namespace: &str, code: &str) -> LoweredObject {
     let mut plugin = read(Kind::Plugin, "p", &json!({"source": {"inline": code}}), &json!({}));
     plugin.id.key.namespace = namespace.into();
     let mut lowered = (*plugin.lowered).clone();
     if let Ok(crate::api::lower::Lowered::Plugin(input)) = &mut lowered {
         input.key.namespace = namespace.into();
     }
-    Read { lowered: Arc::new(lowered), ..plugin }
+    LoweredObject { lowered: Arc::new(lowered), ..plugin }
 }
 
 /// What is parsed here does not wait long.

@@ -14,7 +14,7 @@ use kube::{Api, Client, discovery};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::super::waits::{STARTING, Waits, is_absent, words};
+use super::super::backoff::{RetryBackoff, STARTING, is_absent, words};
 use crate::api::item::{Item, watch, watch_config};
 
 /// How often a kind that is not there, or may not be read, is looked for.
@@ -75,7 +75,7 @@ pub(super) async fn follow(client: Client, watched: Watched, shared: Shared) {
     let Watched { group, kind, namespace } = &watched;
     // When it was last there, where it was.
     let mut there: Option<Instant> = None;
-    let mut waits = Waits::default();
+    let mut waits = RetryBackoff::default();
     loop {
         match resource(&client, group, kind).await {
             Ok(resource) => {
@@ -105,7 +105,7 @@ async fn follow_version(
     resource: &ApiResource,
     shared: &Shared,
     is_listed: bool,
-    waits: &mut Waits,
+    waits: &mut RetryBackoff,
 ) -> bool {
     let writer = store::Writer::new(resource.clone());
     let store = writer.as_reader();
@@ -118,7 +118,7 @@ async fn follow_version(
             Ok(event) => {
                 // That a list begins says nothing yet.
                 if !matches!(event, Event::Init) {
-                    *waits = Waits::default();
+                    *waits = RetryBackoff::default();
                 }
                 listed |= matches!(event, Event::InitDone);
                 if listed && news.load(Ordering::Relaxed) {

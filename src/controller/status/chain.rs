@@ -2,23 +2,23 @@
 
 use serde_json::Value;
 
-use super::Truth;
-use super::conditions::Set;
+use super::conditions::Conditions;
+use super::input::StatusInput;
 use super::serving::{Serving, gateways, live, problems, programmed, serving, warnings};
 use crate::api::chain::status::PluginChainStatus;
 use crate::api::lower::Lowered;
 use crate::controller::compiled::MANY;
-use crate::controller::lowered::Read;
+use crate::controller::lowered::LoweredObject;
 use crate::domain::plan::{ChainPlan, EntryPlan, Refusal};
 use crate::domain::plugin::{FailurePolicy, Mode};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
-    let serving = serving(truth, &object.id);
-    let found = problems(truth, &serving, &object.id);
+pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
+    let serving = serving(input, &object.id);
+    let found = problems(input, &serving, &object.id);
     let forms: Vec<_> = serving.iter().filter_map(|s| s.state.in_force.chain(&object.id.key)).collect();
-    let mut set = Set::new(object, now).warned(warnings(truth, object));
+    let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let fine = set.accepted(&found) & set.resolved(&found);
     refusing(&mut set, &forms);
     let in_force = forms.iter().all(|form| form.refusing.is_none());
@@ -27,9 +27,9 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     if let (true, Some(message)) = (in_force, selects_nothing(&serving, object)) {
         set.no("Programmed", Reason::NoUpstreams.as_str(), &message);
     } else {
-        programmed(&mut set, truth, &serving, kept, absent(truth, object));
+        programmed(&mut set, input, &serving, kept, absent(input, object));
     }
-    partial(&mut set, truth, &found, &serving, &forms);
+    partial(&mut set, input, &found, &serving, &forms);
     let first = forms.first();
     let status = PluginChainStatus {
         observed_generation: Some(object.generation()),
@@ -45,7 +45,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
 }
 
 /// What to say of a chain that no upstream of any gateway is covered by: what it is to guard goes unguarded.
-fn selects_nothing(serving: &[Serving<'_>], object: &Read) -> Option<String> {
+fn selects_nothing(serving: &[Serving<'_>], object: &LoweredObject) -> Option<String> {
     let covers = |s: &Serving<'_>| s.state.planned.covered.get(&object.id.key).is_some_and(|covered| *covered > 0);
     let first = serving.first().filter(|_| !serving.iter().any(covers))?;
     Some(format!(
@@ -55,8 +55,8 @@ fn selects_nothing(serving: &[Serving<'_>], object: &Read) -> Option<String> {
 }
 
 /// Why no gateway takes it.
-fn absent(truth: &Truth, object: &Read) -> (Reason, &'static str) {
-    let found = truth.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
+fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str) {
+    let found = input.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
     if found.clone().any(|problem| problem.reason == Reason::NotTaken) {
         return (Reason::NotTaken, "no gateway takes it: a gateway's spec.chains and its own spec.gateways must agree");
     }
@@ -77,7 +77,7 @@ pub(super) fn refusal(form: &ChainPlan) -> Option<&Refusal> {
     form.refusing.as_ref().or_else(|| entry().and_then(|entry| entry.unavailable.as_ref()))
 }
 
-fn refusing(set: &mut Set, forms: &[&ChainPlan]) {
+fn refusing(set: &mut Conditions, forms: &[&ChainPlan]) {
     if let Some(refusal) = forms.iter().find_map(|form| refusal(form)) {
         let message = format!("each call that it selects is refused: {}", refusal.message);
         set.stops("Refusing", Reason::GuardUnavailable.as_str(), &message);
@@ -85,12 +85,18 @@ fn refusing(set: &mut Set, forms: &[&ChainPlan]) {
 }
 
 /// What is bad and leaves it ready.
-fn partial(set: &mut Set, truth: &Truth, found: &[Problem], serving: &[Serving<'_>], forms: &[&ChainPlan]) {
+fn partial(
+    set: &mut Conditions,
+    input: &StatusInput,
+    found: &[Problem],
+    serving: &[Serving<'_>],
+    forms: &[&ChainPlan],
+) {
     let first = |reason: Reason| found.iter().find(|problem| problem.reason == reason);
     if let Some(weak) = first(Reason::GuardWeakened) {
         set.bad_while_true("FailsOpen", weak.reason.as_str(), &format!("{}: {}", weak.field, weak.message));
     }
-    let older: Vec<_> = forms.iter().flat_map(|form| &form.entries).filter(|e| is_older(truth, serving, e)).collect();
+    let older: Vec<_> = forms.iter().flat_map(|form| &form.entries).filter(|e| is_older(input, serving, e)).collect();
     let passed_by = || {
         forms
             .iter()
@@ -109,14 +115,14 @@ fn partial(set: &mut Set, truth: &Truth, found: &[Problem], serving: &[Serving<'
 }
 
 /// Whether an entry runs although its plugin, as it is written now, is not accepted, or cannot be loaded.
-fn is_older(truth: &Truth, serving: &[Serving<'_>], entry: &EntryPlan) -> bool {
+fn is_older(input: &StatusInput, serving: &[Serving<'_>], entry: &EntryPlan) -> bool {
     let lost = |s: &Serving<'_>| s.state.planned.not_loaded.iter().any(|form| form.is_of(&entry.plugin));
-    let wrong = truth.compiled.wrong_plugins.contains(&entry.plugin) || serving.iter().any(lost);
+    let wrong = input.compiled.wrong_plugins.contains(&entry.plugin) || serving.iter().any(lost);
     entry.enabled && entry.unavailable.is_none() && wrong
 }
 
 /// The plugins of its enabled entries, in order.
-fn runs(object: &Read, form: Option<&ChainPlan>) -> String {
+fn runs(object: &LoweredObject, form: Option<&ChainPlan>) -> String {
     let name = |key: &crate::domain::ids::ObjectKey| match key.namespace == object.id.key.namespace {
         true => key.name.clone(),
         false => key.to_string(),
@@ -131,7 +137,7 @@ fn runs(object: &Read, form: Option<&ChainPlan>) -> String {
     names.join(",").chars().take(2048).collect()
 }
 
-fn entries(object: &Read) -> Option<u32> {
+fn entries(object: &LoweredObject) -> Option<u32> {
     match &*object.lowered {
         Ok(Lowered::Chain(chain)) => u32::try_from(chain.entries.len()).ok(),
         _ => None,
@@ -139,7 +145,7 @@ fn entries(object: &Read) -> Option<u32> {
 }
 
 /// How many upstreams it covers, on the gateway where that is most.
-fn upstreams(serving: &[Serving<'_>], object: &Read) -> String {
+fn upstreams(serving: &[Serving<'_>], object: &LoweredObject) -> String {
     let covered = serving.iter().filter_map(|s| s.state.planned.covered.get(&object.id.key)).max();
     match covered.copied().unwrap_or_default() {
         many if many >= MANY => format!("{}+", MANY - 1),

@@ -1,7 +1,7 @@
 //! Conditions: one after the other, the first that is bad decides about `Ready`.
 
 use crate::api::status::{Condition, ConditionStatus};
-use crate::controller::lowered::Read;
+use crate::controller::lowered::LoweredObject;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
@@ -9,7 +9,7 @@ use crate::domain::reason::Reason;
 const MAX_MESSAGE: usize = 4096;
 
 /// The conditions of one object.
-pub(in crate::controller) struct Set {
+pub(in crate::controller) struct Conditions {
     generation: i64,
     before: Vec<Condition>,
     now: String,
@@ -69,9 +69,9 @@ pub(in crate::controller) fn warning(problem: &Problem) -> String {
     format!("{field}{} ({})", problem.message, problem.reason)
 }
 
-impl Set {
+impl Conditions {
     /// No condition yet.
-    pub(in crate::controller) fn new(object: &Read, now: &str) -> Self {
+    pub(in crate::controller) fn new(object: &LoweredObject, now: &str) -> Self {
         Self {
             generation: object.generation(),
             before: object.conditions(),

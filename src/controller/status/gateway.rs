@@ -3,12 +3,12 @@
 use serde_json::Value;
 
 use super::chain::refusal;
-use super::conditions::Set;
+use super::conditions::Conditions;
+use super::input::{GatewayState, Pin, StatusInput, blind};
 use super::serving::warnings;
-use super::{GatewayState, Pin, Truth};
 use crate::api::gateway::status::{MCPGatewayStatus, SnapshotRef};
 use crate::controller::GATEWAY_LABEL;
-use crate::controller::lowered::Read;
+use crate::controller::lowered::LoweredObject;
 use crate::controller::pods::Pods;
 use crate::domain::plan::{ChainPlan, Refusal};
 use crate::domain::problem::Problem;
@@ -18,15 +18,15 @@ use crate::domain::sandbox::{SandboxMode, SandboxState};
 /// The most Problems that are told in a message.
 const MAX_TOLD: usize = 5;
 
-pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
+pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
     let key = &object.id.key;
-    let state = truth.gateways.get(key);
-    let pods = truth.pods.get(key).cloned().unwrap_or_default();
+    let state = input.gateways.get(key);
+    let pods = input.pods.get(key).cloned().unwrap_or_default();
     let found = state.and_then(|state| state.planned.problems.get(&object.id)).cloned().unwrap_or_default();
-    let mut set = Set::new(object, now).warned(warnings(truth, object));
+    let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let accepted = set.accepted(&found);
     set.resolved(&found);
-    programmed(&mut set, truth, object, &pods, accepted);
+    programmed(&mut set, input, object, &pods, accepted);
     refusing(&mut set, state, &found);
     let mode = state.and_then(|state| state.in_force.gateway.runtime.sandbox);
     sandbox_degraded(&mut set, mode, &pods);
@@ -36,7 +36,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
         let more = problems.len().saturating_sub(MAX_TOLD);
         let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
         set.bad_while_true("PartiallyInvalid", problems[0].reason.as_str(), &format!("{}{rest}", told.join("; ")));
-    } else if let Some((kind, words)) = truth.refused.first_key_value() {
+    } else if let Some((kind, words)) = input.refused.first_key_value() {
         let message = format!("no status of a {kind} can be written: {words}");
         set.bad_while_true("PartiallyInvalid", Reason::Forbidden.as_str(), &message);
     }
@@ -68,13 +68,13 @@ fn problems(state: &GatewayState) -> Vec<Problem> {
     problems
 }
 
-fn programmed(set: &mut Set, truth: &Truth, object: &Read, pods: &Pods, accepted: bool) {
+fn programmed(set: &mut Conditions, input: &StatusInput, object: &LoweredObject, pods: &Pods, accepted: bool) {
     const NAME: &str = "Programmed";
-    if let Some(blind) = truth.blind.first() {
-        return set.unknown(NAME, Reason::Pending.as_str(), &super::blind(blind));
+    if let Some(why) = input.blind.first() {
+        return set.unknown(NAME, Reason::Pending.as_str(), &blind(why));
     }
-    let Some(state) = truth.gateways.get(&object.id.key) else {
-        let unread = truth.unread.get(&object.id.key).map_or("it is not compiled yet", String::as_str);
+    let Some(state) = input.gateways.get(&object.id.key) else {
+        let unread = input.unread.get(&object.id.key).map_or("it is not compiled yet", String::as_str);
         return set.unknown(NAME, Reason::Pending.as_str(), unread);
     };
     if let Some((reason, message)) = &state.fault {
@@ -124,7 +124,7 @@ fn behind(state: &GatewayState, current: &str, pods: &Pods) -> Option<String> {
     behind.next()
 }
 
-fn none_ready(object: &Read, pods: &Pods) -> String {
+fn none_ready(object: &LoweredObject, pods: &Pods) -> String {
     let label = format!("{GATEWAY_LABEL}={}", object.id.key.name);
     match pods.all {
         0 => format!("there is no pod with its label, {label}"),
@@ -133,7 +133,7 @@ fn none_ready(object: &Read, pods: &Pods) -> String {
 }
 
 /// Why every call is refused, if it is.
-fn refusing(set: &mut Set, state: Option<&GatewayState>, found: &[Problem]) {
+fn refusing(set: &mut Conditions, state: Option<&GatewayState>, found: &[Problem]) {
     let Some(state) = state else { return };
     let gateway = &state.in_force.gateway;
     if gateway.stopped {
@@ -154,7 +154,7 @@ fn refusing_chain(chain: &ChainPlan) -> Option<(&ChainPlan, &Refusal)> {
 }
 
 /// What the kernel of a pod does not enforce of the plugins' sandbox: where it is required, they do not run.
-pub(super) fn sandbox_degraded(set: &mut Set, mode: Option<SandboxMode>, pods: &Pods) {
+pub(super) fn sandbox_degraded(set: &mut Conditions, mode: Option<SandboxMode>, pods: &Pods) {
     const NAME: &str = "SandboxDegraded";
     let Some(lacks) = pods.reports().map(|report| &report.sandbox_lacks).find(|lacks| !lacks.is_empty()) else {
         return;

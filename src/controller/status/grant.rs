@@ -1,9 +1,7 @@
 //! The command that makes a gateway's rights on the Secrets of another namespace.
 
-use super::plugin::secret_keys;
-use super::upstream::headers;
 use crate::domain::ids::ObjectKey;
-use crate::domain::plan::{NamedValue, Plan};
+use crate::domain::plan::{NamedValue, Plan, TransportPlan, UpstreamPlan, ValueSource};
 
 /// The most objects that are named: a message has its bound, and a part of a command is none.
 const MAX_OBJECTS: usize = 24;
@@ -28,6 +26,23 @@ pub(super) fn grant_command(namespace: &str, gateway: &ObjectKey, plan: &Plan) -
         );
     }
     format!("hawsepipe grant {} --to {gateway}", objects.join(" "))
+}
+
+/// The keys of Secrets among `values`.
+pub(super) fn secret_keys(values: &[NamedValue]) -> Vec<(ObjectKey, String)> {
+    let keys = values.iter().filter_map(|named| match &named.value {
+        ValueSource::Secret { secret, key, optional: false } => Some((secret.clone(), key.clone())),
+        _ => None,
+    });
+    keys.collect()
+}
+
+/// The headers that are sent to it.
+pub(super) fn headers(plan: &UpstreamPlan) -> &[NamedValue] {
+    match &plan.transport {
+        TransportPlan::External { headers, .. } => headers,
+        TransportPlan::Process { .. } | TransportPlan::None => &[],
+    }
 }
 
 #[cfg(test)]

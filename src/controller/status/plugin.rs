@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::Truth;
-use super::conditions::Set;
-use super::grant::grant_command;
+use super::conditions::Conditions;
+use super::grant::{grant_command, secret_keys};
+use super::input::StatusInput;
 use super::serving::{Serving, gateways, has, live, problems, programmed, secrets, serving, warnings};
 use crate::api::lower::Lowered;
 use crate::api::plugin::status::{PluginStatus, RunningRevision};
-use crate::controller::lowered::Read;
+use crate::controller::lowered::LoweredObject;
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
-use crate::domain::plan::{NamedValue, PluginPlan, ValueSource};
+use crate::domain::plan::PluginPlan;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::report::{PluginReport, PluginState, SecretState};
@@ -22,27 +22,27 @@ use crate::domain::report::{PluginReport, PluginState, SecretState};
 const MAX_EXPORTS: usize = 64;
 const MAX_EXPORT: usize = 128;
 
-pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
-    let serving = serving(truth, &object.id);
-    let mut found = problems(truth, &serving, &object.id);
+pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
+    let serving = serving(input, &object.id);
+    let mut found = problems(input, &serving, &object.id);
     let unloaded = not_loaded(&serving, object).filter(|_| !found.iter().any(Problem::is_error));
     found.extend(unloaded.clone());
     let running = serving.iter().find_map(|s| s.state.planned.plan.plugin(&object.id.key));
-    let mut set = Set::new(object, now).warned(warnings(truth, object));
+    let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let as_written = set.accepted(&found) & set.resolved(&found);
     let fine = as_written & of_secrets(&mut set, &serving, running);
     let absent = (Reason::NotUsed, "no chain that a gateway takes names it");
     if serving.is_empty() && fine {
         set.yes("Programmed", absent.0.as_str(), absent.1);
     } else {
-        programmed(&mut set, truth, &serving, !as_written && unloaded.is_none(), absent);
+        programmed(&mut set, input, &serving, !as_written && unloaded.is_none(), absent);
     }
     failed_to_start(&mut set, object, &serving, unloaded.as_ref());
-    let input = match &*object.lowered {
-        Ok(Lowered::Plugin(input)) => Some(input),
+    let written = match &*object.lowered {
+        Ok(Lowered::Plugin(written)) => Some(written),
         _ => None,
     };
-    let code = truth.compiled.code.get(&object.id.key);
+    let code = input.compiled.code.get(&object.id.key);
     let reported = reported(&serving, object);
     // Code that only pods have is what they say, as far as they agree.
     let there = reported.first().filter(|first| code.is_none() && reported.iter().all(|r| r.digest == first.digest));
@@ -52,12 +52,12 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
         gateways: Some(gateways(&serving)),
         id: Some(sha256_hex(object.id.key.to_string().as_bytes())[..8].to_owned()),
         r#type: Some("middleware".to_owned()),
-        role: input.map(|input| format!("{:?}", input.role)),
+        role: written.map(|written| format!("{:?}", written.role)),
         sha256: code.map(|code| &code.digest).or(there.map(|there| &there.digest)).cloned(),
         size_bytes: code.map(|code| code.size as u64).or(there.and_then(|there| there.size_bytes)).map(bytes),
         exports: code.and_then(|code| code.exports.as_deref()).map(exports),
-        protocol: protocol(truth, &object.id.key, running, there.copied()),
-        chains: Some(named_by(truth, &object.id.key)),
+        protocol: protocol(input, &object.id.key, running, there.copied()),
+        chains: Some(named_by(input, &object.id.key)),
         running: runs(object, &serving, &reported, as_written),
         conditions: Some(set.finish()),
     };
@@ -65,7 +65,7 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
 }
 
 /// What pods say of it that can run it: with code.
-fn reported<'a>(serving: &[Serving<'a>], object: &Read) -> Vec<&'a PluginReport> {
+fn reported<'a>(serving: &[Serving<'a>], object: &LoweredObject) -> Vec<&'a PluginReport> {
     let name = object.id.key.to_string();
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
     let of_it = reports.flat_map(|report| &report.plugins).filter(|p| p.plugin == name && !p.digest.is_empty());
@@ -85,20 +85,25 @@ fn exports(names: &[String]) -> Vec<String> {
 
 /// How it is spoken with: as it runs, else as it was applied; none where nobody knows yet.
 fn protocol(
-    truth: &Truth,
+    input: &StatusInput,
     key: &ObjectKey,
     running: Option<&PluginPlan>,
     there: Option<&PluginReport>,
 ) -> Option<String> {
     let open = |plan: &&PluginPlan| plan.path.is_some() && plan.wanted_protocol.is_none();
     let known = running.filter(|plan| !open(plan)).map(|plan| plan.protocol);
-    let known = known.or_else(|| truth.compiled.protocols.get(key).copied());
+    let known = known.or_else(|| input.compiled.protocols.get(key).copied());
     known.map(|protocol| format!("{protocol:?}")).or_else(|| there?.protocol.clone())
 }
 
 /// The code that ready pods run, and the generation that it is of. While they differ, it is what was told last, for as
 /// long as one of them runs that.
-fn runs(object: &Read, serving: &[Serving<'_>], reported: &[&PluginReport], accepted: bool) -> Option<RunningRevision> {
+fn runs(
+    object: &LoweredObject,
+    serving: &[Serving<'_>],
+    reported: &[&PluginReport],
+    accepted: bool,
+) -> Option<RunningRevision> {
     let before: Option<RunningRevision> = serde_json::from_value(object.status["running"].clone()).ok();
     let still = before.filter(|before| reported.iter().any(|r| Some(&r.digest) == before.sha256.as_ref()));
     let first = reported.first()?;
@@ -111,21 +116,12 @@ fn runs(object: &Read, serving: &[Serving<'_>], reported: &[&PluginReport], acce
 }
 
 /// What pods say of the Secrets that it names. Says whether nothing is wrong with them.
-pub(super) fn of_secrets(set: &mut Set, serving: &[Serving<'_>], plan: Option<&PluginPlan>) -> bool {
+pub(super) fn of_secrets(set: &mut Conditions, serving: &[Serving<'_>], plan: Option<&PluginPlan>) -> bool {
     told_of_secrets(set, serving, &plan.map(|plan| secret_keys(&plan.env)).unwrap_or_default())
 }
 
-/// The keys of Secrets among `values`.
-pub(super) fn secret_keys(values: &[NamedValue]) -> Vec<(ObjectKey, String)> {
-    let keys = values.iter().filter_map(|named| match &named.value {
-        ValueSource::Secret { secret, key, optional: false } => Some((secret.clone(), key.clone())),
-        _ => None,
-    });
-    keys.collect()
-}
-
 /// The same for any object whose plan names `named`.
-pub(super) fn told_of_secrets(set: &mut Set, serving: &[Serving<'_>], named: &[(ObjectKey, String)]) -> bool {
+pub(super) fn told_of_secrets(set: &mut Conditions, serving: &[Serving<'_>], named: &[(ObjectKey, String)]) -> bool {
     let worst = secrets(serving, named);
     let Some((secret, state)) = worst.filter(|(_, state)| *state != SecretState::Found) else { return true };
     let granting = serving.iter().find(|s| s.key.namespace != secret.namespace);
@@ -145,8 +141,8 @@ pub(super) fn told_of_secrets(set: &mut Set, serving: &[Serving<'_>], named: &[(
 }
 
 /// Chains that name it.
-fn named_by(truth: &Truth, key: &ObjectKey) -> u32 {
-    let chains = truth.compiled.objects.iter().filter(|object| match &*object.lowered {
+fn named_by(input: &StatusInput, key: &ObjectKey) -> u32 {
+    let chains = input.compiled.objects.iter().filter(|object| match &*object.lowered {
         Ok(Lowered::Chain(chain)) => chain.entries.iter().any(|entry| entry.plugin == *key),
         _ => false,
     });
@@ -154,7 +150,7 @@ fn named_by(truth: &Truth, key: &ObjectKey) -> u32 {
 }
 
 /// What a pod says that could not load it as it is planned. Where there is an older form, the next plan has that.
-fn not_loaded(serving: &[Serving<'_>], object: &Read) -> Option<Problem> {
+fn not_loaded(serving: &[Serving<'_>], object: &LoweredObject) -> Option<Problem> {
     let name = object.id.key.to_string();
     let failed = serving.iter().find_map(|s| {
         let reports = s.pods?.reports().filter(|report| has(s.state, &report.revision, &object.id, s.digest));
@@ -164,7 +160,7 @@ fn not_loaded(serving: &[Serving<'_>], object: &Read) -> Option<Problem> {
 }
 
 /// A plugin that a pod cannot start.
-fn failed_to_start(set: &mut Set, object: &Read, serving: &[Serving<'_>], unloaded: Option<&Problem>) {
+fn failed_to_start(set: &mut Conditions, object: &LoweredObject, serving: &[Serving<'_>], unloaded: Option<&Problem>) {
     if let Some(unloaded) = unloaded {
         set.replace("Programmed", unloaded.reason.as_str(), "pods have it and cannot load it; see Accepted");
     }

@@ -1,9 +1,9 @@
 //! Which gateways take an object, and whether their pods run it.
 
-use super::conditions::Set;
-use super::{GatewayState, Pin, Truth};
+use super::conditions::Conditions;
+use super::input::{GatewayState, Pin, StatusInput, blind};
 use crate::api::status::TakenBy;
-use crate::controller::lowered::Read;
+use crate::controller::lowered::LoweredObject;
 use crate::controller::pods::Pods;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::problem::Problem;
@@ -27,10 +27,10 @@ pub(super) struct Serving<'a> {
 }
 
 /// The gateways that take `id`, in order of their names.
-pub(super) fn serving<'a>(truth: &'a Truth, id: &ObjectId) -> Vec<Serving<'a>> {
-    let taking = truth.gateways.iter().filter_map(|(key, state)| {
+pub(super) fn serving<'a>(input: &'a StatusInput, id: &ObjectId) -> Vec<Serving<'a>> {
+    let taking = input.gateways.iter().filter_map(|(key, state)| {
         let digest = state.planned.digests.get(id)?;
-        let pods = truth.pods.get(key);
+        let pods = input.pods.get(key);
         let live = pods.is_some_and(|pods| runs(state, pods, id, digest));
         let silent = pods.filter(|_| !live).and_then(|pods| silent(state, pods, id, digest));
         Some(Serving { key, state, pods, digest, live, silent })
@@ -63,20 +63,20 @@ fn silent(state: &GatewayState, pods: &Pods, id: &ObjectId, digest: &str) -> Opt
 
 /// Problems with the object: what the gateways found that take it, which know what ran before; else what it has whoever
 /// would take it.
-pub(super) fn problems(truth: &Truth, serving: &[Serving<'_>], id: &ObjectId) -> Vec<Problem> {
+pub(super) fn problems(input: &StatusInput, serving: &[Serving<'_>], id: &ObjectId) -> Vec<Problem> {
     if serving.is_empty() {
-        return truth.compiled.own.get(id).cloned().unwrap_or_default();
+        return input.compiled.own.get(id).cloned().unwrap_or_default();
     }
     let found = serving.iter().filter_map(|s| s.state.planned.problems.get(id)).flatten();
     found.cloned().collect()
 }
 
 /// What of an object has less effect than it was meant to, and that no condition of its own tells: each once.
-pub(in crate::controller) fn warnings(truth: &Truth, object: &Read) -> Vec<Problem> {
+pub(in crate::controller) fn warnings(input: &StatusInput, object: &LoweredObject) -> Vec<Problem> {
     let id = &object.id;
-    let taken = truth.gateways.values().any(|state| state.planned.digests.contains_key(id));
-    let found = truth.gateways.values().filter_map(|state| state.planned.problems.get(id)).flatten();
-    let own = truth.compiled.own.get(id).into_iter().flatten();
+    let taken = input.gateways.values().any(|state| state.planned.digests.contains_key(id));
+    let found = input.gateways.values().filter_map(|state| state.planned.problems.get(id)).flatten();
+    let own = input.compiled.own.get(id).into_iter().flatten();
     let mut told: Vec<Problem> = Vec::new();
     for problem in object.problems.iter().chain(own).chain(found) {
         let counts = match problem.reason {
@@ -112,9 +112,15 @@ pub(super) fn gateways(serving: &[Serving<'_>]) -> Vec<TakenBy> {
 
 /// `Programmed`. `kept` says that what runs is an older form. `absent` is the reason and message where no gateway takes
 /// it; none where that is good.
-pub(super) fn programmed(set: &mut Set, truth: &Truth, serving: &[Serving<'_>], kept: bool, absent: (Reason, &str)) {
-    if let Some(why) = &truth.no_pods {
-        return set.unknown("Programmed", Reason::Pending.as_str(), &super::blind(why));
+pub(super) fn programmed(
+    set: &mut Conditions,
+    input: &StatusInput,
+    serving: &[Serving<'_>],
+    kept: bool,
+    absent: (Reason, &str),
+) {
+    if let Some(why) = &input.no_pods {
+        return set.unknown("Programmed", Reason::Pending.as_str(), &blind(why));
     }
     if serving.is_empty() {
         return set.no("Programmed", absent.0.as_str(), absent.1);

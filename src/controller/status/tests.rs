@@ -8,16 +8,16 @@ use std::sync::Arc;
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
-use super::Set;
+use super::Conditions;
 use super::gateway::sandbox_degraded;
-use super::{GatewayState, Pin, Truth, of};
+use super::{GatewayState, Pin, StatusInput, of};
 use crate::api::status::Condition;
 use crate::config::compile::plugin_code;
 use crate::config::input::code_key;
 use crate::controller::compiled;
 use crate::controller::dereference::Found;
 use crate::controller::loading::Loading;
-use crate::controller::lowered::{Lowering, Read};
+use crate::controller::lowered::{LoweredObject, Lowering};
 use crate::controller::pods::{Pods, Reported};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::Kind;
@@ -28,12 +28,12 @@ use crate::domain::report::Report;
 use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxProperty};
 
 /// A plugin as it is read, with this status.
-pub(in crate::controller) fn plugin(code: &str, status: &Value) -> Read {
+pub(in crate::controller) fn plugin(code: &str, status: &Value) -> LoweredObject {
     read(Kind::Plugin, "p", &json!({"source": {"inline": code}}), status)
 }
 
 /// An object as it is read, with this status.
-pub(in crate::controller) fn read(kind: Kind, name: &str, spec: &Value, status: &Value) -> Read {
+pub(in crate::controller) fn read(kind: Kind, name: &str, spec: &Value, status: &Value) -> LoweredObject {
     let object: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind.as_str(),
         "metadata": {"name": name, "namespace": "ns", "uid": "u", "generation": 3},
@@ -46,7 +46,7 @@ pub(in crate::controller) fn read(kind: Kind, name: &str, spec: &Value, status: 
 }
 
 /// A gateway, an upstream with a field that has no effect, and a chain for upstreams of this name, with its plugin.
-fn chain_for(upstream: &str) -> Vec<Read> {
+fn chain_for(upstream: &str) -> Vec<LoweredObject> {
     let none = json!({});
     vec![
         read(Kind::MCPGateway, "main", &json!({"authentication": {"anonymous": {}}}), &none),
@@ -67,7 +67,7 @@ fn chain_for(upstream: &str) -> Vec<Read> {
 }
 
 /// What is true of `objects`, the first of which is the gateway, where its pods are these.
-fn truth(objects: &[Read], pods: impl FnOnce(&str) -> Pods) -> Truth {
+fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusInput {
     let mut inputs = compiled::inputs(objects, &Found::default());
     let exports = CodeFacts { is_module: true, exports: vec!["default".into()], ..CodeFacts::default() };
     let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(&inputs, plugin));
@@ -85,7 +85,11 @@ fn truth(objects: &[Read], pods: impl FnOnce(&str) -> Pods) -> Truth {
         planned: Arc::new(planned),
     };
     let key = objects[0].id.key.clone();
-    Truth { gateways: [(key.clone(), state)].into(), pods: [(key, pods(revision))].into(), ..Truth::default() }
+    StatusInput {
+        gateways: [(key.clone(), state)].into(),
+        pods: [(key, pods(revision))].into(),
+        ..StatusInput::default()
+    }
 }
 
 /// Pods of which each reports this revision, or nothing.
@@ -99,13 +103,13 @@ fn pods(reports: &[Option<&str>]) -> Pods {
     Pods { all: u32::try_from(reports.len()).unwrap(), ready: ready.collect() }
 }
 
-fn conditions(truth: &Truth, object: &Read) -> Vec<Condition> {
-    serde_json::from_value(of(truth, object, "now")["conditions"].clone()).unwrap()
+fn conditions(input: &StatusInput, object: &LoweredObject) -> Vec<Condition> {
+    serde_json::from_value(of(input, object, "now")["conditions"].clone()).unwrap()
 }
 
 /// Status, reason and message of one condition.
-fn condition(truth: &Truth, object: &Read, name: &str) -> (String, String) {
-    let conditions = conditions(truth, object);
+fn condition(input: &StatusInput, object: &LoweredObject, name: &str) -> (String, String) {
+    let conditions = conditions(input, object);
     let found = conditions.iter().find(|c| c.r#type == name).unwrap_or_else(|| panic!("{conditions:?}"));
     (format!("{:?} {}", found.status, found.reason), found.message.clone())
 }
@@ -113,7 +117,7 @@ fn condition(truth: &Truth, object: &Read, name: &str) -> (String, String) {
 #[test]
 fn a_chain_that_selects_no_upstream_is_not_ready() {
     let objects = chain_for("up");
-    let truth_of = |objects: &[Read]| truth(objects, |revision| pods(&[Some(revision)]));
+    let truth_of = |objects: &[LoweredObject]| input(objects, |revision| pods(&[Some(revision)]));
     assert_eq!(condition(&truth_of(&objects), &objects[2], "Ready").0, "True Ready");
     let objects = chain_for("upp");
     let (is, message) = condition(&truth_of(&objects), &objects[2], "Programmed");
@@ -125,11 +129,11 @@ fn a_chain_that_selects_no_upstream_is_not_ready() {
 #[test]
 fn a_field_without_effect_is_told_beside_accepted() {
     let objects = chain_for("up");
-    let truth = truth(&objects, |revision| pods(&[Some(revision)]));
-    let (is, message) = condition(&truth, &objects[1], "Accepted");
+    let input = input(&objects, |revision| pods(&[Some(revision)]));
+    let (is, message) = condition(&input, &objects[1], "Accepted");
     assert_eq!(is, "True Accepted");
     assert!(message.starts_with("spec.pinning.mode: ") && message.ends_with("(NotImplemented)"), "{message}");
-    assert_eq!(super::warnings(&truth, &objects[1]).len(), 1);
+    assert_eq!(super::warnings(&input, &objects[1]).len(), 1);
 }
 
 #[test]
@@ -141,9 +145,9 @@ fn what_a_silent_pod_runs_is_not_known_and_what_another_lags_behind_is() {
         (&[Some("an older one"), None], "False Pending"),
         (&[Some("0123456789ab")], "True Programmed"),
     ] {
-        let truth = truth(&objects, |_| pods(reports));
+        let input = input(&objects, |_| pods(reports));
         for object in &objects {
-            assert_eq!(condition(&truth, object, "Programmed").0, expected, "{reports:?} {}", object.id);
+            assert_eq!(condition(&input, object, "Programmed").0, expected, "{reports:?} {}", object.id);
         }
     }
 }
@@ -151,9 +155,9 @@ fn what_a_silent_pod_runs_is_not_known_and_what_another_lags_behind_is() {
 #[test]
 fn a_pin_that_is_not_kept_is_told() {
     let objects = chain_for("up");
-    let mut truth = truth(&objects, |revision| pods(&[Some(revision)]));
-    truth.gateways.values_mut().for_each(|state| state.pin = Pin::Lost("f00".into()));
-    let (is, message) = condition(&truth, &objects[0], "Programmed");
+    let mut input = input(&objects, |revision| pods(&[Some(revision)]));
+    input.gateways.values_mut().for_each(|state| state.pin = Pin::Lost("f00".into()));
+    let (is, message) = condition(&input, &objects[0], "Programmed");
     assert_eq!(is, "False RevisionNotFound");
     assert!(message.contains("f00") && message.contains("0123456789ab"), "{message}");
 }
@@ -161,9 +165,9 @@ fn a_pin_that_is_not_kept_is_told() {
 #[test]
 fn a_pod_that_does_not_obey_what_counts_at_once_is_told() {
     let objects = chain_for("up");
-    let mut truth = truth(&objects, |revision| pods(&[Some(revision)]));
-    truth.gateways.values_mut().for_each(|state| state.acts = "abc".into());
-    assert_eq!(condition(&truth, &objects[0], "Programmed").0, "False Pending");
+    let mut input = input(&objects, |revision| pods(&[Some(revision)]));
+    input.gateways.values_mut().for_each(|state| state.acts = "abc".into());
+    assert_eq!(condition(&input, &objects[0], "Programmed").0, "False Pending");
 }
 
 /// Each condition as `Type Status Reason`.
@@ -175,7 +179,7 @@ fn words(conditions: &[Condition]) -> Vec<String> {
 fn the_first_thing_wrong_decides_about_ready() {
     let object = plugin("x", &json!({}));
     let wrong = |reason, message: &str| Problem::error(reason, object.id.clone(), "spec.f", message);
-    let mut set = Set::new(&object, "now");
+    let mut set = Conditions::new(&object, "now");
     assert!(!set.accepted(&[wrong(Reason::SyntaxError, "line 1"), wrong(Reason::SyntaxError, "line 1")]));
     assert!(!set.resolved(&[wrong(Reason::ConfigMapNotFound, "none")]));
     set.bad_while_true("PartiallyInvalid", "PreviousRevision", "");
@@ -200,7 +204,7 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
             "lastTransitionTime": "then"}]})
     };
     for (status, reason, expected) in [("True", "Accepted", "then"), ("True", "Other", "then"), ("False", "X", "now")] {
-        let mut set = Set::new(&plugin("x", &stored(status, reason)), "now");
+        let mut set = Conditions::new(&plugin("x", &stored(status, reason)), "now");
         assert!(set.accepted(&[]));
         assert_eq!(set.finish()[0].last_transition_time, expected, "{status} {reason}");
     }
@@ -209,11 +213,11 @@ fn a_condition_keeps_its_time_until_its_status_changes() {
 #[test]
 fn what_pods_say_replaces_only_what_was_good() {
     let object = plugin("x", &json!({}));
-    let mut set = Set::new(&object, "now");
+    let mut set = Conditions::new(&object, "now");
     set.resolved(&[]);
     set.replace("ResolvedRefs", "SecretNotFound", "none");
     assert_eq!(words(&set.finish()), ["ResolvedRefs False SecretNotFound", "Ready False SecretNotFound"]);
-    let mut set = Set::new(&object, "now");
+    let mut set = Conditions::new(&object, "now");
     set.resolved(&[Problem::error(Reason::KeyNotFound, object.id.clone(), "", "no key")]);
     set.replace("ResolvedRefs", "SecretNotFound", "none");
     assert_eq!(words(&set.finish()), ["ResolvedRefs False KeyNotFound", "Ready False KeyNotFound"]);
@@ -222,7 +226,7 @@ fn what_pods_say_replaces_only_what_was_good() {
 #[test]
 fn a_plugin_that_nobody_uses_is_ready_and_says_so() {
     let object = plugin("export default () => ({});", &json!({}));
-    let status = of(&Truth::default(), &object, "2026-01-01T00:00:00Z");
+    let status = of(&StatusInput::default(), &object, "2026-01-01T00:00:00Z");
     let conditions: Vec<Condition> = serde_json::from_value(status["conditions"].clone()).unwrap();
     assert_eq!(
         words(&conditions),
@@ -241,7 +245,7 @@ fn a_kernel_without_the_sandbox_stops_plugins_where_it_is_required() {
     };
     let told = |mode, lacks: &[SandboxLack]| {
         let object = plugin("x", &json!({}));
-        let mut set = Set::new(&object, "now");
+        let mut set = Conditions::new(&object, "now");
         sandbox_degraded(&mut set, mode, &pods(lacks));
         set.finish()
     };

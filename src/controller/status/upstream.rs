@@ -2,32 +2,33 @@
 
 use serde_json::Value;
 
-use super::Truth;
-use super::conditions::Set;
-use super::plugin::{secret_keys, told_of_secrets};
+use super::conditions::Conditions;
+use super::grant::{headers, secret_keys};
+use super::input::StatusInput;
+use super::plugin::told_of_secrets;
 use super::serving::{Serving, gateways, live, problems, programmed, serving, warnings};
 use crate::api::upstream::status::{
     ConnectionState as Shown, MCPUpstreamStatus, ServerInfo, SpokenProtocol, ToolStatus,
 };
-use crate::controller::lowered::Read;
+use crate::controller::lowered::LoweredObject;
 use crate::domain::health::ConnectionState;
-use crate::domain::plan::{NamedValue, TransportPlan, UpstreamPlan};
+use crate::domain::plan::{TransportPlan, UpstreamPlan};
 use crate::domain::reason::Reason;
 use crate::domain::report::UpstreamReport;
 
 /// Which field of the spec says what it is.
 const TYPES: [&str; 6] = ["managed", "external", "process", "serverRef", "vectorSearch", "knowledgeAssistant"];
 
-pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
-    let serving = serving(truth, &object.id);
-    let found = problems(truth, &serving, &object.id);
+pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
+    let serving = serving(input, &object.id);
+    let found = problems(input, &serving, &object.id);
     let plan = serving.iter().find_map(|s| s.state.planned.upstream(&object.id.key));
     let headers = plan.map(|plan| secret_keys(headers(plan)));
-    let mut set = Set::new(object, now).warned(warnings(truth, object));
+    let mut set = Conditions::new(object, now).warned(warnings(input, object));
     let fine = set.accepted(&found) & set.resolved(&found);
     told_of_secrets(&mut set, &serving, &headers.unwrap_or_default());
     let kept = !fine && plan.is_some_and(|plan| plan.refusing.is_none());
-    programmed(&mut set, truth, &serving, kept, absent(truth, object));
+    programmed(&mut set, input, &serving, kept, absent(input, object));
     let reports = reports(&serving, object);
     connected(&mut set, plan, &reports);
     partial(&mut set, &serving, object);
@@ -45,17 +46,9 @@ pub(super) fn status(truth: &Truth, object: &Read, now: &str) -> Value {
     serde_json::to_value(status).unwrap_or_default()
 }
 
-/// The headers that are sent to it.
-pub(super) fn headers(plan: &UpstreamPlan) -> &[NamedValue] {
-    match &plan.transport {
-        TransportPlan::External { headers, .. } => headers,
-        TransportPlan::Process { .. } | TransportPlan::None => &[],
-    }
-}
-
 /// Why no gateway takes it.
-fn absent(truth: &Truth, object: &Read) -> (Reason, &'static str) {
-    let found = truth.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
+fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str) {
+    let found = input.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
     if found.clone().any(|problem| problem.reason == Reason::NameConflict) {
         return (Reason::NameConflict, "an older upstream has this name on every gateway that would take it");
     }
@@ -66,12 +59,12 @@ fn absent(truth: &Truth, object: &Read) -> (Reason, &'static str) {
 }
 
 /// What pods say of it. One that just came up says less than one that is connected.
-fn reports<'a>(serving: &[Serving<'a>], object: &Read) -> Vec<&'a UpstreamReport> {
+fn reports<'a>(serving: &[Serving<'a>], object: &LoweredObject) -> Vec<&'a UpstreamReport> {
     let name = object.id.key.to_string();
     serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.of_upstream(&name).collect::<Vec<_>>()).collect()
 }
 
-fn connected(set: &mut Set, plan: Option<&UpstreamPlan>, reports: &[&UpstreamReport]) {
+fn connected(set: &mut Conditions, plan: Option<&UpstreamPlan>, reports: &[&UpstreamReport]) {
     const NAME: &str = "Connected";
     if plan.is_some_and(|plan| !plan.enabled) {
         return set.no(NAME, "Disabled", "spec.enabled is false");
@@ -105,7 +98,7 @@ fn rank(report: &UpstreamReport) -> u8 {
 }
 
 /// What pods found wrong with its tools.
-fn partial(set: &mut Set, serving: &[Serving<'_>], object: &Read) {
+fn partial(set: &mut Conditions, serving: &[Serving<'_>], object: &LoweredObject) {
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
     let wrong = reports.flat_map(|report| &report.problems).find(|problem| {
         problem.object.as_ref() == Some(&object.id)

@@ -13,7 +13,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::super::waits::Waits;
+use super::super::backoff::RetryBackoff;
 use crate::api::item::WATCH_SECONDS;
 use crate::domain::ids::ObjectKey;
 use crate::domain::secret::{NoSecret, SecretText, text_of};
@@ -134,11 +134,11 @@ struct One {
 
 impl One {
     async fn follow(self) {
-        let mut waits = Waits::new(FIRST_WAIT, LONGEST_WAIT);
+        let mut waits = RetryBackoff::new(FIRST_WAIT, LONGEST_WAIT);
         let mut denials = 0;
         loop {
             match self.read_and_watch().await {
-                Ok(()) => (waits, denials) = (Waits::new(FIRST_WAIT, LONGEST_WAIT), 0),
+                Ok(()) => (waits, denials) = (RetryBackoff::new(FIRST_WAIT, LONGEST_WAIT), 0),
                 Err(error) => {
                     denials = if is_code(&error, 403) { denials + 1 } else { 0 };
                     self.note(&error, denials);

@@ -14,7 +14,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::time::Instant;
 
-use super::super::waits::Waits;
+use super::super::backoff::RetryBackoff;
 use super::failure::{is_unreachable, why};
 use super::last_good::{Kept, LastGood};
 use super::owner::GatewayUid;
@@ -89,7 +89,7 @@ impl Snapshots {
         let tells = |event: &watcher::Result<_>| future::ready(!matches!(event, Ok(Event::Init)));
         let events = watch(api, config).reflect(writer).filter(tells);
         Self {
-            events: events.backoff(Waits::new(FIRST_WAIT, LONGEST_WAIT)).boxed(),
+            events: events.backoff(RetryBackoff::new(FIRST_WAIT, LONGEST_WAIT)).boxed(),
             objects,
             listed: false,
             failing: false,

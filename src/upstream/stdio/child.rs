@@ -18,9 +18,9 @@ use crate::domain::upstream::{Target, UpstreamError, UpstreamEvent};
 use super::calls::Calls;
 use super::launcher::find;
 use super::log::Log;
+use super::pipes::{OUTGOING, OUTGOING_BYTES, Outgoing, ProcessPipes};
 use super::reader::Reader;
 use super::tree::Descendants;
-use super::{OUTGOING, OUTGOING_BYTES, Outgoing, Wire};
 use crate::upstream::shared::Shared;
 
 /// What a process gets of the gateway's own environment.
@@ -31,7 +31,7 @@ const GRACE: Duration = Duration::from_secs(2);
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Starts the process. The second token says that the handshake is done: from then on its end is an event.
-pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(Wire, CancellationToken), UpstreamError> {
+pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(ProcessPipes, CancellationToken), UpstreamError> {
     let mut child = spawn(target, shared)?;
     let (Some(stdin), Some(stdout), Some(stderr), Some(pid)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take(), child.id())
@@ -41,7 +41,7 @@ pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(Wire, Canc
     let (outgoing, queue) = mpsc::channel(OUTGOING);
     let (calls, stop, ready) = (Arc::new(Calls::new()), CancellationToken::new(), CancellationToken::new());
     let (ended, last_words) = (CancellationToken::new(), Arc::new(Mutex::default()));
-    let wire = Wire {
+    let wire = ProcessPipes {
         calls: Arc::clone(&calls),
         outgoing,
         room: Arc::new(Semaphore::new(OUTGOING_BYTES)),

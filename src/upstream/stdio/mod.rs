@@ -5,34 +5,30 @@ mod child;
 mod launcher;
 mod lines;
 mod log;
+mod pipes;
 mod reader;
 mod tree;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use prometheus::IntCounter;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::ids::ObjectKey;
 use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError};
 use crate::domain::version::BATCH_VERSION;
 
 pub use self::launcher::{ServerLauncher, server_main};
 
-use self::calls::{Calls, Waiting};
+use self::calls::Waiting;
+use self::pipes::ProcessPipes;
+use super::failure::Failure;
 use super::handshake::{Handshake, Step};
-use super::link::Failure;
 use super::shared::Shared;
 use super::wire::{self, Request};
 
-/// Messages that wait to be written to a process.
-const OUTGOING: usize = 64;
-/// Bytes of them; one that is larger waits until it is alone.
-const OUTGOING_BYTES: usize = 8 << 20;
 /// The longest wait for an answer to `server/discover`, which old servers may leave unanswered.
 const DISCOVERY: Duration = Duration::from_secs(10);
 /// How long an answer is waited for after a line that quotes it: a server that logs what it sends may send it yet.
@@ -41,32 +37,8 @@ const DOUBT: Duration = Duration::from_secs(1);
 /// A process that shook hands. Its end, or the end of this handle, ends its whole process group.
 #[derive(Debug)]
 pub(super) struct Process {
-    wire: Wire,
+    wire: ProcessPipes,
     facts: ServerFacts,
-}
-
-/// A message, and its room until it is written.
-type Outgoing = (Vec<u8>, OwnedSemaphorePermit);
-
-/// What is written to and read from a process.
-#[derive(Clone, Debug)]
-struct Wire {
-    calls: Arc<Calls>,
-    outgoing: mpsc::Sender<Outgoing>,
-    /// Room for what waits to be written: a process may read nothing.
-    room: Arc<Semaphore>,
-    /// Whose process it is.
-    key: ObjectKey,
-    /// Counts messages that it was not sent.
-    unsent: IntCounter,
-    /// How often it wrote to stdout what nobody takes.
-    strays: Arc<AtomicU64>,
-    /// Whether the version that was agreed on has batches.
-    batches: Arc<AtomicBool>,
-    /// Asked to end.
-    stop: CancellationToken,
-    /// Closed its stdout, or sent what ends the connection.
-    ended: CancellationToken,
 }
 
 impl Process {
@@ -163,7 +135,7 @@ impl Drop for Process {
     }
 }
 
-impl Wire {
+impl ProcessPipes {
     async fn ask(&self, request: Request<'_>, era: Era, to: Option<&dyn ToClient>) -> Result<Answer, Failure> {
         let Waiting { id, mut answer, doubt, mut progress } = self.calls.open().map_err(Failure::Stale)?;
         let strays = self.strays.load(Ordering::Relaxed);
@@ -186,31 +158,6 @@ impl Wire {
             Err(_) => Err(Failure::Final(UpstreamError::Lost("it ended".into()))),
         }
     }
-
-    /// Queues one message. Fails where nothing is written any more; then it was not sent.
-    async fn send(&self, mut text: Vec<u8>) -> Result<(), Failure> {
-        one_line(&mut text);
-        let gone = || Failure::Stale(UpstreamError::Lost("it reads no more".into()));
-        let room = Arc::clone(&self.room).acquire_many_owned(room_of(&text)).await.map_err(|_| gone())?;
-        self.outgoing.send((text, room)).await.map_err(|_| gone())
-    }
-
-    /// Queues one message, or drops it where too many wait.
-    fn offer(&self, text: String) {
-        let mut text = text.into_bytes();
-        one_line(&mut text);
-        let room = Arc::clone(&self.room).try_acquire_many_owned(room_of(&text)).ok();
-        let sent = room.is_some_and(|room| self.outgoing.try_send((text, room)).is_ok());
-        if !sent && !self.outgoing.is_closed() {
-            self.unsent.inc();
-            tracing::debug!("a message to an upstream was dropped: it reads too slowly");
-        }
-    }
-}
-
-/// The room that a message takes.
-fn room_of(text: &[u8]) -> u32 {
-    u32::try_from(text.len().min(OUTGOING_BYTES)).unwrap_or(u32::MAX)
 }
 
 /// Ends a while after a doubt.
@@ -224,19 +171,9 @@ async fn doubted(doubt: oneshot::Receiver<UpstreamError>) -> UpstreamError {
     }
 }
 
-/// Newlines end messages; in JSON they stand between tokens only, where a space does as well.
-fn one_line(text: &mut Vec<u8>) {
-    let mut at = 0;
-    while let Some(found) = memchr::memchr2(b'\n', b'\r', &text[at..]) {
-        text[at + found] = b' ';
-        at += found + 1;
-    }
-    text.push(b'\n');
-}
-
 /// A request that waits. Dropped before its answer, it is taken back.
 struct Pending<'a> {
-    wire: &'a Wire,
+    wire: &'a ProcessPipes,
     id: u64,
     tell: bool,
     /// What the process had written before that nobody takes.
@@ -259,42 +196,5 @@ impl Drop for Pending<'_> {
                 "a request was given up, and what the process wrote to stdout meanwhile answers nothing that it was asked"
             );
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn what_waits_for_a_process_is_bounded_in_bytes() {
-        let (outgoing, mut queue) = mpsc::channel(OUTGOING);
-        let room = Arc::new(Semaphore::new(OUTGOING_BYTES));
-        let unsent = IntCounter::new("unsent", "unsent").unwrap();
-        let (calls, batches, strays) = (Arc::new(Calls::new()), Arc::default(), Arc::default());
-        let key = ObjectKey::new("default", "up");
-        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
-        let wire = Wire { calls, outgoing, room, key, unsent: unsent.clone(), strays, batches, stop, ended };
-        let half = || vec![b'x'; OUTGOING_BYTES / 2 - 1];
-        for _ in 0..2 {
-            wire.send(half()).await.unwrap();
-        }
-        wire.offer("small".into());
-        assert_eq!(unsent.get(), 1);
-        let mut third = std::pin::pin!(wire.send(vec![b'x'; 2 * OUTGOING_BYTES]));
-        assert!(futures_util::poll!(&mut third).is_pending());
-        drop((queue.recv().await, queue.recv().await));
-        third.await.unwrap();
-        assert!(queue.recv().await.is_some_and(|(text, _)| text.len() > OUTGOING_BYTES));
-        drop(queue);
-        wire.offer("nobody reads it".into());
-        assert!(wire.send(half()).await.is_err() && unsent.get() == 1);
-    }
-
-    #[test]
-    fn a_message_is_one_line() {
-        let mut text = b"{\"a\":\r\n [1,\n2]}".to_vec();
-        one_line(&mut text);
-        assert_eq!(text, b"{\"a\":   [1, 2]}\n");
     }
 }

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use serde_json::value::RawValue;
 use tokio::process::ChildStdout;
 
-use super::Wire;
 use super::lines::{Lines, Piece};
 use super::log::printable;
+use super::pipes::ProcessPipes;
 use crate::domain::budget::Held;
 use crate::domain::upstream::{Answer, Target, UpstreamError, UpstreamEvent};
 use crate::upstream::flow::Flow;
@@ -27,7 +27,7 @@ const SHOWN: usize = 200;
 pub(super) struct Reader {
     target: Target,
     shared: Arc<Shared>,
-    wire: Wire,
+    wire: ProcessPipes,
     /// Whether it was said that the process writes what is no message.
     warned: bool,
     /// Bytes of the last line that was too long that were passed over.
@@ -43,7 +43,7 @@ enum Line {
 
 impl Reader {
     /// For a process of `target`.
-    pub(super) fn new(target: &Target, shared: &Arc<Shared>, wire: Wire) -> Self {
+    pub(super) fn new(target: &Target, shared: &Arc<Shared>, wire: ProcessPipes) -> Self {
         Self { target: Arc::clone(target), shared: Arc::clone(shared), wire, warned: false, passed_over: 0 }
     }
 

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::body::{Messages, whole};
-use super::{Line, SESSION_ID, SMALL};
+use super::connection::{Connection, SESSION_ID, SMALL};
 use crate::domain::budget::Held;
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
@@ -56,7 +56,7 @@ pub(super) fn encoding(headers: &HeaderMap) -> Option<String> {
 
 /// Reads the response to the request `id`.
 pub(super) async fn read(
-    line: &Arc<Line>,
+    connection: &Arc<Connection>,
     response: Response<Body>,
     id: u64,
     to: Option<&dyn ToClient>,
@@ -70,17 +70,18 @@ pub(super) async fn read(
         }
         media = Media::Other;
     }
-    let (limit, place) = (line.endpoint.target.max_response_size, line.endpoint.shared.budget.place(Held::Answer));
+    let (limit, place) =
+        (connection.endpoint.target.max_response_size, connection.endpoint.shared.budget.place(Held::Answer));
     if !status.is_success() {
-        return refusal(line, status, media, response.into_body(), id).await;
+        return refusal(connection, status, media, response.into_body(), id).await;
     }
     match media {
         Media::Json => {
             let text = whole(response.into_body(), limit, &place).await?;
-            let answer = take(line, &text, id, to)?;
+            let answer = take(connection, &text, id, to)?;
             answer.ok_or_else(|| UpstreamError::Protocol("its response holds no answer".into()))
         }
-        Media::Events => read_events(line, Messages::new(response.into_body(), limit, place), id, to).await,
+        Media::Events => read_events(connection, Messages::new(response.into_body(), limit, place), id, to).await,
         Media::Other => Err(UpstreamError::Protocol(format!(
             "HTTP {} whose Content-Type is neither application/json nor text/event-stream",
             status.as_u16()
@@ -102,14 +103,14 @@ fn own(answered: Option<&RawValue>, id: u64, answer: Answer) -> Result<Reply, Up
 }
 
 async fn read_events(
-    line: &Arc<Line>,
+    connection: &Arc<Connection>,
     mut messages: Messages,
     id: u64,
     to: Option<&dyn ToClient>,
 ) -> Result<Reply, UpstreamError> {
     while let Some(text) = messages.next().await? {
-        if let Some(own) = take(line, text.as_bytes(), id, to)? {
-            messages.finish(&line.endpoint.shared, SMALL);
+        if let Some(own) = take(connection, text.as_bytes(), id, to)? {
+            messages.finish(&connection.endpoint.shared, SMALL);
             return Ok(own);
         }
     }
@@ -117,9 +118,14 @@ async fn read_events(
 }
 
 /// Deals with what a server sends to the request `id`. None where the answer is yet to come.
-fn take(line: &Arc<Line>, text: &[u8], id: u64, to: Option<&dyn ToClient>) -> Result<Option<Reply>, UpstreamError> {
+fn take(
+    connection: &Arc<Connection>,
+    text: &[u8],
+    id: u64,
+    to: Option<&dyn ToClient>,
+) -> Result<Option<Reply>, UpstreamError> {
     let mut reply = None;
-    for message in incoming::messages(text, line.has_batches()) {
+    for message in incoming::messages(text, connection.has_batches()) {
         match incoming::read(message)? {
             Incoming::Answer { .. } if reply.is_some() => {
                 return Err(UpstreamError::Protocol("a batch answers the request twice".into()));
@@ -136,19 +142,19 @@ fn take(line: &Arc<Line>, text: &[u8], id: u64, to: Option<&dyn ToClient>) -> Re
             Incoming::Notification { notice: Notice::Message, params: Some(params) } if to.is_some() => {
                 to.into_iter().for_each(|to| to.message(params.to_owned()));
             }
-            other => hear(line, other),
+            other => hear(connection, other),
         }
     }
     Ok(reply)
 }
 
 /// Deals with what a server sends besides answers and progress.
-pub(super) fn hear(line: &Arc<Line>, message: Incoming<'_>) {
-    let key = &line.endpoint.target.plan.key;
+pub(super) fn hear(connection: &Arc<Connection>, message: Incoming<'_>) {
+    let key = &connection.endpoint.target.plan.key;
     match message {
-        Incoming::Request { id, method } => line.tell_later(wire::reply(id, &method)),
+        Incoming::Request { id, method } => connection.tell_later(wire::reply(id, &method)),
         Incoming::Notification { notice: Notice::ToolsChanged, .. } => {
-            line.endpoint.shared.events.tell(UpstreamEvent::ToolsChanged(key.clone()));
+            connection.endpoint.shared.events.tell(UpstreamEvent::ToolsChanged(key.clone()));
         }
         Incoming::Notification { .. } => {}
         Incoming::Answer { .. } => tracing::debug!(upstream = %key, "an answer that nobody waits for was dropped"),
@@ -157,7 +163,7 @@ pub(super) fn hear(line: &Arc<Line>, message: Incoming<'_>) {
 
 /// The response is no success: the JSON-RPC error in it, if there is one, is the answer.
 async fn refusal(
-    line: &Arc<Line>,
+    connection: &Arc<Connection>,
     status: StatusCode,
     media: Media,
     body: Body,
@@ -169,20 +175,22 @@ async fn refusal(
     if status == StatusCode::LOOP_DETECTED {
         return Err(UpstreamError::Protocol("HTTP 508: its URL leads back to this gateway".into()));
     }
-    let in_session = line.era == Era::Legacy && line.headers.contains_key(SESSION_ID);
+    let in_session = connection.era == Era::Legacy && connection.headers.contains_key(SESSION_ID);
     if in_session && status == StatusCode::NOT_FOUND {
         return Ok(Reply::SessionEnded);
     }
     let words = UpstreamError::Protocol(format!("HTTP {}", status.as_u16()));
     if media == Media::Json {
-        let place = line.endpoint.shared.budget.place(Held::Answer);
-        let text = whole(body, line.endpoint.target.max_response_size, &place).await?;
+        let endpoint = &connection.endpoint;
+        let place = endpoint.shared.budget.place(Held::Answer);
+        let text = whole(body, endpoint.target.max_response_size, &place).await?;
         if let Ok(Incoming::Answer { id: answered, answer: Answer::Error(error) }) = incoming::read(&text) {
             if in_session && status == StatusCode::BAD_REQUEST && says_session_unknown(&error) {
                 return Ok(Reply::SessionEnded);
             }
-            if status.is_client_error() && !is_refusal_of_era(line.era, &error) {
-                line.endpoint.shared.events.tell(UpstreamEvent::Doubtful(line.endpoint.target.plan.key.clone()));
+            if status.is_client_error() && !is_refusal_of_era(connection.era, &error) {
+                let (events, key) = (&endpoint.shared.events, endpoint.target.plan.key.clone());
+                events.tell(UpstreamEvent::Doubtful(key));
             }
             // Servers that refuse early may not have read the id, and give another.
             let early = answered.is_none_or(|a| a.get().parse() == Ok(id)) || status.is_client_error();

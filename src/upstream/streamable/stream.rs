@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
 
-use super::Line;
 use super::body::Messages;
+use super::connection::Connection;
 use super::reply::{encoding, hear};
 use crate::domain::budget::Held;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
@@ -19,41 +19,44 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Keeps the stream open until the session stops or the server does not offer one.
-pub(super) fn listen(line: &Arc<Line>) {
-    let line = Arc::clone(line);
-    let tasks = line.endpoint.shared.tasks.clone();
+pub(super) fn listen(connection: &Arc<Connection>) {
+    let connection = Arc::clone(connection);
+    let tasks = connection.endpoint.shared.tasks.clone();
     tasks.spawn(async move {
-        let stop = line.stop.clone();
+        let stop = connection.stop.clone();
         tokio::select! {
             () = stop.cancelled() => {}
-            () = keep_listening(&line) => {}
+            () = keep_listening(&connection) => {}
         }
     });
 }
 
-async fn keep_listening(line: &Arc<Line>) {
+async fn keep_listening(connection: &Arc<Connection>) {
     let (mut wait, mut told) = (FIRST_WAIT, false);
-    let key = &line.endpoint.target.plan.key;
+    let key = &connection.endpoint.target.plan.key;
     loop {
-        match open(line).await {
+        match open(connection).await {
             Ok(None) => return,
             Ok(Some(mut messages)) => {
                 if told || wait > FIRST_WAIT {
                     // What was said in between is lost.
-                    line.endpoint.shared.events.tell(UpstreamEvent::ToolsChanged(key.clone()));
+                    connection.endpoint.shared.events.tell(UpstreamEvent::ToolsChanged(key.clone()));
                 }
                 told = true;
                 let opened = Instant::now();
                 while let Ok(Some(text)) = messages.next().await {
-                    let messages = incoming::messages(text.as_bytes(), line.has_batches());
-                    messages.into_iter().filter_map(|text| incoming::read(text).ok()).for_each(|one| hear(line, one));
+                    let messages = incoming::messages(text.as_bytes(), connection.has_batches());
+                    messages
+                        .into_iter()
+                        .filter_map(|text| incoming::read(text).ok())
+                        .for_each(|one| hear(connection, one));
                 }
                 if opened.elapsed() >= LONGEST_WAIT {
                     wait = FIRST_WAIT;
                 }
             }
             Err(UpstreamError::Connect(_)) if told => {
-                line.endpoint.shared.events.tell(UpstreamEvent::Disconnected(key.clone()));
+                connection.endpoint.shared.events.tell(UpstreamEvent::Disconnected(key.clone()));
                 told = false;
             }
             Err(_) => {}
@@ -64,15 +67,15 @@ async fn keep_listening(line: &Arc<Line>) {
 }
 
 /// None where the server offers no stream, or no longer knows the session.
-async fn open(line: &Line) -> Result<Option<Messages>, UpstreamError> {
-    let mut headers = line.headers.clone();
+async fn open(connection: &Connection) -> Result<Option<Messages>, UpstreamError> {
+    let mut headers = connection.headers.clone();
     headers.remove(CONTENT_TYPE);
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
-    let response = line.endpoint.client.send(Method::GET, &line.uri, headers, Vec::new()).await?;
+    let response = connection.endpoint.client.send(Method::GET, &connection.uri, headers, Vec::new()).await?;
     match response.status() {
         StatusCode::OK if encoding(response.headers()).is_none() => {
             let (limit, place) =
-                (line.endpoint.target.max_response_size, line.endpoint.shared.budget.place(Held::Answer));
+                (connection.endpoint.target.max_response_size, connection.endpoint.shared.budget.place(Held::Answer));
             Ok(Some(Messages::new(response.into_body(), limit, place).unasked()))
         }
         status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {

@@ -46,7 +46,7 @@ async fn write(lost_at: Option<usize>) -> (Vec<String>, Result<(), ApplyError>) 
     let gateway = read(Kind::MCPGateway, "main", &json!({"authentication": {"anonymous": {}}}), &json!({}));
     let mut inputs = compiled::inputs(&[], &Found::default());
     let planned = compiled::plan(&gateway, &mut inputs, None, None, &BTreeMap::new(), &mut Loading::default());
-    let outcome = Stored::default().write(&writer, &planned).await;
+    let outcome = SnapshotStore::default().write(&writer, &planned).await;
     let written = written.lock().unwrap().clone();
     (written, outcome)
 }

@@ -10,7 +10,7 @@ use crate::domain::plan::Plan;
 /// The objects of a namespace, what is true of them, and their statuses.
 struct Namespace {
     objects: Objects,
-    truth: Truth,
+    input: StatusInput,
 }
 
 impl Namespace {
@@ -30,7 +30,7 @@ impl Namespace {
         let known = code.map(|code| code_key(&sha256_hex(code.text.as_bytes()), &code.file_name));
         let facts = CodeFacts { is_module: true, exports: vec!["default".into()], ..CodeFacts::default() };
         inputs.facts = known.map(|key| (key, facts.clone())).collect();
-        let (own, protocols) = compiled::survey(&mut inputs);
+        let (own, protocols) = compiled::check_standalone(&mut inputs);
         let code = compiled::applied_code(&inputs);
         let gateway = objects.iter().find(|object| object.id.kind == Kind::MCPGateway).unwrap();
         let planned =
@@ -46,18 +46,18 @@ impl Namespace {
             fault: None,
         };
         let compiled = Arc::new(Compiled::new(Arc::clone(&objects), own, protocols, code));
-        let mut truth = Truth { compiled, gateways: [(key, state)].into(), ..Truth::default() };
-        truth.runs(Some("new"));
-        Self { objects, truth }
+        let mut input = StatusInput { compiled, gateways: [(key, state)].into(), ..StatusInput::default() };
+        input.runs(Some("new"));
+        Self { objects, input }
     }
 
     fn plan(&self) -> &Plan {
-        &self.truth.gateways[&gateway()].planned.plan
+        &self.input.gateways[&gateway()].planned.plan
     }
 
     fn status(&self, kind: Kind) -> Value {
         let object = self.objects.iter().find(|object| object.id.kind == kind).unwrap();
-        of(&self.truth, object, "2026-01-01T00:00:00Z")
+        of(&self.input, object, "2026-01-01T00:00:00Z")
     }
 
     /// A condition, as `Status Reason`.
@@ -69,7 +69,7 @@ impl Namespace {
     }
 }
 
-impl Truth {
+impl StatusInput {
     fn state(&mut self) -> &mut GatewayState {
         self.gateways.get_mut(&gateway()).unwrap()
     }
@@ -129,18 +129,18 @@ fn a_plugin_says_how_it_is_spoken_with_and_how_many_chains_name_it() {
 fn a_gateway_says_why_it_is_not_programmed() {
     let mut namespace = Namespace::of(&specs(external()), None);
     let programmed = |namespace: &Namespace| namespace.condition(Kind::MCPGateway, "Programmed");
-    namespace.truth.runs(Some("old"));
+    namespace.input.runs(Some("old"));
     assert_eq!(programmed(&namespace), "False Pending");
-    namespace.truth.runs(None);
+    namespace.input.runs(None);
     assert_eq!(programmed(&namespace), "False NoReadyPods");
-    namespace.truth.runs(Some("new"));
-    namespace.truth.state().pin = Pin::Kept;
+    namespace.input.runs(Some("new"));
+    namespace.input.state().pin = Pin::Kept;
     assert_eq!(programmed(&namespace), "False Pinned");
-    namespace.truth.state().current = None;
+    namespace.input.state().current = None;
     assert_eq!(programmed(&namespace), "Unknown Pending");
-    namespace.truth.state().fault = Some((Reason::NameTaken, "taken".into()));
+    namespace.input.state().fault = Some((Reason::NameTaken, "taken".into()));
     assert_eq!(programmed(&namespace), "False NameTaken");
-    namespace.truth.blind.push("pods".into());
+    namespace.input.blind.push("pods".into());
     assert_eq!(programmed(&namespace), "Unknown Pending");
 }
 

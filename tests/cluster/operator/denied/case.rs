@@ -79,7 +79,10 @@ impl Case {
 
     /// Has the operator do whatever it ever does: several revisions, an Event twice.
     pub async fn edit(&self, last: &str) {
-        let texts = ["export default (", "export default () => ({});", "export default (", "2;", "3;", "4;", last];
+        let other = [2, 3, 4].map(|n| format!("export default () => ({{ metadata: {{ n: {n} }} }});"));
+        let [second, third, fourth] = other.each_ref().map(String::as_str);
+        let broken = "export default (";
+        let texts = [broken, "export default () => ({});", broken, second, third, fourth, last];
         for text in texts {
             let params = PatchParams::apply("test").force();
             let plugin: DynamicObject = serde_json::from_value(plugin(text)).unwrap();

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::access;
-use super::apply::{ApplyError, Stored};
-use super::compiled::Planned;
+use super::apply::{ApplyError, SnapshotStore};
 use super::loading::Loading;
+use super::marks::LAG;
+use super::planned::Planned;
 use super::pods::Pods;
 use super::rights::RequestError;
 use super::status::{GatewayState, Pin};
@@ -20,15 +21,13 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// How often what somebody else changed or deleted is brought back at most.
 const REPAIR_PERIOD: Duration = Duration::from_secs(1);
-/// How long after a write what is seen may lag behind it.
-pub(super) const LAG: Duration = Duration::from_secs(10);
 /// How often a write that somebody else's came before is tried again at once.
 const MAX_CONFLICTS: usize = 5;
 
 /// One gateway.
-pub(super) struct Kept {
+pub(super) struct GatewayReconciler {
     pub(super) planned: Arc<Planned>,
-    pub(super) stored: Stored,
+    pub(super) stored: SnapshotStore,
     /// What is known of loading its plugins.
     pub(super) loading: Loading,
     /// Why its objects are not as they are to be.
@@ -43,9 +42,14 @@ pub(super) struct Kept {
     retry: Option<(Duration, Instant)>,
 }
 
-impl Kept {
+impl GatewayReconciler {
     /// A new plan, of which nothing is written yet. `fault` is what stopped the one before.
-    pub(super) fn new(planned: Planned, stored: Stored, loading: Loading, fault: Option<(Reason, String)>) -> Self {
+    pub(super) fn new(
+        planned: Planned,
+        stored: SnapshotStore,
+        loading: Loading,
+        fault: Option<(Reason, String)>,
+    ) -> Self {
         let planned = Arc::new(planned);
         Self { planned, stored, loading, fault, repaired: None, damaged: false, applied: false, retry: None }
     }
@@ -164,7 +168,8 @@ mod tests {
     #[test]
     fn an_edit_of_something_else_does_not_shorten_the_wait_of_a_gateway_that_fails() {
         let fails = || Err(ApplyError::Request { what: String::new(), error: RequestError::Conflict });
-        let mut kept = Kept::new(planned("http://up/mcp"), Stored::default(), Loading::default(), None);
+        let mut kept =
+            GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), Loading::default(), None);
         assert!(kept.note(fails()) && !kept.note(fails()));
         let (wait, _) = kept.retry.unwrap();
         assert_eq!(wait, FIRST_RETRY * 2);

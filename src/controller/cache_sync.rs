@@ -24,15 +24,15 @@ struct Fault {
 }
 
 /// What is seen of the cluster, and what is not.
-pub(super) struct Sight(watch::Sender<BTreeMap<Watched, State>>);
+pub(super) struct CacheSync(watch::Sender<BTreeMap<Watched, State>>);
 
-impl Default for Sight {
+impl Default for CacheSync {
     fn default() -> Self {
         Self(watch::channel(BTreeMap::new()).0)
     }
 }
 
-impl Sight {
+impl CacheSync {
     /// A watch begins.
     pub(super) fn begins(&self, watched: &Watched) {
         self.set(watched, |_| ());
@@ -109,7 +109,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_seen_is_named_until_it_is() {
-        let sight = Sight::default();
+        let sight = CacheSync::default();
         let pods: Watched = ("pods".into(), "a".into());
         let of_b: Watched = ("pods".into(), "b".into());
         sight.begins(&pods);

@@ -7,20 +7,20 @@ use kube::runtime::utils::Backoff;
 /// Waits that double up to a longest one, each stretched by up to a half at random, so that a fleet of gateways does not
 /// ask in step.
 #[derive(Debug)]
-pub struct Waits {
+pub struct RetryBackoff {
     next: Duration,
     first: Duration,
     longest: Duration,
 }
 
-impl Waits {
+impl RetryBackoff {
     /// From `first` on.
     pub fn new(first: Duration, longest: Duration) -> Self {
         Self { next: first, first, longest }
     }
 }
 
-impl Iterator for Waits {
+impl Iterator for RetryBackoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
@@ -31,7 +31,7 @@ impl Iterator for Waits {
     }
 }
 
-impl Backoff for Waits {
+impl Backoff for RetryBackoff {
     fn reset(&mut self) {
         self.next = self.first;
     }
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn waits_grow_to_the_longest_and_begin_anew() {
         let first = Duration::from_millis(200);
-        let mut waits = Waits::new(first, Duration::from_secs(5));
+        let mut waits = RetryBackoff::new(first, Duration::from_secs(5));
         let seen: Vec<_> = waits.by_ref().take(8).collect();
         assert!(seen[0] >= first && seen[0] <= first * 3 / 2, "{seen:?}");
         assert!(seen[4] >= first * 16, "{seen:?}");

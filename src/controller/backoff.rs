@@ -17,7 +17,7 @@ pub(super) const STARTING: Duration = Duration::from_secs(30);
 const STARTING_WAIT: Duration = Duration::from_secs(2);
 
 /// The waits of one watch.
-pub(super) struct Waits {
+pub(super) struct RetryBackoff {
     next: Duration,
     /// Whether the last failure was an answer.
     answers: bool,
@@ -27,13 +27,13 @@ pub(super) struct Waits {
     forbidden_since: Option<Instant>,
 }
 
-impl Default for Waits {
+impl Default for RetryBackoff {
     fn default() -> Self {
         Self { next: FIRST_WAIT, answers: true, was_gone: false, forbidden_since: None }
     }
 }
 
-impl Waits {
+impl RetryBackoff {
     /// After one more failure, which came at `now`.
     pub(super) fn after(&mut self, error: &watcher::Error, now: Instant) -> Duration {
         self.after_code(status(error).map(|status| status.code), now)
@@ -99,17 +99,17 @@ mod tests {
 
     #[test]
     fn waits_grow_and_what_is_forbidden_waits_for_a_person() {
-        let (mut waits, now) = (Waits::default(), Instant::now());
+        let (mut waits, now) = (RetryBackoff::default(), Instant::now());
         let seconds: Vec<_> = (0..7).map(|_| waits.after(&gone(), now).as_secs_f64()).collect();
         assert_eq!(seconds, [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0]);
-        assert_eq!(Waits::default().after(&answered(403), now), FORBIDDEN_PAUSE);
-        assert_eq!(Waits::default().after(&answered(410), now), FIRST_WAIT);
+        assert_eq!(RetryBackoff::default().after(&answered(403), now), FORBIDDEN_PAUSE);
+        assert_eq!(RetryBackoff::default().after(&answered(410), now), FIRST_WAIT);
     }
 
     #[test]
     fn an_api_server_that_comes_back_is_not_believed_at_once() {
         for error in [gone(), answered(503)] {
-            let (mut waits, now) = (Waits::default(), Instant::now());
+            let (mut waits, now) = (RetryBackoff::default(), Instant::now());
             waits.after(&error, now);
             waits.after(&error, now);
             assert_eq!(waits.after(&answered(403), now), STARTING_WAIT);

@@ -1,0 +1,22 @@
+//! What the planning loop found, for the loop of statuses.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::compiled::Compiled;
+use super::status::GatewayState;
+use crate::domain::ids::ObjectKey;
+use crate::telemetry::traces::Cause;
+
+/// What the planning loop found, for the loop of statuses.
+#[derive(Clone, Default)]
+pub(super) struct Planning {
+    pub(super) compiled: Arc<Compiled>,
+    pub(super) gateways: BTreeMap<ObjectKey, GatewayState>,
+    /// Gateways that wait because what is stored for them cannot be read, and why.
+    pub(super) unread: BTreeMap<ObjectKey, String>,
+    /// Why nothing can be planned, if so: what is not seen.
+    pub(super) held: Option<String>,
+    /// The round that found it.
+    pub(super) cause: Cause,
+}

@@ -1,0 +1,119 @@
+//! Why a request to a server has no answer.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, UNSUPPORTED_VERSION};
+use crate::domain::upstream::{Era, UpstreamError};
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It was not executed, and another connection may do better.
+    Stale(UpstreamError),
+    /// It refused how this gateway speaks with it.
+    Refused(HopRefusal),
+    /// Any other reason.
+    Final(UpstreamError),
+}
+
+impl From<UpstreamError> for Failure {
+    fn from(error: UpstreamError) -> Self {
+        Self::Final(error)
+    }
+}
+
+impl From<Failure> for UpstreamError {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Stale(error) | Failure::Final(error) => error,
+            Failure::Refused(refusal) => refusal.into(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct ErrorText {
+    pub(super) code: i64,
+    pub(super) data: Option<serde_json::Value>,
+}
+
+pub(super) fn code_of(error: &RawValue) -> Option<i64> {
+    serde_json::from_str::<ErrorText>(error.get()).ok().map(|e| e.code)
+}
+
+/// A server refused how the gateway speaks with it (MCP 2026-07-28: headers, capabilities, version), which is no client's
+/// business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HopRefusal {
+    code: i64,
+    /// Whether it surely was not executed.
+    untouched: bool,
+}
+
+impl HopRefusal {
+    /// Of an error from a server over HTTP. `refused` is whether its status said so too (400): else a tool may have run.
+    /// A legacy server knows none of these codes, so that they are its tools' own, unless it is legacy no more.
+    pub(super) fn over_http(era: Era, error: &RawValue, refused: bool) -> Option<Self> {
+        let code = code_of(error).filter(|code| match era {
+            Era::Modern => is_of_hop(*code),
+            Era::Legacy => refused && *code == UNSUPPORTED_VERSION,
+        })?;
+        Some(Self { code, untouched: refused })
+    }
+
+    /// Whether another handshake may do better.
+    pub(super) fn ends_connection(self) -> bool {
+        self.code != CAPABILITY_REQUIRED
+    }
+
+    /// Whether the same may be sent again after another handshake.
+    pub(super) fn may_be_sent_again(self) -> bool {
+        self.untouched && self.ends_connection()
+    }
+}
+
+impl From<HopRefusal> for UpstreamError {
+    fn from(HopRefusal { code, .. }: HopRefusal) -> Self {
+        Self::Protocol(match code {
+            CAPABILITY_REQUIRED => {
+                format!("it wants a capability of its client that this gateway does not have ({code})")
+            }
+            _ => format!("it refuses the version or the headers that it is sent ({code})"),
+        })
+    }
+}
+
+pub(super) fn is_of_hop(code: i64) -> bool {
+    matches!(code, HEADER_MISMATCH | CAPABILITY_REQUIRED | UNSUPPORTED_VERSION)
+}
+
+/// Whether this is an error of a server that speaks another version.
+pub(super) fn is_of_version(error: &RawValue) -> bool {
+    code_of(error) == Some(UNSUPPORTED_VERSION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::rpc::INVALID_PARAMS;
+
+    #[test]
+    fn a_code_of_the_hop_is_a_refusal_where_the_server_knows_it_and_sent_again_where_nothing_ran() {
+        let of = |era, code: i64, refused| {
+            let error = RawValue::from_string(format!(r#"{{"code":{code},"message":"x"}}"#)).unwrap();
+            HopRefusal::over_http(era, &error, refused)
+                .map(|refusal| (refusal.ends_connection(), refusal.may_be_sent_again()))
+        };
+        for code in [HEADER_MISMATCH, UNSUPPORTED_VERSION] {
+            assert_eq!(of(Era::Modern, code, true), Some((true, true)));
+            assert_eq!(of(Era::Modern, code, false), Some((true, false)));
+            assert_eq!(of(Era::Legacy, code, false), None);
+        }
+        assert_eq!(of(Era::Modern, CAPABILITY_REQUIRED, true), Some((false, false)));
+        assert_eq!(of(Era::Legacy, CAPABILITY_REQUIRED, true), None);
+        assert_eq!(of(Era::Legacy, HEADER_MISMATCH, true), None);
+        assert_eq!(of(Era::Legacy, UNSUPPORTED_VERSION, true), Some((true, true)));
+        assert_eq!(of(Era::Modern, INVALID_PARAMS, true), None);
+    }
+}

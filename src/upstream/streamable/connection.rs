@@ -1,0 +1,117 @@
+//! How requests of one session are sent.
+
+use crate::domain::budget::Held;
+use crate::domain::header_text::encode;
+use crate::domain::upstream::{Era, Target, UpstreamError};
+use crate::domain::version::BATCH_VERSION;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
+use hyper::body::Incoming;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+use super::body;
+use super::client::Client;
+use super::params::ParamHeaders;
+use crate::upstream::shared::Shared;
+use crate::upstream::wire::Request;
+
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+
+pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+
+pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+
+pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// How long a cancellation, an answer to the server, or the end of a session may take.
+pub(super) const SMALL: Duration = Duration::from_secs(5);
+
+/// One upstream over HTTP: what outlives its sessions.
+#[derive(Debug)]
+pub(in crate::upstream) struct HttpEndpoint {
+    pub(super) target: Target,
+    pub(super) shared: Arc<Shared>,
+    pub(super) client: Client,
+    pub(super) params: ParamHeaders,
+    pub(super) next_id: AtomicU64,
+}
+
+impl HttpEndpoint {
+    /// For the target's URL. Nothing is connected yet.
+    pub(in crate::upstream) fn new(target: &Target, url: &str, shared: &Arc<Shared>) -> Result<Self, UpstreamError> {
+        let (target, shared, client) =
+            (Arc::clone(target), Arc::clone(shared), Client::new(target, url, &shared.instance)?);
+        Ok(Self { target, shared, client, params: ParamHeaders::default(), next_id: AtomicU64::new(1) })
+    }
+}
+
+/// What requests of one session are sent with.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) endpoint: Arc<HttpEndpoint>,
+    pub(super) era: Era,
+    /// The endpoint, or where it redirected to.
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+    pub(super) stop: CancellationToken,
+}
+
+impl Connection {
+    /// Whether the version that was agreed on has batches.
+    pub(super) fn has_batches(&self) -> bool {
+        self.headers.get(PROTOCOL_VERSION).is_some_and(|version| version == BATCH_VERSION)
+    }
+
+    pub(super) fn request_headers(&self, request: &Request<'_>) -> Result<HeaderMap, UpstreamError> {
+        let mut headers = self.headers.clone();
+        if self.era == Era::Legacy {
+            return Ok(headers);
+        }
+        headers.insert(METHOD, HeaderValue::from_static(request.method()));
+        if let Request::CallTool(call) = request {
+            let name = HeaderValue::from_str(&encode(&call.tool));
+            headers
+                .insert(NAME, name.map_err(|_| UpstreamError::Protocol("the tool's name is no header value".into()))?);
+            self.endpoint.params.add(&mut headers, &call.tool, call.arguments.as_deref());
+        }
+        Ok(headers)
+    }
+
+    pub(super) async fn post(&self, request: &Request<'_>, id: u64) -> Result<Response<Incoming>, UpstreamError> {
+        let (headers, text) = (self.request_headers(request)?, request.render(self.era, id));
+        self.endpoint.client.send(Method::POST, &self.uri, headers, text).await
+    }
+
+    /// Sends a notification or an answer; whatever the server says to it is passed over, except that it is not there.
+    pub(super) async fn tell(&self, text: String) -> Result<(), UpstreamError> {
+        let sent = self.endpoint.client.send(Method::POST, &self.uri, self.headers.clone(), text.into_bytes());
+        let response = sent.await?;
+        // Read to its end, so that the connection is used again.
+        let place = self.endpoint.shared.budget.place(Held::Answer);
+        let read = body::whole(response.into_body(), self.endpoint.target.max_response_size, &place);
+        let _ = tokio::time::timeout(SMALL, read).await;
+        Ok(())
+    }
+
+    /// The same off the path of calls, and failures passed over.
+    pub(super) fn tell_later(self: &Arc<Self>, text: String) {
+        let connection = Arc::clone(self);
+        self.endpoint.shared.tell_later(&self.endpoint.target.plan.key.name, async move {
+            let sent = tokio::time::timeout(SMALL, connection.tell(text)).await;
+            if !matches!(sent, Ok(Ok(()))) {
+                tracing::debug!(upstream = %connection.endpoint.target.plan.key, "a message could not be sent");
+            }
+        });
+    }
+
+    pub(super) async fn delete(&self) {
+        let sent = self.endpoint.client.send(Method::DELETE, &self.uri, self.headers.clone(), Vec::new());
+        let outcome = tokio::time::timeout(SMALL, sent).await;
+        let refused = |status: StatusCode| !status.is_success() && status != StatusCode::METHOD_NOT_ALLOWED;
+        if !matches!(&outcome, Ok(Ok(response)) if !refused(response.status())) {
+            tracing::debug!(upstream = %self.endpoint.target.plan.key, "its session could not be ended");
+        }
+    }
+}
