@@ -191,7 +191,7 @@ mod tests {
         ] {
             let mut planned = planned("http://up/mcp");
             planned.pinned = pinned.map(ToOwned::to_owned);
-            let mut kept = Kept::new(planned, Stored::default(), Loading::default(), None);
+            let mut kept = GatewayReconciler::new(planned, SnapshotStore::default(), Loading::default(), None);
             let index = current.map(|current| json!({"current": current, "revisions": revisions}));
             kept.stored.index = index.map(|index| serde_json::from_value(index).unwrap());
             assert_eq!(kept.state().pin, expected, "{pinned:?} {current:?}");

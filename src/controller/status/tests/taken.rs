@@ -180,7 +180,7 @@ fn an_upstream_says_what_its_pods_see_of_it_and_how_it_stands_where_it_stands_wo
         (format!("pod-{number}"), Ok(Arc::new(Reported::new(serde_json::from_value(report).unwrap()))))
     });
     let mut namespace = Namespace::of(&specs(external()), None);
-    namespace.truth.pods.insert(gateway(), Pods { all: 2, ready: reports.collect() });
+    namespace.input.pods.insert(gateway(), Pods { all: 2, ready: reports.collect() });
     let status = namespace.status(Kind::MCPUpstream);
     let told = [
         ("connectionState", json!("Error")),
