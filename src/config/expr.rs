@@ -78,7 +78,7 @@ impl Expression {
         let reads = |name: &str| walk.free.contains(name);
         let uses = Uses {
             call: reads("call"),
-            arguments: reads("call") && text.contains("arguments"),
+            arguments: walk.reads("call", "arguments"),
             tool: reads("tool"),
             upstream: reads("upstream"),
             identity: reads("identity"),

@@ -37,6 +37,25 @@ fn reads_the_call() {
 }
 
 #[test]
+fn arguments_are_used_however_they_are_named() {
+    for (text, expected) in [
+        ("call.arguments.n == 3", true),
+        (r#"call["argument\u0073"] != null"#, true),
+        (r#"call["argu" + "ments"] != null"#, true),
+        ("has(call.arguments)", true),
+        ("[call].exists(c, c.name == \"\")", true),
+        ("call == call", true),
+        ("[1].exists(call, call == 1) && call.arguments != null", true),
+        ("call.name == \"arguments\"", false),
+        ("[1].exists(call, call == 1) && tool.name != \"\"", false),
+        ("tool.name == call.session", false),
+    ] {
+        assert_eq!(Expression::compile(text).unwrap().uses().arguments, expected, "{text}");
+    }
+    assert_eq!(evaluate(r#"call["argument\u0073"] != null"#), Ok(true));
+}
+
+#[test]
 fn says_what_is_wrong() {
     for (text, part) in [
         ("content.size >", "column"),
