@@ -1,10 +1,12 @@
 //! What a server's text says: messages, and what is wrong with those that are none. No IO.
 
 use std::borrow::Cow;
+use std::fmt;
 
+use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::members::{Members, Text, Whose};
+use super::members::{MOST, Members, Text, Whose};
 use crate::domain::raw::RawObject;
 use crate::domain::upstream::{Answer, UpstreamError};
 
@@ -78,11 +80,18 @@ pub(super) fn read(text: &[u8]) -> Result<Incoming<'_>, Fault> {
     })
 }
 
+/// Whether the log may show how a text with this fault begins: not where it is an answer, or looks like a part of one.
+pub(super) fn may_be_shown(fault: &Fault, text: &[u8]) -> bool {
+    fault.whose == Whose::Nobody && memchr::memmem::find(text, b"result").is_none()
+}
+
 /// Whose a text is that is not one object: what follows an object may be another message.
 fn whose_of(text: &[u8]) -> Whose {
     let mut objects = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>();
     let mut calls = Vec::new();
-    while let Some(Ok(object)) = objects.next() {
+    while calls.len() < MOST
+        && let Some(Ok(object)) = objects.next()
+    {
         if let Whose::Calls(ids) = Members::read(object.get().as_bytes()).whose() {
             calls.extend(ids);
         }
@@ -137,7 +146,8 @@ fn misplaced(text: &[u8]) -> Fault {
         let words = "it sent a batch, which this version of the protocol does not have";
         return Fault::new(words, Whose::Calls(ids.collect()));
     }
-    match memchr::memchr(b'{', text).map(|at| Members::read(&text[at..]).whose()) {
+    let quoted = memchr::memchr(b'{', text).map(|at| Members::read(&text[at..]));
+    match quoted.filter(Members::carries_answer).map(Members::whose) {
         Some(whose @ Whose::Calls(_)) => {
             Fault { quoted: true, ..Fault::new("text stands before a message on its line", whose) }
         }
@@ -145,10 +155,36 @@ fn misplaced(text: &[u8]) -> Fault {
     }
 }
 
-/// The elements of an array.
+/// The objects of an array of nothing else. One with more of them than a server has reason to send is none: each element
+/// takes memory that no budget counts.
 fn batch(text: &[u8]) -> Option<Vec<&RawValue>> {
-    let is_array = text.trim_ascii_start().first() == Some(&b'[');
-    is_array.then(|| serde_json::from_slice(text).ok()).flatten()
+    if text.trim_ascii_start().first() != Some(&b'[') {
+        return None;
+    }
+    let mut objects = Vec::new();
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let read = json.deserialize_seq(Objects(&mut objects)).and_then(|()| json.end());
+    read.is_ok().then_some(objects)
+}
+
+struct Objects<'m, 'a>(&'m mut Vec<&'a RawValue>);
+
+impl<'a> Visitor<'a> for Objects<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at most {MOST} objects")
+    }
+
+    fn visit_seq<A: SeqAccess<'a>>(self, mut array: A) -> Result<(), A::Error> {
+        while let Some(element) = array.next_element::<&RawValue>()? {
+            if self.0.len() == MOST || !element.get().starts_with('{') {
+                return Err(serde::de::Error::invalid_length(self.0.len() + 1, &self));
+            }
+            self.0.push(element);
+        }
+        Ok(())
+    }
 }
 
 /// The messages of a text: one, or those of a batch where `batches` are a part of the protocol's version.
@@ -195,10 +231,14 @@ mod tests {
         for (text, words, ids) in [
             ("", "no JSON object", &[][..]),
             ("nonsense", "no JSON object", &[]),
-            (r#"["2.0",1]"#, "batch", &[]),
+            (r#"["2.0",1]"#, "no JSON object", &[]),
+            (r#"recv {"jsonrpc":"2.0","id":1,"me..."#, "no JSON object", &[]),
+            (r#"recv {"jsonrpc":"2.0","id":1}"#, "no JSON object", &[]),
+            (r#"{"jsonrpc":"2.0","id":1,"me..."#, "no valid", &[]),
+            (r#"[{"jsonrpc":"2.0","id":1,"error":{}}]"#, "batch", ONE),
             ("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{", "no valid", ONE),
             (r#"{"jsonrpc":"2.0","id":1,"result":{}} {}"#, "no valid", ONE),
-            (r#"{"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","id":2,"res"#, "no valid", &[1, 2]),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","id":2,"result"#, "no valid", &[1, 2]),
             (r#"{"id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
             (r#"{"jsonrpc":2.0,"id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
             (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
@@ -221,6 +261,21 @@ mod tests {
     }
 
     #[test]
+    fn what_may_be_an_answer_is_not_shown() {
+        for (text, shown) in [
+            ("Server ready", true),
+            (r#"recv {"jsonrpc":"2.0","id":1,"me..."#, true),
+            (r#"sent {"jsonrpc":"2.0","id":1,"result":{"text":"a secret"}}"#, false),
+            (r#"sent {"jsonrpc":"2.0","id":1,"error":{"message":"a secret"}}"#, false),
+            (r#"{"msg":"sent","data":{"jsonrpc":"2.0","id":1,"result":{"text":"a secret"}}}"#, false),
+            (r#"sent {'jsonrpc': '2.0', 'id': 1, 'result': 'a secret'}"#, false),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{"text":"a sec"#, false),
+        ] {
+            assert_eq!(may_be_shown(&read(text.as_bytes()).unwrap_err(), text.as_bytes()), shown, "{text}");
+        }
+    }
+
+    #[test]
     fn a_null_beside_the_answer_is_as_if_it_was_not_there() {
         for (text, ok) in [
             (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":null}"#, true),
@@ -233,10 +288,20 @@ mod tests {
 
     #[test]
     fn only_a_version_that_has_batches_gets_them_apart() {
-        let text = br#" [{"a":1}, 2 ]"#;
-        assert_eq!(messages(text, true), [br#"{"a":1}"#.as_slice(), b"2"]);
+        let text = br#" [{"a":1}, {} ]"#;
+        assert_eq!(messages(text, true), [br#"{"a":1}"#.as_slice(), b"{}"]);
         assert_eq!(messages(text, false), [text]);
         assert_eq!(messages(b"{}", true), [b"{}"]);
+    }
+
+    #[test]
+    fn an_array_of_too_many_elements_or_of_other_than_objects_is_one_fault() {
+        let array = |elements: usize| format!("[{}]", vec!["{}"; elements].join(","));
+        assert_eq!(messages(array(MOST).as_bytes(), true).len(), MOST);
+        for text in [array(MOST + 1), format!("[{}0]", "0,".repeat(1 << 20)), "[{},2]".into()] {
+            assert_eq!(messages(text.as_bytes(), true), [text.as_bytes()], "{text:.20}");
+            assert_eq!(read(text.as_bytes()).unwrap_err().whose, Whose::Nobody, "{text:.20}");
+        }
     }
 
     #[test]

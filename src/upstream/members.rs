@@ -8,6 +8,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+/// The most ids of one text, and messages of a batch, that are read.
+pub(super) const MOST: usize = 256;
+
 /// One member.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Member<'a> {
@@ -66,10 +69,15 @@ impl<'a> Members<'a> {
         })
     }
 
+    /// Whether it has what answers have. A text without it that is no whole object may be the beginning of a request of
+    /// ours that the server repeats.
+    pub(super) fn carries_answer(&self) -> bool {
+        self.result.seen || self.error.seen
+    }
+
     /// Whose it is where something is wrong with it. An object without any mark of JSON-RPC is a line of a log.
     pub(super) fn whose(self) -> Whose {
-        let carries_answer = self.result.seen || self.error.seen;
-        let is_answer = carries_answer || self.jsonrpc.seen && !self.method.seen;
+        let is_answer = self.carries_answer() || self.whole && self.jsonrpc.seen && !self.method.seen;
         if !is_answer {
             Whose::Nobody
         } else if !self.ids.is_empty() {
@@ -110,7 +118,7 @@ impl<'a> Visitor<'a> for Reading<'_, 'a> {
             let value = map.next_value()?;
             member.value = value;
             self.0.doubled |= again;
-            if name == "id" {
+            if name == "id" && self.0.ids.len() < MOST {
                 self.0.ids.extend(value.and_then(number));
             }
         }
@@ -132,9 +140,12 @@ mod tests {
         for (text, whose) in [
             (format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":"{long}"#), Whose::Calls(vec![7])),
             (format!(r#" {{"id": 7, "result":"{long}"#), Whose::Calls(vec![7])),
-            (format!(r#"{{"x":"{long}","jsonrpc":"2.0","\u0069d":"7","res"#), Whose::Calls(vec![7])),
+            (format!(r#"{{"x":"{long}","jsonrpc":"2.0","\u0069d":"7","result":"#), Whose::Calls(vec![7])),
+            // A request of ours that the server repeats and shortens begins like this.
+            (r#"{"jsonrpc":"2.0","id":7,"me..."#.into(), Whose::Nobody),
+            (r#"{"jsonrpc":"2.0","id":7} {}"#.into(), Whose::Nobody),
+            (r#"{"jsonrpc":"2.0","id":7}"#.into(), Whose::Calls(vec![7])),
             (r#"{"id":7.0,"id":8,"error":{}}"#.into(), Whose::Calls(vec![7, 8])),
-            (r#"{"jsonrpc":"2.0","id":7} {}"#.into(), Whose::Calls(vec![7])),
             (r#"{"id":7,"method":"x","result":{}}"#.into(), Whose::Calls(vec![7])),
             (format!(r#"{{"id":"seven","result":"{long}"#), Whose::Nobody),
             (format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":"{long}"#), Whose::Nobody),
@@ -143,7 +154,8 @@ mod tests {
             (r#"{"level":50,"error":"a log"#.into(), Whose::Nobody),
             (r#"{"jsonrpc":"2.0","result":{}}"#.into(), Whose::Nobody),
             (format!(r#"{{"result":{{"id":7,"a":"{long}"#), Whose::SomeCall),
-            (r#"{"jsonrpc":"2.0","i"#.into(), Whose::SomeCall),
+            (r#"{"jsonrpc":"2.0","error":{"co"#.into(), Whose::SomeCall),
+            (r#"{"jsonrpc":"2.0","i"#.into(), Whose::Nobody),
             (long, Whose::Nobody),
         ] {
             assert_eq!(Members::read(text.as_bytes()).whose(), whose, "{text:.60}");

@@ -148,11 +148,13 @@ impl ProcessPipes {
             tokio::select! {
                 biased;
                 Some(params) = progress.recv() => if let Some(to) = to { to.progress(params) },
-                answered = &mut answer => break answered,
+                answered = &mut answer => {
+                    pending.tell = false;
+                    break answered;
+                }
                 reason = &mut doubted => break Ok(Err(reason)),
             }
         };
-        pending.tell = false;
         match answered {
             Ok(answered) => Ok(answered?),
             Err(_) => Err(Failure::Final(UpstreamError::Lost("it ended".into()))),

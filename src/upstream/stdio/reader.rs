@@ -20,6 +20,8 @@ use crate::upstream::wire::{self, ENVELOPE};
 
 /// The most bytes of a line that are passed over; one that does not end is given up, and the process with it.
 const PASSED_OVER: u64 = 256 * 1024 * 1024;
+/// Bytes of a line that are looked at to show how it begins.
+const READ_OF_IT: usize = 4096;
 /// Characters of a line that are shown.
 const SHOWN: usize = 200;
 
@@ -170,14 +172,15 @@ impl Reader {
     /// Deals with a text that is no message. The calls that it answers fail at once; what only quotes an answer makes
     /// them wait no longer than a while. All else is taken for words to people and passed over.
     fn take_broken(&mut self, text: &[u8], fault: Fault) -> bool {
-        let (whose, quoted) = (fault.whose.clone(), fault.quoted);
+        let (whose, quoted, words) = (fault.whose.clone(), fault.quoted, fault.words);
+        let shown = incoming::may_be_shown(&fault, text);
         let reason = UpstreamError::from(fault);
         match whose {
             Whose::Calls(ids) if quoted => ids.into_iter().for_each(|id| self.wire.calls.doubt(id, reason.clone())),
             whose if self.fail(&whose, &reason) => return true,
             _ => {}
         }
-        self.warn_of(text);
+        self.warn_of(text, if shown { None } else { Some(words) });
         false
     }
 
@@ -188,15 +191,22 @@ impl Reader {
         !std::mem::replace(&mut self.warned, true)
     }
 
-    /// Says once that the process writes what is no message, and how that begins.
-    fn warn_of(&mut self, line: &[u8]) {
+    /// How a line begins.
+    fn beginning(&self, line: &[u8]) -> String {
+        let line = &line[..line.len().min(READ_OF_IT)];
+        printable(&self.target.mask(), line).chars().take(SHOWN).collect()
+    }
+
+    /// Says once that the process writes what is no message, and how that begins; or only `words`, what is wrong with it,
+    /// where it may be the content of an answer, which plugins may have to guard.
+    fn warn_of(&mut self, line: &[u8], words: Option<&str>) {
         if line.trim_ascii().is_empty() {
             return;
         }
         if !self.strays() {
             return;
         }
-        let begins: String = printable(&self.target.mask(), line).chars().take(SHOWN).collect();
+        let begins = words.map_or_else(|| self.beginning(line), str::to_owned);
         tracing::warn!(
             upstream = %self.target.plan.key,
             "it writes to stdout what is not an MCP message, which is passed over; a server must log to stderr: {begins}"
