@@ -1,15 +1,23 @@
-// What a text says, apart from how it is written: the form that is searched.
+// The forms in which a text is searched: as it is written, and what it says apart from how it is written.
 //
-// Characters that nobody sees (zero-width spaces, soft hyphens, controls) are left out, compatibility forms such as
-// fullwidth letters become the plain ones (NFKC), and `\u0041` in text that is no JSON by itself, such as a log line
-// with JSON in it, becomes its character. Each place in the folded text is known in the text that it was made of.
+// A fold alone would lose what stands beside something hidden (`x`, a zero-width space and a key become one word), and
+// what the fold ends too early (`"a\u0022b"`). So the written text is always searched, and two folds only where they
+// differ from it. Both undo the escapes of JSON, such as a log line with JSON in it has, and compatibility forms such
+// as fullwidth letters (NFKC). What nobody sees (zero-width spaces, soft hyphens, controls, colours of a terminal) is
+// left out of the one, which joins what it parts, and ends a line in the other: a space would not part the digits of a
+// card from others, since cards have spaces in them. There signs for a number or a word (`²`, `½`, `①`, `™`) do so too.
 
 const INVISIBLE = '\\p{Default_Ignorable_Code_Point}\\p{Cf}\\u0000-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f';
 // Of a run of backslashes only the first is entered, so that a long run takes linear time.
-const ESCAPED = '(?<!\\\\)\\\\+u[0-9a-fA-F]{4}';
-const WRITTEN = new RegExp(`${ESCAPED}|[^\\u0000-\\u007f]|[${INVISIBLE}]`, 'gu');
-const HIDDEN = new RegExp(`[${INVISIBLE}]|${ESCAPED}`, 'u');
+const BACKSLASHES = '(?<!\\\\)\\\\+';
+const SEQUENCE = `(?:(?:\\u001b|${BACKSLASHES}u001[bB])\\[|\\u009b)[0-?]{0,64}[ -/]{0,8}[@-~]`;
+const BLANK = `${BACKSLASHES}[nrtbf]`;
+const CODE = `${BACKSLASHES}u(?<code>[0-9a-fA-F]{4})`;
+const SPECIAL = `[^\\u0000-\\u007f]|[${INVISIBLE}]`;
+const WRITTEN = new RegExp(`(?<sequence>${SEQUENCE})|(?<blank>${BLANK})|${CODE}|${SPECIAL}`, 'gu');
+const HIDDEN = new RegExp(`[${INVISIBLE}]|${BLANK}|${BACKSLASHES}u[0-9a-fA-F]{4}`, 'u');
 const UNSEEN = new RegExp(`[${INVISIBLE}]`, 'gu');
+const SIGN = /^[\p{No}\p{Nl}\p{So}\p{Lm}ªº]$/u;
 
 /** A text without characters that nobody sees, and in plain forms of the others. */
 export function plain(text) {
@@ -17,33 +25,55 @@ export function plain(text) {
 }
 
 /**
- * The folded form of a text: {text, place}. `place(start, end)` gives the {start, end} in the original that became
- * the characters from `start` to `end`.
+ * What a text is searched as, the written text first: [{text, place}]. `place(start, end)` gives the {start, end} in
+ * the written text that became the characters from `start` to `end`.
  */
-export function fold(text) {
-  if (!HIDDEN.test(text) && text.normalize('NFKC') === text) return { text, place: (start, end) => ({ start, end }) };
+export function forms(written) {
+  const found = [{ text: written, place: (start, end) => ({ start, end }) }];
+  if (!HIDDEN.test(written) && written.normalize('NFKC') === written) return found;
+  for (const said of FOLDS) {
+    const form = fold(written, said);
+    if (found.every(({ text }) => text !== form.text)) found.push(form);
+  }
+  return found;
+}
+
+function apart(character) {
+  const said = character.normalize('NFKC');
+  const sign = said.length > character.length || (said !== character && SIGN.test(character));
+  return sign ? '\n' : said.replace(UNSEEN, '\n');
+}
+
+/** What becomes of a character in each of the folds. */
+export const FOLDS = [plain, apart];
+
+/** One fold of a text; `said` says what becomes of a character. */
+export function fold(text, said) {
   const known = new Map();
   const parts = [];
   const changes = [];
   let at = 0;
   let length = 0;
-  for (const { 0: written, index } of text.matchAll(WRITTEN)) {
-    let said = known.get(written);
-    if (said === undefined) known.set(written, (said = saidBy(written)));
-    if (said === written) continue;
-    parts.push(text.slice(at, index), said);
+  for (const match of text.matchAll(WRITTEN)) {
+    const { 0: written, index } = match;
+    let folded = known.get(written);
+    if (folded === undefined) known.set(written, (folded = foldedPiece(match, said)));
+    if (folded === written) continue;
+    parts.push(text.slice(at, index), folded);
     length += index - at;
     at = index + written.length;
-    changes.push({ folded: length, after: length + said.length, start: index, end: at });
-    length += said.length;
+    changes.push({ folded: length, after: length + folded.length, start: index, end: at });
+    length += folded.length;
   }
   parts.push(text.slice(at));
   const place = (start, end) => ({ start: original(changes, start).start, end: original(changes, end - 1).end });
   return { text: parts.join(''), place };
 }
 
-function saidBy(written) {
-  return plain(written.startsWith('\\') ? String.fromCharCode(parseInt(written.slice(-4), 16)) : written);
+function foldedPiece({ 0: written, groups }, said) {
+  if (groups.blank) return written.endsWith('t') ? '\t' : '\n';
+  if (groups.sequence) return said('\u001b');
+  return said(groups.code ? String.fromCharCode(parseInt(groups.code, 16)) : written);
 }
 
 /** Where the folded character at `index` comes from. */

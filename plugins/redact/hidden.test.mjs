@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { fold } from './fold.mjs';
+import { FOLDS, fold } from './fold.mjs';
 import redact from './index.mjs';
 
 const MASK = '[redacted:password]';
@@ -111,20 +111,25 @@ test('a card is one in every form of a number, and a header has a secret without
 
 test('a folded text knows the place of each of its characters', () => {
   const pieces = ['a', '\u200b', 'ｂ', '㎏', '\\u0041', '\\\\u0042', '\\u200b', '💥', '\u00a0', '\ud800'];
+  pieces.push('\x1b[31m', '\\u001b[1m', '\\n');
   let seed = 3;
   const random = (n) => (seed = (seed * 1103515245 + 12345) % 2147483648) % n;
   for (let i = 0; i < 500; i += 1) {
     const written = Array.from({ length: random(8) }, () => pieces[random(pieces.length)]);
-    const folded = fold(written.join(''));
-    let [at, said] = [0, 0];
-    for (const piece of written) {
-      const size = fold(piece).text.length;
-      if (size > 0) assert.deepEqual(place(folded, said, said + size), { start: at, end: at + piece.length });
-      [at, said] = [at + piece.length, said + size];
-    }
-    assert.equal(said, folded.text.length);
+    for (const becomes of FOLDS) assertPlaces(written, (text) => fold(text, becomes));
   }
 });
+
+function assertPlaces(written, folding) {
+  const folded = folding(written.join(''));
+  let [at, said] = [0, 0];
+  for (const piece of written) {
+    const size = folding(piece).text.length;
+    if (size > 0) assert.deepEqual(place(folded, said, said + size), { start: at, end: at + piece.length });
+    [at, said] = [at + piece.length, said + size];
+  }
+  assert.equal(said, folded.text.length);
+}
 
 function place(folded, start, end) {
   const { start: from, end: to } = folded.place(start, end);
@@ -132,7 +137,9 @@ function place(folded, start, end) {
 }
 
 const MB = 1_000_000;
-for (const piece of ['\\', '\u200b', '：', '\\u0041', 'password=\\"', '㎏', 'password\\', 'aA', '"']) {
+const PIECES = ['\\', '\u200b', '：', '\\u0041', 'password=\\"', '㎏', 'password\\', 'aA', '"'];
+PIECES.push('\\n', '\x1b[', '\x1b[0', '²');
+for (const piece of PIECES) {
   test(`1 MB of ${JSON.stringify(piece)} takes linear time`, async () => {
     const content = piece.repeat(Math.ceil(MB / piece.length));
     const started = performance.now();

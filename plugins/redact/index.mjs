@@ -1,12 +1,13 @@
 // @ts-check
 // Guard: takes secrets and personal data out of what goes to a server and of what comes back.
 //
-// Text is searched as it is. JSON is searched inside its strings, decoded, so that "\u0041" hides nothing; only the
-// literals that held something are written anew, and every other byte stays. A string that is itself JSON is treated
-// in the same way, to a depth of eight. What cannot be searched to its end throws, so that the gateway withholds it.
-// What was found is counted by kind; the values are in no metadata and no log.
+// Text is searched as it is written, and in the forms that fold.mjs makes of it. JSON is searched inside its strings,
+// decoded, so that "\u0041" hides nothing; only the literals that held something are written anew, and every other byte
+// stays. A string that is itself JSON is treated in the same way, to a depth of eight. What cannot be searched to
+// its end throws, so that the gateway withholds it. What was found is counted by kind; the values are in no metadata
+// and no log.
 
-import { fold } from './fold.mjs';
+import { forms } from './fold.mjs';
 import { decode, member, read, splice } from './json.mjs';
 import { isNameWord, isSecretName, isValueWord } from './names.mjs';
 import { GROUPS, KINDS, TRIGGER, custom, isCardNumber } from './patterns.mjs';
@@ -60,7 +61,7 @@ function compile({ kinds = ['secrets', 'personal'], patterns = [], mask = DEFAUL
   const masks = Object.fromEntries(
     [...finders.map(([kind]) => kind), 'password', 'card'].map((kind) => [kind, mask.replaceAll('{kind}', kind)]),
   );
-  const shields = [...new Set(Object.values(masks))].map((text) => fold(text).text).filter((text) => text !== '');
+  const shields = [...new Set(Object.values(masks))].filter((text) => text !== '');
   return { builtin, own, masks, shields, secretNames: wanted.has('password'), cards: wanted.has('card') };
 }
 
@@ -99,19 +100,18 @@ function redactText(text, rules, counts) {
   return current;
 }
 
-/** What is to be masked, by its places in the text as it is written. */
+/** What is to be masked in a text: what is found in any of its forms, by its places as they are written. */
 function find(written, rules) {
-  const { text, place } = fold(written);
-  const finders = TRIGGER.test(text) ? [...rules.own, ...rules.builtin] : rules.own;
   const claims = [];
-  finders.forEach(([kind, list], rank) => {
-    for (const finder of list) for (const found of finder(text)) claims.push({ ...found, kind, rank });
-  });
-  if (claims.length === 0) return claims;
-  // Two claims may have been made of one character, so those in the original are joined too.
-  const places = [];
-  for (const claim of merge(claims, masked(text, rules))) join(places, { ...claim, ...place(claim.start, claim.end) });
-  return places;
+  for (const { text, place } of forms(written)) {
+    const finders = TRIGGER.test(text) ? [...rules.own, ...rules.builtin] : rules.own;
+    finders.forEach(([kind, list], rank) => {
+      for (const finder of list) {
+        for (const { start, end } of finder(text)) claims.push({ ...place(start, end), kind, rank });
+      }
+    });
+  }
+  return claims.length === 0 ? claims : merge(claims, masked(written, rules));
 }
 
 /** Where masks stand already, in order. */
