@@ -238,7 +238,7 @@ mod tests {
             (r#"[{"jsonrpc":"2.0","id":1,"error":{}}]"#, "batch", ONE),
             ("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{", "no valid", ONE),
             (r#"{"jsonrpc":"2.0","id":1,"result":{}} {}"#, "no valid", ONE),
-            (r#"{"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","id":2,"result"#, "no valid", &[1, 2]),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","id":2,"result":"#, "no valid", &[1, 2]),
             (r#"{"id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
             (r#"{"jsonrpc":2.0,"id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
             (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
