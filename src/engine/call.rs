@@ -50,7 +50,7 @@ impl<P: Ports> Engine<P> {
             },
             () = cut.cancelled() => CallEnd::stopped(),
         };
-        self.finish(end.in_room(request.room), recorder, &meta, request.caller.era)
+        self.finish(end, recorder, &meta, &request)
     }
 
     /// The same as [`Self::run`], with all that ran beside it where the client is told of that: it is a part of the call

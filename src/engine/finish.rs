@@ -1,5 +1,7 @@
 //! Ends a call: counts it, has its upstream probed where that may be gone, writes it down.
 
+use serde_json::value::RawValue;
+
 use super::admission::AdmissionError;
 use super::link::LinkedUpstream;
 use super::meta::Meta;
@@ -10,8 +12,10 @@ use super::routed::Routed;
 use super::snapshot::Snapshot;
 use super::tool_result::{complete, with_meta};
 use super::{Engine, Ports};
+use crate::domain::budget::Place;
 use crate::domain::json::{Pointer, Step};
 use crate::domain::raw::to_raw;
+use crate::domain::record::EntryTrace;
 use crate::domain::upstream::{Era, UpstreamError};
 
 /// Names of members that the protocol itself gives (MCP, CallToolResult and ContentBlock; JSON-RPC 2.0, error object).
@@ -110,21 +114,32 @@ impl<P: Ports> Engine<P> {
     }
 
     /// Writes the end down, and makes of it what the client gets.
-    pub(super) fn finish(&self, end: CallEnd, mut recorder: CallRecorder<P>, meta: &Meta, era: Era) -> Reply {
+    pub(super) fn finish(
+        &self,
+        end: CallEnd,
+        mut recorder: CallRecorder<P>,
+        meta: &Meta,
+        request: &CallRequest<'_>,
+    ) -> Reply {
+        let end = end.in_room(request.room);
         recorder.end(end.outcome, end.reason);
         let mut reply = end.reply;
         if let Reply::Result(result) = &mut reply {
             if meta.trace {
-                *result = with_meta(result, "hawsepipe.dev/trace", to_raw(&recorder.traces.entries));
+                add_trace(result, &recorder.traces.entries, request.room);
             }
-            if era == Era::Modern && !end.typed {
+            if request.caller.era == Era::Modern && !end.typed {
                 complete(result);
             }
         }
-        if recorder.traces.unsettled() {
-            // The record waits for what runs beside the call; the client does not.
-            tokio::spawn(async move { recorder.traces.settle().await });
-        }
         reply
+    }
+}
+
+/// Adds the trace to a result where there is room for it beside that.
+fn add_trace(result: &mut Box<RawValue>, entries: &[EntryTrace], room: &Place) {
+    let trace = to_raw(&entries);
+    if room.hold((result.get().len() + trace.get().len()) as u64).is_ok() {
+        *result = with_meta(result, "hawsepipe.dev/trace", trace);
     }
 }

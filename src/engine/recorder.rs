@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::link::{LinkedChain, LinkedEntry};
@@ -25,6 +26,8 @@ pub(super) struct CallRecorder<P: Ports> {
     pub(super) traces: EntryTraces,
     /// Whether it was ended, and counted.
     ended: bool,
+    /// Whether it was handed to a task that waits for what runs beside the call.
+    handed_over: bool,
     started: Duration,
     /// Since when its upstream has been asked; none while it is not.
     asked: Option<Duration>,
@@ -47,7 +50,17 @@ impl<P: Ports> CallRecorder<P> {
         };
         let started = engine.clock.monotonic();
         let traces = EntryTraces::default();
-        Self { engine: Arc::clone(engine), gateway, record, traces, ended: false, started, asked: None, known: false }
+        Self {
+            engine: Arc::clone(engine),
+            gateway,
+            record,
+            traces,
+            ended: false,
+            handed_over: false,
+            started,
+            asked: None,
+            known: false,
+        }
     }
 
     /// The record so far.
@@ -91,11 +104,37 @@ impl<P: Ports> CallRecorder<P> {
     }
 }
 
+impl<P: Ports> CallRecorder<P> {
+    /// Hands the record, where something runs beside the call still, to a task that waits for that; the call and its
+    /// client do not. Once: at the end of the process such a task is dropped as well.
+    fn hand_over(&mut self) -> bool {
+        let runtime = Handle::try_current().ok().filter(|_| !self.handed_over && self.traces.unsettled());
+        let Some(runtime) = runtime else { return false };
+        let mut rest = Self {
+            engine: Arc::clone(&self.engine),
+            gateway: std::mem::take(&mut self.gateway),
+            record: std::mem::replace(&mut self.record, blank()),
+            traces: std::mem::take(&mut self.traces),
+            ended: true,
+            handed_over: true,
+            started: self.started,
+            asked: None,
+            known: self.known,
+        };
+        runtime.spawn(async move { rest.traces.settle().await });
+        true
+    }
+}
+
 impl<P: Ports> Drop for CallRecorder<P> {
     fn drop(&mut self) {
         if !self.ended {
             self.end(CallOutcome::Cancelled, None);
         }
+        if self.hand_over() {
+            return;
+        }
+        self.traces.give_up();
         let mut record = std::mem::replace(&mut self.record, blank());
         record.entries = std::mem::take(&mut self.traces.entries);
         for entry in &record.entries {
@@ -217,6 +256,13 @@ impl EntryTraces {
     /// Whether entries off the path still run.
     pub(super) fn unsettled(&self) -> bool {
         !self.pending.is_empty()
+    }
+
+    /// Waits no longer for entries off the path: nothing proves that they ran.
+    fn give_up(&mut self) {
+        for (place, _) in std::mem::take(&mut self.pending) {
+            self.set(place, EntryOutcome::Failed(Reason::Crashed));
+        }
     }
 
     /// Waits for entries off the path. Where that is given up, those that were not waited for are pending still.

@@ -135,6 +135,44 @@ async fn of_an_observer_that_panics() {
 }
 
 #[tokio::test]
+async fn of_a_call_that_was_given_up_while_something_ran_beside_it() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Observe, "wait-and-fail")]);
+    let engine = start(&inputs).await;
+    *engine.upstreams.holds.lock().unwrap() = true;
+    let running = Arc::clone(&engine);
+    let running = tokio::spawn(async move { call(&running, "{}").await });
+    until(|| engine.plugins.ran.lock().unwrap().len() == 1 && !sent(&engine).is_empty()).await;
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    assert!(engine.records.calls.lock().unwrap().is_empty(), "the record waits for what runs still");
+    engine.plugins.go.notify_one();
+    until(|| !engine.records.calls.lock().unwrap().is_empty()).await;
+    let record = last_call(&engine);
+    assert_eq!(
+        (record.outcome.as_label(), record.entries[0].outcome.to_string().as_str()),
+        ("cancelled", "failed(Crashed)")
+    );
+}
+
+#[tokio::test]
+async fn a_trace_is_left_out_where_there_is_no_room_for_it() {
+    let mut inputs = bare();
+    scripts(&mut inputs, "c", Phase::Response, &[(Role::Transform, "metadata 16000"); 20]);
+    let budget = Arc::new(ByteBudget::new(1 << 20));
+    let (time, metrics) = (Time(Instant::now()), Metrics::new().unwrap());
+    let engine: Gateway =
+        Engine::new(Scripts::default(), Server::default(), Log::default(), time, metrics, Arc::clone(&budget));
+    apply(&engine, &inputs).await;
+    let _ = engine.list_tools(Endpoint::All, None).await;
+    assert_eq!(traced(&engine, "{}").await.1.len(), 20);
+    let others = budget.place(Held::Answer);
+    others.hold(600 << 10).unwrap();
+    let (value, seen) = traced(&engine, "{}").await;
+    assert!(seen.is_empty() && value["result"]["content"].is_array(), "{value}");
+}
+
+#[tokio::test]
 async fn a_call_whose_client_waits_for_its_trace_ends_at_its_ceiling_and_when_calls_are_cut() {
     for cuts in [false, true] {
         let mut inputs = bare();
