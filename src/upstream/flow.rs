@@ -8,6 +8,8 @@ use tokio::time::Instant;
 const BYTES: u64 = 4 * 1024 * 1024;
 /// What a line or an event costs besides its bytes: it may have none.
 pub(super) const EACH: u64 = 16;
+/// The most bytes of a message that are kept before its end while nobody waits for an answer.
+pub(super) const UNASKED: u64 = 1 << 20;
 /// For how long an amount is counted.
 const WINDOW: Duration = Duration::from_secs(1);
 

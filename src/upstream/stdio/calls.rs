@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::domain::upstream::{Answer, UpstreamError};
 
@@ -19,6 +19,8 @@ const MAX_PROGRESS: usize = 64 << 10;
 pub(super) struct Calls {
     next_id: AtomicU64,
     state: Mutex<State>,
+    /// Told when the last of them is done with.
+    emptied: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -50,7 +52,7 @@ pub(super) struct Waiting {
 impl Calls {
     /// None yet.
     pub(super) fn new() -> Self {
-        Self { next_id: AtomicU64::new(1), state: Mutex::default() }
+        Self { next_id: AtomicU64::new(1), state: Mutex::default(), emptied: Notify::new() }
     }
 
     /// Takes an id. Fails with why, where nothing is answered any more.
@@ -68,13 +70,13 @@ impl Calls {
 
     /// Hands an answer over. False where nobody waits for it.
     pub(super) fn answer(&self, id: u64, answer: Answer) -> bool {
-        let waiter = self.lock().waiting.remove(&id);
+        let waiter = self.remove(&mut self.lock(), id);
         waiter.is_some_and(|w| w.answer.send(Ok(answer)).is_ok())
     }
 
     /// Tells who waits for an answer that there will be none. False where nobody does.
     pub(super) fn fail(&self, id: u64, reason: UpstreamError) -> bool {
-        let waiter = self.lock().waiting.remove(&id);
+        let waiter = self.remove(&mut self.lock(), id);
         waiter.is_some_and(|w| w.answer.send(Err(reason)).is_ok())
     }
 
@@ -82,7 +84,7 @@ impl Calls {
     pub(super) fn fail_sole(&self, reason: UpstreamError) -> bool {
         let mut state = self.lock();
         let (1, Some(id)) = (state.waiting.len(), state.waiting.keys().next().copied()) else { return false };
-        state.waiting.remove(&id).is_some_and(|w| w.answer.send(Err(reason)).is_ok())
+        self.remove(&mut state, id).is_some_and(|w| w.answer.send(Err(reason)).is_ok())
     }
 
     /// Tells who waits for an answer, where somebody does, that what was read may have been it.
@@ -107,7 +109,7 @@ impl Calls {
 
     /// The caller has gone. False where the answer came first.
     pub(super) fn forget(&self, id: u64) -> bool {
-        self.lock().waiting.remove(&id).is_some()
+        self.remove(&mut self.lock(), id).is_some()
     }
 
     /// No more answers: tells all who wait, and all who come, why. The first reason stays.
@@ -119,6 +121,7 @@ impl Calls {
         let waiting = std::mem::take(&mut state.waiting);
         state.closed = Some(reason.clone());
         drop(state);
+        self.emptied.notify_waiters();
         for waiter in waiting.into_values() {
             let _ = waiter.answer.send(Err(reason.clone()));
         }
@@ -127,6 +130,25 @@ impl Calls {
     /// Whether answers may still come.
     pub(super) fn is_open(&self) -> bool {
         self.lock().closed.is_none()
+    }
+
+    /// Waits until nobody waits for an answer.
+    pub(super) async fn none_wait(&self) {
+        loop {
+            let emptied = self.emptied.notified();
+            if self.lock().waiting.is_empty() {
+                return;
+            }
+            emptied.await;
+        }
+    }
+
+    fn remove(&self, state: &mut State, id: u64) -> Option<Waiter> {
+        let waiter = state.waiting.remove(&id);
+        if state.waiting.is_empty() {
+            self.emptied.notify_waiters();
+        }
+        waiter
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

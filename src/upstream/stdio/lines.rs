@@ -1,9 +1,12 @@
 //! Lines out of a byte stream, of bounded length.
 
+use std::sync::Arc;
+
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use super::calls::Calls;
 use crate::domain::budget::Place;
-use crate::upstream::flow::EACH;
+use crate::upstream::flow::{EACH, UNASKED};
 
 /// What is read at once.
 const CHUNK: usize = 64 * 1024;
@@ -24,6 +27,8 @@ pub(super) struct Lines<R> {
     skipping: bool,
     /// Holds the buffer; its first chunk, which every process has, is not counted. None where lines are short.
     place: Option<Place>,
+    /// Who waits for answers. None where nobody does, and lines are short.
+    calls: Option<Arc<Calls>>,
 }
 
 /// What came of filling the buffer.
@@ -32,6 +37,7 @@ enum Filled {
     More,
     End,
     NoRoom,
+    Unasked,
 }
 
 /// What comes of reading on.
@@ -45,6 +51,8 @@ pub(super) enum Piece<'a> {
     Cut(&'a [u8]),
     /// The beginning of one that there is no room for.
     NoRoom(&'a [u8]),
+    /// The beginning of a long one that nobody waits for.
+    Unasked(&'a [u8]),
     /// So many more bytes of one that was cut were passed over.
     Rest(usize),
 }
@@ -53,7 +61,9 @@ impl Piece<'_> {
     /// What it costs to take it.
     pub(super) fn cost(&self) -> u64 {
         let size = match self {
-            Self::Line(bytes) | Self::Last(bytes) | Self::Cut(bytes) | Self::NoRoom(bytes) => bytes.len(),
+            Self::Line(bytes) | Self::Last(bytes) | Self::Cut(bytes) | Self::NoRoom(bytes) | Self::Unasked(bytes) => {
+                bytes.len()
+            }
             Self::Rest(size) => *size,
         };
         size as u64 + EACH
@@ -63,7 +73,12 @@ impl Piece<'_> {
 impl<R: AsyncRead + Unpin> Lines<R> {
     /// Lines of at most `limit` bytes, held in `place` while they are read. Short ones need none.
     pub(super) fn new(reader: R, limit: usize, place: Option<Place>) -> Self {
-        Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skipping: false, place }
+        Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skipping: false, place, calls: None }
+    }
+
+    /// Lines that may be long only while one of these calls waits for its answer.
+    pub(super) fn answering(self, calls: &Arc<Calls>) -> Self {
+        Self { calls: Some(Arc::clone(calls)), ..self }
     }
 
     /// The next line or part of one; none at the end. Not to be dropped half-way.
@@ -93,11 +108,13 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 continue;
             }
             let (start, end) = (std::mem::replace(&mut self.start, self.searched), self.searched);
-            if filled == Filled::NoRoom {
-                self.skipping = true;
-                return Ok(Some(Piece::NoRoom(&self.buffer[start..end])));
-            }
-            return Ok((start < end).then(|| Piece::Last(&self.buffer[start..end])));
+            let beginning = &self.buffer[start..end];
+            self.skipping = filled != Filled::End;
+            return Ok(match filled {
+                Filled::NoRoom => Some(Piece::NoRoom(beginning)),
+                Filled::Unasked => Some(Piece::Unasked(beginning)),
+                _ => (start < end).then_some(Piece::Last(beginning)),
+            });
         };
         Ok(Some(match cut {
             true => Piece::Cut(&self.buffer[start..start + self.limit]),
@@ -121,7 +138,12 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         if !self.grow() {
             return Ok(Filled::NoRoom);
         }
-        let read = self.reader.read_buf(&mut self.buffer).await?;
+        let calls = self.calls.as_ref().filter(|_| self.buffer.len() as u64 > UNASKED);
+        let read = tokio::select! {
+            biased;
+            () = none_wait(calls) => return Ok(Filled::Unasked),
+            read = self.reader.read_buf(&mut self.buffer) => read?,
+        };
         Ok(if read > 0 { Filled::More } else { Filled::End })
     }
 
@@ -138,6 +160,14 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
         self.buffer.reserve_exact(capacity - self.buffer.len());
         true
+    }
+}
+
+/// Waits until none of the calls waits; without calls for ever.
+async fn none_wait(calls: Option<&Arc<Calls>>) {
+    match calls {
+        Some(calls) => calls.none_wait().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -161,7 +191,7 @@ mod tests {
             let (bytes, cut) = match piece {
                 Piece::Line(bytes) | Piece::Last(bytes) => (bytes, false),
                 Piece::Cut(bytes) => (bytes, true),
-                Piece::NoRoom(_) => panic!("there is room"),
+                Piece::NoRoom(_) | Piece::Unasked(_) => panic!("there is room"),
                 Piece::Rest(_) => continue,
             };
             seen.push((String::from_utf8_lossy(bytes).into_owned(), cut));
@@ -187,6 +217,36 @@ mod tests {
         assert_eq!(read(&[b"12345678\n"], 8).await, whole(&["12345678"]));
         let endless = b"y".repeat(10_000);
         assert_eq!(read(&[&endless], 8).await, [("y".repeat(8), true)]);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_does_not_end_is_given_up_once_no_call_waits() {
+        let budget = Arc::new(ByteBudget::new(16 << 20));
+        let (calls, (mut far, near)) = (Arc::new(Calls::new()), tokio::io::duplex(CHUNK));
+        let waiting = calls.open().unwrap();
+        let mut lines = Lines::new(near, usize::MAX, Some(budget.place(Held::Answer))).answering(&calls);
+        {
+            let mut next = std::pin::pin!(lines.next());
+            let text = vec![b'x'; 2 << 20];
+            tokio::select! {
+                biased;
+                _ = &mut next => panic!("a call waits"),
+                written = tokio::io::AsyncWriteExt::write_all(&mut far, &text) => written.unwrap(),
+            }
+            assert!(budget.held(Held::Answer) > UNASKED);
+            assert!(calls.forget(waiting.id));
+            assert!(matches!(next.await, Ok(Some(Piece::Unasked(beginning))) if beginning.starts_with(b"xxx")));
+        }
+        let end = tokio::spawn(async move { tokio::io::AsyncWriteExt::write_all(&mut far, b"x\nafter\n").await });
+        let after = loop {
+            match lines.next().await.unwrap().unwrap() {
+                Piece::Rest(_) => assert_eq!(budget.held(Held::Answer), 0),
+                Piece::Line(line) => break line.to_owned(),
+                other => panic!("{other:?}"),
+            }
+        };
+        end.await.unwrap().unwrap();
+        assert_eq!((after.as_slice(), budget.held(Held::Answer)), (&b"after"[..], 0));
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use super::log::printable;
 use super::pipes::ProcessPipes;
 use crate::domain::budget::Held;
 use crate::domain::upstream::{Answer, Target, UpstreamError, UpstreamEvent};
-use crate::upstream::flow::Flow;
+use crate::upstream::flow::{Flow, UNASKED};
 use crate::upstream::incoming::{self, Fault, Incoming, Notice};
 use crate::upstream::members::{Members, Whose, number};
 use crate::upstream::metrics::Dropped;
@@ -52,8 +52,10 @@ impl Reader {
     /// Reads until the end.
     pub(super) async fn run(mut self, stdout: ChildStdout) {
         let limit = self.target.max_response_size.saturating_add(ENVELOPE);
-        let place = self.shared.budget.place(Held::Answer);
-        let mut lines = Lines::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX), Some(place));
+        // A process is one upstream.
+        let place = self.shared.budget.place_of(Held::Answer, &Arc::default());
+        let lines = Lines::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX), Some(place));
+        let mut lines = lines.answering(&self.wire.calls);
         let mut unasked = Flow::of_bytes();
         while let Ok(Some(piece)) = lines.next().await {
             let cost = piece.cost();
@@ -64,6 +66,7 @@ impl Reader {
                     let too_large = UpstreamError::TooLarge(self.target.max_response_size);
                     Ok(self.take_cut(beginning, &too_large))
                 }
+                Piece::Unasked(beginning) => Ok(self.take_cut(beginning, &UpstreamError::TooLarge(UNASKED))),
                 Piece::NoRoom(beginning) => Ok(self.take_cut(beginning, &UpstreamError::NoRoom)),
                 Piece::Rest(size) => self.pass_over(size as u64),
             };

@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::reply::{encoding, hear};
 use crate::domain::budget::Held;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
+use crate::upstream::flow::UNASKED;
 use crate::upstream::incoming;
 
 /// The first wait before the stream is opened again; it doubles up to the longest.
@@ -74,8 +75,9 @@ async fn open(connection: &Connection) -> Result<Option<Messages>, UpstreamError
     let response = connection.endpoint.client.send(Method::GET, &connection.uri, headers, Vec::new()).await?;
     match response.status() {
         StatusCode::OK if encoding(response.headers()).is_none() => {
-            let (limit, place) =
-                (connection.endpoint.target.max_response_size, connection.endpoint.shared.budget.place(Held::Answer));
+            // No call waits for what comes here. Where it is larger, the stream ends, and is opened again.
+            let limit = connection.endpoint.target.max_response_size.min(UNASKED);
+            let place = connection.endpoint.shared.budget.place(Held::Answer);
             Ok(Some(Messages::new(response.into_body(), limit, place).unasked()))
         }
         status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
