@@ -1,4 +1,4 @@
-//! The operator: custom resources in; what gateways run, and the input about it in status, out.
+//! The operator: custom resources in; what gateways run, and what is true of it, in status, out.
 //!
 //! Seen ([`watches`]) -> lowered ([`lowered`]) -> what it refers to read ([`dereference`]) -> compiled ([`compiled`]) ->
 //! built ([`build`]) -> applied ([`apply`]): a round of [`planning_loop`]. Reported by pods ([`asking`], [`pods`]) -> told

@@ -8,9 +8,9 @@ use super::snapshot::ToolLink;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 
-/// Passes log messages on, unless a Guard is on the response. Passes the progress of one call on, its server's and its plugins', as long as it rises: MCP wants that of all that
-/// goes by one token. While a Guard is on the response, the numbers alone, because text could carry what the Guard takes
-/// out.
+/// Passes the progress of one call on, its server's and its plugins', as long as it rises: MCP wants that of all that goes
+/// by one token. While a Guard is on the response, the numbers alone, because text could carry what the Guard takes out;
+/// log messages are not passed on then.
 pub(super) struct Progress<'a> {
     client: &'a dyn ToClient,
     guarded: bool,
@@ -19,7 +19,7 @@ pub(super) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Nothing yet.
+    /// For a call of which no progress was passed on yet.
     pub(super) fn new(client: &'a dyn ToClient, guarded: bool) -> Self {
         Self { client, guarded, last: Mutex::new(f64::NEG_INFINITY) }
     }

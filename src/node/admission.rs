@@ -103,7 +103,7 @@ impl Admission {
         Duration::from_millis(self.queue_timeout_ms.load(Ordering::Acquire))
     }
 
-    /// Room for so many bytes of content.
+    /// Reserves so many bytes of the budget for content, until what it returns is dropped.
     ///
     /// # Errors
     /// `PoolExhausted` where there is none.

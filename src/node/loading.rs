@@ -99,7 +99,7 @@ impl StartError {
 }
 
 impl Seat {
-    /// Waits until it is loaded. None where the deadline came first. The slot is given up early. `proven` says whether
+    /// Waits until the plugin is loaded; none at the deadline. Drops `slot`, the right to start a worker, as soon as it can. `proven` says whether
     /// a call of this plugin has gone well before.
     pub(super) async fn loaded_by_deadline(
         &mut self,

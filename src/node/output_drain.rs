@@ -9,7 +9,7 @@ use super::log_mask::LogMask;
 
 /// Bytes of one logged line.
 const LINE: usize = 1 << 10;
-/// Bytes kept of what a process prints first, for why it did not start.
+/// How many bytes of a process's first output are kept, to explain a failed start.
 const OPENING: usize = 4 << 10;
 
 /// The count and the opening words of one worker's output.

@@ -16,7 +16,7 @@ pub struct Described {
     pub kind: &'static str,
     /// Its labels.
     pub labels: Vec<String>,
-    /// What it says.
+    /// What it counts or measures: its `HELP` text.
     pub help: String,
 }
 

@@ -12,7 +12,7 @@ use crate::domain::reason::Reason;
 pub(super) const MAX_OBJECT: usize = 512 << 10;
 /// The most bytes of a code text.
 pub(super) const MAX_CODE: usize = 900 << 10;
-/// The most bytes of the same as JSON: control characters take six bytes each.
+/// The most bytes of a code text once it is escaped as JSON, where a control character takes six.
 const MAX_CODE_JSON: usize = 1 << 20;
 /// The most bytes of all objects of one namespace in a plan, their code included.
 pub(super) const MAX_NAMESPACE: usize = 64 << 20;

@@ -95,7 +95,7 @@ fn kept_form<'p>(previous: &'p Plan, plugin: &PluginPlan) -> Option<(&'p PluginP
     Some((form, previous.code.get(&form.digest)?))
 }
 
-/// Whoever made the plan did not know which phases the code serves.
+/// Makes entries unavailable whose code does not serve their chain's phase: whoever made the plan could not know.
 fn withhold_wrong_phases(plan: &mut Plan, problems: &mut Vec<Problem>) {
     let known = plan.plugins.iter().filter(|plugin| plugin.path.is_some() && !plugin.digest.is_empty());
     let known: BTreeMap<_, _> = known.map(|plugin| (&plugin.key, &plugin.phases)).collect();

@@ -117,13 +117,13 @@ fn condition(input: &StatusInput, object: &LoweredObject, name: &str) -> (String
 #[test]
 fn a_chain_that_selects_no_upstream_is_not_ready() {
     let objects = chain_for("up");
-    let truth_of = |objects: &[LoweredObject]| input(objects, |revision| pods(&[Some(revision)]));
-    assert_eq!(condition(&truth_of(&objects), &objects[2], "Ready").0, "True Ready");
+    let input_of = |objects: &[LoweredObject]| input(objects, |revision| pods(&[Some(revision)]));
+    assert_eq!(condition(&input_of(&objects), &objects[2], "Ready").0, "True Ready");
     let objects = chain_for("upp");
-    let (is, message) = condition(&truth_of(&objects), &objects[2], "Programmed");
+    let (is, message) = condition(&input_of(&objects), &objects[2], "Programmed");
     assert_eq!(is, "False NoUpstreams");
     assert!(message.contains("ns/main"), "{message}");
-    assert_eq!(condition(&truth_of(&objects), &objects[2], "Ready").0, "False NoUpstreams");
+    assert_eq!(condition(&input_of(&objects), &objects[2], "Ready").0, "False NoUpstreams");
 }
 
 #[test]

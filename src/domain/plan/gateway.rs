@@ -113,9 +113,9 @@ impl Default for Limits {
 /// What a declared gateway takes. Kept in the plan for when an edit of the gateway is not valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayTakes {
-    /// Upstreams.
+    /// Which MCPUpstreams it takes.
     pub upstreams: Takes,
-    /// Chains.
+    /// Which PluginChains it takes.
     pub chains: Takes,
 }
 

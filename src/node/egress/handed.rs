@@ -18,7 +18,7 @@ const SOCKET: i32 = 4;
 /// Tells the launcher that its standard input is to be exchanged. No plugin's variable can have this name there.
 const MARK: &str = "HAWSEPIPE_HANDED";
 
-/// Has `command`, which runs the launcher, find a socket on descriptor 4 and `stdin` in its usual place. Returns our end
+/// Sets `command` (the launcher) up to find a new socket on descriptor 4 and `stdin` on descriptor 0. Returns our end
 /// of the socket.
 ///
 /// # Errors

@@ -105,7 +105,7 @@ const BASE: &[i64] = &[
     libc::SYS_writev,
 ];
 
-/// What Node.js does besides.
+/// Further system calls that Node.js needs.
 const NODE: &[i64] = &[
     // To become it. Which programs can be run is Landlock's.
     libc::SYS_execve,
