@@ -137,7 +137,7 @@ async fn of_an_observer_that_panics() {
 #[tokio::test]
 async fn of_a_call_that_was_given_up_while_something_ran_beside_it() {
     let mut inputs = bare();
-    scripts(&mut inputs, "c", Phase::Request, &[(Role::Observe, "wait-and-fail")]);
+    scripts(&mut inputs, "c", Phase::Request, &[(Role::Observe, "wait no JSON")]);
     let engine = start(&inputs).await;
     *engine.upstreams.holds.lock().unwrap() = true;
     let running = Arc::clone(&engine);
@@ -151,7 +151,7 @@ async fn of_a_call_that_was_given_up_while_something_ran_beside_it() {
     let record = last_call(&engine);
     assert_eq!(
         (record.outcome.as_label(), record.entries[0].outcome.to_string().as_str()),
-        ("cancelled", "failed(Crashed)")
+        ("cancelled", "failed(InvalidOutput)")
     );
 }
 

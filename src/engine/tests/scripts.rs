@@ -59,10 +59,6 @@ impl Scripts {
                 self.go.notified().await;
                 output(if word.is_empty() { content } else { word }, true, None)
             }
-            "wait-and-fail" => {
-                self.go.notified().await;
-                Err(Failure::new(Reason::Crashed, "it failed"))
-            }
             "call" => {
                 let arguments = raw(r#"{"n":1}"#);
                 let (Answer::Result(answer) | Answer::Error(answer)) = host.call_tool(word, Some(&arguments)).await;
