@@ -13,7 +13,7 @@ use super::link::{Linked, link_plugin};
 use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::form::KeptForm;
 use crate::domain::ids::ObjectKey;
-use crate::domain::plan::{Plan, PluginPlan, ValueSource};
+use crate::domain::plan::Plan;
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin, Secrets};
 use crate::domain::problem::Problem;
@@ -74,7 +74,7 @@ impl Forms {
         let of = |(key, newest): (&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)| {
             let (form, plan) = (&self.0.get(key)?.form, linked.plan.plugin(key)?);
             let old = &form.plugin.plan;
-            if !keeps_its_rights(old, plan) {
+            if !old.keeps_its_rights(&plan.egress, &plan.env) {
                 return None;
             }
             let code = form.plugin.code.to_string();
@@ -93,13 +93,6 @@ impl Forms {
         };
         linked.wanted().into_iter().filter_map(of).collect()
     }
-}
-
-/// Whether a plugin has every right still that this form of it has.
-fn keeps_its_rights(form: &PluginPlan, plan: &PluginPlan) -> bool {
-    let listed = form.egress.iter().all(|host| plan.egress.contains(host));
-    let mut given = form.env.iter().filter(|named| !matches!(named.value, ValueSource::Literal(_)));
-    listed && given.all(|named| plan.env.contains(named))
 }
 
 /// The plan that is wanted, with what may stand in for its plugins.

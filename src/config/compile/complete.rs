@@ -32,7 +32,7 @@ pub fn complete(
     for plugin in plan.plugins.iter_mut().filter(|plugin| plugin.path.is_some()) {
         let kept = previous.and_then(|plan| kept_form(plan, plugin));
         let completed = put_in(plugin, files, facts, &mut problems).and_then(|(completed, text)| {
-            kept.map_or(Ok(()), |(form, _)| follows(form, &completed, &plan.chains))?;
+            kept.as_ref().map_or(Ok(()), |(form, _)| follows(form, &completed, &plan.chains))?;
             Ok((completed, text))
         });
         match completed {
@@ -42,9 +42,9 @@ pub fn complete(
             }
             Err((reason, field, mut message)) => {
                 if let Some((form, text)) = kept {
-                    message = still_runs(message, form);
+                    message = still_runs(message, &form);
                     plan.code.insert(form.digest.clone(), text.clone());
-                    plugin.clone_from(form);
+                    *plugin = form;
                 }
                 problems.push(Problem::error(reason, id(Kind::Plugin, &plugin.key), field, message));
             }
@@ -89,10 +89,13 @@ fn put_in(
     Ok((plugin, code.text.to_owned()))
 }
 
-/// The plugin in the plan that runs, and its text, where it has one.
-fn kept_form<'p>(previous: &'p Plan, plugin: &PluginPlan) -> Option<(&'p PluginPlan, &'p String)> {
+/// The form of the plan that runs which may stand in for `plugin`, and its text, where it has one. It is switched on where
+/// `plugin` is, and has no right that was taken from that.
+fn kept_form<'p>(previous: &'p Plan, plugin: &PluginPlan) -> Option<(PluginPlan, &'p String)> {
     let form = previous.plugin(&plugin.key)?;
-    Some((form, previous.code.get(&form.digest)?))
+    let text = previous.code.get(&form.digest)?;
+    let may_run = form.keeps_its_rights(&plugin.egress, &plugin.env);
+    (may_run || !plugin.enabled).then(|| (PluginPlan { enabled: plugin.enabled, ..form.clone() }, text))
 }
 
 /// Makes entries unavailable whose code does not serve their chain's phase: whoever made the plan could not know.

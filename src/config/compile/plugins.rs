@@ -54,7 +54,10 @@ impl Plugins<'_> {
 
 /// What is wrong with a form, and which one runs in its place.
 pub(super) fn still_runs(message: String, kept: &PluginPlan) -> String {
-    format!("{message}. Not loaded; revision {:.8} still runs", kept.digest)
+    match kept.enabled {
+        true => format!("{message}. Not loaded; revision {:.8} still runs", kept.digest),
+        false => format!("{message}. Not loaded; it is switched off"),
+    }
 }
 
 /// What the code lacks of the form that ran. Of code that is in the gateway's pod the exports are seen there.
@@ -71,25 +74,26 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
     for input in &inputs.plugins {
         plugins.inputs.insert(&input.key, input);
         let object = id(Kind::Plugin, &input.key);
-        let kept = previous.and_then(|previous| last_form(inputs, previous, &input.key));
+        let kept = previous.and_then(|previous| stand_in(inputs, previous, input));
         let accepted = accept(inputs, input, problems);
         match accepted
             .and_then(|accepted| if kept.is_some() { loadable(inputs, input, accepted) } else { Ok(accepted) })
         {
             Ok((plan, text)) => {
-                if let Some((kept, lost)) = kept.and_then(|kept| Some((kept, lost(input, kept, &plan)?))) {
-                    plugins.lost.push((input, kept.clone(), lost));
+                if let Some((kept, lost)) = kept.and_then(|kept| lost(input, &kept, &plan).map(|lost| (kept, lost))) {
+                    plugins.lost.push((input, kept, lost));
                 }
                 plugins.code.extend(text.map(|text| (plan.digest.clone(), text.to_owned())));
                 plugins.accepted.insert(input.key.clone(), plan);
             }
             Err((reason, field, mut message)) => {
-                if let Some(kept) = kept {
-                    message = still_runs(message, kept);
-                    plugins.accepted.insert(input.key.clone(), kept.clone());
-                }
                 // What is not built was reported at its field.
-                if kept.is_some() || input.refusing.is_none() {
+                let is_reported = kept.is_none() && input.refusing.is_some();
+                if let Some(kept) = kept {
+                    message = still_runs(message, &kept);
+                    plugins.accepted.insert(input.key.clone(), kept);
+                }
+                if !is_reported {
                     problems.push(Problem::error(reason, object, field, message));
                 }
             }
@@ -102,6 +106,15 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
         plugins.accepted.entry(plugin.key.clone()).or_insert_with(|| kept.clone());
     }
     plugins
+}
+
+/// The form that runs on in place of `input`. What is meant and no mistake counts all the same: whether the plugin is
+/// switched on, and a right that was taken away, with which no form runs on.
+fn stand_in(inputs: &Inputs, previous: &Plan, input: &PluginInput) -> Option<PluginPlan> {
+    let last = last_form(inputs, previous, &input.key)?;
+    let rights = values::rights(&input.key.namespace, &input.env);
+    let may_run = last.keeps_its_rights(&input.egress, &rights);
+    (may_run || !input.enabled).then(|| PluginPlan { enabled: input.enabled, ..last.clone() })
 }
 
 /// The form of a plugin that runs on where the one that is written does not: that of the previous plan, or where that is

@@ -32,13 +32,28 @@ pub(super) fn resolve(
     fault.map_or(Ok(resolved), Err)
 }
 
+/// Those of `values` that are rights: what names a Secret of `namespace`, or a variable of the gateway.
+pub(super) fn rights(namespace: &str, values: &[NamedInput]) -> Vec<NamedValue> {
+    let right = |value: &NamedInput| {
+        let source = match &value.value {
+            InputValue::Environment(name) => ValueSource::Environment(name.clone()),
+            InputValue::Secret { name, key, optional } => secret(namespace, name, key, *optional),
+            InputValue::Literal(_) | InputValue::ConfigMap { .. } => return None,
+        };
+        Some(NamedValue { name: value.name.clone(), value: source })
+    };
+    values.iter().filter_map(right).collect()
+}
+
+fn secret(namespace: &str, name: &str, key: &str, optional: bool) -> ValueSource {
+    ValueSource::Secret { secret: ObjectKey::new(namespace, name), key: key.to_owned(), optional }
+}
+
 fn source(inputs: &Inputs, namespace: &str, value: &InputValue) -> Result<Option<ValueSource>, (Reason, String)> {
     Ok(Some(match value {
         InputValue::Literal(text) => ValueSource::Literal(text.clone()),
         InputValue::Environment(name) => ValueSource::Environment(name.clone()),
-        InputValue::Secret { name, key, optional } => {
-            ValueSource::Secret { secret: ObjectKey::new(namespace, name), key: key.clone(), optional: *optional }
-        }
+        InputValue::Secret { name, key, optional } => secret(namespace, name, key, *optional),
         InputValue::ConfigMap { name, key, optional } => match config_map(inputs, namespace, name, key) {
             Ok(text) => ValueSource::Literal(text.to_owned()),
             // What cannot be read may be there.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::value::NamedValue;
+use super::value::{NamedValue, ValueSource};
 use crate::domain::digest::revision;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plugin::{Encoding, Phase, Protocol, Role};
@@ -86,6 +86,13 @@ impl PluginPlan {
     /// By which two forms of a plugin are told apart: code, environment, settings. 12 hex characters.
     pub fn form(&self) -> String {
         revision(self)
+    }
+
+    /// Whether `egress` and `env` grant every right that this form has. A literal value is no right.
+    pub fn keeps_its_rights(&self, egress: &[String], env: &[NamedValue]) -> bool {
+        let listed = self.egress.iter().all(|host| egress.contains(host));
+        let mut given = self.env.iter().filter(|named| !matches!(named.value, ValueSource::Literal(_)));
+        listed && given.all(|named| env.contains(named))
     }
 }
 

@@ -115,3 +115,16 @@ fn a_file_that_is_not_accepted_changes_nothing_that_runs() {
     let (edited, _) = Pod::has("edited", &["default"]).complete(&open, Some(&kept));
     assert_eq!((code_of(&edited, "shape"), edited.code.len()), ("edited", 2), "guard and shape");
 }
+
+#[test]
+fn what_a_plugin_in_the_pod_was_forbidden_counts_although_its_file_is_not_accepted() {
+    let (running, _) =
+        Pod::has("text", &["default"]).complete(&plan(|p| p.egress = vec!["a.example:443".into()]), None);
+    let bad = [Pod::cannot_read(), Pod::has("other", &["onResponse"])];
+    for pod in &bad {
+        let (off, _) = pod.complete(&plan(|plugin| plugin.enabled = false), Some(&running));
+        assert!(!shape(&off).enabled);
+        let (less, _) = pod.complete(&plan(|_| {}), Some(&running));
+        assert!(shape(&less).egress.is_empty() && !less.code.contains_key(&shape(&running).digest));
+    }
+}

@@ -250,3 +250,45 @@ fn the_code_that_runs_is_kept_and_no_other() {
 fn accepted_after(inputs: &Inputs, previous: &Plan) -> Plan {
     check(inputs, Some(previous), &[])
 }
+
+/// The guard may reach a host and read a Secret; then its code is broken, or lacks what the chain runs, in one edit with
+/// `change`.
+fn after_a_bad_edit_with(change: impl Fn(&mut PluginInput)) -> [Plan; 2] {
+    let secret = InputValue::Secret { name: "s".into(), key: "k".into(), optional: false };
+    let mut inputs = folder();
+    let guard = plugin_of(&mut inputs, "guard");
+    guard.egress = vec!["a.example:443".into()];
+    guard.env = vec![NamedInput { name: "TOKEN".into(), value: secret, field: "spec.env[0]".into() }];
+    let first = accepted(&inputs);
+    change(plugin_of(&mut inputs, "guard"));
+    let mut broken = inputs.clone();
+    break_code(&mut broken, "guard");
+    edit_code(&mut inputs, "guard", &["onResponse"]);
+    [broken, inputs].map(|inputs| {
+        let plan = compile(&inputs, Some(&first)).0;
+        assert_eq!(compile(&inputs, Some(&plan)).0.revision, plan.revision, "it stays so");
+        plan
+    })
+}
+
+#[test]
+fn a_plugin_that_is_switched_off_is_off_whatever_its_code() {
+    for plan in after_a_bad_edit_with(|guard| guard.enabled = false) {
+        assert!(!plan.plugin(&key("guard")).unwrap().enabled);
+        assert_eq!(code_of(&plan, "guard"), "guard", "the mistake does not count once it is switched on again");
+    }
+}
+
+#[test]
+fn no_form_runs_on_with_a_right_that_was_taken_away() {
+    let kept = after_a_bad_edit_with(|guard| guard.egress.push("b.example:443".into()));
+    assert!(kept.iter().all(|plan| code_of(plan, "guard") == "guard" && runs(plan, "checks")[0] == "guard Fail"));
+    let edits: [fn(&mut PluginInput); 2] = [|guard| guard.egress.clear(), |guard| guard.env.clear()];
+    for edit in edits {
+        let [broken, lost] = after_a_bad_edit_with(edit);
+        assert!(broken.plugin(&key("guard")).is_none());
+        assert!(the_chain(&broken, "checks").entries[0].unavailable.is_some(), "{:?}", runs(&broken, "checks"));
+        assert_eq!(code_of(&lost, "guard"), "edited");
+        assert_eq!(runs(&lost, "checks")[0], "guard Fail WrongPhase");
+    }
+}
