@@ -18,8 +18,7 @@ use crate::domain::ids::ObjectKey;
 
 /// How long an answer may take.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// The largest report that is read, in bytes. An upstream with as many tools as are listed takes up to 200 KiB of it, a
-/// usual one 10.
+/// The largest report that is read, in bytes. Tools take up to half of it (`MAX_TOOL_BYTES`).
 const MAX_REPORT: usize = 16 << 20;
 /// Where a pod reports.
 pub(super) const REPORT: &str = "/api/v1/report";

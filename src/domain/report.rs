@@ -15,6 +15,8 @@ use super::seen::SeenNames;
 
 /// The most tools of one upstream that are listed; `toolCount` counts all.
 pub const MAX_TOOLS: usize = 512;
+/// The most bytes of tools in a report, as JSON; upstreams with the most of them list none where there are more.
+pub const MAX_TOOL_BYTES: usize = 8 << 20;
 
 /// All of it. Lists are in order of their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,7 +103,8 @@ pub struct UpstreamReport {
     /// Digest of the list, 12 hex characters; none before its first list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools_revision: Option<String>,
-    /// The first [`MAX_TOOLS`] of the list, by name.
+    /// The first [`MAX_TOOLS`] of the list, by name; none where those of all upstreams would be more than
+    /// [`MAX_TOOL_BYTES`] and this is one of the largest.
     #[serde(default, deserialize_with = "known")]
     pub tools: Vec<ToolReport>,
 }
@@ -117,6 +120,22 @@ pub struct ToolReport {
     pub r#as: Option<String>,
     /// Digest of its definition as the server sent it, hex.
     pub sha256: String,
+}
+
+/// Leaves the tools of the largest upstreams out until all of them have `most` bytes at most: a report that is larger than
+/// its reader takes says nothing of the whole gateway.
+pub fn bound_tools(upstreams: &mut [UpstreamReport], most: usize) {
+    let size_of = |tools: &[ToolReport]| serde_json::to_vec(tools).map_or(0, |json| json.len());
+    let mut sizes: Vec<_> = upstreams.iter_mut().map(|upstream| (size_of(&upstream.tools), upstream)).collect();
+    let mut total: usize = sizes.iter().map(|(size, _)| size).sum();
+    sizes.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
+    for (size, upstream) in sizes {
+        if total <= most {
+            break;
+        }
+        upstream.tools.clear();
+        total -= size;
+    }
 }
 
 /// A plugin, as this pod sees it.
@@ -236,6 +255,27 @@ mod tests {
         assert!(json.contains(r#""connectionState":"Connected""#), "{json}");
         assert!(json.contains(r#""notLoaded":[{"plugin":"t/p","digest":"ab","message":"m"}]"#), "{json}");
         assert_eq!(serde_json::from_str::<Report>(&json).unwrap(), report);
+    }
+
+    #[test]
+    fn tools_of_the_largest_upstreams_are_left_out_where_there_are_too_many() {
+        let tool = |number| ToolReport { name: format!("{number:0128}"), r#as: None, sha256: "a".repeat(64) };
+        let upstream = |(name, tools): (&str, u32)| UpstreamReport {
+            upstream: name.into(),
+            tool_count: Some(tools),
+            tools: (0..tools).map(tool).collect(),
+            ..UpstreamReport::default()
+        };
+        let mut upstreams: Vec<_> = [("a", 3), ("b", 9), ("c", 2), ("d", 10)].map(upstream).into();
+        let listed = |upstreams: &[UpstreamReport]| upstreams.iter().map(|u| u.tools.len()).collect::<Vec<_>>();
+        bound_tools(&mut upstreams, MAX_TOOL_BYTES);
+        assert_eq!(listed(&upstreams), [3, 9, 2, 10]);
+        bound_tools(&mut upstreams, 6 * 256);
+        assert_eq!(listed(&upstreams), [3, 0, 2, 0]);
+        let counts: Vec<_> = upstreams.iter().filter_map(|upstream| upstream.tool_count).collect();
+        assert_eq!(counts, [3, 9, 2, 10], "they are counted");
+        let size = serde_json::to_vec(&upstreams.iter().flat_map(|u| &u.tools).collect::<Vec<_>>()).unwrap().len();
+        assert!(size <= 6 * 256, "{size}");
     }
 
     #[test]

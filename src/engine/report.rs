@@ -14,7 +14,8 @@ use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
 use crate::domain::reason::Reason;
 use crate::domain::report::{
-    MAX_TOOLS, NotLoadedReport, PendingReport, PluginReport, PluginState, Report, ToolReport, UpstreamReport,
+    MAX_TOOL_BYTES, MAX_TOOLS, NotLoadedReport, PendingReport, PluginReport, PluginState, Report, ToolReport,
+    UpstreamReport, bound_tools,
 };
 use crate::domain::seen::SeenNames;
 
@@ -25,6 +26,7 @@ impl<P: Ports> Engine<P> {
         let mut upstreams: Vec<_> =
             snapshot.linked.upstreams.iter().enumerate().map(|(i, u)| self.report_upstream(&snapshot, i, u)).collect();
         upstreams.sort_by(|a, b| a.upstream.cmp(&b.upstream));
+        bound_tools(&mut upstreams, MAX_TOOL_BYTES);
         let mut plugins: Vec<_> = snapshot.plan().plugins.iter().map(|p| self.report_plugin(&snapshot, p)).collect();
         plugins.sort_by(|a, b| a.plugin.cmp(&b.plugin));
         Report {
