@@ -87,6 +87,10 @@ impl SnapshotStore {
             return Err(why.into());
         };
         if let Some(newest) = newest {
+            // Many shards take long to write, and what counts at once does not wait for them.
+            if !newest.lacking.is_empty() && self.lacks_acts(planned) {
+                self.write_acts(writer, &api, planned).await?;
+            }
             if let Err(error) = self.write_shards(writer, &api, &what, newest).await {
                 self.write_acts(writer, &api, planned).await?;
                 return Err(failed(error));
@@ -128,7 +132,16 @@ impl SnapshotStore {
         index::index(self.index.as_ref(), &wanted)
     }
 
-    /// Writes what counts at once where the shards of the newest plan cannot be written.
+    /// Whether the index that is stored lacks some of what counts at once.
+    fn lacks_acts(&self, planned: &Planned) -> bool {
+        let said = |index: &SnapshotIndex| {
+            let beside: Vec<_> = index.revisions.iter().map(|known| known.acts.clone()).collect();
+            (index.acts.clone(), beside)
+        };
+        self.index.as_ref().map(said) != self.index_after(planned, None).as_ref().map(said)
+    }
+
+    /// Writes what counts at once where the shards of the newest plan are not written yet, or cannot be.
     async fn write_acts(
         &mut self,
         writer: &Writer,
@@ -178,22 +191,45 @@ impl SnapshotStore {
         if !self.disturbed && self.index.as_ref() == Some(index) {
             return Ok(());
         }
-        let mut object = build::index_object(owner, index.clone());
-        // Of two that take themselves for the leader, one is refused.
-        object.metadata.resource_version.clone_from(&self.version);
         // A right of its own: that shards are refused, as by a quota, says nothing of an index that is there.
         let what = format!("gatewaysnapshots (index) in {}", owner.key.namespace);
-        let applied = writer.apply(api, &what, &owner.key.name, &object).await;
-        let applied = applied.map_err(|error| ApplyError::Request { what, error })?;
-        if let Some(gone) = index::crowded_out(self.index.as_ref(), index) {
+        let applied = self.apply_index(writer, api, &what, owner, index).await;
+        let (applied, index) = applied.map_err(|error| ApplyError::Request { what, error })?;
+        if let Some(gone) = index::crowded_out(self.index.as_ref(), &index) {
             tracing::warn!(gateway = %owner.key, gone, "there is no room for older revisions: they are not kept");
         }
         self.version = applied.resource_version();
         self.generation = applied.metadata.generation;
         self.written = Mark::default();
         self.disturbed = false;
-        self.index = Some(index.clone());
+        self.index = Some(index);
         Ok(())
+    }
+
+    /// Sends an index, and where the definition of the cluster is older, the same without what only serves better: the stop
+    /// switch is in it too. Gives what was stored.
+    async fn apply_index(
+        &self,
+        writer: &Writer,
+        api: &Api<GatewaySnapshot>,
+        what: &str,
+        owner: &Owner,
+        index: &SnapshotIndex,
+    ) -> Result<(GatewaySnapshot, SnapshotIndex), RequestError> {
+        let send = async |index: SnapshotIndex| {
+            let mut object = build::index_object(owner, index.clone());
+            // Of two that take themselves for the leader, one is refused.
+            object.metadata.resource_version.clone_from(&self.version);
+            writer.apply(api, what, &owner.key.name, &object).await.map(|applied| (applied, index))
+        };
+        let without = SnapshotIndex { not_loaded: None, seen_names: None, ..index.clone() };
+        match send(index.clone()).await {
+            Err(error) if error.is_of_unknown_field() && without != *index => {
+                tracing::warn!(gateway = %owner.key, "{error}: apply the custom resource definitions of this operator");
+                send(without).await
+            }
+            sent => sent,
+        }
     }
 
     /// Notes what pods are to run by what was written.

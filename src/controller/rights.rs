@@ -31,6 +31,13 @@ pub(super) enum RequestError {
 }
 
 impl RequestError {
+    /// Whether the object has a field that its definition lacks (Kubernetes, server-side apply: `failed to create typed
+    /// patch object`).
+    pub(super) fn is_of_unknown_field(&self) -> bool {
+        let Self::Api(error) = self else { return false };
+        matches!(&**error, kube::Error::Api(status) if status.message.contains("field not declared in schema"))
+    }
+
     /// Whether the API server takes the object or the request for wrong: that does not pass by itself.
     pub(super) fn is_wrong(&self) -> bool {
         let Self::Api(error) = self else { return false };

@@ -1,6 +1,7 @@
 //! What is missed of stored objects, and when.
 
 mod lost;
+mod urgent;
 
 use http::{Request, Response};
 use kube::Client;
