@@ -31,6 +31,8 @@ struct Watch {
     shared: Shared,
     /// When it was last named.
     named: Instant,
+    /// Whether it had a place among those that are there when places were given last.
+    has_place: bool,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -59,8 +61,9 @@ impl Servers {
         let may_stay = |watch: &Watch| is_room && now.saturating_duration_since(watch.named) < KEPT;
         self.watches.retain(|watched, watch| granted.contains(watched) || may_stay(watch));
         for watched in &granted {
-            let known = self.watches.entry(watched.clone());
-            known.or_insert_with(|| begin(&self.client, watched, &self.changed)).named = now;
+            let watch = self.watches.entry(watched.clone());
+            let watch = watch.or_insert_with(|| begin(&self.client, watched, &self.changed));
+            (watch.named, watch.has_place) = (now, !watch.shared.is_absent());
         }
         let url = |named: &Named| {
             let (namespace, server) = named;
@@ -76,7 +79,7 @@ impl Servers {
         servers.map(|named| (named.clone(), url(named))).collect()
     }
 
-    /// The kinds that each namespace names. Those that are watched come first: what is new does not take their place.
+    /// The kinds that each namespace names, in the order of [`Known`].
     fn kinds<'r>(&self, servers: impl Iterator<Item = &'r Named>) -> BTreeMap<&'r str, Vec<Watched>> {
         let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (namespace, server) in servers {
@@ -85,7 +88,7 @@ impl Servers {
         for named in kinds.values_mut() {
             named.sort();
             named.dedup();
-            named.sort_by_key(|watched| self.known(watched) == Known::New);
+            named.sort_by_key(|watched| self.known(watched));
         }
         kinds
     }
@@ -94,7 +97,8 @@ impl Servers {
         match self.watches.get(watched) {
             None => Known::New,
             Some(watch) if watch.shared.is_absent() => Known::Absent,
-            Some(_) => Known::There,
+            Some(watch) if watch.has_place => Known::There,
+            Some(_) => Known::Found,
         }
     }
 
@@ -107,7 +111,7 @@ impl Servers {
 fn begin(client: &Client, watched: &Watched, changed: &Arc<Notify>) -> Watch {
     let shared = Shared::new(Arc::clone(changed));
     let task = tokio::spawn(follow(client.clone(), watched.clone(), shared.clone()));
-    Watch { shared, named: Instant::now(), _task: AbortOnDropHandle::new(task) }
+    Watch { shared, named: Instant::now(), has_place: true, _task: AbortOnDropHandle::new(task) }
 }
 
 /// Where `server`, of `namespace`, is reached, by what is known of its kind.

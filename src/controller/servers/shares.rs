@@ -11,15 +11,18 @@ pub(super) const MAX_WATCHES: usize = 64;
 /// The most that are watched or looked for: what is not there takes no place of those that are.
 pub(super) const MAX_FOLLOWED: usize = 320;
 
-/// What is known of what may be watched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What is known of what may be watched, in the order in which it keeps a place: what has one loses it to nothing that
+/// has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Known {
-    /// Nothing yet.
-    New,
     /// It is watched, or being looked for.
     There,
+    /// It is watched now, and was absent when places were given last.
+    Found,
     /// The cluster does not have it, or it may not be read.
     Absent,
+    /// Nothing yet.
+    New,
 }
 
 /// Who is served, and whether [`MAX_WATCHES`] was met.
@@ -35,8 +38,7 @@ pub(super) fn share(named: &BTreeMap<&str, Vec<Watched>>, known: impl Fn(&Watche
     let (mut granted, mut there) = (HashSet::new(), 0);
     for turn in 0..MAX_OF_NAMESPACE {
         let mut next: Vec<_> = named.values().filter_map(|kinds| kinds.get(turn)).collect();
-        // What is followed stays before what would be new.
-        next.sort_by_key(|watched| known(watched) == Known::New);
+        next.sort_by_key(|watched| known(watched));
         for watched in next {
             let is_there = known(watched) != Known::Absent;
             let is_room = granted.len() < MAX_FOLLOWED && (!is_there || there < MAX_WATCHES);
@@ -119,6 +121,23 @@ mod tests {
         let granted = share(&named(many.iter().map(|name| (name, 8))), |_| Known::Absent).granted;
         assert_eq!(granted.len(), MAX_FOLLOWED, "and are bounded too");
         assert!(many.iter().all(|name| (3..=4).contains(&of(&granted, name).len())));
+    }
+
+    #[test]
+    fn a_kind_that_was_absent_takes_no_place_of_one_that_is_watched() {
+        let names: Vec<_> = (0..=MAX_WATCHES).map(|number| format!("n{number:02}")).collect();
+        let all = named(names.iter().map(|name| (name, 1)));
+        let after = |first: Known| {
+            let known = |watched: &Watched| match watched.namespace.as_ref() == names.first() {
+                true => first,
+                false => Known::There,
+            };
+            share(&all, known).granted
+        };
+        let first = watched(&names[0], 0);
+        assert!(after(Known::Absent).contains(&first), "it is looked for");
+        let found = after(Known::Found);
+        assert!(found.len() == MAX_WATCHES && !found.contains(&first));
     }
 
     #[test]

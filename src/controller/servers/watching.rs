@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 
 use super::super::backoff::{RetryBackoff, STARTING, is_absent, words};
 use crate::api::item::{Item, watch, watch_config};
+use crate::domain::causes::causes;
 
 /// How often a kind that is not there, or may not be read, is looked for.
 const PERIOD: Duration = Duration::from_secs(60);
@@ -43,7 +44,7 @@ pub(super) enum State {
 #[derive(Clone)]
 pub(super) struct Shared {
     state: Arc<Mutex<State>>,
-    /// Told whenever it changed.
+    /// Told whenever it changed, or a server that is watched did.
     changed: Arc<Notify>,
 }
 
@@ -61,8 +62,12 @@ impl Shared {
     }
 
     pub(super) fn set(&self, next: State) {
-        *self.lock() = next;
-        self.changed.notify_one();
+        let mut state = self.lock();
+        let is_known = matches!((&*state, &next), (State::Absent(before), State::Absent(now)) if before == now);
+        *state = next;
+        if !is_known {
+            self.changed.notify_one();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -85,12 +90,15 @@ pub(super) async fn follow(client: Client, watched: Watched, shared: Shared) {
                     there = Some(Instant::now());
                 }
             }
-            // An API server that has just started does not know yet what it will serve.
-            Err(_) if there.is_some_and(|there| there.elapsed() < STARTING) => {
-                tokio::time::sleep(waits.after_code(Some(404), Instant::now())).await;
-            }
-            Err(why) => {
-                shared.set(State::Absent(why));
+            Err(fault) => {
+                // An API server that has just started does not know yet what it will serve.
+                let is_starting = there.is_some_and(|there| there.elapsed() < STARTING);
+                if is_starting || !fault.is_lasting() {
+                    tracing::warn!(group, kind, "a kind of servers cannot be looked for: {}", fault.why);
+                    tokio::time::sleep(waits.after_code(fault.code, Instant::now())).await;
+                    continue;
+                }
+                shared.set(State::Absent(fault.why));
                 there = None;
                 tokio::time::sleep(PERIOD).await;
             }
@@ -179,19 +187,44 @@ fn after_failure(listed: bool, error: &watcher::Error) -> Option<State> {
     (!listed).then(|| State::Absent(format!("the operator cannot read it: {}", words(error))))
 }
 
-async fn resource(client: &Client, group: &str, kind: &str) -> Result<ApiResource, String> {
-    let absent = || format!("the cluster has no kind {kind} in group {group:?}");
+/// Why a kind was not found.
+struct Fault {
+    /// What the API server answered; none where it did not.
+    code: Option<u16>,
+    why: String,
+}
+
+impl Fault {
+    /// Whether only a person changes that: the cluster does not have it, or it may not be read.
+    fn is_lasting(&self) -> bool {
+        matches!(self.code, Some(403 | 404))
+    }
+}
+
+async fn resource(client: &Client, group: &str, kind: &str) -> Result<ApiResource, Fault> {
+    let absent = || Fault { code: Some(404), why: format!("the cluster has no kind {kind} in group {group:?}") };
     let found = discovery::group(client, group).await.map_err(|error| match error {
-        kube::Error::Api(status) if status.code != 404 => status.message.clone(),
+        kube::Error::Api(status) if status.code != 404 => {
+            Fault { code: Some(status.code), why: status.message.clone() }
+        }
         kube::Error::Api(_) | kube::Error::Discovery(_) => absent(),
-        other => other.to_string(),
+        other => Fault { code: None, why: causes(&other) },
     })?;
     found.recommended_kind(kind).map(|(resource, _)| resource).ok_or_else(absent)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::future::ready;
+    use std::sync::atomic::AtomicUsize;
+
+    use futures_util::FutureExt;
+    use http::{Request, Response};
+    use kube::client::Body;
     use kube::core::Status;
+    use serde_json::json;
+    use tokio_util::task::AbortOnDropHandle;
+    use tower::BoxError;
 
     use super::*;
 
@@ -202,6 +235,28 @@ mod tests {
         assert!(after_failure(true, &error).is_none());
         let Some(State::Absent(why)) = after_failure(false, &error) else { panic!("it does not say why") };
         assert_eq!(why, "the operator cannot read it: servers is forbidden");
+    }
+
+    #[tokio::test]
+    async fn an_api_server_that_fails_says_nothing_of_a_kind() {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&asked);
+        let answer = move |_: Request<Body>| {
+            let code = if counted.fetch_add(1, Ordering::Relaxed) < 1 { 503 } else { 404 };
+            let status =
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "m", "code": code});
+            let body = Body::from(status.to_string().into_bytes());
+            ready(Ok::<_, BoxError>(Response::builder().status(code).body(body).unwrap()))
+        };
+        let client = Client::new(tower::service_fn(answer), "default");
+        let (changed, watched) =
+            (Arc::new(Notify::new()), Watched { group: "g".into(), kind: "K".into(), namespace: None });
+        let shared = Shared::new(Arc::clone(&changed));
+        let _follows = AbortOnDropHandle::new(tokio::spawn(follow(client, watched, shared.clone())));
+        tokio::time::timeout(PERIOD / 2, changed.notified()).await.expect("what failed is tried again soon");
+        assert!(shared.is_absent() && asked.load(Ordering::Relaxed) == 2);
+        shared.set(shared.get());
+        assert!(changed.notified().now_or_never().is_none(), "that is no news");
     }
 
     #[test]
