@@ -22,7 +22,8 @@ const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 /// The wait until code that could not be parsed is tried again, doubled until the longest.
 const PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// After so many deadlines it is a fact about the code that the parser does not get through it.
+/// After so many deadlines it counts as a fact about the code that the parser does not get through it, until it does: how
+/// long it takes depends on the machine too.
 const MAX_LATE: usize = 3;
 /// The most code texts whose facts are kept.
 const MAX_FACTS: usize = 10_000;
@@ -40,16 +41,24 @@ pub(super) struct Parsing<I> {
     turns: BTreeMap<String, Arc<tokio::sync::Mutex<()>>>,
     patience: Duration,
     pause: Duration,
+    longest: Duration,
 }
 
 /// What is known of code.
 struct Known {
     /// By the key of the code.
-    facts: Mutex<BTreeMap<String, CodeFacts>>,
+    facts: Mutex<BTreeMap<String, Fact>>,
     /// Whether there is more than when it was read last.
     news: AtomicBool,
     /// Told of news.
     changed: Arc<Notify>,
+}
+
+/// What counts about code.
+struct Fact {
+    facts: CodeFacts,
+    /// Whether the parser said so, and not how long it took.
+    is_answer: bool,
 }
 
 impl<I: Inspect + 'static> Parsing<I> {
@@ -62,6 +71,7 @@ impl<I: Inspect + 'static> Parsing<I> {
             turns: BTreeMap::new(),
             patience: FIRST_PATIENCE,
             pause: PAUSE,
+            longest: LONGEST_PAUSE,
         }
     }
 
@@ -99,7 +109,7 @@ impl<I: Inspect + 'static> Parsing<I> {
         self.turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         let mut begun = Vec::new();
         for (id, code) in wanted {
-            if self.known.has(&id.1) || self.under_way.contains_key(id) {
+            if self.known.is_answered(&id.1) || self.under_way.contains_key(id) {
                 continue;
             }
             let (tried, is_tried) = oneshot::channel();
@@ -110,6 +120,7 @@ impl<I: Inspect + 'static> Parsing<I> {
                 turn: Arc::clone(self.turns.entry(id.0.clone()).or_default()),
                 inspect: Arc::clone(&self.inspect),
                 known: Arc::clone(&self.known),
+                longest: self.longest,
             };
             let task = AbortOnDropHandle::new(tokio::spawn(text.parse(self.pause, tried)));
             self.under_way.insert(id.clone(), task);
@@ -127,6 +138,8 @@ struct Text<I> {
     turn: Arc<tokio::sync::Mutex<()>>,
     inspect: Arc<I>,
     known: Arc<Known>,
+    /// The longest wait between two tries.
+    longest: Duration,
 }
 
 impl<I: Inspect> Text<I> {
@@ -136,41 +149,43 @@ impl<I: Inspect> Text<I> {
         loop {
             let found = {
                 let _turn = self.turn.lock().await;
-                if self.known.has(&self.key) {
+                if self.known.is_answered(&self.key) {
                     // The same text stands in another namespace.
                     return;
                 }
                 self.inspect.inspect(&self.text, &self.file_name).await
             };
             match found {
-                Ok(facts) => return self.known.learn(self.key, facts),
+                Ok(facts) => return self.known.learn(&self.key, Fact { facts, is_answer: true }),
                 Err(error) => {
                     late += usize::from(matches!(error, Unavailable::Late(_)));
-                    if late >= MAX_LATE {
+                    if late == MAX_LATE {
                         let message = format!("cannot be parsed within bounds: {error}, {MAX_LATE} times");
-                        return self.known.learn(self.key, CodeFacts::unparsed(message));
+                        let facts = CodeFacts::unparsed(message);
+                        self.known.learn(&self.key, Fact { facts, is_answer: false });
+                        pause = self.longest;
                     }
                     tracing::warn!("{error}; this is tried again");
                 }
             }
             drop(tried.take());
             sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(self.longest);
         }
     }
 }
 
 impl Known {
-    fn facts(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, CodeFacts>> {
+    fn facts(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Fact>> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn has(&self, key: &str) -> bool {
-        self.facts().contains_key(key)
+    fn is_answered(&self, key: &str) -> bool {
+        self.facts().get(key).is_some_and(|fact| fact.is_answer)
     }
 
-    fn learn(&self, key: String, facts: CodeFacts) {
-        self.facts().insert(key, facts);
+    fn learn(&self, key: &str, fact: Fact) {
+        self.facts().insert(key.to_owned(), fact);
         self.news.store(true, Ordering::Release);
         self.changed.notify_one();
     }
@@ -179,16 +194,16 @@ impl Known {
     fn of<'k>(&self, keys: impl Iterator<Item = &'k String>) -> BTreeMap<String, CodeFacts> {
         self.news.store(false, Ordering::Release);
         let mut known = self.facts();
-        let found = keys.filter_map(|key| Some((key.clone(), known.get(key)?.clone()))).collect();
+        let found = keys.filter_map(|key| Some((key.clone(), known.get(key)?.facts.clone()))).collect();
         bound(&mut known, &found, MAX_FACTS);
         found
     }
 }
 
 /// Forgets facts that are not `wanted` where more than `most` are known.
-fn bound(known: &mut BTreeMap<String, CodeFacts>, wanted: &BTreeMap<String, CodeFacts>, most: usize) {
+fn bound<F>(known: &mut BTreeMap<String, F>, wanted: &BTreeMap<String, CodeFacts>, most: usize) {
     if known.len() > most {
-        known.clone_from(wanted);
+        known.retain(|key, _| wanted.contains_key(key));
     }
 }
 

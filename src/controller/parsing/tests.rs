@@ -13,7 +13,7 @@ use crate::controller::status::tests::read;
 use crate::domain::ids::Kind;
 
 /// A parser. Of code that begins with `slow` it is asked and never answers, with `late` it does not get through, with
-/// `unasked` it cannot be asked.
+/// `busy` it does at last, with `unasked` it cannot be asked.
 #[derive(Default)]
 struct Parser {
     /// Texts that were asked for, each time.
@@ -30,7 +30,8 @@ impl Inspect for Arc<Parser> {
                 self.now.fetch_add(1, Ordering::Relaxed);
                 std::future::pending().await
             }
-            "late" => Err(Unavailable::Late(Duration::from_secs(2))),
+            "busy" if self.asked.lock().unwrap().len() > MAX_LATE => Ok(CodeFacts::default()),
+            "late" | "busy" => Err(Unavailable::Late(Duration::from_secs(2))),
             "unasked" => Err(Unavailable::Unasked("no process".into())),
             _ => Ok(CodeFacts::default()),
         }
@@ -94,6 +95,22 @@ async fn deadlines_become_a_fact_that_wakes_the_loop_and_failures_of_the_parser_
         tokio::task::yield_now().await;
     }
     assert_eq!((asked("late"), round(&mut parsing, &texts).await.len()), (MAX_LATE, 1));
+}
+
+#[tokio::test]
+async fn code_for_which_the_parser_took_too_long_is_parsed_when_it_has_the_time() {
+    let (_, mut parsing) = parsing();
+    parsing.longest = Duration::from_millis(10);
+    let changed = Arc::clone(&parsing.known.changed);
+    let texts = [("a", "busy")];
+    round(&mut parsing, &texts).await;
+    for is_late in [true, false] {
+        while !parsing.has_news() {
+            changed.notified().await;
+        }
+        let known = round(&mut parsing, &texts).await;
+        assert_eq!(known.iter().map(Option::is_some).collect::<Vec<_>>(), [is_late], "{known:?}");
+    }
 }
 
 #[tokio::test]
