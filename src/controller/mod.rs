@@ -1,9 +1,9 @@
 //! The operator: custom resources in; what gateways run, and what is true of it, in status, out.
 //!
-//! Seen ([`watches`]) -> lowered ([`lowered`]) -> what it refers to read ([`dereference`]) -> compiled ([`compiled`]) ->
-//! built ([`build`]) -> applied ([`apply`]): a round of [`planning_loop`]. Reported by pods ([`asking`], [`pods`]) -> told
-//! in status ([`status`]): a round of [`status_loop`]. Whatever is written goes through [`writer`] (the leader's Lease apart), which
-//! writes while this process leads and never otherwise.
+//! Seen ([`watches`]) -> lowered ([`lowered`]) -> what it refers to read ([`dereference`]) -> compiled ([`compiled`])
+//! -> built ([`build`]) -> applied ([`apply`]): a round of [`planning_loop`]. Reported by pods ([`asking`], [`pods`])
+//! -> told in status ([`status`]): a round of [`status_loop`]. Whatever is written goes through [`writer`] (the
+//! leader's Lease apart), which writes while this process leads and never otherwise.
 
 mod access;
 mod apply;

@@ -16,7 +16,8 @@ use crate::domain::reason::Reason;
 
 /// Where a seat goes when its call has ended.
 pub trait SeatOwner: Debug + Send + Sync {
-    /// Takes a seat back, or ends its worker, as `disposition` says. `went_well` is whether the worker did what it was asked.
+    /// Takes a seat back, or ends its worker, as `disposition` says. `went_well` is whether the worker did what it was
+    /// asked.
     fn give_back(self: Arc<Self>, seat: Seat, disposition: Disposition, went_well: bool);
 
     /// Tells the worker that nobody waits for its call any more, then takes the seat back.

@@ -99,8 +99,8 @@ impl StartError {
 }
 
 impl Seat {
-    /// Waits until the plugin is loaded; none at the deadline. Drops `slot`, the right to start a worker, as soon as it can. `proven` says whether
-    /// a call of this plugin has gone well before.
+    /// Waits until the plugin is loaded; none at the deadline. Drops `slot`, the right to start a worker, as soon as it
+    /// can. `proven` says whether a call of this plugin has gone well before.
     pub(super) async fn loaded_by_deadline(
         &mut self,
         slot: SemaphorePermit<'_>,

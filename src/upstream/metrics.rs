@@ -1,5 +1,5 @@
-//! What is counted of what server processes write and nobody reads, and of what servers are not told. Labels are upstreams, which the plan bounds, and a
-//! closed list.
+//! What is counted of what server processes write and nobody reads, and of what servers are not told. Labels are
+//! upstreams, which the plan bounds, and a closed list.
 
 use prometheus::{IntCounter, IntCounterVec, Opts};
 
