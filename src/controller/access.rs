@@ -41,7 +41,7 @@ where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Serialize + DeserializeOwned,
     K: std::fmt::Debug + 'static,
 {
-    if let Some(why) = watches.sight.unseen(&[&K::plural(&())]) {
+    if let Some(why) = watches.cache_sync.unseen(&[&K::plural(&())]) {
         return Err(ApplyError::Unseen(why));
     }
     let seen = ObjectRef::new(&wanted.name_any()).within(&owner.key.namespace);

@@ -109,21 +109,21 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_seen_is_named_until_it_is() {
-        let sight = CacheSync::default();
+        let cache_sync = CacheSync::default();
         let pods: Watched = ("pods".into(), "a".into());
         let of_b: Watched = ("pods".into(), "b".into());
-        sight.begins(&pods);
-        sight.begins(&of_b);
-        assert_eq!(sight.unseen(&["pods"]).unwrap(), "pods in a: it was not listed yet");
-        sight.listed(&pods);
-        sight.failed(&of_b, "forbidden".into(), true);
-        sight.settled().await;
-        assert!(!sight.is_complete());
-        assert!(!sight.works(&pods), "it did before");
-        assert_eq!(sight.faults(), ["pods in b: forbidden"], "one namespace says nothing of another");
-        sight.listed(&of_b);
-        assert!(sight.is_complete() && sight.faults().is_empty() && sight.unseen(&["pods"]).is_none());
-        sight.failed(&pods, "gone for a while".into(), false);
-        assert!(sight.unseen(&["pods"]).is_none() && sight.faults().len() == 1, "what was seen counts on");
+        cache_sync.begins(&pods);
+        cache_sync.begins(&of_b);
+        assert_eq!(cache_sync.unseen(&["pods"]).unwrap(), "pods in a: it was not listed yet");
+        cache_sync.listed(&pods);
+        cache_sync.failed(&of_b, "forbidden".into(), true);
+        cache_sync.settled().await;
+        assert!(!cache_sync.is_complete());
+        assert!(!cache_sync.works(&pods), "it did before");
+        assert_eq!(cache_sync.faults(), ["pods in b: forbidden"], "one namespace says nothing of another");
+        cache_sync.listed(&of_b);
+        assert!(cache_sync.is_complete() && cache_sync.faults().is_empty() && cache_sync.unseen(&["pods"]).is_none());
+        cache_sync.failed(&pods, "gone for a while".into(), false);
+        assert!(cache_sync.unseen(&["pods"]).is_none() && cache_sync.faults().len() == 1, "what was seen counts on");
     }
 }

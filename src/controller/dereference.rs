@@ -53,7 +53,7 @@ impl Dereferencing {
     pub(super) async fn find(&mut self, references: &References, watches: &Watches) -> Found {
         self.read_config_maps(references, watches).await;
         let services = by_key(&watches.services);
-        let unseen = watches.sight.unseen(&["services"]);
+        let unseen = watches.cache_sync.unseen(&["services"]);
         let (of_services, of_others): (Vec<_>, Vec<_>) = references.servers.iter().partition(|(_, s)| is_service(s));
         let mut servers = self.servers.urls(of_others.iter().copied());
         servers.extend(of_services.into_iter().map(|named @ (namespace, server)| {
@@ -81,7 +81,7 @@ impl Dereferencing {
 
     async fn read_config_maps(&mut self, references: &References, watches: &Watches) {
         let seen = by_key(&watches.config_maps);
-        let unseen = watches.sight.unseen(&["configmaps"]);
+        let unseen = watches.cache_sync.unseen(&["configmaps"]);
         self.config_maps.retain(|key, _| references.config_maps.contains(key));
         for key in &references.config_maps {
             if let Some(why) = &unseen {
@@ -200,7 +200,7 @@ mod tests {
         let counted = Arc::clone(&reads);
         let client = Client::new(tower::service_fn(move |request| serve(request, Arc::clone(&counted))), "ns");
         let watches = Watches::start(&client, BTreeSet::new());
-        watches.sight.settled().await;
+        watches.cache_sync.settled().await;
         let writer = Writer::new(client, Leadership::default(), Liveness::default().pulse("plans"));
         let mut dereferencing = Dereferencing::new(writer, &watches);
         let key = |name: &str| ObjectKey::new("ns", name);

@@ -19,7 +19,7 @@ impl Namespaces {
     /// Looks at what there is now, and gives those that are gone, whether or not another has the name: what was learned
     /// of one does not count for the next. Names those of `--namespaces` that do not exist, where that is new.
     pub(super) fn look(&mut self, watches: &Watches) -> Vec<String> {
-        if watches.sight.unseen(&["namespaces"]).is_some() {
+        if watches.cache_sync.unseen(&["namespaces"]).is_some() {
             return Vec::new();
         }
         let uids: HashMap<_, _> =

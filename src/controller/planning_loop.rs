@@ -129,9 +129,9 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
 
     /// Runs for ever. `ready` is told when every kind was listed once.
     pub(super) async fn run(mut self, ready: &AtomicBool) {
-        self.watches.sight.settled().await;
+        self.watches.cache_sync.settled().await;
         loop {
-            if self.watches.sight.is_complete() && !ready.swap(true, Ordering::AcqRel) {
+            if self.watches.cache_sync.is_complete() && !ready.swap(true, Ordering::AcqRel) {
                 tracing::info!("every kind is watched");
             }
             self.writer.pulse.beats();
@@ -208,10 +208,10 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
 
     /// Whether nothing can be planned, since what is not seen would count as deleted. Tells it, and what else fails.
     fn is_held(&mut self, objects: &Objects) -> bool {
-        let faults = self.watches.sight.faults();
+        let faults = self.watches.cache_sync.faults();
         let differs = faults != self.faults;
         self.faults = faults;
-        let held = self.watches.sight.unseen(&PLANNED_FROM);
+        let held = self.watches.cache_sync.unseen(&PLANNED_FROM);
         let is_held = held.is_some();
         if is_held {
             let compiled = Arc::new(Compiled { objects: Arc::clone(objects), ..Compiled::default() });

@@ -203,8 +203,8 @@ impl StatusLoop {
     fn wanted(&mut self) -> Vec<WantedStatus> {
         let Planning { compiled, gateways, unread, held, .. } = self.plans.borrow_and_update().clone();
         let pods = self.reported.borrow_and_update().clone();
-        let sight = &self.watches.sight;
-        let (blind, no_pods) = (sight.faults(), sight.unseen(&["pods"]));
+        let cache_sync = &self.watches.cache_sync;
+        let (blind, no_pods) = (cache_sync.faults(), cache_sync.unseen(&["pods"]));
         let input =
             StatusInput { compiled, gateways, pods, blind, unread, held, no_pods, refused: self.refused.clone() };
         let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();

@@ -19,7 +19,7 @@ const QUIET: Duration = Duration::from_secs(5);
 /// Reads a watch for ever. `hear` takes each event, and says whether it is news.
 pub(super) async fn keep<K>(
     mut stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Unpin,
-    (sight, watched): (&CacheSync, &Watched),
+    (cache_sync, watched): (&CacheSync, &Watched),
     changed: &Notify,
     mut hear: impl FnMut(&watcher::Event<K>) -> bool,
 ) {
@@ -39,7 +39,7 @@ pub(super) async fn keep<K>(
                 if failing.as_ref() != Some(&why) {
                     tracing::warn!(error = why, resource = watched.0, "a watch failed; it is tried again");
                 }
-                sight.failed(watched, why.clone(), is_lasting(&error));
+                cache_sync.failed(watched, why.clone(), is_lasting(&error));
                 failing = Some(why);
                 changed.notify_one();
                 tokio::time::sleep(waits.after(&error, Instant::now())).await;
@@ -55,7 +55,7 @@ pub(super) async fn keep<K>(
             if failing.take().is_some() {
                 tracing::info!(resource = watched.0, "the watch works again");
             }
-            news |= sight.works(watched);
+            news |= cache_sync.works(watched);
         }
         if news {
             changed.notify_one();
@@ -109,8 +109,9 @@ mod tests {
 
     #[tokio::test]
     async fn every_event_is_heard_and_only_news_and_failures_are_told() {
-        let (sight, changed, watched) = (CacheSync::default(), Notify::new(), ("configmaps".to_owned(), String::new()));
-        sight.begins(&watched);
+        let (cache_sync, changed, watched) =
+            (CacheSync::default(), Notify::new(), ("configmaps".to_owned(), String::new()));
+        cache_sync.begins(&watched);
         let forbidden = Status { code: 403, message: "forbidden".into(), ..Status::default() }.boxed();
         let (send, mut events) = tokio::sync::mpsc::unbounded_channel();
         let events = futures_util::stream::poll_fn(move |context| events.poll_recv(context));
@@ -118,11 +119,11 @@ mod tests {
         let hear = |event: &watcher::Event<ConfigMap>| {
             heard.push(format!("{event:?}").split(['(', ' ']).next().unwrap_or_default().to_owned());
             if matches!(event, watcher::Event::InitDone) {
-                sight.listed(&watched);
+                cache_sync.listed(&watched);
             }
             matches!(event, watcher::Event::InitDone)
         };
-        let mut keeping = Box::pin(keep(events, (&sight, &watched), &changed, hear));
+        let mut keeping = Box::pin(keep(events, (&cache_sync, &watched), &changed, hear));
         let is_told = || changed.notified().now_or_never().is_some();
         for (event, news) in [
             (Ok(watcher::Event::Init), false),
@@ -134,7 +135,7 @@ mod tests {
             assert!((&mut keeping).now_or_never().is_none());
             assert_eq!(is_told(), news);
         }
-        assert_eq!(sight.faults(), ["configmaps: forbidden"]);
+        assert_eq!(cache_sync.faults(), ["configmaps: forbidden"]);
         drop(keeping);
         assert_eq!(heard, ["Init", "InitDone", "Delete"]);
     }

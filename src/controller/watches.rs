@@ -49,7 +49,7 @@ pub(super) struct Watches {
     pub(super) roles: Stores<Role>,
     pub(super) bindings: Stores<RoleBinding>,
     /// What of it is seen, and what is not.
-    pub(super) sight: Arc<CacheSync>,
+    pub(super) cache_sync: Arc<CacheSync>,
     /// Told whenever anything changed.
     pub(super) changed: Arc<Notify>,
     _tasks: JoinSet<()>,
@@ -59,9 +59,14 @@ impl Watches {
     /// Begins to watch. `namespaces` are those to watch; none is all.
     pub(super) fn start(client: &Client, namespaces: BTreeSet<String>) -> Self {
         let changed = Arc::new(Notify::new());
-        let sight = Arc::default();
-        let mut starting =
-            Starting { client, namespaces: &namespaces, changed: &changed, sight: &sight, tasks: JoinSet::new() };
+        let cache_sync = Arc::default();
+        let mut starting = Starting {
+            client,
+            namespaces: &namespaces,
+            changed: &changed,
+            cache_sync: &cache_sync,
+            tasks: JoinSet::new(),
+        };
         let managed = format!("{}={}", MANAGED_BY.0, MANAGED_BY.1);
         let with = |labels: &str| watch_config().labels(labels);
         let objects = KINDS.map(|(kind, _)| (kind, starting.objects(kind)));
@@ -78,7 +83,7 @@ impl Watches {
             bindings: starting.typed(&with(&managed)),
             _tasks: starting.tasks,
             scope: namespaces,
-            sight,
+            cache_sync,
             changed,
         }
     }
@@ -138,7 +143,7 @@ struct Starting<'a> {
     client: &'a Client,
     namespaces: &'a BTreeSet<String>,
     changed: &'a Arc<Notify>,
-    sight: &'a Arc<CacheSync>,
+    cache_sync: &'a Arc<CacheSync>,
     tasks: JoinSet<()>,
 }
 
@@ -225,9 +230,9 @@ impl Starting<'_> {
         let mut writer = store::Writer::new(kind.clone());
         let store = writer.as_reader();
         let (seen, changed) = (store.clone(), Arc::clone(self.changed));
-        let sight = Arc::clone(self.sight);
-        sight.begins(&watched);
-        let (told, listing) = (Arc::clone(&sight), watched.clone());
+        let cache_sync = Arc::clone(self.cache_sync);
+        cache_sync.begins(&watched);
+        let (told, listing) = (Arc::clone(&cache_sync), watched.clone());
         let hear = move |event: &watcher::Event<K>| {
             let news = is_news(&seen, &kind, event, &same);
             writer.apply_watcher_event(event);
@@ -236,7 +241,7 @@ impl Starting<'_> {
             }
             news
         };
-        self.tasks.spawn(async move { keep(pin!(stream.modify(slim)), (&sight, &watched), &changed, hear).await });
+        self.tasks.spawn(async move { keep(pin!(stream.modify(slim)), (&cache_sync, &watched), &changed, hear).await });
         store
     }
 }
