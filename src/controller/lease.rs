@@ -11,7 +11,10 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::backoff::RetryBackoff;
 use super::liveness::Pulse;
@@ -27,6 +30,14 @@ pub(super) const WRITE: Duration = Duration::from_secs(4);
 /// How often it is renewed, or looked at.
 const PERIOD: Duration = Duration::from_secs(2);
 
+const _: () = {
+    assert!(WRITE.as_secs() < MARGIN.as_secs(), "a write is over before another process can lead");
+    assert!(
+        (PERIOD.as_secs() + 2 * MARGIN.as_secs()) < DURATION.as_secs(),
+        "after a slow renewal there is time for one more"
+    );
+};
+
 /// Where the lease is, and who asks for it.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
@@ -38,18 +49,39 @@ pub struct LeaseSettings {
     pub holder: String,
 }
 
+/// What time it is.
+type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
+
 /// Whether this process leads.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Leadership {
     until: Arc<Mutex<Option<Instant>>>,
+    /// Writes that are under way.
+    writes: TaskTracker,
+    clock: Clock,
     /// Told when this process begins to lead, or ends.
     pub(super) changed: Arc<Notify>,
 }
 
+impl Default for Leadership {
+    fn default() -> Self {
+        Self::by(Arc::new(Instant::now))
+    }
+}
+
 impl Leadership {
+    /// Nobody leads yet, by this clock.
+    fn by(clock: Clock) -> Self {
+        Self { until: Arc::default(), writes: TaskTracker::new(), clock, changed: Arc::default() }
+    }
+
+    fn now(&self) -> Instant {
+        (self.clock)()
+    }
+
     /// Whether it may write now.
     pub(super) fn leads(&self) -> bool {
-        self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| Instant::now() < until)
+        self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| self.now() < until)
     }
 
     /// Until then; none where it does not lead.
@@ -59,6 +91,19 @@ impl Leadership {
         if led != self.leads() {
             self.changed.notify_one();
         }
+    }
+
+    /// Has a write count as under way for as long as what this gives is kept. It must be taken before [`Self::leads`] is
+    /// asked for that write.
+    pub(super) fn writing(&self) -> TaskTrackerToken {
+        self.writes.token()
+    }
+
+    /// Ends to lead. Says whether the writes that were under way are over.
+    async fn resign(&self) -> bool {
+        self.set(None);
+        self.writes.close();
+        timeout(MARGIN, self.writes.wait()).await.is_ok()
     }
 }
 
@@ -76,83 +121,109 @@ pub(super) async fn keep(
     (leadership, pulse): (Leadership, Pulse),
     stop: CancellationToken,
 ) {
-    let api: Api<Lease> = Api::namespaced(client, &settings.namespace);
-    let (mut observed, mut waits) = (None, RetryBackoff::default());
+    let mut keeper = Keeper::new(client, settings, leadership);
     loop {
         pulse.beats();
-        let began = Instant::now();
-        let mut wait = PERIOD;
-        match tokio::time::timeout(MARGIN, round(&api, &settings, &mut observed)).await {
-            Ok(Ok(holds)) => {
-                waits = RetryBackoff::default();
-                leadership.set(holds.then_some(began + DURATION - MARGIN));
-            }
-            // Until its time is over, nobody else can have it.
-            Ok(Err(error)) => {
-                let code = if let kube::Error::Api(status) = &error { Some(status.code) } else { None };
-                let after = waits.after_code(code, Instant::now());
-                if code == Some(403) {
-                    wait = after;
-                }
-                tracing::warn!(error = words(&error), "the lease can be neither taken nor renewed");
-            }
-            Err(_) => {
-                waits.after_code(None, Instant::now());
-                tracing::warn!("the lease can be neither taken nor renewed: the API server does not answer");
-            }
-        }
-        if !leadership.leads() {
-            leadership.set(None);
-        }
+        let wait = keeper.look().await;
         pulse.rests();
         tokio::select! {
             () = stop.cancelled() => break,
             () = tokio::time::sleep(wait) => {}
         }
     }
-    give_back(&api, &settings, &leadership).await;
+    keeper.give_back().await;
 }
 
-/// Ends to lead before the lease does.
-async fn give_back(api: &Api<Lease>, settings: &LeaseSettings, leadership: &Leadership) {
-    if leadership.leads() {
-        leadership.set(None);
-        if let Err(error) = release(api, settings).await {
+/// Keeps the lease.
+struct Keeper {
+    api: Api<Lease>,
+    settings: LeaseSettings,
+    leadership: Leadership,
+    observed: Option<Observed>,
+    waits: RetryBackoff,
+}
+
+impl Keeper {
+    fn new(client: Client, settings: LeaseSettings, leadership: Leadership) -> Self {
+        let api = Api::namespaced(client, &settings.namespace);
+        Self { api, settings, leadership, observed: None, waits: RetryBackoff::default() }
+    }
+
+    /// Takes or renews the lease, where that can be. Says when to look again.
+    async fn look(&mut self) -> Duration {
+        let began = self.leadership.now();
+        let mut wait = PERIOD;
+        match timeout(MARGIN, self.round(began)).await {
+            Ok(Ok(holds)) => {
+                self.waits = RetryBackoff::default();
+                self.leadership.set(holds.then_some(began + DURATION - MARGIN));
+            }
+            // Until its time is over, nobody else can have it.
+            Ok(Err(error)) => {
+                let code = if let kube::Error::Api(status) = &error { Some(status.code) } else { None };
+                let after = self.waits.after_code(code, self.leadership.now());
+                if code == Some(403) {
+                    wait = after;
+                }
+                tracing::warn!(error = words(&error), "the lease can be neither taken nor renewed");
+            }
+            Err(_) => {
+                self.waits.after_code(None, self.leadership.now());
+                tracing::warn!("the lease can be neither taken nor renewed: the API server does not answer");
+            }
+        }
+        if !self.leadership.leads() {
+            self.leadership.set(None);
+        }
+        wait
+    }
+
+    /// One look at the lease at `now`. Says whether it is ours after that.
+    async fn round(&mut self, now: Instant) -> Result<bool, kube::Error> {
+        let settings = &self.settings;
+        let Some(mut lease) = self.api.get_opt(&settings.name).await? else {
+            let metadata = ObjectMeta { name: Some(settings.name.clone()), ..ObjectMeta::default() };
+            let spec = Some(held(settings, None));
+            return won(self.api.create(&PostParams::default(), &Lease { metadata, spec }).await);
+        };
+        let spec = lease.spec.clone().unwrap_or_default();
+        let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty());
+        let ours = holder.as_ref() == Some(&settings.holder);
+        if !ours && holder.is_some() && !is_over(&spec, &mut self.observed, now) {
+            return Ok(false);
+        }
+        lease.spec = Some(held(settings, Some(&spec)));
+        lease.metadata.managed_fields = None;
+        // Its resourceVersion goes along: of two that try, one wins.
+        won(self.api.replace(&settings.name, &PostParams::default(), &lease).await)
+    }
+
+    /// Ends to lead before the lease does: another process may lead as soon as it is given back.
+    async fn give_back(&self) {
+        if !self.leadership.leads() {
+            return;
+        }
+        if !self.leadership.resign().await {
+            tracing::warn!("a write is still under way: the lease is not given back, it ends by itself");
+            return;
+        }
+        if let Err(error) = release(&self.api, &self.settings).await {
             tracing::warn!(%error, "the lease cannot be given back; it ends by itself");
         }
     }
 }
 
-/// One look at the lease. Says whether it is ours now.
-async fn round(api: &Api<Lease>, settings: &LeaseSettings, seen: &mut Option<Observed>) -> Result<bool, kube::Error> {
-    let Some(mut lease) = api.get_opt(&settings.name).await? else {
-        let metadata = ObjectMeta { name: Some(settings.name.clone()), ..ObjectMeta::default() };
-        let spec = Some(held(settings, None));
-        return won(api.create(&PostParams::default(), &Lease { metadata, spec }).await);
-    };
-    let spec = lease.spec.clone().unwrap_or_default();
-    let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty());
-    let ours = holder.as_ref() == Some(&settings.holder);
-    if !ours && holder.is_some() && !is_over(&spec, seen) {
-        return Ok(false);
-    }
-    lease.spec = Some(held(settings, Some(&spec)));
-    lease.metadata.managed_fields = None;
-    // Its resourceVersion goes along: of two that try, one wins.
-    won(api.replace(&settings.name, &PostParams::default(), &lease).await)
-}
-
 /// Whether somebody else's lease has not changed for its whole time, by our clock.
-fn is_over(spec: &LeaseSpec, seen: &mut Option<Observed>) -> bool {
+fn is_over(spec: &LeaseSpec, seen: &mut Option<Observed>, now: Instant) -> bool {
     let same = |seen: &&mut Observed| seen.renewed == spec.renew_time && seen.holder == spec.holder_identity;
     match seen.as_mut().filter(same) {
         Some(seen) => {
             let duration = u64::try_from(spec.lease_duration_seconds.unwrap_or_default()).unwrap_or_default();
-            seen.at.elapsed() > Duration::from_secs(duration)
+            now.saturating_duration_since(seen.at) > Duration::from_secs(duration)
         }
         None => {
             let (renewed, holder) = (spec.renew_time.clone(), spec.holder_identity.clone());
-            *seen = Some(Observed { renewed, holder, at: Instant::now() });
+            *seen = Some(Observed { renewed, holder, at: now });
             false
         }
     }
@@ -201,18 +272,77 @@ fn released(mut lease: Lease, settings: &LeaseSettings) -> Option<Lease> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use http::{Method, Request, Response};
+    use http_body_util::BodyExt;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tower::BoxError;
+
     use super::*;
+    use crate::controller::liveness::Liveness;
+    use crate::controller::rights::RequestError;
+    use crate::controller::writer::Writer;
 
     fn settings(holder: &str) -> LeaseSettings {
         LeaseSettings { namespace: "ns".into(), name: "lease".into(), holder: holder.into() }
     }
 
-    #[test]
-    fn a_write_is_over_before_another_process_can_lead() {
-        // All counted from when the lease was last renewed: another waits for the whole of it after it saw that.
-        let (last_write_begins, another_leads) = (DURATION - MARGIN, DURATION);
-        assert!(last_write_begins + WRITE < another_leads);
-        assert!(PERIOD + MARGIN < last_write_begins, "a renewal that takes its whole time leaves room for the next");
+    /// An API server with one Lease. It does not answer to `cut` of its clients.
+    fn client(lease: &Arc<Mutex<Value>>, cut: &Arc<AtomicBool>) -> Client {
+        let (lease, cut) = (Arc::clone(lease), Arc::clone(cut));
+        let server = tower::service_fn(move |request: Request<Body>| {
+            let (lease, cut) = (Arc::clone(&lease), Arc::clone(&cut));
+            async move {
+                let reads = request.method() == Method::GET;
+                let body = request.into_body().collect().await?.to_bytes();
+                if cut.load(Ordering::Relaxed) {
+                    return Err(BoxError::from("nobody is there"));
+                }
+                let mut stored = lease.lock().unwrap();
+                if !reads {
+                    *stored = serde_json::from_slice(&body)?;
+                }
+                Ok(Response::new(Body::from(stored.to_string().into_bytes())))
+            }
+        });
+        Client::new(server, "ns")
+    }
+
+    #[tokio::test]
+    async fn writes_of_a_leader_that_is_cut_off_are_refused_and_over_before_another_leads() {
+        let passed = Arc::new(Mutex::new(Duration::ZERO));
+        let (start, time) = (Instant::now(), Arc::clone(&passed));
+        let clock: Clock = Arc::new(move || start + *time.lock().unwrap());
+        let (lease, cut) =
+            (Arc::new(Mutex::new(json!({"metadata": {"name": "lease"}}))), Arc::new(AtomicBool::new(false)));
+        let keeper =
+            |holder, cut| Keeper::new(client(&lease, cut), settings(holder), Leadership::by(Arc::clone(&clock)));
+        let (mut one, mut other) = (keeper("one", &cut), keeper("other", &Arc::default()));
+        let writer =
+            Writer::new(one.api.clone().into_client(), one.leadership.clone(), Liveness::default().pulse("plans"));
+        one.look().await;
+        other.look().await;
+        assert!(!other.leadership.leads());
+        cut.store(true, Ordering::Relaxed);
+        let mut last_write = Duration::ZERO;
+        while !other.leadership.leads() {
+            let now = {
+                let mut passed = passed.lock().unwrap();
+                *passed += Duration::from_millis(500);
+                *passed
+            };
+            match writer.attempt("patch pods in a", async { Ok(()) }).await {
+                Ok(()) => last_write = now,
+                Err(error) => assert!(matches!(error, RequestError::NotLeading), "{error}"),
+            }
+            one.look().await;
+            other.look().await;
+        }
+        assert!(last_write > PERIOD + MARGIN, "a renewal that takes its whole time leaves room for the next");
+        let taken = *passed.lock().unwrap();
+        assert!(last_write + WRITE < taken, "the last write began at {last_write:?}, another led at {taken:?}");
     }
 
     #[test]
@@ -238,14 +368,16 @@ mod tests {
     fn a_lease_is_over_when_it_has_not_changed_for_its_time() {
         let spec = held(&settings("one"), None);
         let mut seen = None;
-        assert!(!is_over(&spec, &mut seen), "it was seen for the first time");
-        assert!(!is_over(&spec, &mut seen));
-        let ago = |seconds| Instant::now().checked_sub(Duration::from_secs(seconds)).unwrap();
-        seen.as_mut().unwrap().at = ago(16);
-        assert!(is_over(&spec, &mut seen));
+        let (start, mut later) = (Instant::now(), 0);
+        assert!(!is_over(&spec, &mut seen, start), "it was seen for the first time");
+        let mut after = |seconds| {
+            later += seconds;
+            start + Duration::from_secs(later)
+        };
+        assert!(!is_over(&spec, &mut seen, after(15)));
+        assert!(is_over(&spec, &mut seen, after(1)));
         let renewed = LeaseSpec { renew_time: Some(MicroTime(Timestamp::UNIX_EPOCH)), ..spec.clone() };
-        assert!(!is_over(&renewed, &mut seen), "it was renewed meanwhile");
-        seen.as_mut().unwrap().at = ago(16);
-        assert!(!is_over(&LeaseSpec { holder_identity: None, ..renewed }, &mut seen), "another one has it");
+        assert!(!is_over(&renewed, &mut seen, after(0)), "it was renewed meanwhile");
+        assert!(!is_over(&LeaseSpec { holder_identity: None, ..renewed }, &mut seen, after(16)), "another one has it");
     }
 }

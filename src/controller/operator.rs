@@ -53,7 +53,8 @@ pub async fn run(
     let leadership = Leadership::default();
     let writer = Writer::new(client.clone(), leadership.clone(), liveness.pulse("plans"));
     let keeping = (leadership.clone(), liveness.pulse("the lease"));
-    let lease = tokio::spawn(lease::keep(client, settings.lease, keeping, stop.clone()));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(lease::keep(client, settings.lease, keeping, stop));
     let (planning, plans) = watch::channel(Planning::default());
     let (reports, reported) = watch::channel(ByGateway::new());
     let status_changed = Arc::new(Notify::new());
@@ -70,18 +71,18 @@ pub async fn run(
     let writer = writer.for_loop(liveness.pulse("statuses"));
     let statuses = StatusLoop::new(writer, Arc::clone(&watches), plans, reported, metrics);
     // In a task of its own: thousands of statuses are not to hold up the next edit.
-    let (mut tasks, changed) = (JoinSet::new(), Arc::clone(&status_changed));
+    let changed = Arc::clone(&status_changed);
     tasks.spawn(async move { statuses.run(&changed).await });
     tokio::select! {
-        () = stop.cancelled() => {}
         () = planning.run(&ready) => {}
         () = asking::follow(watches, asking, reports, status_changed) => {}
-        // It ends by a panic only, which is to end the process.
-        Some(Err(error)) = tasks.join_next() => std::panic::resume_unwind(error.into_panic()),
+        // After `stop` the lease was given back: until then the loops end the writes that they had begun, and begin none.
+        // A panic is to end the process.
+        Some(ended) = tasks.join_next() => if let Err(error) = ended {
+            std::panic::resume_unwind(error.into_panic());
+        },
     }
     tasks.shutdown().await;
-    // Given back, so that the next one need not wait.
-    let _ = lease.await;
 }
 
 #[cfg(test)]

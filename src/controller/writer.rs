@@ -96,6 +96,7 @@ impl Writer {
             let late = |_| Err(kube::Error::Service(format!("it was not written within {:?}", self.limit).into()));
             timeout(self.limit, write).await.unwrap_or_else(late)
         };
+        let _under_way = self.leadership.writing();
         let result = self.rights.attempt(what, || self.leadership.leads(), timed).await;
         self.pulse.beats();
         result

@@ -1,5 +1,6 @@
 //! The loops beat while they work, rest while there is nothing to do, and one that hangs is named.
 
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -56,27 +57,33 @@ async fn serve(request: Request<Body>, gateways: Value, hangs: Arc<Notify>) -> R
     Ok(answer(StatusCode::OK, list.to_string()))
 }
 
+fn settings() -> Settings {
+    let lease = LeaseSettings { namespace: "ns".into(), name: "lease".into(), holder: "this".into() };
+    Settings { namespaces: BTreeSet::new(), lease }
+}
+
+fn gateway(name: &str) -> Value {
+    let metadata = json!({"name": name, "namespace": "ns", "uid": "u", "generation": 1});
+    json!({"metadata": metadata, "spec": {"authentication": {"anonymous": {}}}})
+}
+
 /// Runs an operator in a cluster with these MCPGateways until `check`, which is given what it tells of itself, and told
 /// when a request of it hangs.
 async fn run_until(gateways: Value, check: impl AsyncFnOnce(&Health, &Notify)) {
     let (health, hangs) = (Health::default(), Arc::new(Notify::new()));
     let told = Arc::clone(&hangs);
     let server = tower::service_fn(move |request| serve(request, gateways.clone(), Arc::clone(&told)));
-    let lease = LeaseSettings { namespace: "ns".into(), name: "lease".into(), holder: "this".into() };
-    let settings = Settings { namespaces: BTreeSet::new(), lease };
     let metrics = ControllerMetrics::register(&Catalog::default()).unwrap();
     let (client, stop) = (Client::new(server, "ns"), CancellationToken::new());
     tokio::select! {
-        () = run(client, settings, NoCode, metrics, health.clone(), stop) => panic!("it ended"),
+        () = run(client, settings(), NoCode, metrics, health.clone(), stop) => panic!("it ended"),
         checked = tokio::time::timeout(Duration::from_secs(30), check(&health, &hangs)) => checked.expect("in time"),
     }
 }
 
 #[tokio::test]
 async fn a_loop_that_hangs_is_named() {
-    let metadata = json!({"name": "main", "namespace": "ns", "uid": "u", "generation": 1});
-    let spec = json!({"authentication": {"anonymous": {}}});
-    run_until(json!([{"metadata": metadata, "spec": spec}]), async |health, hangs| {
+    run_until(json!([gateway("main")]), async |health, hangs| {
         hangs.notified().await;
         let named = health.liveness.check_at(Instant::now() + Duration::from_secs(60)).unwrap_err();
         assert!(named.starts_with("the loop of plans has made no step"), "{named}");
@@ -96,4 +103,73 @@ async fn an_operator_that_has_nothing_to_do_is_healthy_for_as_long_as_that_lasts
         }
     })
     .await;
+}
+
+/// What an API server was asked to do, in order.
+#[derive(Default)]
+struct Writes {
+    lease: Mutex<Value>,
+    heard: Mutex<Vec<&'static str>>,
+    /// Told when a write begins.
+    began: Notify,
+    /// Writes wait for it.
+    go: CancellationToken,
+}
+
+impl Writes {
+    fn hear(&self, what: &'static str) {
+        self.heard.lock().unwrap().push(what);
+    }
+
+    /// An API server with one MCPGateway and a Lease, whose writes wait.
+    async fn serve(self: Arc<Self>, request: Request<Body>) -> Result<Answer, BoxError> {
+        if !request.uri().path().contains("/leases") {
+            let writes = request.method() == Method::PATCH;
+            if writes {
+                self.hear("a write begins");
+                self.began.notify_one();
+                self.go.cancelled().await;
+            }
+            let answer = serve(request, json!([gateway("other")]), Arc::default()).await;
+            if writes {
+                self.hear("a write ends");
+            }
+            return answer;
+        }
+        let reads = request.method() == Method::GET;
+        let body = request.into_body().collect().await?.to_bytes();
+        let mut lease = self.lease.lock().unwrap();
+        if reads && lease.is_null() {
+            let status = json!({"kind": "Status", "code": 404, "reason": "NotFound"});
+            return Ok(answer(StatusCode::NOT_FOUND, status.to_string()));
+        }
+        if !reads {
+            *lease = serde_json::from_slice(&body)?;
+            if lease["spec"]["holderIdentity"].is_null() {
+                self.hear("the lease is given back");
+            }
+        }
+        Ok(answer(StatusCode::OK, lease.to_string()))
+    }
+}
+
+#[tokio::test]
+async fn the_lease_is_given_back_after_the_last_write() {
+    let writes = Arc::<Writes>::default();
+    let served = Arc::clone(&writes);
+    let client = Client::new(tower::service_fn(move |request| Arc::clone(&served).serve(request)), "ns");
+    let (metrics, stop) = (ControllerMetrics::register(&Catalog::default()).unwrap(), CancellationToken::new());
+    let operator = run(client, settings(), NoCode, metrics, Health::default(), stop.clone());
+    let stops = async {
+        writes.began.notified().await;
+        stop.cancel();
+        // Time in which it would be given back too soon.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        writes.go.cancel();
+    };
+    tokio::join!(operator, stops);
+    let heard = writes.heard.lock().unwrap();
+    let count = |what| heard.iter().filter(|heard| **heard == what).count();
+    assert_eq!(heard.last(), Some(&"the lease is given back"), "{heard:?}");
+    assert!(count("a write begins") == count("a write ends") && count("a write ends") > 0, "{heard:?}");
 }
