@@ -10,7 +10,7 @@ use super::formats::Format;
 use super::output::{column, print_line, print_list, text, wide};
 use super::validate::directory;
 use crate::api::check::nearest;
-use crate::engine::explain::explain_plan;
+use crate::engine::views::explain::explain_plan;
 
 /// Shows which chains and entries would run on a tool.
 pub async fn explain(args: Explain) -> anyhow::Result<ExitCode> {

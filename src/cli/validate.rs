@@ -16,7 +16,7 @@ use crate::domain::plan::Runtime;
 use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
-use crate::engine::explain::link_plugins;
+use crate::engine::views::explain::link_plugins;
 use crate::node::{Inspector, Launcher, find_node, hide_memory};
 use crate::source::{Compiled, Directory, Located, Settings};
 

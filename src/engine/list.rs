@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::health::first_try;
 use super::request::Endpoint;
-use super::snapshot::Snapshot;
 use super::{Engine, Ports};
 use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
+use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::upstreams::health::first_try;
 
 /// Tools on a page.
 const PAGE: usize = 200;

@@ -5,44 +5,16 @@
 //! before anything is sent: then it goes on with the newest. What outlives a snapshot (tool lists, health,
 //! sessions, calls in flight) is [`state`].
 
-pub mod addresses;
-mod admission;
-mod apply;
-mod call;
-mod chain;
-pub mod content;
-mod entries;
-mod execute;
-pub mod explain;
-mod finish;
-mod form;
-mod forms;
-mod health;
-mod host;
-mod link;
+pub mod access;
+pub mod calls;
 mod list;
-mod meta;
-mod outcome;
-mod probes;
-mod progress;
+pub mod plan;
 pub mod readings;
-mod ready;
-mod recorder;
-mod report;
 mod request;
-mod routed;
-mod schema;
-mod scrape;
-pub mod sessions;
 mod shutdown;
-mod snapshot;
-mod spans;
 pub mod state;
-pub mod status;
-mod text_block;
-mod tool_result;
-pub mod view;
-mod when;
+mod upstreams;
+pub mod views;
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -50,10 +22,10 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+pub(crate) use calls::outcome::dropped;
 pub use list::ToolPage;
-pub(crate) use outcome::dropped;
+pub use plan::snapshot::Snapshot;
 pub use request::{CallRequest, Caller, CheckMirrored, Endpoint, Reply, Within};
-pub use snapshot::Snapshot;
 
 use crate::domain::budget::ByteBudget;
 use crate::domain::form::KeptForm;
@@ -87,9 +59,9 @@ pub struct Engine<P: Ports> {
     /// Held while a plan is applied.
     applying: tokio::sync::Mutex<()>,
     /// The plans on which calls may still run.
-    held: Mutex<Vec<Weak<link::Linked>>>,
+    held: Mutex<Vec<Weak<plan::link::Linked>>>,
     /// What was loaded last of each plugin.
-    forms: Mutex<forms::Forms>,
+    forms: Mutex<plan::forms::Forms>,
     /// Counts changes of that.
     forms_changed: watch::Sender<u64>,
     /// Puts new forms of plugins in force as they are loaded.
@@ -101,7 +73,7 @@ pub struct Engine<P: Ports> {
     /// Told whenever a plan is put in force, or other forms of its plugins are.
     plans: watch::Sender<()>,
     state: state::State,
-    probes: probes::Probes,
+    probes: upstreams::probes::Probes,
 }
 
 impl<P: Ports> Engine<P> {
@@ -132,7 +104,7 @@ impl<P: Ports> Engine<P> {
             tried: watch::Sender::new(()),
             plans: watch::Sender::new(()),
             state: state::State::default(),
-            probes: probes::Probes::default(),
+            probes: upstreams::probes::Probes::default(),
         })
     }
 
@@ -157,7 +129,7 @@ impl<P: Ports> Engine<P> {
     }
 
     /// Its sessions.
-    pub fn sessions(&self) -> &sessions::Sessions {
+    pub fn sessions(&self) -> &access::sessions::Sessions {
         &self.state.sessions
     }
 

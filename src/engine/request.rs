@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::snapshot::Snapshot;
 use crate::domain::budget::Place;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
@@ -13,6 +12,7 @@ use crate::domain::ports::ToClient;
 use crate::domain::route::Route;
 use crate::domain::rpc::RpcError;
 use crate::domain::upstream::Era;
+use crate::engine::plan::snapshot::Snapshot;
 
 /// Who calls.
 #[derive(Clone)]

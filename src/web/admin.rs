@@ -158,7 +158,7 @@ async fn tools<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuer
         #[serde(skip)]
         key: String,
         #[serde(flatten)]
-        tool: crate::engine::view::ToolView,
+        tool: crate::engine::views::objects::ToolView,
     }
     let mut tools = engine.tools().await;
     tools.retain(|tool| wanted.upstream.as_ref().is_none_or(|upstream| *upstream == tool.upstream));

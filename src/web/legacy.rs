@@ -27,7 +27,7 @@ use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
 use crate::domain::upstream::Era;
 use crate::domain::version::LEGACY_VERSIONS;
-use crate::engine::sessions::Session;
+use crate::engine::access::sessions::Session;
 use crate::engine::{Caller, Ports, Reply};
 
 /// Open GET streams of one session: one, and another while the first one's end was not noticed yet.

@@ -5,7 +5,7 @@ use crate::domain::health::ConnectionState;
 use crate::domain::plan::{ToolOverride, UpstreamPlan};
 use crate::domain::ports::WorkerState;
 use crate::domain::upstream::Probed;
-use crate::engine::view::PluginState;
+use crate::engine::views::objects::PluginState;
 
 #[tokio::test]
 async fn tools_that_an_upstream_leaves_out_are_not_offered() {

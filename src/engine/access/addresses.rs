@@ -1,0 +1,70 @@
+//! Clients without credentials, told apart by the address that they come from.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use dashmap::DashMap;
+
+/// The most addresses that are counted each by itself; those that come while as many have calls in flight share a count.
+const MAX_ADDRESSES: usize = 4096;
+
+/// A count of each address.
+#[derive(Default)]
+pub struct Addresses<T> {
+    known: DashMap<IpAddr, Arc<T>>,
+    others: Arc<T>,
+}
+
+impl<T: Default> Addresses<T> {
+    /// The count of an address. It is kept for as long as somebody holds it.
+    pub fn of(&self, address: IpAddr) -> Arc<T> {
+        let address = network(address);
+        if let Some(known) = self.known.get(&address) {
+            return Arc::clone(&known);
+        }
+        if self.known.len() >= MAX_ADDRESSES {
+            self.sweep();
+        }
+        if self.known.len() >= MAX_ADDRESSES {
+            return Arc::clone(&self.others);
+        }
+        Arc::clone(&self.known.entry(address).or_default())
+    }
+
+    /// Forgets addresses whose count nobody holds.
+    pub(crate) fn sweep(&self) {
+        self.known.retain(|_, count| Arc::strong_count(count) > 1);
+    }
+}
+
+/// What is one's own to choose from counts as one: of IPv6 the first 64 bits.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address => address,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_counted_apart_and_forgotten_when_nobody_calls() {
+        let addresses = Addresses::<u8>::default();
+        let of = |address: &str| addresses.of(address.parse().unwrap());
+        let first = of("10.0.0.1");
+        assert!(Arc::ptr_eq(&first, &of("::ffff:10.0.0.1")));
+        assert!(!Arc::ptr_eq(&first, &of("10.0.0.2")));
+        assert!(Arc::ptr_eq(&of("2001:db8::1"), &of("2001:db8::ffff:1")), "who has a network has all of its addresses");
+        addresses.sweep();
+        assert_eq!(addresses.known.len(), 1);
+        let held: Vec<_> = (0..MAX_ADDRESSES).map(|n| of(&format!("10.1.{}.{}", n / 256, n % 256))).collect();
+        assert!(addresses.known.len() <= MAX_ADDRESSES && Arc::ptr_eq(&of("10.9.9.9"), &addresses.others));
+        drop(held);
+        assert!(!Arc::ptr_eq(&of("10.9.9.9"), &addresses.others));
+    }
+}

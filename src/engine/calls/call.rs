@@ -1,0 +1,269 @@
+//! The way of one tool call.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use serde_json::value::RawValue;
+use tracing::Instrument;
+
+use super::chain::CallContext;
+use super::content::Content;
+use super::meta::Meta;
+use super::outcome::{CallEnd, Denial};
+use super::progress::{Progress, is_guarded};
+use super::recorder::CallRecorder;
+use super::routed::Routed;
+use super::spans;
+use super::tool_result::ResultFacts;
+use crate::domain::json::doubled_key;
+use crate::domain::ports::{CallUpstream, ToClient};
+use crate::domain::route::Route;
+use crate::domain::upstream::{Answer, Era, OutCall, UpstreamError};
+use crate::engine::access::admission::gate;
+use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::request::{CallRequest, Endpoint, Reply};
+use crate::engine::{Engine, Ports};
+
+impl<P: Ports> Engine<P> {
+    /// Runs a call from its arrival to its answer. Dropping the future cancels it.
+    pub async fn call(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
+        let span = spans::call(request.name);
+        self.run_to_end(request).instrument(span).await
+    }
+
+    async fn run_to_end(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
+        let snapshot = self.snapshot();
+        let gateway = snapshot.plan().gateway.key.to_string();
+        let mut recorder = CallRecorder::begin(self, gateway, &request);
+        let meta = Meta::read(request.meta);
+        let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
+        let cut = self.state.cut.load_full();
+        // A fault of ours ends this call alone, and with an answer. What it had begun is dropped as if it was cancelled.
+        let run = AssertUnwindSafe(self.run_and_settle(&snapshot, &request, &meta, &mut recorder)).catch_unwind();
+        let end = tokio::select! {
+            biased;
+            end = tokio::time::timeout(ceiling, run) => match end {
+                Ok(end) => end.unwrap_or_else(|_| CallEnd::panicked()),
+                Err(_) => CallEnd::ceiling_reached(ceiling),
+            },
+            () = cut.cancelled() => CallEnd::stopped(),
+        };
+        self.finish(end, recorder, &meta, &request)
+    }
+
+    /// The same as [`Self::run`], with all that ran beside it where the client is told of that: it is a part of the call
+    /// then, and ends with it.
+    async fn run_and_settle(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        request: &CallRequest<'_>,
+        meta: &Meta,
+        recorder: &mut CallRecorder<P>,
+    ) -> CallEnd {
+        let end = self.run(snapshot, request, meta, recorder).await;
+        if meta.trace {
+            recorder.traces.settle().await;
+        }
+        end
+    }
+
+    async fn run(
+        self: &Arc<Self>,
+        snapshot: &Arc<Snapshot>,
+        request: &CallRequest<'_>,
+        meta: &Meta,
+        recorder: &mut CallRecorder<P>,
+    ) -> CallEnd {
+        let mut admitted = match self.admit(snapshot, request) {
+            Ok(admitted) => admitted,
+            Err(error) => return self.not_admitted(&error),
+        };
+        let (snapshot, route) = self.route_guarded(snapshot, request).await;
+        // It may have waited for its upstream or a guard, and another plan may be in force since.
+        if let Err(error) = gate(&snapshot, request.depth()) {
+            return self.not_admitted(&error);
+        }
+        let Some(route) = route else { return self.unknown_tool(&snapshot, request) };
+        let call = Routed::new(&snapshot, &route, request, meta, recorder.record());
+        recorder.routed(&call.facts.upstream, &call.facts.tool);
+        if let Err(error) = self.admit_upstream(&mut admitted, call.plan()) {
+            return self.not_admitted(&error);
+        }
+        if let Some(refusal) = call.refusing() {
+            return self.refused(Denial::refused(None, refusal));
+        }
+        recorder.traces.begin(call.tool);
+        if call.tool.reads_arguments()
+            && let Some(steps) = doubled_key(call.arguments())
+        {
+            return CallEnd::doubled_argument(&steps);
+        }
+        // Here and not before: which arguments are marked is known once the upstream was tried.
+        if let Some(check) = request.check_mirrored
+            && let Err(mismatch) = check(&call.tool.mirrored)
+        {
+            return CallEnd::header_mismatch(mismatch);
+        }
+        if let Some(denial) = self.cannot_guard(&call, &mut recorder.traces) {
+            return self.refused(denial);
+        }
+        if let Err(places) = call.tool.arguments.check(call.arguments()) {
+            return CallEnd::invalid_arguments(request.name, &places);
+        }
+        let client = Progress::new(request.client, is_guarded(call.tool));
+        self.run_guarded(&call, &client, recorder).await
+    }
+
+    /// The route of a call, once what guards it is loaded or cannot be: nothing is sent whose answer would have to be
+    /// withheld. Where that was waited for, it is looked for again, since another plan may be in force.
+    async fn route_guarded(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        request: &CallRequest<'_>,
+    ) -> (Arc<Snapshot>, Option<Arc<Route>>) {
+        let (mut snapshot, mut route) = self.route(snapshot, &request.endpoint, request.name).await;
+        while let Some(found) = &route
+            && self.waited_for_guards(&snapshot, found).await
+        {
+            (snapshot, route) = self.route(&self.snapshot(), &request.endpoint, request.name).await;
+        }
+        (snapshot, route)
+    }
+
+    /// The route of a name, and the snapshot that it is of. One that is not known yet is waited for while upstreams are
+    /// tried for the first time, then looked for in the newest snapshot.
+    async fn route(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        endpoint: &Endpoint<'_>,
+        name: &str,
+    ) -> (Arc<Snapshot>, Option<Arc<Route>>) {
+        if let Some(route) = endpoint.route(snapshot, name) {
+            return (Arc::clone(snapshot), Some(Arc::clone(route)));
+        }
+        self.wait_for_tool(snapshot, endpoint, name).await;
+        let newest = self.snapshot();
+        let route = endpoint.route(&newest, name).cloned();
+        (newest, route)
+    }
+
+    /// Request chains, the upstream, response chains.
+    async fn run_guarded(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        client: &dyn ToClient,
+        recorder: &mut CallRecorder<P>,
+    ) -> CallEnd {
+        let context = CallContext { facts: &call.facts, client, unique_keys: true, room: None };
+        let sent = match self.arguments_to_send(call, context, recorder).await {
+            Ok(sent) => sent,
+            Err(end) => return end,
+        };
+        let sent_text = if call.tool.recalls_arguments() { sent.clone() } else { None };
+        let answer = match self.send(call, client, sent, recorder).await {
+            Ok(answer) => answer,
+            Err(error) => return self.upstream_failed(call, &error),
+        };
+        let facts = ResultFacts::of(&answer);
+        if facts.asks_back {
+            return CallEnd::internal(
+                "the server asked for input during the call, which this gateway does not pass on",
+            );
+        }
+        if facts.mistyped && self.is_modern(call) {
+            let error = UpstreamError::Protocol("the resultType of its result is not a string".into());
+            return self.upstream_failed(call, &error);
+        }
+        let arguments = sent_text.as_deref().map_or("{}", RawValue::get);
+        self.answer_to_give(call, context, answer, facts, arguments, recorder).await
+    }
+
+    /// What the response chains make of the answer to `arguments`.
+    async fn answer_to_give(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        context: CallContext<'_>,
+        answer: Answer,
+        facts: ResultFacts,
+        arguments: &str,
+        recorder: &mut CallRecorder<P>,
+    ) -> CallEnd {
+        if call.tool.response.is_empty() {
+            return CallEnd::answered(answer, facts);
+        }
+        let context =
+            CallContext { unique_keys: call.tool.guards_response(), room: Some(call.request.room), ..context };
+        let content = Content::Answer(answer);
+        if context.unique_keys
+            && let Some(steps) = content.doubled_key()
+        {
+            return self.withheld(call, &steps);
+        }
+        let when = call.when(arguments);
+        let chains = self.run_chains(context, &call.tool.response, &when, &content, &mut recorder.traces);
+        match (chains.await, content) {
+            (Ok(None), Content::Answer(answer)) => CallEnd::answered(answer, facts),
+            (Ok(Some(Content::Answer(answer))), _) => CallEnd::answered_anew(answer),
+            (Ok(_), _) => CallEnd::internal("a response chain gave no answer"),
+            (Err(end), _) => end,
+        }
+    }
+
+    /// Whether the call's upstream is of the modern era, as far as is known.
+    fn is_modern(&self, call: &Routed<'_>) -> bool {
+        self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Modern)
+    }
+
+    /// What the request chains make of the arguments; checked again where they changed them.
+    async fn arguments_to_send(
+        self: &Arc<Self>,
+        call: &Routed<'_>,
+        context: CallContext<'_>,
+        recorder: &mut CallRecorder<P>,
+    ) -> Result<Option<Box<RawValue>>, CallEnd> {
+        let as_they_came = || call.request.arguments.map(RawValue::to_owned);
+        if call.tool.request.is_empty() {
+            return Ok(as_they_came());
+        }
+        let content = Content::Arguments(call.arguments().to_owned());
+        let when = call.when(call.arguments());
+        let chains = self.run_chains(context, &call.tool.request, &when, &content, &mut recorder.traces);
+        let text = match chains.await? {
+            None => return Ok(as_they_came()),
+            Some(Content::Arguments(text)) => text,
+            Some(Content::Answer(_)) => return Err(CallEnd::internal("a request chain gave no arguments")),
+        };
+        if let Err(places) = call.tool.arguments.check_changed(&text) {
+            return Err(CallEnd::invalid_changed_arguments(call.request.name, &places));
+        }
+        Ok(RawValue::from_string(text).ok())
+    }
+
+    /// Sends the call to its upstream.
+    async fn send(
+        &self,
+        call: &Routed<'_>,
+        client: &dyn ToClient,
+        arguments: Option<Box<RawValue>>,
+        recorder: &mut CallRecorder<P>,
+    ) -> Result<Answer, UpstreamError> {
+        let out = OutCall {
+            tool: call.facts.tool.clone(),
+            arguments,
+            meta: call.meta.onward.clone(),
+            wants_progress: call.request.wants_progress,
+            log_level: call.request.log_level,
+            timeout: call.timeout,
+            extend_on_progress: call.plan().extend_on_progress,
+        };
+        recorder.asked();
+        let answer = self.upstreams.call(&call.upstream.target, out, client).instrument(spans::upstream(call)).await;
+        recorder.answered();
+        let answer = answer?;
+        let (Answer::Result(text) | Answer::Error(text)) = &answer;
+        call.request.room.hold(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;
+        Ok(answer)
+    }
+}

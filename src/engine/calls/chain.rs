@@ -1,0 +1,142 @@
+//! Runs chains on a call's content.
+
+use std::sync::Arc;
+
+use serde_json::value::RawValue;
+
+use super::content::Content;
+use super::outcome::{CallEnd, Denial, DenialKind};
+use super::recorder::EntryTraces;
+use super::routed::Facts;
+use super::when::When;
+use crate::domain::budget::{Held, NoRoom, Place};
+use crate::domain::chain::{Verdict, skip};
+use crate::domain::plugin::Failure;
+use crate::domain::ports::ToClient;
+use crate::domain::reason::Reason;
+use crate::domain::record::{EntryOutcome, Skip};
+use crate::engine::access::admission::Counted;
+use crate::engine::plan::link::{LinkedChain, LinkedEntry};
+use crate::engine::plan::snapshot::Selected;
+use crate::engine::{Engine, Ports};
+
+/// Executions off the path of their call that may run at once.
+const MAX_BACKGROUND: u32 = 1000;
+
+/// What goes along with a call's content through its chains.
+#[derive(Clone, Copy)]
+pub(crate) struct CallContext<'a> {
+    pub(crate) facts: &'a Arc<Facts>,
+    /// The way back to the client.
+    pub(crate) client: &'a dyn ToClient,
+    /// Whether content that an entry changes must have each key once in an object: a Guard may see the last one where
+    /// who is sent the content takes the first.
+    pub(crate) unique_keys: bool,
+    /// Holds an answer and what chains make of it; none for arguments, which are held with the request.
+    pub(crate) room: Option<&'a Place>,
+}
+
+impl CallContext<'_> {
+    /// Holds the content as it came and as it is now.
+    fn hold(&self, content: &Content, changed: Option<&Content>) -> Result<(), CallEnd> {
+        let (Some(room), Some(changed)) = (self.room, changed) else { return Ok(()) };
+        room.hold(content.size() + changed.size()).map_err(|NoRoom| CallEnd::no_room())
+    }
+}
+
+/// Nobody: what runs beside a call says nothing of its progress.
+pub(crate) struct Nobody;
+
+impl ToClient for Nobody {
+    fn progress(&self, _: Box<RawValue>) {}
+}
+
+impl<P: Ports> Engine<P> {
+    /// Runs the selected chains of one phase, one after another, each entry on what the one before it gave. None where
+    /// nothing changed the content.
+    ///
+    /// # Errors
+    /// How a denial or a failure ended the call.
+    pub(crate) async fn run_chains(
+        self: &Arc<Self>,
+        context: CallContext<'_>,
+        selected: &[Selected],
+        when: &When<'_>,
+        content: &Content,
+        traces: &mut EntryTraces,
+    ) -> Result<Option<Content>, CallEnd> {
+        let (whole, mut changed) = (content, None);
+        for Selected { chain, admitted } in selected {
+            let mut stopped = false;
+            for (entry, admitted) in chain.entries.iter().zip(admitted) {
+                let place = traces.advance();
+                let content = changed.as_ref().unwrap_or(content);
+                if let Some(why) = skipped(entry, *admitted, stopped, when, content) {
+                    traces.set(place, EntryOutcome::Skipped(why));
+                    continue;
+                }
+                if !entry.rules.on_path() {
+                    self.run_beside(context, chain, entry, content, traces, place);
+                    continue;
+                }
+                let judged = self.execute(context, chain, entry, content).await;
+                traces.ran(place, judged.trace);
+                match judged.verdict {
+                    Verdict::Go { stop, .. } => {
+                        stopped |= stop;
+                        changed = judged.changed.or(changed);
+                        context.hold(whole, changed.as_ref())?;
+                    }
+                    Verdict::Pass(_) => {}
+                    Verdict::Deny { text, error } => {
+                        let denial = Denial::by_entry(DenialKind::Denied, &chain.name, &entry.name, error, text);
+                        return Err(CallEnd::denied(denial));
+                    }
+                    Verdict::Fail(failure) => {
+                        let text = failed_text(&entry.name, &failure);
+                        let reason = failure.reason.to_string();
+                        let denial = Denial::by_entry(DenialKind::Failed, &chain.name, &entry.name, reason, text);
+                        return Err(CallEnd::denied(denial));
+                    }
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Starts an entry off the call's path.
+    fn run_beside(
+        self: &Arc<Self>,
+        context: CallContext<'_>,
+        chain: &Arc<LinkedChain>,
+        entry: &Arc<LinkedEntry>,
+        content: &Content,
+        traces: &mut EntryTraces,
+        place: usize,
+    ) {
+        let room = self.budget.place(Held::Beside);
+        let counted = Counted::enter(&self.state.background, Some(MAX_BACKGROUND), None);
+        let (Ok(counted), Ok(())) = (counted, room.hold(content.size())) else {
+            let (reason, phase, mode) = (Reason::PoolExhausted, chain.plan.phase.wire(), entry.plan.mode.as_label());
+            self.metrics.entry(&entry.name, &chain.name, phase, mode, "pool_exhausted", reason.as_str());
+            return traces.set(place, EntryOutcome::Failed(reason));
+        };
+        let (engine, facts, unique_keys) = (Arc::clone(self), Arc::clone(context.facts), context.unique_keys);
+        let (chain, entry, content) = (Arc::clone(chain), Arc::clone(entry), content.clone());
+        let task = tokio::spawn(async move {
+            let _held = (counted, room);
+            let context = CallContext { facts: &facts, client: &Nobody, unique_keys, room: None };
+            engine.execute(context, &chain, &entry, &content).await.trace
+        });
+        traces.runs_beside(place, task);
+    }
+}
+
+fn skipped(entry: &LinkedEntry, admitted: bool, stopped: bool, when: &When<'_>, content: &Content) -> Option<Skip> {
+    let skip = skip(entry.enabled, admitted, stopped, entry.rules.role);
+    skip.or_else(|| (!when.holds(entry, content)).then_some(Skip::When))
+}
+
+fn failed_text(plugin: &str, failure: &Failure) -> String {
+    format!("The call failed: plugin {plugin} could not do its work ({}).", failure.reason)
+}

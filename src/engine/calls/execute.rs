@@ -1,0 +1,231 @@
+//! Runs one entry of a chain: asks its plugin, judges the answer, writes both down.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::value::RawValue;
+use tracing::Instrument;
+
+use super::chain::CallContext;
+use super::content::{Content, Seen};
+use super::host::CallHost;
+use super::recorder::millis;
+use super::recorder::trace;
+use super::routed::Facts;
+use super::spans;
+use crate::domain::chain::Verdict;
+use crate::domain::plugin::{Failure, Input, Metadata, Output, Ran, Role};
+use crate::domain::ports::{Clock, Records, RunPlugin};
+use crate::domain::reason::Reason;
+use crate::domain::record::{
+    EntryOutcome, EntryTrace, ExecutionStatus, MAX_TRACE_DEPTH, MAX_TRACE_METADATA, PluginExecution,
+};
+use crate::domain::rpc::deeper_than;
+use crate::engine::plan::link::{LinkedChain, LinkedEntry};
+use crate::engine::{Engine, Ports};
+
+/// One execution, judged.
+pub(crate) struct Judged {
+    pub(crate) verdict: Verdict,
+    /// The content after it, where it differs.
+    pub(crate) changed: Option<Content>,
+    pub(crate) trace: EntryTrace,
+}
+
+impl<P: Ports> Engine<P> {
+    /// Runs one entry and writes it down.
+    pub(crate) async fn execute(
+        self: &Arc<Self>,
+        context: CallContext<'_>,
+        chain: &LinkedChain,
+        entry: &LinkedEntry,
+        content: &Content,
+    ) -> Judged {
+        let seen = content.see(entry.plan.view, entry.rules.role);
+        let started_at = self.clock.unix_millis();
+        let span = spans::plugin(chain, entry);
+        let asked = self.ask(context, chain, entry, &seen).instrument(span.clone());
+        let Ran { output, queued, ran, worker_pid } = asked.await;
+        let (output_size, metadata) = match &output {
+            Ok(output) => (Some(output.text.len() as u64), output.metadata.clone()),
+            Err(_) => (None, None),
+        };
+        let (metadata, omitted) = self.traceable(metadata, context, entry);
+        let (answer, changed) = check(output, content, &seen, context.unique_keys);
+        let verdict = entry.rules.judge(answer);
+        let row = PluginExecution {
+            input_size_bytes: seen.text.len() as u64,
+            output_size_bytes: output_size.filter(|_| matches!(verdict, Verdict::Go { .. })),
+            changed: changed.is_some(),
+            queue_ms: millis(queued),
+            run_ms: millis(ran),
+            duration_ms: millis(queued + ran),
+            worker_pid,
+            ..row(context.facts, chain, entry, &verdict, started_at)
+        };
+        let trace = EntryTrace {
+            // What an observer answers is thrown away; of a shadow it is told what it would have changed.
+            changed: row.changed && entry.rules.role != Role::Observe,
+            stops: matches!(verdict, Verdict::Go { stop: true, .. }) && entry.rules.role != Role::Observe,
+            duration_ms: row.duration_ms,
+            metadata,
+            metadata_omitted: omitted,
+            ..trace(chain, entry, outcome(&verdict))
+        };
+        span.record("hawsepipe.outcome", tracing::field::display(trace.outcome));
+        self.write_down(row);
+        Judged { verdict, changed, trace }
+    }
+
+    /// Asks the entry's plugin what becomes of the content.
+    async fn ask(
+        self: &Arc<Self>,
+        context: CallContext<'_>,
+        chain: &LinkedChain,
+        entry: &LinkedEntry,
+        seen: &Seen<'_>,
+    ) -> Ran {
+        let facts = context.facts;
+        let plugin = match &entry.plugin {
+            Ok(plugin) => plugin,
+            Err(failure) => return not_run(failure.clone()),
+        };
+        let metadata = Metadata {
+            request_id: &facts.request_id,
+            timestamp: &facts.timestamp,
+            server_name: &facts.upstream,
+            phase: chain.plan.phase.wire(),
+            user_query: facts.user_query.as_deref(),
+            content_type: seen.kind,
+            config: entry.config.as_deref(),
+            chain: &chain.name,
+            attempt: 1,
+        };
+        let input = Input {
+            tool_name: &facts.tool_name,
+            raw_content: Some(&seen.text),
+            max_tokens: entry.plan.max_tokens.or(facts.max_tokens),
+            metadata,
+        };
+        let host = CallHost::new(self, context, plugin, entry.plan.mode);
+        self.plugins.run(plugin, &input, entry.timeout, &host).await
+    }
+
+    /// A plugin's metadata where a trace has room for it, else why it has none; the log says that too.
+    fn traceable(
+        &self,
+        metadata: Option<Box<RawValue>>,
+        context: CallContext<'_>,
+        entry: &LinkedEntry,
+    ) -> (Option<Box<RawValue>>, Option<String>) {
+        let Some(why) = metadata.as_ref().and_then(|metadata| not_traceable(metadata.get())) else {
+            return (metadata, None);
+        };
+        let (request_id, plugin) = (&context.facts.request_id, &entry.name);
+        tracing::warn!(request_id, plugin, "Plugin '{plugin}' gave metadata that is not kept: {why}");
+        (None, Some(why))
+    }
+
+    fn write_down(&self, row: PluginExecution) {
+        if let Some(message) = &row.error_message {
+            tracing::warn!(
+                request_id = row.request_id,
+                plugin = row.plugin,
+                chain = row.chain_id,
+                reason = row.reason.map(Reason::as_str),
+                "Plugin '{}' {message}",
+                row.plugin
+            );
+        }
+        self.metrics.execution(&row);
+        self.records.execution(row);
+    }
+}
+
+/// Judges the content of an answer; a plugin that reports an error is not asked for valid content.
+fn check(
+    output: Result<Output, Failure>,
+    content: &Content,
+    seen: &Seen<'_>,
+    unique_keys: bool,
+) -> (Result<Output, Failure>, Option<Content>) {
+    let output = match output {
+        Ok(output) if output.error.is_none() => output,
+        other => return (other, None),
+    };
+    match content.replaced(seen, &output.text) {
+        Ok(Some(changed)) if unique_keys && changed.doubled_key().is_some() => {
+            let message =
+                "returned content with a key twice in one object: of readers, some take the first, some the last";
+            (Err(Failure::new(Reason::InvalidOutput, message)), None)
+        }
+        Ok(changed) => (Ok(output), changed),
+        Err(failure) => (Err(failure), None),
+    }
+}
+
+/// Why a plugin's metadata does not go into a trace; none where it does.
+fn not_traceable(metadata: &str) -> Option<String> {
+    match metadata.len() {
+        bytes if bytes > MAX_TRACE_METADATA => {
+            Some(format!("it has {bytes} bytes, and a trace has room for {MAX_TRACE_METADATA}"))
+        }
+        _ if deeper_than(MAX_TRACE_DEPTH, metadata.as_bytes()) => {
+            Some(format!("it is more than {MAX_TRACE_DEPTH} levels deep"))
+        }
+        _ => None,
+    }
+}
+
+fn not_run(failure: Failure) -> Ran {
+    Ran { output: Err(failure), queued: Duration::ZERO, ran: Duration::ZERO, worker_pid: None }
+}
+
+fn outcome(verdict: &Verdict) -> EntryOutcome {
+    match verdict {
+        Verdict::Go { .. } => EntryOutcome::Ran,
+        Verdict::Deny { .. } => EntryOutcome::Denied,
+        Verdict::Pass(failure) | Verdict::Fail(failure) => EntryOutcome::Failed(failure.reason),
+    }
+}
+
+fn row(facts: &Facts, chain: &LinkedChain, entry: &LinkedEntry, verdict: &Verdict, started_at: u64) -> PluginExecution {
+    let (status, reason, error_message) = match verdict {
+        Verdict::Go { .. } => (ExecutionStatus::Success, None, None),
+        Verdict::Deny { error, .. } => (ExecutionStatus::Denied, None, Some(format!("denied the call: {error}"))),
+        Verdict::Pass(failure) | Verdict::Fail(failure) => {
+            let status = match failure.reason {
+                Reason::Timeout => ExecutionStatus::Timeout,
+                Reason::PoolExhausted => ExecutionStatus::PoolExhausted,
+                _ => ExecutionStatus::Failed,
+            };
+            (status, Some(failure.reason), Some(failure.message.clone()))
+        }
+    };
+    let plugin = entry.plugin.as_ref().ok();
+    PluginExecution {
+        id: uuid::Uuid::now_v7().to_string(),
+        request_id: facts.request_id.clone(),
+        plugin_id: plugin.map_or_else(|| entry.name.clone(), |p| p.plan.id.clone()),
+        plugin: entry.name.clone(),
+        chain_id: chain.name.clone(),
+        started_at,
+        duration_ms: 0.0,
+        queue_ms: 0.0,
+        run_ms: 0.0,
+        status,
+        reason,
+        input_size_bytes: 0,
+        output_size_bytes: None,
+        error_message,
+        changed: false,
+        phase: chain.plan.phase,
+        mode: entry.plan.mode,
+        plugin_revision: plugin.map_or_else(String::new, |p| p.plan.digest.clone()),
+        chain_revision: chain.plan.revision.clone(),
+        upstream: facts.upstream.clone(),
+        tool: facts.tool.clone(),
+        principal: facts.caller.principal.clone(),
+        worker_pid: None,
+    }
+}

@@ -1,0 +1,145 @@
+//! Ends a call: counts it, has its upstream probed where that may be gone, writes it down.
+
+use serde_json::value::RawValue;
+
+use super::meta::Meta;
+use super::outcome::{CallEnd, Denial};
+use super::recorder::CallRecorder;
+use super::routed::Routed;
+use super::tool_result::{complete, with_meta};
+use crate::domain::budget::Place;
+use crate::domain::json::{Pointer, Step};
+use crate::domain::raw::to_raw;
+use crate::domain::record::EntryTrace;
+use crate::domain::upstream::{Era, UpstreamError};
+use crate::engine::access::admission::AdmissionError;
+use crate::engine::plan::link::LinkedUpstream;
+use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::request::{CallRequest, Endpoint, Reply};
+use crate::engine::{Engine, Ports};
+
+/// Names of members that the protocol itself gives (MCP, CallToolResult and ContentBlock; JSON-RPC 2.0, error object).
+const KNOWN_MEMBERS: [&str; 17] = [
+    "_meta",
+    "annotations",
+    "blob",
+    "code",
+    "content",
+    "data",
+    "isError",
+    "message",
+    "mimeType",
+    "name",
+    "resource",
+    "result",
+    "resultType",
+    "structuredContent",
+    "text",
+    "type",
+    "uri",
+];
+
+impl<P: Ports> Engine<P> {
+    /// It was not let in.
+    pub(crate) fn not_admitted(&self, error: &AdmissionError) -> CallEnd {
+        self.metrics.refused(error.reason.as_str());
+        CallEnd::not_admitted(error)
+    }
+
+    /// It was not sent.
+    pub(crate) fn refused(&self, denial: Denial) -> CallEnd {
+        self.metrics.refused(&denial.reason);
+        CallEnd::denied(denial)
+    }
+
+    /// Its upstream gave no answer. One that may be gone is probed at once.
+    pub(crate) fn upstream_failed(&self, call: &Routed<'_>, error: &UpstreamError) -> CallEnd {
+        let key = &call.plan().key;
+        // What the gateway has no room for is not the upstream's fault.
+        let own = *error == UpstreamError::NoRoom;
+        if !own {
+            self.metrics.upstream_failed(&key.name);
+        }
+        if !own && !matches!(error, UpstreamError::Timeout(_) | UpstreamError::TooLarge(_) | UpstreamError::Cancelled) {
+            self.probes.kick(key);
+        }
+        tracing::warn!(upstream = key.name, reason = error.reason(), "{error}");
+        CallEnd::upstream_failed(call, error)
+    }
+
+    /// There is no tool of that name, or not now.
+    pub(crate) fn unknown_tool(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> CallEnd {
+        let name: String = request.name.chars().take(128).collect();
+        let named = match &request.endpoint {
+            Endpoint::One(upstream) => Some(*upstream),
+            Endpoint::All => name.split_once("__").map(|(upstream, _)| upstream),
+        };
+        let named = named.and_then(|name| snapshot.upstream(name)).map(|index| &snapshot.linked.upstreams[index]);
+        let Some(upstream) = named else {
+            let down = snapshot.linked.upstreams.iter().filter(|upstream| self.down(upstream).is_some());
+            let down: Vec<_> = down.map(|upstream| upstream.target.plan.key.name.as_str()).collect();
+            let hint = if down.is_empty() { String::new() } else { format!(" (upstreams down: {})", down.join(", ")) };
+            return CallEnd::unknown_tool(&name, &hint);
+        };
+        let own = &upstream.target.plan.key.name;
+        match (&upstream.refusing, self.down(upstream)) {
+            (Some(refusal), _) => self.refused(Denial::refused(None, refusal)),
+            (None, Some(why)) => CallEnd::upstream_down(own, &why),
+            (None, None) => CallEnd::unknown_tool(&name, &format!(" (upstream {own} lists no such tool now)")),
+        }
+    }
+
+    /// What clients may be told of an upstream of which no list was ever read, because the last try failed.
+    fn down(&self, upstream: &LinkedUpstream) -> Option<String> {
+        let state = self.state.upstream(&upstream.target.plan.key);
+        state.down.filter(|_| state.tools.is_none() && upstream.target.plan.enabled)
+    }
+
+    /// Its upstream's answer has a key twice, and a Guard is on it. No Guard saw the names of its members, so of the place
+    /// only those are told that the protocol itself gives.
+    pub(crate) fn withheld(&self, call: &Routed<'_>, steps: &[Step]) -> CallEnd {
+        let shown = |step: &Step| match step {
+            Step::Member(name) if !KNOWN_MEMBERS.contains(&name.as_str()) => Step::Member("*".to_owned()),
+            step => step.clone(),
+        };
+        let steps: Vec<_> = steps.iter().map(shown).collect();
+        let (upstream, place) = (&call.plan().key.name, Pointer(&steps).to_string());
+        tracing::warn!(
+            upstream,
+            tool = call.facts.tool,
+            place,
+            "an answer was withheld: a key stands twice in an object"
+        );
+        CallEnd::withheld(upstream, &place)
+    }
+
+    /// Writes the end down, and makes of it what the client gets.
+    pub(crate) fn finish(
+        &self,
+        end: CallEnd,
+        mut recorder: CallRecorder<P>,
+        meta: &Meta,
+        request: &CallRequest<'_>,
+    ) -> Reply {
+        let end = end.in_room(request.room);
+        recorder.end(end.outcome, end.reason);
+        let mut reply = end.reply;
+        if let Reply::Result(result) = &mut reply {
+            if meta.trace {
+                add_trace(result, &recorder.traces.entries, request.room);
+            }
+            if request.caller.era == Era::Modern && !end.typed {
+                complete(result);
+            }
+        }
+        reply
+    }
+}
+
+/// Adds the trace to a result where there is room for it beside that.
+fn add_trace(result: &mut Box<RawValue>, entries: &[EntryTrace], room: &Place) {
+    let trace = to_raw(&entries);
+    if room.hold((result.get().len() + trace.get().len()) as u64).is_ok() {
+        *result = with_meta(result, "hawsepipe.dev/trace", trace);
+    }
+}

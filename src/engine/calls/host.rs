@@ -1,0 +1,103 @@
+//! What a plugin may ask of the gateway while its call runs: progress for the client, and calls of tools.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::chain::{CallContext, Nobody};
+use crate::domain::budget::Held;
+use crate::domain::limits::{RefusalReason, Tracker};
+use crate::domain::plugin::{MAX_MESSAGE, Mode};
+use crate::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress};
+use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::reason::Reason;
+use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError, too_deep};
+use crate::domain::upstream::Answer;
+use crate::engine::access::admission::{AdmissionError, Counted};
+use crate::engine::request::{CallRequest, Endpoint, Reply, Within};
+use crate::engine::{Engine, Ports};
+
+/// Calls of its own that one execution may wait for at once.
+const MAX_CALLS: u32 = 8;
+
+/// The host of one execution.
+pub(crate) struct CallHost<'a, P: Ports> {
+    engine: &'a Arc<Engine<P>>,
+    context: CallContext<'a>,
+    plugin: &'a LinkedPlugin,
+    mode: Mode,
+    calls: Arc<Tracker>,
+}
+
+impl<'a, P: Ports> CallHost<'a, P> {
+    pub(crate) fn new(
+        engine: &'a Arc<Engine<P>>,
+        context: CallContext<'a>,
+        plugin: &'a LinkedPlugin,
+        mode: Mode,
+    ) -> Self {
+        Self { engine, context, plugin, mode, calls: Arc::default() }
+    }
+
+    async fn call(&self, tool: &str, arguments: Option<&RawValue>) -> Result<Answer, RpcError> {
+        let _counted = self.admit().map_err(|rejection| {
+            self.engine.metrics.refused(rejection.reason.as_str());
+            rejection.to_error()
+        })?;
+        let is_object = |raw: &RawValue| !too_deep(raw.get().as_bytes()) && RawObject::parse(raw.get()).is_ok();
+        if !arguments.is_none_or(is_object) {
+            return Err(RpcError::new(INVALID_PARAMS, "the arguments must be an object that is not too deep"));
+        }
+        let facts = self.context.facts;
+        let request = CallRequest {
+            endpoint: Endpoint::All,
+            caller: &facts.caller,
+            name: tool,
+            arguments,
+            meta: None,
+            wants_progress: false,
+            log_level: None,
+            client: &Nobody,
+            room: &self.engine.budget().place(Held::Answer),
+            check_mirrored: None,
+            within: Some(Within { request_id: &facts.request_id, depth: facts.depth + 1 }),
+        };
+        let answer = match self.engine.call(request).await {
+            Reply::Result(result) => Answer::Result(result),
+            Reply::UpstreamError(error) => Answer::Error(error),
+            Reply::Error(error) => return Err(error),
+        };
+        let (Answer::Result(content) | Answer::Error(content)) = &answer;
+        let max_input = self.plugin.plan.limits.max_input;
+        if content.get().len() as u64 > max_input {
+            let data = json!({"reason": Reason::TooLarge.as_str()});
+            let message = format!("the tool's answer is larger than the {max_input} bytes that the plugin takes");
+            return Err(RpcError::new(REFUSED, message).with_data(data));
+        }
+        Ok(answer)
+    }
+
+    fn admit(&self) -> Result<Counted, AdmissionError> {
+        if self.mode == Mode::Shadow {
+            return Err(AdmissionError::new(RefusalReason::Shadow, "a shadow changes nothing, so it calls no tool"));
+        }
+        Counted::enter(&self.calls, Some(MAX_CALLS), None).map_err(|_| {
+            let message = format!("{MAX_CALLS} calls of the plugin are in flight, as many as it may wait for");
+            AdmissionError::new(RefusalReason::PluginCalls, message)
+        })
+    }
+}
+
+impl<P: Ports> Host for CallHost<'_, P> {
+    fn progress(&self, mut progress: PluginProgress) {
+        if let Some(message) = &mut progress.message {
+            message.truncate(message.floor_char_boundary(MAX_MESSAGE));
+        }
+        self.context.client.progress(to_raw(&progress));
+    }
+
+    fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a> {
+        Box::pin(async move { self.call(tool, arguments).await.unwrap_or_else(|error| Answer::Error(to_raw(&error))) })
+    }
+}

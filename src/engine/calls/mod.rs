@@ -1,0 +1,18 @@
+//! The way of one tool call: admitted, routed, through its chains, sent, answered, written down.
+
+pub(crate) mod call;
+pub(crate) mod chain;
+pub mod content;
+pub(crate) mod execute;
+pub(crate) mod finish;
+pub(crate) mod host;
+pub(crate) mod meta;
+pub(crate) mod outcome;
+pub(crate) mod progress;
+pub(crate) mod ready;
+pub(crate) mod recorder;
+pub(crate) mod routed;
+pub(crate) mod spans;
+pub(crate) mod text_block;
+pub(crate) mod tool_result;
+pub(crate) mod when;

@@ -1,0 +1,260 @@
+//! How calls end: what the client gets, what the record says.
+
+use std::time::Duration;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::routed::Routed;
+use super::tool_result::{ResultFacts, error_result};
+use crate::domain::budget::{NO_ROOM, NoRoom, Place};
+use crate::domain::json::{Pointer, Step};
+use crate::domain::limits::RefusalReason;
+use crate::domain::plan::Refusal;
+use crate::domain::raw::to_raw;
+use crate::domain::record::CallOutcome;
+use crate::domain::rpc::{INTERNAL_ERROR, INVALID_PARAMS, REFUSED, RpcError};
+use crate::domain::upstream::{Answer, UpstreamError};
+use crate::engine::access::admission::AdmissionError;
+use crate::engine::request::Reply;
+
+/// Why a call ended whose arguments or answer had a key twice in one object.
+const DUPLICATE_KEY: &str = "DuplicateKey";
+/// The most characters of a place in arguments that a message quotes.
+const MAX_PLACE: usize = 200;
+/// JSON-RPC code of a request that took too long, as the SDKs have it.
+const REQUEST_TIMEOUT: i64 = -32001;
+
+/// What a client is told whose answer found no room. It does not say when to try again: what was asked may be done.
+pub(crate) fn dropped() -> RpcError {
+    RpcError::new(REFUSED, UpstreamError::NoRoom.to_client()).with_data(json!({"reason": NO_ROOM}))
+}
+
+/// What kept a call from its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DenialKind {
+    /// A plugin denied it.
+    Denied,
+    /// A plugin's failure failed it.
+    Failed,
+    /// It was not sent, because something that guards it cannot run.
+    Refused,
+}
+
+/// Why a call ends before its content can be given, and who ended it.
+#[derive(Clone, Debug)]
+pub(crate) struct Denial {
+    pub(crate) kind: DenialKind,
+    /// The chain, as `namespace/name`; none where the gateway or the upstream refuses.
+    pub(crate) chain: Option<String>,
+    /// The plugin, as `namespace/name`; none where the chain as a whole refuses.
+    pub(crate) plugin: Option<String>,
+    /// A word of the closed list, or the denying plugin's own words.
+    pub(crate) reason: String,
+    /// For the client.
+    pub(crate) text: String,
+}
+
+impl Denial {
+    /// Of a chain, the gateway or an upstream that refuses by its plan.
+    pub(crate) fn refused(chain: Option<&str>, refusal: &Refusal) -> Self {
+        Self {
+            kind: DenialKind::Refused,
+            chain: chain.map(str::to_owned),
+            plugin: None,
+            reason: refusal.reason.to_string(),
+            text: format!("This call is refused: {}.", refusal.message),
+        }
+    }
+
+    /// By an entry of a chain.
+    pub(crate) fn by_entry(kind: DenialKind, chain: &str, plugin: &str, reason: String, text: String) -> Self {
+        Self { kind, chain: Some(chain.to_owned()), plugin: Some(plugin.to_owned()), reason, text }
+    }
+
+    /// A tool result with `isError: true` that says in `_meta` who ended the call.
+    fn to_result(&self) -> Box<RawValue> {
+        let (key, word) = match self.kind {
+            DenialKind::Denied => ("hawsepipe.dev/denied", "error"),
+            DenialKind::Failed => ("hawsepipe.dev/failed", "reason"),
+            DenialKind::Refused => ("hawsepipe.dev/refused", "reason"),
+        };
+        let mut detail = serde_json::Map::new();
+        let names = [("chain", &self.chain), ("plugin", &self.plugin), (word, &Some(self.reason.clone()))];
+        detail.extend(names.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value.as_ref()?)))));
+        to_raw(&json!({"content": [{"type": "text", "text": self.text}], "isError": true, "_meta": {key: detail}}))
+    }
+}
+
+/// How a call ended, before it is written down.
+pub(crate) struct CallEnd {
+    pub(crate) reply: Reply,
+    pub(crate) outcome: CallOutcome,
+    pub(crate) reason: Option<String>,
+    /// Whether a result says what it is, as the modern era wants it.
+    pub(crate) typed: bool,
+}
+
+impl CallEnd {
+    fn new(reply: Reply, outcome: CallOutcome, reason: impl Into<Option<String>>) -> Self {
+        Self { reply, outcome, reason: reason.into(), typed: false }
+    }
+
+    /// With the upstream's answer, which has this facts.
+    pub(crate) fn answered(answer: Answer, facts: ResultFacts) -> Self {
+        let (reply, outcome) = match answer {
+            Answer::Result(result) if facts.is_error => (Reply::Result(result), CallOutcome::ToolError),
+            Answer::Result(result) => (Reply::Result(result), CallOutcome::Ok),
+            Answer::Error(error) => (Reply::UpstreamError(error), CallOutcome::RpcError),
+        };
+        Self { typed: facts.typed, ..Self::new(reply, outcome, None) }
+    }
+
+    /// With an answer that chains made anew.
+    pub(crate) fn answered_anew(answer: Answer) -> Self {
+        let facts = ResultFacts::of(&answer);
+        Self::answered(answer, facts)
+    }
+
+    /// By a chain, or because what guards it cannot run.
+    pub(crate) fn denied(denial: Denial) -> Self {
+        let outcome = match denial.kind {
+            DenialKind::Denied => CallOutcome::Denied,
+            DenialKind::Failed => CallOutcome::Failed,
+            DenialKind::Refused => CallOutcome::Refused,
+        };
+        Self::new(Reply::Result(denial.to_result()), outcome, denial.reason)
+    }
+
+    /// It was not let in.
+    pub(crate) fn not_admitted(error: &AdmissionError) -> Self {
+        Self::new(Reply::Error(error.to_error()), CallOutcome::Refused, error.reason.as_str().to_owned())
+    }
+
+    /// What it answers with found no room.
+    pub(crate) fn no_room() -> Self {
+        Self::new(Reply::Error(dropped()), CallOutcome::RpcError, NO_ROOM.to_owned())
+    }
+
+    /// Because something went wrong that should not.
+    pub(crate) fn internal(message: &str) -> Self {
+        let error = RpcError::new(INTERNAL_ERROR, message);
+        Self::new(Reply::Error(error), CallOutcome::RpcError, message.to_owned())
+    }
+
+    /// The gateway panicked. What it panicked with may hold content, so that it is told to nobody.
+    pub(crate) fn panicked() -> Self {
+        let error = RpcError::new(INTERNAL_ERROR, "the gateway failed on this call; its log says where");
+        Self::new(Reply::Error(error), CallOutcome::RpcError, "Panicked".to_owned())
+    }
+
+    /// The stop switch ended it, with `stopMode: Cancel`, or a call came while it is on.
+    pub(crate) fn stopped() -> Self {
+        let data = json!({"reason": RefusalReason::Stopped.as_str()});
+        let message = "this gateway is stopped, and its calls in flight were ended";
+        let error = RpcError::new(REFUSED, message).with_data(data);
+        Self::new(Reply::Error(error), CallOutcome::Refused, RefusalReason::Stopped.as_str().to_owned())
+    }
+
+    /// It took as long as a call may.
+    pub(crate) fn ceiling_reached(ceiling: Duration) -> Self {
+        let message = format!("the call took longer than {ceiling:?}, the longest that this gateway lets one take");
+        let error = RpcError::new(REQUEST_TIMEOUT, message);
+        Self::new(Reply::Error(error), CallOutcome::Timeout, "CallCeiling".to_owned())
+    }
+
+    pub(crate) fn unknown_tool(name: &str, hint: &str) -> Self {
+        let error = RpcError::new(INVALID_PARAMS, format!("Unknown tool: {name}{hint}"));
+        Self::new(Reply::Error(error), CallOutcome::RpcError, "UnknownTool".to_owned())
+    }
+
+    /// It is not known which tools the upstream has.
+    pub(crate) fn upstream_down(name: &str, why: &str) -> Self {
+        const REASON: &str = "UpstreamDown";
+        let data = json!({"reason": REASON, "upstream": name});
+        let message = format!("upstream {name} is down, so that its tools are not known: {why}");
+        let reply = Reply::Error(RpcError::new(INTERNAL_ERROR, message).with_data(data));
+        Self::new(reply, CallOutcome::RpcError, REASON.to_owned())
+    }
+
+    /// The arguments do not fit the tool's schema at these places.
+    pub(crate) fn invalid_arguments(tool: &str, places: &str) -> Self {
+        let text = format!("The arguments do not fit the input schema of {tool}. Nothing was sent.\n{places}");
+        Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
+    }
+
+    /// The same of arguments that a plugin changed.
+    pub(crate) fn invalid_changed_arguments(tool: &str, places: &str) -> Self {
+        let text = format!(
+            "The arguments, as the gateway's plugins changed them, do not fit the input schema of {tool}. Nothing was \
+             sent.\n{places}"
+        );
+        Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
+    }
+
+    /// The arguments have a key twice.
+    pub(crate) fn doubled_argument(steps: &[Step]) -> Self {
+        let place: String = Pointer(steps).to_string().chars().take(MAX_PLACE).collect();
+        let message = format!(
+            "arguments{place}: this key stands twice in its object. Some readers take the first, some the last: send it \
+             once"
+        );
+        let error = RpcError::new(INVALID_PARAMS, message).with_data(json!({"reason": DUPLICATE_KEY}));
+        Self::new(Reply::Error(error), CallOutcome::RpcError, DUPLICATE_KEY.to_owned())
+    }
+
+    /// What the client's headers say of its arguments is not what they are.
+    pub(crate) fn header_mismatch(error: RpcError) -> Self {
+        Self::new(Reply::Error(error), CallOutcome::RpcError, "HeaderMismatch".to_owned())
+    }
+
+    /// The same where its answer finds room until it is sent. What the upstream sent has found it; chains may have made
+    /// more of that.
+    pub(crate) fn in_room(self, room: &Place) -> Self {
+        let (Reply::Result(text) | Reply::UpstreamError(text)) = &self.reply else { return self };
+        match room.hold(text.get().len() as u64) {
+            Ok(()) => self,
+            Err(NoRoom) => Self::no_room(),
+        }
+    }
+
+    /// The upstream's answer has a key twice, and a Guard is on it: it may see another value than the client.
+    pub(crate) fn withheld(upstream: &str, place: &str) -> Self {
+        let message = format!(
+            "upstream {upstream}: its answer is withheld, because a plugin guards it and the key at {place} stands twice in \
+             its object: some readers take the first, some the last"
+        );
+        let data = json!({"reason": DUPLICATE_KEY, "upstream": upstream});
+        let error = RpcError::new(INTERNAL_ERROR, message).with_data(data);
+        Self::new(Reply::Error(error), CallOutcome::RpcError, DUPLICATE_KEY.to_owned())
+    }
+
+    pub(crate) fn upstream_failed(call: &Routed<'_>, error: &UpstreamError) -> Self {
+        let name = &call.plan().key.name;
+        let (code, outcome, said) = match error {
+            UpstreamError::Timeout(_) => {
+                let said = format!("{error}; {} sets how long it may take", call.timeout_field());
+                (REQUEST_TIMEOUT, CallOutcome::Timeout, said)
+            }
+            UpstreamError::NoRoom => (REFUSED, CallOutcome::RpcError, error.to_client()),
+            _ => (INTERNAL_ERROR, CallOutcome::RpcError, error.to_client()),
+        };
+        let data = json!({"reason": error.reason(), "upstream": name});
+        let reply = Reply::Error(RpcError::new(code, format!("upstream {name}: {said}")).with_data(data));
+        Self::new(reply, outcome, error.reason().to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_denial_names_chain_plugin_and_error() {
+        let denial = Denial::by_entry(DenialKind::Denied, "n/c", "n/p", "no".into(), "text".into());
+        let value: serde_json::Value = serde_json::from_str(denial.to_result().get()).unwrap();
+        let expected = json!({"chain": "n/c", "plugin": "n/p", "error": "no"});
+        assert_eq!(value["_meta"]["hawsepipe.dev/denied"], expected);
+        assert_eq!((&value["isError"], &value["content"][0]["text"]), (&json!(true), &json!("text")));
+    }
+}

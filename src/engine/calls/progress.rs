@@ -1,0 +1,95 @@
+//! Progress of a call, and what its server logs meanwhile, on the way to the client.
+
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::value::RawValue;
+
+use crate::domain::ports::ToClient;
+use crate::domain::raw::RawObject;
+use crate::engine::plan::snapshot::ToolLink;
+
+/// Passes the progress of one call on, its server's and its plugins', as long as it rises: MCP wants that of all that goes
+/// by one token. While a Guard is on the response, the numbers alone, because text could carry what the Guard takes out;
+/// log messages are not passed on then.
+pub(crate) struct Progress<'a> {
+    client: &'a dyn ToClient,
+    guarded: bool,
+    /// What was passed on last.
+    last: Mutex<f64>,
+}
+
+impl<'a> Progress<'a> {
+    /// For a call of which no progress was passed on yet.
+    pub(crate) fn new(client: &'a dyn ToClient, guarded: bool) -> Self {
+        Self { client, guarded, last: Mutex::new(f64::NEG_INFINITY) }
+    }
+
+    fn rises(&self, progress: f64) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let rises = progress > *last;
+        if rises {
+            *last = progress;
+        }
+        rises
+    }
+}
+
+impl ToClient for Progress<'_> {
+    fn progress(&self, params: Box<RawValue>) {
+        let Ok(object) = RawObject::parse(params.get()) else { return };
+        let progress = object.get("progress").and_then(|progress| progress.get().parse().ok());
+        if !progress.is_some_and(|progress| self.rises(progress)) {
+            return;
+        }
+        if !self.guarded {
+            return self.client.progress(params);
+        }
+        let mut numbers = RawObject::default();
+        for key in ["progress", "total"] {
+            let number =
+                object.get(key).filter(|value| value.get().starts_with(|c: char| c == '-' || c.is_ascii_digit()));
+            if let Some(number) = number {
+                numbers.set(key, number.to_owned());
+            }
+        }
+        self.client.progress(numbers.to_raw());
+    }
+
+    fn message(&self, params: Box<RawValue>) {
+        if !self.guarded {
+            self.client.message(params);
+        }
+    }
+}
+
+/// Whether the words of progress are kept from the client: a Guard is on the tool's response, in a chain that does not
+/// let notifications pass.
+pub(crate) fn is_guarded(tool: &ToolLink) -> bool {
+    tool.response.iter().any(|selected| !selected.chain.plan.notifications_pass && selected.guards())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Client(Mutex<Vec<String>>);
+
+    impl ToClient for Client {
+        fn progress(&self, _: Box<RawValue>) {}
+
+        fn message(&self, params: Box<RawValue>) {
+            self.0.lock().unwrap().push(params.get().to_owned());
+        }
+    }
+
+    #[test]
+    fn log_messages_pass_unless_a_guard_is_on_the_response() {
+        let params = r#"{"level":"info","data":"a secret"}"#;
+        for (guarded, heard) in [(false, vec![params.to_owned()]), (true, vec![])] {
+            let client = Client::default();
+            Progress::new(&client, guarded).message(RawValue::from_string(params.into()).unwrap());
+            assert_eq!(*client.0.lock().unwrap(), heard, "{guarded}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Whether what guards a call can run, asked before anything is sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use super::content::Content;
+use super::outcome::{Denial, DenialKind};
+use super::recorder::EntryTraces;
+use super::routed::Routed;
+use crate::domain::ids::ObjectKey;
+use crate::domain::plugin::{Failure, Mode, Phase};
+use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
+use crate::domain::reason::Reason;
+use crate::domain::record::EntryOutcome;
+use crate::domain::route::Route;
+use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry};
+use crate::engine::plan::snapshot::{Selected, Snapshot};
+use crate::engine::{Engine, Ports};
+
+/// How often it is looked whether plugins are loaded by now.
+const LOOK: Duration = Duration::from_millis(5);
+
+impl<P: Ports> Engine<P> {
+    /// Waits for plugins that guard calls on this route and are still being loaded, as long as their entries may take.
+    /// Says whether there were any and all of them are loaded, or cannot be, by now; or whether something else runs by
+    /// now, for which these may never be loaded.
+    pub(crate) async fn waited_for_guards(&self, snapshot: &Snapshot, route: &Route) -> bool {
+        let (tool, queue) = (&snapshot.tools[route.index], snapshot.plan().gateway.runtime.queue_timeout_ms);
+        let (mut waited, began) = (false, Instant::now());
+        for selected in tool.request.iter().chain(&tool.response) {
+            let entries = selected.chain.entries.iter().zip(&selected.admitted);
+            for (entry, _) in entries.filter(|(entry, admitted)| **admitted && entry.must_run()) {
+                let Ok(plugin) = &entry.plugin else { continue };
+                if self.plugins.loading(plugin) != Loading::Underway {
+                    continue;
+                }
+                waited = true;
+                let until = began + Duration::from_millis(queue.into()) + entry.timeout;
+                let loaded_or_replaced = async {
+                    tokio::select! {
+                        () = self.wait_until_loaded(plugin) => false,
+                        () = self.wait_until_replaced(&snapshot.linked) => true,
+                    }
+                };
+                match timeout_at(until, loaded_or_replaced).await {
+                    Ok(false) => {}
+                    Ok(true) => return true,
+                    Err(_) => return false,
+                }
+            }
+        }
+        waited
+    }
+
+    /// Waits until every plugin that the plan in force runs is loaded or cannot be, and calls go by that.
+    pub async fn wait_for_loads(&self) {
+        while self.is_behind() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Whether a plugin is still being loaded, or was and that is not in force yet.
+    fn is_behind(&self) -> bool {
+        let linked = Arc::clone(&self.snapshot().linked);
+        let is_behind = |(key, plugin): (&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)| match plugin
+            .as_ref()
+            .ok()
+            .map(|plugin| self.plugins.loading(plugin))
+        {
+            Some(Loading::Underway | Loading::Unprepared) => true,
+            Some(Loading::Loaded) => linked.stand_ins.contains_key(key),
+            Some(Loading::Failed { .. }) => !linked.not_loaded.iter().any(|lost| lost.plugin == *key),
+            None => false,
+        };
+        linked.wanted().into_iter().any(is_behind)
+    }
+
+    /// Waits until a plugin is loaded or cannot be.
+    async fn wait_until_loaded(&self, plugin: &Arc<LinkedPlugin>) {
+        let mut seen = 0;
+        while self.plugins.loading(plugin) == Loading::Underway {
+            seen = self.plugins.loads(seen).await;
+        }
+    }
+
+    /// Waits until another plan is in force, or the same with other forms of its plugins.
+    async fn wait_until_replaced(&self, linked: &Arc<Linked>) {
+        // The sender is ours, so that it cannot be gone.
+        let _ = self.plans.subscribe().wait_for(|()| !Arc::ptr_eq(&self.snapshot().linked, linked)).await;
+    }
+
+    /// The first thing that guards this call and cannot run here. A response that would have to be withheld is no
+    /// reason to run the tool, so both phases are asked before anything is sent.
+    pub(crate) fn cannot_guard(&self, call: &Routed<'_>, traces: &mut EntryTraces) -> Option<Denial> {
+        let mut first = 0;
+        for selected in call.tool.request.iter().chain(&call.tool.response) {
+            let chain = &selected.chain;
+            if let Some(refusal) = &chain.plan.refusing {
+                return Some(Denial::refused(Some(&chain.name), refusal));
+            }
+            if let Some((place, entry, failure)) = self.first_unable(selected, call) {
+                traces.set(first + place, EntryOutcome::Failed(failure.reason));
+                let (phase, reason) = (chain.plan.phase.wire(), failure.reason.as_str());
+                self.metrics.entry(&entry.name, &chain.name, phase, Mode::Enforce.as_label(), "failed", reason);
+                let text = format!("This call is refused: plugin {} guards it and cannot run ({reason}).", entry.name);
+                let (kind, reason) = (DenialKind::Refused, reason.to_owned());
+                return Some(Denial::by_entry(kind, &chain.name, &entry.name, reason, text));
+            }
+            first += chain.entries.len();
+        }
+        None
+    }
+
+    fn first_unable<'a>(&self, selected: &'a Selected, call: &Routed<'_>) -> Option<(usize, &'a LinkedEntry, Failure)> {
+        let content = || Content::Arguments(call.arguments().to_owned());
+        let when = call.when(call.arguments());
+        selected.chain.entries.iter().zip(&selected.admitted).enumerate().find_map(|(place, (entry, admitted))| {
+            if !(*admitted && entry.must_run()) {
+                return None;
+            }
+            let failure = self.unable(entry).or_else(|| self.still_loading(entry))?;
+            // What a response would hold is not known yet, so there `when` cannot excuse it.
+            let excused = selected.chain.plan.phase == Phase::Request && !when.holds(entry, &content());
+            (!excused).then_some((place, &**entry, failure))
+        })
+    }
+
+    /// Why a chain refuses what it selects, as far as this process knows now. What the filter of a plugin leaves out,
+    /// and a call that a `when` excuses, are not refused all the same.
+    pub(crate) fn refusing(&self, chain: &LinkedChain) -> Option<Reason> {
+        let unable = || chain.entries.iter().filter(|entry| entry.must_run()).find_map(|entry| self.unable(entry));
+        chain.plan.refusing.as_ref().map(|refusal| refusal.reason).or_else(|| unable().map(|failure| failure.reason))
+    }
+
+    fn still_loading(&self, entry: &LinkedEntry) -> Option<Failure> {
+        let plugin = entry.plugin.as_ref().ok()?;
+        let is_underway = self.plugins.loading(plugin) == Loading::Underway;
+        is_underway.then(|| Failure::new(Reason::NotLoaded, "is still being loaded"))
+    }
+
+    /// Why an entry cannot run here, as far as this process knows now.
+    pub(crate) fn unable(&self, entry: &LinkedEntry) -> Option<Failure> {
+        match &entry.plugin {
+            Err(failure) => Some(failure.clone()),
+            Ok(plugin) => self.plugins.availability(plugin).err(),
+        }
+    }
+}

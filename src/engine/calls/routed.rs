@@ -1,0 +1,117 @@
+//! A call that found its tool: what its way needs to know of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::value::RawValue;
+
+use super::meta::Meta;
+use crate::domain::plan::{Refusal, ToolOverride, UpstreamPlan};
+use crate::domain::record::CallRecord;
+use crate::domain::route::Route;
+use crate::engine::plan::link::LinkedUpstream;
+use crate::engine::plan::snapshot::{Snapshot, ToolLink};
+use crate::engine::request::{CallRequest, Caller};
+
+/// A call on its way through the chains and to its upstream. All of it is of one snapshot.
+pub(crate) struct Routed<'a> {
+    pub(crate) request: &'a CallRequest<'a>,
+    pub(crate) meta: &'a Meta,
+    pub(crate) route: &'a Route,
+    pub(crate) tool: &'a ToolLink,
+    pub(crate) upstream: &'a LinkedUpstream,
+    /// For the upstream's answer.
+    pub(crate) timeout: Duration,
+    pub(crate) facts: Arc<Facts>,
+    change: Option<&'a ToolOverride>,
+}
+
+impl<'a> Routed<'a> {
+    /// The call that `record` is begun for, on `route`.
+    pub(crate) fn new(
+        snapshot: &'a Snapshot,
+        route: &'a Route,
+        request: &'a CallRequest<'a>,
+        meta: &'a Meta,
+        record: &CallRecord,
+    ) -> Self {
+        let upstream = &snapshot.linked.upstreams[route.upstream];
+        let plan = &upstream.target.plan;
+        let change = route.change.and_then(|index| plan.overrides.get(index));
+        let timeout = change.and_then(|change| change.timeout_ms).or(plan.call_timeout_ms);
+        let timeout = timeout.unwrap_or(snapshot.plan().gateway.limits.call_timeout_ms);
+        Self {
+            request,
+            meta,
+            route,
+            tool: &snapshot.tools[route.index],
+            upstream,
+            timeout: Duration::from_millis(u64::from(timeout)),
+            facts: Arc::new(Facts::new(request, record, &plan.key.name, &route.tool.name, meta)),
+            change,
+        }
+    }
+
+    /// The arguments as they came.
+    pub(crate) fn arguments(&self) -> &'a str {
+        self.request.arguments.map_or("{}", RawValue::get)
+    }
+
+    /// The upstream's plan.
+    pub(crate) fn plan(&self) -> &'a UpstreamPlan {
+        &self.upstream.target.plan
+    }
+
+    /// Why the upstream or its override of the tool refuses.
+    pub(crate) fn refusing(&self) -> Option<&'a Refusal> {
+        self.upstream.refusing.as_ref().or(self.change.and_then(|change| change.refusing.as_ref()))
+    }
+
+    /// The field that says, or would say, how long its upstream may take.
+    pub(crate) fn timeout_field(&self) -> String {
+        let of_tool = self.route.change.filter(|_| self.change.is_some_and(|change| change.timeout_ms.is_some()));
+        let field = of_tool.map_or_else(|| "timeouts.callMs".to_owned(), |i| format!("tools.overrides[{i}].timeoutMs"));
+        format!("spec.{field} of MCPUpstream {}", self.plan().key)
+    }
+}
+
+/// What every entry of one call is told alike.
+pub(crate) struct Facts {
+    pub(crate) request_id: String,
+    /// RFC 3339.
+    pub(crate) timestamp: String,
+    /// `{upstream}/{tool}`.
+    pub(crate) tool_name: String,
+    pub(crate) upstream: String,
+    pub(crate) tool: String,
+    /// Who calls.
+    pub(crate) caller: Caller,
+    /// How many calls of plugins it lies within.
+    pub(crate) depth: u32,
+    pub(crate) user_query: Option<String>,
+    /// From the call's `_meta`; an entry's own comes first.
+    pub(crate) max_tokens: Option<u32>,
+}
+
+impl Facts {
+    fn new(request: &CallRequest<'_>, record: &CallRecord, upstream: &str, tool: &str, meta: &Meta) -> Self {
+        Self {
+            request_id: record.request_id.clone(),
+            timestamp: timestamp(record.started_at),
+            tool_name: format!("{upstream}/{tool}"),
+            upstream: upstream.to_owned(),
+            tool: tool.to_owned(),
+            caller: request.caller.clone(),
+            depth: request.depth(),
+            user_query: meta.user_query.clone(),
+            max_tokens: meta.max_tokens,
+        }
+    }
+}
+
+/// RFC 3339 in UTC with milliseconds.
+pub(crate) fn timestamp(unix_millis: u64) -> String {
+    let time = Timestamp::from_millisecond(i64::try_from(unix_millis).unwrap_or(i64::MAX)).unwrap_or_default();
+    format!("{time:.3}")
+}

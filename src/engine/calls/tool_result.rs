@@ -1,0 +1,87 @@
+//! The few members of a tool's result that the gateway itself reads or writes.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::upstream::Answer;
+
+/// What is read of an answer, in one pass: results are large.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ResultFacts {
+    /// The server asks for input during the call.
+    pub(crate) asks_back: bool,
+    /// A result that says `isError`.
+    pub(crate) is_error: bool,
+    /// A result that says what it is, or no object that could.
+    pub(crate) typed: bool,
+    /// A result that says what it is by something that is not a string.
+    pub(crate) mistyped: bool,
+}
+
+impl ResultFacts {
+    /// Reads it.
+    pub(crate) fn of(answer: &Answer) -> Self {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Members<'a> {
+            #[serde(borrow, default, deserialize_with = "present")]
+            result_type: Option<&'a RawValue>,
+            #[serde(borrow)]
+            is_error: Option<&'a RawValue>,
+        }
+        let Answer::Result(result) = answer else { return Self::default() };
+        let Ok(Members { result_type, is_error }) = serde_json::from_str(result.get()) else {
+            return Self { typed: true, ..Self::default() };
+        };
+        let kind = result_type.and_then(|kind| serde_json::from_str::<String>(kind.get()).ok());
+        Self {
+            asks_back: kind.as_deref() == Some("input_required"),
+            mistyped: result_type.is_some() && kind.is_none(),
+            is_error: is_error.is_some_and(|flag| flag.get() == "true"),
+            typed: result_type.is_some(),
+        }
+    }
+}
+
+/// A member that is there, if only as `null`.
+fn present<'de: 'a, 'a, D: Deserializer<'de>>(value: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(value).map(Some)
+}
+
+/// MCP 2026-07-28: every result says what it is. What a legacy server sent, and what is made here, does not yet.
+pub(crate) fn complete(result: &mut Box<RawValue>) {
+    let Some(rest) = result.get().strip_prefix('{').map(str::trim_start) else { return };
+    let comma = if rest.starts_with('}') { "" } else { "," };
+    if let Ok(with) = RawValue::from_string(format!(r#"{{"resultType":"complete"{comma}{rest}"#)) {
+        *result = with;
+    }
+}
+
+/// A tool result with `isError: true` that tells a model what is wrong.
+pub(crate) fn error_result(text: &str) -> Box<RawValue> {
+    to_raw(&json!({"content": [{"type": "text", "text": text}], "isError": true}))
+}
+
+/// `result` with one more member in its `_meta`. What is no object stays as it is.
+pub(crate) fn with_meta(result: &RawValue, key: &str, value: Box<RawValue>) -> Box<RawValue> {
+    let Ok(mut object) = RawObject::parse(result.get()) else { return result.to_owned() };
+    let meta = object.get("_meta").map_or("{}", RawValue::get);
+    let mut meta = RawObject::parse(meta).unwrap_or_default();
+    meta.set(key, value);
+    object.set("_meta", meta.to_raw());
+    object.to_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meta_is_added_and_nothing_else_changes() {
+        let result = RawValue::from_string(r#"{"content":[],"n": 1.0,"_meta":{"a": 1e2}}"#.into()).unwrap();
+        let with = with_meta(&result, "b", RawValue::from_string("true".into()).unwrap());
+        assert_eq!(with.get(), r#"{"content":[],"n":1.0,"_meta":{"a":1e2,"b":true}}"#);
+    }
+}

@@ -1,0 +1,91 @@
+//! Whether an entry's `when` holds for a call.
+
+use serde_json::{Map, Value};
+
+use super::content::Content;
+use super::routed::Routed;
+use crate::config::variables::{self, Variables};
+use crate::domain::plugin::ContentType;
+use crate::engine::plan::link::LinkedEntry;
+
+/// What a `when` is asked about: a call, and its arguments of the moment.
+pub(crate) struct When<'a> {
+    call: &'a Routed<'a>,
+    arguments: &'a str,
+}
+
+impl Routed<'_> {
+    /// `when`s are to be asked with these arguments.
+    pub(crate) fn when<'a>(&'a self, arguments: &'a str) -> When<'a> {
+        When { call: self, arguments }
+    }
+}
+
+impl When<'_> {
+    /// Whether the entry's `when` holds for this content. An entry without one always runs. So does one whose
+    /// expression errs: in doubt the plugin runs.
+    pub(crate) fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool {
+        let Some(when) = &entry.when else { return true };
+        let uses = when.uses();
+        let seen = uses.content.then(|| content.see(entry.plan.view, entry.rules.role));
+        let variables = Variables {
+            call: uses.call.then(|| self.call(uses.arguments)),
+            tool: uses.tool.then(|| self.tool()),
+            upstream: uses.upstream.then(|| self.upstream()),
+            identity: uses.identity.then(|| self.identity()),
+            content: seen.as_ref().map(|seen| variables::Content {
+                text: &seen.text,
+                kind: if seen.kind == ContentType::Text { "text" } else { "json" },
+                size: i64::try_from(seen.text.len()).unwrap_or(i64::MAX),
+            }),
+        };
+        when.evaluate(&variables).unwrap_or(true)
+    }
+
+    fn call(&self, with_arguments: bool) -> variables::Call<'_> {
+        let (request, meta) = (self.call.request, self.call.meta);
+        variables::Call {
+            method: "tools/call",
+            name: request.name,
+            arguments: if with_arguments { read(self.arguments) } else { Value::Null },
+            user_query: meta.user_query.as_deref().unwrap_or_default(),
+            max_tokens: meta.max_tokens.map_or(0, i64::from),
+            session: &request.caller.session,
+        }
+    }
+
+    fn tool(&self) -> variables::Tool<'_> {
+        let tool = &self.call.route.tool;
+        variables::Tool {
+            name: self.call.request.name,
+            upstream_name: &tool.name,
+            annotations: variables::Annotations {
+                read_only_hint: tool.hints.read_only,
+                destructive_hint: tool.hints.destructive,
+                idempotent_hint: tool.hints.idempotent,
+                open_world_hint: tool.hints.open_world,
+            },
+            meta: tool.meta.as_deref().map_or(Value::Null, |meta| read(meta.get())),
+        }
+    }
+
+    fn upstream(&self) -> variables::Upstream<'_> {
+        let plan = self.call.plan();
+        variables::Upstream { name: &plan.key.name, namespace: &plan.key.namespace, labels: &plan.labels }
+    }
+
+    fn identity(&self) -> variables::Identity<'_> {
+        variables::Identity {
+            method: "anonymous",
+            subject: &self.call.request.caller.principal,
+            groups: &[],
+            claims: Value::Object(Map::new()),
+            scopes: &[],
+        }
+    }
+}
+
+/// Null for what is no JSON.
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or(Value::Null)
+}

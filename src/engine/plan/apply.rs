@@ -1,0 +1,187 @@
+//! Puts a plan in force: link, begin to load what is new, swap, let go of what is old.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError, Weak};
+
+use super::forms::{Choice, Newest};
+use super::link::{Linked, link};
+use super::snapshot::Snapshot;
+use crate::domain::plan::Plan;
+use crate::domain::ports::{CallUpstream, Clock, RunPlugin, Secrets};
+use crate::domain::problem::Problem;
+use crate::engine::{Engine, Ports};
+
+impl<P: Ports> Engine<P> {
+    /// Puts `plan` in force, at once: a plugin whose form of it is not loaded yet runs in the one before, or its entries
+    /// wait for it. Calls that run end on the plan that they began with. One plan at a time.
+    pub async fn apply(self: &Arc<Self>, plan: Plan, mut problems: Vec<Problem>, secrets: &impl Secrets) {
+        let _one_at_a_time = self.applying.lock().await;
+        let started = self.clock.monotonic();
+        let previous = self.snapshot().plan().revision.clone();
+        let (linked, link_problems) = link(plan, secrets);
+        problems.extend(link_problems);
+        let newest = self.newest(linked, problems, secrets);
+        self.plugins.prepare(&newest.plugins(), &newest.linked.plan.gateway.runtime).await;
+        let choice = self.choose(&newest);
+        self.snapshot().linked.tell(&choice);
+        let linked = Arc::new(newest.linked.with(&choice));
+        let problems = newest.problems_with(&choice);
+        self.hold(&linked);
+        self.upstreams.prepare(&linked.targets());
+        self.end_old_probes(&linked);
+        self.forget_missing(&linked);
+        self.let_calls_run(&linked);
+        self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems.clone(), &self.state, previous));
+        self.plans.send_replace(());
+        self.cut_calls(&linked);
+        self.retire_upstreams();
+        self.plugins.retire(&newest.needed(&choice));
+        if !choice.is_settled {
+            self.follow_loads(newest);
+        }
+        self.probe_targets(&linked);
+        let took = self.clock.monotonic().saturating_sub(started);
+        self.metrics.plan(&linked.plan.revision, &problems, took);
+        if previous == linked.plan.revision {
+            return;
+        }
+        tracing::info!(
+            revision = linked.plan.revision,
+            upstreams = linked.upstreams.len(),
+            chains = linked.chains.len(),
+            problems = problems.len(),
+            "plan in force"
+        );
+    }
+
+    /// Keeps the upstreams of a plan for as long as a call runs on it.
+    fn hold(self: &Arc<Self>, linked: &Arc<Linked>) {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(linked));
+        let (engine, let_go) = (Arc::downgrade(self), linked.let_go());
+        tokio::spawn(async move {
+            let_go.cancelled().await;
+            if let Some(engine) = engine.upgrade() {
+                engine.retire_upstreams();
+            }
+        });
+    }
+
+    /// Lets go of the upstreams that no plan names on which a call may still run.
+    fn retire_upstreams(&self) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.retain(|linked| linked.strong_count() > 0);
+        let keep: Vec<_> = held.iter().filter_map(Weak::upgrade).flat_map(|linked| linked.targets()).collect();
+        self.upstreams.retire(&keep);
+    }
+
+    fn newest(&self, linked: Linked, problems: Vec<Problem>, secrets: &impl Secrets) -> Newest {
+        self.stop_following();
+        let mut forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
+        if forms.retain(&linked.plan) {
+            self.forms_changed.send_modify(|count| *count += 1);
+        }
+        Newest { candidates: forms.candidates(&linked, secrets), linked, problems }
+    }
+
+    /// What runs of it now. What is loaded of it is what stands in for later forms.
+    fn choose(&self, newest: &Newest) -> Choice {
+        let choice = newest.choose(&self.plugins);
+        let mut forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
+        let news = choice.loaded.iter().filter(|plugin| forms.accept(&newest.linked.plan, plugin)).count();
+        if news > 0 {
+            self.forms_changed.send_modify(|count| *count += 1);
+        }
+        choice
+    }
+
+    /// Puts the plan's forms of plugins in the place of older ones as they are loaded.
+    fn follow_loads(self: &Arc<Self>, newest: Newest) {
+        let engine = Arc::clone(self);
+        let following = tokio::spawn(async move {
+            let mut seen = 0;
+            loop {
+                seen = engine.plugins.loads(seen).await;
+                let _one_at_a_time = engine.applying.lock().await;
+                if engine.state.draining.load(Ordering::Acquire) || engine.settle(&newest) {
+                    return;
+                }
+            }
+        });
+        *self.following.lock().unwrap_or_else(PoisonError::into_inner) = Some(following.abort_handle());
+    }
+
+    fn stop_following(&self) {
+        if let Some(following) = self.following.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            following.abort();
+        }
+    }
+
+    /// A load has ended. Says whether every plugin runs in the form of the plan by now.
+    fn settle(self: &Arc<Self>, newest: &Newest) -> bool {
+        let choice = self.choose(newest);
+        let before = Arc::clone(&self.snapshot().linked);
+        if before.differs(&choice) {
+            before.tell(&choice);
+            let linked = Arc::new(newest.linked.with(&choice));
+            let problems = newest.problems_with(&choice);
+            self.hold(&linked);
+            self.publish(|previous| Snapshot::build(Arc::clone(&linked), problems, &self.state, previous));
+            self.plans.send_replace(());
+            self.plugins.retire(&newest.needed(&choice));
+        }
+        choice.is_settled
+    }
+
+    /// Before a plan that is not stopped is in force: calls that it lets in are not to find the old word that ended
+    /// calls.
+    fn let_calls_run(&self, linked: &Linked) {
+        if !linked.plan.gateway.stopped && self.state.cut.load().is_cancelled() {
+            self.state.cut.store(Arc::default());
+        }
+    }
+
+    /// Ends calls in flight where the stop switch says so.
+    fn cut_calls(&self, linked: &Linked) {
+        let gateway = &linked.plan.gateway;
+        if gateway.stopped && gateway.stop_cancels {
+            self.state.cut.load().cancel();
+        }
+    }
+
+    /// Builds the next snapshot from the one that runs and puts it in its place.
+    pub(crate) fn publish(&self, build: impl FnOnce(&Snapshot) -> Snapshot) {
+        let _one_at_a_time = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        let previous = self.snapshot.load_full();
+        let next = build(&previous);
+        let changed = next.list_revision != previous.list_revision;
+        self.snapshot.store(Arc::new(next));
+        if changed {
+            self.lists.send_replace(());
+        }
+    }
+
+    /// Builds the snapshot anew after a tool list changed, and wakes who waits for a first list.
+    pub(crate) fn relist(&self) {
+        self.publish(|previous| previous.relist(&self.state));
+    }
+
+    fn forget_missing(&self, linked: &Linked) {
+        let planned = |name: &str| linked.upstreams.iter().any(|u| u.target.plan.key.to_string() == name);
+        self.state.make_room_for_names(planned);
+        for old in self.snapshot().linked.upstreams.iter() {
+            let key = &old.target.plan.key;
+            let kept = linked.upstreams.iter().find(|new| new.target.plan.key == *key);
+            match kept {
+                None => self.state.forget(key),
+                // A changed spec, or a new word to enable it, brings back an upstream that had left routing.
+                Some(new) if new.target != old.target => self.state.update(key, |state| {
+                    state.health = Default::default();
+                    state.auto_disabled_at = None;
+                    state.tried = false;
+                }),
+                Some(_) => {}
+            }
+        }
+        linked.upstreams.iter().for_each(|upstream| self.state.know(&upstream.target.plan.key));
+    }
+}

@@ -1,0 +1,105 @@
+//! Chains and their entries, ready to run: globs and CEL compiled, configurations merged.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use serde_json::value::RawValue;
+
+use crate::config::expr::Expression;
+use crate::domain::chain::EntryRules;
+use crate::domain::plan::{ChainPlan, EntryPlan, UpstreamPlan};
+use crate::domain::plugin::{Failure, FailurePolicy, Mode};
+use crate::domain::ports::LinkedPlugin;
+
+/// A chain with its globs, and its entries ready to run.
+pub(crate) struct LinkedChain {
+    pub(crate) name: String,
+    pub(crate) plan: ChainPlan,
+    pub(crate) upstream_names: Globs,
+    pub(crate) include: Globs,
+    pub(crate) exclude: Globs,
+    pub(crate) entries: Vec<Arc<LinkedEntry>>,
+}
+
+/// An entry ready to run.
+pub(crate) struct LinkedEntry {
+    pub(crate) plan: EntryPlan,
+    pub(crate) rules: EntryRules,
+    /// The plugin, as `namespace/name`.
+    pub(crate) name: String,
+    /// The plugin, or why it cannot run here.
+    pub(crate) plugin: Result<Arc<LinkedPlugin>, Failure>,
+    /// Whether entry and plugin are both enabled.
+    pub(crate) enabled: bool,
+    pub(crate) when: Option<Expression>,
+    pub(crate) config: Option<Box<RawValue>>,
+    pub(crate) timeout: Duration,
+    pub(crate) filter_upstreams: Globs,
+    pub(crate) filter_tools: Globs,
+}
+
+/// A list of globs; none matches everything.
+#[derive(Default)]
+pub(crate) struct Globs(Option<GlobSet>);
+
+impl Globs {
+    /// An empty list is [`Globs::any`]. One that does not compile (the compiler refused it before) matches nothing.
+    pub(crate) fn new(globs: &[String]) -> Self {
+        if globs.is_empty() {
+            return Self(None);
+        }
+        let mut set = GlobSetBuilder::new();
+        for glob in globs {
+            if let Ok(glob) = GlobBuilder::new(glob).build() {
+                set.add(glob);
+            }
+        }
+        Self(Some(set.build().unwrap_or_default()))
+    }
+
+    /// Whether the list is empty or one of it matches.
+    pub(crate) fn admits(&self, word: &str) -> bool {
+        self.0.as_ref().is_none_or(|set| set.is_match(word))
+    }
+
+    /// Whether one of the list matches.
+    pub(crate) fn names(&self, word: &str) -> bool {
+        self.0.as_ref().is_some_and(|set| set.is_match(word))
+    }
+}
+
+impl LinkedChain {
+    /// Whether it covers an upstream at all.
+    pub(crate) fn covers(&self, upstream: &UpstreamPlan) -> bool {
+        let scope = &self.plan.upstreams;
+        let in_reach = scope.namespace.as_ref().is_none_or(|namespace| *namespace == upstream.key.namespace);
+        let labelled = || scope.selector.as_ref().is_some_and(|selector| selector.matches(&upstream.labels));
+        in_reach && (scope.all || self.upstream_names.names(&upstream.key.name) || labelled())
+    }
+
+    /// Whether it selects calls of `method` to this tool of this upstream.
+    pub(crate) fn selects(&self, method: &str, upstream: &UpstreamPlan, tool: &str) -> bool {
+        self.covers(upstream)
+            && self.plan.methods.iter().any(|m| m == method)
+            && self.include.admits(tool)
+            && !self.exclude.names(tool)
+    }
+}
+
+impl LinkedEntry {
+    /// Whether the plugin's own filter lets it run on this tool of this upstream.
+    pub(crate) fn admits(&self, upstream: &str, tool: &str) -> bool {
+        self.filter_upstreams.admits(upstream) && self.filter_tools.admits(tool)
+    }
+
+    /// Whether it acts: it is enabled and no shadow.
+    pub(crate) fn enforces(&self) -> bool {
+        self.enabled && self.plan.mode == Mode::Enforce
+    }
+
+    /// Whether no call may pass without it.
+    pub(crate) fn must_run(&self) -> bool {
+        self.enforces() && self.rules.policy == FailurePolicy::Fail
+    }
+}

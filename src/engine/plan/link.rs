@@ -1,0 +1,310 @@
+//! From a plan to what runs: globs and CEL compiled, configurations merged, secrets put in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use super::entries::{Globs, LinkedChain, LinkedEntry};
+use super::form::{NotLoaded, StandIns};
+use crate::config::compile::merge_config;
+use crate::config::expr::Expression;
+use crate::domain::chain::EntryRules;
+use crate::domain::digest::revision;
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::plan::{
+    ChainPlan, EntryPlan, NamedValue, Plan, PluginPlan, Refusal, Runtime, TransportPlan, UpstreamPlan, ValueSource,
+};
+use crate::domain::plugin::Failure;
+use crate::domain::ports::{LinkedPlugin, Secrets};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+use crate::domain::report::{SecretReport, SecretState};
+use crate::domain::secret::{NoSecret, SecretText, secret_uses};
+use crate::domain::upstream::{Target, UpstreamTarget};
+
+/// A plan that can run, apart from tool lists.
+pub(crate) struct Linked {
+    pub(crate) plan: Arc<Plan>,
+    /// In the order in which they run.
+    pub(crate) chains: Vec<Arc<LinkedChain>>,
+    /// In the plan's order; a refusal where one cannot be reached as it should.
+    pub(crate) upstreams: Arc<[LinkedUpstream]>,
+    /// Each plugin of the plan, or why it cannot run here.
+    pub(crate) plugins: BTreeMap<ObjectKey, Result<Arc<LinkedPlugin>, Failure>>,
+    /// Older forms of plugins, which run in the place of those of the plan.
+    pub(crate) stand_ins: StandIns,
+    /// Plugins of the plan that could not be loaded.
+    pub(crate) not_loaded: Vec<NotLoaded>,
+    /// Whether the keys of Secrets that it names were found.
+    pub(crate) secrets: Vec<SecretReport>,
+    /// Fires when no call and no snapshot is left that holds it.
+    let_go: LetGo,
+}
+
+/// Fires when it is dropped.
+#[derive(Default)]
+struct LetGo(CancellationToken);
+
+impl Drop for LetGo {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// An upstream with its filters.
+pub(crate) struct LinkedUpstream {
+    pub(crate) target: Target,
+    pub(crate) include: Globs,
+    pub(crate) exclude: Globs,
+    /// Why its calls are refused.
+    pub(crate) refusing: Option<Refusal>,
+}
+
+/// Links a plan. What lacks is a Problem, and fails with its reason where it is used.
+pub(crate) fn link(plan: Plan, secrets: &impl Secrets) -> (Linked, Vec<Problem>) {
+    let mut problems = Vec::new();
+    let upstreams = plan.upstreams.iter().map(|u| link_upstream(&plan, u, secrets, &mut problems)).collect();
+    let mut plugins = BTreeMap::new();
+    for plugin in &plan.plugins {
+        let linked = link_plugin(&plan.gateway.runtime, plan.code.get(&plugin.digest), plugin, secrets);
+        if let Err(Unlinked::Secret(refusal)) = &linked {
+            let object = ObjectId::new(Kind::Plugin, plugin.key.clone());
+            problems.push(Problem::error(refusal.reason, object, "spec.env", refusal.message.clone()));
+        }
+        plugins.insert(plugin.key.clone(), linked.map_err(|why| why.failure(plugin)));
+    }
+    let secrets = secret_states(&plan, secrets);
+    let mut linked = Linked { upstreams, secrets, plugins, ..Linked::empty(plan) };
+    linked.chains = linked.link_chains();
+    (linked, problems)
+}
+
+fn link_upstream(
+    plan: &Plan,
+    upstream: &UpstreamPlan,
+    secrets: &impl Secrets,
+    problems: &mut Vec<Problem>,
+) -> LinkedUpstream {
+    let (values, field) = match &upstream.transport {
+        TransportPlan::External { headers, .. } => (&headers[..], "spec.external.headers"),
+        TransportPlan::Process { env, .. } => (&env[..], "spec.process.env"),
+        TransportPlan::None => (&[][..], ""),
+    };
+    let object = ObjectId::new(Kind::MCPUpstream, upstream.key.clone());
+    let (values, missing) = put_in(values, secrets);
+    if let Some(missing) = &missing {
+        problems.push(Problem::error(missing.reason, object, field, &missing.message));
+    }
+    let max_response_size = upstream.max_response_size.unwrap_or(plan.gateway.limits.max_response_size);
+    LinkedUpstream {
+        target: Arc::new(UpstreamTarget { plan: upstream.clone(), values, max_response_size }),
+        include: Globs::new(&upstream.include),
+        exclude: Globs::new(&upstream.exclude),
+        refusing: upstream.refusing.clone().or(missing),
+    }
+}
+
+/// Why a plugin cannot be linked.
+pub(crate) enum Unlinked {
+    /// Its code is not there.
+    Code,
+    /// A value of its environment is not there.
+    Secret(Refusal),
+}
+
+impl Unlinked {
+    fn failure(self, plugin: &PluginPlan) -> Failure {
+        let message = match (self, &plugin.path) {
+            (Self::Secret(refusal), _) => refusal.message,
+            (Self::Code, Some(path)) => {
+                format!("its file {path} was never accepted (the finding of the Plugin says why)")
+            }
+            (Self::Code, None) => format!("the plan does not hold code {:.12}", plugin.digest),
+        };
+        Failure::new(Reason::NotLoaded, message)
+    }
+}
+
+/// Puts a plugin together with its code and the values of its environment.
+pub(crate) fn link_plugin(
+    runtime: &Runtime,
+    code: Option<&String>,
+    plugin: &PluginPlan,
+    secrets: &impl Secrets,
+) -> Result<Arc<LinkedPlugin>, Unlinked> {
+    let code = code.ok_or(Unlinked::Code)?;
+    let (env, missing) = put_in(&plugin.env, secrets);
+    if let Some(missing) = missing {
+        return Err(Unlinked::Secret(missing));
+    }
+    let pool_size = plugin.pool_size.unwrap_or(runtime.pool_size_per_plugin);
+    let exposed: Vec<_> = env.iter().map(|(name, value)| (name, value.expose())).collect();
+    let made_of = (
+        &plugin.key,
+        &plugin.digest,
+        &plugin.file_name,
+        (&plugin.folder, &plugin.siblings),
+        (plugin.protocol, plugin.reuse, plugin.encoding, plugin.concurrency),
+        (&plugin.limits, &plugin.egress, plugin.max_executions, plugin.max_lifetime_seconds),
+    );
+    let identity = revision(&(made_of, exposed, pool_size, &runtime.node_executable, runtime.sandbox));
+    Ok(Arc::new(LinkedPlugin { plan: plugin.clone(), code: code.as_str().into(), env, identity, pool_size }))
+}
+
+/// Values by name, and why the first missing one is.
+fn put_in(values: &[NamedValue], secrets: &impl Secrets) -> (Vec<(String, SecretText)>, Option<Refusal>) {
+    let mut known = Vec::with_capacity(values.len());
+    let mut missing = None;
+    for NamedValue { name, value } in values {
+        let (found, optional, place) = match value {
+            ValueSource::Literal(text) => (Ok(SecretText::new(text)), false, String::new()),
+            ValueSource::Secret { secret, key, optional } => {
+                (secrets.secret(secret, key), *optional, format!("key {key:?} of Secret {secret}"))
+            }
+            ValueSource::Environment(variable) => {
+                let found = secrets.environment(variable).ok_or(NoSecret::NotFound);
+                (found, false, format!("the gateway's environment variable {variable}"))
+            }
+        };
+        match found {
+            Ok(value) => known.push((name.clone(), value)),
+            Err(_) if optional => {}
+            Err(why) => {
+                let message = format!("{name}: {}", why.message(&place));
+                missing.get_or_insert(Refusal { reason: why.reason(), message });
+            }
+        }
+    }
+    (known, missing)
+}
+
+/// What is known of each key of a Secret that the plan names.
+fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
+    let state = |(secret, key): (&ObjectKey, &str)| SecretReport {
+        namespace: secret.namespace.clone(),
+        name: secret.name.clone(),
+        key: key.to_owned(),
+        state: secrets.secret(secret, key).map_or_else(NoSecret::state, |_| SecretState::Found),
+    };
+    secret_uses(plan).into_iter().map(state).collect()
+}
+
+impl Linked {
+    /// The same plan with these older forms in the place of its own, and what could not be loaded.
+    pub(crate) fn relinked(&self, stand_ins: StandIns, not_loaded: Vec<NotLoaded>) -> Self {
+        let mut linked = Self {
+            plan: Arc::clone(&self.plan),
+            chains: Vec::new(),
+            upstreams: Arc::clone(&self.upstreams),
+            plugins: self.plugins.clone(),
+            secrets: self.secrets.clone(),
+            stand_ins,
+            not_loaded,
+            let_go: LetGo::default(),
+        };
+        linked.chains = linked.link_chains();
+        linked
+    }
+
+    fn link_chains(&self) -> Vec<Arc<LinkedChain>> {
+        self.plan.chains.iter().map(|chain| Arc::new(self.link_chain(chain))).collect()
+    }
+
+    fn link_chain(&self, chain: &ChainPlan) -> LinkedChain {
+        let mut chain_plan = chain.clone();
+        let mut entries = Vec::with_capacity(chain.entries.len());
+        for entry in &chain.entries {
+            match self.link_entry(chain, entry) {
+                Ok(entry) => entries.push(Arc::new(entry)),
+                Err(message) => {
+                    chain_plan.refusing.get_or_insert(Refusal { reason: Reason::InvalidExpression, message });
+                }
+            }
+        }
+        LinkedChain {
+            name: chain.key.to_string(),
+            upstream_names: Globs::new(&chain.upstreams.names),
+            include: Globs::new(&chain.include),
+            exclude: Globs::new(&chain.exclude),
+            entries,
+            plan: chain_plan,
+        }
+    }
+
+    /// The entry with what its plugin is here: the plan's form of it, or the older one that stands in.
+    fn link_entry(&self, chain: &ChainPlan, entry: &EntryPlan) -> Result<LinkedEntry, String> {
+        let when = entry.when.as_deref().map(Expression::compile).transpose()?;
+        // What cannot run is not excused by the settings of a plugin that nobody vouches for.
+        let newest = self.plan.plugin(&entry.plugin).filter(|_| entry.unavailable.is_none());
+        let stand_in = self.stand_ins.get(&entry.plugin).filter(|_| newest.is_some());
+        let stand_in = stand_in.and_then(|form| Some((form, form.entry(chain, entry)?)));
+        let (plugin, plugin_plan, entry) = match (stand_in, &entry.unavailable) {
+            (Some((form, older)), _) => (Ok(Arc::clone(&form.plugin)), Some(&form.plugin.plan), older),
+            (None, Some(refusal)) => {
+                (Err(Failure::new(refusal.reason, refusal.message.clone())), newest, entry.clone())
+            }
+            (None, None) => (self.plugin(&entry.plugin), newest, entry.clone()),
+        };
+        let timeout = entry.timeout_ms.or(plugin_plan.and_then(|p| p.timeout_ms));
+        let timeout = timeout.unwrap_or(self.plan.gateway.runtime.default_timeout_ms);
+        Ok(LinkedEntry {
+            rules: EntryRules { phase: chain.phase, role: entry.role, mode: entry.mode, policy: entry.failure_policy },
+            name: entry.plugin.to_string(),
+            enabled: entry.enabled && newest.is_none_or(|p| p.enabled),
+            when,
+            config: merge_config(plugin_plan.and_then(|p| p.config.as_deref()), entry.config.as_deref()),
+            timeout: Duration::from_millis(u64::from(timeout)),
+            filter_upstreams: Globs::new(plugin_plan.map_or(&[], |p| &p.filter_upstreams)),
+            filter_tools: Globs::new(plugin_plan.map_or(&[], |p| &p.filter_tools)),
+            plugin,
+            plan: entry,
+        })
+    }
+
+    /// The plan's form of a plugin.
+    fn plugin(&self, key: &ObjectKey) -> Result<Arc<LinkedPlugin>, Failure> {
+        let missing = || Err(Failure::new(Reason::PluginNotFound, format!("there is no Plugin {key}")));
+        self.plugins.get(key).cloned().unwrap_or_else(missing)
+    }
+
+    /// Plugins that enabled entries name and may run, each once, in the form of the plan.
+    pub(crate) fn wanted(&self) -> Vec<(&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)> {
+        let entries = self.chains.iter().flat_map(|chain| &chain.entries);
+        let used = entries.filter(|entry| entry.enabled && entry.plan.unavailable.is_none());
+        let used: BTreeSet<_> = used.map(|entry| &entry.plan.plugin).collect();
+        used.into_iter().filter_map(|key| self.plugins.get_key_value(key)).collect()
+    }
+}
+
+impl Linked {
+    /// A plan of which nothing is linked.
+    pub(crate) fn empty(plan: Plan) -> Self {
+        Self {
+            plan: Arc::new(plan),
+            chains: Vec::new(),
+            upstreams: Arc::new([]),
+            plugins: BTreeMap::new(),
+            stand_ins: StandIns::new(),
+            not_loaded: Vec::new(),
+            secrets: Vec::new(),
+            let_go: LetGo::default(),
+        }
+    }
+
+    /// Cancelled when no call and no snapshot is left that holds it.
+    pub(crate) fn let_go(&self) -> CancellationToken {
+        self.let_go.0.clone()
+    }
+
+    /// Every upstream.
+    pub(crate) fn targets(&self) -> Vec<Target> {
+        self.upstreams.iter().map(|upstream| Arc::clone(&upstream.target)).collect()
+    }
+
+    /// The first entry that names a plugin.
+    pub(crate) fn entry_of(&self, plugin: &ObjectKey) -> Option<&Arc<LinkedEntry>> {
+        self.chains.iter().flat_map(|chain| &chain.entries).find(|entry| entry.plan.plugin == *plugin)
+    }
+}

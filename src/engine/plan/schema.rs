@@ -1,0 +1,242 @@
+//! Arguments against a tool's input schema, before anything is sent.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use jsonschema::error::ValidationErrorKind;
+use jsonschema::paths::LocationSegment;
+use jsonschema::{ValidationError, Validator};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::domain::raw::to_raw;
+use crate::domain::route::Route;
+
+/// The most places that one answer names.
+const MAX_PLACES: usize = 10;
+/// The largest schema that is enforced, in bytes.
+const MAX_SCHEMA: usize = 256 * 1024;
+
+/// The most places of a schema with its references followed: each may be visited on a check.
+const MAX_EXPANSION: u64 = 100_000;
+/// The longest chain of references, and the deepest nesting.
+const MAX_DEPTH: usize = 128;
+
+/// How large a schema is with its references followed. A few lines of `allOf` that each name the next line twice would
+/// be visited more often than there is time.
+struct Expansion<'a> {
+    root: &'a Value,
+    /// By reference; none while its target is being measured: what refers to itself is visited only as far as the
+    /// arguments go.
+    known: HashMap<&'a str, Option<u64>>,
+}
+
+impl<'a> Expansion<'a> {
+    fn of(root: &'a Value) -> Self {
+        Self { root, known: HashMap::new() }
+    }
+
+    fn size(&mut self, value: &'a Value, depth: usize) -> u64 {
+        if depth > MAX_DEPTH {
+            return u64::MAX;
+        }
+        match value {
+            Value::Array(items) => self.sum(items.iter(), depth),
+            Value::Object(members) => {
+                let target = members.get("$ref").and_then(Value::as_str);
+                let followed = target.map_or(0, |reference| self.follow(reference, depth));
+                followed.saturating_add(self.sum(members.values(), depth))
+            }
+            _ => 1,
+        }
+    }
+
+    fn sum(&mut self, values: impl Iterator<Item = &'a Value>, depth: usize) -> u64 {
+        values.fold(1, |sum: u64, value| sum.saturating_add(self.size(value, depth + 1)))
+    }
+
+    fn follow(&mut self, reference: &'a str, depth: usize) -> u64 {
+        if let Some(known) = self.known.get(reference) {
+            return known.unwrap_or(1);
+        }
+        let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
+        // An anchor, or another document: how large that is is not known.
+        let Some(target) = target else { return u64::MAX };
+        self.known.insert(reference, None);
+        let size = self.size(target, depth + 1);
+        self.known.insert(reference, Some(size));
+        size
+    }
+}
+
+/// How a tool's arguments are checked.
+pub(crate) struct Arguments {
+    schema: Option<Arc<RawValue>>,
+    enforced: bool,
+    validator: Option<Validator>,
+    /// Why a schema is not enforced although it should be.
+    pub(crate) not_enforced: Option<String>,
+}
+
+impl Arguments {
+    /// `old`, the checks of the same tool before, where the schema is the same, else new ones.
+    pub(crate) fn reuse_or_compile(route: &Route, enforced: bool, old: Option<&Arc<Self>>) -> Arc<Self> {
+        let text = route.tool.input_schema.as_deref().map(RawValue::get);
+        let same = |old: &&Arc<Self>| old.enforced == enforced && old.schema.as_deref().map(RawValue::get) == text;
+        old.filter(same).cloned().unwrap_or_else(|| Arc::new(Self::compile(route.tool.input_schema.clone(), enforced)))
+    }
+
+    fn compile(schema: Option<Arc<RawValue>>, enforced: bool) -> Self {
+        let compiled = schema.as_deref().filter(|_| enforced).map(|schema| {
+            if schema.get().len() > MAX_SCHEMA {
+                return Err(format!("it has more than {MAX_SCHEMA} bytes"));
+            }
+            let value: Value = serde_json::from_str(schema.get()).map_err(|e| e.to_string())?;
+            if Expansion::of(&value).size(&value, 0) > MAX_EXPANSION {
+                return Err(format!(
+                    "its references unfold to more than {MAX_EXPANSION} places, or cannot be followed"
+                ));
+            }
+            // References to the network are not fetched: the library is built without it.
+            jsonschema::validator_for(&value).map_err(|e| e.to_string())
+        });
+        let (validator, not_enforced) = match compiled {
+            Some(Ok(validator)) => (Some(validator), None),
+            Some(Err(why)) => (None, Some(why)),
+            None => (None, None),
+        };
+        Self { schema, enforced, validator, not_enforced }
+    }
+
+    /// Checks `arguments` (JSON text).
+    ///
+    /// # Errors
+    /// Each place that does not fit, one a line, so that a model can put it right.
+    pub(crate) fn check(&self, arguments: &str) -> Result<(), String> {
+        self.judge(arguments, |error| format!("arguments{}: {error}", error.instance_path()))
+    }
+
+    /// The same for arguments that a plugin changed. It may have put in what is not for the client, a credential say. So
+    /// places and what is wrong there are named, and no value; of a place, only names that the schema has.
+    ///
+    /// # Errors
+    /// As above.
+    pub(crate) fn check_changed(&self, arguments: &str) -> Result<(), String> {
+        self.judge(arguments, |error| format!("arguments{}: {}", self.known_place(error), without_values(error)))
+    }
+
+    /// Whether the schema is enforced.
+    pub(crate) fn are_checked(&self) -> bool {
+        self.validator.is_some()
+    }
+
+    fn known_place(&self, error: &ValidationError<'_>) -> String {
+        let schema = self.schema.as_deref().map_or("", RawValue::get);
+        let mut place = String::new();
+        for segment in error.instance_path().segments() {
+            place.push('/');
+            match segment {
+                LocationSegment::Property(name) if schema.contains(to_raw(&name).get()) => place.push_str(&name),
+                LocationSegment::Property(_) => place.push('*'),
+                LocationSegment::Index(index) => place.push_str(&index.to_string()),
+            }
+        }
+        place
+    }
+
+    fn judge(&self, arguments: &str, line: impl Fn(&ValidationError<'_>) -> String) -> Result<(), String> {
+        let Some(validator) = &self.validator else { return Ok(()) };
+        let value: Value = serde_json::from_str(arguments).map_err(|e| format!("the arguments are no JSON: {e}"))?;
+        if validator.is_valid(&value) {
+            return Ok(());
+        }
+        let lines: Vec<_> = validator.iter_errors(&value).take(MAX_PLACES).map(|error| line(&error)).collect();
+        Err(lines.join("\n"))
+    }
+}
+
+/// What is wrong, without the value that is. Where the message would name members of the value, the keyword alone.
+fn without_values(error: &ValidationError<'_>) -> String {
+    match error.kind() {
+        ValidationErrorKind::AdditionalProperties { .. }
+        | ValidationErrorKind::UnevaluatedProperties { .. }
+        | ValidationErrorKind::PropertyNames { .. }
+        | ValidationErrorKind::Referencing(_) => format!("does not fit {:?} of the schema", error.kind().keyword()),
+        _ => error.masked().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(schema: &str, arguments: &str) -> Result<(), String> {
+        Arguments::compile(Some(RawValue::from_string(schema.into()).unwrap().into()), true).check(arguments)
+    }
+
+    #[test]
+    fn names_each_place() {
+        let schema = r#"{"type":"object","properties":{"a":{"type":"number"},"b":{"type":"string"}},"required":["c"]}"#;
+        let error = check(schema, r#"{"a":"x","b":1}"#).unwrap_err();
+        for place in ["arguments/a", "arguments/b", "\"c\" is a required property"] {
+            assert!(error.contains(place), "{error}");
+        }
+        assert_eq!(check(schema, r#"{"c":1}"#), Ok(()));
+    }
+
+    #[test]
+    fn arguments_that_a_plugin_changed_are_not_quoted() {
+        let schema = r#"{"type":"object","properties":{"token":{"type":"integer","maximum":5,"enum":[1],"const":1},
+            "list":{"items":{"pattern":"^a$","maxLength":2,"format":"date"}},"map":{"additionalProperties":{"type":"null"}},
+            "names":{"propertyNames":{"maxLength":3}},"one":{"oneOf":[{"type":"null"},{"type":"boolean"}]}},
+            "additionalProperties":false,"required":["there"]}"#;
+        let changed =
+            r#"{"token":"sk-1","list":["sk-2"],"map":{"sk-3":"sk-4"},"names":{"sk-5":"sk-6"},"one":"sk-7","sk-8":1}"#;
+        let compiled = Arguments::compile(Some(RawValue::from_string(schema.into()).unwrap().into()), true);
+        let (own, error) = (compiled.check(changed).unwrap_err(), compiled.check_changed(changed).unwrap_err());
+        assert!(own.contains("sk-1") && !error.contains("sk-"), "{error}");
+        for place in
+            ["arguments/token: ", "arguments/list/0: ", "arguments/map/*: ", "\"there\" is a required", "integer"]
+        {
+            assert!(error.contains(place), "{place}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_schema_that_unfolds_without_end_is_not_enforced() {
+        let mut definitions = serde_json::Map::new();
+        for n in 0..40 {
+            let next = serde_json::json!({"$ref": format!("#/$defs/d{}", n + 1)});
+            definitions.insert(format!("d{n}"), serde_json::json!({"allOf": [next, next]}));
+        }
+        definitions.insert("d40".into(), serde_json::json!({"type": "string"}));
+        let bomb = serde_json::json!({"$defs": definitions, "properties": {"x": {"$ref": "#/$defs/d0"}}});
+        let arguments = Arguments::compile(Some(RawValue::from_string(bomb.to_string()).unwrap().into()), true);
+        assert!(arguments.not_enforced.as_ref().is_some_and(|why| why.contains("unfold")));
+        assert_eq!(arguments.check(r#"{"x":"a"}"#), Ok(()));
+        let tree = r##"{"$ref":"#/$defs/node","$defs":{"node":{"type":"object","properties":{"next":{"$ref":"#/$defs/node"}}}}}"##;
+        assert!(check(tree, r#"{"next":{"next":{}}}"#).is_ok() && check(tree, r#"{"next":{"next":1}}"#).is_err());
+    }
+
+    #[test]
+    fn a_chain_of_references_is_followed_to_a_depth() {
+        let chain = |links: usize| {
+            let next = |n: usize| serde_json::json!({"$ref": format!("#/$defs/d{n}")});
+            let mut definitions: serde_json::Map<_, _> = (0..links).map(|n| (format!("d{n}"), next(n + 1))).collect();
+            definitions.insert(format!("d{links}"), serde_json::json!({"type": "object"}));
+            let schema = serde_json::json!({"$defs": definitions, "$ref": "#/$defs/d0"});
+            Arguments::compile(Some(RawValue::from_string(schema.to_string()).unwrap().into()), true).not_enforced
+        };
+        assert_eq!(chain(100), None);
+        assert!(chain(MAX_DEPTH + 1).is_some_and(|why| why.contains("unfold")));
+    }
+
+    #[test]
+    fn an_invalid_schema_is_not_enforced_and_says_so() {
+        for schema in [r#"{"type":"strin"}"#, r#"{"$ref":"https://example.com/schema.json"}"#] {
+            let arguments = Arguments::compile(Some(RawValue::from_string(schema.into()).unwrap().into()), true);
+            assert!(arguments.not_enforced.is_some(), "{schema}");
+            assert_eq!(arguments.check("{}"), Ok(()));
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! What one moment's calls run on: a linked plan and the routes that the tool lists of that moment give.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::link::{Linked, LinkedChain, LinkedEntry, LinkedUpstream};
+use super::schema::Arguments;
+use crate::config::compile::implicit;
+use crate::config::input::Inputs;
+use crate::domain::digest::revision;
+use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::mirror::{Mirrored, marks};
+use crate::domain::plan::{FORMAT_VERSION, Plan, PrefixMode, Refusal};
+use crate::domain::plugin::{Phase, Role};
+use crate::domain::problem::Problem;
+use crate::domain::reason::Reason;
+use crate::domain::route::{Offer, Route, Routes};
+use crate::domain::seen::{MAX_BYTES, MAX_OF_ONE, MAX_SEEN, SeenNames};
+use crate::engine::state::State;
+use crate::engine::upstreams::state::ToolList;
+
+/// Immutable; a call holds one from its start to its end.
+pub struct Snapshot {
+    pub(crate) linked: Arc<Linked>,
+    pub(crate) routes: Routes,
+    /// By [`Route::index`].
+    pub(crate) tools: Vec<ToolLink>,
+    /// Of the plan, of linking it, and of the tool lists.
+    pub(crate) problems: Vec<Problem>,
+    /// Digest of the tools as clients see them; cursors hold it.
+    pub(crate) list_revision: String,
+    /// Problems of the plan alone, to build the next snapshot from.
+    plan_problems: Vec<Problem>,
+}
+
+/// What a call of one tool needs besides its route.
+pub(crate) struct ToolLink {
+    pub(crate) arguments: Arc<Arguments>,
+    /// Arguments that modern clients mirror in headers; none where a mark is not valid, as clients drop such tools.
+    pub(crate) mirrored: Arc<[Mirrored]>,
+    pub(crate) request: Vec<Selected>,
+    pub(crate) response: Vec<Selected>,
+}
+
+/// A chain that selects the tool.
+pub(crate) struct Selected {
+    pub(crate) chain: Arc<LinkedChain>,
+    /// For each entry, whether its plugin's own filter admits the tool.
+    pub(crate) admitted: Vec<bool>,
+}
+
+impl Snapshot {
+    /// Before the first plan: no upstream, every call refused.
+    pub(crate) fn empty() -> Self {
+        let mut gateway = implicit(&Inputs::default());
+        let message = "the gateway has no plan yet".to_owned();
+        gateway.refusing = Some(Refusal { reason: Reason::NotLoaded, message });
+        let plan = Plan {
+            format_version: FORMAT_VERSION,
+            revision: String::new(),
+            requires: Vec::new(),
+            acts: String::new(),
+            gateway,
+            takes: None,
+            upstreams: Vec::new(),
+            plugins: Vec::new(),
+            chains: Vec::new(),
+            code: Default::default(),
+        };
+        let linked = Linked::empty(plan);
+        Self {
+            linked: Arc::new(linked),
+            routes: Routes::default(),
+            tools: Vec::new(),
+            problems: Vec::new(),
+            list_revision: String::new(),
+            plan_problems: Vec::new(),
+        }
+    }
+
+    /// A snapshot of `linked` with the tool lists that `state` has now.
+    pub(crate) fn build(linked: Arc<Linked>, plan_problems: Vec<Problem>, state: &State, previous: &Self) -> Self {
+        let lists: Vec<_> = linked.upstreams.iter().map(|u| state.tools(&u.target.plan.key)).collect();
+        let (seen, none) = (Arc::clone(&state.seen.borrow()), BTreeSet::new());
+        let offers: Vec<Offer<'_>> = linked
+            .upstreams
+            .iter()
+            .zip(&lists)
+            .map(|(upstream, list)| {
+                let plan = &upstream.target.plan;
+                let hidden = |name: &str| plan.overrides.iter().any(|o| o.hidden && o.name == name);
+                let offered = |name: &str| {
+                    plan.enabled && upstream.include.admits(name) && !upstream.exclude.names(name) && !hidden(name)
+                };
+                let tools = list.iter().flat_map(|list| &list.tools).filter(|tool| offered(&tool.name)).collect();
+                let ever_seen = seen.of(&plan.key).unwrap_or(&none);
+                Offer { upstream: &plan.key.name, tools, overrides: &plan.overrides, ever_seen }
+            })
+            .collect();
+        let routes = Routes::build(linked.plan.gateway.prefix, &offers);
+        drop(offers);
+        let tools = routes.all().iter().map(|route| ToolLink::new(&linked, route, previous)).collect();
+        let mut problems = plan_problems.clone();
+        problems.extend(unnamed(&linked, &routes));
+        problems.extend(no_room_for_names(&linked, &lists, &seen));
+        problems.extend(unknown_overrides(&linked, &lists, &seen));
+        problems.extend(left_out(&linked, &lists));
+        let listed: Vec<_> = routes.all().iter().map(|r| (&r.public, &r.own, r.own_definition.get())).collect();
+        let list_revision = revision(&listed);
+        Self { linked, routes, tools, problems, list_revision, plan_problems }
+    }
+
+    /// The same plan with the tool lists of now.
+    pub(crate) fn relist(&self, state: &State) -> Self {
+        Self::build(Arc::clone(&self.linked), self.plan_problems.clone(), state, self)
+    }
+
+    /// The plan that it runs.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.linked.plan
+    }
+
+    /// What is wrong with it.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    /// Index of the upstream of this name.
+    pub(crate) fn upstream(&self, name: &str) -> Option<usize> {
+        self.linked.upstreams.iter().position(|u| u.target.plan.key.name == name)
+    }
+}
+
+impl Selected {
+    /// Whether a Guard in it acts on the tool.
+    pub(crate) fn guards(&self) -> bool {
+        let mut admitted = self.chain.entries.iter().zip(&self.admitted).filter(|(_, admitted)| **admitted);
+        admitted.any(|(entry, _)| entry.enforces() && entry.rules.role == Role::Guard)
+    }
+}
+
+impl ToolLink {
+    /// Whether a Guard is on its response.
+    pub(crate) fn guards_response(&self) -> bool {
+        self.response.iter().any(Selected::guards)
+    }
+
+    /// Whether a `when` of its response chains asks for the arguments that were sent.
+    pub(crate) fn recalls_arguments(&self) -> bool {
+        let mut entries = self.response.iter().flat_map(|selected| &selected.chain.entries);
+        entries.any(|entry| entry.when.as_ref().is_some_and(|when| when.uses().arguments))
+    }
+
+    /// Whether anything looks at the arguments of its calls: a chain of either phase, their schema, or who compares them
+    /// with the headers that mirror them.
+    pub(crate) fn reads_arguments(&self) -> bool {
+        let is_guarded = !self.request.is_empty() || !self.response.is_empty();
+        is_guarded || self.arguments.are_checked() || !self.mirrored.is_empty()
+    }
+
+    fn new(linked: &Linked, route: &Route, previous: &Snapshot) -> Self {
+        let upstream = &linked.upstreams[route.upstream].target.plan;
+        let select = |phase: Phase| {
+            let chains = linked.chains.iter().filter(|chain| chain.plan.phase == phase);
+            chains
+                .filter(|chain| chain.selects("tools/call", upstream, &route.tool.name))
+                .map(|chain| {
+                    let admits = |entry: &Arc<LinkedEntry>| entry.admits(&upstream.key.name, &route.tool.name);
+                    Selected { admitted: chain.entries.iter().map(admits).collect(), chain: Arc::clone(chain) }
+                })
+                .collect()
+        };
+        let old = route.public.as_deref().and_then(|name| previous.routes.public(name));
+        let old = old.map(|old| &previous.tools[old.index].arguments);
+        let marked = route.tool.input_schema.as_deref().and_then(|schema| marks(schema).ok());
+        Self {
+            mirrored: marked.unwrap_or_default().into(),
+            arguments: Arguments::reuse_or_compile(route, upstream.validate_arguments, old),
+            request: select(Phase::Request),
+            response: select(Phase::Response),
+        }
+    }
+}
+
+fn unnamed(linked: &Linked, routes: &Routes) -> Vec<Problem> {
+    let problem = |unnamed: &crate::domain::route::Unnamed| {
+        let object = ObjectId::new(Kind::MCPUpstream, linked.upstreams[unnamed.upstream].target.plan.key.clone());
+        let message = format!("tool {}: {}", unnamed.tool, unnamed.message);
+        Problem::error(Reason::ToolNameConflict, object, "spec.tools.overrides", message)
+    };
+    routes.unnamed.iter().map(problem).collect()
+}
+
+fn left_out(linked: &Linked, lists: &[Option<Arc<ToolList>>]) -> Vec<Problem> {
+    let of_one = |(upstream, list): (&LinkedUpstream, &Option<Arc<ToolList>>)| {
+        let object = ObjectId::new(Kind::MCPUpstream, upstream.target.plan.key.clone());
+        let said = list.iter().flat_map(|list| &list.left_out);
+        said.map(|said| Problem::error(Reason::InvalidTool, object.clone(), "", said)).collect::<Vec<_>>()
+    };
+    linked.upstreams.iter().zip(lists).flat_map(of_one).collect()
+}
+
+/// Upstreams with tools that are prefixed because there was no room for their names.
+fn no_room_for_names(linked: &Linked, lists: &[Option<Arc<ToolList>>], seen: &SeenNames) -> Vec<Problem> {
+    if linked.plan.gateway.prefix != PrefixMode::OnConflict {
+        return Vec::new();
+    }
+    let unseen = linked.upstreams.iter().zip(lists).filter_map(|(upstream, list)| {
+        let key = &upstream.target.plan.key;
+        let seen = |name: &str| seen.of(key).is_some_and(|seen| seen.contains(name));
+        let count = list.iter().flat_map(|list| &list.tools).filter(|tool| !seen(&tool.name)).count();
+        (count > 0).then(|| {
+            let message = format!(
+                "{count} of its tools always have the prefix {}__: as many names of tools were seen as are kept, which \
+                 are {MAX_OF_ONE} of one upstream and {MAX_SEEN} of all, in {} KiB. Set prefix: Always",
+                key.name,
+                MAX_BYTES >> 10
+            );
+            Problem::warning(
+                Reason::ToolNameConflict,
+                ObjectId::new(Kind::MCPUpstream, key.clone()),
+                "spec.tools",
+                message,
+            )
+        })
+    });
+    unseen.collect()
+}
+
+fn unknown_overrides(linked: &Linked, lists: &[Option<Arc<ToolList>>], seen: &SeenNames) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (upstream, list) in linked.upstreams.iter().zip(lists) {
+        let (plan, Some(list)) = (&upstream.target.plan, list) else { continue };
+        if list.tools.is_empty() {
+            continue;
+        }
+        for (index, change) in plan.overrides.iter().enumerate() {
+            let had = seen.of(&plan.key).is_some_and(|seen| seen.contains(&change.name));
+            if !had && !list.tools.iter().any(|tool| tool.name == change.name) {
+                let object = ObjectId::new(Kind::MCPUpstream, plan.key.clone());
+                let message = format!("the server has no tool {:?}: the override has no effect", change.name);
+                problems.push(Problem::warning(
+                    Reason::ToolNotFound,
+                    object,
+                    format!("spec.tools.overrides[{index}].name"),
+                    message,
+                ));
+            }
+        }
+    }
+    problems
+}

@@ -1,0 +1,254 @@
+//! Probes upstreams, each on its own: one that does not answer never delays another.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::probes::Probe;
+use crate::domain::budget::{Held, NoRoom};
+use crate::domain::health::ConnectionState;
+use crate::domain::ids::ObjectKey;
+use crate::domain::plan::{TransportPlan, UpstreamPlan};
+use crate::domain::ports::{CallUpstream, Clock};
+use crate::domain::tool::Listed;
+use crate::domain::upstream::{Era, FIRST_START, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::engine::calls::recorder::millis;
+use crate::engine::plan::link::Linked;
+use crate::engine::{Engine, Ports};
+
+/// The shortest time between two probes that something other than the clock asks for: a server may tell of changes
+/// without end.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+impl<P: Ports> Engine<P> {
+    /// Ends the probes of upstreams that this plan does not have or has changed. One whose upstream did not change goes
+    /// on.
+    pub(crate) fn end_old_probes(&self, linked: &Linked) {
+        let wanted = probed(linked);
+        self.probes.lock().retain(|key, probe| {
+            let same = wanted.get(key).is_some_and(|target| *target == probe.target);
+            if !same {
+                probe.task.abort();
+            }
+            same
+        });
+    }
+
+    /// Probes these upstreams from now on, once those that are probed otherwise are [no longer](Self::end_old_probes).
+    pub(crate) fn probe_targets(self: &Arc<Self>, linked: &Linked) {
+        self.listen();
+        let mut running = self.probes.lock();
+        for (key, target) in probed(linked) {
+            running.entry(key).or_insert_with(|| {
+                let wake = Arc::new(Notify::new());
+                let task = tokio::spawn(Arc::clone(self).probe_on(Arc::clone(&target), Arc::clone(&wake)));
+                Probe { target, wake, task }
+            });
+        }
+    }
+
+    /// Passes what upstreams tell unasked on to their probes.
+    fn listen(self: &Arc<Self>) {
+        let mut events = self.probes.events.lock().unwrap_or_else(PoisonError::into_inner);
+        if events.is_some() {
+            return;
+        }
+        let engine = Arc::clone(self);
+        *events = Some(tokio::spawn(async move {
+            loop {
+                match engine.upstreams.next_event().await {
+                    UpstreamEvent::ToolsChanged(key) => {
+                        engine.state.update(&key, |state| state.stale = true);
+                        engine.probes.kick(&key);
+                    }
+                    UpstreamEvent::Disconnected(key) => {
+                        engine.state.update(&key, |state| {
+                            if state.health.state == ConnectionState::Connected {
+                                state.health.state = ConnectionState::Disconnected;
+                            }
+                        });
+                        engine.probes.kick(&key);
+                    }
+                    UpstreamEvent::Doubtful(key) => engine.probes.kick(&key),
+                }
+            }
+        }));
+    }
+
+    async fn probe_on(self: Arc<Self>, target: Target, wake: Arc<Notify>) {
+        let key = target.plan.key.clone();
+        loop {
+            let began = self.clock.monotonic();
+            let wait = self.probe_once(&target).await;
+            let due = wait.map(|wait| self.clock.unix_millis() + u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+            self.state.update(&key, |state| state.next_probe_at = due);
+            // A call that fails meanwhile does not shorten the wait of a retry, nor bring back what was given up.
+            let Some(wait) = wait else { return };
+            if self.state.upstream(&key).health.state == ConnectionState::Error {
+                tokio::time::sleep(wait).await;
+            } else {
+                let _ = tokio::time::timeout(wait, wake.notified()).await;
+                tokio::time::sleep(SHORTEST.saturating_sub(self.clock.monotonic().saturating_sub(began))).await;
+            }
+        }
+    }
+
+    /// Probes once, lists where the list is due, and says how long to wait for the next time.
+    async fn probe_once(&self, target: &Target) -> Option<Duration> {
+        let plan = &target.plan;
+        let known = self.state.upstream(&plan.key);
+        let connected = known.health.state == ConnectionState::Connected;
+        if !connected {
+            self.state.update(&plan.key, |state| state.health.state = ConnectionState::Connecting);
+        }
+        let before = self.clock.monotonic();
+        let probed = self.upstreams.probe(target, probe_timeout(target, connected, known.tried)).await;
+        let took = self.clock.monotonic().saturating_sub(before);
+        let rested = matches!(probed, Ok(Probed::Resting)).then(|| self.clock.unix_millis());
+        self.state
+            .update(&plan.key, |state| state.resting_since = rested.map(|now| state.resting_since.unwrap_or(now)));
+        let wait = match probed {
+            Ok(Probed::Up(facts)) => {
+                self.metrics.ping(&plan.key.name, took);
+                self.note_success(target, &facts, took);
+                let due = !connected || facts.era == Era::Modern;
+                self.list(target, due, connected).await
+            }
+            Ok(Probed::Resting) => self.list(target, false, connected).await,
+            // Its list would wait behind the call too.
+            Ok(Probed::Busy) => Some(self.note_reachable(target, connected)),
+            Err(error) => self.note_failure(target, "", &error),
+        };
+        let first = self.state.update(&plan.key, |state| !std::mem::replace(&mut state.tried, true));
+        let state = self.state.upstream(&plan.key);
+        self.metrics.upstream_state(&plan.key.name, state.health.state, !state.health.in_routing());
+        if first {
+            self.relist();
+            self.tried.send_replace(());
+        }
+        wait
+    }
+
+    fn note_success(&self, target: &Target, facts: &ServerFacts, took: Duration) {
+        let (now, facts) = (self.clock.unix_millis(), facts.masked(&target.mask()));
+        self.state.update(&target.plan.key, |state| {
+            if state.facts.as_ref() != Some(&facts) {
+                tracing::info!(
+                    upstream = target.plan.key.name,
+                    version = facts.version,
+                    server = facts.server_name,
+                    "connected"
+                );
+            }
+            state.facts = Some(facts);
+            state.ping_ms = Some(millis(took));
+            state.last_ping_at = Some(now);
+        });
+    }
+
+    fn note_failure(&self, target: &Target, asked: &str, error: &UpstreamError) -> Option<Duration> {
+        let (plan, to_client) = (&target.plan, error.to_client());
+        let error = format!("{asked}{}: {error}", error.reason());
+        self.metrics.upstream_failed(&plan.key.name);
+        let jitter = f64::from(uuid::Uuid::new_v4().as_bytes()[0]) / 255.0;
+        let (now, today) = (self.clock.monotonic(), self.clock.unix_millis());
+        let (wait, failures, out) = self.state.update(&plan.key, |state| {
+            let wait = state.health.failed(&plan.health, now, error.clone(), jitter);
+            if !state.health.in_routing() {
+                state.auto_disabled_at.get_or_insert(today);
+            }
+            state.stale = state.tools.is_some();
+            state.down = Some(to_client);
+            (wait, state.health.failures, !state.health.in_routing())
+        });
+        tracing::warn!(upstream = plan.key.name, failures, out_of_routing = out, "probe failed: {error}");
+        wait
+    }
+
+    /// After a probe that succeeded: reads the tool list where it is due, and says when to probe next. It is due at
+    /// first, after a connection was made anew, when the server said that it changed, and of a stateless server, which
+    /// cannot say so here, with each probe.
+    async fn list(&self, target: &Target, due: bool, was_connected: bool) -> Option<Duration> {
+        let plan = &target.plan;
+        let known = self.state.upstream(&plan.key);
+        if due || known.tools.is_none() || known.stale {
+            match self.ask_for_list(target, known.facts.is_none_or(|facts| facts.has_tools)).await {
+                Ok(listed) => self.take_list(target, listed),
+                Err(UpstreamError::NoRoom) => self.keep_list(&plan.key, NoRoom),
+                Err(error) => return self.note_failure(target, "tools/list: ", &error),
+            }
+        }
+        Some(self.note_reachable(target, was_connected))
+    }
+
+    /// It is connected. Says how long to wait for the next probe.
+    fn note_reachable(&self, target: &Target, was_connected: bool) -> Duration {
+        let plan = &target.plan;
+        self.state.update(&plan.key, |state| {
+            if !was_connected {
+                state.connected_at = Some(self.clock.unix_millis());
+            }
+            (state.auto_disabled_at, state.down) = (None, None);
+            state.health.succeeded(&plan.health, self.clock.monotonic())
+        })
+    }
+
+    fn take_list(&self, target: &Target, listed: Listed) {
+        let key = &target.plan.key;
+        match self.state.set_tools(key, listed.masked(&target.mask()), self.budget.place(Held::List)) {
+            Ok(true) => self.relist(),
+            Ok(false) => {}
+            Err(no_room) => self.keep_list(key, no_room),
+        }
+    }
+
+    async fn ask_for_list(&self, target: &Target, has_tools: bool) -> Result<Listed, UpstreamError> {
+        if !has_tools {
+            return Ok(Listed::default());
+        }
+        let key = &target.plan.key;
+        let timeout = self.snapshot().plan().gateway.limits.list_timeout_ms;
+        let timeout = Duration::from_millis(u64::from(timeout));
+        // Before it is asked: a change that is told while the answer is on its way is one to ask again for.
+        self.state.update(key, |state| state.stale = false);
+        let listed = self.upstreams.list_tools(target, timeout).await;
+        if listed.is_err() {
+            self.state.update(key, |state| state.stale = true);
+        }
+        listed
+    }
+
+    /// The last list stays until there is room. That is not the upstream's fault, which goes on being called.
+    fn keep_list(&self, key: &ObjectKey, no_room: NoRoom) {
+        self.state.update(key, |state| state.stale = true);
+        tracing::warn!(upstream = key.name, "its tool list was not taken: {no_room}");
+    }
+}
+
+/// The upstreams that are probed.
+fn probed(linked: &Linked) -> HashMap<ObjectKey, Target> {
+    let targets = linked.upstreams.iter().filter(|u| u.refusing.is_none()).map(|u| &u.target);
+    let wanted = targets.filter(|target| target.plan.enabled && target.plan.transport != TransportPlan::None);
+    wanted.map(|target| (target.plan.key.clone(), Arc::clone(target))).collect()
+}
+
+fn probe_timeout(target: &Target, connected: bool, tried: bool) -> Duration {
+    let plan = &target.plan;
+    let probe = Duration::from_millis(u64::from(plan.health.timeout_ms));
+    match (connected, tried) {
+        (true, _) => probe,
+        (false, false) => first_try(plan),
+        (false, true) => Duration::from_millis(u64::from(plan.connect_timeout_ms)) + probe,
+    }
+}
+
+/// How long the first try of an upstream may take.
+pub(crate) fn first_try(plan: &UpstreamPlan) -> Duration {
+    let probe = Duration::from_millis(u64::from(plan.health.timeout_ms));
+    match plan.transport {
+        TransportPlan::Process { .. } => FIRST_START.max(probe),
+        _ => Duration::from_millis(u64::from(plan.connect_timeout_ms)) + probe,
+    }
+}

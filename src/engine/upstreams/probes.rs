@@ -1,0 +1,43 @@
+//! The tasks that probe upstreams.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use crate::domain::ids::ObjectKey;
+use crate::domain::upstream::Target;
+
+/// The running probes, by upstream.
+#[derive(Default)]
+pub(crate) struct Probes {
+    running: Mutex<HashMap<ObjectKey, Probe>>,
+    pub(crate) events: Mutex<Option<JoinHandle<()>>>,
+}
+
+pub(crate) struct Probe {
+    pub(crate) target: Target,
+    pub(crate) wake: Arc<Notify>,
+    pub(crate) task: JoinHandle<()>,
+}
+
+impl Probes {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<ObjectKey, Probe>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has an upstream probed now.
+    pub(crate) fn kick(&self, upstream: &ObjectKey) {
+        if let Some(probe) = self.lock().get(upstream) {
+            probe.wake.notify_one();
+        }
+    }
+
+    /// Ends all of them.
+    pub(crate) fn stop(&self) {
+        self.lock().drain().for_each(|(_, probe)| probe.task.abort());
+        let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).take();
+        events.iter().for_each(JoinHandle::abort);
+    }
+}

@@ -1,0 +1,162 @@
+//! Which chains and entries would run on a tool, and why the others not.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::domain::plan::{Plan, UpstreamPlan};
+use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
+use crate::domain::ports::{LinkedPlugin, Secrets};
+use crate::domain::problem::Problem;
+use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry, link};
+use crate::engine::{Endpoint, Engine, Ports};
+
+/// What would run on one tool.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Explanation {
+    /// The name for clients of all upstreams.
+    pub tool: String,
+    /// The upstream.
+    pub upstream: String,
+    /// The server's own name.
+    pub upstream_tool: String,
+    /// Every chain of the gateway in the order in which they run.
+    pub chains: Vec<ChainExplanation>,
+}
+
+/// One chain on that tool.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChainExplanation {
+    /// The chain, as `namespace/name`.
+    pub chain: String,
+    /// When it runs.
+    pub phase: Phase,
+    /// Whether it selects the tool.
+    pub selected: bool,
+    /// Why not, or why it refuses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// In the order in which they run.
+    pub entries: Vec<EntryExplanation>,
+}
+
+/// One entry on that tool.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EntryExplanation {
+    /// The plugin, as `namespace/name`.
+    pub plugin: String,
+    /// `runs`, `runs when EXPRESSION`, `skipped(...)` or `fails(...)`; of a shadow it says that it does not act.
+    pub outcome: String,
+    /// Its role.
+    pub role: Role,
+    /// What its failure does.
+    pub failure_policy: FailurePolicy,
+    /// Whether it acts.
+    pub mode: Mode,
+    /// Milliseconds.
+    pub timeout_ms: u64,
+}
+
+fn explain_tool(linked: &Linked, upstream: usize, tool: &str, public: &str) -> Explanation {
+    let plan = &linked.upstreams[upstream].target.plan;
+    Explanation {
+        tool: public.to_owned(),
+        upstream: plan.key.name.clone(),
+        upstream_tool: tool.to_owned(),
+        chains: linked.chains.iter().map(|chain| explain_chain(chain, plan, tool)).collect(),
+    }
+}
+
+fn explain_chain(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> ChainExplanation {
+    let selected = chain.selects("tools/call", upstream, tool);
+    let why = match &chain.plan.refusing {
+        Some(refusal) if selected => Some(format!("refuses each call: {}", refusal.message)),
+        _ if selected => None,
+        _ => Some(why_not(chain, upstream, tool)),
+    };
+    let entries = chain.entries.iter().filter(|_| selected);
+    let entries = entries.map(|entry| EntryExplanation {
+        plugin: entry.name.clone(),
+        outcome: outcome(entry, &upstream.key.name, tool),
+        role: entry.rules.role,
+        failure_policy: entry.rules.policy,
+        mode: entry.plan.mode,
+        timeout_ms: u64::try_from(entry.timeout.as_millis()).unwrap_or(u64::MAX),
+    });
+    ChainExplanation { chain: chain.name.clone(), phase: chain.plan.phase, selected, why, entries: entries.collect() }
+}
+
+fn outcome(entry: &LinkedEntry, upstream: &str, tool: &str) -> String {
+    let outcome = match (&entry.plugin, &entry.plan.when) {
+        _ if !entry.enabled => return "skipped(disabled)".to_owned(),
+        _ if !entry.admits(upstream, tool) => return "skipped(filter)".to_owned(),
+        (Err(failure), _) => format!("fails({}): {}", failure.reason, failure.message),
+        (Ok(_), Some(when)) => format!("runs when {when}"),
+        (Ok(_), None) => "runs".to_owned(),
+    };
+    match entry.plan.mode {
+        Mode::Enforce => outcome,
+        Mode::Shadow => format!("does not act (Shadow): {outcome}"),
+    }
+}
+
+fn why_not(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> String {
+    let plan = &chain.plan;
+    let scope = &plan.upstreams;
+    if let Some(namespace) = scope.namespace.as_ref().filter(|n| **n != upstream.key.namespace) {
+        return format!("reaches upstreams of namespace {namespace} only");
+    }
+    if !plan.methods.iter().any(|m| m == "tools/call") {
+        return format!("covers {} only (spec.methods)", plan.methods.join(", "));
+    }
+    if !chain.covers(upstream) {
+        return format!("does not cover upstream {} (spec.upstreams)", upstream.key.name);
+    }
+    format!("leaves tool {tool} out (spec.tools)")
+}
+
+impl<P: Ports> Engine<P> {
+    /// Explains the tool of a public name, or of `upstream/tool` as plugins see it.
+    ///
+    /// # Errors
+    /// What was looked for, where there is no such tool.
+    pub async fn explain(&self, name: &str) -> Result<Explanation, String> {
+        self.wait_for_lists(&self.snapshot(), &Endpoint::All).await;
+        let snapshot = self.snapshot();
+        let own = || {
+            let (upstream, tool) = name.split_once('/')?;
+            Endpoint::One(upstream).route(&snapshot, tool)
+        };
+        let route = snapshot.routes.public(name).or_else(own);
+        let route = route.ok_or_else(|| format!("there is no tool {name:?}; `hawsepipe tools` lists them"))?;
+        let public = route.public.as_deref().unwrap_or(&route.own);
+        Ok(explain_tool(&snapshot.linked, route.upstream, &route.tool.name, public))
+    }
+}
+
+/// Explains a tool of a plan that is not in force: `upstream/tool` or `upstream__tool`, with the server's own name.
+/// Whether the server has such a tool is not asked.
+///
+/// # Errors
+/// What was looked for, where there is no such upstream.
+pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str) -> Result<Explanation, String> {
+    let (linked, _) = link(plan, secrets);
+    let parts = name.split_once('/').or_else(|| name.split_once("__"));
+    let (upstream, tool) = parts.ok_or_else(|| format!("{name:?} names no upstream: write UPSTREAM/TOOL"))?;
+    let known = linked.upstreams.iter().position(|u| u.target.plan.key.name == upstream);
+    let index = known.ok_or_else(|| {
+        let names: Vec<_> = linked.upstreams.iter().map(|u| u.target.plan.key.name.as_str()).collect();
+        format!("there is no upstream {upstream:?}; there are: {}", names.join(", "))
+    })?;
+    Ok(explain_tool(&linked, index, tool, &format!("{upstream}__{tool}")))
+}
+
+/// What linking a plan finds, such as secrets that are not there, and the enabled plugins that are ready to be loaded.
+pub fn link_plugins(plan: Plan, secrets: &impl Secrets) -> (Vec<Arc<LinkedPlugin>>, Vec<Problem>) {
+    let (linked, problems) = link(plan, secrets);
+    let plugins = linked.plugins.into_values().flatten().filter(|plugin| plugin.plan.enabled);
+    (plugins.collect(), problems)
+}

@@ -1,0 +1,7 @@
+//! What the admin API, `explain`, metrics and the report show.
+
+pub(crate) mod explain;
+pub(crate) mod objects;
+pub(crate) mod report;
+pub(crate) mod scrape;
+pub(crate) mod status;

@@ -1,0 +1,158 @@
+//! What this process reports to whoever made its plan.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::plan::{PluginPlan, PrefixMode, TransportPlan};
+use crate::domain::plugin::Failure;
+use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
+use crate::domain::reason::Reason;
+use crate::domain::report::{
+    MAX_TOOL_BYTES, MAX_TOOLS, NotLoadedReport, PendingReport, PluginReport, PluginState, Report, ToolReport,
+    UpstreamReport, bound_tools,
+};
+use crate::domain::seen::SeenNames;
+use crate::engine::calls::routed::timestamp;
+use crate::engine::plan::form::NotLoaded;
+use crate::engine::plan::link::LinkedUpstream;
+use crate::engine::plan::snapshot::Snapshot;
+use crate::engine::{Engine, Ports};
+
+impl<P: Ports> Engine<P> {
+    /// All of it, as it is now. Equal states give equal reports.
+    pub fn report(&self) -> Report {
+        let snapshot = self.snapshot();
+        let mut upstreams: Vec<_> =
+            snapshot.linked.upstreams.iter().enumerate().map(|(i, u)| self.report_upstream(&snapshot, i, u)).collect();
+        upstreams.sort_by(|a, b| a.upstream.cmp(&b.upstream));
+        bound_tools(&mut upstreams, MAX_TOOL_BYTES);
+        let mut plugins: Vec<_> = snapshot.plan().plugins.iter().map(|p| self.report_plugin(&snapshot, p)).collect();
+        plugins.sort_by(|a, b| a.plugin.cmp(&b.plugin));
+        Report {
+            revision: snapshot.plan().revision.clone(),
+            acts: snapshot.plan().acts.clone(),
+            problems: snapshot.problems().to_vec(),
+            upstreams,
+            not_loaded: snapshot.linked.not_loaded.iter().filter(|lost| lost.own).map(not_loaded).collect(),
+            plugins,
+            not_in_force: self.not_in_force(&snapshot),
+            secrets: snapshot.linked.secrets.clone(),
+            sandbox_lacks: self.plugins.sandbox().lacks,
+            seen_names: self.unpublished_names(&snapshot),
+            pending: self.state.pending.load().as_deref().cloned(),
+        }
+    }
+
+    /// Notes what is to run and cannot; none where that is over.
+    pub fn set_pending(&self, pending: Option<PendingReport>) {
+        self.state.pending.store(pending.map(Into::into));
+    }
+
+    /// Names that upstreams of the plan were seen to have and that no other process would know of.
+    fn unpublished_names(&self, snapshot: &Snapshot) -> SeenNames {
+        let published = self.state.published.load();
+        let keep_own = snapshot.plan().gateway.prefix == PrefixMode::OnConflict;
+        let Some(published) = published.as_deref().filter(|_| keep_own) else { return SeenNames::default() };
+        let planned: BTreeSet<_> = snapshot.plan().upstreams.iter().map(|upstream| upstream.key.to_string()).collect();
+        let mut names = SeenNames::clone(&self.state.seen.borrow());
+        names.retain(|upstream| planned.contains(upstream));
+        names.subtract(published);
+        names
+    }
+
+    fn report_upstream(&self, snapshot: &Snapshot, index: usize, upstream: &LinkedUpstream) -> UpstreamReport {
+        let plan = &upstream.target.plan;
+        let state = self.state.upstream(&plan.key);
+        let transport = match plan.transport {
+            TransportPlan::External { .. } => Some("StreamableHTTP"),
+            TransportPlan::Process { .. } => Some("Stdio"),
+            TransportPlan::None => None,
+        };
+        let mut report = UpstreamReport {
+            upstream: plan.key.to_string(),
+            connection_state: state.health.state,
+            failures: state.health.failures,
+            auto_disabled: !state.health.in_routing(),
+            auto_disabled_at: state.auto_disabled_at.map(timestamp),
+            enable: plan.enable.clone(),
+            last_connected_at: state.connected_at.map(timestamp),
+            error: upstream.refusing.as_ref().map(|refusal| refusal.message.clone()).or(state.health.last_error),
+            transport: transport.map(str::to_owned),
+            ..UpstreamReport::default()
+        };
+        if let Some(facts) = state.facts {
+            (report.era, report.version) = (Some(format!("{:?}", facts.era)), Some(facts.version));
+            (report.server_name, report.server_version) = (facts.server_name, facts.server_version);
+        }
+        if let Some(list) = state.tools {
+            report.tool_count = Some(u32::try_from(list.tools.len()).unwrap_or(u32::MAX));
+            report.tools_revision = Some(list.revision.clone());
+            let routes = snapshot.routes.all().iter().filter(|route| route.upstream == index);
+            let public: HashMap<_, _> = routes.map(|route| (route.tool.name.as_str(), &route.public)).collect();
+            let tools = list.tools.iter().zip(&list.digests).map(|(tool, sha256)| ToolReport {
+                name: tool.name.clone(),
+                r#as: public.get(tool.name.as_str()).and_then(|name| (*name).clone()),
+                sha256: sha256.clone(),
+            });
+            report.tools = tools.collect();
+            report.tools.sort_by(|a, b| a.name.cmp(&b.name));
+            report.tools.truncate(MAX_TOOLS);
+        }
+        report
+    }
+
+    /// Plugins for which an older form stands in or whose first form is still loaded, and the chains that name them.
+    fn not_in_force(&self, snapshot: &Snapshot) -> Vec<ObjectId> {
+        let linked = &snapshot.linked;
+        let is_underway = |newest: &Arc<LinkedPlugin>| self.plugins.loading(newest) == Loading::Underway;
+        let wanted = linked.wanted().into_iter();
+        let late = wanted
+            .filter(|(key, newest)| linked.stand_ins.contains_key(*key) || newest.as_ref().is_ok_and(is_underway));
+        let late: BTreeSet<_> = late.map(|(key, _)| key).collect();
+        let chains = snapshot.plan().chains.iter();
+        let chains = chains.filter(|chain| chain.entries.iter().any(|entry| late.contains(&entry.plugin)));
+        let plugins = late.iter().map(|key| ObjectId::new(Kind::Plugin, (*key).clone()));
+        let mut found: Vec<_> =
+            plugins.chain(chains.map(|chain| ObjectId::new(Kind::PluginChain, chain.key.clone()))).collect();
+        found.sort();
+        found
+    }
+
+    fn report_plugin(&self, snapshot: &Snapshot, plugin: &PluginPlan) -> PluginReport {
+        let entry = snapshot.linked.entry_of(&plugin.key);
+        let failure = entry.and_then(|entry| self.unable(entry));
+        let state = match &failure {
+            _ if !plugin.enabled => PluginState::Disabled,
+            Some(_) => PluginState::Failed,
+            None if entry.is_none() => PluginState::Registered,
+            None => PluginState::Enabled,
+        };
+        let failure = failure.filter(|_| state == PluginState::Failed);
+        let reason = |failure: &Failure| match self.plugins.sandbox().refusal() {
+            Some(_) => Reason::SandboxUnavailable,
+            None => failure.reason,
+        };
+        let stand_in = snapshot.linked.stand_ins.get(&plugin.key).map(|form| &form.plugin);
+        let code = stand_in.map(|older| &*older.code);
+        let code = code.or_else(|| snapshot.plan().code.get(&plugin.digest).map(String::as_str));
+        let plugin = stand_in.map_or(plugin, |older| &older.plan);
+        PluginReport {
+            plugin: plugin.key.to_string(),
+            state,
+            reason: failure.as_ref().map(|failure| reason(failure).as_str().to_owned()),
+            message: failure.map(|failure| failure.message),
+            digest: plugin.digest.clone(),
+            size_bytes: code.and_then(|code| u64::try_from(code.len()).ok()),
+            protocol: code.map(|_| format!("{:?}", plugin.protocol)),
+        }
+    }
+}
+
+fn not_loaded(lost: &NotLoaded) -> NotLoadedReport {
+    NotLoadedReport {
+        plugin: lost.plugin.to_string(),
+        digest: lost.digest.clone(),
+        message: lost.failure.message.clone(),
+    }
+}

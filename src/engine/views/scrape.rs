@@ -1,0 +1,49 @@
+//! The text of all metrics; what says how things are is asked for when it is read.
+
+use std::borrow::Cow;
+
+use crate::domain::budget::Held;
+use crate::domain::plugin::{FailurePolicy, Mode, Role};
+use crate::domain::ports::{Records, RunPlugin};
+use crate::engine::plan::link::{Linked, LinkedChain};
+use crate::engine::{Engine, Ports};
+use crate::telemetry::moment::{Moment, Names};
+
+impl<P: Ports> Engine<P> {
+    /// All metrics in the text format of Prometheus.
+    pub fn render_metrics(&self) -> String {
+        let snapshot = self.snapshot();
+        let chains = &snapshot.linked.chains;
+        let refusing = chains.iter().filter_map(|chain| Some((&*chain.name, self.refusing(chain)?.as_str())));
+        let weakened = chains.iter().filter(|chain| is_weakened(chain)).map(|chain| (&*chain.name, "GuardWeakened"));
+        self.metrics.render(&Moment {
+            load: self.plugins.load(),
+            workers: self.plugins.workers(),
+            refusing: refusing.collect(),
+            failing_open: weakened.collect(),
+            names: names(&snapshot.linked),
+            held: Held::ALL.map(|what| (what.as_label(), self.budget.held(what), self.budget.refused(what))).into(),
+            dropped: self.records.dropped(),
+        })
+    }
+}
+
+/// What there may be series of: what a chain names and is not there counts too.
+fn names(linked: &Linked) -> Names<'_> {
+    let entries = linked.chains.iter().flat_map(|chain| &chain.entries).map(|entry| Cow::Borrowed(&*entry.name));
+    let plugins = linked.plan.plugins.iter().map(|plugin| Cow::Owned(plugin.key.to_string()));
+    Names {
+        plugins: entries.chain(plugins).collect(),
+        chains: linked.chains.iter().map(|chain| &*chain.name).collect(),
+        upstreams: linked.upstreams.iter().map(|upstream| &*upstream.target.plan.key.name).collect(),
+    }
+}
+
+/// Whether a call may pass although a Guard of the chain failed, or is only a shadow.
+fn is_weakened(chain: &LinkedChain) -> bool {
+    let mut guards = chain.entries.iter().filter(|entry| entry.enabled && entry.rules.role == Role::Guard);
+    guards.any(|entry| match entry.plan.mode {
+        Mode::Enforce => entry.rules.policy != FailurePolicy::Fail,
+        Mode::Shadow => entry.plan.unavailable.is_none(),
+    })
+}

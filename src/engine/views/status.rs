@@ -1,0 +1,59 @@
+//! The gateway as a whole, in one look.
+
+use serde::Serialize;
+
+use super::objects::{ChainView, PluginView, UpstreamView};
+use crate::domain::problem::Problem;
+use crate::domain::report::PendingReport;
+use crate::engine::{Engine, Ports};
+
+/// What runs, and what is wrong with it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StatusView {
+    /// The gateway, as `namespace/name`.
+    pub gateway: String,
+    /// The program's version.
+    pub version: &'static str,
+    /// Digest of the plan in force; empty before the first.
+    pub revision: String,
+    /// Whether the stop switch refuses every call.
+    pub stopped: bool,
+    /// Why every call is refused, for another reason.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusing: Option<String>,
+    /// What is to run and cannot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<PendingReport>,
+    /// Tools that it offers now.
+    pub tools: usize,
+    /// Every upstream of the plan.
+    pub upstreams: Vec<UpstreamView>,
+    /// Every plugin of the plan.
+    pub plugins: Vec<PluginView>,
+    /// Every chain of the plan, in the order in which they run.
+    pub chains: Vec<ChainView>,
+    /// What is wrong with the manifests.
+    pub problems: Vec<Problem>,
+}
+
+impl<P: Ports> Engine<P> {
+    /// All of it, as it is now.
+    pub fn status(&self) -> StatusView {
+        let snapshot = self.snapshot();
+        let gateway = &snapshot.plan().gateway;
+        StatusView {
+            gateway: gateway.key.to_string(),
+            version: env!("CARGO_PKG_VERSION"),
+            revision: snapshot.plan().revision.clone(),
+            stopped: gateway.stopped,
+            refusing: gateway.refusing.as_ref().map(|refusal| refusal.message.clone()),
+            pending: self.state.pending.load().as_deref().cloned(),
+            tools: snapshot.routes.all().iter().filter(|route| route.public.is_some()).count(),
+            upstreams: self.upstreams(),
+            plugins: self.plugins(),
+            chains: self.chains(),
+            problems: snapshot.problems().to_vec(),
+        }
+    }
+}
