@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::access;
+use super::access::Access;
 use super::apply::{ApplyError, SnapshotStore};
 use super::loading::Loading;
 use super::marks::LAG;
@@ -38,6 +38,7 @@ pub(super) struct GatewayReconciler {
     damaged: bool,
     /// Whether all that the plan asks for was written.
     applied: bool,
+    access: Access,
     /// After a failure that may pass: the wait, and when to try again unless its plan changes.
     retry: Option<(Duration, Instant)>,
 }
@@ -51,14 +52,25 @@ impl GatewayReconciler {
         fault: Option<(Reason, String)>,
     ) -> Self {
         let planned = Arc::new(planned);
-        Self { planned, stored, loading, fault, repaired: None, damaged: false, applied: false, retry: None }
+        Self {
+            planned,
+            stored,
+            loading,
+            fault,
+            repaired: None,
+            damaged: false,
+            applied: false,
+            access: Access::default(),
+            retry: None,
+        }
     }
 
     /// The same gateway with a new plan. Where that asks for nothing new, what failed is not tried any sooner.
     pub(super) fn with_plan(self, planned: Planned) -> Self {
         let (repaired, damaged) = (self.repaired, self.damaged);
-        let retry = self.retry.filter(|_| planned.wanted == self.planned.wanted);
-        Self { repaired, damaged, retry, ..Self::new(planned, self.stored, self.loading, self.fault) }
+        let asks_for_news = planned.wanted != self.planned.wanted;
+        let (retry, access) = if asks_for_news { Default::default() } else { (self.retry, self.access) };
+        Self { repaired, damaged, access, retry, ..Self::new(planned, self.stored, self.loading, self.fault) }
     }
 
     /// Takes in what pods report. Says whether a plugin could not be loaded that has a form to go back to.
@@ -107,7 +119,7 @@ impl GatewayReconciler {
             self.applied = written.is_ok();
         }
         // What stops the one does not stop the other.
-        written.and(access::apply(writer, watches, owner).await)
+        written.and(self.access.apply(writer, watches, owner).await)
     }
 
     /// Remembers how [`Self::apply`] went. Says whether that is news.
