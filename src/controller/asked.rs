@@ -80,7 +80,11 @@ impl Asked {
             (Some(((_, report), at)), _) if now.saturating_duration_since(*at) < COUNTS => Some(Ok(Arc::clone(report))),
             (_, Some(why)) => Some(Err(why.clone())),
             _ if now.saturating_duration_since(self.found) < FIRST => None,
-            _ => Some(Err("it waits to be asked: too many pods of its gateway do not answer".to_owned())),
+            _ => {
+                let why = "it waits to be asked: there is no token to show it yet, or too many pods of its gateway do \
+                           not answer";
+                Some(Err(why.to_owned()))
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! No pod waits for one of another gateway, and one that answers waits for none that does not.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -16,9 +16,9 @@ use tokio::task::JoinSet;
 
 use super::GATEWAY_LABEL;
 use super::asked::{Asked, PERIOD};
-use super::gateway_tokens::{GatewayTokens, Shown};
+use super::gateway_tokens::GatewayTokens;
 use super::pod::{Answer, REPORT, Request, ready_address, stranger};
-use super::pods::ByGateway;
+use super::pods::{ByGateway, Pods};
 use super::watches::{Watches, all};
 use super::writer::Writer;
 use crate::domain::ids::ObjectKey;
@@ -33,14 +33,14 @@ pub(super) struct Asking {
     http: Client<HttpConnector, Empty<Bytes>>,
     writer: Writer,
     tokens: GatewayTokens,
-    /// Pods that were found last, without what they report, and those of them that are asked.
-    found: ByGateway,
-    ready: Vec<Ready>,
-    /// By the pod's uid: how asking it went.
-    asked: HashMap<String, Asked>,
+    found: Found,
+    /// How asking each pod went.
+    asked: HashMap<PodId, Asked>,
     /// By the gateway's uid.
     gates: HashMap<String, Gates>,
-    under_way: JoinSet<(String, Result<Answer, String>)>,
+    /// By the gateway's uid: its pods as they were told last.
+    told: HashMap<String, Pods>,
+    under_way: JoinSet<(PodId, Result<Answer, String>)>,
 }
 
 /// What bounds how many pods of one gateway are asked at once.
@@ -63,56 +63,62 @@ impl Asking {
             http: Client::builder(TokioExecutor::new()).build_http(),
             tokens: GatewayTokens::new(writer.clone()),
             writer,
-            found: ByGateway::new(),
-            ready: Vec::new(),
+            found: Found::default(),
             asked: HashMap::new(),
             gates: HashMap::new(),
+            told: HashMap::new(),
             under_way: JoinSet::new(),
         }
     }
 
-    /// Looks which pods there are, and has those asked that it is time for.
-    async fn look(&mut self, watches: &Watches) {
-        (self.found, self.ready) = pods(watches);
-        let tokens = self.tokens.of(&self.ready.iter().map(|pod| pod.uid.clone()).collect()).await;
-        let account = self.tokens.account();
-        self.ask(&tokens, account.as_deref());
+    /// Takes in which pods there are, and has those asked that it is time for.
+    fn look(&mut self, found: Found) {
+        self.found = found;
+        self.tokens.begin(&self.found.ready.iter().map(|pod| pod.uid.clone()).collect());
+        self.ask();
     }
 
-    fn ask(&mut self, tokens: &HashMap<String, Shown>, account: Option<&str>) {
-        let pods: BTreeSet<_> = self.ready.iter().map(|pod| &pod.pod_uid).collect();
-        let gateways: BTreeSet<_> = self.ready.iter().map(|pod| &pod.uid).collect();
-        self.asked.retain(|uid, _| pods.contains(uid));
+    /// Has pods asked that it is time for. Those of a gateway wait until it is known what is shown to them.
+    fn ask(&mut self) {
+        let pods: HashSet<_> = self.found.ready.iter().map(Ready::id).collect();
+        let gateways: BTreeSet<_> = self.found.ready.iter().map(|pod| &pod.uid).collect();
+        self.asked.retain(|id, _| pods.contains(id));
         self.gates.retain(|uid, _| gateways.contains(uid));
-        for pod in &self.ready {
-            let asked = self.asked.entry(pod.pod_uid.clone()).or_insert_with(|| Asked::new(Instant::now()));
+        let account = self.tokens.account();
+        for pod in &self.found.ready {
+            let asked = self.asked.entry(pod.id()).or_insert_with(|| Asked::new(Instant::now()));
+            let Some(token) = self.tokens.shown(&pod.uid) else { continue };
             if !asked.begin(Instant::now()) {
                 continue;
             }
             let gates = self.gates.entry(pod.uid.clone()).or_default();
             let gate = Arc::clone(if asked.answers() { &gates.answering } else { &gates.others });
-            let request = Request {
-                address: pod.address.clone(),
-                token: tokens.get(&pod.uid).cloned(),
-                account: account.map(str::to_owned),
-            };
-            let (http, uid, known) = (self.http.clone(), pod.pod_uid.clone(), asked.said().cloned());
+            let request =
+                Request { address: pod.address.clone(), token: Some(token.clone()), account: account.clone() };
+            let (http, id, known) = (self.http.clone(), pod.id(), asked.said().cloned());
             self.under_way.spawn(async move {
                 // It is never closed.
                 let _place = gate.acquire_owned().await;
                 let answer = request.send(&http, known).await;
-                (uid, answer.map_err(|error| format!("http://{}{REPORT}: {error}", request.address)))
+                (id, answer.map_err(|error| format!("http://{}{REPORT}: {error}", request.address)))
             });
         }
     }
 
-    /// Waits for an answer, and takes all there are. Says whether any is news; it never ends where nothing is under way.
+    /// Waits for an answer, and takes all there are, or for a token, and has pods asked. Says whether any answer is news;
+    /// it never ends where nothing is under way.
     async fn hear(&mut self) -> bool {
-        let Some(first) = self.under_way.join_next().await else { return std::future::pending().await };
+        let first = tokio::select! {
+            Some(first) = self.under_way.join_next() => first,
+            () = self.tokens.hear() => {
+                self.ask();
+                return false;
+            }
+        };
         let (mut next, mut news) = (Some(first), false);
         while let Some(done) = next {
-            if let Ok((uid, answer)) = done
-                && let Some(asked) = self.asked.get_mut(&uid)
+            if let Ok((id, answer)) = done
+                && let Some(asked) = self.asked.get_mut(&id)
             {
                 news |= asked.end(answer, Instant::now());
             }
@@ -121,27 +127,43 @@ impl Asking {
         news
     }
 
-    /// What the pods of every gateway say. A gateway with a pod that is asked for the first time is as it was `before`.
-    fn found(&self, before: &ByGateway) -> ByGateway {
-        let (mut found, now) = (self.found.clone(), Instant::now());
+    /// What the pods of every gateway say. A gateway with a pod that is asked for the first time is as it was told last.
+    fn tell(&mut self) -> ByGateway {
+        let (mut pods, now) = (self.found.pods.clone(), Instant::now());
         let mut waiting = BTreeSet::new();
-        for pod in &self.ready {
-            match self.asked.get(&pod.pod_uid).and_then(|asked| asked.counts(now)) {
+        for pod in &self.found.ready {
+            match self.asked.get(&pod.id()).and_then(|asked| asked.counts(now)) {
                 Some(counts) => {
-                    found.entry(pod.gateway.clone()).or_default().ready.insert(pod.name.clone(), counts);
+                    pods.entry(pod.gateway.clone()).or_default().ready.insert(pod.name.clone(), counts);
                 }
-                None => drop(waiting.insert(&pod.gateway)),
+                None => drop(waiting.insert((&pod.gateway, &pod.uid))),
             }
         }
-        for gateway in waiting {
-            match before.get(gateway) {
-                Some(pods) => drop(found.insert(gateway.clone(), pods.clone())),
-                None => drop(found.remove(gateway)),
+        for (gateway, uid) in waiting {
+            match self.told.get(uid) {
+                Some(told) => drop(pods.insert(gateway.clone(), told.clone())),
+                None => drop(pods.remove(gateway)),
             }
         }
-        found
+        let uid = |gateway| self.found.gateways.get(gateway).cloned();
+        self.told = pods.iter().filter_map(|(gateway, pods)| Some((uid(gateway)?, pods.clone()))).collect();
+        pods
     }
 }
+
+/// The pods of every gateway that exists.
+#[derive(Default)]
+struct Found {
+    /// The uids of gateways.
+    gateways: BTreeMap<ObjectKey, String>,
+    /// The pods, without what those that are asked report.
+    pods: ByGateway,
+    /// Those that are asked.
+    ready: Vec<Ready>,
+}
+
+/// The uids of a gateway and of its pod: another gateway of the same name is told nothing that was said to this one.
+type PodId = (String, String);
 
 /// A ready pod of a gateway that exists.
 struct Ready {
@@ -153,26 +175,32 @@ struct Ready {
     address: String,
 }
 
-/// The pods of every gateway that exists, and those of them that are asked.
-fn pods(watches: &Watches) -> (ByGateway, Vec<Ready>) {
-    let (mut found, mut ready) = (ByGateway::new(), Vec::new());
-    let gateways = watches.gateways();
+impl Ready {
+    fn id(&self) -> PodId {
+        (self.uid.clone(), self.pod_uid.clone())
+    }
+}
+
+/// The pods of every gateway that exists.
+fn find(watches: &Watches) -> Found {
+    let mut found = Found { gateways: watches.gateways(), ..Found::default() };
     for pod in all(&watches.pods) {
         let Some(label) = pod.labels().get(GATEWAY_LABEL) else { continue };
         let gateway = ObjectKey::new(pod.namespace().unwrap_or_default(), label);
-        let Some(uid) = gateways.get(&gateway) else { continue };
-        let pods = found.entry(gateway.clone()).or_default();
+        let Some(uid) = found.gateways.get(&gateway) else { continue };
+        let pods = found.pods.entry(gateway.clone()).or_default();
         pods.all += 1;
         let Some(address) = ready_address(&pod) else { continue };
         let name = pod.name_any();
         match stranger(&pod, &gateway) {
             Some(why) => drop(pods.ready.insert(name, Err(why))),
             None => {
-                ready.push(Ready { gateway, uid: uid.clone(), pod_uid: pod.uid().unwrap_or_default(), name, address })
+                let (uid, pod_uid) = (uid.clone(), pod.uid().unwrap_or_default());
+                found.ready.push(Ready { gateway, uid, pod_uid, name, address });
             }
         }
     }
-    (found, ready)
+    found
 }
 
 /// Asks for ever; tells when anything changed.
@@ -195,9 +223,9 @@ pub(super) async fn follow(
         };
         asking.writer.pulse.beats();
         if is_due {
-            asking.look(&watches).await;
+            asking.look(find(&watches));
         }
-        let now = asking.found(&found.borrow());
+        let now = asking.tell();
         let calls_for_plans = {
             let before = found.borrow();
             not_loaded(&now) != not_loaded(&before) || seen_names(&now) != seen_names(&before)

@@ -1,17 +1,19 @@
 //! Tokens that the operator shows to gateways' pods: of its own service account, each for the pods of one gateway alone
-//! (Kubernetes, TokenRequest).
+//! (Kubernetes, TokenRequest). They are asked for beside the loop that shows them: one that is slow holds up no other.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use futures_util::{StreamExt, stream};
+use futures_util::FutureExt;
 use k8s_openapi::api::authentication::v1::{SelfSubjectReview, TokenRequest, TokenRequestSpec, TokenRequestStatus};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::PostParams;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 
 use super::writer::Writer;
 
@@ -32,13 +34,21 @@ fn audience(uid: &str) -> String {
 /// A token as it is shown, or why there is none.
 pub(super) type Shown = Result<Arc<str>, String>;
 
-/// The tokens.
+/// The tokens, by the uids of gateways.
 pub(super) struct GatewayTokens {
+    requests: Arc<Requests>,
+    known: HashMap<String, Known>,
+    /// Gateways whose token is asked for now.
+    asked: HashSet<String>,
+    under_way: JoinSet<(String, Result<TokenRequestStatus, String>)>,
+}
+
+/// Asks the API server.
+struct Requests {
     writer: Writer,
     /// Whom the operator runs as, once that is known.
-    account: Option<Account>,
-    /// By the uid of the gateway.
-    known: HashMap<String, Known>,
+    account: OnceLock<Account>,
+    places: Semaphore,
 }
 
 /// A service account.
@@ -66,37 +76,57 @@ struct Known {
 
 impl GatewayTokens {
     pub(super) fn new(writer: Writer) -> Self {
-        Self { writer, account: None, known: HashMap::new() }
+        let requests = Requests { writer, account: OnceLock::new(), places: Semaphore::new(AT_ONCE) };
+        let requests = Arc::new(requests);
+        Self { requests, known: HashMap::new(), asked: HashSet::new(), under_way: JoinSet::new() }
     }
 
     /// The account whose tokens they are, `NAMESPACE/NAME`, once that is known.
     pub(super) fn account(&self) -> Option<String> {
-        self.account.as_ref().map(ToString::to_string)
+        self.requests.account.get().map(ToString::to_string)
     }
 
-    /// One for each of these gateways, by their uids. Others are forgotten.
-    pub(super) async fn of(&mut self, gateways: &BTreeSet<String>) -> HashMap<String, Shown> {
+    /// What is shown to the pods of a gateway; none where that is asked for and was never answered.
+    pub(super) fn shown(&self, gateway: &str) -> Option<&Shown> {
+        self.known.get(gateway).map(|known| &known.shown)
+    }
+
+    /// Has those asked for that these gateways need now. Others are forgotten.
+    pub(super) fn begin(&mut self, gateways: &BTreeSet<String>) {
         self.known.retain(|uid, _| gateways.contains(uid));
+        self.asked.retain(|uid| gateways.contains(uid));
         let now = Instant::now();
-        let is_due = |uid: &&String| self.known.get(*uid).is_none_or(|known| known.again <= now);
+        let is_due =
+            |uid: &&String| !self.asked.contains(*uid) && self.known.get(*uid).is_none_or(|known| known.again <= now);
         let due: Vec<_> = gateways.iter().filter(is_due).cloned().collect();
-        if !due.is_empty() {
-            let account = self.find_account().await;
-            let asked = due.into_iter().map(|uid| async {
-                let found = match &account {
-                    Ok(account) => self.request(account, &uid).await,
-                    Err(why) => Err(why.clone()),
+        if due.is_empty() {
+            return;
+        }
+        let requests = Arc::clone(&self.requests);
+        // Found out once for all of them.
+        let account = async move { requests.find_account().await }.boxed().shared();
+        for uid in due {
+            self.asked.insert(uid.clone());
+            let (requests, account) = (Arc::clone(&self.requests), account.clone());
+            self.under_way.spawn(async move {
+                let found = match account.await {
+                    Ok(account) => requests.token(&account, &uid).await,
+                    Err(why) => Err(why),
                 };
                 (uid, found)
             });
-            // Each has its own time: many slow ones are not one that is stuck.
-            let found = stream::iter(asked).buffer_unordered(AT_ONCE).inspect(|_| self.writer.pulse.beats());
-            let found: Vec<_> = found.collect().await;
-            for (uid, found) in found {
-                self.keep(uid, found);
+        }
+    }
+
+    /// Waits until one that was asked for came, or the reason why it does not; for ever where none is asked for.
+    pub(super) async fn hear(&mut self) {
+        loop {
+            match self.under_way.join_next().await {
+                Some(Ok((uid, found))) if self.asked.remove(&uid) => return self.keep(uid, found),
+                Some(_) => {}
+                None => std::future::pending().await,
             }
         }
-        self.known.iter().map(|(uid, known)| (uid.clone(), known.shown.clone())).collect()
     }
 
     /// Remembers what came of asking for a token. One that still counts is shown until there is another.
@@ -115,8 +145,10 @@ impl GatewayTokens {
         };
         self.known.insert(uid, known);
     }
+}
 
-    async fn request(&self, account: &Account, uid: &str) -> Result<TokenRequestStatus, String> {
+impl Requests {
+    async fn token(&self, account: &Account, uid: &str) -> Result<TokenRequestStatus, String> {
         let api: Api<ServiceAccount> = Api::namespaced(self.writer.client.clone(), &account.namespace);
         let spec = TokenRequestSpec {
             audiences: vec![audience(uid)],
@@ -126,27 +158,29 @@ impl GatewayTokens {
         let request = TokenRequest { spec, ..TokenRequest::default() };
         let what = format!("create serviceaccounts/token {} in {}", account.name, account.namespace);
         let parameters = PostParams::default();
-        let asked = self.writer.read(&what, api.create_token_request(&account.name, &parameters, &request));
+        // They are never closed.
+        let _place = self.places.acquire().await;
+        let asked = self.writer.read_beside(&what, api.create_token_request(&account.name, &parameters, &request));
         let made =
             tokio::time::timeout(ANSWER, asked).await.map_err(|_| "the API server does not answer".to_owned())?;
         made.map_err(|error| error.to_string())?.status.ok_or_else(|| "the API server gave no token".to_owned())
     }
 
     /// Whom the operator runs as.
-    async fn find_account(&mut self) -> Result<Account, String> {
-        if let Some(account) = &self.account {
+    async fn find_account(&self) -> Result<Account, String> {
+        if let Some(account) = self.account.get() {
             return Ok(account.clone());
         }
         let api: Api<SelfSubjectReview> = Api::all(self.writer.client.clone());
         let (parameters, review) = (PostParams::default(), SelfSubjectReview::default());
-        let asked = self.writer.read("create selfsubjectreviews", api.create(&parameters, &review));
+        let asked = self.writer.read_beside("create selfsubjectreviews", api.create(&parameters, &review));
         let review =
             tokio::time::timeout(ANSWER, asked).await.map_err(|_| "the API server does not answer".to_owned())?;
         let user = review.map_err(|error| error.to_string())?.status.and_then(|status| status.user_info);
         let user = user.and_then(|user| user.username).unwrap_or_default();
         let account =
             account(&user).ok_or_else(|| format!("the operator runs as {user:?}, which is not a service account"))?;
-        Ok(self.account.insert(account).clone())
+        Ok(self.account.get_or_init(|| account).clone())
     }
 }
 
@@ -181,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_is_asked_for_the_pods_of_one_gateway_alone_and_for_an_hour() {
+    async fn a_token_is_asked_for_beside_the_loop_for_the_pods_of_one_gateway_alone_and_for_an_hour() {
         let asked: Arc<Mutex<Vec<(String, Value)>>> = Arc::default();
         let heard = Arc::clone(&asked);
         let server = tower::service_fn(move |request: Request<Body>| {
@@ -197,10 +231,17 @@ mod tests {
                 Ok::<_, BoxError>(Response::new(Body::from(object.to_string().into_bytes())))
             }
         });
-        let pulse = Liveness::default().pulse("statuses");
-        let mut tokens = GatewayTokens::new(Writer::new(Client::new(server, "system"), Leadership::default(), pulse));
-        let shown = tokens.of(&["one".to_owned()].into()).await;
-        assert_eq!((shown["one"].as_deref(), tokens.account().as_deref()), (Ok("t"), Some("system/operator")));
+        let liveness = Liveness::default();
+        let writer = Writer::new(Client::new(server, "system"), Leadership::default(), liveness.pulse("pods"));
+        writer.pulse.rests();
+        let mut tokens = GatewayTokens::new(writer);
+        tokens.begin(&["one".to_owned()].into());
+        assert!(tokens.shown("one").is_none(), "it is not answered yet");
+        tokens.hear().await;
+        assert_eq!(tokens.shown("one").map(Result::as_deref), Some(Ok("t")));
+        assert_eq!(tokens.account().as_deref(), Some("system/operator"));
+        let later = Instant::now() + Duration::from_secs(3600);
+        assert_eq!(liveness.check_at(later), Ok(()), "a request beside the loop is no step of it");
         let (path, spec) = asked.lock().unwrap().pop().unwrap();
         assert_eq!(path, "/api/v1/namespaces/system/serviceaccounts/operator/token");
         assert_eq!(spec, json!({"audiences": ["hawsepipe.dev/gateway/one"], "expirationSeconds": 3600}));

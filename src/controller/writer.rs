@@ -108,9 +108,18 @@ impl Writer {
         what: &str,
         read: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, RequestError> {
-        let result = self.rights.attempt(what, || true, read).await;
+        let result = self.read_beside(what, read).await;
         self.pulse.beats();
         result
+    }
+
+    /// The same from a task beside the loop: it says nothing of whether the loop goes round.
+    pub(super) async fn read_beside<T>(
+        &self,
+        what: &str,
+        read: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, RequestError> {
+        self.rights.attempt(what, || true, read).await
     }
 }
 

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use http::{Request, Response};
+use http_body_util::BodyExt;
 use kube::client::Body;
+use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tower::BoxError;
@@ -36,9 +38,23 @@ async fn answering() -> String {
     address
 }
 
+/// It is given no tokens, and hears nothing of those for the pods of the gateway `silent`.
 fn asking() -> Asking {
-    let refuse = |_: Request<Body>| async { Err::<Response<Body>, BoxError>("nobody is there".into()) };
-    let client = kube::Client::new(tower::service_fn(refuse), "mcp");
+    let account = json!({"status": {"userInfo": {"username": "system:serviceaccount:system:operator"}}});
+    let answer = move |request: Request<Body>| {
+        let account = account.to_string().into_bytes();
+        async move {
+            if !request.uri().path().ends_with("/token") {
+                return Ok(Response::new(Body::from(account)));
+            }
+            let asked = request.into_body().collect().await?.to_bytes();
+            if String::from_utf8_lossy(&asked).contains("gateway/silent") {
+                std::future::pending::<()>().await;
+            }
+            Err::<Response<Body>, BoxError>("nobody is there".into())
+        }
+    };
+    let client = kube::Client::new(tower::service_fn(answer), "mcp");
     Asking::new(Writer::new(client, Leadership::default(), Liveness::default().pulse("pods")))
 }
 
@@ -52,6 +68,21 @@ fn pod(gateway: &str, name: &str, address: &str) -> Ready {
     }
 }
 
+/// The gateways of these pods, and the pods.
+fn found(ready: Vec<Ready>) -> Found {
+    let gateways = ready.iter().map(|pod| (pod.gateway.clone(), pod.uid.clone())).collect();
+    Found { gateways, pods: ByGateway::new(), ready }
+}
+
+fn is_waited_for(asking: &Asking, gateway: &str, name: &str) -> bool {
+    asking.asked[&(gateway.to_owned(), format!("{gateway}-{name}"))].is_waited_for()
+}
+
+/// Hears until there is news.
+async fn hear(asking: &mut Asking) {
+    while !asking.hear().await {}
+}
+
 /// Whether this pod's report counts.
 fn reports(found: &ByGateway, gateway: &str, name: &str) -> bool {
     let pods = found.get(&ObjectKey::new("mcp", gateway));
@@ -62,22 +93,45 @@ fn reports(found: &ByGateway, gateway: &str, name: &str) -> bool {
 async fn no_report_waits_for_pods_that_never_answer() {
     let ((_listener, nobody), somebody) = (silent().await, answering().await);
     let mut asking = asking();
-    asking.ready = vec![pod("main", "good", &somebody)];
-    asking.ask(&HashMap::new(), None);
-    assert!(asking.hear().await && reports(&asking.found(&ByGateway::new()), "main", "good"));
+    asking.look(found(vec![pod("main", "good", &somebody)]));
+    hear(&mut asking).await;
+    assert!(reports(&asking.tell(), "main", "good"));
 
     // Far more of them than are asked at once, before the others.
-    asking.ready.splice(0..0, (0..100).map(|n| pod("main", &n.to_string(), &nobody)));
-    asking.ready.push(pod("other", "good", &somebody));
+    let mut ready: Vec<_> = (0..100).map(|n| pod("main", &n.to_string(), &nobody)).collect();
+    ready.extend([pod("main", "good", &somebody), pod("other", "good", &somebody)]);
     let began = Instant::now();
-    asking.ask(&HashMap::new(), None);
-    let waits =
-        |asking: &Asking| asking.asked["main-good"].is_waited_for() || asking.asked["other-good"].is_waited_for();
-    while waits(&asking) {
+    asking.told.clear();
+    asking.look(found(ready));
+    let reports_other = |asking: &mut Asking| reports(&asking.tell(), "other", "good");
+    while is_waited_for(&asking, "main", "good") || !reports_other(&mut asking) {
         asking.hear().await;
     }
     assert!(began.elapsed() < Duration::from_millis(900), "{:?}", began.elapsed());
-    let found = asking.found(&ByGateway::new());
-    assert!(reports(&found, "other", "good"));
-    assert!(!found.contains_key(&ObjectKey::new("mcp", "main")), "its new pods are waited for, for a moment");
+    assert!(!asking.tell().contains_key(&ObjectKey::new("mcp", "main")), "its new pods are waited for, for a moment");
+}
+
+#[tokio::test]
+async fn pods_of_a_gateway_whose_token_does_not_come_delay_no_others() {
+    let (address, mut asking) = (answering().await, asking());
+    asking.look(found(vec![pod("silent", "good", &address), pod("main", "good", &address)]));
+    hear(&mut asking).await;
+    let told = asking.tell();
+    assert!(reports(&told, "main", "good") && !told.contains_key(&ObjectKey::new("mcp", "silent")));
+    assert!(!is_waited_for(&asking, "silent", "good"), "it is not asked before there is a token, or none to be had");
+}
+
+#[tokio::test]
+async fn what_a_pod_said_to_a_gateway_is_not_told_of_another_of_its_name() {
+    let (address, mut asking) = (answering().await, asking());
+    asking.look(found(vec![pod("main", "good", &address)]));
+    hear(&mut asking).await;
+    assert!(reports(&asking.tell(), "main", "good"));
+    let next = |name| Ready { uid: "next".into(), ..pod("main", name, &address) };
+    asking.look(found(vec![next("good")]));
+    assert!(!asking.tell().contains_key(&ObjectKey::new("mcp", "main")), "it was not asked for this one yet");
+    hear(&mut asking).await;
+    assert!(reports(&asking.tell(), "main", "good"));
+    asking.look(found(vec![next("good"), next("more")]));
+    assert!(reports(&asking.tell(), "main", "good"), "it is as it was told while a new pod is asked");
 }
