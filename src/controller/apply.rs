@@ -59,7 +59,20 @@ pub(super) struct SnapshotStore {
     pub(super) plans: KeptPlans,
     /// See [`Refused`].
     refused: Option<Refused>,
+    /// See [`Damaged`].
+    damaged: Option<Damaged>,
 }
+
+/// A revision whose plan cannot be made of what is stored: to find that out, all of it is read.
+struct Damaged {
+    revision: String,
+    /// What was seen of its shards then.
+    marks: Vec<ShardMark>,
+    why: String,
+}
+
+/// What tells whether a shard is as it was: its name, uid and generation.
+type ShardMark = (String, Option<String>, Option<i64>);
 
 /// What cannot be stored: to find that out takes long, and each round asks.
 struct Refused {

@@ -23,7 +23,7 @@ use super::parsing::Parsing;
 use super::planning::Planning;
 use super::pods::ByGateway;
 use super::references::references;
-use super::watches::{PLANNED_FROM, Watches};
+use super::watches::{PLANNED_FROM, Seen, Watches};
 use super::writer::Writer;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::ports::Inspect;
@@ -160,7 +160,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         let span = if leads && !edited.is_empty() { traced(objects.len(), &edited) } else { Span::none() };
         let mut changed = self.dereference(&objects, &span).await || !edited.is_empty();
         self.hear();
-        changed |= std::mem::take(&mut self.lost);
+        changed |= std::mem::take(&mut self.lost) | self.may_be_repaired();
         changed |= self.parsing.has_news();
         let step = step(leads, self.led, changed, || self.is_held(&objects));
         self.led = matches!(step, Step::Apply | Step::Compile);
@@ -246,22 +246,21 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         let (own, protocols) = compiled::check_standalone(&mut inputs);
         let code = compiled::applied_code(&inputs);
         let mut before = std::mem::take(&mut self.gateways);
-        let mut unread = BTreeMap::new();
+        let (mut unread, snapshots) = (BTreeMap::new(), self.watches.snapshots_by_owner());
         for gateway in objects.iter().filter(|object| object.id.kind == Kind::MCPGateway) {
             self.writer.pulse.beats();
             let key = &gateway.id.key;
             let kept = before.remove(key).filter(|kept| kept.planned.owner.uid == gateway.uid());
-            let owner = Owner { key: key.clone(), uid: gateway.uid().to_owned() };
-            let pinned = compiled::pinned(gateway);
+            let seen = snapshots.get(gateway.uid()).map(Vec::as_slice).unwrap_or_default();
             if let Some(mut kept) = kept {
-                let running = kept.stored.running(&self.writer, &owner, pinned).await;
-                self.reads_again(gateway, running.as_ref());
+                let running = self.running(gateway, &mut kept.stored, seen).await;
                 let (previous, plans, loading) = (&kept.planned.plan, &kept.stored.plans, &mut kept.loading);
                 let planned = compiled::plan(gateway, &mut inputs, Some(previous), running.as_ref(), plans, loading);
                 self.gateways.insert(key.clone(), kept.with_plan(planned));
                 continue;
             }
-            let (mut stored, plans) = match SnapshotStore::read(&self.writer, &owner, pinned).await {
+            let owner = owner_of(gateway);
+            let (mut stored, plans) = match SnapshotStore::read(&self.writer, &owner, compiled::pinned(gateway)).await {
                 Ok(stored) => stored,
                 Err(error) => {
                     // Without what ran before, an older form could be lost: this gateway waits.
@@ -271,8 +270,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
                     continue;
                 }
             };
-            let running = stored.running(&self.writer, &owner, pinned).await;
-            self.reads_again(gateway, running.as_ref());
+            let running = self.running(gateway, &mut stored, seen).await;
             let mut loading = Loading::stored(stored.index.as_ref(), &plans);
             let newest = plans.first().map(Arc::as_ref);
             let planned = compiled::plan(gateway, &mut inputs, newest, running.as_ref(), &stored.plans, &mut loading);
@@ -282,11 +280,27 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         self.unread = unread;
     }
 
-    /// Has a gateway planned anew in the next round where the plan that runs cannot be read now.
-    fn reads_again(&mut self, gateway: &LoweredObject, running: Option<&Running>) {
-        if let Some(Err(_)) = running {
+    /// The plan of a gateway that runs until the next one does; see [`SnapshotStore::running`]. Where it cannot be read now,
+    /// the gateway is planned anew in the next round.
+    async fn running(&mut self, gateway: &LoweredObject, stored: &mut SnapshotStore, seen: &[Seen]) -> Option<Running> {
+        let running = stored.running(&self.writer, &owner_of(gateway), compiled::pinned(gateway), seen).await;
+        running.unwrap_or_else(|error| {
             self.lowering.forget(&gateway.id);
+            Some(Err(error.to_string()))
+        })
+    }
+
+    /// Whether what was damaged of a revision that runs may be repaired.
+    fn may_be_repaired(&self) -> bool {
+        let mut damaged = self.gateways.values().filter(|kept| kept.stored.is_damaged()).peekable();
+        if damaged.peek().is_none() {
+            return false;
         }
+        let snapshots = self.watches.snapshots_by_owner();
+        damaged.any(|kept| {
+            let seen = snapshots.get(&kept.planned.owner.uid).map(Vec::as_slice).unwrap_or_default();
+            kept.stored.may_be_repaired(seen)
+        })
     }
 
     /// Writes what differs. Says when to look again.
@@ -333,6 +347,10 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         });
         self.status_changed.notify_one();
     }
+}
+
+fn owner_of(gateway: &LoweredObject) -> Owner {
+    Owner { key: gateway.id.key.clone(), uid: gateway.uid().to_owned() }
 }
 
 #[cfg(test)]

@@ -4,10 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use kube::api::{ApiResource, DynamicObject, ListParams, PartialObjectMeta};
+use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, ResourceExt};
 
-use super::{ApplyError, SnapshotStore, without_code};
+use super::{ApplyError, Damaged, ShardMark, SnapshotStore, without_code};
 use crate::api::item::Item;
 use crate::api::snapshot::{GatewaySnapshot, ShardRef};
 use crate::api::{pack, seen};
@@ -18,6 +18,7 @@ use crate::controller::marks::LAG;
 use crate::controller::marks::{There, is_part};
 use crate::controller::planned::digests;
 use crate::controller::rights::RequestError;
+use crate::controller::watches::Seen;
 use crate::controller::writer::Writer;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
@@ -84,23 +85,60 @@ impl SnapshotStore {
         Some(pinned.unwrap_or(&index.current))
     }
 
-    /// The plan of that revision, or why it cannot be read now. None where nothing is stored.
+    /// The plan of that revision, or why it cannot be made of what is stored. None where nothing is stored. `seen` is as
+    /// for [`Self::is_intact`].
+    ///
+    /// # Errors
+    /// Where it cannot be read now.
     pub(in crate::controller) async fn running(
         &mut self,
         writer: &Writer,
         owner: &Owner,
         pinned: Option<&str>,
-    ) -> Option<Running> {
-        let wanted = self.keeps(pinned).cloned()?;
-        if self.running.as_ref().is_none_or(|(revision, _)| *revision != wanted) {
-            self.running = match Self::read(writer, owner, pinned).await {
-                Ok((read, _)) => read.running,
-                Err(error) => return Some(Err(error.to_string())),
-            };
+        seen: &[Seen],
+    ) -> Result<Option<Running>, ApplyError> {
+        let Some(wanted) = self.keeps(pinned).cloned() else { return Ok(None) };
+        let known = self.running.as_ref().filter(|(revision, _)| *revision == wanted).map(|(_, plan)| Arc::clone(plan));
+        if let Some(plan) = known {
+            self.damaged = None;
+            return Ok(Some(Ok(plan)));
         }
-        let found = self.running.as_ref().filter(|(revision, _)| *revision == wanted);
-        let unreadable = || format!("revision {wanted} cannot be read from its GatewaySnapshots");
-        Some(found.map(|(_, plan)| Arc::clone(plan)).ok_or_else(unreadable))
+        let marks = self.marks(&wanted, seen);
+        let damaged = self.damaged.as_ref().filter(|damaged| damaged.revision == wanted && damaged.marks == marks);
+        if let Some(damaged) = damaged {
+            return Ok(Some(Err(damaged.why.clone())));
+        }
+        let (read, _) = Self::read(writer, owner, pinned).await?;
+        self.running = read.running.filter(|(revision, _)| *revision == wanted);
+        let Some((_, plan)) = &self.running else {
+            let why = format!("revision {wanted} cannot be read from its GatewaySnapshots");
+            self.damaged = Some(Damaged { revision: wanted, marks, why: why.clone() });
+            return Ok(Some(Err(why)));
+        };
+        self.damaged = None;
+        Ok(Some(Ok(Arc::clone(plan))))
+    }
+
+    /// Whether the revision that runs was found damaged.
+    pub(in crate::controller) fn is_damaged(&self) -> bool {
+        self.damaged.is_some()
+    }
+
+    /// Whether shards of a revision that was damaged changed since: then [`Self::running`] is to be asked again.
+    pub(in crate::controller) fn may_be_repaired(&self, seen: &[Seen]) -> bool {
+        self.damaged.as_ref().is_some_and(|damaged| damaged.marks != self.marks(&damaged.revision, seen))
+    }
+
+    /// What is seen of a revision's shards.
+    fn marks(&self, revision: &str, seen: &[Seen]) -> Vec<ShardMark> {
+        let known = self.index.iter().flat_map(|index| &index.revisions).filter(|known| known.revision == revision);
+        let names: BTreeSet<_> = known.flat_map(|known| &known.shards).map(|shard| shard.name.as_str()).collect();
+        let there =
+            seen.iter().filter(|object| object.metadata.name.as_deref().is_some_and(|name| names.contains(name)));
+        let mut marks: Vec<_> =
+            there.map(|object| (object.name_any(), object.metadata.uid.clone(), object.metadata.generation)).collect();
+        marks.sort();
+        marks
     }
 
     /// Reads what is stored anew. What is known of plans stays.
@@ -115,6 +153,7 @@ impl SnapshotStore {
     /// without it nobody knew what is pinned. Of its revisions those that are gone too are left out.
     pub(super) fn keep_from(&mut self, before: Self) {
         (self.running, self.in_force, self.seen_names) = (before.running, before.in_force, before.seen_names);
+        self.damaged = before.damaged;
         // What is pinned may be there now.
         self.refused = before.refused.filter(|_| self.index.is_some() == before.index.is_some());
         let Some(mut index) = before.index.filter(|_| self.index.is_none()) else { return };
@@ -126,11 +165,7 @@ impl SnapshotStore {
 
     /// Whether the stored objects are still those that were written last. `seen` are all that the gateway owns, as far as
     /// is seen. What is seen may lag behind what was written, but what was seen before and is not seen now is gone.
-    pub(in crate::controller) fn is_intact(
-        &mut self,
-        seen: &[Arc<PartialObjectMeta<GatewaySnapshot>>],
-        owner: &Owner,
-    ) -> bool {
+    pub(in crate::controller) fn is_intact(&mut self, seen: &[Seen], owner: &Owner) -> bool {
         let now = Instant::now();
         let parts = |part: &'static str| {
             seen.iter().map(|object| &object.metadata).filter(move |metadata| is_part(metadata, part, owner))

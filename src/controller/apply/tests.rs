@@ -1,5 +1,6 @@
 //! What is missed of stored objects, and when.
 
+mod damaged;
 mod lost;
 mod urgent;
 
