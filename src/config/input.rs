@@ -1,7 +1,7 @@
 //! What the compiler reads: objects of the custom resources in neutral form, each field at its value or absent, with
 //! the defaults that the object alone decides filled in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -47,6 +47,8 @@ pub struct Inputs {
     pub not_loaded: BTreeMap<ObjectKey, NotLoaded>,
     /// What is known of code, by [`code_key`] of text and file name.
     pub facts: BTreeMap<String, CodeFacts>,
+    /// Keys of code that is being parsed for the first time: what it is like is known soon.
+    pub parsing: BTreeSet<String>,
 }
 
 /// A form of a plugin that a gateway tried and could not load.

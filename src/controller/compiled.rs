@@ -28,7 +28,7 @@ pub(super) struct Compiled {
     pub(super) objects: Objects,
     /// Problems that objects have whatever gateway takes them, by object.
     pub(super) own: HashMap<ObjectId, Vec<Problem>>,
-    /// Plugins that are not accepted as they are written.
+    /// Plugins that are not accepted as they are written. That one is being parsed is nothing wrong.
     pub(super) wrong_plugins: HashSet<ObjectKey>,
     /// How plugins that are accepted are spoken with, as far as the operator knows.
     pub(super) protocols: HashMap<ObjectKey, Protocol>,
@@ -65,8 +65,9 @@ impl Compiled {
         protocols: HashMap<ObjectKey, Protocol>,
         code: HashMap<ObjectKey, AppliedCode>,
     ) -> Self {
+        let is_wrong = |problem: &Problem| problem.is_error() && problem.reason != Reason::Pending;
         let wrong = |object: &&LoweredObject| {
-            object.lowered.is_err() || own.get(&object.id).into_iter().flatten().any(Problem::is_error)
+            object.lowered.is_err() || own.get(&object.id).into_iter().flatten().any(is_wrong)
         };
         let plugins = objects.iter().filter(|object| object.id.kind == Kind::Plugin).filter(wrong);
         let wrong_plugins = plugins.map(|object| object.id.key.clone()).collect();

@@ -1,9 +1,9 @@
 //! Code on its way through the parser, beside the rounds: a text that takes long delays nobody outside its namespace.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::sync::{Notify, oneshot};
@@ -19,6 +19,8 @@ use crate::domain::ports::{CodeFacts, Inspect, Unavailable};
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The same for the first round of a leader, which meets all code.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
+/// What the parser finds out makes no more than one round in this time: each may store a revision, and few are kept.
+const TOGETHER: Duration = Duration::from_secs(1);
 /// The wait until code that could not be parsed is tried again, doubled until the longest.
 const PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
@@ -39,6 +41,8 @@ pub(super) struct Parsing<I> {
     under_way: BTreeMap<TextId, AbortOnDropHandle<()>>,
     /// Of each namespace one text is parsed at a time, so that the others find the parser free.
     turns: BTreeMap<String, Arc<tokio::sync::Mutex<()>>>,
+    /// When news made a round last.
+    taken: Option<Instant>,
     patience: Duration,
     pause: Duration,
     longest: Duration,
@@ -54,11 +58,23 @@ struct Known {
     changed: Arc<Notify>,
 }
 
-/// What counts about code.
-struct Fact {
-    facts: CodeFacts,
-    /// Whether the parser said so, and not how long it took.
-    is_answer: bool,
+/// What counts about code that was tried.
+enum Fact {
+    /// Nothing: it is tried again.
+    Unknown,
+    /// The parser took too long: it is tried again.
+    Late(CodeFacts),
+    /// The parser said so.
+    Answer(CodeFacts),
+}
+
+impl Fact {
+    fn facts(&self) -> Option<&CodeFacts> {
+        match self {
+            Self::Unknown => None,
+            Self::Late(facts) | Self::Answer(facts) => Some(facts),
+        }
+    }
 }
 
 impl<I: Inspect + 'static> Parsing<I> {
@@ -69,6 +85,7 @@ impl<I: Inspect + 'static> Parsing<I> {
             known: Arc::new(Known { facts: Mutex::default(), news: AtomicBool::new(false), changed }),
             under_way: BTreeMap::new(),
             turns: BTreeMap::new(),
+            taken: None,
             patience: FIRST_PATIENCE,
             pause: PAUSE,
             longest: LONGEST_PAUSE,
@@ -87,12 +104,25 @@ impl<I: Inspect + 'static> Parsing<I> {
             .collect();
         // What is not answered by then wakes the loop.
         let _ = timeout(patience, join_all(self.begin(&wanted))).await;
-        let facts = self.known.of(wanted.keys().map(|(_, key)| key));
-        inputs.facts = facts;
+        (inputs.facts, inputs.parsing) = self.known.of(wanted.keys().map(|(_, key)| key));
     }
 
-    /// Whether more is known than what the last round had.
-    pub(super) fn has_news(&self) -> bool {
+    /// Whether a round is made because more is known than what the last one had.
+    pub(super) fn take_news(&mut self, now: Instant) -> bool {
+        let takes = self.next_news(now).is_some_and(|wait| wait.is_zero());
+        if takes {
+            self.taken = Some(now);
+        }
+        takes
+    }
+
+    /// How long until [`Self::take_news`] holds; none where nothing is new.
+    pub(super) fn next_news(&self, now: Instant) -> Option<Duration> {
+        let since = self.taken.map_or(TOGETHER, |taken| now.saturating_duration_since(taken));
+        self.has_news().then(|| TOGETHER.saturating_sub(since))
+    }
+
+    fn has_news(&self) -> bool {
         self.known.news.load(Ordering::Acquire)
     }
 
@@ -156,13 +186,13 @@ impl<I: Inspect> Text<I> {
                 self.inspect.inspect(&self.text, &self.file_name).await
             };
             match found {
-                Ok(facts) => return self.known.learn(&self.key, Fact { facts, is_answer: true }),
+                Ok(facts) => return self.known.learn(&self.key, Fact::Answer(facts)),
                 Err(error) => {
+                    self.known.tried(&self.key);
                     late += usize::from(matches!(error, Unavailable::Late(_)));
                     if late == MAX_LATE {
                         let message = format!("cannot be parsed within bounds: {error}, {MAX_LATE} times");
-                        let facts = CodeFacts::unparsed(message);
-                        self.known.learn(&self.key, Fact { facts, is_answer: false });
+                        self.known.learn(&self.key, Fact::Late(CodeFacts::unparsed(message)));
                         pause = self.longest;
                     }
                     tracing::warn!("{error}; this is tried again");
@@ -181,7 +211,14 @@ impl Known {
     }
 
     fn is_answered(&self, key: &str) -> bool {
-        self.facts().get(key).is_some_and(|fact| fact.is_answer)
+        matches!(self.facts().get(key), Some(Fact::Answer(_)))
+    }
+
+    /// Code was tried: that is news where it was not before.
+    fn tried(&self, key: &str) {
+        if !self.facts().contains_key(key) {
+            self.learn(key, Fact::Unknown);
+        }
     }
 
     fn learn(&self, key: &str, fact: Fact) {
@@ -190,20 +227,22 @@ impl Known {
         self.changed.notify_one();
     }
 
-    /// What is known of these. There is no news after that.
-    fn of<'k>(&self, keys: impl Iterator<Item = &'k String>) -> BTreeMap<String, CodeFacts> {
+    /// What is known of these, and those that were not tried yet. There is no news after that.
+    fn of<'k>(&self, keys: impl Iterator<Item = &'k String>) -> (BTreeMap<String, CodeFacts>, BTreeSet<String>) {
         self.news.store(false, Ordering::Release);
+        let keys: BTreeSet<_> = keys.collect();
         let mut known = self.facts();
-        let found = keys.filter_map(|key| Some((key.clone(), known.get(key)?.facts.clone()))).collect();
-        bound(&mut known, &found, MAX_FACTS);
-        found
+        bound(&mut known, &keys, MAX_FACTS);
+        let (tried, untried): (Vec<_>, Vec<_>) = keys.into_iter().partition(|key| known.contains_key(*key));
+        let facts = |key: &String| Some((key.clone(), known.get(key)?.facts()?.clone()));
+        (tried.into_iter().filter_map(facts).collect(), untried.into_iter().cloned().collect())
     }
 }
 
 /// Forgets facts that are not `wanted` where more than `most` are known.
-fn bound<F>(known: &mut BTreeMap<String, F>, wanted: &BTreeMap<String, CodeFacts>, most: usize) {
+fn bound<F>(known: &mut BTreeMap<String, F>, wanted: &BTreeSet<&String>, most: usize) {
     if known.len() > most {
-        known.retain(|key, _| wanted.contains_key(key));
+        known.retain(|key, _| wanted.contains(key));
     }
 }
 

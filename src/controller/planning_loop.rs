@@ -160,8 +160,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         let span = if leads && !edited.is_empty() { traced(objects.len(), &edited) } else { Span::none() };
         let mut changed = self.dereference(&objects, &span).await || !edited.is_empty();
         self.hear();
-        changed |= std::mem::take(&mut self.lost) | self.may_be_repaired();
-        changed |= self.parsing.has_news();
+        changed |= self.take_news(began);
         let step = step(leads, self.led, changed, || self.is_held(&objects));
         self.led = matches!(step, Step::Apply | Step::Compile);
         if matches!(step, Step::StandBy | Step::Hold) {
@@ -189,6 +188,12 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         self.reported.mark_changed();
         let named = self.hear();
         if self.lost || named { Duration::ZERO } else { wait }
+    }
+
+    /// Whether plans are made anew although no object changed.
+    fn take_news(&mut self, now: Instant) -> bool {
+        let lost = std::mem::take(&mut self.lost);
+        lost | self.may_be_repaired() | self.parsing.take_news(now)
     }
 
     /// Takes in what pods report: plans are made anew where one could not load a plugin that has a form to go back to.
@@ -305,7 +310,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
 
     /// Writes what differs. Says when to look again.
     async fn apply(&mut self, changed: bool) -> Duration {
-        let mut again = LONGEST_RETRY;
+        let mut again = self.parsing.next_news(Instant::now()).unwrap_or(LONGEST_RETRY);
         let snapshots = self.watches.snapshots_by_owner();
         let mut told = changed;
         let until = |when: Instant| when.saturating_duration_since(Instant::now());

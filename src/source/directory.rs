@@ -1,6 +1,6 @@
 //! Manifests on disk as plans: read, inspect what is new, compile against the plan that runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -222,6 +222,7 @@ fn inputs(loaded: &Loaded, gateway: Option<GatewayInput>, default_plugin_dir: Pa
         files_elsewhere: false,
         not_loaded: BTreeMap::new(),
         facts: BTreeMap::new(),
+        parsing: BTreeSet::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! A plan whose plugins' code is partly in the gateway's own files: puts that in.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::lost_exports::Lost;
 use super::plugin_code::{Judged, WantedCode, file_code, judge, warn_of_missing_variables};
@@ -69,6 +69,7 @@ fn put_in(
 ) -> Result<(PluginPlan, String), Fault> {
     let path = plugin.path.as_deref().unwrap_or_default();
     let code = file_code(files, path).map_err(|why| (why.reason, FIELD.to_owned(), why.message))?;
+    let parsing = BTreeSet::new();
     let wanted = WantedCode {
         field: FIELD,
         sha256: plugin.sha256.as_deref(),
@@ -80,6 +81,7 @@ fn put_in(
         },
         reuse: plugin.reuse,
         phases: plugin.wanted_phases.as_deref(),
+        parsing: &parsing,
     };
     let (judged, facts) = judge(&wanted, &code, facts)?;
     warn_of_missing_variables(plugin, facts, problems);

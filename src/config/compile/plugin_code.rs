@@ -1,6 +1,6 @@
 //! The code of plugins: where it is found, whether it parses, what it serves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::{Fault, id, values};
@@ -92,6 +92,8 @@ pub(super) struct WantedCode<'a> {
     pub(super) reuse: bool,
     /// Phases that it is to serve; none is all that it can.
     pub(super) phases: Option<&'a [Phase]>,
+    /// Keys of code that is being parsed for the first time.
+    pub(super) parsing: &'a BTreeSet<String>,
 }
 
 /// What the code turned out to be.
@@ -117,7 +119,8 @@ pub(super) fn judge<'f>(
 ) -> Result<(Judged, &'f CodeFacts), Fault> {
     let digest = sha256_hex(code.text.as_bytes());
     wanted.check_digest(&digest)?;
-    let facts = facts.get(&code_key(&digest, &code.file_name)).ok_or_else(|| wanted.not_parsed())?;
+    let key = code_key(&digest, &code.file_name);
+    let facts = facts.get(&key).ok_or_else(|| wanted.not_parsed(&key))?;
     wanted.check_syntax(facts, &code.file_name)?;
     let protocol = wanted.protocol(facts)?;
     let phases = wanted.phases(protocol, facts)?;
@@ -148,8 +151,11 @@ impl WantedCode<'_> {
         }
     }
 
-    /// Code of which nothing is known, since the parser could not be asked.
-    fn not_parsed(&self) -> Fault {
+    /// Code of which nothing is known: not yet, or since the parser could not be asked.
+    fn not_parsed(&self, key: &str) -> Fault {
+        if self.parsing.contains(key) {
+            return (Reason::Pending, self.field.into(), "the code is being parsed".into());
+        }
         let message = "the parser could not be asked yet, or did not get through the code in time: this is tried again";
         (Reason::Unreadable, self.field.into(), message.into())
     }

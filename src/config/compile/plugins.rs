@@ -1,6 +1,6 @@
 //! Plugins: whether they are accepted, and what stays of those that are not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::value::RawValue;
 
@@ -27,6 +27,8 @@ pub(super) struct Plugins<'a> {
     pub(super) inputs: BTreeMap<&'a ObjectKey, &'a PluginInput>,
     /// Texts by digest, those of the previous plan among them.
     pub(super) code: BTreeMap<String, String>,
+    /// Those that never ran and whose code is being parsed for the first time.
+    pub(super) parsing: BTreeSet<&'a ObjectKey>,
     /// Those that export less than the form that ran, with that.
     lost: Vec<(&'a PluginInput, PluginPlan, Lost)>,
 }
@@ -92,6 +94,8 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
                 if let Some(kept) = kept {
                     message = still_runs(message, &kept);
                     plugins.accepted.insert(input.key.clone(), kept);
+                } else if reason == Reason::Pending {
+                    plugins.parsing.insert(&input.key);
                 }
                 if !is_reported {
                     problems.push(Problem::error(reason, object, field, message));
@@ -160,6 +164,7 @@ fn accept<'a>(
         protocol: input.protocol,
         reuse: input.reuse,
         phases: input.phases.as_deref(),
+        parsing: &inputs.parsing,
     };
     let (judged, facts) = judge(&wanted, &code, &inputs.facts)?;
     check_settings(input)?;

@@ -35,6 +35,10 @@ pub(super) fn find<'a>(
     match world.plugins.accepted.get(plugin) {
         Some(accepted) if accepted.phases.contains(&phase) => Found::Accepted(accepted),
         Some(_) => Found::Missing(wrong_phase(plugin, phase)),
+        // A call that the entry is to guard waits for no plan, and passes by no guard: it is refused until then.
+        None if world.plugins.parsing.contains(plugin) => {
+            missing(Reason::Pending, format!("the code of Plugin {plugin} is being parsed"))
+        }
         None if input.is_some() || is_invalid(world.inputs, Kind::Plugin, plugin) => {
             missing(Reason::PluginNotAccepted, format!("Plugin {plugin} was never accepted (its own finding says why)"))
         }

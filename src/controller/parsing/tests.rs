@@ -13,13 +13,14 @@ use crate::controller::status::tests::read;
 use crate::domain::ids::Kind;
 
 /// A parser. Of code that begins with `slow` it is asked and never answers, with `late` it does not get through, with
-/// `busy` it does at last, with `unasked` it cannot be asked.
+/// `busy` it does at last, with `unasked` it cannot be asked, with `told` neither, once it is told so.
 #[derive(Default)]
 struct Parser {
     /// Texts that were asked for, each time.
     asked: Mutex<Vec<String>>,
     /// Texts that are parsed now.
     now: AtomicUsize,
+    told: Notify,
 }
 
 impl Inspect for Arc<Parser> {
@@ -32,6 +33,10 @@ impl Inspect for Arc<Parser> {
             }
             "busy" if self.asked.lock().unwrap().len() > MAX_LATE => Ok(CodeFacts::default()),
             "late" | "busy" => Err(Unavailable::Late(Duration::from_secs(2))),
+            "told" => {
+                self.told.notified().await;
+                Err(Unavailable::Unasked("no process".into()))
+            }
             "unasked" => Err(Unavailable::Unasked("no process".into())),
             _ => Ok(CodeFacts::default()),
         }
@@ -84,8 +89,9 @@ async fn deadlines_become_a_fact_that_wakes_the_loop_and_failures_of_the_parser_
     let texts = [("a", "late"), ("b", "unasked")];
     assert!(round(&mut parsing, &texts).await.is_empty(), "one deadline says nothing");
     assert!(!parsing.has_news());
-    changed.notified().await;
-    assert!(parsing.has_news());
+    while !parsing.has_news() {
+        changed.notified().await;
+    }
     let known = round(&mut parsing, &texts).await;
     assert!(!parsing.has_news());
     let [Some(message)] = &known[..] else { panic!("{known:?}") };
@@ -114,6 +120,47 @@ async fn code_for_which_the_parser_took_too_long_is_parsed_when_it_has_the_time(
 }
 
 #[tokio::test]
+async fn code_is_said_to_be_parsed_until_it_was_tried() {
+    let (parser, mut parsing) = parsing();
+    let changed = Arc::clone(&parsing.known.changed);
+    let objects = [plugin("a", "slow"), plugin("b", "told")];
+    let mut inputs = compiled::inputs(&objects, &Found::default());
+    parsing.inspect(&mut inputs).await;
+    assert_eq!((inputs.parsing.len(), inputs.facts.len()), (2, 0));
+    parser.told.notify_one();
+    while !parsing.has_news() {
+        changed.notified().await;
+    }
+    parsing.inspect(&mut inputs).await;
+    assert_eq!(
+        (inputs.parsing.iter().collect::<Vec<_>>(), inputs.facts.len()),
+        (vec![&code_key(&sha256_hex(b"slow"), "index.js")], 0)
+    );
+}
+
+#[test]
+fn what_the_parser_finds_out_makes_one_round_a_second() {
+    let (_, mut parsing) = parsing();
+    let began = Instant::now();
+    let takes = |parsing: &mut Parsing<_>, millis| {
+        let now = began + Duration::from_millis(millis);
+        (parsing.take_news(now), parsing.next_news(now).map(|wait| wait.as_millis()))
+    };
+    assert_eq!(takes(&mut parsing, 0), (false, None));
+    let learn = |parsing: &Parsing<_>, key| parsing.known.learn(key, Fact::Unknown);
+    learn(&parsing, "one");
+    assert!(takes(&mut parsing, 100).0, "the first is not waited for");
+    parsing.known.of(std::iter::empty());
+    assert_eq!(takes(&mut parsing, 200), (false, None));
+    learn(&parsing, "two");
+    learn(&parsing, "three");
+    assert_eq!(takes(&mut parsing, 300), (false, Some(800)));
+    assert!(takes(&mut parsing, 1100).0);
+    parsing.known.of(std::iter::empty());
+    assert_eq!(takes(&mut parsing, 5000), (false, None));
+}
+
+#[tokio::test]
 async fn while_no_plan_is_made_nothing_is_parsed() {
     let (_, mut parsing) = parsing();
     round(&mut parsing, &[("a", "slow")]).await;
@@ -128,8 +175,8 @@ fn facts_about_code_stay_until_there_are_too_many() {
         names.iter().map(|name| ((*name).to_owned(), CodeFacts::default())).collect()
     };
     let after = |known: &[&str], wanted: &[&str]| {
-        let mut known = of(known);
-        bound(&mut known, &of(wanted), 2);
+        let (mut known, wanted) = (of(known), of(wanted));
+        bound(&mut known, &wanted.keys().collect(), 2);
         known.into_keys().collect::<Vec<_>>()
     };
     assert_eq!(after(&["a", "b"], &["b"]), ["a", "b"]);

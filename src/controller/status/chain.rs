@@ -77,10 +77,15 @@ pub(super) fn refusal(form: &ChainPlan) -> Option<&Refusal> {
     form.refusing.as_ref().or_else(|| entry().and_then(|entry| entry.unavailable.as_ref()))
 }
 
+/// The word for calls that are refused: what only waits for the parser is no fault of the guard.
+pub(super) fn refusing_reason(refusal: &Refusal) -> Reason {
+    if refusal.reason == Reason::Pending { Reason::Pending } else { Reason::GuardUnavailable }
+}
+
 fn refusing(set: &mut Conditions, forms: &[&ChainPlan]) {
     if let Some(refusal) = forms.iter().find_map(|form| refusal(form)) {
         let message = format!("each call that it selects is refused: {}", refusal.message);
-        set.stops("Refusing", Reason::GuardUnavailable.as_str(), &message);
+        set.stops("Refusing", refusing_reason(refusal).as_str(), &message);
     }
 }
 
@@ -108,7 +113,9 @@ fn partial(
         let message = format!("Plugin {} runs on in its last accepted form", entry.plugin);
         set.bad_while_true("PartiallyInvalid", Reason::PreviousRevision.as_str(), &message);
     } else if let Some(refusal) = passed_by() {
-        set.bad_while_true("PartiallyInvalid", Reason::EntryUnavailable.as_str(), &refusal.message);
+        let is_pending = refusal.reason == Reason::Pending;
+        let reason = if is_pending { refusal.reason } else { Reason::EntryUnavailable };
+        set.bad_while_true("PartiallyInvalid", reason.as_str(), &refusal.message);
     } else if let Some(empty) = first(Reason::NothingEnabled) {
         set.bad_while_true("PartiallyInvalid", empty.reason.as_str(), &empty.message);
     }

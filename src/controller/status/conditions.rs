@@ -63,10 +63,15 @@ fn is_of_references(reason: Reason) -> bool {
     )
 }
 
+/// How a problem is told.
+fn told(problem: &Problem) -> String {
+    let field = if problem.field.is_empty() { String::new() } else { format!("{}: ", problem.field) };
+    format!("{field}{}", problem.message)
+}
+
 /// How a warning is told.
 pub(in crate::controller) fn warning(problem: &Problem) -> String {
-    let field = if problem.field.is_empty() { String::new() } else { format!("{}: ", problem.field) };
-    format!("{field}{} ({})", problem.message, problem.reason)
+    format!("{} ({})", told(problem), problem.reason)
 }
 
 impl Conditions {
@@ -89,8 +94,14 @@ impl Conditions {
         self
     }
 
-    /// `Accepted`: what the object alone shows. Says whether it holds.
+    /// `Accepted`: what the object alone shows. Says whether it holds. It is not known while code is being parsed.
     pub(super) fn accepted(&mut self, more: &[Problem]) -> bool {
+        let is_wrong = |problem: &Problem| problem.is_error() && is_of_itself(problem.reason);
+        let pending = more.iter().find(|problem| problem.reason == Reason::Pending);
+        if let Some(pending) = pending.filter(|_| !self.own.iter().chain(more).any(is_wrong)) {
+            self.unknown("Accepted", pending.reason.as_str(), &told(pending));
+            return false;
+        }
         let told: Vec<_> = self.warnings.iter().map(warning).collect();
         self.of_problems("Accepted", more, is_of_itself, &told.join("; "))
     }
@@ -98,6 +109,11 @@ impl Conditions {
     /// `ResolvedRefs`: what it names. Says whether it holds.
     pub(super) fn resolved(&mut self, more: &[Problem]) -> bool {
         self.of_problems("ResolvedRefs", more, is_of_references, "")
+    }
+
+    /// Whether it is not known yet whether the object is accepted.
+    pub(super) fn is_pending(&self) -> bool {
+        self.conditions.iter().any(|c| c.r#type == "Accepted" && c.status == ConditionStatus::Unknown)
     }
 
     fn of_problems(&mut self, name: &str, more: &[Problem], counts: fn(Reason) -> bool, otherwise: &str) -> bool {
@@ -109,8 +125,7 @@ impl Conditions {
         };
         let mut told: Vec<String> = Vec::new();
         for problem in &wrong {
-            let field = if problem.field.is_empty() { String::new() } else { format!("{}: ", problem.field) };
-            let text = format!("{field}{}", problem.message);
+            let text = self::told(problem);
             if !told.contains(&text) {
                 told.push(text);
             }

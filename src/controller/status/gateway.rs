@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::chain::refusal;
+use super::chain::{refusal, refusing_reason};
 use super::conditions::Conditions;
 use super::input::{GatewayState, Pin, StatusInput, blind};
 use super::serving::warnings;
@@ -144,7 +144,7 @@ fn refusing(set: &mut Conditions, state: Option<&GatewayState>, found: &[Problem
         set.stops("Refusing", refusal.reason.as_str(), &message);
     } else if let Some((chain, refusal)) = state.in_force.chains.iter().find_map(refusing_chain) {
         let message = format!("calls that PluginChain {} selects are refused: {}", chain.key, refusal.message);
-        set.bad_while_true("Refusing", Reason::GuardUnavailable.as_str(), &message);
+        set.bad_while_true("Refusing", refusing_reason(refusal).as_str(), &message);
     }
 }
 

@@ -122,6 +122,9 @@ pub(super) fn programmed(
     if let Some(why) = &input.no_pods {
         return set.unknown("Programmed", Reason::Pending.as_str(), &blind(why));
     }
+    if serving.is_empty() && set.is_pending() {
+        return set.no("Programmed", Reason::Pending.as_str(), "it is not known yet whether it is accepted");
+    }
     if serving.is_empty() {
         return set.no("Programmed", absent.0.as_str(), absent.1);
     }
@@ -132,6 +135,10 @@ pub(super) fn programmed(
         Some(behind) => {
             let (reason, message) = why_behind(behind);
             set.no("Programmed", reason.as_str(), &message);
+        }
+        None if kept && set.is_pending() => {
+            let message = "the last accepted form runs on until it is known whether this one is accepted";
+            set.no("Programmed", Reason::Pending.as_str(), message);
         }
         None if kept => {
             let message = "the last accepted form runs on; see Accepted and ResolvedRefs";

@@ -200,6 +200,12 @@ fn code_that_could_not_be_parsed_just_now_changes_nothing_that_runs() {
     assert_eq!(code_of(&second, "guard"), "guard");
     let never = check(&inputs, None, &[unread, "PluginNotAccepted PluginChain default/checks spec.entries[0]"]);
     assert_eq!(runs(&never, "checks")[0], "guard Fail PluginNotAccepted");
+
+    inputs.parsing.insert(code_key(&sha256_hex(b"not looked at"), "index.js"));
+    let pending = "Pending Plugin default/guard spec.source.inline";
+    assert_eq!(code_of(&check(&inputs, Some(&first), &[pending]), "guard"), "guard");
+    let new = check(&inputs, None, &[pending, "Pending PluginChain default/checks spec.entries[0]"]);
+    assert_eq!(runs(&new, "checks")[0], "guard Fail Pending", "a call that it is to guard is not answered meanwhile");
     know(&mut inputs, "not looked at", "index.js", &["default"]);
     assert_eq!(code_of(&accepted(&inputs), "guard"), "not looked at");
 }

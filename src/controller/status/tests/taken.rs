@@ -7,6 +7,9 @@ use crate::controller::lowered::Objects;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
 
+/// Code that is being parsed for the first time.
+const UNTRIED: &str = "untried";
+
 /// The objects of a namespace, what is true of them, and their statuses.
 struct Namespace {
     objects: Objects,
@@ -15,7 +18,7 @@ struct Namespace {
 
 impl Namespace {
     /// These objects, compiled for the gateway `gw`, whose only pod is ready and runs the newest revision, `new`. All
-    /// code exports `default`.
+    /// code exports `default`, but for [`UNTRIED`], which is being parsed.
     fn of(specs: &[(Kind, &str, Value)], before: Option<&Plan>) -> Self {
         let objects = specs.iter().map(|(kind, name, spec)| {
             let object = json!({
@@ -30,6 +33,8 @@ impl Namespace {
         let known = code.map(|code| code_key(&sha256_hex(code.text.as_bytes()), &code.file_name));
         let facts = CodeFacts { is_module: true, exports: vec!["default".into()], ..CodeFacts::default() };
         inputs.facts = known.map(|key| (key, facts.clone())).collect();
+        inputs.parsing.insert(code_key(&sha256_hex(UNTRIED.as_bytes()), "index.js"));
+        inputs.facts.retain(|key, _| !inputs.parsing.contains(key));
         let (own, protocols) = compiled::check_standalone(&mut inputs);
         let code = compiled::applied_code(&inputs);
         let gateway = objects.iter().find(|object| object.id.kind == Kind::MCPGateway).unwrap();
@@ -142,6 +147,26 @@ fn a_gateway_says_why_it_is_not_programmed() {
     assert_eq!(programmed(&namespace), "False NameTaken");
     namespace.input.blind.push("pods".into());
     assert_eq!(programmed(&namespace), "Unknown Pending");
+}
+
+#[test]
+fn code_that_is_being_parsed_is_pending_and_what_it_is_to_guard_is_refused() {
+    let mut untried = specs(external());
+    untried[1].2["source"]["inline"] = json!(UNTRIED);
+    let before = Namespace::of(&specs(external()), None);
+    let edited = Namespace::of(&untried, Some(before.plan()));
+    assert_eq!(edited.condition(Kind::Plugin, "Accepted"), "Unknown Pending");
+    assert_eq!(edited.condition(Kind::Plugin, "Programmed"), "False Pending");
+    assert_eq!(edited.condition(Kind::PluginChain, "Ready"), "True Ready", "the form before runs on");
+
+    let new = Namespace::of(&untried, None);
+    for kind in [Kind::Plugin, Kind::PluginChain] {
+        assert_eq!(new.condition(kind, "Accepted"), "Unknown Pending");
+        assert_eq!(new.condition(kind, "Ready"), "Unknown Pending");
+    }
+    assert_eq!(new.condition(Kind::Plugin, "Programmed"), "False Pending");
+    assert_eq!(new.condition(Kind::PluginChain, "Refusing"), "True Pending");
+    assert_eq!(new.condition(Kind::MCPGateway, "Refusing"), "True Pending");
 }
 
 #[test]
