@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::address::MCP_PORT;
 use super::wiring::instance;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
-use crate::engine::{Engine, Ports};
+use crate::engine::Engine;
 use crate::web;
 
 /// The name of the listener that the command line makes.
@@ -58,8 +58,8 @@ impl Bind {
 }
 
 /// The endpoints that are open.
-pub struct Listeners<P: Ports> {
-    engine: Arc<Engine<P>>,
+pub struct Listeners {
+    engine: Arc<Engine>,
     bind: Bind,
     /// Ends all of them.
     stop: CancellationToken,
@@ -71,9 +71,9 @@ pub struct Listeners<P: Ports> {
     url: Option<String>,
 }
 
-impl<P: Ports> Listeners<P> {
+impl Listeners {
     /// None is open yet. `stop` closes those that will be.
-    pub fn new(engine: &Arc<Engine<P>>, bind: Bind, stop: CancellationToken) -> Self {
+    pub fn new(engine: &Arc<Engine>, bind: Bind, stop: CancellationToken) -> Self {
         let (open, failed, connections) = (BTreeMap::new(), BTreeSet::new(), JoinSet::new());
         Self { engine: Arc::clone(engine), bind, stop, open, failed, connections, url: None }
     }

@@ -9,7 +9,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::listeners::{Bind, Listeners, bind};
 use super::signals::EndSignals;
-use super::wiring::Adapters;
 use crate::domain::plan::GatewayPlan;
 use crate::engine::Engine;
 use crate::web::{self, CheckToken};
@@ -19,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often idle sessions are looked for.
 const SWEEP: Duration = Duration::from_secs(10);
 /// The engine of a process.
-pub type Gateway = Arc<Engine<Adapters>>;
+pub type Gateway = Arc<Engine>;
 
 /// The open ports of a process.
 pub struct Servers {

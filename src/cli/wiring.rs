@@ -21,24 +21,20 @@ pub fn instance() -> Instance {
     INSTANCE.clone()
 }
 
-/// The adapters of a standalone gateway.
-pub struct Adapters;
-
-impl Ports for Adapters {
-    type Plugins = Workers;
-    type Upstreams = Upstreams;
-    type Records = MemoryRecords;
-    type Clock = SystemClock;
-}
-
 /// An engine on real adapters, without a plan yet.
-pub fn engine() -> anyhow::Result<Arc<Engine<Adapters>>> {
+pub fn engine() -> anyhow::Result<Arc<Engine>> {
     let (workers, metrics, _) = workers()?;
     let counted = UpstreamMetrics::new().context("cannot make metrics of upstreams")?;
     counted.register(metrics.catalog()).context("cannot register metrics of upstreams")?;
     let (budget, records) = (Arc::new(ByteBudget::default()), MemoryRecords::new(1000));
     let upstreams = Upstreams::new(ServerLauncher::current(), counted, &budget, instance());
-    Ok(Engine::new(workers, upstreams, records, SystemClock::new(), metrics, budget))
+    let ports = Ports {
+        plugins: Arc::new(workers),
+        upstreams: Arc::new(upstreams),
+        records: Arc::new(records),
+        clock: Arc::new(SystemClock::new()),
+    };
+    Ok(Engine::new(ports, metrics, budget))
 }
 
 /// Workers, the metrics that they are counted in, and those of them that are their own.

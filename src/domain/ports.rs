@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use serde_json::value::RawValue;
@@ -38,29 +39,24 @@ pub struct LinkedPlugin {
 }
 
 /// Runs plugins in workers.
+#[async_trait]
 pub trait RunPlugin: Send + Sync + 'static {
     /// Makes a pool for each plugin that has none yet, and begins to load the plugin in a worker. Waits for none of them.
     /// Pools of plugins that are not named stay until [`RunPlugin::retire`].
-    fn prepare(&self, wanted: &[Arc<LinkedPlugin>], runtime: &Runtime) -> impl Future<Output = ()> + Send;
+    async fn prepare(&self, wanted: &[Arc<LinkedPlugin>], runtime: &Runtime);
 
     /// How far a plugin is loaded.
     fn loading(&self, plugin: &Arc<LinkedPlugin>) -> Loading;
 
     /// Waits until more than `seen` loads have ended, well or not, and says how many have.
-    fn loads(&self, seen: u64) -> impl Future<Output = u64> + Send;
+    async fn loads(&self, seen: u64) -> u64;
 
     /// Drains the pools of all plugins but these: running calls end, idle workers go.
     fn retire(&self, keep: &[Arc<LinkedPlugin>]);
 
     /// Runs one execution. Never waits longer than the queue's deadline and `timeout` together. What the plugin asks for
     /// meanwhile goes to `host`.
-    fn run(
-        &self,
-        plugin: &Arc<LinkedPlugin>,
-        input: &Input<'_>,
-        timeout: Duration,
-        host: &dyn Host,
-    ) -> impl Future<Output = Ran> + Send;
+    async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, timeout: Duration, host: &dyn Host) -> Ran;
 
     /// Whether this process can start the plugin at all, as far as it knows. An error has reason `NotLoaded`.
     fn availability(&self, plugin: &Arc<LinkedPlugin>) -> Result<(), Failure>;
@@ -75,7 +71,7 @@ pub trait RunPlugin: Send + Sync + 'static {
     fn load(&self) -> PluginLoad;
 
     /// Ends every worker and waits for it.
-    fn shutdown(&self) -> impl Future<Output = ()> + Send;
+    async fn shutdown(&self);
 }
 
 /// How far a plugin is loaded.
@@ -191,6 +187,7 @@ impl WorkerState {
 }
 
 /// Speaks with upstream MCP servers.
+#[async_trait]
 pub trait CallUpstream: Send + Sync + 'static {
     /// Makes ready to reach these upstreams, before a plan that names them is in force. Nothing is connected yet, and
     /// upstreams that are not named stay until [`CallUpstream::retire`].
@@ -200,31 +197,22 @@ pub trait CallUpstream: Send + Sync + 'static {
     fn retire(&self, keep: &[Target]);
 
     /// Connects and shakes hands, or asks a connected server something that it allows (`ping`, `server/discover`).
-    fn probe(&self, target: &Target, timeout: Duration) -> impl Future<Output = Result<Probed, UpstreamError>> + Send;
+    async fn probe(&self, target: &Target, timeout: Duration) -> Result<Probed, UpstreamError>;
 
     /// All pages of its tool list, in its order.
-    fn list_tools(
-        &self,
-        target: &Target,
-        timeout: Duration,
-    ) -> impl Future<Output = Result<Listed, UpstreamError>> + Send;
+    async fn list_tools(&self, target: &Target, timeout: Duration) -> Result<Listed, UpstreamError>;
 
     /// Sends a tool call. What the server sends meanwhile goes to `client`.
-    fn call(
-        &self,
-        target: &Target,
-        call: OutCall,
-        client: &dyn ToClient,
-    ) -> impl Future<Output = Result<Answer, UpstreamError>> + Send;
+    async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError>;
 
     /// The next thing that an upstream tells unasked; waits for it. One reader at a time.
-    fn next_event(&self) -> impl Future<Output = UpstreamEvent> + Send;
+    async fn next_event(&self) -> UpstreamEvent;
 
     /// Closes every connection and ends every child, and waits for it.
-    fn shutdown(&self) -> impl Future<Output = ()> + Send;
+    async fn shutdown(&self);
 
     /// The same at once: no child gets time to end by itself. Also cuts short a [`CallUpstream::shutdown`] under way.
-    fn abort(&self) -> impl Future<Output = ()> + Send;
+    async fn abort(&self);
 }
 
 /// The way back to a client while its call runs.
@@ -251,6 +239,11 @@ pub trait Records: Send + Sync + 'static {
 
     /// The newest calls first, at most `limit`.
     fn recent_calls(&self, limit: usize) -> Vec<Arc<CallRecord>>;
+
+    /// From now on, keeps at most so many rows of each plugin's executions.
+    fn set_per_plugin(&self, rows: usize) {
+        let _ = rows;
+    }
 
     /// How many rows left to make room for newer ones, by kind.
     fn dropped(&self) -> Vec<(&'static str, u64)> {

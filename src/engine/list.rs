@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
+use super::Engine;
 use super::request::Endpoint;
-use super::{Engine, Ports};
 use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::engine::plan::snapshot::Snapshot;
@@ -23,7 +23,7 @@ pub struct ToolPage {
     pub next_cursor: Option<String>,
 }
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// One page of the tool list. Upstreams that were never tried are waited for, each within the list's deadline.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
-//! The use cases: link a plan, call a tool, run chains, list tools, probe health, explain. Generic over
-//! `domain::ports`.
+//! The use cases: link a plan, call a tool, run chains, list tools, probe health, explain. Adapters come in
+//! as `domain::ports`.
 //!
 //! A call takes one [`Snapshot`] at its start and uses it to its end, unless it has to wait for its upstream or its guards
 //! before anything is sent: then it goes on with the newest. What outlives a snapshot (tool lists, health,
@@ -34,23 +34,23 @@ use crate::domain::seen::SeenNames;
 use crate::telemetry::metrics::Metrics;
 
 /// The adapters that an engine is put together from.
-pub trait Ports: Send + Sync + 'static {
+pub struct Ports {
     /// Runs plugins.
-    type Plugins: RunPlugin;
+    pub plugins: Arc<dyn RunPlugin>,
     /// Speaks with MCP servers.
-    type Upstreams: CallUpstream;
+    pub upstreams: Arc<dyn CallUpstream>,
     /// Keeps what happened.
-    type Records: Records;
+    pub records: Arc<dyn Records>,
     /// Time.
-    type Clock: Clock;
+    pub clock: Arc<dyn Clock>,
 }
 
 /// One gateway process.
-pub struct Engine<P: Ports> {
-    plugins: P::Plugins,
-    upstreams: P::Upstreams,
-    records: P::Records,
-    clock: P::Clock,
+pub struct Engine {
+    plugins: Arc<dyn RunPlugin>,
+    upstreams: Arc<dyn CallUpstream>,
+    records: Arc<dyn Records>,
+    clock: Arc<dyn Clock>,
     metrics: Metrics,
     budget: Arc<ByteBudget>,
     snapshot: ArcSwap<Snapshot>,
@@ -76,16 +76,10 @@ pub struct Engine<P: Ports> {
     probes: upstreams::probes::Probes,
 }
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// An engine without a plan: every call is refused until the first one is applied.
-    pub fn new(
-        plugins: P::Plugins,
-        upstreams: P::Upstreams,
-        records: P::Records,
-        clock: P::Clock,
-        metrics: Metrics,
-        budget: Arc<ByteBudget>,
-    ) -> Arc<Self> {
+    pub fn new(ports: Ports, metrics: Metrics, budget: Arc<ByteBudget>) -> Arc<Self> {
+        let Ports { plugins, upstreams, records, clock } = ports;
         Arc::new(Self {
             plugins,
             upstreams,
@@ -124,8 +118,8 @@ impl<P: Ports> Engine<P> {
     }
 
     /// Its records.
-    pub fn records(&self) -> &P::Records {
-        &self.records
+    pub fn records(&self) -> &dyn Records {
+        &*self.records
     }
 
     /// Its sessions.

@@ -3,10 +3,9 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Engine, Ports};
-use crate::domain::ports::{CallUpstream, RunPlugin};
+use super::Engine;
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// Ends: no new calls, running ones may end, then every worker and connection is closed.
     pub async fn shutdown(&self, patience: Duration) {
         self.state.draining.store(true, Ordering::Release);

@@ -1,5 +1,6 @@
 //! Runs plugins: the pools of all of them under common bounds.
 
+use async_trait::async_trait;
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -148,6 +149,7 @@ struct Admitted {
     _content: Share,
 }
 
+#[async_trait]
 impl RunPlugin for Workers {
     async fn prepare(&self, wanted: &[Arc<LinkedPlugin>], runtime: &Runtime) {
         self.apply(runtime).await;

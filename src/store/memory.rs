@@ -67,11 +67,6 @@ impl MemoryRecords {
         }
     }
 
-    /// Changes how many executions of each plugin are kept.
-    pub fn set_per_plugin(&self, per_plugin: usize) {
-        self.per_plugin.store(per_plugin, Ordering::Relaxed);
-    }
-
     /// The ring of a plugin.
     fn ring(&self, plugin_id: &str) -> Arc<Ring<PluginExecution>> {
         let known = self.executions.read().unwrap_or_else(PoisonError::into_inner).get(plugin_id).cloned();
@@ -94,6 +89,10 @@ impl MemoryRecords {
 }
 
 impl Records for MemoryRecords {
+    fn set_per_plugin(&self, rows: usize) {
+        self.per_plugin.store(rows, Ordering::Relaxed);
+    }
+
     fn execution(&self, row: PluginExecution) {
         let (bound, ring) = (self.per_plugin.load(Ordering::Relaxed), self.ring(&row.plugin_id));
         self.dropped_executions.fetch_add(ring.push(row, bound), Ordering::Relaxed);

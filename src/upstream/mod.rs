@@ -20,6 +20,7 @@ mod streamable;
 mod tools;
 mod wire;
 
+use async_trait::async_trait;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -102,6 +103,7 @@ impl Upstreams {
     }
 }
 
+#[async_trait]
 impl CallUpstream for Upstreams {
     fn prepare(&self, targets: &[Target]) {
         self.change(|known| {

@@ -16,8 +16,7 @@ use super::asked::{AdminError, Asked, Shared};
 use super::guard::{CheckToken, Guard, guard};
 use super::status;
 use crate::domain::digest::sha256_hex;
-use crate::domain::ports::Records;
-use crate::engine::{Engine, Ports};
+use crate::engine::Engine;
 
 /// Items on a page where the request does not say.
 const DEFAULT_LIMIT: usize = 100;
@@ -63,27 +62,27 @@ struct Page<T> {
 type Listed<T> = Result<Json<Page<T>>, AdminError>;
 
 /// The admin API of `engine`. `check` lets those in who come from elsewhere; none is nobody.
-pub fn admin_router<P: Ports>(engine: Arc<Engine<P>>, check: Option<CheckToken>) -> Router {
+pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
     let api = Router::new()
-        .route("/executions", get(executions::<P>))
-        .route("/calls", get(calls::<P>))
-        .route("/plugins", get(plugins::<P>))
-        .route("/workers", get(workers::<P>))
-        .route("/chains", get(chains::<P>))
-        .route("/upstreams", get(upstreams::<P>))
-        .route("/tools", get(tools::<P>))
-        .route("/sessions", get(sessions::<P>))
-        .route("/status", get(status::status::<P>))
-        .route("/plan", get(plan::<P>))
-        .route("/report", get(report::<P>))
-        .route("/explain", get(explain::<P>));
+        .route("/executions", get(executions))
+        .route("/calls", get(calls))
+        .route("/plugins", get(plugins))
+        .route("/workers", get(workers))
+        .route("/chains", get(chains))
+        .route("/upstreams", get(upstreams))
+        .route("/tools", get(tools))
+        .route("/sessions", get(sessions))
+        .route("/status", get(status::status))
+        .route("/plan", get(plan))
+        .route("/report", get(report))
+        .route("/explain", get(explain));
     Router::new()
         .nest("/api/v1", api)
         .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz::<P>))
-        .route("/metrics", get(metrics::<P>))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
         .fallback(|| async { AdminError(StatusCode::NOT_FOUND, "NotFound", "there is nothing here".to_owned()) })
-        .layer(middleware::from_fn_with_state(Arc::new(Guard { engine: Arc::clone(&engine), check }), guard::<P>))
+        .layer(middleware::from_fn_with_state(Arc::new(Guard { engine: Arc::clone(&engine), check }), guard))
         .with_state(engine)
 }
 
@@ -109,23 +108,23 @@ fn page<T>(items: Vec<T>, wanted: &ListQuery, key: impl Fn(&T) -> &str) -> Liste
     Ok(Json(Page { items, next }))
 }
 
-async fn executions<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn executions(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     let mut rows = engine.records().recent_executions(wanted.plugin.as_deref(), MAX_ROWS);
     rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id));
     page(rows, &wanted, |row| &row.id)
 }
 
-async fn calls<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn calls(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     let mut rows = engine.records().recent_calls(MAX_ROWS);
     rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id));
     page(rows, &wanted, |row| &row.request_id)
 }
 
-async fn plugins<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn plugins(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     page(engine.plugins(), &wanted, |plugin| &plugin.plugin)
 }
 
-async fn workers<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn workers(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     #[derive(Serialize)]
     struct Worker {
         #[serde(skip)]
@@ -144,15 +143,15 @@ fn is_named(object: &str, name: &str) -> bool {
     object == name || object.rsplit('/').next() == Some(name)
 }
 
-async fn chains<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn chains(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     page(engine.chains(), &wanted, |chain| &chain.chain)
 }
 
-async fn upstreams<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn upstreams(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     page(engine.upstreams(), &wanted, |upstream| &upstream.name)
 }
 
-async fn tools<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn tools(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     #[derive(Serialize)]
     struct Tool {
         #[serde(skip)]
@@ -166,17 +165,17 @@ async fn tools<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuer
     page(tools.collect(), &wanted, |tool| &tool.key)
 }
 
-async fn sessions<P: Ports>(State(engine): Shared<P>, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn sessions(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
     page(engine.sessions().view(), &wanted, |session| &session.id)
 }
 
-async fn plan<P: Ports>(State(engine): Shared<P>) -> impl IntoResponse {
+async fn plan(State(engine): Shared) -> impl IntoResponse {
     Json(engine.plan())
 }
 
 /// What the gateway's operator reads. Its tag is the digest of the body, so that an operator that asks often is told
 /// little while nothing changes.
-async fn report<P: Ports>(State(engine): Shared<P>, headers: HeaderMap) -> Response {
+async fn report(State(engine): Shared, headers: HeaderMap) -> Response {
     let body = serde_json::to_vec(&engine.report()).unwrap_or_default();
     let tag = format!("\"{:.32}\"", sha256_hex(&body));
     let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok()).unwrap_or_default();
@@ -193,20 +192,20 @@ struct Explained {
     tool: String,
 }
 
-async fn explain<P: Ports>(
-    State(engine): Shared<P>,
+async fn explain(
+    State(engine): Shared,
     Asked(Explained { tool }): Asked<Explained>,
 ) -> Result<impl IntoResponse, AdminError> {
     engine.explain(&tool).await.map(Json).map_err(|why| AdminError(StatusCode::NOT_FOUND, "ToolNotFound", why))
 }
 
-async fn readyz<P: Ports>(State(engine): Shared<P>) -> (StatusCode, &'static str) {
+async fn readyz(State(engine): Shared) -> (StatusCode, &'static str) {
     if engine.snapshot().plan().revision.is_empty() {
         return (StatusCode::SERVICE_UNAVAILABLE, "not ready: no plan is in force yet\n");
     }
     (StatusCode::OK, "ready\n")
 }
 
-async fn metrics<P: Ports>(State(engine): Shared<P>) -> impl IntoResponse {
+async fn metrics(State(engine): Shared) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], engine.render_metrics())
 }

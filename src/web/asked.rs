@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::engine::Engine;
 
 /// What every handler has.
-pub(super) type Shared<P> = State<Arc<Engine<P>>>;
+pub(super) type Shared = State<Arc<Engine>>;
 
 /// An answer that is an error.
 pub(super) struct AdminError(pub(super) StatusCode, pub(super) &'static str, pub(super) String);

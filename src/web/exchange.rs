@@ -17,7 +17,7 @@ use super::gate::Gate;
 use super::outbox::Outbox;
 use super::reply::{Answer, KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
 use crate::domain::upstream::Era;
-use crate::engine::{Engine, Ports};
+use crate::engine::Engine;
 
 /// The handling of one message while it runs.
 pub(super) struct Running {
@@ -54,20 +54,20 @@ impl Drop for Running {
 }
 
 /// Counts an open stream in the metrics.
-pub(super) struct OpenStream<P: Ports> {
-    engine: Arc<Engine<P>>,
+pub(super) struct OpenStream {
+    engine: Arc<Engine>,
     era: Era,
 }
 
-impl<P: Ports> OpenStream<P> {
+impl OpenStream {
     /// Counts one in until it is dropped.
-    pub(super) fn new(engine: &Arc<Engine<P>>, era: Era) -> Self {
+    pub(super) fn new(engine: &Arc<Engine>, era: Era) -> Self {
         engine.metrics().stream(era.as_str(), 1);
         Self { engine: Arc::clone(engine), era }
     }
 }
 
-impl<P: Ports> Drop for OpenStream<P> {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.engine.metrics().stream(self.era.as_str(), -1);
     }
@@ -75,8 +75,8 @@ impl<P: Ports> Drop for OpenStream<P> {
 
 /// Answers with JSON, unless the client takes streams and there is something to send first, or the answer lets itself
 /// be waited for: an error found at once then still has its HTTP status.
-pub(super) async fn respond<P: Ports>(
-    gate: &Gate<P>,
+pub(super) async fn respond(
+    gate: &Gate,
     mut running: Running,
     outbox: Arc<Outbox>,
     accepts_events: bool,
@@ -107,16 +107,16 @@ pub(super) async fn respond<P: Ports>(
 }
 
 /// A call's progress and, at the end, its answer.
-struct CallStream<P: Ports> {
+struct CallStream {
     first: Option<String>,
     /// None where the answer is there, or was sent.
     running: Option<AbortOnDropHandle<Answer>>,
     outbox: Arc<Outbox>,
     answer: Option<Answer>,
-    _open: OpenStream<P>,
+    _open: OpenStream,
 }
 
-impl<P: Ports> CallStream<P> {
+impl CallStream {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(message) = self.first.take().or_else(|| self.outbox.pop()) {

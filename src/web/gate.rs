@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::instance::Instance;
 use crate::domain::limits::Tracker;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
-use crate::engine::{Endpoint, Engine, Ports};
+use crate::engine::{Endpoint, Engine};
 
 /// Where a router is reached, and which of the plan's listeners it serves. Their settings count from the next request on.
 #[derive(Clone, Debug)]
@@ -36,8 +36,8 @@ impl Listener {
 }
 
 /// What the handlers of one listener share.
-pub(super) struct Gate<P: Ports> {
-    pub(super) engine: Arc<Engine<P>>,
+pub(super) struct Gate {
+    pub(super) engine: Arc<Engine>,
     pub(super) listener: Listener,
     /// Closes streams that would else stay open.
     pub(super) shutdown: CancellationToken,

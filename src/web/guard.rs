@@ -14,7 +14,7 @@ use futures_util::future::BoxFuture;
 use super::access;
 use super::asked::AdminError;
 use super::server::Peer;
-use crate::engine::{Engine, Ports};
+use crate::engine::Engine;
 
 /// Checks a token; an error says why it is not accepted, and holds nothing of it.
 pub type CheckToken = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
@@ -23,8 +23,8 @@ pub type CheckToken = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String
 const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 /// What decides who is let in.
-pub(super) struct Guard<P: Ports> {
-    pub(super) engine: Arc<Engine<P>>,
+pub(super) struct Guard {
+    pub(super) engine: Arc<Engine>,
     /// Lets those in who come from elsewhere; none is nobody.
     pub(super) check: Option<CheckToken>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Guard<P: Ports> {
 const REPORT: &str = "/api/v1/report";
 
 /// Lets a request in, or says why not.
-pub(super) async fn guard<P: Ports>(State(guard): State<Arc<Guard<P>>>, request: Request, next: Next) -> Response {
+pub(super) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let trusts_loopback = !guard.engine.snapshot().plan().gateway.admin_authentication;
     match admit(&parts, trusts_loopback, guard.check.as_ref()).await {

@@ -28,7 +28,7 @@ use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
 use crate::domain::upstream::Era;
 use crate::domain::version::LEGACY_VERSIONS;
 use crate::engine::access::sessions::Session;
-use crate::engine::{Caller, Ports, Reply};
+use crate::engine::{Caller, Reply};
 
 /// Open GET streams of one session: one, and another while the first one's end was not noticed yet.
 const STREAMS_PER_SESSION: u32 = 2;
@@ -40,8 +40,8 @@ const REQUEST_CANCELLED: i64 = -32800;
 const MAX_CLIENT: usize = 128;
 
 /// Answers one message.
-pub(super) async fn answer<P: Ports>(
-    gate: &Arc<Gate<P>>,
+pub(super) async fn answer(
+    gate: &Arc<Gate>,
     scope: &Scope,
     headers: &HeaderMap,
     incoming: Incoming<'_>,
@@ -89,8 +89,8 @@ fn check_headers<'a>(headers: &HeaderMap, incoming: &Incoming<'a>) -> Result<(),
     check_routing(headers, method, params, Presence::Optional).map_err(|error| (id, error))
 }
 
-async fn request<P: Ports>(
-    gate: &Arc<Gate<P>>,
+async fn request(
+    gate: &Arc<Gate>,
     scope: &Scope,
     session: &Arc<Session>,
     id: &str,
@@ -147,7 +147,7 @@ impl Drop for InFlight<'_> {
 }
 
 /// `initialize`: a session, and the version asked for where it is spoken, else the newest one.
-fn initialize<P: Ports>(gate: &Gate<P>, scope: &Scope, id: &str, params: &Params<'_>) -> Answer {
+fn initialize(gate: &Gate, scope: &Scope, id: &str, params: &Params<'_>) -> Answer {
     let Some(asked) = params.protocol_version.and_then(text) else {
         let error = RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a string");
         return Answer::reply(id, &Reply::Error(error), Era::Legacy);
@@ -183,11 +183,7 @@ fn client_of(params: &Params<'_>) -> String {
 }
 
 /// The session of a request, on the endpoint that it was begun on.
-fn find_session<P: Ports>(
-    gate: &Gate<P>,
-    scope: &Scope,
-    headers: &HeaderMap,
-) -> Result<Arc<Session>, (StatusCode, String)> {
+fn find_session(gate: &Gate, scope: &Scope, headers: &HeaderMap) -> Result<Arc<Session>, (StatusCode, String)> {
     if let Some(version) = headers.get(VERSION_HEADER)
         && !LEGACY_VERSIONS.iter().any(|known| version.as_bytes() == known.as_bytes())
     {
@@ -204,7 +200,7 @@ fn find_session<P: Ports>(
 }
 
 /// DELETE: ends a session.
-pub(super) fn end_session<P: Ports>(gate: &Gate<P>, scope: &Scope, headers: &HeaderMap) -> Response {
+pub(super) fn end_session(gate: &Gate, scope: &Scope, headers: &HeaderMap) -> Response {
     match find_session(gate, scope, headers) {
         Ok(session) => {
             gate.engine.sessions().end(&session.id);
@@ -218,7 +214,7 @@ pub(super) fn end_session<P: Ports>(gate: &Gate<P>, scope: &Scope, headers: &Hea
 }
 
 /// GET: a stream of what is told unasked. There is no resumption: `Last-Event-ID` is not looked at.
-pub(super) fn open_stream<P: Ports>(gate: &Arc<Gate<P>>, scope: &Scope, headers: &HeaderMap) -> Response {
+pub(super) fn open_stream(gate: &Arc<Gate>, scope: &Scope, headers: &HeaderMap) -> Response {
     if !Accept::read(headers).events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
     }
@@ -242,13 +238,13 @@ pub(super) fn open_stream<P: Ports>(gate: &Arc<Gate<P>>, scope: &Scope, headers:
 }
 
 /// A stream's places among those of its session and of the listener.
-struct Places<P: Ports> {
-    gate: Arc<Gate<P>>,
+struct Places {
+    gate: Arc<Gate>,
     session: Arc<Session>,
 }
 
-impl<P: Ports> Places<P> {
-    fn take(gate: &Arc<Gate<P>>, session: &Arc<Session>) -> Option<Self> {
+impl Places {
+    fn take(gate: &Arc<Gate>, session: &Arc<Session>) -> Option<Self> {
         session.streams.enter(Some(STREAMS_PER_SESSION), None).ok()?;
         if gate.streams.enter(Some(MAX_STREAMS), None).is_err() {
             session.streams.leave();
@@ -258,7 +254,7 @@ impl<P: Ports> Places<P> {
     }
 }
 
-impl<P: Ports> Drop for Places<P> {
+impl Drop for Places {
     fn drop(&mut self) {
         self.session.streams.leave();
         self.gate.streams.leave();
@@ -266,14 +262,14 @@ impl<P: Ports> Drop for Places<P> {
 }
 
 /// What a session is told unasked: that the tool list changed.
-struct ListenStream<P: Ports> {
+struct ListenStream {
     lists: watch::Receiver<()>,
     session: Arc<Session>,
-    places: Places<P>,
-    _open: OpenStream<P>,
+    places: Places,
+    _open: OpenStream,
 }
 
-impl<P: Ports> ListenStream<P> {
+impl ListenStream {
     async fn next(&mut self) -> Option<Bytes> {
         let gate = &self.places.gate;
         tokio::select! {

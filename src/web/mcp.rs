@@ -14,17 +14,17 @@ use super::reply::{method_not_allowed, refuse};
 use super::{access, legacy, modern};
 use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
-use crate::engine::{Engine, Ports};
+use crate::engine::Engine;
 
 /// A router that speaks MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), one at
 /// `/{upstream}/mcp` beside it. `shutdown` closes the streams that clients hold open.
-pub fn mcp_router<P: Ports>(engine: Arc<Engine<P>>, listener: Listener, shutdown: CancellationToken) -> Router {
+pub fn mcp_router(engine: Arc<Engine>, listener: Listener, shutdown: CancellationToken) -> Router {
     let gate = Arc::new(Gate { engine, listener, shutdown, streams: Tracker::default() });
     // Paths are matched on each request, because a plan may change them.
-    Router::new().fallback(handle::<P>).with_state(gate)
+    Router::new().fallback(handle).with_state(gate)
 }
 
-async fn handle<P: Ports>(State(gate): State<Arc<Gate<P>>>, request: Request) -> Response {
+async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
     let snapshot = gate.engine.snapshot();
     let plan = snapshot.plan();
     let Some(listener) = gate.listener.current(&plan.gateway) else {
@@ -62,7 +62,7 @@ async fn handle<P: Ports>(State(gate): State<Arc<Gate<P>>>, request: Request) ->
     }
 }
 
-async fn dispatch<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: Request, limit: u64) -> Response {
+async fn dispatch(gate: &Arc<Gate>, scope: Scope, request: Request, limit: u64) -> Response {
     let is_modern = modern::is_meant(request.headers());
     match *request.method() {
         Method::POST => post(gate, scope, request, limit).await,

@@ -9,7 +9,7 @@ use super::envelope::{Params, object, text};
 use super::outbox::{Outbox, WantedNotices, WayBack};
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
-use crate::engine::{CallRequest, Caller, CheckMirrored, Endpoint, Engine, Ports, Reply};
+use crate::engine::{CallRequest, Caller, CheckMirrored, Endpoint, Engine, Reply};
 
 /// The server's name in both eras.
 pub(super) const NAME: &str = env!("CARGO_PKG_NAME");
@@ -42,8 +42,8 @@ pub(super) struct CacheHints {
 pub(super) const KEPT: CacheHints = CacheHints { result_type: "complete", ttl_ms: 5000, cache_scope: "public" };
 
 /// `tools/list`.
-pub(super) async fn list_tools<P: Ports>(
-    engine: &Engine<P>,
+pub(super) async fn list_tools(
+    engine: &Engine,
     endpoint: Endpoint<'_>,
     params: &Params<'_>,
     kept: Option<CacheHints>,
@@ -62,8 +62,8 @@ pub(super) async fn list_tools<P: Ports>(
 }
 
 /// `tools/call`.
-pub(super) async fn call_tool<P: Ports>(
-    engine: &Arc<Engine<P>>,
+pub(super) async fn call_tool(
+    engine: &Arc<Engine>,
     endpoint: Endpoint<'_>,
     caller: &Caller,
     params: &Params<'_>,

@@ -19,7 +19,7 @@ use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, RpcError, UNSUPPORTED_VERSION};
 use crate::domain::upstream::Era;
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSIONS, UNSPOKEN_VERSION};
-use crate::engine::{Caller, Ports, Reply};
+use crate::engine::{Caller, Reply};
 
 /// Whether the headers say that this era is meant: a version that `initialize` never agreed on, outside of a session.
 pub(super) fn is_meant(headers: &HeaderMap) -> bool {
@@ -46,8 +46,8 @@ fn names_version(headers: &HeaderMap) -> bool {
 }
 
 /// Answers one message that came from `peer`.
-pub(super) async fn answer<P: Ports>(
-    gate: &Arc<Gate<P>>,
+pub(super) async fn answer(
+    gate: &Arc<Gate>,
     scope: &Scope,
     headers: &HeaderMap,
     peer: IpAddr,
@@ -83,8 +83,8 @@ pub(super) async fn answer<P: Ports>(
     }
 }
 
-async fn call<P: Ports>(
-    gate: &Arc<Gate<P>>,
+async fn call(
+    gate: &Arc<Gate>,
     scope: &Scope,
     headers: &HeaderMap,
     peer: IpAddr,

@@ -21,13 +21,12 @@ use super::server::Peer;
 use super::{legacy, modern};
 use crate::domain::budget::{Held, Place};
 use crate::domain::upstream::Era;
-use crate::engine::Ports;
 
 /// How often a message is held until it is answered: as it came, and as it goes on to the upstream.
 const COPIES: u64 = 2;
 
 /// Reads a message of at most `limit` bytes and answers it.
-pub(super) async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: Request, limit: u64) -> Response {
+pub(super) async fn post(gate: &Arc<Gate>, scope: Scope, request: Request, limit: u64) -> Response {
     let (head, body) = request.into_parts();
     if !is_json(&head.headers) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
@@ -67,8 +66,8 @@ pub(super) async fn post<P: Ports>(gate: &Arc<Gate<P>>, scope: Scope, request: R
 }
 
 /// One message that was read whole.
-struct Post<P: Ports> {
-    gate: Arc<Gate<P>>,
+struct Post {
+    gate: Arc<Gate>,
     scope: Scope,
     headers: HeaderMap,
     peer: IpAddr,
@@ -80,7 +79,7 @@ struct Post<P: Ports> {
     _place: Place,
 }
 
-impl<P: Ports> Post<P> {
+impl Post {
     async fn answer(self) -> Answer {
         let id = OnceLock::new();
         let answer = AssertUnwindSafe(self.answer_in_era(&id)).catch_unwind().await;

@@ -7,7 +7,6 @@ use axum::response::IntoResponse;
 use serde::Deserialize;
 
 use super::asked::{AdminError, Asked, Shared};
-use crate::engine::Ports;
 
 /// How the gateway is to be seen.
 #[derive(Deserialize)]
@@ -17,8 +16,8 @@ pub(super) struct StatusQuery {
     settled: bool,
 }
 
-pub(super) async fn status<P: Ports>(
-    State(engine): Shared<P>,
+pub(super) async fn status(
+    State(engine): Shared,
     Asked(StatusQuery { settled }): Asked<StatusQuery>,
 ) -> Result<impl IntoResponse, AdminError> {
     if settled {

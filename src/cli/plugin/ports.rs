@@ -1,6 +1,7 @@
 //! What stands behind the ports of a gateway that runs one plugin: real workers; an upstream that answers what it is
 //! told, and rows that are taken away.
 
+use async_trait::async_trait;
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -9,27 +10,14 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
-use crate::cli::clock::SystemClock;
 use crate::domain::ports::{CallUpstream, Records, ToClient};
 use crate::domain::raw::to_raw;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
-use crate::engine::Ports;
-use crate::node::Workers;
 
 /// The most that is kept of what a plugin says of its progress.
 const MAX_PROGRESS: usize = 1000;
-
-/// The adapters.
-pub struct Trial;
-
-impl Ports for Trial {
-    type Plugins = Workers;
-    type Upstreams = Upstream;
-    type Records = Rows;
-    type Clock = SystemClock;
-}
 
 /// One server with one tool. Clones are the same.
 #[derive(Clone, Default)]
@@ -55,6 +43,7 @@ impl Upstream {
     }
 }
 
+#[async_trait]
 impl CallUpstream for Upstream {
     fn prepare(&self, _: &[Target]) {}
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::case::Case;
-use super::ports::{Heard, Rows, Trial, Upstream};
+use super::ports::{Heard, Rows, Upstream};
 use super::subject::{Read, Subject};
 use crate::cli::clock::SystemClock;
 use crate::cli::wiring::workers;
@@ -16,7 +16,7 @@ use crate::domain::plugin::Phase;
 use crate::domain::ports::ToClient;
 use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::upstream::Era;
-use crate::engine::{CallRequest, Caller, Endpoint, Engine, Reply};
+use crate::engine::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
 use crate::node::WorkerMetrics;
 use crate::source::{Folders, Located};
 
@@ -25,7 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The gateway.
 pub struct Stage {
-    engine: Arc<Engine<Trial>>,
+    engine: Arc<Engine>,
+    rows: Arc<Rows>,
     upstream: Upstream,
     metrics: WorkerMetrics,
 }
@@ -64,9 +65,14 @@ impl Stage {
     pub fn new() -> anyhow::Result<Self> {
         let (workers, metrics, own) = workers()?;
         let upstream = Upstream::default();
-        let engine =
-            Engine::new(workers, upstream.clone(), Rows::default(), SystemClock::new(), metrics, Arc::default());
-        Ok(Self { engine, upstream, metrics: own })
+        let rows = Arc::new(Rows::default());
+        let ports = Ports {
+            plugins: Arc::new(workers),
+            upstreams: Arc::new(upstream.clone()),
+            records: Arc::clone(&rows) as _,
+            clock: Arc::new(SystemClock::new()),
+        };
+        Ok(Self { engine: Engine::new(ports, metrics, Arc::default()), rows, upstream, metrics: own })
     }
 
     /// Puts the plugin as it is now on the stage, in the place of what was there, and waits until it is warm. Also the
@@ -95,8 +101,8 @@ impl Stage {
     pub async fn play(&self, scene: &Scene) -> Tried {
         let heard = Heard::default();
         let reply = self.call(scene, &heard).await;
-        let call = self.engine.records().call().await;
-        let execution = self.engine.records().executions().pop();
+        let call = self.rows.call().await;
+        let execution = self.rows.executions().pop();
         let sent = self.upstream.sent();
         let (mut after, mut told) = (None, None);
         match scene.phase {
@@ -114,8 +120,8 @@ impl Stage {
     /// Makes the call and gives only what was written down of executions by then.
     pub async fn execute(&self, scene: &Scene) -> Vec<PluginExecution> {
         self.call(scene, &Heard::default()).await;
-        self.engine.records().forget_calls();
-        self.engine.records().executions()
+        self.rows.forget_calls();
+        self.rows.executions()
     }
 
     async fn call(&self, scene: &Scene, client: &dyn ToClient) -> Reply {

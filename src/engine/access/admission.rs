@@ -8,9 +8,9 @@ use serde_json::json;
 use crate::domain::limits::{Full, RefusalReason, Tracker};
 use crate::domain::plan::{Limits, UpstreamPlan};
 use crate::domain::rpc::{REFUSED, RpcError};
+use crate::engine::Engine;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller};
-use crate::engine::{Engine, Ports};
 
 /// How deep calls of plugins may lie within calls of plugins.
 const MAX_DEPTH: u32 = 3;
@@ -67,7 +67,7 @@ pub(crate) fn gate(snapshot: &Snapshot, depth: u32) -> Result<(), AdmissionError
     refusal.map_or(Ok(()), |refusal| Err(AdmissionError::new(RefusalReason::FailsClosed, refusal.message.clone())))
 }
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// Lets a call into the process and its session, or says why not.
     pub(crate) fn admit(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> Result<Admitted, AdmissionError> {
         let (gateway, depth) = (&snapshot.plan().gateway, request.depth());

@@ -18,15 +18,15 @@ use super::routed::Routed;
 use super::spans;
 use super::tool_result::ResultFacts;
 use crate::domain::json::doubled_key;
-use crate::domain::ports::{CallUpstream, ToClient};
+use crate::domain::ports::ToClient;
 use crate::domain::route::Route;
 use crate::domain::upstream::{Answer, Era, OutCall, UpstreamError};
+use crate::engine::Engine;
 use crate::engine::access::admission::gate;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Endpoint, Reply};
-use crate::engine::{Engine, Ports};
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// Runs a call from its arrival to its answer. Dropping the future cancels it.
     pub async fn call(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
         let span = spans::call(request.name);
@@ -60,7 +60,7 @@ impl<P: Ports> Engine<P> {
         snapshot: &Arc<Snapshot>,
         request: &CallRequest<'_>,
         meta: &Meta,
-        recorder: &mut CallRecorder<P>,
+        recorder: &mut CallRecorder,
     ) -> CallEnd {
         let end = self.run(snapshot, request, meta, recorder).await;
         if meta.trace {
@@ -74,7 +74,7 @@ impl<P: Ports> Engine<P> {
         snapshot: &Arc<Snapshot>,
         request: &CallRequest<'_>,
         meta: &Meta,
-        recorder: &mut CallRecorder<P>,
+        recorder: &mut CallRecorder,
     ) -> CallEnd {
         let mut admitted = match self.admit(snapshot, request) {
             Ok(admitted) => admitted,
@@ -154,7 +154,7 @@ impl<P: Ports> Engine<P> {
         self: &Arc<Self>,
         call: &Routed<'_>,
         client: &dyn ToClient,
-        recorder: &mut CallRecorder<P>,
+        recorder: &mut CallRecorder,
     ) -> CallEnd {
         let context = CallContext { facts: &call.facts, client, unique_keys: true, room: None };
         let sent = match self.arguments_to_send(call, context, recorder).await {
@@ -188,7 +188,7 @@ impl<P: Ports> Engine<P> {
         answer: Answer,
         facts: ResultFacts,
         arguments: &str,
-        recorder: &mut CallRecorder<P>,
+        recorder: &mut CallRecorder,
     ) -> CallEnd {
         if call.tool.response.is_empty() {
             return CallEnd::answered(answer, facts);
@@ -221,7 +221,7 @@ impl<P: Ports> Engine<P> {
         self: &Arc<Self>,
         call: &Routed<'_>,
         context: CallContext<'_>,
-        recorder: &mut CallRecorder<P>,
+        recorder: &mut CallRecorder,
     ) -> Result<Option<Box<RawValue>>, CallEnd> {
         let as_they_came = || call.request.arguments.map(RawValue::to_owned);
         if call.tool.request.is_empty() {
@@ -247,7 +247,7 @@ impl<P: Ports> Engine<P> {
         call: &Routed<'_>,
         client: &dyn ToClient,
         arguments: Option<Box<RawValue>>,
-        recorder: &mut CallRecorder<P>,
+        recorder: &mut CallRecorder,
     ) -> Result<Answer, UpstreamError> {
         let out = OutCall {
             tool: call.facts.tool.clone(),

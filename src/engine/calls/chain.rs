@@ -15,10 +15,10 @@ use crate::domain::plugin::Failure;
 use crate::domain::ports::ToClient;
 use crate::domain::reason::Reason;
 use crate::domain::record::{EntryOutcome, Skip};
+use crate::engine::Engine;
 use crate::engine::access::admission::Counted;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::engine::plan::snapshot::Selected;
-use crate::engine::{Engine, Ports};
 
 /// Executions off the path of their call that may run at once.
 const MAX_BACKGROUND: u32 = 1000;
@@ -51,7 +51,7 @@ impl ToClient for Nobody {
     fn progress(&self, _: Box<RawValue>) {}
 }
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// Runs the selected chains of one phase, one after another, each entry on what the one before it gave. None where
     /// nothing changed the content.
     ///

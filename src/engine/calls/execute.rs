@@ -15,14 +15,13 @@ use super::routed::Facts;
 use super::spans;
 use crate::domain::chain::Verdict;
 use crate::domain::plugin::{Failure, Input, Metadata, Output, Ran, Role};
-use crate::domain::ports::{Clock, Records, RunPlugin};
 use crate::domain::reason::Reason;
 use crate::domain::record::{
     EntryOutcome, EntryTrace, ExecutionStatus, MAX_TRACE_DEPTH, MAX_TRACE_METADATA, PluginExecution,
 };
 use crate::domain::rpc::deeper_than;
+use crate::engine::Engine;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
-use crate::engine::{Engine, Ports};
 
 /// One execution, judged.
 pub(crate) struct Judged {
@@ -32,7 +31,7 @@ pub(crate) struct Judged {
     pub(crate) trace: EntryTrace,
 }
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// Runs one entry and writes it down.
     pub(crate) async fn execute(
         self: &Arc<Self>,

@@ -12,11 +12,11 @@ use crate::domain::json::{Pointer, Step};
 use crate::domain::raw::to_raw;
 use crate::domain::record::EntryTrace;
 use crate::domain::upstream::{Era, UpstreamError};
+use crate::engine::Engine;
 use crate::engine::access::admission::AdmissionError;
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Endpoint, Reply};
-use crate::engine::{Engine, Ports};
 
 /// Names of members that the protocol itself gives (MCP, CallToolResult and ContentBlock; JSON-RPC 2.0, error object).
 const KNOWN_MEMBERS: [&str; 17] = [
@@ -39,7 +39,7 @@ const KNOWN_MEMBERS: [&str; 17] = [
     "uri",
 ];
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// It was not let in.
     pub(crate) fn not_admitted(&self, error: &AdmissionError) -> CallEnd {
         self.metrics.refused(error.reason.as_str());
@@ -117,7 +117,7 @@ impl<P: Ports> Engine<P> {
     pub(crate) fn finish(
         &self,
         end: CallEnd,
-        mut recorder: CallRecorder<P>,
+        mut recorder: CallRecorder,
         meta: &Meta,
         request: &CallRequest<'_>,
     ) -> Reply {

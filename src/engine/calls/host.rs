@@ -14,29 +14,24 @@ use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
 use crate::domain::rpc::{INVALID_PARAMS, REFUSED, RpcError, too_deep};
 use crate::domain::upstream::Answer;
+use crate::engine::Engine;
 use crate::engine::access::admission::{AdmissionError, Counted};
 use crate::engine::request::{CallRequest, Endpoint, Reply, Within};
-use crate::engine::{Engine, Ports};
 
 /// Calls of its own that one execution may wait for at once.
 const MAX_CALLS: u32 = 8;
 
 /// The host of one execution.
-pub(crate) struct CallHost<'a, P: Ports> {
-    engine: &'a Arc<Engine<P>>,
+pub(crate) struct CallHost<'a> {
+    engine: &'a Arc<Engine>,
     context: CallContext<'a>,
     plugin: &'a LinkedPlugin,
     mode: Mode,
     calls: Arc<Tracker>,
 }
 
-impl<'a, P: Ports> CallHost<'a, P> {
-    pub(crate) fn new(
-        engine: &'a Arc<Engine<P>>,
-        context: CallContext<'a>,
-        plugin: &'a LinkedPlugin,
-        mode: Mode,
-    ) -> Self {
+impl<'a> CallHost<'a> {
+    pub(crate) fn new(engine: &'a Arc<Engine>, context: CallContext<'a>, plugin: &'a LinkedPlugin, mode: Mode) -> Self {
         Self { engine, context, plugin, mode, calls: Arc::default() }
     }
 
@@ -89,7 +84,7 @@ impl<'a, P: Ports> CallHost<'a, P> {
     }
 }
 
-impl<P: Ports> Host for CallHost<'_, P> {
+impl Host for CallHost<'_> {
     fn progress(&self, mut progress: PluginProgress) {
         if let Some(message) = &mut progress.message {
             message.truncate(message.floor_char_boundary(MAX_MESSAGE));

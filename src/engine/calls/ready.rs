@@ -11,18 +11,18 @@ use super::recorder::EntryTraces;
 use super::routed::Routed;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plugin::{Failure, Mode, Phase};
-use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
+use crate::domain::ports::{LinkedPlugin, Loading};
 use crate::domain::reason::Reason;
 use crate::domain::record::EntryOutcome;
 use crate::domain::route::Route;
+use crate::engine::Engine;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry};
 use crate::engine::plan::snapshot::{Selected, Snapshot};
-use crate::engine::{Engine, Ports};
 
 /// How often it is looked whether plugins are loaded by now.
 const LOOK: Duration = Duration::from_millis(5);
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// Waits for plugins that guard calls on this route and are still being loaded, as long as their entries may take.
     /// Says whether there were any and all of them are loaded, or cannot be, by now; or whether something else runs by
     /// now, for which these may never be loaded.

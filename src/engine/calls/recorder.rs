@@ -9,17 +9,16 @@ use tokio::task::JoinHandle;
 use super::spans;
 use crate::domain::chain::skip;
 use crate::domain::plugin::{Mode, Role};
-use crate::domain::ports::{Clock, Records};
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace, Skip};
+use crate::engine::Engine;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::engine::plan::snapshot::{Selected, ToolLink};
 use crate::engine::request::CallRequest;
-use crate::engine::{Engine, Ports};
 
 /// A call while it runs. Dropped before it was ended, it is written down as cancelled.
-pub(crate) struct CallRecorder<P: Ports> {
-    engine: Arc<Engine<P>>,
+pub(crate) struct CallRecorder {
+    engine: Arc<Engine>,
     gateway: String,
     record: CallRecord,
     /// What its entries did.
@@ -35,9 +34,9 @@ pub(crate) struct CallRecorder<P: Ports> {
     known: bool,
 }
 
-impl<P: Ports> CallRecorder<P> {
+impl CallRecorder {
     /// Begins to write down a call.
-    pub(crate) fn begin(engine: &Arc<Engine<P>>, gateway: String, request: &CallRequest<'_>) -> Self {
+    pub(crate) fn begin(engine: &Arc<Engine>, gateway: String, request: &CallRequest<'_>) -> Self {
         engine.metrics.call_started();
         let record = CallRecord {
             request_id: uuid::Uuid::now_v7().to_string(),
@@ -104,7 +103,7 @@ impl<P: Ports> CallRecorder<P> {
     }
 }
 
-impl<P: Ports> CallRecorder<P> {
+impl CallRecorder {
     /// Hands the record, where something runs beside the call still, to a task that waits for that; the call and its
     /// client do not. Once: at the end of the process such a task is dropped as well.
     fn hand_over(&mut self) -> bool {
@@ -126,7 +125,7 @@ impl<P: Ports> CallRecorder<P> {
     }
 }
 
-impl<P: Ports> Drop for CallRecorder<P> {
+impl Drop for CallRecorder {
     fn drop(&mut self) {
         if !self.ended {
             self.end(CallOutcome::Cancelled, None);

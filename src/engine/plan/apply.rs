@@ -7,11 +7,11 @@ use super::forms::{Choice, Newest};
 use super::link::{Linked, link};
 use super::snapshot::Snapshot;
 use crate::domain::plan::Plan;
-use crate::domain::ports::{CallUpstream, Clock, RunPlugin, Secrets};
+use crate::domain::ports::Secrets;
 use crate::domain::problem::Problem;
-use crate::engine::{Engine, Ports};
+use crate::engine::Engine;
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// Puts `plan` in force, at once: a plugin whose form of it is not loaded yet runs in the one before, or its entries
     /// wait for it. Calls that run end on the plan that they began with. One plan at a time.
     pub async fn apply(self: &Arc<Self>, plan: Plan, mut problems: Vec<Problem>, secrets: &impl Secrets) {
@@ -85,7 +85,7 @@ impl<P: Ports> Engine<P> {
 
     /// What runs of it now. What is loaded of it is what stands in for later forms.
     fn choose(&self, newest: &Newest) -> Choice {
-        let choice = newest.choose(&self.plugins);
+        let choice = newest.choose(&*self.plugins);
         let mut forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
         let news = choice.loaded.iter().filter(|plugin| forms.accept(&newest.linked.plan, plugin)).count();
         if news > 0 {

@@ -136,7 +136,7 @@ impl Newest {
 
     /// Of each plugin what is loaded: the plan's form where it is, else an older one. Where none is, calls wait for the
     /// plan's, and where that cannot be loaded, for an older one that may.
-    pub(crate) fn choose(&self, plugins: &impl RunPlugin) -> Choice {
+    pub(crate) fn choose(&self, plugins: &dyn RunPlugin) -> Choice {
         let mut choice =
             Choice { stand_ins: StandIns::new(), not_loaded: Vec::new(), loaded: Vec::new(), is_settled: true };
         for (key, newest) in self.linked.wanted() {

@@ -7,7 +7,7 @@ const EXACT: &str = r#"{"content":[{"type":"text","text":"a\u0062","x": 1.0},{"t
 
 async fn through(inputs: &Inputs, era: Era, answer: &str) -> String {
     let engine = start(inputs).await;
-    *engine.upstreams.answers.lock().unwrap() = Ok(Answer::Result(raw(answer)));
+    *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(answer)));
     let text = call_as(&engine, &caller(era), r#"{"n": 1.0}"#, None, &Heard::default()).await;
     assert_eq!(sent(&engine), [r#"up/read {"n": 1.0}"#]);
     text
@@ -31,7 +31,7 @@ async fn bytes_stay() {
 async fn an_upstreams_error_stays() {
     let engine = start(&chains_that_change_nothing()).await;
     let error = r#"{"code":-32042,"message":"m","data":{"n": 1.0}}"#;
-    *engine.upstreams.answers.lock().unwrap() = Ok(Answer::Error(raw(error)));
+    *engine.server.answers.lock().unwrap() = Ok(Answer::Error(raw(error)));
     let text = call_as(&engine, &caller(Era::Legacy), "{}", None, &Heard::default()).await;
     assert_eq!(text, format!(r#"{{"error":{error}}}"#));
 }

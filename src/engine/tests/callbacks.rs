@@ -78,7 +78,7 @@ async fn the_stop_switch_lets_a_running_call_make_its_own_calls() {
     let server = Server::default();
     *server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"other"}]"#.into();
     let engine = start_with(&inputs, server).await;
-    let running = Arc::clone(&engine);
+    let running = engine.clone();
     let running = tokio::spawn(async move { call(&running, "{}").await });
     until(|| engine.plugins.ran.lock().unwrap().len() == 1).await;
     inputs.gateway.as_mut().unwrap().plan.stopped = true;
@@ -111,11 +111,11 @@ async fn one_execution_waits_for_so_many_calls_at_once() {
     *server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"other"}]"#.into();
     *server.holds.lock().unwrap() = true;
     let engine = start_with(&inputs, server).await;
-    let running = Arc::clone(&engine);
+    let running = engine.clone();
     let running = tokio::spawn(async move { call(&running, "{}").await });
     until(|| sent(&engine).len() == 8).await;
-    *engine.upstreams.holds.lock().unwrap() = false;
-    engine.upstreams.go.notify_waiters();
+    *engine.server.holds.lock().unwrap() = false;
+    engine.server.go.notify_waiters();
     running.await.unwrap();
     assert!(sent(&engine).last().unwrap().contains(r#"{"refused":2}"#), "{:?}", sent(&engine));
 }

@@ -10,7 +10,7 @@ fn error(value: &Value) -> (i64, &str, &str) {
 
 async fn answering(inputs: &Inputs, answer: Answer) -> Gateway {
     let engine = start(inputs).await;
-    *engine.upstreams.answers.lock().unwrap() = Ok(answer);
+    *engine.server.answers.lock().unwrap() = Ok(answer);
     engine
 }
 

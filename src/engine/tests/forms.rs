@@ -89,14 +89,7 @@ async fn a_form_that_cannot_be_loaded_changes_nothing_that_runs_and_is_told() {
 async fn a_first_form_that_cannot_be_loaded_fails_closed() {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "absent")]);
-    let engine: Gateway = Engine::new(
-        Scripts::default(),
-        Server::default(),
-        Log::default(),
-        Time(Instant::now()),
-        Metrics::new().unwrap(),
-        Arc::default(),
-    );
+    let engine = engine(Server::default());
     engine.plugins.cannot_load("absent");
     apply(&engine, &inputs).await;
     let _ = engine.list_tools(Endpoint::All, None).await;
@@ -115,7 +108,7 @@ async fn a_call_waits_for_a_guard_that_is_still_being_loaded_before_it_is_sent()
     let engine = start(&bare()).await;
     engine.plugins.is("put it", Loading::Underway);
     apply(&engine, &inputs).await;
-    let waiting = Arc::clone(&engine);
+    let waiting = engine.clone();
     let waiting = tokio::spawn(async move { said(&waiting).await });
     until(|| engine.state.calls.in_flight() == 1).await;
     assert!(sent(&engine).is_empty());
@@ -145,7 +138,7 @@ async fn a_call_that_waits_for_a_guard_goes_on_with_the_form_of_an_edit() {
         write(&mut inputs, "put old");
         apply(&engine, &bare()).await;
         apply(&engine, &inputs).await;
-        let waiting = Arc::clone(&engine);
+        let waiting = engine.clone();
         let waiting = tokio::spawn(async move { said(&waiting).await });
         until(|| engine.state.calls.in_flight() == 1).await;
         engine.plugins.is("put new", if loaded_at_once { Loading::Loaded } else { Loading::Underway });
@@ -277,9 +270,7 @@ async fn what_an_earlier_process_had_loaded_stands_in_after_a_restart() {
     let (mut inputs, before) = running(Role::Guard).await;
     let kept = serde_json::to_string(&before.kept_forms()).unwrap();
     let restarted = || {
-        let (time, metrics) = (Time(Instant::now()), Metrics::new().unwrap());
-        let engine: Gateway =
-            Engine::new(Scripts::default(), Server::default(), Log::default(), time, metrics, Arc::default());
+        let engine = engine(Server::default());
         engine.restore_forms(serde_json::from_str(&kept).unwrap());
         engine.plugins.cannot_load("put new");
         engine

@@ -13,13 +13,13 @@ async fn second(change: impl FnOnce(&mut Inputs)) -> (i64, String, Option<u64>) 
     let mut inputs = bare();
     change(&mut inputs);
     let engine = start(&inputs).await;
-    *engine.upstreams.holds.lock().unwrap() = true;
+    *engine.server.holds.lock().unwrap() = true;
     let caller = caller(Era::Legacy);
-    let (first, other) = (Arc::clone(&engine), caller.clone());
+    let (first, other) = (engine.clone(), caller.clone());
     let first = tokio::spawn(async move { call_as(&first, &other, "{}", None, &Heard::default()).await });
     until(|| sent(&engine).len() == 1).await;
     let text = call_as(&engine, &caller, "{}", None, &Heard::default()).await;
-    engine.upstreams.go.notify_one();
+    engine.server.go.notify_one();
     assert!(first.await.unwrap().contains("hello"));
     assert_eq!((engine.state.calls.in_flight(), caller.tracker.in_flight()), (0, 0));
     let value = serde_json::from_str(&text).unwrap();
@@ -57,13 +57,13 @@ async fn an_address_is_limited_only_while_the_gateway_is_crowded() {
     let limits = &mut inputs.gateway.as_mut().unwrap().plan.limits;
     (limits.concurrent_calls, limits.session_concurrent_calls, limits.session_total_calls) = (6, Some(1), Some(1));
     let engine = start(&inputs).await;
-    *engine.upstreams.holds.lock().unwrap() = true;
+    *engine.server.holds.lock().unwrap() = true;
     let from = |address: &str| {
         let tracker = engine.sessions().addresses().of(address.parse().unwrap());
         Caller { by_address: true, tracker, ..caller(Era::Modern) }
     };
     let begin = |caller: Caller| {
-        let engine = Arc::clone(&engine);
+        let engine = engine.clone();
         tokio::spawn(async move { call_as(&engine, &caller, "{}", None, &Heard::default()).await })
     };
     // Behind an ingress all have one address: half of the gateway is for them without a question.
@@ -75,7 +75,7 @@ async fn an_address_is_limited_only_while_the_gateway_is_crowded() {
     assert!(!refused["error"]["message"].as_str().unwrap().contains("session"), "{refused}");
     running.push(begin(from("10.0.0.2")));
     until(|| sent(&engine).len() == 4).await;
-    engine.upstreams.go.notify_waiters();
+    engine.server.go.notify_waiters();
     for call in running {
         assert!(call.await.unwrap().contains("hello"));
     }
@@ -91,9 +91,7 @@ async fn a_gateway_that_is_stopped_or_refuses_lets_none_in() {
     let engine = start(&inputs).await;
     assert_eq!(error(&call(&engine, "{}").await), (-32000, "FailsClosed", None));
     assert!(sent(&engine).is_empty());
-    let (records, gateway) = (Log::default(), Time(Instant::now()));
-    let (server, metrics) = (Server::default(), Metrics::new().unwrap());
-    let empty: Gateway = Engine::new(Scripts::default(), server, records, gateway, metrics, Arc::default());
+    let empty = super::engine(Server::default());
     assert_eq!(error(&call(&empty, "{}").await), (-32000, "FailsClosed", None));
 }
 
@@ -108,12 +106,12 @@ async fn a_call_that_waited_for_its_upstream_is_let_in_by_the_newest_plan() {
         inputs.gateway.as_mut().unwrap().plan.required = vec![crate::config::compile::tests::key("c")];
         let engine = engine(Server { starting: AtomicBool::new(true), ..Server::default() });
         apply(&engine, &inputs).await;
-        let waiting = Arc::clone(&engine);
+        let waiting = engine.clone();
         let waiting = tokio::spawn(async move { call(&waiting, "{}").await });
         until(|| engine.state.calls.in_flight() == 1).await;
         change(&mut inputs);
         apply(&engine, &inputs).await;
-        engine.upstreams.started.notify_one();
+        engine.server.started.notify_one();
         assert_eq!(error(&waiting.await.unwrap()), (-32000, reason, None));
         assert!(sent(&engine).is_empty());
     }
@@ -124,7 +122,7 @@ async fn a_call_does_not_wait_for_an_upstream_that_was_deleted_meanwhile() {
     let mut inputs = bare();
     let engine = engine(Server { starting: AtomicBool::new(true), ..Server::default() });
     apply(&engine, &inputs).await;
-    let waiting = Arc::clone(&engine);
+    let waiting = engine.clone();
     let waiting = tokio::spawn(async move { call(&waiting, "{}").await });
     until(|| engine.state.calls.in_flight() == 1).await;
     inputs.upstreams.clear();
@@ -138,15 +136,15 @@ async fn the_stop_switch_lets_running_calls_end_or_cancels_them() {
     for cancels in [false, true] {
         let mut inputs = bare();
         let engine = start(&inputs).await;
-        *engine.upstreams.holds.lock().unwrap() = true;
-        let running = Arc::clone(&engine);
+        *engine.server.holds.lock().unwrap() = true;
+        let running = engine.clone();
         let running = tokio::spawn(async move { call(&running, "{}").await });
         until(|| sent(&engine).len() == 1).await;
         let gateway = &mut inputs.gateway.as_mut().unwrap().plan;
         (gateway.stopped, gateway.stop_cancels) = (true, cancels);
         apply(&engine, &inputs).await;
         if !cancels {
-            engine.upstreams.go.notify_one();
+            engine.server.go.notify_one();
         }
         let value = running.await.unwrap();
         match cancels {

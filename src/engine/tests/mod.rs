@@ -16,6 +16,7 @@ mod swaps;
 mod views;
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -92,16 +93,22 @@ impl Secrets for NoSecrets {
     }
 }
 
-struct Fakes;
-
-impl Ports for Fakes {
-    type Plugins = Scripts;
-    type Upstreams = Server;
-    type Records = Log;
-    type Clock = Time;
+/// An engine, and what stands behind its ports.
+#[derive(Clone)]
+struct Gateway {
+    engine: Arc<Engine>,
+    plugins: Arc<Scripts>,
+    server: Arc<Server>,
+    records: Arc<Log>,
 }
 
-type Gateway = Arc<Engine<Fakes>>;
+impl Deref for Gateway {
+    type Target = Arc<Engine>;
+
+    fn deref(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+}
 
 /// What the client was told of progress.
 #[derive(Default)]
@@ -143,14 +150,19 @@ async fn start(inputs: &Inputs) -> Gateway {
 }
 
 fn engine(server: Server) -> Gateway {
-    Engine::new(
-        Scripts::default(),
-        server,
-        Log::default(),
-        Time(Instant::now()),
-        Metrics::new().unwrap(),
-        Arc::default(),
-    )
+    engine_within(server, Arc::default())
+}
+
+/// One that may hold so many bytes.
+fn engine_within(server: Server, budget: Arc<ByteBudget>) -> Gateway {
+    let (plugins, server, records) = (Arc::new(Scripts::default()), Arc::new(server), Arc::new(Log::default()));
+    let ports = Ports {
+        plugins: Arc::clone(&plugins) as _,
+        upstreams: Arc::clone(&server) as _,
+        records: Arc::clone(&records) as _,
+        clock: Arc::new(Time(Instant::now())),
+    };
+    Gateway { engine: Engine::new(ports, Metrics::new().unwrap(), budget), plugins, server, records }
 }
 
 async fn start_with(inputs: &Inputs, server: Server) -> Gateway {
@@ -209,7 +221,7 @@ async fn traced(engine: &Gateway, arguments: &str) -> (Value, Vec<String>) {
 }
 
 fn sent(engine: &Gateway) -> Vec<String> {
-    engine.upstreams.sent.lock().unwrap().clone()
+    engine.server.sent.lock().unwrap().clone()
 }
 
 fn last_call(engine: &Gateway) -> CallRecord {

@@ -27,9 +27,9 @@ fn seen(upstream: &str, names: &[&str]) -> SeenNames {
 async fn an_outage_frees_no_name() {
     let engine = start(&two_upstreams()).await;
     until(|| names(&engine) == ["read", "second__read"]).await;
-    *engine.upstreams.tools.lock().unwrap() = "[]".into();
-    *engine.upstreams.event.lock().unwrap() = Some(UpstreamEvent::ToolsChanged(ObjectKey::new("default", "up")));
-    engine.upstreams.told.notify_one();
+    *engine.server.tools.lock().unwrap() = "[]".into();
+    *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ToolsChanged(ObjectKey::new("default", "up")));
+    engine.server.told.notify_one();
     until(|| names(&engine) == ["second__read"]).await;
 }
 

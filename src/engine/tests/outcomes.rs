@@ -10,14 +10,12 @@ async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_
         let long = if grows { format!("put {}", "y".repeat(350 << 10)) } else { code.to_owned() };
         scripts(&mut inputs, "c", Phase::Response, &[(Role::Transform, &long)]);
         let budget = Arc::new(ByteBudget::new(1 << 20));
-        let (time, metrics) = (Time(Instant::now()), Metrics::new().unwrap());
-        let engine: Gateway =
-            Engine::new(Scripts::default(), Server::default(), Log::default(), time, metrics, Arc::clone(&budget));
+        let engine = engine_within(Server::default(), Arc::clone(&budget));
         apply(&engine, &inputs).await;
         let _ = engine.list_tools(Endpoint::All, None).await;
         let text = "x".repeat(400 << 10);
         let answer = json!({"content": [{"type": "text", "text": text}]}).to_string();
-        *engine.upstreams.answers.lock().unwrap() = Ok(Answer::Result(raw(&answer)));
+        *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(&answer)));
         let (caller, heard, room) = (caller(Era::Legacy), Heard::default(), budget.place(Held::Answer));
         let others = budget.place(Held::Answer);
         others.hold(300 << 10).unwrap();
@@ -49,14 +47,12 @@ async fn copies_for_plugins_beside_the_call_are_bounded_in_bytes() {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Response, &[(Role::Observe, "same")]);
     let budget = Arc::new(ByteBudget::new(1 << 20));
-    let (time, metrics) = (Time(Instant::now()), Metrics::new().unwrap());
-    let engine: Gateway =
-        Engine::new(Scripts::default(), Server::default(), Log::default(), time, metrics, Arc::clone(&budget));
+    let engine = engine_within(Server::default(), Arc::clone(&budget));
     apply(&engine, &inputs).await;
     let _ = engine.list_tools(Endpoint::All, None).await;
     for (size, outcome) in [(100 << 10, "ran"), (200 << 10, "failed(PoolExhausted)")] {
         let answer = json!({"content": [{"type": "text", "text": "x".repeat(size)}]}).to_string();
-        *engine.upstreams.answers.lock().unwrap() = Ok(Answer::Result(raw(&answer)));
+        *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(&answer)));
         let (value, seen) = traced(&engine, "{}").await;
         assert_eq!((seen, value["result"]["content"].is_array()), (vec![outcome.to_owned()], true));
         assert_eq!(budget.held(Held::Beside), 0);

@@ -75,7 +75,7 @@ async fn of_a_call_whose_upstream_fails() {
     scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, "same")]);
     scripts(&mut inputs, "d", Phase::Response, &[(Role::Transform, "same")]);
     let engine = start(&inputs).await;
-    *engine.upstreams.answers.lock().unwrap() = Err(UpstreamError::Timeout(Duration::from_secs(1)));
+    *engine.server.answers.lock().unwrap() = Err(UpstreamError::Timeout(Duration::from_secs(1)));
     let value = call(&engine, "{}").await;
     assert_eq!((&value["error"]["code"], &value["error"]["data"]["reason"]), (&json!(-32001), &json!("Timeout")));
     let record = last_call(&engine);
@@ -90,7 +90,7 @@ async fn of_a_call_that_was_given_up() {
     scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, "same")]);
     scripts(&mut inputs, "d", Phase::Response, &[(Role::Guard, "same")]);
     let engine = start(&inputs).await;
-    *engine.upstreams.holds.lock().unwrap() = true;
+    *engine.server.holds.lock().unwrap() = true;
     let (caller, heard) = (caller(Era::Legacy), Heard::default());
     let given_up = call_as(&engine, &caller, "{}", None, &heard);
     assert!(tokio::time::timeout(Duration::from_millis(20), given_up).await.is_err());
@@ -106,7 +106,7 @@ async fn of_a_call_over_the_ceiling() {
     let mut inputs = bare();
     inputs.gateway.as_mut().unwrap().plan.limits.call_ceiling_ms = 20;
     let engine = start(&inputs).await;
-    *engine.upstreams.holds.lock().unwrap() = true;
+    *engine.server.holds.lock().unwrap() = true;
     assert_eq!(call(&engine, "{}").await["error"]["code"], -32001);
     assert_eq!(last_call(&engine).outcome.as_label(), "timeout");
     assert_eq!(engine.state.calls.in_flight(), 0);
@@ -139,8 +139,8 @@ async fn of_a_call_that_was_given_up_while_something_ran_beside_it() {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Request, &[(Role::Observe, "wait no JSON")]);
     let engine = start(&inputs).await;
-    *engine.upstreams.holds.lock().unwrap() = true;
-    let running = Arc::clone(&engine);
+    *engine.server.holds.lock().unwrap() = true;
+    let running = engine.clone();
     let running = tokio::spawn(async move { call(&running, "{}").await });
     until(|| engine.plugins.ran.lock().unwrap().len() == 1 && !sent(&engine).is_empty()).await;
     running.abort();
@@ -160,9 +160,7 @@ async fn a_trace_is_left_out_where_there_is_no_room_for_it() {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Response, &[(Role::Transform, "metadata 16000"); 20]);
     let budget = Arc::new(ByteBudget::new(1 << 20));
-    let (time, metrics) = (Time(Instant::now()), Metrics::new().unwrap());
-    let engine: Gateway =
-        Engine::new(Scripts::default(), Server::default(), Log::default(), time, metrics, Arc::clone(&budget));
+    let engine = engine_within(Server::default(), Arc::clone(&budget));
     apply(&engine, &inputs).await;
     let _ = engine.list_tools(Endpoint::All, None).await;
     assert_eq!(traced(&engine, "{}").await.1.len(), 20);
@@ -179,7 +177,7 @@ async fn a_call_whose_client_waits_for_its_trace_ends_at_its_ceiling_and_when_ca
         scripts(&mut inputs, "c", Phase::Response, &[(Role::Observe, "wait")]);
         inputs.gateway.as_mut().unwrap().plan.limits.call_ceiling_ms = if cuts { 600_000 } else { 200 };
         let engine = start(&inputs).await;
-        let running = Arc::clone(&engine);
+        let running = engine.clone();
         let running = tokio::spawn(async move { traced(&running, "{}").await.0 });
         until(|| engine.plugins.ran.lock().unwrap().len() == 1).await;
         if cuts {

@@ -80,14 +80,14 @@ async fn series_of_what_a_plan_no_longer_names_are_taken_out() {
     apply(&engine, &inputs).await;
     assert!(!has(plugin) && !has(chain) && has(upstream));
     // One that ends on the plan before is not there for good either.
-    *engine.upstreams.holds.lock().unwrap() = true;
-    let last = Arc::clone(&engine);
+    *engine.server.holds.lock().unwrap() = true;
+    let last = engine.clone();
     let last = tokio::spawn(async move { call(&last, "{}").await });
     until(|| sent(&engine).len() == 2).await;
     inputs.upstreams.clear();
     apply(&engine, &inputs).await;
     assert!(!has(upstream));
-    engine.upstreams.go.notify_one();
+    engine.server.go.notify_one();
     last.await.unwrap();
     assert!(!has(upstream));
 }

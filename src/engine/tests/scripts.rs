@@ -1,6 +1,7 @@
 //! Plugins whose code is a script for this fake: a verb and a word.
 
 use super::*;
+use async_trait::async_trait;
 
 /// A plugin's code is its script: a verb and a word.
 #[derive(Default)]
@@ -91,6 +92,7 @@ fn reason(word: &str) -> Reason {
     }
 }
 
+#[async_trait]
 impl RunPlugin for Scripts {
     async fn prepare(&self, wanted: &[Arc<LinkedPlugin>], _: &Runtime) {
         let wanted = wanted.iter().map(|plugin| (plugin.identity.clone(), plugin.code.to_string()));

@@ -1,5 +1,6 @@
 //! A server that answers what a test tells it to.
 
+use async_trait::async_trait;
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,6 +55,7 @@ impl Default for Server {
     }
 }
 
+#[async_trait]
 impl CallUpstream for Server {
     fn prepare(&self, targets: &[Target]) {
         self.open.lock().unwrap().extend_from_slice(targets);

@@ -10,16 +10,16 @@ async fn a_call_ends_on_the_plan_that_it_began_with() {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Response, &[(Role::Transform, "put old")]);
     let engine = start(&inputs).await;
-    *engine.upstreams.holds.lock().unwrap() = true;
-    let running = Arc::clone(&engine);
+    *engine.server.holds.lock().unwrap() = true;
+    let running = engine.clone();
     let running = tokio::spawn(async move { call(&running, "{}").await });
     until(|| sent(&engine).len() == 1).await;
     inputs.plugins[0].source = SourceInput::Inline("put new".into());
     know(&mut inputs, "put new", "index.js", &["default"]);
     apply(&engine, &inputs).await;
-    engine.upstreams.go.notify_one();
+    engine.server.go.notify_one();
     assert_eq!(running.await.unwrap()["result"]["content"][0]["text"], "old");
-    *engine.upstreams.holds.lock().unwrap() = false;
+    *engine.server.holds.lock().unwrap() = false;
     assert_eq!(call(&engine, "{}").await["result"]["content"][0]["text"], "new");
 }
 
@@ -28,8 +28,8 @@ async fn an_upstream_is_kept_until_no_call_runs_on_it() {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Request, &[(Role::Transform, "wait")]);
     let engine = start(&inputs).await;
-    let open = || engine.upstreams.open.lock().unwrap().iter().map(|t| t.plan.idle_timeout_ms).collect::<Vec<_>>();
-    let running = Arc::clone(&engine);
+    let open = || engine.server.open.lock().unwrap().iter().map(|t| t.plan.idle_timeout_ms).collect::<Vec<_>>();
+    let running = engine.clone();
     let running = tokio::spawn(async move { call(&running, "{}").await });
     until(|| engine.plugins.ran.lock().unwrap().len() == 1).await;
     let before = open();
@@ -45,22 +45,22 @@ async fn an_upstream_is_kept_until_no_call_runs_on_it() {
 #[tokio::test]
 async fn a_noisy_server_is_asked_once_a_second_and_clients_hear_of_changes_only() {
     let engine = start(&bare()).await;
-    *engine.upstreams.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
+    *engine.server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
     let mut lists = engine.tool_lists();
     let mut heard = 0;
-    while engine.upstreams.probed.lock().unwrap().len() < 4 {
-        *engine.upstreams.event.lock().unwrap() = Some(UpstreamEvent::ToolsChanged(up()));
-        engine.upstreams.told.notify_one();
+    while engine.server.probed.lock().unwrap().len() < 4 {
+        *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ToolsChanged(up()));
+        engine.server.told.notify_one();
         tokio::time::sleep(Duration::from_millis(2)).await;
         if lists.has_changed().unwrap() {
             lists.mark_unchanged();
             heard += 1;
             // The same tools in another order are no change.
-            *engine.upstreams.tools.lock().unwrap() = r#"[{"name":"write"},{"name":"read"}]"#.into();
+            *engine.server.tools.lock().unwrap() = r#"[{"name":"write"},{"name":"read"}]"#.into();
         }
     }
     assert_eq!(heard, 1);
-    let probed = engine.upstreams.probed.lock().unwrap().clone();
+    let probed = engine.server.probed.lock().unwrap().clone();
     for pair in probed.windows(2) {
         assert!(pair[1] - pair[0] >= Duration::from_millis(990), "{:?}", pair[1] - pair[0]);
     }
@@ -94,7 +94,7 @@ async fn a_tool_of_an_upstream_that_is_down_is_no_unknown_tool() {
 #[tokio::test]
 async fn a_call_that_takes_too_long_names_the_field_that_says_so() {
     let engine = start(&bare()).await;
-    *engine.upstreams.answers.lock().unwrap() = Err(UpstreamError::Timeout(Duration::from_secs(30)));
+    *engine.server.answers.lock().unwrap() = Err(UpstreamError::Timeout(Duration::from_secs(30)));
     let answer = call(&engine, "{}").await;
     let message =
         "upstream up: no answer within 30s; spec.timeouts.callMs of MCPUpstream default/up sets how long it may take";
@@ -121,8 +121,8 @@ async fn retries_wait_as_long_as_they_should() {
     let engine = start_with(&inputs, server).await;
     // Calls that fail meanwhile shorten no wait.
     (0..10).for_each(|_| engine.probes.kick(&up()));
-    until(|| engine.upstreams.probed.lock().unwrap().len() >= 4).await;
-    let probed = engine.upstreams.probed.lock().unwrap().clone();
+    until(|| engine.server.probed.lock().unwrap().len() >= 4).await;
+    let probed = engine.server.probed.lock().unwrap().clone();
     for (pair, wait) in probed.windows(2).zip([20, 40, 60]) {
         assert!(pair[1] - pair[0] >= Duration::from_millis(wait), "{:?}", pair[1] - pair[0]);
     }
@@ -136,7 +136,7 @@ async fn one_that_left_routing_is_refused_until_its_spec_changes() {
     let engine = start_with(&inputs, server).await;
     until(|| !engine.state.in_routing(&up())).await;
     engine.probes.kick(&up());
-    assert_eq!(engine.upstreams.probed.lock().unwrap().len(), 2);
+    assert_eq!(engine.server.probed.lock().unwrap().len(), 2);
     inputs.upstreams[0].plan.health.timeout_ms = 2;
     apply(&engine, &inputs).await;
     until(|| engine.snapshot().routes.all().len() == 1).await;
@@ -155,13 +155,13 @@ async fn a_new_word_brings_back_one_that_left_routing() {
         apply(&engine, inputs).await;
     };
     enable("one", &mut inputs).await;
-    until(|| engine.upstreams.probed.lock().unwrap().len() == 4).await;
+    until(|| engine.server.probed.lock().unwrap().len() == 4).await;
     until(|| engine.state.upstream(&up()).health.failures == 2).await;
     assert!(!engine.state.in_routing(&up()));
     assert_eq!(engine.report().upstreams[0].enable.as_deref(), Some("one"));
     // The same word again is no news.
     apply(&engine, &inputs).await;
-    assert_eq!(engine.upstreams.probed.lock().unwrap().len(), 4);
+    assert_eq!(engine.server.probed.lock().unwrap().len(), 4);
     enable("two", &mut inputs).await;
     until(|| engine.snapshot().routes.all().len() == 1).await;
     assert!(call(&engine, "{}").await["result"].is_object());
@@ -179,19 +179,19 @@ async fn one_that_recovers_is_called_again() {
 }
 
 fn told(engine: &Gateway, event: UpstreamEvent) {
-    *engine.upstreams.event.lock().unwrap() = Some(event);
-    engine.upstreams.told.notify_one();
+    *engine.server.event.lock().unwrap() = Some(event);
+    engine.server.told.notify_one();
 }
 
 #[tokio::test]
 async fn a_server_that_is_busy_is_neither_failing_nor_asked_for_its_list() {
     let engine = start(&bare()).await;
-    *engine.upstreams.probes.lock().unwrap() = [Ok(Probed::Busy), Ok(Probed::Busy)].into();
-    *engine.upstreams.tools.lock().unwrap() = r#"[{"name":"write"}]"#.into();
+    *engine.server.probes.lock().unwrap() = [Ok(Probed::Busy), Ok(Probed::Busy)].into();
+    *engine.server.tools.lock().unwrap() = r#"[{"name":"write"}]"#.into();
     for _ in 0..2 {
         told(&engine, UpstreamEvent::ToolsChanged(up()));
-        let before = engine.upstreams.probed.lock().unwrap().len();
-        until(|| engine.upstreams.probed.lock().unwrap().len() > before).await;
+        let before = engine.server.probed.lock().unwrap().len();
+        until(|| engine.server.probed.lock().unwrap().len() > before).await;
         until(|| engine.state.upstream(&up()).health.state == ConnectionState::Connected).await;
         assert_eq!(engine.state.upstream(&up()).health.failures, 0);
         assert_eq!(engine.snapshot().routes.all()[0].public.as_deref(), Some("up__read"));
@@ -208,7 +208,7 @@ async fn an_upstream_that_is_forgotten_is_not_known_again_by_what_it_still_tells
     apply(&engine, &inputs).await;
     for event in [UpstreamEvent::ToolsChanged(up()), UpstreamEvent::Disconnected(up())] {
         told(&engine, event);
-        until(|| engine.upstreams.event.lock().unwrap().is_none()).await;
+        until(|| engine.server.event.lock().unwrap().is_none()).await;
     }
     let mut listed = crate::domain::tool::Listed::default();
     listed.tools.push(crate::domain::tool::Tool::parse(&raw(r#"{"name":"read","inputSchema":{}}"#)).unwrap());
@@ -246,9 +246,9 @@ async fn a_changed_list_is_read_again_and_announced() {
     let engine = start(&bare()).await;
     let mut lists = engine.tool_lists();
     lists.mark_unchanged();
-    *engine.upstreams.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
-    *engine.upstreams.event.lock().unwrap() = Some(UpstreamEvent::ToolsChanged(up()));
-    engine.upstreams.told.notify_one();
+    *engine.server.tools.lock().unwrap() = r#"[{"name":"read"},{"name":"write"}]"#.into();
+    *engine.server.event.lock().unwrap() = Some(UpstreamEvent::ToolsChanged(up()));
+    engine.server.told.notify_one();
     tokio::time::timeout(Duration::from_secs(5), lists.changed()).await.unwrap().unwrap();
     let page = engine.list_tools(Endpoint::All, None).await.unwrap();
     assert!(page.tools.get().contains("up__write"), "{}", page.tools);
@@ -262,9 +262,9 @@ async fn an_upstream_that_is_tried_is_connecting_and_one_that_is_probed_again_st
     apply(&engine, &bare()).await;
     let state = || engine.state.upstream(&up()).health.state;
     for (probes, expected) in [(1, ConnectionState::Connecting), (2, ConnectionState::Connected)] {
-        until(|| engine.upstreams.probed.lock().unwrap().len() == probes).await;
+        until(|| engine.server.probed.lock().unwrap().len() == probes).await;
         assert_eq!(state(), expected);
-        engine.upstreams.started.notify_one();
+        engine.server.started.notify_one();
         until(|| state() == ConnectionState::Connected).await;
         engine.probes.kick(&up());
     }

@@ -42,7 +42,7 @@ async fn an_upstream_that_rests_is_shown_so_until_it_is_connected_again() {
     let rests = || engine.upstreams()[0].resting_since.is_some();
     until(|| engine.upstreams()[0].server.is_some()).await;
     assert!(!rests());
-    engine.upstreams.probes.lock().unwrap().push_back(Ok(Probed::Resting));
+    engine.server.probes.lock().unwrap().push_back(Ok(Probed::Resting));
     engine.probes.kick(&ObjectKey::new("default", "up"));
     until(rests).await;
     assert_eq!(engine.upstreams()[0].connection_state, ConnectionState::Connected, "calls are routed to it");

@@ -11,18 +11,17 @@ use crate::domain::budget::{Held, NoRoom};
 use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{TransportPlan, UpstreamPlan};
-use crate::domain::ports::{CallUpstream, Clock};
 use crate::domain::tool::Listed;
 use crate::domain::upstream::{Era, FIRST_START, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
+use crate::engine::Engine;
 use crate::engine::calls::recorder::millis;
 use crate::engine::plan::link::Linked;
-use crate::engine::{Engine, Ports};
 
 /// The shortest time between two probes that something other than the clock asks for: a server may tell of changes
 /// without end.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// Ends the probes of upstreams that this plan does not have or has changed. One whose upstream did not change goes
     /// on.
     pub(crate) fn end_old_probes(&self, linked: &Linked) {

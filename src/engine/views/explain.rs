@@ -9,7 +9,7 @@ use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
 use crate::domain::ports::{LinkedPlugin, Secrets};
 use crate::domain::problem::Problem;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry, link};
-use crate::engine::{Endpoint, Engine, Ports};
+use crate::engine::{Endpoint, Engine};
 
 /// What would run on one tool.
 #[derive(Debug, Serialize)]
@@ -118,7 +118,7 @@ fn why_not(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> String {
     format!("leaves tool {tool} out (spec.tools)")
 }
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// Explains the tool of a public name, or of `upstream/tool` as plugins see it.
     ///
     /// # Errors

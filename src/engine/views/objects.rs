@@ -5,10 +5,10 @@ use serde::Serialize;
 use crate::domain::health::ConnectionState;
 use crate::domain::plan::{Plan, PluginPlan};
 use crate::domain::plugin::{Phase, Protocol, Role};
-use crate::domain::ports::{RunPlugin, WorkerInfo};
+use crate::domain::ports::WorkerInfo;
 use crate::domain::problem::Problem;
+use crate::engine::Engine;
 use crate::engine::plan::link::LinkedChain;
-use crate::engine::{Engine, Ports};
 
 /// An upstream (document 003, MCPServerConfig and ServerHealthStatus).
 #[derive(Debug, Serialize)]
@@ -150,7 +150,7 @@ pub struct PlanView {
     pub plan: Plan,
 }
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// Every upstream of the plan.
     pub fn upstreams(&self) -> Vec<UpstreamView> {
         let snapshot = self.snapshot();

@@ -6,20 +6,20 @@ use std::sync::Arc;
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::{PluginPlan, PrefixMode, TransportPlan};
 use crate::domain::plugin::Failure;
-use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin};
+use crate::domain::ports::{LinkedPlugin, Loading};
 use crate::domain::reason::Reason;
 use crate::domain::report::{
     MAX_TOOL_BYTES, MAX_TOOLS, NotLoadedReport, PendingReport, PluginReport, PluginState, Report, ToolReport,
     UpstreamReport, bound_tools,
 };
 use crate::domain::seen::SeenNames;
+use crate::engine::Engine;
 use crate::engine::calls::routed::timestamp;
 use crate::engine::plan::form::NotLoaded;
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::Snapshot;
-use crate::engine::{Engine, Ports};
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// All of it, as it is now. Equal states give equal reports.
     pub fn report(&self) -> Report {
         let snapshot = self.snapshot();

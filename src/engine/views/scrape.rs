@@ -4,12 +4,11 @@ use std::borrow::Cow;
 
 use crate::domain::budget::Held;
 use crate::domain::plugin::{FailurePolicy, Mode, Role};
-use crate::domain::ports::{Records, RunPlugin};
+use crate::engine::Engine;
 use crate::engine::plan::link::{Linked, LinkedChain};
-use crate::engine::{Engine, Ports};
 use crate::telemetry::moment::{Moment, Names};
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// All metrics in the text format of Prometheus.
     pub fn render_metrics(&self) -> String {
         let snapshot = self.snapshot();

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::objects::{ChainView, PluginView, UpstreamView};
 use crate::domain::problem::Problem;
 use crate::domain::report::PendingReport;
-use crate::engine::{Engine, Ports};
+use crate::engine::Engine;
 
 /// What runs, and what is wrong with it.
 #[derive(Debug, Serialize)]
@@ -37,7 +37,7 @@ pub struct StatusView {
     pub problems: Vec<Problem>,
 }
 
-impl<P: Ports> Engine<P> {
+impl Engine {
     /// All of it, as it is now.
     pub fn status(&self) -> StatusView {
         let snapshot = self.snapshot();

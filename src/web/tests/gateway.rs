@@ -1,5 +1,6 @@
 //! A gateway of plain structs: an upstream whose tools do what their names say, and requests to its router.
 
+use async_trait::async_trait;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,17 +37,9 @@ use crate::telemetry::metrics::Metrics;
 use crate::web::server::Peer;
 use crate::web::{Listener, admin_router, mcp_router};
 
-pub(super) struct Plain;
-
-impl Ports for Plain {
-    type Plugins = NoPlugins;
-    type Upstreams = Arc<Server>;
-    type Records = Calls;
-    type Clock = Fixed;
-}
-
 pub(super) struct NoPlugins;
 
+#[async_trait]
 impl RunPlugin for NoPlugins {
     async fn prepare(&self, _: &[Arc<LinkedPlugin>], _: &Runtime) {}
 
@@ -113,7 +106,8 @@ impl Drop for Dropped<'_> {
     }
 }
 
-impl CallUpstream for Arc<Server> {
+#[async_trait]
+impl CallUpstream for Server {
     fn prepare(&self, _: &[Target]) {}
 
     fn retire(&self, _: &[Target]) {}
@@ -254,7 +248,7 @@ pub(super) fn listener() -> ListenerPlan {
 }
 
 pub(super) struct Gateway {
-    pub(super) engine: Arc<Engine<Plain>>,
+    pub(super) engine: Arc<Engine>,
     pub(super) server: Arc<Server>,
     pub(super) clock: Fixed,
     pub(super) mcp: Router,
@@ -290,8 +284,13 @@ impl Gateway {
     pub(super) fn idle() -> Self {
         let server = Arc::new(Server::default());
         let (metrics, clock) = (Metrics::new().unwrap(), Fixed::default());
-        let engine =
-            Engine::new(NoPlugins, Arc::clone(&server), Calls::default(), clock.clone(), metrics, Arc::default());
+        let ports = Ports {
+            plugins: Arc::new(NoPlugins),
+            upstreams: Arc::clone(&server) as _,
+            records: Arc::new(Calls::default()),
+            clock: Arc::new(clock.clone()),
+        };
+        let engine = Engine::new(ports, metrics, Arc::default());
         let shutdown = CancellationToken::new();
         let bound = "127.0.0.1:8080".parse().unwrap();
         let default = ListenerPlan { hosts: Vec::new(), ..listener() };

@@ -7,7 +7,6 @@ use axum::http::StatusCode;
 use serde_json::json;
 
 use super::gateway::{Gateway, call, initialize, next, plan, post_to, read, request};
-use crate::domain::ports::Records;
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 

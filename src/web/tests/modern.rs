@@ -4,7 +4,6 @@ use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use super::gateway::{Gateway, call, request};
-use crate::domain::ports::Records;
 
 const VERSION: &str = "2026-07-28";
 
