@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that a process holds at most, besides [`FREE`] for each that holds some.
 pub const LIMIT: u64 = 256 << 20;
-/// Bytes that each may hold without being counted, so that messages of the usual size find room whatever others hold.
+/// Bytes that each reservation may hold without being counted, so that messages of the usual size find room whatever
+/// others hold.
 pub const FREE: u64 = 16 << 10;
 
-/// What bytes are held for.
+/// What bytes are held for. Each category has a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum Category {
     /// Bodies of clients' messages, while they are read and answered.
     Request,
     /// Messages that wait for a client before its answer.
@@ -24,7 +25,7 @@ pub enum Held {
     Beside,
 }
 
-impl Held {
+impl Category {
     /// Every one.
     pub const ALL: [Self; 5] = [Self::Request, Self::Progress, Self::Answer, Self::List, Self::Beside];
 
@@ -41,7 +42,7 @@ impl Held {
 
     /// How much of a limit it may have at most. New work has less than what is already under way, because a call that
     /// was let in is in vain where its answer finds no room.
-    fn share(self, limit: u64) -> u64 {
+    fn quota(self, limit: u64) -> u64 {
         match self {
             Self::Request | Self::List => limit / 4,
             Self::Progress | Self::Beside => limit / 8,
@@ -58,19 +59,19 @@ pub struct NoRoom;
 /// The word for it in data of errors.
 pub const NO_ROOM: &str = "NoRoom";
 
-/// What one client holds, where clients are told apart. Behind an ingress all of them may count as one, so that it is
-/// bounded only where more than half of what there is for all is in use.
+/// What one client or one server makes the process hold. Behind an ingress all clients may count as one, so that an
+/// account is bounded only while more than half of a quota is in use.
 #[derive(Debug, Default)]
-pub struct Holder {
-    held: [AtomicU64; Held::ALL.len()],
+pub struct Account {
+    held: [AtomicU64; Category::ALL.len()],
 }
 
-impl Holder {
-    /// A part of each share: as much as one holder has while others want some too.
+impl Account {
+    /// One account may have this part of a quota while others need it too.
     const PART: u64 = 4;
 }
 
-/// Counts of one kind.
+/// Counts of one category.
 #[derive(Debug, Default)]
 struct Count {
     held: AtomicU64,
@@ -82,7 +83,7 @@ struct Count {
 pub struct ByteBudget {
     limit: u64,
     total: AtomicU64,
-    counts: [Count; Held::ALL.len()],
+    counts: [Count; Category::ALL.len()],
 }
 
 impl Default for ByteBudget {
@@ -97,93 +98,93 @@ impl ByteBudget {
         Self { limit, total: AtomicU64::new(0), counts: Default::default() }
     }
 
-    /// A place of nothing yet.
-    pub fn place(self: &Arc<Self>, what: Held) -> Place {
-        self.place_for(what, None)
+    /// A reservation of no bytes yet.
+    pub fn reservation(self: &Arc<Self>, category: Category) -> Reservation {
+        self.new_reservation(category, None)
     }
 
-    /// The same of this holder.
-    pub fn place_of(self: &Arc<Self>, what: Held, holder: &Arc<Holder>) -> Place {
-        self.place_for(what, Some(Arc::clone(holder)))
+    /// The same, charged to this account.
+    pub fn reservation_for(self: &Arc<Self>, category: Category, account: &Arc<Account>) -> Reservation {
+        self.new_reservation(category, Some(Arc::clone(account)))
     }
 
-    fn place_for(self: &Arc<Self>, what: Held, holder: Option<Arc<Holder>>) -> Place {
-        Place { budget: Arc::clone(self), what, holder, counted: AtomicU64::new(0) }
+    fn new_reservation(self: &Arc<Self>, category: Category, account: Option<Arc<Account>>) -> Reservation {
+        Reservation { budget: Arc::clone(self), category, account, counted: AtomicU64::new(0) }
     }
 
     /// Bytes that are held now.
-    pub fn held(&self, what: Held) -> u64 {
-        self.count(what).held.load(Ordering::Relaxed)
+    pub fn held(&self, category: Category) -> u64 {
+        self.count(category).held.load(Ordering::Relaxed)
     }
 
     /// How often there was no room.
-    pub fn refused(&self, what: Held) -> u64 {
-        self.count(what).refused.load(Ordering::Relaxed)
+    pub fn refused(&self, category: Category) -> u64 {
+        self.count(category).refused.load(Ordering::Relaxed)
     }
 
     /// Counts something that was turned away for its size.
-    pub fn refuse(&self, what: Held) -> NoRoom {
-        self.count(what).refused.fetch_add(1, Ordering::Relaxed);
+    pub fn refuse(&self, category: Category) -> NoRoom {
+        self.count(category).refused.fetch_add(1, Ordering::Relaxed);
         NoRoom
     }
 
-    fn count(&self, what: Held) -> &Count {
-        &self.counts[what as usize]
+    fn count(&self, category: Category) -> &Count {
+        &self.counts[category as usize]
     }
 
-    fn add(&self, what: Held, bytes: u64, holder: Option<&Holder>) -> Result<(), NoRoom> {
-        let held = &self.count(what).held;
+    fn add(&self, category: Category, bytes: u64, account: Option<&Account>) -> Result<(), NoRoom> {
+        let (held, quota) = (&self.count(category).held, category.quota(self.limit));
         let within = |counter: &AtomicU64, limit: u64| {
             let sum = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit);
             counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sum).is_ok()
         };
-        if !within(held, what.share(self.limit)) {
-            return Err(self.refuse(what));
+        if !within(held, quota) {
+            return Err(self.refuse(category));
         }
         if !within(&self.total, self.limit) {
             held.fetch_sub(bytes, Ordering::Relaxed);
-            return Err(self.refuse(what));
+            return Err(self.refuse(category));
         }
-        let own = holder.map_or(0, |holder| holder.held[what as usize].fetch_add(bytes, Ordering::Relaxed) + bytes);
-        let share = what.share(self.limit);
-        if own > share / Holder::PART && held.load(Ordering::Relaxed) > share / 2 {
-            self.give_back(what, bytes, holder);
-            return Err(self.refuse(what));
+        let own =
+            account.map_or(0, |account| account.held[category as usize].fetch_add(bytes, Ordering::Relaxed) + bytes);
+        if own > quota / Account::PART && held.load(Ordering::Relaxed) > quota / 2 {
+            self.release(category, bytes, account);
+            return Err(self.refuse(category));
         }
         Ok(())
     }
 
-    fn give_back(&self, what: Held, bytes: u64, holder: Option<&Holder>) {
-        if let Some(holder) = holder {
-            holder.held[what as usize].fetch_sub(bytes, Ordering::Relaxed);
+    fn release(&self, category: Category, bytes: u64, account: Option<&Account>) {
+        if let Some(account) = account {
+            account.held[category as usize].fetch_sub(bytes, Ordering::Relaxed);
         }
-        self.count(what).held.fetch_sub(bytes, Ordering::Relaxed);
+        self.count(category).held.fetch_sub(bytes, Ordering::Relaxed);
         self.total.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-/// Room in a budget, which is given back when it is dropped. It has one owner, who changes it at one place at a time.
+/// Bytes reserved in a budget, released when it is dropped. It has one owner, who resizes it from one task at a time.
 #[derive(Debug)]
-pub struct Place {
+pub struct Reservation {
     budget: Arc<ByteBudget>,
-    what: Held,
-    holder: Option<Arc<Holder>>,
+    category: Category,
+    account: Option<Arc<Account>>,
     /// Without what is free.
     counted: AtomicU64,
 }
 
-impl Place {
-    /// Makes it a place of `bytes` in all, more or fewer than before.
+impl Reservation {
+    /// Makes it `bytes` in all, more or fewer than before.
     ///
     /// # Errors
     /// Where there is no room: then it stays as large as it was.
-    pub fn hold(&self, bytes: u64) -> Result<(), NoRoom> {
+    pub fn resize(&self, bytes: u64) -> Result<(), NoRoom> {
         let wanted = bytes.saturating_sub(FREE);
         let counted = self.counted.load(Ordering::Relaxed);
         if wanted > counted {
-            self.budget.add(self.what, wanted - counted, self.holder.as_deref())?;
+            self.budget.add(self.category, wanted - counted, self.account.as_deref())?;
         } else {
-            self.budget.give_back(self.what, counted - wanted, self.holder.as_deref());
+            self.budget.release(self.category, counted - wanted, self.account.as_deref());
         }
         self.counted.store(wanted, Ordering::Relaxed);
         Ok(())
@@ -191,13 +192,13 @@ impl Place {
 
     /// Counts something that was turned away although there was room.
     pub fn refuse(&self) -> NoRoom {
-        self.budget.refuse(self.what)
+        self.budget.refuse(self.category)
     }
 }
 
-impl Drop for Place {
+impl Drop for Reservation {
     fn drop(&mut self) {
-        self.budget.give_back(self.what, *self.counted.get_mut(), self.holder.as_deref());
+        self.budget.release(self.category, *self.counted.get_mut(), self.account.as_deref());
     }
 }
 
@@ -208,44 +209,47 @@ mod tests {
     #[test]
     fn what_is_small_always_finds_room_and_what_goes_gives_its_room_back() {
         let budget = Arc::new(ByteBudget::new(1 << 20));
-        let places = [(); 2].map(|()| budget.place(Held::Request));
-        places[0].hold((256 << 10) + FREE).unwrap();
-        assert_eq!(places[1].hold(FREE + 1), Err(NoRoom));
-        assert_eq!((places[1].hold(FREE), budget.held(Held::Request)), (Ok(()), 256 << 10));
-        places[0].hold(128 << 10).unwrap();
-        assert_eq!(places[1].hold(128 << 10), Ok(()));
-        assert_eq!((budget.refused(Held::Request), budget.refused(Held::Answer)), (1, 0));
-        drop(places);
-        assert_eq!((budget.held(Held::Request), budget.total.load(Ordering::Relaxed)), (0, 0));
+        let reservations = [(); 2].map(|()| budget.reservation(Category::Request));
+        reservations[0].resize((256 << 10) + FREE).unwrap();
+        assert_eq!(reservations[1].resize(FREE + 1), Err(NoRoom));
+        assert_eq!((reservations[1].resize(FREE), budget.held(Category::Request)), (Ok(()), 256 << 10));
+        reservations[0].resize(128 << 10).unwrap();
+        assert_eq!(reservations[1].resize(128 << 10), Ok(()));
+        assert_eq!((budget.refused(Category::Request), budget.refused(Category::Answer)), (1, 0));
+        drop(reservations);
+        assert_eq!((budget.held(Category::Request), budget.total.load(Ordering::Relaxed)), (0, 0));
     }
 
     #[test]
-    fn one_holder_leaves_half_of_a_share_to_others() {
+    fn one_account_leaves_half_of_a_quota_to_others() {
         let budget = Arc::new(ByteBudget::new(1 << 20));
         let (one, other) = (Arc::default(), Arc::default());
         let half = 128 << 10;
-        let first = budget.place_of(Held::Request, &one);
+        let first = budget.reservation_for(Category::Request, &one);
         // Nobody else is there, as it is behind an ingress.
-        assert_eq!(first.hold(half + FREE), Ok(()));
-        let second = budget.place_of(Held::Request, &one);
-        assert_eq!((second.hold(FREE + 1), second.hold(FREE)), (Err(NoRoom), Ok(())));
-        let third = budget.place_of(Held::Request, &other);
-        assert_eq!((third.hold(half / 2 + FREE), third.hold(half / 2 + FREE + 1)), (Ok(()), Err(NoRoom)));
-        assert_eq!((budget.held(Held::Request), budget.refused(Held::Request)), (half + half / 2, 2));
+        assert_eq!(first.resize(half + FREE), Ok(()));
+        let second = budget.reservation_for(Category::Request, &one);
+        assert_eq!((second.resize(FREE + 1), second.resize(FREE)), (Err(NoRoom), Ok(())));
+        let third = budget.reservation_for(Category::Request, &other);
+        assert_eq!((third.resize(half / 2 + FREE), third.resize(half / 2 + FREE + 1)), (Ok(()), Err(NoRoom)));
+        assert_eq!((budget.held(Category::Request), budget.refused(Category::Request)), (half + half / 2, 2));
         // It has given back what it held when it had the half.
-        first.hold(half / 4).unwrap();
-        assert_eq!(second.hold(FREE + 1), Ok(()));
+        first.resize(half / 4).unwrap();
+        assert_eq!(second.resize(FREE + 1), Ok(()));
         drop((first, second, third));
-        assert_eq!((budget.held(Held::Request), one.held[0].load(Ordering::Relaxed)), (0, 0));
+        assert_eq!((budget.held(Category::Request), one.held[0].load(Ordering::Relaxed)), (0, 0));
     }
 
     #[test]
     fn new_work_leaves_room_for_the_answers_of_what_runs() {
         let budget = Arc::new(ByteBudget::new(1 << 20));
-        let (request, answer, list) =
-            (budget.place(Held::Request), budget.place(Held::Answer), budget.place(Held::List));
-        while request.hold(request.counted.load(Ordering::Relaxed) + FREE + 1024).is_ok() {}
-        assert_eq!(answer.hold((768 << 10) + FREE), Ok(()));
-        assert_eq!(list.hold(FREE + 1), Err(NoRoom), "the whole is full");
+        let (request, answer, list) = (
+            budget.reservation(Category::Request),
+            budget.reservation(Category::Answer),
+            budget.reservation(Category::List),
+        );
+        while request.resize(request.counted.load(Ordering::Relaxed) + FREE + 1024).is_ok() {}
+        assert_eq!(answer.resize((768 << 10) + FREE), Ok(()));
+        assert_eq!(list.resize(FREE + 1), Err(NoRoom), "the whole is full");
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use crate::domain::budget::Place;
+use crate::domain::budget::Reservation;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 use crate::domain::mirror::Mirrored;
@@ -49,7 +49,7 @@ pub struct CallRequest<'a> {
     /// The way back while the call runs.
     pub client: &'a dyn ToClient,
     /// Holds the answer, until whoever made the call is done with it.
-    pub room: &'a Place,
+    pub reservation: &'a Reservation,
     /// Compares the arguments that clients of the modern era mirror in headers with those; none where nothing is mirrored.
     pub check_mirrored: Option<&'a CheckMirrored<'a>>,
     /// The call whose plugin makes it; none where a client does.

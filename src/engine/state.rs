@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::readings::Readings;
-use crate::domain::budget::{NoRoom, Place};
+use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::ids::ObjectKey;
 use crate::domain::limits::Tracker;
 use crate::domain::report::PendingReport;
@@ -100,18 +100,23 @@ impl State {
         }
     }
 
-    /// Puts a new tool list in, which is held in `place`. Returns whether it differs from the last: the same tools in
+    /// Puts a new tool list in, which is held in `reservation`. Returns whether it differs from the last: the same tools in
     /// another order do not. That of an upstream that is forgotten is not kept.
     ///
     /// # Errors
     /// Where there is no room: then the last one stays.
-    pub(super) fn set_tools(&self, upstream: &ObjectKey, listed: Listed, place: Place) -> Result<bool, NoRoom> {
+    pub(super) fn set_tools(
+        &self,
+        upstream: &ObjectKey,
+        listed: Listed,
+        reservation: Reservation,
+    ) -> Result<bool, NoRoom> {
         if !self.knows(upstream) {
             return Ok(false);
         }
         // Before the list: a tool whose name is not among them is taken for one too many.
         self.see(|seen| seen.add(upstream, listed.tools.iter().map(|tool| &*tool.name)));
-        let list = ToolList::new(listed, place);
+        let list = ToolList::new(listed, reservation);
         let same = |old: &ToolList| old.revision == list.revision && old.left_out == list.left_out;
         if self.tools(upstream).as_deref().is_some_and(same) {
             return Ok(false);

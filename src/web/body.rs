@@ -6,7 +6,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 
-use crate::domain::budget::{NoRoom, Place};
+use crate::domain::budget::{NoRoom, Reservation};
 
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -30,18 +30,23 @@ pub(super) enum BodyError {
     Broken,
 }
 
-/// Reads a whole body of at most `limit` bytes into `place`. A body in one piece is not copied.
+/// Reads a whole body of at most `limit` bytes into `reservation`. A body in one piece is not copied.
 ///
 /// # Errors
 /// Where it is too large, too slow or cut off, or there is no room. What is too large is refused before it is read where its length is
 /// said, else when the limit is passed.
-pub(super) async fn read(mut body: Body, declared: Option<u64>, limit: u64, place: &Place) -> Result<Bytes, BodyError> {
+pub(super) async fn read(
+    mut body: Body,
+    declared: Option<u64>,
+    limit: u64,
+    reservation: &Reservation,
+) -> Result<Bytes, BodyError> {
     if declared.is_some_and(|length| length > limit) {
         discard(body);
         return Err(BodyError::TooLarge(limit));
     }
     let most = declared.unwrap_or(limit);
-    let read = tokio::time::timeout(BODY_TIMEOUT, collect(&mut body, limit, most, place)).await;
+    let read = tokio::time::timeout(BODY_TIMEOUT, collect(&mut body, limit, most, reservation)).await;
     let result = read.unwrap_or(Err(BodyError::TooSlow(BODY_TIMEOUT)));
     if matches!(result, Err(BodyError::TooLarge(_) | BodyError::NoRoom(_))) {
         discard(body);
@@ -50,7 +55,7 @@ pub(super) async fn read(mut body: Body, declared: Option<u64>, limit: u64, plac
 }
 
 /// Room is taken for what arrived, not for what a client says will come: saying costs nothing.
-async fn collect(body: &mut Body, limit: u64, most: u64, place: &Place) -> Result<Bytes, BodyError> {
+async fn collect(body: &mut Body, limit: u64, most: u64, reservation: &Reservation) -> Result<Bytes, BodyError> {
     let mut first = Bytes::new();
     let mut more = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -60,14 +65,14 @@ async fn collect(body: &mut Body, limit: u64, most: u64, place: &Place) -> Resul
             return Err(BodyError::TooLarge(limit));
         }
         if first.is_empty() && more.is_empty() {
-            place.hold(data.len() as u64)?;
+            reservation.resize(data.len() as u64)?;
             first = data;
             continue;
         }
         if needed > more.capacity() {
             let doubled = usize::try_from(most).unwrap_or(usize::MAX).min(2 * more.capacity());
             let capacity = needed.max(doubled);
-            place.hold(capacity as u64)?;
+            reservation.resize(capacity as u64)?;
             more.reserve_exact(capacity - more.len());
         }
         more.extend_from_slice(&std::mem::take(&mut first));

@@ -85,7 +85,7 @@ pub(super) async fn call_tool(
         wants_progress: wanted.progress.is_some(),
         log_level: wanted.log_level,
         client: &WayBack { wanted, outbox },
-        room: outbox.room(),
+        reservation: outbox.reservation(),
         check_mirrored,
         within: None,
     };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
-use crate::domain::budget::{ByteBudget, Held, Holder, Place};
+use crate::domain::budget::{Account, ByteBudget, Category, Reservation};
 use crate::domain::log_level::LogLevel;
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
@@ -23,14 +23,14 @@ pub(super) struct Outbox {
     filled: Notify,
     /// Whether the client takes events: else nothing is sent before the answer.
     is_read: bool,
-    room: Arc<Place>,
+    reservation: Arc<Reservation>,
 }
 
 #[derive(Debug)]
 struct Waiting {
     messages: VecDeque<String>,
     bytes: usize,
-    place: Place,
+    reservation: Reservation,
 }
 
 impl Waiting {
@@ -38,7 +38,7 @@ impl Waiting {
         let message = self.messages.pop_front()?;
         self.bytes -= message.len();
         // Less finds room.
-        let _ = self.place.hold(self.bytes as u64);
+        let _ = self.reservation.resize(self.bytes as u64);
         Some(message)
     }
 
@@ -57,12 +57,12 @@ impl Waiting {
 }
 
 impl Outbox {
-    /// Nothing yet, for a client that reads what comes or does not. All of it is held in `budget`, by this holder.
-    pub(super) fn new(budget: &Arc<ByteBudget>, holder: &Arc<Holder>, is_read: bool) -> Self {
-        let place = budget.place_of(Held::Progress, holder);
-        let waiting = Waiting { messages: VecDeque::new(), bytes: 0, place };
-        let room = Arc::new(budget.place_of(Held::Answer, holder));
-        Self { waiting: Mutex::new(waiting), filled: Notify::new(), is_read, room }
+    /// Nothing yet, for a client that reads what comes or does not. All of it is held in `budget`, charged to this account.
+    pub(super) fn new(budget: &Arc<ByteBudget>, account: &Arc<Account>, is_read: bool) -> Self {
+        let reservation = budget.reservation_for(Category::Progress, account);
+        let waiting = Waiting { messages: VecDeque::new(), bytes: 0, reservation };
+        let reservation = Arc::new(budget.reservation_for(Category::Answer, account));
+        Self { waiting: Mutex::new(waiting), filled: Notify::new(), is_read, reservation }
     }
 
     /// Whether the client reads what comes before its answer.
@@ -71,24 +71,24 @@ impl Outbox {
     }
 
     /// Where the answer is held, from when the upstream has sent it until it is written to the client.
-    pub(super) fn room(&self) -> &Arc<Place> {
-        &self.room
+    pub(super) fn reservation(&self) -> &Arc<Reservation> {
+        &self.reservation
     }
 
     /// What finds no room is left out: each word of progress tells the whole of it, and no answer rests on what is logged.
     fn push(&self, message: String) {
         let mut waiting = self.lock();
         if message.len() > MAX_BYTES {
-            waiting.place.refuse();
+            waiting.reservation.refuse();
             return;
         }
         let (evicted, left) = waiting.to_evict(message.len());
-        if waiting.place.hold((left + message.len()) as u64).is_err() {
+        if waiting.reservation.resize((left + message.len()) as u64).is_err() {
             return;
         }
         for _ in 0..evicted {
             waiting.messages.pop_front();
-            waiting.place.refuse();
+            waiting.reservation.refuse();
         }
         waiting.bytes = left + message.len();
         waiting.messages.push_back(message);
@@ -195,7 +195,7 @@ mod tests {
     fn a_slow_client_loses_the_oldest() {
         let (outbox, budget) = outbox(1 << 20);
         (0..MAX_WAITING + 2).for_each(|n| outbox.push(n.to_string()));
-        assert_eq!((outbox.pop().as_deref(), budget.refused(Held::Progress)), (Some("2"), 2));
+        assert_eq!((outbox.pop().as_deref(), budget.refused(Category::Progress)), (Some("2"), 2));
     }
 
     #[test]
@@ -203,7 +203,7 @@ mod tests {
         let (outbox, budget) = outbox(1 << 20);
         (0..MAX_WAITING).for_each(|n| outbox.push(n.to_string()));
         outbox.push("x".repeat(MAX_BYTES / 2));
-        assert_eq!((outbox.pop().as_deref(), budget.refused(Held::Progress)), (Some("0"), 1));
+        assert_eq!((outbox.pop().as_deref(), budget.refused(Category::Progress)), (Some("0"), 1));
     }
 
     #[test]
@@ -212,7 +212,7 @@ mod tests {
         (0..5).for_each(|n| outbox.push(n.to_string().repeat(MAX_BYTES / 4)));
         outbox.push("x".repeat(MAX_BYTES + 1));
         assert!(outbox.pop().is_some_and(|first| first.starts_with('1')), "the oldest of the five went");
-        assert!(budget.held(Held::Progress) <= MAX_BYTES as u64 && budget.refused(Held::Progress) == 2);
+        assert!(budget.held(Category::Progress) <= MAX_BYTES as u64 && budget.refused(Category::Progress) == 2);
         // The process's budget bounds all of them together; what is small finds room.
         let others: Vec<_> = (0..40).map(|_| Outbox::new(&budget, &Arc::default(), true)).collect();
         others.iter().for_each(|other| other.push("y".repeat(MAX_BYTES)));
@@ -220,6 +220,6 @@ mod tests {
         others[39].push("z".into());
         assert!(others[39].pop().is_some());
         drop((outbox, others));
-        assert_eq!(budget.held(Held::Progress), 0);
+        assert_eq!(budget.held(Category::Progress), 0);
     }
 }

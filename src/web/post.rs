@@ -19,7 +19,7 @@ use super::outbox::Outbox;
 use super::reply::{Answer, refuse};
 use super::server::Peer;
 use super::{legacy, modern};
-use crate::domain::budget::{Held, Place};
+use crate::domain::budget::{Category, Reservation};
 use crate::domain::upstream::Era;
 
 /// How often a message is held until it is answered: as it came, and as it goes on to the upstream.
@@ -41,14 +41,14 @@ pub(super) async fn post(gate: &Arc<Gate>, scope: Scope, request: Request, limit
     let declared = head.headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     let budget = gate.engine.budget();
     let peer = head.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip());
-    let holder = gate.engine.sessions().holders().of(peer);
-    let place = budget.place_of(Held::Request, &holder);
-    let body = match body::read(body, declared, limit, &place).await {
-        Ok(body) if place.hold(COPIES * body.len() as u64).is_ok() => body,
+    let account = gate.engine.sessions().accounts().of(peer);
+    let reservation = budget.reservation_for(Category::Request, &account);
+    let body = match body::read(body, declared, limit, &reservation).await {
+        Ok(body) if reservation.resize(COPIES * body.len() as u64).is_ok() => body,
         Ok(_) | Err(BodyError::NoRoom(_)) => return Answer::no_room("null").into_response(),
         Err(error) => return refuse(status_of(error), error.to_string()),
     };
-    let outbox = Arc::new(Outbox::new(budget, &holder, accept.events));
+    let outbox = Arc::new(Outbox::new(budget, &account, accept.events));
     let era = if modern::is_meant(&head.headers) { Era::Modern } else { Era::Legacy };
     let (gate_of_post, outbox_of_post) = (Arc::clone(gate), Arc::clone(&outbox));
     let post = Post {
@@ -59,7 +59,7 @@ pub(super) async fn post(gate: &Arc<Gate>, scope: Scope, request: Request, limit
         body,
         outbox: outbox_of_post,
         era,
-        _place: place,
+        _reservation: reservation,
     };
     let running = Running::new(post.answer(), era == Era::Legacy);
     respond(gate, running, outbox, accept.events, era).await
@@ -76,7 +76,7 @@ struct Post {
     /// By its headers.
     era: Era,
     /// Holds the body.
-    _place: Place,
+    _reservation: Reservation,
 }
 
 impl Post {
@@ -86,7 +86,7 @@ impl Post {
         // Calls that panic are ended and recorded by the engine. This is for all else: a client must not wait for an
         // answer that does not come.
         let answer = answer.unwrap_or_else(|_| Answer::panicked(id.get().copied(), self.era));
-        answer.held_in(self.outbox.room(), id.get().copied(), self.era)
+        answer.held_in(self.outbox.reservation(), id.get().copied(), self.era)
     }
 
     /// `id` is set as soon as it is known.

@@ -9,7 +9,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use serde_json::json;
 
-use crate::domain::budget::{NO_ROOM, NoRoom, Place};
+use crate::domain::budget::{NO_ROOM, NoRoom, Reservation};
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{
     CAPABILITY_REQUIRED, HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND,
@@ -30,13 +30,13 @@ pub(super) struct Answer {
     /// The session that was begun.
     session: Option<String>,
     /// Holds the body until it is written.
-    place: Option<Arc<Place>>,
+    reservation: Option<Arc<Reservation>>,
 }
 
 impl Answer {
     /// 202: a notification or an answer was taken.
     pub(super) fn accepted() -> Self {
-        Self { status: StatusCode::ACCEPTED, body: String::new(), session: None, place: None }
+        Self { status: StatusCode::ACCEPTED, body: String::new(), session: None, reservation: None }
     }
 
     /// What a method gave, under the request's raw `id`. In the legacy era each JSON-RPC answer is a 200.
@@ -51,12 +51,12 @@ impl Answer {
             (Some(code), Era::Modern) => status_of(code),
             _ => StatusCode::OK,
         };
-        Self { status, body, session: None, place: None }
+        Self { status, body, session: None, reservation: None }
     }
 
     /// An error of this HTTP status under the raw `id`, `null` where none could be read.
     pub(super) fn error(status: StatusCode, id: &str, error: &RpcError) -> Self {
-        Self { status, body: failure(id, &to_raw(error)), session: None, place: None }
+        Self { status, body: failure(id, &to_raw(error)), session: None, reservation: None }
     }
 
     /// The gateway panicked on a message of this raw id; none where it was not read yet, or there is none.
@@ -75,10 +75,10 @@ impl Answer {
         Self::error(StatusCode::SERVICE_UNAVAILABLE, id, &error)
     }
 
-    /// The same, its body held in `place` until it is written to a client that may read slowly.
-    pub(super) fn held_in(self, place: &Arc<Place>, id: Option<&str>, era: Era) -> Self {
-        match place.hold(self.body.len() as u64) {
-            Ok(()) => Self { place: Some(Arc::clone(place)), ..self },
+    /// The same, its body held in `reservation` until it is written to a client that may read slowly.
+    pub(super) fn held_in(self, reservation: &Arc<Reservation>, id: Option<&str>, era: Era) -> Self {
+        match reservation.resize(self.body.len() as u64) {
+            Ok(()) => Self { reservation: Some(Arc::clone(reservation)), ..self },
             Err(NoRoom) => Self::reply(id.unwrap_or("null"), &Reply::Error(dropped()), era),
         }
     }
@@ -95,13 +95,13 @@ impl Answer {
 
     /// As one event.
     pub(super) fn into_event(self) -> Bytes {
-        written(event(&self.body), self.place)
+        written(event(&self.body), self.reservation)
     }
 
     /// As a whole HTTP response.
     pub(super) fn into_response(self) -> Response {
         let empty = self.body.is_empty();
-        let mut response = Response::new(Body::from(written(self.body.into(), self.place)));
+        let mut response = Response::new(Body::from(written(self.body.into(), self.reservation)));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         if !empty {
@@ -115,18 +115,18 @@ impl Answer {
 }
 
 /// Bytes that keep their place until they are written.
-fn written(bytes: Bytes, place: Option<Arc<Place>>) -> Bytes {
+fn written(bytes: Bytes, reservation: Option<Arc<Reservation>>) -> Bytes {
     struct Owner {
         bytes: Bytes,
-        _place: Arc<Place>,
+        _reservation: Arc<Reservation>,
     }
     impl AsRef<[u8]> for Owner {
         fn as_ref(&self) -> &[u8] {
             &self.bytes
         }
     }
-    match place {
-        Some(place) => Bytes::from_owner(Owner { bytes, _place: place }),
+    match reservation {
+        Some(reservation) => Bytes::from_owner(Owner { bytes, _reservation: reservation }),
         None => bytes,
     }
 }
@@ -185,7 +185,7 @@ pub(super) const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::budget::{ByteBudget, Held};
+    use crate::domain::budget::{ByteBudget, Category};
 
     #[test]
     fn an_upstream_s_error_is_no_status_of_ours() {
@@ -200,11 +200,12 @@ mod tests {
     #[test]
     fn who_gets_no_answer_because_there_is_no_room_is_not_told_to_try_again() {
         let budget = Arc::new(ByteBudget::new(1 << 20));
-        let (place, others) = (Arc::new(budget.place(Held::Answer)), budget.place(Held::Answer));
-        others.hold(768 << 10).unwrap();
+        let (reservation, others) =
+            (Arc::new(budget.reservation(Category::Answer)), budget.reservation(Category::Answer));
+        others.resize(768 << 10).unwrap();
         for era in [Era::Modern, Era::Legacy] {
             let result = to_raw(&"x".repeat(64 << 10));
-            let answer = Answer::reply("7", &Reply::Result(result), era).held_in(&place, Some("7"), era);
+            let answer = Answer::reply("7", &Reply::Result(result), era).held_in(&reservation, Some("7"), era);
             assert_eq!(answer.status, StatusCode::OK);
             let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
             assert_eq!((&body["id"], &body["error"]["data"]), (&json!(7), &json!({"reason": NO_ROOM})));

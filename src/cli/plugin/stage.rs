@@ -10,7 +10,7 @@ use super::ports::{Heard, Rows, Upstream};
 use super::subject::{Read, Subject};
 use crate::cli::clock::SystemClock;
 use crate::cli::wiring::workers;
-use crate::domain::budget::Held;
+use crate::domain::budget::Category;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Phase;
 use crate::domain::ports::ToClient;
@@ -143,7 +143,7 @@ impl Stage {
             log_level: None,
             within: None,
             client,
-            room: &self.engine.budget().place(Held::Answer),
+            reservation: &self.engine.budget().reservation(Category::Answer),
             check_mirrored: None,
         };
         Box::pin(self.engine.call(request)).await

@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::addresses::Addresses;
-use crate::domain::budget::Holder;
+use crate::domain::budget::Account;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 
@@ -27,7 +27,7 @@ pub struct Sessions {
     /// Ids of those whose client has not said that it is ready, the oldest first, and of some that have.
     fresh: Mutex<VecDeque<String>>,
     addresses: Addresses<Tracker>,
-    holders: Addresses<Holder>,
+    accounts: Addresses<Account>,
 }
 
 /// One session.
@@ -156,8 +156,8 @@ impl Sessions {
     }
 
     /// What clients hold, by address.
-    pub fn holders(&self) -> &Addresses<Holder> {
-        &self.holders
+    pub fn accounts(&self) -> &Addresses<Account> {
+        &self.accounts
     }
 
     /// Ends a session: its streams close, its calls go on.
@@ -187,7 +187,7 @@ impl Sessions {
     pub(crate) fn sweep(&self, now: u64, idle_ms: u64) {
         self.expire(now, idle_ms);
         self.addresses.sweep();
-        self.holders.sweep();
+        self.accounts.sweep();
     }
 
     /// How many there are.

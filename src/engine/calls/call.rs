@@ -156,7 +156,7 @@ impl Engine {
         client: &dyn ToClient,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
-        let context = CallContext { facts: &call.facts, client, unique_keys: true, room: None };
+        let context = CallContext { facts: &call.facts, client, unique_keys: true, reservation: None };
         let sent = match self.arguments_to_send(call, context, recorder).await {
             Ok(sent) => sent,
             Err(end) => return end,
@@ -193,8 +193,11 @@ impl Engine {
         if call.tool.response.is_empty() {
             return CallEnd::answered(answer, facts);
         }
-        let context =
-            CallContext { unique_keys: call.tool.guards_response(), room: Some(call.request.room), ..context };
+        let context = CallContext {
+            unique_keys: call.tool.guards_response(),
+            reservation: Some(call.request.reservation),
+            ..context
+        };
         let content = Content::Answer(answer);
         if context.unique_keys
             && let Some(steps) = content.doubled_key()
@@ -263,7 +266,7 @@ impl Engine {
         recorder.answered();
         let answer = answer?;
         let (Answer::Result(text) | Answer::Error(text)) = &answer;
-        call.request.room.hold(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;
+        call.request.reservation.resize(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;
         Ok(answer)
     }
 }

@@ -9,7 +9,7 @@ use super::outcome::{CallEnd, Denial, DenialKind};
 use super::recorder::EntryTraces;
 use super::routed::Facts;
 use super::when::When;
-use crate::domain::budget::{Held, NoRoom, Place};
+use crate::domain::budget::{Category, NoRoom, Reservation};
 use crate::domain::chain::{Verdict, skip};
 use crate::domain::plugin::Failure;
 use crate::domain::ports::ToClient;
@@ -33,14 +33,14 @@ pub(crate) struct CallContext<'a> {
     /// who is sent the content takes the first.
     pub(crate) unique_keys: bool,
     /// Holds an answer and what chains make of it; none for arguments, which are held with the request.
-    pub(crate) room: Option<&'a Place>,
+    pub(crate) reservation: Option<&'a Reservation>,
 }
 
 impl CallContext<'_> {
     /// Holds the content as it came and as it is now.
     fn hold(&self, content: &Content, changed: Option<&Content>) -> Result<(), CallEnd> {
-        let (Some(room), Some(changed)) = (self.room, changed) else { return Ok(()) };
-        room.hold(content.size() + changed.size()).map_err(|NoRoom| CallEnd::no_room())
+        let (Some(reservation), Some(changed)) = (self.reservation, changed) else { return Ok(()) };
+        reservation.resize(content.size() + changed.size()).map_err(|NoRoom| CallEnd::no_room())
     }
 }
 
@@ -114,9 +114,9 @@ impl Engine {
         traces: &mut EntryTraces,
         place: usize,
     ) {
-        let room = self.budget.place(Held::Beside);
+        let reservation = self.budget.reservation(Category::Beside);
         let counted = Counted::enter(&self.state.background, Some(MAX_BACKGROUND), None);
-        let (Ok(counted), Ok(())) = (counted, room.hold(content.size())) else {
+        let (Ok(counted), Ok(())) = (counted, reservation.resize(content.size())) else {
             let (reason, phase, mode) = (Reason::PoolExhausted, chain.plan.phase.wire(), entry.plan.mode.as_label());
             self.metrics.entry(&entry.name, &chain.name, phase, mode, "pool_exhausted", reason.as_str());
             return traces.set(place, EntryOutcome::Failed(reason));
@@ -124,8 +124,8 @@ impl Engine {
         let (engine, facts, unique_keys) = (Arc::clone(self), Arc::clone(context.facts), context.unique_keys);
         let (chain, entry, content) = (Arc::clone(chain), Arc::clone(entry), content.clone());
         let task = tokio::spawn(async move {
-            let _held = (counted, room);
-            let context = CallContext { facts: &facts, client: &Nobody, unique_keys, room: None };
+            let _held = (counted, reservation);
+            let context = CallContext { facts: &facts, client: &Nobody, unique_keys, reservation: None };
             engine.execute(context, &chain, &entry, &content).await.trace
         });
         traces.runs_beside(place, task);

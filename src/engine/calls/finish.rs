@@ -7,7 +7,7 @@ use super::outcome::{CallEnd, Denial};
 use super::recorder::CallRecorder;
 use super::routed::Routed;
 use super::tool_result::{complete, with_meta};
-use crate::domain::budget::Place;
+use crate::domain::budget::Reservation;
 use crate::domain::json::{Pointer, Step};
 use crate::domain::raw::to_raw;
 use crate::domain::record::EntryTrace;
@@ -121,12 +121,12 @@ impl Engine {
         meta: &Meta,
         request: &CallRequest<'_>,
     ) -> Reply {
-        let end = end.in_room(request.room);
+        let end = end.held_in(request.reservation);
         recorder.end(end.outcome, end.reason);
         let mut reply = end.reply;
         if let Reply::Result(result) = &mut reply {
             if meta.trace {
-                add_trace(result, &recorder.traces.entries, request.room);
+                add_trace(result, &recorder.traces.entries, request.reservation);
             }
             if request.caller.era == Era::Modern && !end.typed {
                 complete(result);
@@ -137,9 +137,9 @@ impl Engine {
 }
 
 /// Adds the trace to a result where there is room for it beside that.
-fn add_trace(result: &mut Box<RawValue>, entries: &[EntryTrace], room: &Place) {
+fn add_trace(result: &mut Box<RawValue>, entries: &[EntryTrace], reservation: &Reservation) {
     let trace = to_raw(&entries);
-    if room.hold((result.get().len() + trace.get().len()) as u64).is_ok() {
+    if reservation.resize((result.get().len() + trace.get().len()) as u64).is_ok() {
         *result = with_meta(result, "hawsepipe.dev/trace", trace);
     }
 }

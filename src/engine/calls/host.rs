@@ -6,7 +6,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::chain::{CallContext, Nobody};
-use crate::domain::budget::Held;
+use crate::domain::budget::Category;
 use crate::domain::limits::{RefusalReason, Tracker};
 use crate::domain::plugin::{MAX_MESSAGE, Mode};
 use crate::domain::ports::{Answering, Host, LinkedPlugin, PluginProgress};
@@ -54,7 +54,7 @@ impl<'a> CallHost<'a> {
             wants_progress: false,
             log_level: None,
             client: &Nobody,
-            room: &self.engine.budget().place(Held::Answer),
+            reservation: &self.engine.budget().reservation(Category::Answer),
             check_mirrored: None,
             within: Some(Within { request_id: &facts.request_id, depth: facts.depth + 1 }),
         };

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::routed::Routed;
 use super::tool_result::{ResultFacts, error_result};
-use crate::domain::budget::{NO_ROOM, NoRoom, Place};
+use crate::domain::budget::{NO_ROOM, NoRoom, Reservation};
 use crate::domain::json::{Pointer, Step};
 use crate::domain::limits::RefusalReason;
 use crate::domain::plan::Refusal;
@@ -210,9 +210,9 @@ impl CallEnd {
 
     /// The same where its answer finds room until it is sent. What the upstream sent has found it; chains may have made
     /// more of that.
-    pub(crate) fn in_room(self, room: &Place) -> Self {
+    pub(crate) fn held_in(self, reservation: &Reservation) -> Self {
         let (Reply::Result(text) | Reply::UpstreamError(text)) = &self.reply else { return self };
-        match room.hold(text.get().len() as u64) {
+        match reservation.resize(text.get().len() as u64) {
             Ok(()) => self,
             Err(NoRoom) => Self::no_room(),
         }

@@ -170,7 +170,7 @@ async fn a_tool_that_is_not_there_is_invalid_params() {
             wants_progress,
             log_level: None,
             client: &heard,
-            room: &engine.budget().place(Held::Answer),
+            reservation: &engine.budget().reservation(Category::Answer),
             check_mirrored: None,
             within: None,
         };

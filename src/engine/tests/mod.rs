@@ -31,7 +31,7 @@ use super::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
 use crate::config::compile::compile;
 use crate::config::compile::tests::{add_plugin, chain, folder, know, raw};
 use crate::config::input::{ChainInput, Inputs, PluginInput, SourceInput};
-use crate::domain::budget::{ByteBudget, Held};
+use crate::domain::budget::{ByteBudget, Category};
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Runtime;
 use crate::domain::plugin::{Failure, Input, Output, Phase, Ran, Role};
@@ -194,7 +194,7 @@ async fn call_as(engine: &Gateway, caller: &Caller, arguments: &str, meta: Optio
         wants_progress: true,
         log_level: None,
         client: heard,
-        room: &engine.budget().place(Held::Answer),
+        reservation: &engine.budget().reservation(Category::Answer),
         check_mirrored: None,
         within: None,
     };

@@ -16,9 +16,10 @@ async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_
         let text = "x".repeat(400 << 10);
         let answer = json!({"content": [{"type": "text", "text": text}]}).to_string();
         *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(&answer)));
-        let (caller, heard, room) = (caller(Era::Legacy), Heard::default(), budget.place(Held::Answer));
-        let others = budget.place(Held::Answer);
-        others.hold(300 << 10).unwrap();
+        let (caller, heard, reservation) =
+            (caller(Era::Legacy), Heard::default(), budget.reservation(Category::Answer));
+        let others = budget.reservation(Category::Answer);
+        others.resize(300 << 10).unwrap();
         let request = CallRequest {
             endpoint: Endpoint::All,
             caller: &caller,
@@ -28,7 +29,7 @@ async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_
             wants_progress: false,
             log_level: None,
             client: &heard,
-            room: &room,
+            reservation: &reservation,
             check_mirrored: None,
             within: None,
         };
@@ -36,9 +37,9 @@ async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_
         drop(others);
         let (is_there, reason) = (matches!(reply, Reply::Result(_)), last_call(&engine).reason);
         assert_eq!((is_there, reason.as_deref()), (!grows, grows.then_some("NoRoom")), "{code}");
-        assert!(budget.held(Held::Answer) > 300 << 10, "its room is given up before it is written");
-        drop(room);
-        assert_eq!(budget.held(Held::Answer), 0);
+        assert!(budget.held(Category::Answer) > 300 << 10, "its room is given up before it is written");
+        drop(reservation);
+        assert_eq!(budget.held(Category::Answer), 0);
     }
 }
 
@@ -55,7 +56,7 @@ async fn copies_for_plugins_beside_the_call_are_bounded_in_bytes() {
         *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(&answer)));
         let (value, seen) = traced(&engine, "{}").await;
         assert_eq!((seen, value["result"]["content"].is_array()), (vec![outcome.to_owned()], true));
-        assert_eq!(budget.held(Held::Beside), 0);
+        assert_eq!(budget.held(Category::Beside), 0);
     }
 }
 

@@ -164,8 +164,8 @@ async fn a_trace_is_left_out_where_there_is_no_room_for_it() {
     apply(&engine, &inputs).await;
     let _ = engine.list_tools(Endpoint::All, None).await;
     assert_eq!(traced(&engine, "{}").await.1.len(), 20);
-    let others = budget.place(Held::Answer);
-    others.hold(600 << 10).unwrap();
+    let others = budget.reservation(Category::Answer);
+    others.resize(600 << 10).unwrap();
     let (value, seen) = traced(&engine, "{}").await;
     assert!(seen.is_empty() && value["result"]["content"].is_array(), "{value}");
 }

@@ -71,8 +71,8 @@ async fn tools_that_are_left_out_are_problems_of_their_upstream() {
     let engine = start(&bare()).await;
     let mut listed = crate::domain::tool::Listed::default();
     listed.leave_out("\"t\"", "its inputSchema is missing");
-    let place = engine.budget().place(crate::domain::budget::Held::List);
-    engine.state.set_tools(&up(), listed, place).unwrap();
+    let reservation = engine.budget().reservation(crate::domain::budget::Category::List);
+    engine.state.set_tools(&up(), listed, reservation).unwrap();
     engine.relist();
     let said: Vec<_> = engine.snapshot().problems().iter().map(ToString::to_string).collect();
     let expected = r#"MCPUpstream default/up: tool "t" is left out: its inputSchema is missing (InvalidTool)"#;
@@ -212,8 +212,8 @@ async fn an_upstream_that_is_forgotten_is_not_known_again_by_what_it_still_tells
     }
     let mut listed = crate::domain::tool::Listed::default();
     listed.tools.push(crate::domain::tool::Tool::parse(&raw(r#"{"name":"read","inputSchema":{}}"#)).unwrap());
-    let place = engine.budget().place(crate::domain::budget::Held::List);
-    assert_eq!(engine.state.set_tools(&up(), listed, place), Ok(false), "a probe that ends late");
+    let reservation = engine.budget().reservation(crate::domain::budget::Category::List);
+    assert_eq!(engine.state.set_tools(&up(), listed, reservation), Ok(false), "a probe that ends late");
     let known = engine.state.upstream(&up());
     assert!(!known.stale && known.tools.is_none() && !engine.state.knows(&up()));
     assert!(engine.state.seen.borrow().of(&up()).is_none());

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use super::probes::Probe;
-use crate::domain::budget::{Held, NoRoom};
+use crate::domain::budget::{Category, NoRoom};
 use crate::domain::health::ConnectionState;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{TransportPlan, UpstreamPlan};
@@ -196,7 +196,7 @@ impl Engine {
 
     fn take_list(&self, target: &Target, listed: Listed) {
         let key = &target.plan.key;
-        match self.state.set_tools(key, listed.masked(&target.mask()), self.budget.place(Held::List)) {
+        match self.state.set_tools(key, listed.masked(&target.mask()), self.budget.reservation(Category::List)) {
             Ok(true) => self.relist(),
             Ok(false) => {}
             Err(no_room) => self.keep_list(key, no_room),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::domain::budget::{NoRoom, Place};
+use crate::domain::budget::{NoRoom, Reservation};
 use crate::domain::digest::{revision, sha256_hex};
 use crate::domain::health::Health;
 use crate::domain::limits::Tracker;
@@ -56,15 +56,15 @@ pub struct ToolList {
     /// Digest of names and definitions, whatever their order.
     pub revision: String,
     /// Holds the definitions.
-    place: Place,
+    reservation: Reservation,
 }
 
 impl ToolList {
-    pub(crate) fn new(Listed { tools, left_out }: Listed, place: Place) -> Self {
+    pub(crate) fn new(Listed { tools, left_out }: Listed, reservation: Reservation) -> Self {
         let digests: Vec<_> = tools.iter().map(|tool| sha256_hex(tool.definition.get().as_bytes())).collect();
         let named: BTreeSet<_> = tools.iter().zip(&digests).map(|(tool, digest)| (&tool.name, digest)).collect();
         let revision = revision(&named);
-        Self { tools, digests, left_out, revision, place }
+        Self { tools, digests, left_out, revision, reservation }
     }
 
     /// Takes the room that it needs from the budget.
@@ -72,6 +72,6 @@ impl ToolList {
     /// # Errors
     /// Where there is not enough.
     pub(crate) fn hold(&self) -> Result<(), NoRoom> {
-        self.place.hold(self.tools.iter().map(|tool| COPIES * tool.definition.get().len() as u64).sum())
+        self.reservation.resize(self.tools.iter().map(|tool| COPIES * tool.definition.get().len() as u64).sum())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::domain::budget::Held;
+use crate::domain::budget::Category;
 use crate::domain::plugin::{FailurePolicy, Mode, Role};
 use crate::engine::Engine;
 use crate::engine::plan::link::{Linked, LinkedChain};
@@ -21,7 +21,7 @@ impl Engine {
             refusing: refusing.collect(),
             failing_open: weakened.collect(),
             names: names(&snapshot.linked),
-            held: Held::ALL.map(|what| (what.as_label(), self.budget.held(what), self.budget.refused(what))).into(),
+            held: Category::ALL.map(|what| (what.as_label(), self.budget.held(what), self.budget.refused(what))).into(),
             dropped: self.records.dropped(),
         })
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::calls::Calls;
-use crate::domain::budget::Place;
+use crate::domain::budget::Reservation;
 use crate::upstream::flow::{EACH, UNASKED};
 
 /// What is read at once.
@@ -26,7 +26,7 @@ pub(super) struct Lines<R> {
     /// Whether the rest of a line that was cut is still to be passed over.
     skipping: bool,
     /// Holds the buffer; its first chunk, which every process has, is not counted. None where lines are short.
-    place: Option<Place>,
+    reservation: Option<Reservation>,
     /// Who waits for answers. None where nobody does, and lines are short.
     calls: Option<Arc<Calls>>,
 }
@@ -71,9 +71,9 @@ impl Piece<'_> {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    /// Lines of at most `limit` bytes, held in `place` while they are read. Short ones need none.
-    pub(super) fn new(reader: R, limit: usize, place: Option<Place>) -> Self {
-        Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skipping: false, place, calls: None }
+    /// Lines of at most `limit` bytes, held in `reservation` while they are read. Short ones need none.
+    pub(super) fn new(reader: R, limit: usize, reservation: Option<Reservation>) -> Self {
+        Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skipping: false, reservation, calls: None }
     }
 
     /// Lines that may be long only while one of these calls waits for its answer.
@@ -127,7 +127,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if self.buffer.capacity() > KEEP {
                 self.buffer = Vec::new();
                 // To hold less is never refused.
-                let _ = self.place.as_ref().map(|place| place.hold(0));
+                let _ = self.reservation.as_ref().map(|reservation| reservation.resize(0));
             }
             self.buffer.clear();
         } else if self.start > 0 {
@@ -155,7 +155,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
         let doubled = (2 * self.buffer.capacity()).min(self.limit.saturating_add(2 * CHUNK));
         let capacity = needed.max(doubled);
-        if self.place.as_ref().is_some_and(|place| place.hold((capacity - CHUNK) as u64).is_err()) {
+        if self.reservation.as_ref().is_some_and(|reservation| reservation.resize((capacity - CHUNK) as u64).is_err()) {
             return false;
         }
         self.buffer.reserve_exact(capacity - self.buffer.len());
@@ -176,7 +176,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::domain::budget::{ByteBudget, Held};
+    use crate::domain::budget::{ByteBudget, Category};
 
     async fn read(chunks: &[&[u8]], limit: usize) -> Vec<(String, bool)> {
         let (mut far, near) = tokio::io::duplex(16);
@@ -224,7 +224,7 @@ mod tests {
         let budget = Arc::new(ByteBudget::new(16 << 20));
         let (calls, (mut far, near)) = (Arc::new(Calls::new()), tokio::io::duplex(CHUNK));
         let waiting = calls.open().unwrap();
-        let mut lines = Lines::new(near, usize::MAX, Some(budget.place(Held::Answer))).answering(&calls);
+        let mut lines = Lines::new(near, usize::MAX, Some(budget.reservation(Category::Answer))).answering(&calls);
         {
             let mut next = std::pin::pin!(lines.next());
             let text = vec![b'x'; 2 << 20];
@@ -233,40 +233,40 @@ mod tests {
                 _ = &mut next => panic!("a call waits"),
                 written = tokio::io::AsyncWriteExt::write_all(&mut far, &text) => written.unwrap(),
             }
-            assert!(budget.held(Held::Answer) > UNASKED);
+            assert!(budget.held(Category::Answer) > UNASKED);
             assert!(calls.forget(waiting.id));
             assert!(matches!(next.await, Ok(Some(Piece::Unasked(beginning))) if beginning.starts_with(b"xxx")));
         }
         let end = tokio::spawn(async move { tokio::io::AsyncWriteExt::write_all(&mut far, b"x\nafter\n").await });
         let after = loop {
             match lines.next().await.unwrap().unwrap() {
-                Piece::Rest(_) => assert_eq!(budget.held(Held::Answer), 0),
+                Piece::Rest(_) => assert_eq!(budget.held(Category::Answer), 0),
                 Piece::Line(line) => break line.to_owned(),
                 other => panic!("{other:?}"),
             }
         };
         end.await.unwrap().unwrap();
-        assert_eq!((after.as_slice(), budget.held(Held::Answer)), (&b"after"[..], 0));
+        assert_eq!((after.as_slice(), budget.held(Category::Answer)), (&b"after"[..], 0));
     }
 
     #[tokio::test]
     async fn a_line_is_counted_while_it_is_read_and_passed_over_where_there_is_no_room() {
         let budget = Arc::new(ByteBudget::new(1 << 20));
-        let others = budget.place(Held::Answer);
+        let others = budget.reservation(Category::Answer);
         let text = [b"x".repeat(500 << 10).as_slice(), b"\nafter\n"].concat();
         for no_room in [false, true] {
             if no_room {
-                others.hold(700 << 10).unwrap();
+                others.resize(700 << 10).unwrap();
             }
-            let before = budget.held(Held::Answer);
-            let mut lines = Lines::new(&text[..], usize::MAX, Some(budget.place(Held::Answer)));
+            let before = budget.held(Category::Answer);
+            let mut lines = Lines::new(&text[..], usize::MAX, Some(budget.reservation(Category::Answer)));
             match lines.next().await.unwrap().unwrap() {
                 Piece::Line(line) => assert!(!no_room && line.len() == 500 << 10),
                 Piece::NoRoom(beginning) => assert!(no_room && beginning.starts_with(b"xxx")),
                 other => panic!("{other:?}"),
             }
             let most = if no_room { 68 << 10 } else { 1 << 20 };
-            assert!((1..=most).contains(&(budget.held(Held::Answer) - before)), "{no_room}");
+            assert!((1..=most).contains(&(budget.held(Category::Answer) - before)), "{no_room}");
             let after = loop {
                 match lines.next().await.unwrap().unwrap() {
                     Piece::Rest(_) => {}
@@ -277,7 +277,7 @@ mod tests {
             assert_eq!(after, b"after");
             assert!(lines.next().await.unwrap().is_none());
             drop(lines);
-            assert_eq!(budget.held(Held::Answer), before);
+            assert_eq!(budget.held(Category::Answer), before);
         }
     }
 }

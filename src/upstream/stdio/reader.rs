@@ -9,7 +9,7 @@ use tokio::process::ChildStdout;
 use super::lines::{Lines, Piece};
 use super::log::printable;
 use super::pipes::ProcessPipes;
-use crate::domain::budget::Held;
+use crate::domain::budget::Category;
 use crate::domain::upstream::{Answer, Target, UpstreamError, UpstreamEvent};
 use crate::upstream::flow::{Flow, UNASKED};
 use crate::upstream::incoming::{self, Fault, Incoming, Notice};
@@ -53,8 +53,8 @@ impl Reader {
     pub(super) async fn run(mut self, stdout: ChildStdout) {
         let limit = self.target.max_response_size.saturating_add(ENVELOPE);
         // A process is one upstream.
-        let place = self.shared.budget.place_of(Held::Answer, &Arc::default());
-        let lines = Lines::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX), Some(place));
+        let reservation = self.shared.budget.reservation_for(Category::Answer, &Arc::default());
+        let lines = Lines::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX), Some(reservation));
         let mut lines = lines.answering(&self.wire.calls);
         let mut unasked = Flow::of_bytes();
         while let Ok(Some(piece)) = lines.next().await {

@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use sse_stream::SseByteStream;
 
 use super::client::chain;
-use crate::domain::budget::Place;
+use crate::domain::budget::Reservation;
 use crate::domain::upstream::UpstreamError;
 use crate::upstream::flow::{EACH, Flow};
 use crate::upstream::shared::Shared;
@@ -26,15 +26,15 @@ use crate::upstream::wire::ENVELOPE;
 #[error(transparent)]
 struct Broken(UpstreamError);
 
-/// The whole body, held in `place`. One that came in one piece is not copied. Larger than `limit` bytes and an envelope,
-/// or than there is room for, it is given up and its connection with it.
-pub(super) async fn whole(mut body: Incoming, limit: u64, place: &Place) -> Result<Bytes, UpstreamError> {
+/// The whole body, held in `reservation`. One that came in one piece is not copied. Larger than `limit` bytes and an
+/// envelope, or than there is room for, it is given up and its connection with it.
+pub(super) async fn whole(mut body: Incoming, limit: u64, reservation: &Reservation) -> Result<Bytes, UpstreamError> {
     let most = limit.saturating_add(ENVELOPE);
     if body.size_hint().lower() > most {
         return Err(UpstreamError::TooLarge(limit));
     }
     let Some(first) = next_data(&mut body).await? else { return Ok(Bytes::new()) };
-    place.hold(first.len() as u64).map_err(|_| UpstreamError::NoRoom)?;
+    reservation.resize(first.len() as u64).map_err(|_| UpstreamError::NoRoom)?;
     if body.is_end_stream() && first.len() as u64 <= most {
         return Ok(first);
     }
@@ -46,7 +46,7 @@ pub(super) async fn whole(mut body: Incoming, limit: u64, place: &Place) -> Resu
         if needed > bytes.capacity() {
             let doubled = usize::try_from(expected).unwrap_or(usize::MAX).min(2 * bytes.capacity());
             let capacity = needed.max(doubled);
-            place.hold(capacity as u64).map_err(|_| UpstreamError::NoRoom)?;
+            reservation.resize(capacity as u64).map_err(|_| UpstreamError::NoRoom)?;
             bytes.reserve_exact(capacity - bytes.len());
         }
         bytes.extend_from_slice(&data);
@@ -80,13 +80,13 @@ pub(super) struct Messages<B: Chunks = Incoming> {
 /// What came since the last event.
 struct SinceLast {
     bytes: AtomicU64,
-    place: Place,
+    reservation: Reservation,
 }
 
 impl<B: Chunks> Messages<B> {
-    /// Events of at most `limit` bytes and an envelope, each held in `place`.
-    pub(super) fn new(body: B, limit: u64, place: Place) -> Self {
-        let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), place });
+    /// Events of at most `limit` bytes and an envelope, each held in `reservation`.
+    pub(super) fn new(body: B, limit: u64, reservation: Reservation) -> Self {
+        let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), reservation });
         let counted = Counted { body, since_last: Arc::clone(&since_last), limit };
         Self { events: SseByteStream::new(counted), since_last, unasked: None }
     }
@@ -100,7 +100,7 @@ impl<B: Chunks> Messages<B> {
     pub(super) async fn next(&mut self) -> Result<Option<String>, UpstreamError> {
         loop {
             // The message before is done with. To hold less is never refused.
-            let _ = self.since_last.place.hold(self.since_last.bytes.load(Ordering::Relaxed));
+            let _ = self.since_last.reservation.resize(self.since_last.bytes.load(Ordering::Relaxed));
             let Some(event) = self.events.next().await else { return Ok(None) };
             let event = event.map_err(|error| match error {
                 sse_stream::Error::Body(error) => match error.downcast::<Broken>() {
@@ -158,7 +158,7 @@ impl<B: Chunks> Stream for Counted<B> {
             if seen > self.limit.saturating_add(ENVELOPE) {
                 return Poll::Ready(Some(Err(Broken(UpstreamError::TooLarge(self.limit)))));
             }
-            if self.since_last.place.hold(seen).is_err() {
+            if self.since_last.reservation.resize(seen).is_err() {
                 return Poll::Ready(Some(Err(Broken(UpstreamError::NoRoom))));
             }
             return Poll::Ready(Some(Ok(data)));
@@ -173,15 +173,15 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::domain::budget::{ByteBudget, Held};
+    use crate::domain::budget::{ByteBudget, Category};
 
     #[tokio::test]
     async fn a_stream_that_nobody_waits_for_is_read_at_a_bounded_rate() {
         let events = Bytes::from("data:\n\n".repeat(1024));
         let frames =
             futures_util::stream::repeat(events).take(200).map(|data| Ok::<_, std::io::Error>(Frame::data(data)));
-        let place = Arc::new(ByteBudget::default()).place(Held::Answer);
-        let mut messages = Messages::new(StreamBody::new(frames), 1 << 20, place).unasked();
+        let reservation = Arc::new(ByteBudget::default()).reservation(Category::Answer);
+        let mut messages = Messages::new(StreamBody::new(frames), 1 << 20, reservation).unasked();
         let began = Instant::now();
         assert_eq!(messages.next().await.unwrap(), None);
         assert!(began.elapsed() > Duration::from_secs(1), "{:?}", began.elapsed());

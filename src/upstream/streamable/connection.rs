@@ -1,6 +1,6 @@
 //! How requests of one session are sent.
 
-use crate::domain::budget::Held;
+use crate::domain::budget::Category;
 use crate::domain::header_text::encode;
 use crate::domain::upstream::{Era, Target, UpstreamError};
 use crate::domain::version::BATCH_VERSION;
@@ -89,8 +89,8 @@ impl Connection {
         let sent = self.endpoint.client.send(Method::POST, &self.uri, self.headers.clone(), text.into_bytes());
         let response = sent.await?;
         // Read to its end, so that the connection is used again.
-        let place = self.endpoint.shared.budget.place(Held::Answer);
-        let read = body::whole(response.into_body(), self.endpoint.target.max_response_size, &place);
+        let reservation = self.endpoint.shared.budget.reservation(Category::Answer);
+        let read = body::whole(response.into_body(), self.endpoint.target.max_response_size, &reservation);
         let _ = tokio::time::timeout(SMALL, read).await;
         Ok(())
     }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::body::{Messages, whole};
 use super::connection::{Connection, SESSION_ID, SMALL};
-use crate::domain::budget::Held;
+use crate::domain::budget::Category;
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
 use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
@@ -70,18 +70,18 @@ pub(super) async fn read(
         }
         media = Media::Other;
     }
-    let (limit, place) =
-        (connection.endpoint.target.max_response_size, connection.endpoint.shared.budget.place(Held::Answer));
+    let (limit, reservation) =
+        (connection.endpoint.target.max_response_size, connection.endpoint.shared.budget.reservation(Category::Answer));
     if !status.is_success() {
         return refusal(connection, status, media, response.into_body(), id).await;
     }
     match media {
         Media::Json => {
-            let text = whole(response.into_body(), limit, &place).await?;
+            let text = whole(response.into_body(), limit, &reservation).await?;
             let answer = take(connection, &text, id, to)?;
             answer.ok_or_else(|| UpstreamError::Protocol("its response holds no answer".into()))
         }
-        Media::Events => read_events(connection, Messages::new(response.into_body(), limit, place), id, to).await,
+        Media::Events => read_events(connection, Messages::new(response.into_body(), limit, reservation), id, to).await,
         Media::Other => Err(UpstreamError::Protocol(format!(
             "HTTP {} whose Content-Type is neither application/json nor text/event-stream",
             status.as_u16()
@@ -182,8 +182,8 @@ async fn refusal(
     let words = UpstreamError::Protocol(format!("HTTP {}", status.as_u16()));
     if media == Media::Json {
         let endpoint = &connection.endpoint;
-        let place = endpoint.shared.budget.place(Held::Answer);
-        let text = whole(body, endpoint.target.max_response_size, &place).await?;
+        let reservation = endpoint.shared.budget.reservation(Category::Answer);
+        let text = whole(body, endpoint.target.max_response_size, &reservation).await?;
         if let Ok(Incoming::Answer { id: answered, answer: Answer::Error(error) }) = incoming::read(&text) {
             if in_session && status == StatusCode::BAD_REQUEST && says_session_unknown(&error) {
                 return Ok(Reply::SessionEnded);

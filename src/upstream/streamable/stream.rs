@@ -9,7 +9,7 @@ use http::{HeaderValue, Method, StatusCode};
 use super::body::Messages;
 use super::connection::Connection;
 use super::reply::{encoding, hear};
-use crate::domain::budget::Held;
+use crate::domain::budget::Category;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
 use crate::upstream::flow::UNASKED;
 use crate::upstream::incoming;
@@ -77,8 +77,8 @@ async fn open(connection: &Connection) -> Result<Option<Messages>, UpstreamError
         StatusCode::OK if encoding(response.headers()).is_none() => {
             // No call waits for what comes here. Where it is larger, the stream ends, and is opened again.
             let limit = connection.endpoint.target.max_response_size.min(UNASKED);
-            let place = connection.endpoint.shared.budget.place(Held::Answer);
-            Ok(Some(Messages::new(response.into_body(), limit, place).unasked()))
+            let reservation = connection.endpoint.shared.budget.reservation(Category::Answer);
+            Ok(Some(Messages::new(response.into_body(), limit, reservation).unasked()))
         }
         status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {
             Err(UpstreamError::Lost(format!("HTTP {}", status.as_u16())))

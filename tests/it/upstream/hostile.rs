@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use axum::http::Response;
-use hawsepipe::domain::budget::Held;
+use hawsepipe::domain::budget::Category;
 use hawsepipe::domain::plan::EraSetting;
 
 use super::fake::{Fake, Seen, answer, answer_text, endless, events, status, typed};
@@ -221,7 +221,7 @@ async fn an_answer_of_a_process_that_finds_no_room_fails_its_own_call_only() {
     let (first, second) = tokio::join!(call(&upstreams, out("x", "{}")), result_of(&upstreams, out("x", "{}")));
     assert_eq!((first.unwrap_err(), second.as_str()), (UpstreamError::NoRoom, GOOD));
     upstreams.shutdown().await;
-    assert_eq!(budget.held(Held::Answer), 0);
+    assert_eq!(budget.held(Category::Answer), 0);
 }
 
 #[tokio::test]

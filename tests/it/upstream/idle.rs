@@ -2,7 +2,7 @@
 
 use axum::body::Body;
 use futures_util::StreamExt;
-use hawsepipe::domain::budget::Held;
+use hawsepipe::domain::budget::Category;
 use hawsepipe::domain::instance::Instance;
 use hawsepipe::domain::plan::EraSetting;
 use serde_json::json;
@@ -164,7 +164,7 @@ async fn a_message_holds_room_only_while_it_is_read() {
     tokio::select! {
         answer = call_heard(&upstreams, OutCall { wants_progress, ..echo("x") }, &client) => panic!("{answer:?}"),
         () = until("its room was given back", || {
-            !client.0.lock().unwrap().is_empty() && budget.held(Held::Answer) == 0
+            !client.0.lock().unwrap().is_empty() && budget.held(Category::Answer) == 0
         }) => {}
     }
 }
