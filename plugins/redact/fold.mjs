@@ -2,8 +2,8 @@
 //
 // A fold alone would lose what stands beside something hidden (`x`, a zero-width space and a key become one word), and
 // what the fold ends too early (`"a\u0022b"`). So the written text is always searched, and two folds only where they
-// differ from it. Both undo the escapes of JSON, such as a log line with JSON in it has, and compatibility forms such
-// as fullwidth letters (NFKC). What nobody sees (zero-width spaces, soft hyphens, controls, colours of a terminal) is
+// differ from it. Both undo the escapes of JSON, such as a log line with JSON in it has, compatibility forms such as
+// fullwidth letters (NFKC), and what is ASCII but for its look: digits of other scripts, dashes, quotation marks. What nobody sees (zero-width spaces, soft hyphens, controls, colours of a terminal) is
 // left out of the one, which joins what it parts, and ends a line in the other: a space would not part the digits of a
 // card from others, since cards have spaces in them. There signs for a number or a word (`²`, `½`, `①`, `™`) do so too.
 
@@ -12,16 +12,37 @@ const INVISIBLE = '\\p{Default_Ignorable_Code_Point}\\p{Cf}\\u0000-\\u0008\\u000
 const BACKSLASHES = '(?<!\\\\)\\\\+';
 const SEQUENCE = `(?:(?:\\u001b|${BACKSLASHES}u001[bB])\\[|\\u009b)[0-?]{0,64}[ -/]{0,8}[@-~]`;
 const BLANK = `${BACKSLASHES}[nrtbf]`;
+const SLASH = `${BACKSLASHES}/`;
 const CODE = `${BACKSLASHES}u(?<code>[0-9a-fA-F]{4})`;
 const SPECIAL = `[^\\u0000-\\u007f]|[${INVISIBLE}]`;
-const WRITTEN = new RegExp(`(?<sequence>${SEQUENCE})|(?<blank>${BLANK})|${CODE}|${SPECIAL}`, 'gu');
-const HIDDEN = new RegExp(`[${INVISIBLE}]|${BLANK}|${BACKSLASHES}u[0-9a-fA-F]{4}`, 'u');
+const WRITTEN = new RegExp(`(?<sequence>${SEQUENCE})|(?<blank>${BLANK})|(?<slash>${SLASH})|${CODE}|${SPECIAL}`, 'gu');
+const ALIKE = new Map(
+  Object.entries({ '-': '‐‒–−', '"': '“”„‟«»', "'": '‘’‚‛' }).flatMap(([plain, others]) =>
+    [...others].map((other) => [other, plain]),
+  ),
+);
+const LOOKALIKE = `[${[...ALIKE.keys()].join('')}]|(?![0-9])\\p{Nd}`;
+const LOOKALIKES = new RegExp(LOOKALIKE, 'gu');
+const HIDDEN = new RegExp(`[${INVISIBLE}]|${LOOKALIKE}|${BLANK}|${SLASH}|${BACKSLASHES}u[0-9a-fA-F]{4}`, 'u');
 const UNSEEN = new RegExp(`[${INVISIBLE}]`, 'gu');
 const SIGN = /^[\p{No}\p{Nl}\p{So}\p{Lm}ªº]$/u;
 
 /** A text without characters that nobody sees, and in plain forms of the others. */
 export function plain(text) {
-  return text.normalize('NFKC').replace(UNSEEN, '');
+  return ascii(text.normalize('NFKC').replace(UNSEEN, ''));
+}
+
+/** Digits of other scripts, dashes and quotation marks as ASCII has them. */
+function ascii(text) {
+  return text.replace(LOOKALIKES, (character) => ALIKE.get(character) ?? digit(character));
+}
+
+/** The digits of a script stand side by side, from 0 to 9. */
+function digit(character) {
+  const code = character.codePointAt(0);
+  let zero = code;
+  while (/\p{Nd}/u.test(String.fromCodePoint(zero - 1))) zero -= 1;
+  return String((code - zero) % 10);
 }
 
 /**
@@ -41,7 +62,7 @@ export function forms(written) {
 function apart(character) {
   const said = character.normalize('NFKC');
   const sign = said.length > character.length || (said !== character && SIGN.test(character));
-  return sign ? '\n' : said.replace(UNSEEN, '\n');
+  return sign ? '\n' : ascii(said.replace(UNSEEN, '\n'));
 }
 
 /** What becomes of a character in each of the folds. */
@@ -72,6 +93,7 @@ export function fold(text, said) {
 
 function foldedPiece({ 0: written, groups }, said) {
   if (groups.blank) return written.endsWith('t') ? '\t' : '\n';
+  if (groups.slash) return '/';
   if (groups.sequence) return said('\u001b');
   return said(groups.code ? String.fromCharCode(parseInt(groups.code, 16)) : written);
 }

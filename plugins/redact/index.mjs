@@ -8,7 +8,7 @@
 // and no log.
 
 import { forms } from './fold.mjs';
-import { decode, member, read, splice } from './json.mjs';
+import { decode, read, splice } from './json.mjs';
 import { isNameWord, isSecretName, isValueWord } from './names.mjs';
 import { GROUPS, KINDS, TRIGGER, custom, isCardNumber } from './patterns.mjs';
 
@@ -65,12 +65,14 @@ function compile({ kinds = ['secrets', 'personal'], patterns = [], mask = DEFAUL
   return { builtin, own, masks, shields, secretNames: wanted.has('password'), cards: wanted.has('card') };
 }
 
-/** A text, which may be the text of a JSON object, array or string. */
+/** A text, which may be the text of a JSON object, array or string, as files have it after a byte order mark too. */
 function redactString(text, rules, counts, nested) {
-  const node = embedded(text);
+  const mark = text.startsWith('\ufeff') ? '\ufeff' : '';
+  const json = text.slice(mark.length);
+  const node = embedded(json);
   if (!node) return redactText(text, rules, counts);
   if (nested >= MAX_NESTED) throw new RangeError(`JSON within strings of JSON is nested deeper than ${MAX_NESTED}`);
-  return redactJson(text, node, rules, counts, nested + 1);
+  return mark + redactJson(json, node, rules, counts, nested + 1);
 }
 
 /** The tree of a text that is JSON; of a lone number or word there is nothing to be read. */
@@ -191,12 +193,13 @@ function isSecretPair(walk, node) {
 /** Of an object below a secret name only what it calls its value is secret: it may as well be a schema. */
 function visitObject(walk, node, secret) {
   const named = walk.rules.secretNames && (secret || namesSecret(walk.text, node));
-  const names = new Set();
+  const names = new Map();
+  const typed = node.members.some(({ name }) => name === 'mimeType');
   for (const { key, name, value } of node.members) {
     const known = nameFacts(walk, name);
     if (known.found) visitKey(walk, key, name, names);
-    else names.add(name);
-    if (isBinary(walk.text, node, name, value)) continue;
+    else if (!names.has(name)) names.set(name, 1);
+    if (typed && isBinary(walk.text, name, value)) continue;
     visit(walk, value, walk.rules.secretNames && (known.secret || (named && isValueWord(name))));
   }
 }
@@ -218,19 +221,27 @@ function namesSecret(text, node) {
   );
 }
 
-/** The base64 of an image, an audio clip or a blob holds no readable text, and must stay whole. */
-function isBinary(text, node, name, value) {
-  if ((name !== 'data' && name !== 'blob') || value.kind !== 'string' || !member(node, 'mimeType')) return false;
+/** The base64 of an image, an audio clip or a blob, beside its `mimeType`, holds no readable text, and must stay whole. */
+function isBinary(text, name, value) {
+  if ((name !== 'data' && name !== 'blob') || value.kind !== 'string') return false;
   const encoded = text.slice(value.start + 1, value.end - 1);
   return encoded.length >= 64 && encoded.length % 4 === 0 && /^[A-Za-z0-9+/]*={0,2}$/.test(encoded);
 }
 
-/** Names hold data too (`{"ann@example.com": 3}`); two that become alike are numbered, so that neither is lost. */
+/**
+ * Names hold data too (`{"ann@example.com": 3}`); two that become alike are numbered, so that neither is lost. `names`
+ * has the last number of each name.
+ */
 function visitKey(walk, key, name, names) {
-  let redacted = redactText(name, walk.rules, walk.counts);
-  const base = redacted;
-  for (let i = 2; names.has(redacted); i += 1) redacted = `${base}#${i}`;
-  names.add(redacted);
+  const base = redactText(name, walk.rules, walk.counts);
+  let redacted = base;
+  if (names.has(base)) {
+    let number = names.get(base);
+    do redacted = `${base}#${(number += 1)}`;
+    while (names.has(redacted));
+    names.set(base, number);
+  }
+  names.set(redacted, names.get(redacted) ?? 1);
   replace(walk, key, redacted);
 }
 

@@ -25,6 +25,8 @@ const FOUND = {
     '-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA\nabc+/=\n-----END RSA PRIVATE KEY-----',
     '-----BEGIN PRIVATE KEY-----\\nMIIEpAIB\\n-----END PRIVATE KEY-----',
     '-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjE',
+    '-----BEGIN PGP PRIVATE KEY BLOCK-----\nVersion: GnuPG v2\n\nlQOYBF2',
+    '-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nMIIEpAIB',
   ],
   apiKey: [
     KEY,
@@ -43,7 +45,7 @@ const FOUND = {
   iban: ['DE89370400440532013000', 'DE89 3704 0044 0532 0130 00', 'gb29nwbk60161331926819'],
   card: ['4111111111111111', '4111 1111 1111 1111', '5500-0055-5555-5559', '3714 496353 98431', '378282246310005'],
   ssn: ['123-45-6789'],
-  phone: ['+49 151 12345678', '+1 (555) 123-4567', '(555) 123-4567', '555-123-4567'],
+  phone: ['+49 151 12345678', '+1 (555) 123-4567', '(555) 123-4567', '555-123-4567', '1-555-123-4567'],
 };
 
 for (const [kind, samples] of Object.entries(FOUND)) {
@@ -67,6 +69,11 @@ test('finds assigned secrets and passwords in addresses, and leaves the names', 
     ['mail:ann@example.com', 'mail:[redacted:email]'],
     ['postgres://app:hunter2@db:5432/x', 'postgres://app:[redacted:password]@db:5432/x'],
     [`PASSWORD="${'x'.repeat(2000)}"`, 'PASSWORD="[redacted:password]"'],
+    ['password          =          hunter22', 'password          =          [redacted:password]'],
+    ['DB_PASS=hunter22 passcode: 123456', 'DB_PASS=[redacted:password] passcode: [redacted:password]'],
+    ['secret_key_base: abcdefgh', 'secret_key_base: [redacted:password]'],
+    ['password=hunt(er)22! ok', 'password=[redacted:password] ok'],
+    ['login(password=hunter22) ok', 'login(password=[redacted:password]) ok'],
   ];
   for (const [before, after] of cases) assert.equal((await run(before)).text, after);
 });
@@ -85,6 +92,8 @@ test('leaves alone what only looks like it', async () => {
     '550e8400-e29b-41d4-a716-446655440000',
     'public key: -----BEGIN PUBLIC KEY-----',
     '192.168.100.200:8080',
+    'password=${DB_PASSWORD} token: $(cat /run/token)',
+    '0.4111111111111111',
   ];
   for (const text of harmless) assert.deepEqual(await run(text), { text, counts: {} });
 });
@@ -128,9 +137,30 @@ test('a number that is a card becomes a masked string', async () => {
   );
 });
 
+test('a card is found whatever groups of digits stand beside it', async () => {
+  const cards = ['4111 1111 1111 1111', '4111-1111-1111-1111', '3714 496353 98431', '6212 3456 7890 1234 569'];
+  cards.push('3782 8224 6310 005', '3056 930902 5904', '3056 9309 0259 04', '4111111111111111');
+  const beside = [' 123', ' 1', ' 12', ' 1234', ' 12/27', ' 12/2027 123', '-123', ' 12 27', ' 1234 5678 9012 3456', ''];
+  for (const card of cards) {
+    for (const after of beside) {
+      for (const before of ['', '12 ', '1234 ', '1234 5678 ', '12/27 ', 'no.', 'no. ', '1. ']) {
+        const { text } = await run(`${before}${card}${after}`);
+        assert.equal(text.includes(card) || !text.includes('[redacted:card]'), false, `${before}${card}${after}: ${text}`);
+      }
+    }
+  }
+  assert.equal((await run('4111 1111 1111 1111 123')).text, '[redacted:card] 123');
+  assert.equal((await run('4111 1111 1111 1111 12/27')).text, '[redacted:card] 12/27');
+});
+
 test('names that hold data are masked and stay apart', async () => {
   const { text } = await json('{"ann@example.com":1,"bob@example.com":2}');
   assert.equal(text, '{"[redacted:email]":1,"[redacted:email]#2":2}');
+  const taken = await json('{"[redacted:email]#2":0,"ann@example.com":1,"bob@example.com":2,"cid@example.com":3}');
+  assert.equal(
+    taken.text,
+    '{"[redacted:email]#2":0,"[redacted:email]":1,"[redacted:email]#3":2,"[redacted:email]#4":3}',
+  );
 });
 
 test('a tool result keeps its shape; text and structured content lose the same', async () => {
@@ -201,6 +231,9 @@ test('twice is once, also for what stands side by side', async () => {
   }
 });
 
+/** Milliseconds of computing so far: other programs on the machine do not count. */
+const cpu = () => process.cpuUsage().user / 1000;
+
 const MB = 1_000_000;
 const fill = (piece) => piece.repeat(Math.ceil(MB / piece.length));
 const HOSTILE = {
@@ -210,6 +243,9 @@ const HOSTILE = {
   'ats in a row': '@',
   dashes: '-',
   digits: '1',
+  'groups of four': '4111 ',
+  'headers of keys': '-----BEGIN PRIVATE KEY-----\nA: b\n',
+  'brackets in values': 'password=x(',
   'spaced digits': '4 ',
   eyJ: 'eyJ',
   'token heads': 'eyJaaaaaa.',
@@ -229,13 +265,24 @@ const HOSTILE = {
 };
 for (const [name, piece] of Object.entries(HOSTILE)) {
   test(`1 MB of ${name} takes linear time`, async () => {
-    const started = performance.now();
+    const started = cpu();
     await run(fill(piece));
     await json(JSON.stringify({ content: [{ type: 'text', text: fill(piece) }] }));
-    const took = performance.now() - started;
+    const took = cpu() - started;
     assert.ok(took < 6000, `${took} ms`);
   });
 }
+
+test('1 MB of names that become alike, or of equal names, takes linear time', async () => {
+  const members = (member) => `{${Array.from({ length: MB / 20 }, (_, i) => member(i)).join(',')}}`;
+  const started = cpu();
+  const { text, counts } = await json(members((i) => `"u${i}@example.com":1`));
+  assert.deepEqual(counts, { email: MB / 20 });
+  assert.equal(new Set(Object.keys(JSON.parse(text))).size, MB / 20);
+  await json(members(() => '"data":"x"'));
+  const took = cpu() - started;
+  assert.ok(took < 6000, `${took} ms`);
+});
 
 test('1 MB of ordinary JSON', async () => {
   const rows = Array.from({ length: 9000 }, (_, i) => ({
@@ -245,10 +292,10 @@ test('1 MB of ordinary JSON', async () => {
     mail: `u${i}@example.com`,
     at: 1.5,
   }));
-  const started = performance.now();
+  const started = cpu();
   const { counts } = await json(JSON.stringify({ structuredContent: { rows } }));
   assert.deepEqual(counts, { email: 9000 });
-  assert.ok(performance.now() - started < 6000);
+  assert.ok(cpu() - started < 6000);
 });
 
 test('warms up', async () => {

@@ -49,7 +49,8 @@ const bearers = matches(/(?<![A-Za-z0-9])(?:bearer|basic|token)[ \t]{1,4}(?<secr
 
 const HEAD = /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----/g;
 const TAIL = /-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----/g;
-const KEY_BODY = /[A-Za-z0-9+/=\s\\]*/y;
+// Header lines, such as `Proc-Type: 4,ENCRYPTED`, and base64.
+const KEY_BODY = /(?:\s{0,4}[A-Z][A-Za-z-]{1,20}: [^\n]{0,200}(?=\n|$)){0,8}[A-Za-z0-9+/=\s\\]*/y;
 
 /** Private key blocks; one whose end is cut off counts as far as its body goes. */
 function privateKeys(text) {
@@ -76,9 +77,10 @@ function privateKeys(text) {
 
 // `password: x`, `DB_PASSWORD="x"`, `"client_secret": "x"`, `apiKey=x` in plain text.
 const NAMES = [
-  'pass(?:word|wd|phrase)',
+  'pass(?:word|wd|phrase|code)',
+  '(?<=[a-z0-9]_)pass',
   '(?<![a-z])pwd',
-  'secret(?:[_-]?(?:access[_-]?)?key)?',
+  'secret(?:[_-]?(?:access[_-]?)?key(?:[_-]?base)?)?',
   'api[_-]?key',
   'access[_-]?key(?![_-]?id)',
   'private[_-]?key',
@@ -87,14 +89,17 @@ const NAMES = [
   'credentials?',
 ].join('|');
 // In quotes, to the closing one or the end of the line; in JSON that was quoted (`\"password\":\"x\"`) the quotes have
-// backslashes before them.
+// backslashes before them. A value without quotes has brackets only between its other characters: `f(password=x)` ends
+// before the bracket. Curly quotes are quotes in a fold. References such as `${DB_PASSWORD}` and `$(cat file)` are no
+// secrets.
+const ENDS = '\\s"\',;&|<>(){}[\\]';
 const VALUE = [
   '"(?<dq>(?:[^"\\\\\\n]|\\\\[^\\n])+)',
   "'(?<sq>(?:[^'\\\\\\n]|\\\\[^\\n])+)",
   '(?<quote>\\\\+["\'])(?!\\k<quote>)(?<quoted>[^\\n]+?)(?=(?<!\\\\)\\k<quote>|\\n|$)',
-  '(?<bare>[^\\s"\',;&|<>(){}[\\]]{4,})',
+  `(?<bare>(?![$%][({]|[“”„‟«»‘’‚‛])[^${ENDS}](?:[^${ENDS}]|[(){}[\\]](?=[^${ENDS}])){3,})`,
 ].join('|');
-const ASSIGNED = new RegExp(`(?:${NAMES})(?:\\\\*["'])?[ \\t]{0,4}[:=]>?[ \\t]{0,4}(?:${VALUE})`, 'dgi');
+const ASSIGNED = new RegExp(`(?:${NAMES})(?:\\\\*["'])?[ \\t]{0,32}[:=]>?[ \\t]{0,32}(?:${VALUE})`, 'dgi');
 const NO_SECRET = /^(?:true|false|null|none|nil|undefined|required|optional|string|str|bearer|basic|\*+)$/i;
 
 function assigned(text) {
@@ -113,7 +118,7 @@ const userinfo = matches(/:\/\/[^\s/?#:@]{0,128}:(?<secret>[^\s/?#@]{1,256})@/dg
 
 // `user:password@host` in an address ends like an e-mail address, and is none.
 const emails = matches(
-  /(?<![\p{L}\p{N}._%+-])[\p{L}\p{N}._%+-]{1,64}@(?:[\p{L}\p{N}](?:[\p{L}\p{N}-]{0,61}[\p{L}\p{N}])?\.){1,8}\p{L}{2,24}/gu,
+  /(?<![\p{L}\p{M}\p{N}._%+-])[\p{L}\p{M}\p{N}._%+-]{1,64}@(?:[\p{L}\p{N}](?:[\p{L}\p{M}\p{N}-]{0,61}[\p{L}\p{M}\p{N}])?\.){1,8}\p{L}{2,24}/gu,
   {
     needs: '@',
     accept: (_, text, start) =>
@@ -123,14 +128,22 @@ const emails = matches(
 
 // With a country code, or in the North American form; other national forms cannot be told from other numbers.
 const phones = matches(
-  /(?<![\w+])\+(?:[ ()./\u00a0-]{0,2}\d){8,15}(?!\d)|(?<![\w.+-])(?:\(\d{3}\)[ -]?|\d{3}[-.])\d{3}[-.]\d{4}(?![\w-])/g,
+  /(?<![\w+])\+(?:[ ()./\u00a0-]{0,2}\d){8,15}(?!\d)|(?<![\w.+-])(?:1[ .-])?(?:\(\d{3}\)[ -]?|\d{3}[-.])\d{3}[-.]\d{4}(?![\w-])/g,
 );
 
 const ssns = matches(/(?<![\w-])(?!000|666|9)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])/g, { needs: '-' });
 
-// One run of digits, or the groups that cards are printed in.
-const CARD =
-  /(?<![\d.])(?:\d{4}([ \u00a0-])\d{4}\1\d{4}\1\d{4}(?:\1\d{1,3})?|\d{4}([ \u00a0-])\d{6}\2\d{4,5}|\d{14,19})(?!\d)/g;
+// A number may begin here: not within another one, nor in the fraction of a decimal one.
+const CARD_HEAD = /(?<!\d|\d\.)\d{4}/g;
+// One run of digits, or the groups that cards are printed in, the longest first. Other groups may stand before and after
+// a number (`4111 1111 1111 1111 123`, `... 12/27`), so every form that fits is tried at every group.
+const CARD_FORMS = [
+  /\d{14,19}(?!\d)/y,
+  ...[[4, 4, 4, 3], [4, 4, 4, 2], [4, 4, 4, 1], [4, 4, 4], [6, 5], [6, 4], [4, 4, 3], [4, 4, 2]].map(
+    ([first, ...more]) =>
+      new RegExp(`\\d{4}([ \\u00a0-])\\d{${first}}${more.map((n) => `\\1\\d{${n}}`).join('')}(?!\\d)`, 'y'),
+  ),
+];
 // Visa; Mastercard; American Express; Discover; JCB; Diners; UnionPay: first digits and lengths.
 const ISSUERS = new RegExp(
   `^(?:${[
@@ -156,7 +169,27 @@ function isCard(text) {
   return sum % 10 === 0;
 }
 
-const cards = matches(CARD, { accept: isCard });
+/** Cards, whatever groups of digits stand beside them. */
+function cards(text) {
+  const found = [];
+  CARD_HEAD.lastIndex = 0;
+  for (let head; (head = CARD_HEAD.exec(text));) {
+    const end = cardEnd(text, head.index);
+    if (!end) continue;
+    found.push({ start: head.index, end });
+    CARD_HEAD.lastIndex = end;
+  }
+  return found;
+}
+
+function cardEnd(text, start) {
+  for (const form of CARD_FORMS) {
+    form.lastIndex = start;
+    const [digits] = form.exec(text) ?? [];
+    if (digits && isCard(digits)) return start + digits.length;
+  }
+  return undefined;
+}
 
 /** Whether a JSON number is that of a card, in whichever way it is written: `4111111111111111.0`, `4.1...e15`. */
 export function isCardNumber(literal) {
