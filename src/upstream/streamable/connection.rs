@@ -1,6 +1,6 @@
 //! How requests of one session are sent.
 
-use crate::domain::budget::Category;
+use crate::domain::budget::{Account, Category, Reservation};
 use crate::domain::header_text::encode;
 use crate::domain::upstream::{Era, Target, UpstreamError};
 use crate::domain::version::BATCH_VERSION;
@@ -36,6 +36,8 @@ pub(in crate::upstream) struct HttpEndpoint {
     pub(super) client: Client,
     pub(super) params: ParamHeaders,
     pub(super) next_id: AtomicU64,
+    /// What its responses make the gateway hold, of all its sessions together.
+    account: Arc<Account>,
 }
 
 impl HttpEndpoint {
@@ -43,7 +45,13 @@ impl HttpEndpoint {
     pub(in crate::upstream) fn new(target: &Target, url: &str, shared: &Arc<Shared>) -> Result<Self, UpstreamError> {
         let (target, shared, client) =
             (Arc::clone(target), Arc::clone(shared), Client::new(target, url, &shared.instance)?);
-        Ok(Self { target, shared, client, params: ParamHeaders::default(), next_id: AtomicU64::new(1) })
+        let (params, next_id, account) = (ParamHeaders::default(), AtomicU64::new(1), Arc::default());
+        Ok(Self { target, shared, client, params, next_id, account })
+    }
+
+    /// A reservation for one of its responses.
+    pub(super) fn reservation(&self) -> Reservation {
+        self.shared.budget.reservation_for(Category::Answer, &self.account)
     }
 }
 
@@ -89,7 +97,7 @@ impl Connection {
         let sent = self.endpoint.client.send(Method::POST, &self.uri, self.headers.clone(), text.into_bytes());
         let response = sent.await?;
         // Read to its end, so that the connection is used again.
-        let reservation = self.endpoint.shared.budget.reservation(Category::Answer);
+        let reservation = self.endpoint.reservation();
         let read = body::whole(response.into_body(), self.endpoint.target.max_response_size, &reservation);
         let _ = tokio::time::timeout(SMALL, read).await;
         Ok(())

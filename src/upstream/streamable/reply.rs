@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 
 use super::body::{Messages, whole};
 use super::connection::{Connection, SESSION_ID, SMALL};
-use crate::domain::budget::Category;
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
 use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
@@ -70,8 +69,7 @@ pub(super) async fn read(
         }
         media = Media::Other;
     }
-    let (limit, reservation) =
-        (connection.endpoint.target.max_response_size, connection.endpoint.shared.budget.reservation(Category::Answer));
+    let (limit, reservation) = (connection.endpoint.target.max_response_size, connection.endpoint.reservation());
     if !status.is_success() {
         return refusal(connection, status, media, response.into_body(), id).await;
     }
@@ -182,7 +180,7 @@ async fn refusal(
     let words = UpstreamError::Protocol(format!("HTTP {}", status.as_u16()));
     if media == Media::Json {
         let endpoint = &connection.endpoint;
-        let reservation = endpoint.shared.budget.reservation(Category::Answer);
+        let reservation = endpoint.reservation();
         let text = whole(body, endpoint.target.max_response_size, &reservation).await?;
         if let Ok(Incoming::Answer { id: answered, answer: Answer::Error(error) }) = incoming::read(&text) {
             if in_session && status == StatusCode::BAD_REQUEST && says_session_unknown(&error) {

@@ -9,7 +9,6 @@ use http::{HeaderValue, Method, StatusCode};
 use super::body::Messages;
 use super::connection::Connection;
 use super::reply::{encoding, hear};
-use crate::domain::budget::Category;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
 use crate::upstream::flow::UNASKED;
 use crate::upstream::incoming;
@@ -77,7 +76,7 @@ async fn open(connection: &Connection) -> Result<Option<Messages>, UpstreamError
         StatusCode::OK if encoding(response.headers()).is_none() => {
             // No call waits for what comes here. Where it is larger, the stream ends, and is opened again.
             let limit = connection.endpoint.target.max_response_size.min(UNASKED);
-            let reservation = connection.endpoint.shared.budget.reservation(Category::Answer);
+            let reservation = connection.endpoint.reservation();
             Ok(Some(Messages::new(response.into_body(), limit, reservation).unasked()))
         }
         status if status.is_server_error() && status != StatusCode::NOT_IMPLEMENTED => {

@@ -1,8 +1,11 @@
 //! Servers that answer with what is no answer: each gets its own error, and the next call works.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use axum::body::Body;
 use axum::http::Response;
-use hawsepipe::domain::budget::Category;
+use futures_util::StreamExt;
+use hawsepipe::domain::budget::{Category, FREE};
 use hawsepipe::domain::plan::EraSetting;
 
 use super::fake::{Fake, Seen, answer, answer_text, endless, events, status, typed};
@@ -222,6 +225,50 @@ async fn an_answer_of_a_process_that_finds_no_room_fails_its_own_call_only() {
     assert_eq!((first.unwrap_err(), second.as_str()), (UpstreamError::NoRoom, GOOD));
     upstreams.shutdown().await;
     assert_eq!(budget.held(Category::Answer), 0);
+}
+
+#[tokio::test]
+async fn an_http_server_whose_answers_pile_up_leaves_room_for_those_of_another() {
+    const SIZE: usize = 150 << 10;
+    const CALLS: usize = 8;
+    // An event of which only the beginning comes.
+    let greedy = Fake::legacy(|_| {
+        let beginning = format!("data: {}", "x".repeat(SIZE - "data: ".len()));
+        let once = futures_util::stream::once(async { std::io::Result::Ok(beginning) });
+        typed(200, "text/event-stream", Body::from_stream(once.chain(futures_util::stream::pending())))
+    })
+    .await;
+    let modest = Fake::legacy(|seen| events(&[answer_text(seen, &format!(r#"{{"a":"{}"}}"#, "x".repeat(SIZE)))])).await;
+    let [greedy, modest] = [("greedy", &greedy), ("modest", &modest)].map(|(name, fake)| {
+        let mut target = external(&fake.url);
+        target.plan.key = ObjectKey::new("default", name);
+        Arc::new(target)
+    });
+    let budget = Arc::new(ByteBudget::new(1 << 20));
+    let metrics = UpstreamMetrics::new().unwrap();
+    let launcher = ServerLauncher::at(fixtures::program());
+    let upstreams = Arc::new(Upstreams::new(launcher, metrics, &budget, Instance::new("test")));
+    upstreams.prepare(&[Arc::clone(&greedy), Arc::clone(&modest)]);
+
+    let refused = Arc::new(AtomicUsize::new(0));
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..CALLS {
+        let (upstreams, greedy, refused) = (Arc::clone(&upstreams), Arc::clone(&greedy), Arc::clone(&refused));
+        calls.spawn(async move {
+            let error = upstreams.call(&greedy, out("x", "{}"), &Listener::default()).await.unwrap_err();
+            assert_eq!(error, UpstreamError::NoRoom);
+            refused.fetch_add(1, Ordering::SeqCst);
+        });
+    }
+    until("each call waits or is refused", || {
+        let waiting = (CALLS - refused.load(Ordering::SeqCst)) * (SIZE - FREE as usize);
+        budget.held(Category::Answer) == waiting as u64
+    })
+    .await;
+    let answer = upstreams.call(&modest, out("x", "{}"), &Listener::default()).await;
+    assert!(matches!(answer, Ok(Answer::Result(_))), "{answer:?}");
+    assert!(refused.load(Ordering::SeqCst) < CALLS, "the greedy one has its share");
+    calls.shutdown().await;
 }
 
 #[tokio::test]
