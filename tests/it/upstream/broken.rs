@@ -65,7 +65,7 @@ async fn a_broken_answer_of_a_process_fails_its_own_call_at_once_and_no_other() 
         (r#"Done. {"jsonrpc":"2.0","id":2,"result":{}}"#, "text stands before"),
     ] {
         // Two calls are in flight; the other one is answered when it is known that the broken one failed.
-        let good = format!(r#"echo '{{"jsonrpc":"2.0","id":3,"result":{GOOD}}}'; read -r _"#);
+        let good = format!(r#"echo '{{"jsonrpc":"2.0","id":3,"result":{GOOD}}}'; cat > /dev/null"#);
         let upstreams = started(fake_process(&format!("read -r other; printf '{broken}\n'; read -r last; {good}")));
         upstreams.probe(PATIENCE).await.unwrap();
         let first = async {
