@@ -184,6 +184,7 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
+    use crate::api::snapshot::tests::empty_revision;
     use crate::config::compile::compile;
     use crate::config::compile::tests::{add_plugin, folder};
     use crate::config::shards::split;
@@ -234,16 +235,8 @@ mod tests {
     fn two_kept_revisions_never_have_one_name() {
         let [a, b] = ["[1]", "[2]"].map(|json| vec![reference("main", &piece(json)).unwrap()]);
         let name = revision(&b, &[]);
-        let entry = |name: &str, shards: &[ShardRef]| SnapshotRevision {
-            revision: name.to_owned(),
-            created_time: None,
-            format_version: 1,
-            compiled_by: None,
-            inputs: None,
-            problems: None,
-            acts: None,
-            shards: shards.to_vec(),
-        };
+        let entry =
+            |name: &str, shards: &[ShardRef]| SnapshotRevision { shards: shards.to_vec(), ..empty_revision(name) };
         // As if its content had been crafted to be called as the other one is.
         let crafted = entry(&name, &a);
         let other = revision(&b, std::slice::from_ref(&crafted));

@@ -284,3 +284,22 @@ pub enum ShardEncoding {
     /// Zstandard (RFC 8878).
     JSONZstd,
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A revision of this name without shards.
+    pub(crate) fn empty_revision(name: &str) -> SnapshotRevision {
+        SnapshotRevision {
+            revision: name.to_owned(),
+            created_time: None,
+            format_version: 1,
+            compiled_by: None,
+            inputs: None,
+            problems: None,
+            acts: None,
+            shards: Vec::new(),
+        }
+    }
+}

@@ -115,23 +115,11 @@ fn is_too_large(index: &SnapshotIndex) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::snapshot::tests::empty_revision;
     use crate::api::snapshot::{ShardKind, ShardRef};
     use crate::domain::ids::ObjectKey;
     use crate::domain::plan::{Refusal, Revoked};
     use crate::domain::reason::Reason;
-
-    fn revision(name: &str) -> SnapshotRevision {
-        SnapshotRevision {
-            revision: name.to_owned(),
-            created_time: None,
-            format_version: 1,
-            compiled_by: None,
-            inputs: None,
-            problems: None,
-            acts: None,
-            shards: Vec::new(),
-        }
-    }
 
     fn kept(index: &SnapshotIndex) -> Vec<&str> {
         index.revisions.iter().map(|revision| revision.revision.as_str()).collect()
@@ -139,7 +127,7 @@ mod tests {
 
     /// The index after a plan of this name was compiled.
     fn next(before: Option<&SnapshotIndex>, newest: &str, pinned: Option<&str>) -> Option<SnapshotIndex> {
-        let (newest, stop) = (revision(newest), Acts::default());
+        let (newest, stop) = (empty_revision(newest), Acts::default());
         let acts = Acts { revoked: vec![Revoked::Upstream(ObjectKey::new("ns", "gone"))], ..Acts::default() };
         let kept = before.iter().flat_map(|index| &index.revisions).map(|known| (known.revision.clone(), acts.clone()));
         index(
@@ -193,7 +181,7 @@ mod tests {
         let free = next(Some(&pinned), "c", None).unwrap();
         assert_eq!((free.current.as_str(), beside(&free)), ("c", vec![None, Some(1), Some(1)]));
         // Nothing is forgotten of a revision that is not looked at.
-        let (newest, none) = (revision("c"), Acts::default());
+        let (newest, none) = (empty_revision("c"), Acts::default());
         let wanted = WantedIndex {
             newest: Some(&newest),
             pinned: None,
@@ -253,7 +241,7 @@ mod tests {
             sha256: format!("{number:064}"),
             size_bytes: 1 << 20,
         };
-        SnapshotRevision { shards: (0..1024).map(shard).collect(), ..revision(name) }
+        SnapshotRevision { shards: (0..1024).map(shard).collect(), ..empty_revision(name) }
     }
 
     /// The index after `names`, each a large revision, with this many revocations of each but the newest.
@@ -307,7 +295,7 @@ mod tests {
     fn revisions_that_go_while_fewer_are_kept_than_may_be_had_no_room() {
         let with = |names: &[&str]| SnapshotIndex {
             current: names[0].to_owned(),
-            revisions: names.iter().map(|name| revision(name)).collect(),
+            revisions: names.iter().map(|name| empty_revision(name)).collect(),
             acts: None,
             not_loaded: None,
             seen_names: None,

@@ -115,23 +115,14 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::api::snapshot::tests::empty_revision;
     use crate::domain::plan::Acts;
 
     fn kept(revision: &str) -> Kept {
-        let revision = SnapshotRevision {
-            revision: revision.to_owned(),
-            created_time: None,
-            format_version: 1,
-            compiled_by: None,
-            inputs: None,
-            problems: None,
-            acts: None,
-            shards: Vec::new(),
-        };
         Kept {
             gateway: ObjectKey::new("mcp", "main"),
             version: Version::default(),
-            revision,
+            revision: empty_revision(revision),
             shards: Vec::new(),
             beside: Beside::default(),
         }

@@ -121,6 +121,7 @@ impl Parts {
 mod tests {
     use super::*;
     use crate::api::pack::{pack, reference, revision};
+    use crate::api::snapshot::tests::empty_revision;
     use crate::config::compile::compile;
     use crate::config::compile::tests::{add_plugin, folder};
     use crate::config::input::Inputs;
@@ -135,16 +136,8 @@ mod tests {
             split(&plan).iter().map(|piece| (reference("main", piece).unwrap(), pack(piece).unwrap())).collect();
         let shards: Vec<_> = packed.iter().map(|(named, _)| named.clone()).collect();
         let objects = packed.into_iter().map(|(named, shard)| (named.name, shard)).collect();
-        let revision = SnapshotRevision {
-            revision: revision(&shards, &[]),
-            created_time: None,
-            format_version: FORMAT_VERSION,
-            compiled_by: None,
-            inputs: None,
-            problems: None,
-            acts: None,
-            shards,
-        };
+        let name = revision(&shards, &[]);
+        let revision = SnapshotRevision { format_version: FORMAT_VERSION, shards, ..empty_revision(&name) };
         (revision, objects)
     }
 
