@@ -16,6 +16,7 @@ mod invalid;
 mod killed;
 mod lagging;
 mod leader;
+mod older;
 mod outage;
 mod pinned;
 mod pods;
