@@ -144,6 +144,20 @@ fn report(rule: &str, found: &[String]) {
     assert!(found.is_empty(), "{rule}:\n  {}", found.join("\n  "));
 }
 
+/// A line, numbered from 1, and what is wrong there.
+type Fault = (usize, String);
+
+/// Reports the faults that `find` adds for the name and the text of each file.
+fn check(rule: &str, files: impl IntoIterator<Item = (String, String)>, find: impl Fn(&str, &str, &mut Vec<Fault>)) {
+    let mut found = Vec::new();
+    for (name, text) in files {
+        let mut faults = Vec::new();
+        find(&name, &text, &mut faults);
+        found.extend(faults.into_iter().map(|(number, what)| format!("{name}:{number}: {what}")));
+    }
+    report(rule, &found);
+}
+
 /// Lines of code, numbered from 1, without comments.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line));
@@ -161,49 +175,45 @@ fn names(line: &str, word: &str) -> bool {
 
 #[test]
 fn layers_know_only_what_they_may() {
-    let mut found = Vec::new();
-    for (name, text) in rust() {
-        let Some(layer) = name.strip_prefix("src/").and_then(|rest| rest.split(['/', '.']).next()) else { continue };
-        for (layers, forbidden, rule) in LAYERS.iter().filter(|(layers, ..)| layers.contains(&layer)) {
-            assert!(!layers.is_empty());
-            let own = format!("crate::{layer}");
-            for (number, line) in code(&text) {
+    check("a layer names what it may not", rust(), |name, text, faults| {
+        let Some(layer) = name.strip_prefix("src/").and_then(|rest| rest.split(['/', '.']).next()) else { return };
+        let own = format!("crate::{layer}");
+        for (_, forbidden, rule) in LAYERS.iter().filter(|(layers, ..)| layers.contains(&layer)) {
+            for (number, line) in code(text) {
                 let named = forbidden.iter().find(|word| **word != own && names(line, word));
-                found.extend(named.map(|word| format!("{name}:{number}: names {word}: {rule}")));
+                faults.extend(named.map(|word| (number, format!("names {word}: {rule}"))));
             }
         }
-    }
-    report("a layer names what it may not", &found);
+    });
 }
 
 #[test]
 fn files_are_short() {
-    let mut found = Vec::new();
-    for (name, text) in rust() {
+    check("a file is too long", rust(), |_, text, faults| {
         let lines = text.lines().count();
         if lines > MAX_LINES {
-            found.push(format!("{name}:{MAX_LINES}: has {lines} lines, {MAX_LINES} are allowed"));
+            faults.push((MAX_LINES, format!("has {lines} lines, {MAX_LINES} are allowed")));
         }
-    }
-    report("a file is too long", &found);
+    });
 }
 
 #[test]
 fn files_say_what_lives_there() {
-    let silent = rust().filter(|(_, text)| !text.starts_with("//!"));
-    report("a file does not begin with //!", &silent.map(|(name, _)| format!("{name}:1")).collect::<Vec<_>>());
+    check("a file does not say what lives there", rust(), |_, text, faults| {
+        if !text.starts_with("//!") {
+            faults.push((1, "does not begin with //!".to_owned()));
+        }
+    });
 }
 
 #[test]
 fn nothing_names_a_machine_or_a_registry() {
-    let mut found = Vec::new();
-    for (name, text) in files() {
-        for (number, line) in text.lines().enumerate() {
+    check("a text is foreign to the repository", files(), |_, text, faults| {
+        for (index, line) in text.lines().enumerate() {
             let foreign = FOREIGN.iter().find(|(first, second, _)| line.contains(&format!("{first}{second}")));
-            found.extend(foreign.map(|(_, _, what)| format!("{name}:{}: {what}", number + 1)));
+            faults.extend(foreign.map(|(_, _, what)| (index + 1, (*what).to_owned())));
         }
-    }
-    report("a text is foreign to the repository", &found);
+    });
 }
 
 #[test]
