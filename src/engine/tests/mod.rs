@@ -5,6 +5,7 @@ mod callbacks;
 mod doubled;
 mod forms;
 mod limits;
+mod malformed;
 mod names;
 mod outcomes;
 mod proof;

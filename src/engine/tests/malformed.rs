@@ -1,0 +1,52 @@
+//! Results that are not as the protocol has them: nothing in them is hidden from a Guard.
+
+use super::*;
+
+/// Each holds SECRET where a result should hold something else.
+const MALFORMED: [&str; 12] = [
+    r#"{"content":{"type":"text","text":"SECRET"}}"#,
+    r#"{"content":"SECRET"}"#,
+    r#"{"content":null,"text":"SECRET"}"#,
+    r#"{"text":"SECRET"}"#,
+    r#"{"content":[{"text":"SECRET"}]}"#,
+    r#"{"content":[{"type":7,"text":"SECRET"}]}"#,
+    r#"{"content":[{"type":"text","text":{"SECRET":1}}]}"#,
+    r#"{"content":[{"type":"text","text":"s"},"SECRET"]}"#,
+    r#"{"content":[[{"type":"text","text":"SECRET"}]]}"#,
+    r#"{"content":[{"type":"text","text":"s"}],"isError":"SECRET"}"#,
+    r#"{"content":[{"type":"text","text":"s"}],"structuredContent":"SECRET"}"#,
+    r#"{"content":[{"type":"text","text":"s"}],"structuredContent":["SECRET"]}"#,
+];
+
+/// What a client gets of this result where a Guard with this script is on it, and what the Guard saw.
+async fn guarded(script: &str, result: &str) -> (String, Vec<String>) {
+    let mut inputs = bare();
+    scripts(&mut inputs, "r", Phase::Response, &[(Role::Guard, script)]);
+    let engine = start(&inputs).await;
+    *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(result)));
+    let text = call_as(&engine, &caller(Era::Legacy), "{}", None, &Heard::default()).await;
+    let ran = engine.plugins.ran.lock().unwrap().clone();
+    (text, ran)
+}
+
+#[tokio::test]
+async fn where_nothing_acts_it_passes_and_a_guard_sees_it_whole() {
+    for result in MALFORMED {
+        let passed = format!(r#"{{"result":{result}}}"#);
+        let engine = start(&bare()).await;
+        *engine.server.answers.lock().unwrap() = Ok(Answer::Result(raw(result)));
+        assert_eq!(call_as(&engine, &caller(Era::Legacy), "{}", None, &Heard::default()).await, passed);
+        let (text, saw) = guarded("same", result).await;
+        assert_eq!((text, saw), (passed, vec![format!("r0 <- {result}")]));
+    }
+}
+
+#[tokio::test]
+async fn a_guard_that_takes_something_out_of_it_has_to_make_it_valid() {
+    for result in MALFORMED {
+        let (text, _) = guarded(&format!("put {}", result.replace("SECRET", "***")), result).await;
+        assert!(text.contains("InvalidOutput") && !text.contains("SECRET"), "{text}");
+        let (text, _) = guarded(r#"put {"content":[]}"#, result).await;
+        assert_eq!(text, r#"{"result":{"content":[]}}"#);
+    }
+}
