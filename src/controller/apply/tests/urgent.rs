@@ -37,10 +37,13 @@ fn api_server(unknown: Option<&'static str>) -> (Writer, Sent) {
             let Some(field) = refused else {
                 return Ok::<_, kube::Error>(Response::new(Body::from(body.to_vec())));
             };
-            let message =
-                format!("failed to create typed patch object: .spec.index.{field}: field not declared in schema");
-            let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message,
-                "reason": "InternalError", "code": 500});
+            // As an API server says it; the cluster tests compare with a real one.
+            let message = format!(
+                "failed to create typed patch object (mcp/main; hawsepipe.dev/v1alpha1, Kind=GatewaySnapshot): \
+                 .spec.index.{field}: field not declared in schema"
+            );
+            let status =
+                json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": 500});
             Ok(Response::builder().status(500).body(Body::from(status.to_string().into_bytes())).unwrap())
         }
     });
