@@ -14,11 +14,12 @@ use k8s_openapi::jiff::Timestamp;
 use kube::{Api, ResourceExt};
 
 pub(super) use self::fault::ApplyError;
-use super::build::{self, BuildError, Owner, Revision};
+use super::build::{self, BuildError, Revision};
 use super::compiled::KeptPlans;
 use super::ever_seen;
 use super::index::{self, WantedIndex};
 use super::marks::{Mark, There};
+use super::owner::Owner;
 use super::planned::{Digests, Planned};
 use super::pods::Pods;
 use super::rights::RequestError;

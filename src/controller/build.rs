@@ -1,27 +1,15 @@
-//! From a plan to the objects that hold it, and that let pods read it. Pure.
+//! From a plan to the objects that hold it. Pure.
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-
-use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
+use super::owner::Owner;
 use crate::api::pack::{self, TooLarge};
 use crate::api::snapshot::{GatewaySnapshot, GatewaySnapshotSpec, ShardRef, SnapshotIndex, SnapshotRevision};
 use crate::config::shards::split;
-use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
 
 /// The most shards of a revision, which is the schema's bound.
 const MAX_SHARDS: usize = 1024;
-
-/// The gateway that everything belongs to.
-#[derive(Clone, Debug)]
-pub(super) struct Owner {
-    pub(super) key: ObjectKey,
-    pub(super) uid: String,
-}
 
 /// A revision: how the index names it, and those of its shards that are not stored yet.
 #[derive(Clone, Debug)]
@@ -42,11 +30,6 @@ pub(super) enum BuildError {
     /// The revision that is pinned is not kept, and nothing ran before.
     #[error("spec.pinnedRevision: there is no revision {0}; nothing runs until the field is taken out")]
     NotKept(String),
-}
-
-/// What pods, Service and rights of the gateway `name` are called.
-pub(super) fn workload(name: &str) -> String {
-    format!("{name}-gateway")
 }
 
 /// Takes out what this gateway's chains do not name: other namespaces' code is none of its business.
@@ -102,77 +85,17 @@ pub(super) fn index_object(owner: &Owner, index: SnapshotIndex) -> GatewaySnapsh
     GatewaySnapshot { metadata: owner.metadata(&owner.key.name, Some("index")), spec }
 }
 
-/// What lets the gateway's pods read its snapshots, and nothing else.
-pub(super) fn access(owner: &Owner) -> (ServiceAccount, Role, RoleBinding) {
-    let name = owner.workload();
-    let metadata = || owner.metadata(&name, None);
-    let rule = PolicyRule {
-        api_groups: Some(vec!["hawsepipe.dev".into()]),
-        resources: Some(vec!["gatewaysnapshots".into()]),
-        verbs: ["get", "list", "watch"].map(Into::into).into(),
-        ..PolicyRule::default()
-    };
-    let role_ref = RoleRef { api_group: "rbac.authorization.k8s.io".into(), kind: "Role".into(), name: name.clone() };
-    let subject = Subject {
-        kind: "ServiceAccount".into(),
-        name: name.clone(),
-        namespace: Some(owner.key.namespace.clone()),
-        ..Subject::default()
-    };
-    (
-        ServiceAccount { metadata: metadata(), ..ServiceAccount::default() },
-        Role { metadata: metadata(), rules: Some(vec![rule]) },
-        RoleBinding { metadata: metadata(), role_ref, subjects: Some(vec![subject]) },
-    )
-}
-
-impl Owner {
-    /// What pods, Service and rights of the gateway are called.
-    pub(super) fn workload(&self) -> String {
-        workload(&self.key.name)
-    }
-
-    /// Whether an object is this gateway's.
-    pub(super) fn owns(&self, metadata: &ObjectMeta) -> bool {
-        metadata.owner_references.iter().flatten().any(|owner| owner.uid == self.uid)
-    }
-
-    /// Whether an object is of another MCPGateway, such as one that had this one's name.
-    pub(super) fn is_anothers(&self, metadata: &ObjectMeta) -> bool {
-        let mut owners = metadata.owner_references.iter().flatten();
-        !self.owns(metadata) && owners.any(|owner| owner.kind == "MCPGateway")
-    }
-
-    fn metadata(&self, name: &str, part: Option<&str>) -> ObjectMeta {
-        let part = part.map(|part| (PART_LABEL.to_owned(), part.to_owned()));
-        let labels = [(GATEWAY_LABEL, self.key.name.as_str()), MANAGED_BY].map(|(k, v)| (k.to_owned(), v.to_owned()));
-        let owner = OwnerReference {
-            api_version: "hawsepipe.dev/v1alpha1".into(),
-            kind: "MCPGateway".into(),
-            name: self.key.name.clone(),
-            uid: self.uid.clone(),
-            controller: Some(true),
-            ..OwnerReference::default()
-        };
-        ObjectMeta {
-            name: Some(name.to_owned()),
-            namespace: Some(self.key.namespace.clone()),
-            labels: Some(labels.into_iter().chain(part).collect()),
-            owner_references: Some(vec![owner]),
-            ..ObjectMeta::default()
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::controller::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
+    use crate::domain::ids::ObjectKey;
 
     #[test]
     fn what_is_written_is_labelled_and_goes_with_its_gateway() {
-        let owner = Owner { key: ObjectKey::new("ns", "gw"), uid: "u".into() };
+        let owner = Owner::gateway(ObjectKey::new("ns", "gw"), "u");
         let object = index_object(
             &owner,
             SnapshotIndex {
@@ -193,28 +116,5 @@ mod tests {
         assert_eq!(serde_json::to_value(&object.metadata).unwrap(), expected);
         assert!(owner.owns(&object.metadata));
         assert!(!Owner { uid: "other".into(), ..owner }.owns(&object.metadata));
-    }
-
-    #[test]
-    fn pods_may_read_snapshots_and_nothing_else() {
-        let (account, role, binding) = access(&Owner { key: ObjectKey::new("ns", "gw"), uid: "u".into() });
-        let rules = json!([
-            {"apiGroups": ["hawsepipe.dev"], "resources": ["gatewaysnapshots"], "verbs": ["get", "list", "watch"]},
-        ]);
-        assert_eq!(serde_json::to_value(&role.rules).unwrap(), rules);
-        let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role.metadata.name});
-        assert_eq!(serde_json::to_value(&binding.role_ref).unwrap(), role_ref);
-        let subjects = json!([{"kind": "ServiceAccount", "name": account.metadata.name, "namespace": "ns"}]);
-        assert_eq!(serde_json::to_value(&binding.subjects).unwrap(), subjects);
-    }
-
-    #[test]
-    fn the_rights_of_pods_are_found_by_the_name_of_their_workload() {
-        let owner = Owner { key: ObjectKey::new("ns", "gw"), uid: "u".into() };
-        let (account, role, binding) = access(&owner);
-        for metadata in [account.metadata, role.metadata, binding.metadata] {
-            assert_eq!(metadata.name.as_deref(), Some("gw-gateway"));
-        }
-        assert_eq!(workload("gw"), "gw-gateway");
     }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::build::{self, Owner};
+use super::build;
 use super::dereference::Found;
 use super::loading::Loading;
 use super::lowered::{LoweredObject, Objects};
+use super::owner::Owner;
 use super::planned::{Planned, digests};
 use crate::api::acts;
 use crate::api::lower::Lowered;
@@ -153,7 +154,7 @@ pub(super) fn plan(
     inputs.not_loaded.clear();
     build::prune(&mut plan);
     keep_within_bounds(&mut plan, previous, &mut problems);
-    let owner = Owner { key: gateway.id.key.clone(), uid: gateway.uid().to_owned() };
+    let owner = Owner::gateway(gateway.id.key.clone(), gateway.uid());
     let digests = Arc::new(digests(&plan));
     loading.replaced(previous, &digests, &problems);
     let by_name = ByName::new(&plan.upstreams);

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::access::Access;
 use super::apply::{ApplyError, SnapshotStore};
+use super::desired::Desired;
 use super::loading::Loading;
 use super::marks::LAG;
 use super::planned::Planned;
 use super::pods::Pods;
+use super::reconcile::OwnedObjects;
 use super::rights::RequestError;
 use super::status::{GatewayState, Pin};
 use super::watches::{Seen, Watches};
@@ -38,7 +39,7 @@ pub(super) struct GatewayReconciler {
     damaged: bool,
     /// Whether all that the plan asks for was written.
     applied: bool,
-    access: Access,
+    owned: OwnedObjects,
     /// After a failure that may pass: the wait, and when to try again unless its plan changes.
     retry: Option<(Duration, Instant)>,
 }
@@ -60,7 +61,7 @@ impl GatewayReconciler {
             repaired: None,
             damaged: false,
             applied: false,
-            access: Access::default(),
+            owned: OwnedObjects::default(),
             retry: None,
         }
     }
@@ -69,8 +70,8 @@ impl GatewayReconciler {
     pub(super) fn with_plan(self, planned: Planned) -> Self {
         let (repaired, damaged) = (self.repaired, self.damaged);
         let asks_for_news = planned.wanted != self.planned.wanted;
-        let (retry, access) = if asks_for_news { Default::default() } else { (self.retry, self.access) };
-        Self { repaired, damaged, access, retry, ..Self::new(planned, self.stored, self.loading, self.fault) }
+        let (retry, owned) = if asks_for_news { Default::default() } else { (self.retry, self.owned) };
+        Self { repaired, damaged, owned, retry, ..Self::new(planned, self.stored, self.loading, self.fault) }
     }
 
     /// Takes in what pods report. Says whether a plugin could not be loaded that has a form to go back to.
@@ -119,7 +120,7 @@ impl GatewayReconciler {
             self.applied = written.is_ok();
         }
         // What stops the one does not stop the other.
-        written.and(self.access.apply(writer, watches, owner).await)
+        written.and(self.owned.apply(writer, watches, owner, Desired::of_gateway(owner)).await)
     }
 
     /// Remembers how [`Self::apply`] went. Says whether that is news.

@@ -1,5 +1,7 @@
-//! The kinds that people write, as the API server names them.
+//! Kinds as the API server names them: those that people write, and those that this operator makes of them.
 
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::ApiResource;
 
 use crate::domain::ids::Kind;
@@ -24,4 +26,9 @@ pub(super) fn resource(kind: Kind) -> ApiResource {
         kind: kind.as_str().into(),
         plural: plural.into(),
     }
+}
+
+/// The kinds of what this operator makes beside snapshots.
+pub(super) fn owned_kinds() -> [ApiResource; 3] {
+    [ApiResource::erase::<ServiceAccount>(&()), ApiResource::erase::<Role>(&()), ApiResource::erase::<RoleBinding>(&())]
 }

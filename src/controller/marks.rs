@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::build::Owner;
+use super::owner::Owner;
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 
 /// A shard that is there.

@@ -5,7 +5,6 @@
 //! -> told in status ([`status`]): a round of [`status_loop`]. Whatever is written goes through [`writer`] (the
 //! leader's Lease apart), which writes while this process leads and never otherwise.
 
-mod access;
 mod apply;
 mod asked;
 mod asking;
@@ -14,6 +13,7 @@ mod build;
 mod cache_sync;
 mod compiled;
 mod dereference;
+mod desired;
 mod events;
 mod ever_seen;
 mod gateway_reconciler;
@@ -29,12 +29,14 @@ mod metrics;
 mod namespaces;
 mod operator;
 mod owned;
+mod owner;
 mod parsing;
 mod planned;
 mod planning;
 mod planning_loop;
 mod pod;
 mod pods;
+mod reconcile;
 mod references;
 mod rights;
 mod servers;

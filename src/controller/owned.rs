@@ -1,16 +1,16 @@
-//! Which part of a status is ours: what others have put into it is theirs, and no reason to write.
+//! Which part of an object is ours: what others have put into it is theirs, and no reason to write.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::DynamicObject;
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use super::FIELD_MANAGER;
 
 /// Takes out of the status what this field manager did not apply (Kubernetes, `metadata.managedFields`).
 pub(super) fn keep_own_status(object: &mut DynamicObject) {
-    let managed = object.metadata.managed_fields.as_deref().unwrap_or_default();
-    let ours = managed.iter().find(|entry| is_ours(entry)).and_then(|entry| entry.fields_v1.as_ref());
-    let fields = ours.and_then(|fields| fields.0.get("f:status"));
+    let fields = applied(object, Some("status"));
+    let fields = fields.as_ref().and_then(|fields| fields.get("f:status"));
     match (object.data.get_mut("status"), fields) {
         (Some(status), Some(fields)) => keep(status, fields),
         (Some(status), None) => *status = Value::Null,
@@ -18,10 +18,52 @@ pub(super) fn keep_own_status(object: &mut DynamicObject) {
     }
 }
 
-fn is_ours(entry: &ManagedFieldsEntry) -> bool {
-    entry.manager.as_deref() == Some(FIELD_MANAGER)
-        && entry.operation.as_deref() == Some("Apply")
-        && entry.subresource.as_deref() == Some("status")
+/// Takes out of the object what this field manager did not apply: all but its identity and its owners, and the whole of
+/// its status.
+pub(super) fn keep_own(object: &mut DynamicObject) {
+    let fields = applied(object, None).unwrap_or_default();
+    let metadata = fields.get("f:metadata");
+    for (name, values) in
+        [("f:labels", &mut object.metadata.labels), ("f:annotations", &mut object.metadata.annotations)]
+    {
+        let own = metadata.and_then(|metadata| metadata.get(name));
+        if let Some(values) = values {
+            values.retain(|key, _| own.is_some_and(|own| own.get(format!("f:{key}")).is_some()));
+        }
+    }
+    let Value::Object(members) = &mut object.data else { return };
+    members.retain(|name, member| match fields.get(&format!("f:{name}")) {
+        Some(fields) if name != "status" => {
+            keep(member, fields);
+            true
+        }
+        _ => false,
+    });
+}
+
+/// Whether what is ours of an object is as it should be. `seen` was passed to [`keep_own`].
+pub(super) fn is_as_desired(seen: &DynamicObject, desired: &impl Serialize) -> bool {
+    let Ok(Value::Object(mut desired)) = serde_json::to_value(desired) else { return false };
+    for identity in ["apiVersion", "kind"] {
+        desired.remove(identity);
+    }
+    let metadata = desired.remove("metadata").unwrap_or_default();
+    let has = |name: &str| metadata.get(name).cloned().unwrap_or_else(|| json!({}));
+    let seen_members = seen.data.as_object().cloned().unwrap_or_default();
+    has("labels") == json!(seen.metadata.labels.clone().unwrap_or_default())
+        && has("annotations") == json!(seen.metadata.annotations.clone().unwrap_or_default())
+        && desired == seen_members
+}
+
+/// The fields of an object, or of its subresource, that this field manager applied.
+fn applied(object: &DynamicObject, subresource: Option<&str>) -> Option<Map<String, Value>> {
+    let is_ours = |entry: &&ManagedFieldsEntry| {
+        entry.manager.as_deref() == Some(FIELD_MANAGER)
+            && entry.operation.as_deref() == Some("Apply")
+            && entry.subresource.as_deref() == subresource
+    };
+    let ours = object.metadata.managed_fields.iter().flatten().find(is_ours)?;
+    ours.fields_v1.as_ref()?.0.as_object().cloned()
 }
 
 /// Keeps what `fields` names: `f:` a member, `k:` an item by its keys, `v:` an item by its value; nothing named is all.
@@ -103,5 +145,38 @@ mod tests {
         object.metadata.managed_fields = None;
         keep_own_status(&mut object);
         assert_eq!(object.data["status"], Value::Null);
+    }
+
+    /// A Role with what we applied, `rules` and the labels, and what the API server and others put into it.
+    fn role(ours: Value) -> DynamicObject {
+        let entry = json!({"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": ours});
+        let status = json!({"manager": FIELD_MANAGER, "operation": "Apply", "subresource": "status",
+            "fieldsV1": {"f:aggregated": {}}});
+        let mut object: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "Role", "rules": [{"verbs": ["get"]}], "aggregated": 1, "status": {"a": 1},
+            "metadata": {"name": "x", "uid": "u", "labels": {"app": "us", "team": "theirs"},
+                "annotations": {"theirs": "1"}, "managedFields": [status, entry]},
+        }))
+        .unwrap();
+        keep_own(&mut object);
+        object
+    }
+
+    #[test]
+    fn what_others_put_into_an_object_is_no_reason_to_write_it_and_what_they_took_is() {
+        let metadata = json!({"f:labels": {"f:app": {}}});
+        let desired = |label: &str, verb: &str| {
+            json!({"apiVersion": "v1", "kind": "Role", "rules": [{"verbs": [verb]}],
+                "metadata": {"name": "x", "labels": {"app": label}}})
+        };
+        let seen = role(json!({"f:metadata": metadata, "f:rules": {}}));
+        assert!(is_as_desired(&seen, &desired("us", "get")));
+        assert!(!is_as_desired(&seen, &desired("us", "list")));
+        assert!(!is_as_desired(&seen, &desired("we", "get")));
+        let more = role(json!({"f:metadata": metadata, "f:rules": {}, "f:aggregated": {}}));
+        assert!(!is_as_desired(&more, &desired("us", "get")), "what we applied once and do not want any more");
+        for taken in [json!({"f:metadata": metadata}), json!({"f:rules": {}}), json!({})] {
+            assert!(!is_as_desired(&role(taken), &desired("us", "get")), "somebody else wrote it last");
+        }
     }
 }

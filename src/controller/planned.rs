@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::build::Owner;
+use super::owner::Owner;
 use crate::api::snapshot::NotLoadedForm;
 use crate::domain::digest;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};

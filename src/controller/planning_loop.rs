@@ -10,7 +10,6 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span, instrument};
 
 use super::apply::SnapshotStore;
-use super::build::Owner;
 use super::compiled::{self, Compiled, Running};
 use super::dereference::{Dereferencing, Found};
 use super::gateway_reconciler::{GatewayReconciler, LONGEST_RETRY};
@@ -19,6 +18,7 @@ use super::loading::Loading;
 use super::lowered::{LoweredObject, Lowering, Objects};
 use super::metrics::ControllerMetrics;
 use super::namespaces::Namespaces;
+use super::owner::Owner;
 use super::parsing::Parsing;
 use super::planning::Planning;
 use super::pods::ByGateway;
@@ -355,7 +355,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
 }
 
 fn owner_of(gateway: &LoweredObject) -> Owner {
-    Owner { key: gateway.id.key.clone(), uid: gateway.uid().to_owned() }
+    Owner::gateway(gateway.id.key.clone(), gateway.uid())
 }
 
 #[cfg(test)]

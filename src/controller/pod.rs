@@ -10,8 +10,8 @@ use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use k8s_openapi::api::core::v1::Pod;
 
-use super::build::workload;
 use super::gateway_tokens::Shown;
+use super::owner::workload;
 use super::pods::Reported;
 use crate::domain::causes::causes;
 use crate::domain::ids::ObjectKey;

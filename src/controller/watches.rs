@@ -7,9 +7,8 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::Stream;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service, ServiceAccount};
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
-use kube::api::{DynamicObject, ObjectMeta, PartialObjectMeta};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service};
+use kube::api::{ApiResource, DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::core::NamespaceResourceScope;
 use kube::runtime::reflector::{Lookup, Store, store};
 use kube::runtime::{WatchStreamExt, watcher};
@@ -19,9 +18,9 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::cache_sync::{CacheSync, Watched};
-use super::kinds::{KINDS, resource};
+use super::kinds::{KINDS, owned_kinds, resource};
 use super::lowered::Origin;
-use super::owned::keep_own_status;
+use super::owned::{keep_own, keep_own_status};
 use super::watch::{is_news, keep, slim};
 use super::{GATEWAY_LABEL, MANAGED_BY};
 use crate::api::item::{Item, watch, watch_config};
@@ -45,9 +44,8 @@ pub(super) struct Watches {
     pub(super) pods: Stores<Pod>,
     /// Indices and shards.
     pub(super) snapshots: Stores<PartialObjectMeta<GatewaySnapshot>>,
-    pub(super) accounts: Stores<ServiceAccount>,
-    pub(super) roles: Stores<Role>,
-    pub(super) bindings: Stores<RoleBinding>,
+    /// What this operator made beside snapshots, by the plural of its kind; of each object only what is ours.
+    owned: Vec<(String, Stores<DynamicObject>)>,
     /// What of it is seen, and what is not.
     pub(super) cache_sync: Arc<CacheSync>,
     /// Told whenever anything changed.
@@ -78,14 +76,20 @@ impl Watches {
             // Plans are not made of them, and those who ask them look by themselves.
             pods: starting.typed_with(&with(GATEWAY_LABEL), |_, _| true),
             snapshots: starting.metadata(&with(&managed)),
-            accounts: starting.typed(&with(&managed)),
-            roles: starting.typed(&with(&managed)),
-            bindings: starting.typed(&with(&managed)),
+            owned: owned_kinds().map(|kind| (kind.plural.clone(), starting.owned(&kind, &with(&managed)))).into(),
             _tasks: starting.tasks,
             scope: namespaces,
             cache_sync,
             changed,
         }
+    }
+
+    /// An object that this operator made, as far as it is seen; only what is ours of it.
+    pub(super) fn owned(&self, plural: &str, namespace: &str, name: &str) -> Option<Arc<DynamicObject>> {
+        let (_, stores) = self.owned.iter().find(|(known, _)| known == plural)?;
+        all(stores).find(|object| {
+            object.metadata.namespace.as_deref() == Some(namespace) && object.metadata.name.as_deref() == Some(name)
+        })
     }
 
     /// All snapshots, by the uids of their owners.
@@ -164,12 +168,24 @@ impl Starting<'_> {
         scopes.into_iter().map(follow).collect()
     }
 
-    fn typed<K>(&mut self, config: &watcher::Config) -> Stores<K>
-    where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
-        K: Send + Sync + 'static,
-    {
-        self.typed_with(config, |_, _| false)
+    fn owned(&mut self, resource: &ApiResource, config: &watcher::Config) -> Stores<DynamicObject> {
+        let scopes = self.scopes(|client, namespace| match namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, resource),
+            None => Api::all_with(client, resource),
+        });
+        // What others write into it, and its status, is no news.
+        let same = |before: &DynamicObject, now: &DynamicObject| {
+            let parts = |object: &DynamicObject| {
+                let ObjectMeta { uid, labels, annotations, owner_references, .. } = object.metadata.clone();
+                (uid, labels, annotations, owner_references)
+            };
+            parts(before) == parts(now) && before.data == now.data
+        };
+        let follow = |(namespace, api): (String, Api<Item<DynamicObject>>)| {
+            let stream = watch(api, config.clone()).modify(keep_own);
+            self.follow((resource.plural.clone(), namespace), resource.clone(), stream, same)
+        };
+        scopes.into_iter().map(follow).collect()
     }
 
     /// `same` says of an object that changed that it is no news.

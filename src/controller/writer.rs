@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, Preconditions};
 use kube::{Api, Client};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -76,13 +76,36 @@ impl Writer {
     where
         K: Clone + DeserializeOwned + Debug,
     {
+        self.delete_with(api, what, name, &DeleteParams::default()).await
+    }
+
+    async fn delete_with<K>(
+        &self,
+        api: &Api<K>,
+        what: &str,
+        name: &str,
+        params: &DeleteParams,
+    ) -> Result<(), RequestError>
+    where
+        K: Clone + DeserializeOwned + Debug,
+    {
         let deleted = async {
-            match api.delete(name, &DeleteParams::default()).await {
+            match api.delete(name, params).await {
                 Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
                 other => other.map(drop),
             }
         };
         self.attempt(&format!("delete {what}"), deleted).await
+    }
+
+    /// Deletes the object that was seen with this metadata, and not one of the same name that came after it.
+    pub(super) async fn delete_this<K>(&self, api: &Api<K>, what: &str, seen: &ObjectMeta) -> Result<(), RequestError>
+    where
+        K: Clone + DeserializeOwned + Debug,
+    {
+        let preconditions = Preconditions { uid: seen.uid.clone(), resource_version: None };
+        let params = DeleteParams::default().preconditions(preconditions);
+        self.delete_with(api, what, seen.name.as_deref().unwrap_or_default(), &params).await
     }
 
     /// Sends `write`, unless this process does not lead or was forbidden `what` a short time ago.

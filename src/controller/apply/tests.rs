@@ -33,7 +33,7 @@ fn seen(name: &str, part: &str, uid: &str, generation: i64) -> Arc<PartialObject
 }
 
 fn owner() -> Owner {
-    Owner { key: ObjectKey::new("mcp", "main"), uid: "one".into() }
+    Owner::gateway(ObjectKey::new("mcp", "main"), "one")
 }
 
 fn stored() -> SnapshotStore {

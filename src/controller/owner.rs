@@ -1,0 +1,63 @@
+//! Whose the objects are that the operator makes: they go with that object.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
+use crate::domain::ids::{Kind, ObjectKey};
+
+/// The object that everything made for it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) kind: Kind,
+    pub(super) key: ObjectKey,
+    pub(super) uid: String,
+}
+
+/// The name of a gateway's Deployment, Service, ServiceAccount and whatever else is made for its pods.
+pub(super) fn workload(gateway: &str) -> String {
+    format!("{gateway}-gateway")
+}
+
+impl Owner {
+    /// An MCPGateway.
+    pub(super) fn gateway(key: ObjectKey, uid: impl Into<String>) -> Self {
+        Self { kind: Kind::MCPGateway, key, uid: uid.into() }
+    }
+
+    /// The name of what is made for its pods.
+    pub(super) fn workload(&self) -> String {
+        workload(&self.key.name)
+    }
+
+    /// Whether an object is this one's.
+    pub(super) fn owns(&self, metadata: &ObjectMeta) -> bool {
+        metadata.owner_references.iter().flatten().any(|owner| owner.uid == self.uid)
+    }
+
+    /// Whether an object belongs to another one of this kind, such as one that had this one's name.
+    pub(super) fn is_anothers(&self, metadata: &ObjectMeta) -> bool {
+        let mut owners = metadata.owner_references.iter().flatten();
+        !self.owns(metadata) && owners.any(|owner| owner.kind == self.kind.as_str())
+    }
+
+    /// The metadata of an object that is made for it. `part` says which part of a snapshot the object is.
+    pub(super) fn metadata(&self, name: &str, part: Option<&str>) -> ObjectMeta {
+        let part = part.map(|part| (PART_LABEL.to_owned(), part.to_owned()));
+        let labels = [(GATEWAY_LABEL, self.key.name.as_str()), MANAGED_BY].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        let owner = OwnerReference {
+            api_version: "hawsepipe.dev/v1alpha1".into(),
+            kind: self.kind.as_str().into(),
+            name: self.key.name.clone(),
+            uid: self.uid.clone(),
+            controller: Some(true),
+            ..OwnerReference::default()
+        };
+        ObjectMeta {
+            name: Some(name.to_owned()),
+            namespace: Some(self.key.namespace.clone()),
+            labels: Some(labels.into_iter().chain(part).collect()),
+            owner_references: Some(vec![owner]),
+            ..ObjectMeta::default()
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Brings the objects that belong to one owner to what they should be.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt::Debug;
+use std::time::Instant;
+
+use kube::api::DynamicObject;
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Resource, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::apply::ApplyError;
+use super::backoff::RetryBackoff;
+use super::desired::Desired;
+use super::owned::is_as_desired;
+use super::owner::Owner;
+use super::watches::Watches;
+use super::writer::Writer;
+
+/// What is remembered of an owner's objects from one round to the next.
+#[derive(Default)]
+pub(super) struct OwnedObjects {
+    /// By resource: objects that are somebody else's.
+    taken: HashMap<Cow<'static, str>, Taken>,
+}
+
+/// An object that is somebody else's.
+struct Taken {
+    /// The uid and resourceVersion with which it is seen; none where it is not, since it does not have our label.
+    seen: Option<(String, String)>,
+    waits: RetryBackoff,
+    /// When to ask for it again.
+    again: Instant,
+}
+
+/// Whose objects are brought to what they should be, and by what.
+struct Round<'a> {
+    writer: &'a Writer,
+    watches: &'a Watches,
+    owner: &'a Owner,
+}
+
+impl OwnedObjects {
+    /// Writes what is not as it should be, and deletes what should not be there.
+    ///
+    /// # Errors
+    /// The first thing that stopped one of them. It does not stop the others.
+    pub(super) async fn apply(
+        &mut self,
+        writer: &Writer,
+        watches: &Watches,
+        owner: &Owner,
+        desired: Desired,
+    ) -> Result<(), ApplyError> {
+        // Without `..`: a new member does not compile until it is brought here.
+        let Desired { account, role, binding } = desired;
+        let (round, name) = (Round { writer, watches, owner }, owner.workload());
+        let account = self.bring(&round, &name, account).await;
+        let role = self.bring(&round, &name, role).await;
+        account.and(role).and(self.bring(&round, &name, binding).await)
+    }
+
+    /// Brings one object to what it should be.
+    async fn bring<K>(&mut self, round: &Round<'_>, name: &str, desired: Option<K>) -> Result<(), ApplyError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Serialize + DeserializeOwned + Debug,
+    {
+        let (plural, namespace) = (K::plural(&()), &round.owner.key.namespace);
+        if let Some(why) = round.watches.cache_sync.unseen(&[&plural]) {
+            return Err(ApplyError::Unseen(why));
+        }
+        let seen = round.watches.owned(&plural, namespace, name);
+        let ours = seen.as_deref().filter(|seen| round.owner.owns(&seen.metadata));
+        let what = format!("{plural} in {namespace}");
+        let failed = |error| ApplyError::Request { what: what.clone(), error };
+        let api: Api<K> = Api::namespaced(round.writer.client.clone(), namespace);
+        let Some(desired) = desired else {
+            let Some(ours) = ours else { return Ok(()) };
+            return round.writer.delete_this(&api, &what, &ours.metadata).await.map_err(failed);
+        };
+        match ours {
+            Some(ours) if is_as_desired(ours, &desired) => return Ok(()),
+            Some(_) => {}
+            None => self.check_free(round, &api, name, seen.as_deref()).await?,
+        }
+        self.taken.remove(&plural);
+        round.writer.apply(&api, &what, name, &desired).await.map(drop).map_err(failed)
+    }
+
+    /// Checks that an object that is not seen as ours may be written: it may be there without our label, and be somebody
+    /// else's.
+    async fn check_free<K>(
+        &mut self,
+        round: &Round<'_>,
+        api: &Api<K>,
+        name: &str,
+        seen: Option<&DynamicObject>,
+    ) -> Result<(), ApplyError>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
+    {
+        if !round.writer.leads() {
+            return Ok(());
+        }
+        let (plural, namespace) = (K::plural(&()), &round.owner.key.namespace);
+        let taken = || ApplyError::Taken(format!("{} {namespace}/{name}", K::kind(&())));
+        let seen = seen.map(|seen| (seen.uid().unwrap_or_default(), seen.resource_version().unwrap_or_default()));
+        if self.is_taken(&plural, seen.as_ref(), Instant::now()) {
+            return Err(taken());
+        }
+        let what = format!("{plural} in {namespace}");
+        let there = round.writer.read(&format!("get {what}"), api.get_metadata_opt(name)).await;
+        let there = there.map_err(|error| ApplyError::Request { what, error })?;
+        if there.is_some_and(|there| !round.owner.owns(&there.metadata)) {
+            self.found_taken(plural, seen, Instant::now());
+            return Err(taken());
+        }
+        Ok(())
+    }
+
+    /// Whether an object was found to be somebody else's, is seen as it was then, and is not asked for again yet.
+    fn is_taken(&self, plural: &str, seen: Option<&(String, String)>, now: Instant) -> bool {
+        self.taken.get(plural).is_some_and(|taken| taken.seen.as_ref() == seen && now < taken.again)
+    }
+
+    /// An object is somebody else's: it is asked for less and less often, for as long as it is seen as it is.
+    fn found_taken(&mut self, plural: Cow<'static, str>, seen: Option<(String, String)>, now: Instant) {
+        let before = self.taken.remove(&plural).filter(|before| before.seen == seen);
+        let mut waits = before.map(|before| before.waits).unwrap_or_default();
+        let again = now + waits.after_code(Some(409), now);
+        self.taken.insert(plural, Taken { seen, waits, again });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use bytes::Bytes;
+    use http::{Method, Request, Response};
+    use http_body::Frame;
+    use http_body_util::combinators::UnsyncBoxBody;
+    use http_body_util::{BodyExt, Full, StreamBody};
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::json;
+    use tower::BoxError;
+
+    use super::*;
+    use crate::controller::lease::Leadership;
+    use crate::controller::liveness::Liveness;
+    use crate::domain::ids::ObjectKey;
+
+    /// An API server where somebody else has an object of every name, without our label. Counts how often one is asked
+    /// for.
+    async fn serve(
+        request: Request<Body>,
+        asked: Arc<AtomicUsize>,
+    ) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError> {
+        assert_eq!(request.method(), Method::GET, "what is somebody else's is not written");
+        if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+            let nothing = futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>();
+            return Ok(Response::new(StreamBody::new(nothing).boxed_unsync()));
+        }
+        let answer = if request.uri().path().ends_with("/main-gateway") {
+            asked.fetch_add(1, Ordering::Relaxed);
+            json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1",
+                "metadata": {"name": "main-gateway", "namespace": "mcp", "uid": "theirs"}})
+        } else {
+            json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": []})
+        };
+        Ok(Response::new(Full::from(answer.to_string()).map_err(BoxError::from).boxed_unsync()))
+    }
+
+    #[tokio::test]
+    async fn what_somebody_else_has_is_asked_for_less_and_less_often() {
+        let asked = Arc::<AtomicUsize>::default();
+        let counted = Arc::clone(&asked);
+        let client = Client::new(tower::service_fn(move |request| serve(request, Arc::clone(&counted))), "mcp");
+        let watches = Watches::start(&client, BTreeSet::new());
+        watches.cache_sync.settled().await;
+        let leadership = Leadership::default();
+        leadership.set(Some(Instant::now() + Duration::from_secs(600)));
+        let writer = Writer::new(client, leadership, Liveness::default().pulse("plans"));
+        let owner = Owner::gateway(ObjectKey::new("mcp", "main"), "u");
+        let mut owned = OwnedObjects::default();
+        let round = async |owned: &mut OwnedObjects, expected: usize| {
+            let desired = Desired::of_gateway(&owner);
+            let error = owned.apply(&writer, &watches, &owner, desired).await.unwrap_err();
+            assert!(error.to_string().contains("ServiceAccount mcp/main-gateway that this operator"), "{error}");
+            assert_eq!(asked.swap(0, Ordering::Relaxed), expected);
+        };
+        round(&mut owned, 3).await;
+        round(&mut owned, 0).await;
+        let now = Instant::now();
+        for taken in owned.taken.values_mut() {
+            taken.again = now;
+        }
+        round(&mut owned, 3).await;
+        let pause = |taken: &Taken| taken.again.duration_since(now);
+        assert!(owned.taken.values().all(|taken| pause(taken) >= Duration::from_secs(1)), "the pause grows");
+        let account = owned.taken.get_mut("serviceaccounts").unwrap();
+        account.seen = Some(("theirs".into(), "1".into()));
+        round(&mut owned, 1).await;
+    }
+
+    /// An API server with a Role of the gateway whose uid is `u`, and a RoleBinding of another one. Notes what is written.
+    async fn serve_owned(
+        request: Request<Body>,
+        written: Arc<Mutex<Vec<String>>>,
+    ) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError> {
+        if request.uri().query().is_some_and(|query| query.contains("watch=true")) {
+            let nothing = futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>();
+            return Ok(Response::new(StreamBody::new(nothing).boxed_unsync()));
+        }
+        let path = request.uri().path().to_owned();
+        let object = |owner: &str| {
+            json!({"metadata": {"name": "main-gateway", "namespace": "mcp", "uid": "seen", "ownerReferences": [
+                {"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPGateway", "name": "main", "uid": owner}]}})
+        };
+        let items = match path.rsplit('/').next() {
+            Some("roles") => vec![object("u")],
+            Some("rolebindings") => vec![object("other")],
+            _ => Vec::new(),
+        };
+        if request.method() != Method::GET {
+            let method = request.method().clone();
+            let body = request.into_body().collect_bytes().await?;
+            let body: serde_json::Value = serde_json::from_slice(&body)?;
+            written.lock().unwrap().push(format!("{method} {path} {}", body["preconditions"]["uid"]));
+            let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"});
+            return Ok(Response::new(Full::from(done.to_string()).map_err(BoxError::from).boxed_unsync()));
+        }
+        let answer = json!({"kind": "List", "apiVersion": "v1", "metadata": {"resourceVersion": "1"}, "items": items});
+        Ok(Response::new(Full::from(answer.to_string()).map_err(BoxError::from).boxed_unsync()))
+    }
+
+    #[tokio::test]
+    async fn what_should_not_be_there_is_deleted_where_it_is_ours() {
+        let written = Arc::<Mutex<Vec<_>>>::default();
+        let noted = Arc::clone(&written);
+        let client = Client::new(tower::service_fn(move |request| serve_owned(request, Arc::clone(&noted))), "mcp");
+        let watches = Watches::start(&client, BTreeSet::new());
+        watches.cache_sync.settled().await;
+        let leadership = Leadership::default();
+        leadership.set(Some(Instant::now() + Duration::from_secs(600)));
+        let writer = Writer::new(client, leadership, Liveness::default().pulse("plans"));
+        let owner = Owner::gateway(ObjectKey::new("mcp", "main"), "u");
+        let nothing = Desired { account: None, role: None, binding: None };
+        OwnedObjects::default().apply(&writer, &watches, &owner, nothing).await.unwrap();
+        let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/mcp/roles/main-gateway";
+        assert_eq!(*written.lock().unwrap(), [format!("DELETE {roles} \"seen\"")]);
+    }
+}
