@@ -2,6 +2,8 @@
 //!
 //! Upstream, hop and echo run in processes of their own: this program starts itself again in another role.
 
+mod aims;
+mod cells;
 mod child;
 mod client;
 mod edits;

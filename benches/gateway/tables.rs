@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 
+use crate::aims::Ratio;
+use crate::cells::median;
 use crate::edits::{AIM_MS, Edited, Outcome};
-use crate::report::{Ratio, Report, Row, median};
+use crate::report::{Report, Row};
 use crate::runtime;
 
 /// The whole report as text.
@@ -32,13 +34,13 @@ fn plugins_text(plugins: &runtime::Outcome) -> String {
     for row in &plugins.calls {
         calls.add_row([row.what.clone(), row.bytes.to_string(), whole(row.p50_us), whole(row.p99_us)]);
     }
-    let mut rates = table(["workers of a Module", "calls/s"]);
-    for (workers, rate) in &plugins.throughput {
-        rates.add_row([workers.to_string(), whole(*rate)]);
+    let mut rates = table(["workers of a Module", "callers", "calls/s"]);
+    for (workers, callers, rate) in &plugins.throughput {
+        rates.add_row([workers.to_string(), callers.to_string(), whole(*rate)]);
     }
     let mut aims = table(["", "found", "aim"]);
     for aim in &plugins.aims {
-        let (sign, verdict) = (if aim.at_least { ">=" } else { "<=" }, if aim.is_met() { "met" } else { "missed" });
+        let (sign, verdict) = signs(aim.at_least, aim.is_met());
         aims.add_row([aim.what.clone(), figure(aim.found), format!("{sign} {} {verdict}", figure(aim.aim))]);
     }
     format!(
@@ -122,18 +124,23 @@ fn rows_table(rows: &[Row]) -> Table {
 fn ratios_table(ratios: &[Ratio]) -> Table {
     let mut table = table(["", "bytes", "here", "yardstick", "ratio", "aim", "best gateway*"]);
     for ratio in ratios {
-        let verdict = if ratio.ratio <= ratio.aim { "met" } else { "missed" };
+        let (sign, verdict) = signs(ratio.at_least, ratio.is_met());
         table.add_row([
             ratio.what.to_owned(),
             ratio.size.to_string(),
-            whole(ratio.us),
-            whole(ratio.yardstick_us),
+            whole(ratio.found),
+            whole(ratio.yardstick),
             format!("{:.2}", ratio.ratio),
-            format!("<= {} {verdict}", ratio.aim),
+            format!("{sign} {} {verdict}", ratio.aim),
             ratio.best_elsewhere_us.map_or_else(dash, whole),
         ]);
     }
     table
+}
+
+/// How an aim is written, and what became of it.
+fn signs(at_least: bool, is_met: bool) -> (&'static str, &'static str) {
+    (if at_least { ">=" } else { "<=" }, if is_met { "met" } else { "missed" })
 }
 
 /// A table of a column of words and columns of numbers.

@@ -16,14 +16,14 @@ use crate::floor::Floor;
 use crate::load::{quantile, text};
 use crate::options::Options;
 use cold::{Cold, cpu_seconds};
-use plugins::{FOREVER, KINDS, Kind, MODULE, Rig};
+use plugins::{FOREVER, KINDS, Kind, MODULE, MODULE_LABEL, Rig};
 
 /// Bytes of content.
 const SIZES: [usize; 3] = [1 << 10, 50 << 10, 1 << 20];
 /// How often what is measured of one size takes turns.
 const ROUNDS: usize = 10;
-/// Workers of the measurements of throughput.
-const WORKERS: [u32; 3] = [1, 2, 4];
+/// Workers and callers of the measurements of throughput. One caller finds its worker idle, two wait for each other.
+const THROUGHPUT: [(u32, u32); 4] = [(1, 1), (1, 2), (2, 4), (4, 8)];
 /// Calls before those that count: the first ones are compiled.
 const WARMING: usize = 300;
 /// Milliseconds that a call without end is given.
@@ -33,8 +33,8 @@ const DEADLINE: Duration = Duration::from_millis(50);
 #[derive(Serialize, Default)]
 pub struct Outcome {
     pub calls: Vec<Calls>,
-    /// Calls a second of a Module with 1 KB, by its workers.
-    pub throughput: Vec<(u32, f64)>,
+    /// Calls a second of a Module with 1 KB, by its workers and callers.
+    pub throughput: Vec<(u32, u32, f64)>,
     pub aims: Vec<Aim>,
 }
 
@@ -74,6 +74,12 @@ struct Extent {
 }
 
 impl Outcome {
+    /// The median time of a Module's call with so many bytes, where that was measured.
+    pub fn module_p50_us(&self, bytes: u32) -> Option<f64> {
+        let calls = self.calls.iter().find(|calls| calls.what == MODULE_LABEL && calls.bytes == bytes as usize)?;
+        Some(calls.p50_us)
+    }
+
     fn add(&mut self, what: impl Into<String>, bytes: usize, mut times: Vec<f64>) -> Result<Calls> {
         times.sort_by(f64::total_cmp);
         let at = |share| quantile(&times, share).context("nothing was measured");
@@ -243,13 +249,12 @@ async fn rate(rig: &Arc<Rig>, callers: usize, content: &str, time: Duration) -> 
 
 async fn throughput(extent: &Extent, outcome: &mut Outcome) -> Result<()> {
     let content = text(SIZES[0]);
-    for workers in WORKERS {
+    for (workers, callers) in THROUGHPUT {
         let rig = Arc::new(Rig::start(Kind::module(MODULE).link(workers)).await?);
-        let callers = 2 * workers as usize;
         // The pool grows by demand.
-        rate(&rig, callers, &content, Duration::from_secs(1)).await?;
-        let per_second = rate(&rig, callers, &content, extent.slice).await?;
-        outcome.throughput.push((workers, per_second));
+        rate(&rig, callers as usize, &content, Duration::from_secs(1)).await?;
+        let per_second = rate(&rig, callers as usize, &content, extent.slice).await?;
+        outcome.throughput.push((workers, callers, per_second));
         rig.end().await;
     }
     Ok(())

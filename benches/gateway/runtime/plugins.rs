@@ -20,6 +20,8 @@ use crate::gateway::BINARY;
 /// How long something has that is to happen.
 const SOON: Duration = Duration::from_secs(30);
 
+/// What a Module is called in the report.
+pub const MODULE_LABEL: &str = "Module";
 /// Of a module.
 pub const MODULE: &str = "export default ({ rawContent }) => ({ text: rawContent, continue: true });";
 /// Of a script that serves one call.
@@ -66,7 +68,7 @@ pub const KINDS: [Kind; 5] = [
 impl Kind {
     /// A Module of this code.
     pub const fn module(code: &'static str) -> Self {
-        kind("Module", Protocol::Module, "plugin.mjs", code)
+        kind(MODULE_LABEL, Protocol::Module, "plugin.mjs", code)
     }
 
     /// A script that serves one call.

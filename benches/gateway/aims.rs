@@ -1,0 +1,101 @@
+//! The figures that matter, each held against a yardstick of the same run.
+
+use serde::Serialize;
+
+use crate::cells::Cells;
+use crate::client::Era;
+use crate::load::Load;
+use crate::matrix::Cell;
+use crate::systems::System;
+
+/// A figure held against a yardstick of the same run.
+#[derive(Serialize)]
+pub struct Ratio {
+    pub what: &'static str,
+    pub size: u32,
+    /// Microseconds; of a rate, calls a second.
+    pub found: f64,
+    pub yardstick: f64,
+    pub ratio: f64,
+    /// At most this is wanted, or at least, where that is said.
+    pub aim: f64,
+    pub at_least: bool,
+    /// What is known of the best gateway there was, in microseconds. Measured elsewhere: hold it against the hop's 33
+    /// and 68 us (p50), 26 and 79 us (CPU) of that run.
+    pub best_elsewhere_us: Option<f64>,
+}
+
+impl Ratio {
+    /// Whether the aim is met.
+    pub fn is_met(&self) -> bool {
+        if self.at_least { self.ratio >= self.aim } else { self.ratio <= self.aim }
+    }
+}
+
+const OVER_HOP: f64 = 1.2;
+const OVER_HOP_IN_MODERN: f64 = 2.0;
+const OVER_POOL: f64 = 1.5;
+const OF_RATE: f64 = 0.6;
+const OVER_FLOOR: f64 = 6.0;
+
+/// The yardsticks of one size that no cell has, in microseconds.
+pub struct Yardsticks {
+    /// An echo between two processes.
+    pub floor: f64,
+    /// A Module in the pool alone, where that was measured.
+    pub pool: Option<f64>,
+}
+
+/// All that were measured.
+pub fn ratios(cells: &Cells<'_>, size: u32, yardsticks: &Yardsticks) -> Vec<Ratio> {
+    let of = |era, connections| move |system| Cell { era, load: Load { size, connections }, system };
+    let (alone, many, modern) = (of(Era::Legacy, 1), of(Era::Legacy, 16), of(Era::Modern, 1));
+    let over_direct = |cell| cells.added(cell, System::Direct);
+    let added = |modules: f64, system| cells.added(alone(system), System::Gateway).map(|us| us / modules);
+    let [best_p50, best_cpu] = match size {
+        1024 => [98.0, 91.0].map(Some),
+        51200 => [340.0, 263.0].map(Some),
+        _ => [None; 2],
+    };
+    let mut held = Held { size, ratios: Vec::new() };
+    let what = "added p50 at 1 connection, over the hop's";
+    held.most(what, over_direct(alone(System::Gateway)), over_direct(alone(System::Hop)), OVER_HOP, best_p50);
+    let what = "added p50 at 16 connections, over the hop's";
+    held.most(what, over_direct(many(System::Gateway)), over_direct(many(System::Hop)), OVER_HOP, None);
+    let what = "CPU a call at 16 connections, over the hop's";
+    held.most(what, cells.cpu(many(System::Gateway)), cells.cpu(many(System::Hop)), OVER_HOP, best_cpu);
+    let what = "added p50 at 1 connection in the modern era, over the hop's";
+    let (here, hop) = (over_direct(modern(System::Gateway)), over_direct(modern(System::Hop)));
+    held.most(what, here, hop, OVER_HOP_IN_MODERN, None);
+    let what = "p50 that one Module adds, over its p50 in the pool alone";
+    held.most(what, added(1.0, System::OneModule), yardsticks.pool, OVER_POOL, None);
+    let what = "calls/s with one Module at 16 connections, over those without";
+    held.least(what, cells.rate(many(System::OneModule)), cells.rate(many(System::Gateway)), OF_RATE);
+    let what = "p50 that one Module adds, over the floor";
+    held.most(what, added(1.0, System::OneModule), Some(yardsticks.floor), OVER_FLOOR, None);
+    let what = "p50 that each of three Modules adds, over the floor";
+    held.most(what, added(3.0, System::ThreeModules), Some(yardsticks.floor), OVER_FLOOR, None);
+    held.ratios
+}
+
+struct Held {
+    size: u32,
+    ratios: Vec<Ratio>,
+}
+
+impl Held {
+    fn most(&mut self, what: &'static str, found: Option<f64>, yardstick: Option<f64>, aim: f64, best: Option<f64>) {
+        if let Some((found, yardstick)) = found.zip(yardstick) {
+            let (size, ratio) = (self.size, found / yardstick);
+            let best_elsewhere_us = best;
+            self.ratios.push(Ratio { what, size, found, yardstick, ratio, aim, at_least: false, best_elsewhere_us });
+        }
+    }
+
+    fn least(&mut self, what: &'static str, found: Option<f64>, yardstick: Option<f64>, aim: f64) {
+        self.most(what, found, yardstick, aim, None);
+        if let Some(held) = self.ratios.last_mut().filter(|held| held.what == what) {
+            held.at_least = true;
+        }
+    }
+}
