@@ -31,6 +31,7 @@ pub mod rpc;
 pub mod sandbox;
 pub mod secret;
 pub mod seen;
+pub mod skim;
 pub mod tool;
 pub mod tool_name;
 pub mod upstream;

@@ -1,14 +1,12 @@
 //! The one text block that a result may consist of, and whether there is anything else in it.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::domain::json::is_same;
 use crate::domain::raw::RawObject;
+use crate::domain::skim::Skim;
 
 /// Words of `resultType` (MCP 2026-07-28, Result).
 const RESULT_TYPES: [&str; 2] = ["complete", "input_required"];
@@ -35,36 +33,12 @@ pub(crate) struct TextBlock<'a> {
     pub(crate) more: bool,
 }
 
-/// A member of a JSON object, its value raw.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
-
-/// A JSON string; copied only where it has escapes.
-#[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-impl<'de> Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Each;
-        impl<'de> Visitor<'de> for Each {
-            type Value = Members<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON object")
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members<'de>, A::Error> {
-                let mut members = Vec::new();
-                while let Some((Text(name), value)) = map.next_entry()? {
-                    members.push((name, value));
-                }
-                Ok(Members(members))
-            }
-        }
-        deserializer.deserialize_map(Each)
-    }
-}
+/// The members of a JSON object.
+struct Members<'a>(Vec<(Cow<'a, str>, Skim<'a>)>);
 
 impl<'a> Members<'a> {
     /// The value of a member that stands there once.
-    fn once(&self, name: &str) -> Option<&'a RawValue> {
+    fn once(&self, name: &str) -> Option<Skim<'a>> {
         let mut found = self.0.iter().filter(|(member, _)| member == name).map(|(_, value)| *value);
         found.next().filter(|_| found.next().is_none())
     }
@@ -78,38 +52,36 @@ impl<'a> TextBlock<'a> {
     /// The only text block of a result; none where there is another block, or where its text has lone surrogates, or
     /// where a member that counts stands twice.
     pub(crate) fn of(result: &'a RawValue) -> Option<Self> {
-        let result: Members<'_> = serde_json::from_str(result.get()).ok()?;
-        let blocks: Vec<Members<'_>> = serde_json::from_str(result.once("content")?.get()).ok()?;
-        let [block] = &blocks[..] else { return None };
-        let Text(kind) = serde_json::from_str(block.once("type")?.get()).ok()?;
-        if kind != "text" {
+        let result = Members(Skim::from(result).members()?);
+        let mut blocks = result.once("content")?.elements()?;
+        let (Some(block), None) = (blocks.next(), blocks.next()) else { return None };
+        let block = Members(block.members()?);
+        if block.once("type")?.text()? != "text" {
             return None;
         }
-        let Text(text) = serde_json::from_str(block.once("text")?.get()).ok()?;
+        let text = block.once("text")?.text()?;
         let mirror = match result.once("structuredContent") {
             Some(structured) if structured.get() == "null" => Mirror::Absent,
             Some(structured) => mirror(structured, &text),
             None if result.has("structuredContent") => return None,
             None => Mirror::Absent,
         };
-        let more = result.0.iter().any(|(name, value)| !is_plain(name, value)) || block.0.len() > 2;
+        let more = result.0.iter().any(|(name, value)| !is_plain(name, *value)) || block.0.len() > 2;
         Some(Self { text, mirror, more })
     }
 }
 
 /// Whether a member of a result holds nothing but what is looked at here anyway, or one of a fixed set of words.
-fn is_plain(name: &str, value: &RawValue) -> bool {
+fn is_plain(name: &str, value: Skim<'_>) -> bool {
     match name {
         "content" | "structuredContent" => true,
         "isError" => matches!(value.get(), "true" | "false"),
-        "resultType" => {
-            serde_json::from_str::<Text<'_>>(value.get()).is_ok_and(|Text(word)| RESULT_TYPES.contains(&&*word))
-        }
+        "resultType" => value.text().is_some_and(|word| RESULT_TYPES.contains(&&*word)),
         _ => false,
     }
 }
 
-fn mirror(structured: &RawValue, text: &str) -> Mirror {
+fn mirror(structured: Skim<'_>, text: &str) -> Mirror {
     let object = RawObject::parse(structured.get()).unwrap_or_default();
     if object.iter().count() == 1 && object.get_str("result").as_deref() == Some(text) {
         return Mirror::Wrapped;

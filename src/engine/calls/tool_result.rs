@@ -1,10 +1,10 @@
 //! The few members of a tool's result that the gateway itself reads or writes.
 
-use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::domain::raw::{RawObject, to_raw};
+use crate::domain::skim::Skim;
 use crate::domain::upstream::Answer;
 
 /// What is read of an answer, in one pass: results are large.
@@ -14,7 +14,7 @@ pub(crate) struct ResultFacts {
     pub(crate) asks_back: bool,
     /// A result that says `isError`.
     pub(crate) is_error: bool,
-    /// A result that says what it is, or no object that could.
+    /// A result that says what it is, or no object that could: one that says so, or `isError`, twice counts as none.
     pub(crate) typed: bool,
     /// A result that says what it is by something that is not a string.
     pub(crate) mistyped: bool,
@@ -23,19 +23,21 @@ pub(crate) struct ResultFacts {
 impl ResultFacts {
     /// Reads it.
     pub(crate) fn of(answer: &Answer) -> Self {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Members<'a> {
-            #[serde(borrow, default, deserialize_with = "present")]
-            result_type: Option<&'a RawValue>,
-            #[serde(borrow)]
-            is_error: Option<&'a RawValue>,
-        }
         let Answer::Result(result) = answer else { return Self::default() };
-        let Ok(Members { result_type, is_error }) = serde_json::from_str(result.get()) else {
-            return Self { typed: true, ..Self::default() };
-        };
-        let kind = result_type.and_then(|kind| serde_json::from_str::<String>(kind.get()).ok());
+        let unclear = Self { typed: true, ..Self::default() };
+        let Some(members) = Skim::from(&**result).members() else { return unclear };
+        let (mut result_type, mut is_error) = (None, None);
+        for (name, value) in members {
+            let place = match &*name {
+                "resultType" => &mut result_type,
+                "isError" => &mut is_error,
+                _ => continue,
+            };
+            if place.replace(value).is_some() {
+                return unclear;
+            }
+        }
+        let kind = result_type.and_then(Skim::text);
         Self {
             asks_back: kind.as_deref() == Some("input_required"),
             mistyped: result_type.is_some() && kind.is_none(),
@@ -43,11 +45,6 @@ impl ResultFacts {
             typed: result_type.is_some(),
         }
     }
-}
-
-/// A member that is there, if only as `null`.
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(value: D) -> Result<Option<&'a RawValue>, D::Error> {
-    <&RawValue>::deserialize(value).map(Some)
 }
 
 /// MCP 2026-07-28: every result says what it is. What a legacy server sent, and what is made here, does not yet.
@@ -77,6 +74,30 @@ pub(crate) fn with_meta(result: &RawValue, key: &str, value: Box<RawValue>) -> B
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn facts(result: &str) -> [bool; 4] {
+        let facts = ResultFacts::of(&Answer::Result(RawValue::from_string(result.into()).unwrap()));
+        [facts.asks_back, facts.is_error, facts.typed, facts.mistyped]
+    }
+
+    #[test]
+    fn what_a_result_says_of_itself_is_read() {
+        for (result, expected) in [
+            (r#"{"content":[{"isError":true}]}"#, [false; 4]),
+            (r#"{"content":[], "isError" : true }"#, [false, true, false, false]),
+            (r#"{"isError":false,"resultType":"complete"}"#, [false, false, true, false]),
+            (r#"{"resultType":"input_required"}"#, [true, false, true, false]),
+            (r#"{"result\u0054ype":"input\u005frequired"}"#, [true, false, true, false]),
+            (r#"{"isError":true,"resultType":null}"#, [false, true, true, true]),
+            (r#"{"resultType":"\ud800"}"#, [false, false, true, true]),
+            (r#"{"isError":true,"isError":true}"#, [false, false, true, false]),
+            (r#"{"resultType":"input_required","resultType":1}"#, [false, false, true, false]),
+            (r#"{"isError":true,"\ud800":1}"#, [false, false, true, false]),
+            ("[]", [false, false, true, false]),
+        ] {
+            assert_eq!(facts(result), expected, "{result}");
+        }
+    }
 
     #[test]
     fn meta_is_added_and_nothing_else_changes() {

@@ -1,0 +1,147 @@
+//! One level of a JSON text that is known to be valid. What is long in messages are strings, and where they need not be
+//! checked again, they are passed over at the speed of a search.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::rpc::after_string;
+
+const WHITE_SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// A valid JSON value as it is written, without white space around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Skim<'a>(&'a str);
+
+impl<'a> From<&'a RawValue> for Skim<'a> {
+    fn from(raw: &'a RawValue) -> Self {
+        Self(raw.get().trim_matches(WHITE_SPACE))
+    }
+}
+
+impl<'a> Skim<'a> {
+    /// Its text.
+    pub fn get(self) -> &'a str {
+        self.0
+    }
+
+    /// The string that it is; none where it is no string, or one with a lone surrogate.
+    pub fn text(self) -> Option<Cow<'a, str>> {
+        let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
+        match memchr::memchr(b'\\', inner.as_bytes()) {
+            None => Some(Cow::Borrowed(inner)),
+            Some(_) => serde_json::from_str(self.0).ok().map(Cow::Owned),
+        }
+    }
+
+    /// The elements of the array that it is.
+    pub fn elements(self) -> Option<Elements<'a>> {
+        self.0.starts_with('[').then(|| Elements(&self.0[1..]))
+    }
+
+    /// The members of the object that it is, in their order; none where a name is a string with a lone surrogate.
+    pub fn members(self) -> Option<Vec<(Cow<'a, str>, Self)>> {
+        if !self.0.starts_with('{') {
+            return None;
+        }
+        let (mut parts, mut members) = (Elements(&self.0[1..]), Vec::new());
+        while let Some(name) = parts.next() {
+            members.push((name.text()?, parts.next()?));
+        }
+        Some(members)
+    }
+}
+
+/// The values within an array; of an object, names and values in turn.
+#[derive(Clone, Debug)]
+pub struct Elements<'a>(&'a str);
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = Skim<'a>;
+
+    fn next(&mut self) -> Option<Skim<'a>> {
+        let text = self.0.trim_start_matches([' ', '\t', '\r', '\n', ',', ':']);
+        if text.starts_with([']', '}']) {
+            return None;
+        }
+        let (value, rest) = text.split_at_checked(length_of_first(text.as_bytes())?)?;
+        self.0 = rest;
+        Some(Skim(value))
+    }
+}
+
+/// The bytes of the value that `json` begins with.
+fn length_of_first(json: &[u8]) -> Option<usize> {
+    let is_end = |byte: &u8| matches!(byte, b',' | b':' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
+    let (first, mut rest) = json.split_first()?;
+    match first {
+        b'"' => return Some(json.len() - after_string(rest).len()),
+        b'{' | b'[' => {}
+        _ => return Some(json.iter().position(is_end).unwrap_or(json.len())),
+    }
+    let mut depth = 1;
+    while depth > 0 {
+        let (byte, after) = rest.split_first()?;
+        rest = if *byte == b'"' { after_string(after) } else { after };
+        match byte {
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth -= 1,
+            _ => {}
+        }
+    }
+    Some(json.len() - rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::raw::RawObject;
+
+    fn raw(json: &str) -> &RawValue {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn an_object_is_taken_apart_as_a_parser_does() {
+        for json in [
+            "{}",
+            " { } ",
+            r#"{"a":1}"#,
+            "{ \"a\" : -1.5e+3 ,\n\t\"b\" : [ 1 , { \"c\" : \"]}\" } ] , \"a\" : null }",
+            r#"{"\u0061\"b":"x\\","é😀":{"k":["\"","{"]},"":"","t":true,"f":false}"#,
+            r#"{"a":[[],{},[{}]],"b":{"a":{"a":1}}}"#,
+        ] {
+            let object = RawObject::parse(json).unwrap();
+            let parsed: Vec<_> = object.iter().map(|(name, value)| (name.into(), value.get())).collect();
+            let members = Skim::from(raw(json)).members().unwrap();
+            let members: Vec<_> = members.into_iter().map(|(name, value)| (name, value.get())).collect();
+            assert_eq!(members, parsed, "{json}");
+        }
+    }
+
+    #[test]
+    fn an_array_is_taken_apart_as_a_parser_does() {
+        for json in ["[]", "[ ]", "[[ ] ,{}]", r#"[1,-2e3 , null,"a,]\\",[[1],"]"],{"k":[2,{}]} ]"#] {
+            let parsed: Vec<&RawValue> = serde_json::from_str(json).unwrap();
+            let elements: Vec<_> = Skim::from(raw(json)).elements().unwrap().map(Skim::get).collect();
+            assert_eq!(elements, parsed.into_iter().map(RawValue::get).collect::<Vec<_>>(), "{json}");
+        }
+    }
+
+    #[test]
+    fn a_string_is_read_as_a_parser_does() {
+        for json in [r#""""#, r#""plain é""#, r#""a\nb\\""#, r#""\ud83d\ude00""#, r#""\ud800""#, "1", "[]", "null"] {
+            let parsed: Option<String> = serde_json::from_str(json).ok();
+            assert_eq!(Skim::from(raw(json)).text().as_deref(), parsed.as_deref(), "{json}");
+        }
+    }
+
+    #[test]
+    fn what_is_another_kind_of_value_has_no_parts() {
+        for json in ["1", r#""{}""#, "null", "[1]"] {
+            assert_eq!(Skim::from(raw(json)).members(), None, "{json}");
+        }
+        assert!(Skim::from(raw(r#"{"\ud800":1}"#)).members().is_none(), "nobody can say which member that is");
+        assert!(Skim::from(raw("{}")).elements().is_none());
+    }
+}
