@@ -1,7 +1,6 @@
 //! The custom resource types, their schemas and rules, how objects are read, and `lower` into `config::input`. Nothing
 //! else.
 
-pub mod acts;
 mod canonical;
 pub mod chain;
 pub mod check;
@@ -12,6 +11,7 @@ pub mod lower;
 pub mod pack;
 pub mod pipeline;
 pub mod plugin;
+pub mod restrictions;
 pub mod section;
 pub mod seen;
 pub mod shared;

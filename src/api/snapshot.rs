@@ -66,8 +66,8 @@ pub struct SnapshotIndex {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["revision"]))]
     pub revisions: Vec<SnapshotRevision>,
     /// What counts at once, whatever revision pods run. Default: nothing, as operators before this one write it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub acts: Option<SnapshotActs>,
+    #[serde(rename = "acts", skip_serializing_if = "Option::is_none")]
+    pub restrictions: Option<SnapshotRestrictions>,
     /// Forms of Plugins that a pod tried and could not load: the form before is in the newest revision in their place.
     /// Default: none.
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
@@ -123,7 +123,7 @@ impl NotLoadedForm {
 /// The stop switch, and what was taken away since a revision was compiled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct SnapshotActs {
+pub struct SnapshotRestrictions {
     /// `spec.stopped` of the gateway, whatever a revision says.
     pub stopped: bool,
     /// Whether calls in flight end too. Default: false.
@@ -202,8 +202,8 @@ pub struct SnapshotRevision {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problems: Option<u32>,
     /// What counts at once for pods that run it while another is current. Default: not told, as for the current one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub acts: Option<SnapshotActs>,
+    #[serde(rename = "acts", skip_serializing_if = "Option::is_none")]
+    pub restrictions: Option<SnapshotRestrictions>,
     /// Its pieces, by name.
     #[schemars(length(max = 1024))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -298,7 +298,7 @@ pub(crate) mod tests {
             compiled_by: None,
             inputs: None,
             problems: None,
-            acts: None,
+            restrictions: None,
             shards: Vec::new(),
         }
     }

@@ -113,10 +113,10 @@ impl Following {
             tokio::select! {
                 news = self.snapshots.next() => match news {
                     News::Plan(newer) => received = *newer,
-                    News::Beside(beside) => {
-                        received.beside = beside;
+                    News::Extras(extras) => {
+                        received.extras = extras;
                         self.put_in_force(&mut received).await;
-                        self.snapshots.keep_beside().await;
+                        self.snapshots.keep_extras().await;
                         continue;
                     }
                     News::Pending(_) => {}
@@ -137,7 +137,7 @@ impl Following {
                 News::Plan(received) => return *received,
                 News::Pending(pending) => self.engine.set_pending(pending),
                 // It comes along with the plan.
-                News::Beside(_) => {}
+                News::Extras(_) => {}
             }
         }
     }
@@ -160,7 +160,7 @@ impl Following {
         }
         self.engine.records().set_per_plugin(gateway.history_per_plugin as usize);
         // Before the plan: a name that is taken in later may go from one upstream's tool to another's.
-        self.engine.set_published_names(received.beside.seen_names.clone());
+        self.engine.set_published_names(received.extras.seen_names.clone());
         self.engine.apply(completed.plan, completed.problems, &self.secrets).await;
         self.engine.set_pending(self.snapshots.pending());
         self.report();

@@ -290,7 +290,7 @@ pub fn join<'p>(pieces: impl IntoIterator<Item = (PieceKind, &'p str)>) -> Resul
         format_version: piece.format_version,
         revision: String::new(),
         requires: piece.requires,
-        acts: String::new(),
+        restrictions: String::new(),
         gateway: piece.gateway,
         takes: piece.takes,
         upstreams,

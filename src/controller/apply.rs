@@ -25,7 +25,7 @@ use super::pods::Pods;
 use super::rights::RequestError;
 use super::writer::Writer;
 use crate::api::snapshot::{GatewaySnapshot, ShardRef, SnapshotIndex};
-use crate::config::compile::obey;
+use crate::config::compile::restrict;
 use crate::domain::plan::Plan;
 use crate::domain::seen::SeenNames;
 
@@ -102,11 +102,11 @@ impl SnapshotStore {
         };
         if let Some(newest) = newest {
             // Many shards take long to write, and what counts at once does not wait for them.
-            if !newest.lacking.is_empty() && self.lacks_acts(planned) {
-                self.write_acts(writer, &api, planned).await?;
+            if !newest.lacking.is_empty() && self.lacks_restrictions(planned) {
+                self.write_restrictions(writer, &api, planned).await?;
             }
             if let Err(error) = self.write_shards(writer, &api, &what, newest).await {
-                self.write_acts(writer, &api, planned).await?;
+                self.write_restrictions(writer, &api, planned).await?;
                 return Err(failed(error));
             }
             self.revisions.insert(newest.entry.revision.clone(), Arc::clone(&planned.digests));
@@ -137,26 +137,26 @@ impl SnapshotStore {
         let wanted = WantedIndex {
             newest: newest.map(|newest| &newest.entry),
             pinned: planned.pinned.as_deref(),
-            acts: &planned.acts,
-            acts_of_newest: &planned.acts_of_newest(),
+            restrictions: &planned.restrictions,
+            restrictions_of_newest: &planned.restrictions_of_newest(),
             not_loaded: &planned.not_loaded,
             seen_names: &self.seen_names,
-            kept: &planned.acts_of_kept,
+            kept: &planned.restrictions_of_kept,
         };
         index::index(self.index.as_ref(), &wanted)
     }
 
     /// Whether the index that is stored lacks some of what counts at once.
-    fn lacks_acts(&self, planned: &Planned) -> bool {
+    fn lacks_restrictions(&self, planned: &Planned) -> bool {
         let said = |index: &SnapshotIndex| {
-            let beside: Vec<_> = index.revisions.iter().map(|known| known.acts.clone()).collect();
-            (index.acts.clone(), beside)
+            let of_older: Vec<_> = index.revisions.iter().map(|known| known.restrictions.clone()).collect();
+            (index.restrictions.clone(), of_older)
         };
         self.index.as_ref().map(said) != self.index_after(planned, None).as_ref().map(said)
     }
 
     /// Writes what counts at once where the shards of the newest plan are not written yet, or cannot be.
-    async fn write_acts(
+    async fn write_restrictions(
         &mut self,
         writer: &Writer,
         api: &Api<GatewaySnapshot>,
@@ -257,7 +257,7 @@ impl SnapshotStore {
         let running = self.running.as_ref().filter(|(revision, _)| *revision == current).map(|(_, plan)| plan);
         let base = running.unwrap_or(&planned.plan);
         let mut plan = without_code(base);
-        obey(Arc::make_mut(&mut plan), &planned.acts);
+        restrict(Arc::make_mut(&mut plan), &planned.restrictions);
         self.in_force = Some(plan);
     }
 

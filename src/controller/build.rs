@@ -73,7 +73,7 @@ pub(super) fn revision(
         compiled_by: Some(env!("CARGO_PKG_VERSION").to_owned()),
         inputs: u32::try_from(plan.upstreams.len() + plan.plugins.len() + plan.chains.len() + 1).ok(),
         problems: None,
-        acts: None,
+        restrictions: None,
         shards: entries,
     };
     Ok(Revision { entry, lacking })
@@ -101,7 +101,7 @@ mod tests {
             SnapshotIndex {
                 current: "a".into(),
                 revisions: Vec::new(),
-                acts: None,
+                restrictions: None,
                 not_loaded: None,
                 seen_names: None,
             },

@@ -12,13 +12,13 @@ use super::loading::Loading;
 use super::lowered::{LoweredObject, Objects};
 use super::owner::Owner;
 use super::planned::{Planned, digests};
-use crate::api::acts;
 use crate::api::lower::Lowered;
+use crate::api::restrictions;
 use crate::config::compile::{self, ByName, compile_unnamed, keep_within_bounds, plugin_code};
 use crate::config::input::{Inputs, code_key};
 use crate::domain::digest::{self, sha256_hex};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
-use crate::domain::plan::{Acts, ChainPlan, Plan, Refusal};
+use crate::domain::plan::{ChainPlan, Plan, Refusal, Restrictions};
 use crate::domain::plugin::Protocol;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -148,8 +148,9 @@ pub(super) fn plan(
     let valid = inputs.invalid.len();
     inputs.invalid.extend(invalid);
     let (mut plan, mut problems) = compile_unnamed(inputs, previous);
-    let acts_of_kept = kept.iter().map(|(name, kept)| (name.clone(), acts(inputs, &plan, Some(kept)))).collect();
-    let acts = acts(inputs, &plan, running);
+    let restrictions_of_kept =
+        kept.iter().map(|(name, kept)| (name.clone(), restrictions(inputs, &plan, Some(kept)))).collect();
+    let restrictions = restrictions(inputs, &plan, running);
     inputs.invalid.truncate(valid);
     inputs.not_loaded.clear();
     build::prune(&mut plan);
@@ -165,8 +166,20 @@ pub(super) fn plan(
     let (not_loaded, problems, plan) = (loading.to_store(), by_object(problems), Arc::new(plan));
     // Plugins name their code by its digest.
     let content = (&plan.requires, &plan.gateway, &plan.takes, &plan.upstreams, &plan.plugins, &plan.chains);
-    let wanted = digest::revision(&(content, &pinned, &acts, &acts_of_kept, &not_loaded));
-    Planned { owner, pinned, acts, acts_of_kept, plan, wanted, not_loaded, digests, covered, places, problems }
+    let wanted = digest::revision(&(content, &pinned, &restrictions, &restrictions_of_kept, &not_loaded));
+    Planned {
+        owner,
+        pinned,
+        restrictions,
+        restrictions_of_kept,
+        plan,
+        wanted,
+        not_loaded,
+        digests,
+        covered,
+        places,
+        problems,
+    }
 }
 
 /// `spec.pinnedRevision` of a gateway, whatever else of it is not valid.
@@ -175,17 +188,20 @@ pub(super) fn pinned(gateway: &LoweredObject) -> Option<&str> {
 }
 
 /// What counts at once. It is as gateways will read it.
-fn acts(inputs: &Inputs, plan: &Plan, running: Option<&Running>) -> Acts {
+fn restrictions(inputs: &Inputs, plan: &Plan, running: Option<&Running>) -> Restrictions {
     let taken = match running {
-        Some(Ok(running)) => compile::acts(inputs, running),
+        Some(Ok(running)) => compile::restrictions(inputs, running),
         Some(Err(why)) => {
             let message = format!("what was taken away since the revision that runs was compiled is not known: {why}");
-            Acts { refusing: Some(Refusal { reason: Reason::SnapshotUnreadable, message }), ..Acts::default() }
+            Restrictions {
+                refusing: Some(Refusal { reason: Reason::SnapshotUnreadable, message }),
+                ..Restrictions::default()
+            }
         }
-        None => Acts::default(),
+        None => Restrictions::default(),
     };
     let (stopped, stop_cancels) = (plan.gateway.stopped, plan.gateway.stop_cancels);
-    acts::read(&acts::written(&Acts { stopped, stop_cancels, ..taken }))
+    restrictions::read(&restrictions::written(&Restrictions { stopped, stop_cancels, ..taken }))
 }
 
 fn by_object(problems: impl IntoIterator<Item = Problem>) -> HashMap<ObjectId, Vec<Problem>> {

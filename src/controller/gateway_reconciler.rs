@@ -14,7 +14,7 @@ use super::rights::RequestError;
 use super::status::{GatewayState, Pin};
 use super::watches::{Seen, Watches};
 use super::writer::Writer;
-use crate::api::acts;
+use crate::api::restrictions;
 use crate::domain::reason::Reason;
 
 /// The wait after what may pass, doubled until the longest.
@@ -138,7 +138,8 @@ impl GatewayReconciler {
         let index = self.stored.index.as_ref();
         let current = index.map(|index| index.current.clone());
         let newest = index.and_then(|index| index.revisions.first()).map(|newest| newest.revision.clone());
-        let acts = index.and_then(|index| index.acts.as_ref()).map(|stored| acts::read(stored).digest());
+        let restrictions =
+            index.and_then(|index| index.restrictions.as_ref()).map(|stored| restrictions::read(stored).digest());
         let pin = match &self.planned.pinned {
             Some(pinned) if current.is_some() && Some(pinned) != current.as_ref() => Pin::Lost(pinned.clone()),
             Some(_) if current != newest => Pin::Kept,
@@ -149,7 +150,7 @@ impl GatewayReconciler {
             in_force: Arc::clone(self.stored.in_force().unwrap_or(&self.planned.plan)),
             pin,
             current,
-            acts: acts.unwrap_or_default(),
+            restrictions: restrictions.unwrap_or_default(),
             revisions: self.stored.revisions.clone(),
             fault: self.fault.clone(),
         }

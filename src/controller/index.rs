@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::api::snapshot::{NotLoadedForm, SnapshotActs, SnapshotIndex, SnapshotRevision};
-use crate::api::{acts, seen};
-use crate::domain::plan::Acts;
+use crate::api::snapshot::{NotLoadedForm, SnapshotIndex, SnapshotRestrictions, SnapshotRevision};
+use crate::api::{restrictions, seen};
+use crate::domain::plan::Restrictions;
 use crate::domain::seen::SeenNames;
 
 /// Revisions that are kept: the current one and those before it.
@@ -22,28 +22,28 @@ pub(super) struct WantedIndex<'p> {
     /// `spec.pinnedRevision`.
     pub(super) pinned: Option<&'p str>,
     /// What counts at once while the newest plan does not run.
-    pub(super) acts: &'p Acts,
+    pub(super) restrictions: &'p Restrictions,
     /// The same while it does.
-    pub(super) acts_of_newest: &'p Acts,
+    pub(super) restrictions_of_newest: &'p Restrictions,
     /// Forms of plugins that pods could not load.
     pub(super) not_loaded: &'p [NotLoadedForm],
     /// Names of tools that upstreams were seen to have.
     pub(super) seen_names: &'p SeenNames,
     /// What counts at once for each kept revision, for pods that run it still.
-    pub(super) kept: &'p BTreeMap<String, Acts>,
+    pub(super) kept: &'p BTreeMap<String, Restrictions>,
 }
 
 impl WantedIndex<'_> {
     /// What a revision's entry says that counts at once for it while another is the current one.
-    fn beside(&self, known: &SnapshotRevision, current: &str) -> Option<SnapshotActs> {
+    fn restrictions_of(&self, known: &SnapshotRevision, current: &str) -> Option<SnapshotRestrictions> {
         if known.revision == current {
             return None;
         }
         if self.newest.is_some_and(|newest| newest.revision == known.revision) {
-            return Some(acts::written_beside(self.acts_of_newest));
+            return Some(restrictions::written_of_older(self.restrictions_of_newest));
         }
-        let found = self.kept.get(&known.revision).map(acts::written_beside);
-        found.or_else(|| known.acts.clone())
+        let found = self.kept.get(&known.revision).map(restrictions::written_of_older);
+        found.or_else(|| known.restrictions.clone())
     }
 }
 
@@ -63,18 +63,18 @@ pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &WantedIndex<'_>) ->
         None => newest.or_else(stays),
     };
     let current = current?.clone();
-    let acts = if newest == Some(&current) { wanted.acts_of_newest } else { wanted.acts };
+    let restrictions = if newest == Some(&current) { wanted.restrictions_of_newest } else { wanted.restrictions };
     let mut place = 0;
     revisions.retain(|known| {
         place += 1;
         place <= KEPT || known.revision == current
     });
     for known in &mut revisions {
-        known.acts = wanted.beside(known, &current);
+        known.restrictions = wanted.restrictions_of(known, &current);
     }
     let not_loaded = (!wanted.not_loaded.is_empty()).then(|| wanted.not_loaded.to_vec());
-    let (acts, seen_names) = (Some(acts::written(acts)), seen::written(wanted.seen_names));
-    Some(within_bounds(SnapshotIndex { current, revisions, acts, not_loaded, seen_names }))
+    let (restrictions, seen_names) = (Some(restrictions::written(restrictions)), seen::written(wanted.seen_names));
+    Some(within_bounds(SnapshotIndex { current, revisions, restrictions, not_loaded, seen_names }))
 }
 
 /// An index that can be stored. Older revisions go first, the oldest before others. What never goes is the stop switch:
@@ -90,10 +90,13 @@ fn within_bounds(mut index: SnapshotIndex) -> SnapshotIndex {
         (index.not_loaded, index.seen_names) = (None, None);
     }
     if is_too_large(&index) {
-        index.revisions.iter_mut().for_each(|known| known.acts = known.acts.take().map(acts::closed));
+        index
+            .revisions
+            .iter_mut()
+            .for_each(|known| known.restrictions = known.restrictions.take().map(restrictions::closed));
     }
     if is_too_large(&index) {
-        index.acts = index.acts.map(acts::closed);
+        index.restrictions = index.restrictions.map(restrictions::closed);
     }
     index
 }
@@ -127,16 +130,20 @@ mod tests {
 
     /// The index after a plan of this name was compiled.
     fn next(before: Option<&SnapshotIndex>, newest: &str, pinned: Option<&str>) -> Option<SnapshotIndex> {
-        let (newest, stop) = (empty_revision(newest), Acts::default());
-        let acts = Acts { revoked: vec![Revoked::Upstream(ObjectKey::new("ns", "gone"))], ..Acts::default() };
-        let kept = before.iter().flat_map(|index| &index.revisions).map(|known| (known.revision.clone(), acts.clone()));
+        let (newest, stop) = (empty_revision(newest), Restrictions::default());
+        let restrictions =
+            Restrictions { revoked: vec![Revoked::Upstream(ObjectKey::new("ns", "gone"))], ..Restrictions::default() };
+        let kept = before
+            .iter()
+            .flat_map(|index| &index.revisions)
+            .map(|known| (known.revision.clone(), restrictions.clone()));
         index(
             before,
             &WantedIndex {
                 newest: Some(&newest),
                 pinned,
-                acts: &acts,
-                acts_of_newest: &stop,
+                restrictions: &restrictions,
+                restrictions_of_newest: &stop,
                 not_loaded: &[],
                 seen_names: &SeenNames::default(),
                 kept: &kept.collect(),
@@ -145,7 +152,7 @@ mod tests {
     }
 
     fn revoked(index: &SnapshotIndex) -> usize {
-        index.acts.as_ref().unwrap().revoked.as_ref().map_or(0, Vec::len)
+        index.restrictions.as_ref().unwrap().revoked.as_ref().map_or(0, Vec::len)
     }
 
     #[test]
@@ -168,25 +175,26 @@ mod tests {
 
     #[test]
     fn each_revision_says_what_was_taken_away_from_it_while_another_is_current() {
-        let beside = |index: &SnapshotIndex| {
-            let of =
-                |known: &SnapshotRevision| known.acts.as_ref().map(|acts| acts.revoked.as_ref().map_or(0, Vec::len));
+        let of_older = |index: &SnapshotIndex| {
+            let of = |known: &SnapshotRevision| {
+                known.restrictions.as_ref().map(|restrictions| restrictions.revoked.as_ref().map_or(0, Vec::len))
+            };
             index.revisions.iter().map(of).collect::<Vec<_>>()
         };
         let before = ["a", "b"].iter().fold(None, |last, name| next(last.as_ref(), name, None)).unwrap();
-        assert_eq!((kept(&before), beside(&before)), (vec!["b", "a"], vec![None, Some(1)]));
+        assert_eq!((kept(&before), of_older(&before)), (vec!["b", "a"], vec![None, Some(1)]));
         let pinned = next(Some(&before), "c", Some("b")).unwrap();
-        assert_eq!((kept(&pinned), beside(&pinned)), (vec!["c", "b", "a"], vec![Some(0), None, Some(1)]));
+        assert_eq!((kept(&pinned), of_older(&pinned)), (vec!["c", "b", "a"], vec![Some(0), None, Some(1)]));
         // The pin is taken out: pods that cannot take the newest still learn what the pinned one lost.
         let free = next(Some(&pinned), "c", None).unwrap();
-        assert_eq!((free.current.as_str(), beside(&free)), ("c", vec![None, Some(1), Some(1)]));
+        assert_eq!((free.current.as_str(), of_older(&free)), ("c", vec![None, Some(1), Some(1)]));
         // Nothing is forgotten of a revision that is not looked at.
-        let (newest, none) = (empty_revision("c"), Acts::default());
+        let (newest, none) = (empty_revision("c"), Restrictions::default());
         let wanted = WantedIndex {
             newest: Some(&newest),
             pinned: None,
-            acts: &none,
-            acts_of_newest: &none,
+            restrictions: &none,
+            restrictions_of_newest: &none,
             not_loaded: &[],
             seen_names: &SeenNames::default(),
             kept: &BTreeMap::new(),
@@ -206,20 +214,20 @@ mod tests {
     #[test]
     fn a_plan_that_cannot_be_stored_leaves_what_runs_and_what_counts_at_once() {
         let before = next(None, "a", None).unwrap();
-        let acts = Acts { stopped: true, ..Acts::default() };
+        let restrictions = Restrictions { stopped: true, ..Restrictions::default() };
         let mut seen = SeenNames::default();
         seen.add(&ObjectKey::new("ns", "up"), ["read"]);
         let wanted = WantedIndex {
             newest: None,
             pinned: None,
-            acts: &acts,
-            acts_of_newest: &acts,
+            restrictions: &restrictions,
+            restrictions_of_newest: &restrictions,
             not_loaded: &[],
             seen_names: &seen,
             kept: &BTreeMap::new(),
         };
         let stopped = index(Some(&before), &wanted).unwrap();
-        assert_eq!((stopped.current.as_str(), stopped.acts.unwrap().stopped), ("a", true));
+        assert_eq!((stopped.current.as_str(), stopped.restrictions.unwrap().stopped), ("a", true));
         assert_eq!(stopped.seen_names.map(|names| names.len()), Some(1));
         assert_eq!(index(None, &wanted), None);
     }
@@ -253,17 +261,18 @@ mod tests {
             chain: Some(plugin(number)),
             refusal: Refusal::of_revoked(Reason::PluginNotFound, &plugin(number)),
         };
-        let acts = Acts { stopped: true, revoked: (0..revoked).map(taken).collect(), ..Acts::default() };
-        let stop = Acts { revoked: Vec::new(), ..acts.clone() };
-        let kept = names.iter().map(|name| ((*name).to_owned(), acts.clone())).collect();
+        let restrictions =
+            Restrictions { stopped: true, revoked: (0..revoked).map(taken).collect(), ..Restrictions::default() };
+        let stop = Restrictions { revoked: Vec::new(), ..restrictions.clone() };
+        let kept = names.iter().map(|name| ((*name).to_owned(), restrictions.clone())).collect();
         let mut last = None;
         for name in names {
             let newest = large(name);
             let wanted = WantedIndex {
                 newest: Some(&newest),
                 pinned,
-                acts: &acts,
-                acts_of_newest: &stop,
+                restrictions: &restrictions,
+                restrictions_of_newest: &stop,
                 not_loaded: &[],
                 seen_names: &SeenNames::default(),
                 kept: &kept,
@@ -287,8 +296,12 @@ mod tests {
         let pinned = after(&["a", "b", "c"], Some("a"), 1024);
         assert!(!is_too_large(&pinned));
         assert_eq!(kept(&pinned), ["c", "a"]);
-        let acts = pinned.acts.unwrap();
-        assert!(acts.stopped && acts.refusing.is_some() && acts.revoked.is_none(), "{:?}", acts.refusing);
+        let restrictions = pinned.restrictions.unwrap();
+        assert!(
+            restrictions.stopped && restrictions.refusing.is_some() && restrictions.revoked.is_none(),
+            "{:?}",
+            restrictions.refusing
+        );
     }
 
     #[test]
@@ -296,7 +309,7 @@ mod tests {
         let with = |names: &[&str]| SnapshotIndex {
             current: names[0].to_owned(),
             revisions: names.iter().map(|name| empty_revision(name)).collect(),
-            acts: None,
+            restrictions: None,
             not_loaded: None,
             seen_names: None,
         };

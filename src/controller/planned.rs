@@ -7,7 +7,7 @@ use super::owner::Owner;
 use crate::api::snapshot::NotLoadedForm;
 use crate::domain::digest;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
-use crate::domain::plan::{Acts, Plan, UpstreamPlan};
+use crate::domain::plan::{Plan, Restrictions, UpstreamPlan};
 use crate::domain::problem::Problem;
 
 /// A gateway with its plan.
@@ -16,9 +16,9 @@ pub(super) struct Planned {
     /// `spec.pinnedRevision`, whatever else of the gateway is not valid.
     pub(super) pinned: Option<String>,
     /// What counts at once, for as long as an older plan runs.
-    pub(super) acts: Acts,
+    pub(super) restrictions: Restrictions,
     /// What counts at once for each kept revision, for pods that run it still.
-    pub(super) acts_of_kept: BTreeMap<String, Acts>,
+    pub(super) restrictions_of_kept: BTreeMap<String, Restrictions>,
     pub(super) plan: Arc<Plan>,
     /// Digest of all that is to be stored: the plan, and what the index says besides.
     pub(super) wanted: String,
@@ -36,8 +36,8 @@ pub(super) struct Planned {
 
 impl Planned {
     /// What counts at once although the newest plan runs, which knows the rest.
-    pub(super) fn acts_of_newest(&self) -> Acts {
-        Acts { refusing: None, revoked: Vec::new(), ..self.acts.clone() }
+    pub(super) fn restrictions_of_newest(&self) -> Restrictions {
+        Restrictions { refusing: None, revoked: Vec::new(), ..self.restrictions.clone() }
     }
 
     /// An upstream of the plan.

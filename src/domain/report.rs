@@ -26,7 +26,7 @@ pub struct Report {
     pub revision: String,
     /// Digest of what counts at once and was applied to it; empty where there is nothing of that kind.
     #[serde(skip_serializing_if = "String::is_empty")]
-    pub acts: String,
+    pub restrictions: String,
     /// What the pod found wrong with it: what the operator could not see.
     #[serde(deserialize_with = "known")]
     pub problems: Vec<Problem>,

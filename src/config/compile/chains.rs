@@ -117,7 +117,7 @@ impl World<'_> {
             Expression::compile(when).map_err(|e| (Reason::InvalidExpression, format!("{field}.when"), e))?;
         }
         // An edit that names what cannot be had is a mistake while another form runs; what was there and went away is
-        // an act, which counts at once.
+        // withdrawn, which counts at once.
         let is_new = self
             .accepted(&chain.key)
             .is_some_and(|form| form.phase != chain.phase || !form.entries.iter().any(|e| asks_the_same(e, entry)));

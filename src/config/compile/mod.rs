@@ -4,7 +4,6 @@
 //! previous plan. What has none, and what was deleted or is no longer shared, is compiled to something that fails with
 //! its reason. Nothing is left out because it is bad.
 
-mod acts;
 mod bounds;
 mod by_name;
 mod chains;
@@ -15,6 +14,7 @@ mod lost_exports;
 mod plugin_code;
 mod plugins;
 mod resolve;
+mod restrictions;
 mod shares;
 mod takes;
 mod upstreams;
@@ -23,13 +23,13 @@ mod world;
 
 use std::collections::{BTreeMap, HashSet};
 
-pub use self::acts::{acts, obey};
 pub use self::by_name::ByName;
 pub use self::complete::complete;
 use self::fault::{Fault, id, is_invalid, switched_off};
 pub use self::gateway::implicit;
 pub use self::plugin_code::{Code, file_code, plugin_code};
 pub use self::plugins::{check_config, merge_config};
+pub use self::restrictions::{restrict, restrictions};
 pub use self::shares::enforce as keep_within_bounds;
 use self::world::World;
 use super::input::Inputs;
@@ -78,7 +78,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
         format_version: FORMAT_VERSION,
         revision: String::new(),
         requires: Vec::new(),
-        acts: String::new(),
+        restrictions: String::new(),
         gateway,
         takes,
         upstreams,

@@ -147,8 +147,13 @@ fn a_refusal_outlives_a_reading_unless_an_index_came_or_went() {
     let mut read = SnapshotStore::default();
     read.keep_from(refused(None));
     assert!(read.refused.is_some());
-    let index =
-        SnapshotIndex { current: "a".into(), revisions: Vec::new(), acts: None, not_loaded: None, seen_names: None };
+    let index = SnapshotIndex {
+        current: "a".into(),
+        revisions: Vec::new(),
+        restrictions: None,
+        not_loaded: None,
+        seen_names: None,
+    };
     let mut read = SnapshotStore { index: Some(index), ..SnapshotStore::default() };
     read.keep_from(refused(None));
     assert!(read.refused.is_none(), "what is pinned may be there now");

@@ -85,8 +85,13 @@ impl Edited {
     fn restarted(&self, plans: &[&Arc<Planned>]) -> Self {
         let last = self.last.clone().unwrap();
         let not_loaded = Some(last.not_loaded.clone());
-        let index =
-            SnapshotIndex { current: "0".into(), revisions: Vec::new(), acts: None, not_loaded, seen_names: None };
+        let index = SnapshotIndex {
+            current: "0".into(),
+            revisions: Vec::new(),
+            restrictions: None,
+            not_loaded,
+            seen_names: None,
+        };
         let plans: Vec<_> = plans.iter().map(|planned| Arc::clone(&planned.plan)).collect();
         Self { loading: Loading::stored(Some(&index), &plans), last: Some(last) }
     }

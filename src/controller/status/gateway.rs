@@ -118,7 +118,7 @@ fn behind(state: &GatewayState, current: &str, pods: &Pods) -> Option<String> {
         if let Some(late) = report.not_in_force.first() {
             return Some(format!("pod {pod} does not run {late} in its newest form yet"));
         }
-        let obeys = report.acts == state.acts;
+        let obeys = report.restrictions == state.restrictions;
         (!obeys).then(|| format!("pod {pod} does not do yet what counts at once, such as the stop switch"))
     });
     behind.next()

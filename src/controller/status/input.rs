@@ -54,7 +54,7 @@ pub(in crate::controller) struct GatewayState {
     /// The revision that pods are to run; none before the first.
     pub(in crate::controller) current: Option<String>,
     /// Digest of what counts at once.
-    pub(in crate::controller) acts: String,
+    pub(in crate::controller) restrictions: String,
     /// What `spec.pinnedRevision` does.
     pub(in crate::controller) pin: Pin,
     /// Digests of each kept revision's objects.

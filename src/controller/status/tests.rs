@@ -78,7 +78,7 @@ fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusIn
     let state = GatewayState {
         in_force: Arc::clone(&planned.plan),
         current: Some(revision.to_owned()),
-        acts: String::new(),
+        restrictions: String::new(),
         pin: Pin::None,
         revisions: [(revision.to_owned(), Arc::clone(&planned.digests))].into(),
         fault: None,
@@ -166,7 +166,7 @@ fn a_pin_that_is_not_kept_is_told() {
 fn a_pod_that_does_not_obey_what_counts_at_once_is_told() {
     let objects = chain_for("up");
     let mut input = input(&objects, |revision| pods(&[Some(revision)]));
-    input.gateways.values_mut().for_each(|state| state.acts = "abc".into());
+    input.gateways.values_mut().for_each(|state| state.restrictions = "abc".into());
     assert_eq!(condition(&input, &objects[0], "Programmed").0, "False Pending");
 }
 

@@ -3,12 +3,12 @@
 //! A plan holds references to secrets, never values, and plugin code by digest. It carries a format version, so that
 //! gateways of neighbouring versions can read it.
 
-mod acts;
 mod chain;
 mod gateway;
 mod label;
 mod plugin;
 mod refusal;
+mod restrictions;
 mod runtime;
 mod upstream;
 mod value;
@@ -17,12 +17,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use acts::{Acts, Revoked};
 pub use chain::{ChainPlan, EntryPlan, UpstreamScope};
 pub use gateway::{GatewayPlan, GatewayTakes, Limits, ListenerPlan, Namespaces, PrefixMode, Takes};
 pub use label::{LabelExpression, LabelOperator, LabelSelector};
 pub use plugin::{PluginLimits, PluginPlan};
 pub use refusal::Refusal;
+pub use restrictions::{Restrictions, Revoked};
 pub use runtime::Runtime;
 pub use upstream::{EraSetting, HealthPlan, ToolOverride, TransportPlan, UpstreamPlan};
 pub use value::{NamedValue, ValueSource};
@@ -46,9 +46,9 @@ pub struct Plan {
     /// One that does not know all of it refuses the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<String>,
-    /// [`Acts::digest`] of what was applied to it; empty where nothing was.
+    /// [`Restrictions::digest`] of what was applied to it; empty where nothing was.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub acts: String,
+    pub restrictions: String,
     /// The gateway's own settings.
     pub gateway: GatewayPlan,
     /// What the gateway takes; none is everything there is, as the implicit gateway does.

@@ -59,7 +59,7 @@ impl Snapshot {
             format_version: FORMAT_VERSION,
             revision: String::new(),
             requires: Vec::new(),
-            acts: String::new(),
+            restrictions: String::new(),
             gateway,
             takes: None,
             upstreams: Vec::new(),

@@ -31,7 +31,7 @@ impl Engine {
         plugins.sort_by(|a, b| a.plugin.cmp(&b.plugin));
         Report {
             revision: snapshot.plan().revision.clone(),
-            acts: snapshot.plan().acts.clone(),
+            restrictions: snapshot.plan().restrictions.clone(),
             problems: snapshot.problems().to_vec(),
             upstreams,
             not_loaded: snapshot.linked.not_loaded.iter().filter(|lost| lost.own).map(not_loaded).collect(),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::received::{Beside, Version};
+use super::received::{IndexExtras, Version};
 use crate::api::snapshot::{Shard, SnapshotRevision};
 use crate::domain::ids::ObjectKey;
 use crate::source::durable::{self, ReadError};
@@ -30,7 +30,7 @@ pub(super) struct Kept {
     pub(super) shards: Vec<(String, Shard)>,
     /// What the index said beside it.
     #[serde(flatten)]
-    pub(super) beside: Beside,
+    pub(super) extras: IndexExtras,
 }
 
 /// Why there is nothing to start from.
@@ -98,8 +98,8 @@ impl LastGood {
     }
 
     /// Keeps what the index says beside the revision that is kept.
-    pub(super) fn write_beside(&self, version: Version, beside: Beside) -> Result<(), LastGoodError> {
-        let kept = Kept { version, beside, ..self.read()? };
+    pub(super) fn write_extras(&self, version: Version, extras: IndexExtras) -> Result<(), LastGoodError> {
+        let kept = Kept { version, extras, ..self.read()? };
         self.write(&kept).map_err(|error| LastGoodError::Unwritable { path: self.folder.join(FILE), error })
     }
 
@@ -116,7 +116,7 @@ mod tests {
 
     use super::*;
     use crate::api::snapshot::tests::empty_revision;
-    use crate::domain::plan::Acts;
+    use crate::domain::plan::Restrictions;
 
     fn kept(revision: &str) -> Kept {
         Kept {
@@ -124,7 +124,7 @@ mod tests {
             version: Version::default(),
             revision: empty_revision(revision),
             shards: Vec::new(),
-            beside: Beside::default(),
+            extras: IndexExtras::default(),
         }
     }
 
@@ -150,14 +150,17 @@ mod tests {
     fn what_the_index_says_is_kept_beside_the_revision() {
         let folder = folder("beside");
         let state = LastGood::new(folder.clone(), ObjectKey::new("mcp", "main"));
-        let mut beside = Beside { acts: Some(Acts { stopped: true, ..Acts::default() }), ..Beside::default() };
-        beside.seen_names.add(&ObjectKey::new("mcp", "up"), ["read"]);
-        assert!(state.write_beside(Version::default(), beside.clone()).is_err(), "nothing was kept yet");
+        let mut extras = IndexExtras {
+            restrictions: Some(Restrictions { stopped: true, ..Restrictions::default() }),
+            ..IndexExtras::default()
+        };
+        extras.seen_names.add(&ObjectKey::new("mcp", "up"), ["read"]);
+        assert!(state.write_extras(Version::default(), extras.clone()).is_err(), "nothing was kept yet");
         state.write(&kept("first")).unwrap();
         let version = Version { generation: 7, ..Version::default() };
-        state.write_beside(version.clone(), beside.clone()).unwrap();
+        state.write_extras(version.clone(), extras.clone()).unwrap();
         let read = state.read().unwrap();
-        assert_eq!((read.revision.revision.as_str(), read.beside, read.version), ("first", beside, version));
+        assert_eq!((read.revision.revision.as_str(), read.extras, read.version), ("first", extras, version));
         fs::remove_dir_all(folder).unwrap();
     }
 
@@ -166,8 +169,8 @@ mod tests {
         let mut older = serde_json::to_value(kept("first")).unwrap();
         let fields = older.as_object_mut().unwrap();
         assert!(fields.remove("seenNames").is_some());
-        assert_eq!(fields.insert("acts".to_owned(), Value::Null), Some(Value::Null));
-        assert_eq!(serde_json::from_value::<Kept>(older).unwrap().beside, Beside::default());
+        assert_eq!(fields.insert("restrictions".to_owned(), Value::Null), Some(Value::Null));
+        assert_eq!(serde_json::from_value::<Kept>(older).unwrap().extras, IndexExtras::default());
     }
 
     #[test]

@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::api::snapshot::{GatewaySnapshot, Shard, SnapshotIndex, SnapshotRevision};
-use crate::api::{acts, seen};
-use crate::config::compile::obey;
-use crate::domain::plan::{Acts, Plan};
+use crate::api::{restrictions, seen};
+use crate::config::compile::restrict;
+use crate::domain::plan::{Plan, Restrictions};
 use crate::domain::seen::SeenNames;
 
 /// Which state of an index something is of.
@@ -43,25 +43,26 @@ impl Version {
 /// an operator wrote the index that does not say.
 ///
 /// What the index says of the current revision is not true of another: what this one withdraws, that one never names.
-fn acts_of(index: &SnapshotIndex, running: &str, before: Option<&Acts>) -> Option<Acts> {
-    let current = index.acts.as_ref().map(acts::read);
+fn restrictions_of(index: &SnapshotIndex, running: &str, before: Option<&Restrictions>) -> Option<Restrictions> {
+    let current = index.restrictions.as_ref().map(restrictions::read);
     if index.current == running {
         return current;
     }
     let kept = index.revisions.iter().find(|revision| revision.revision == running);
-    match kept.and_then(|revision| revision.acts.as_ref()) {
-        Some(stored) => Some(acts::read(stored)),
+    match kept.and_then(|revision| revision.restrictions.as_ref()) {
+        Some(stored) => Some(restrictions::read(stored)),
         None => held(index, current, before),
     }
 }
 
 /// The same for a revision of which the index says nothing: nothing that was taken away comes back, and what any
 /// revision lost this one lost too.
-fn held(index: &SnapshotIndex, current: Option<Acts>, before: Option<&Acts>) -> Option<Acts> {
+fn held(index: &SnapshotIndex, current: Option<Restrictions>, before: Option<&Restrictions>) -> Option<Restrictions> {
     let Some(mut held) = current else { return before.cloned() };
     held.refusing = before.and_then(|before| before.refusing.clone()).or(held.refusing);
-    let of_others = index.revisions.iter().filter_map(|revision| revision.acts.as_ref()).map(acts::read);
-    let lost = before.cloned().into_iter().chain(of_others).flat_map(|acts| acts.revoked);
+    let of_others =
+        index.revisions.iter().filter_map(|revision| revision.restrictions.as_ref()).map(restrictions::read);
+    let lost = before.cloned().into_iter().chain(of_others).flat_map(|restrictions| restrictions.revoked);
     for revoked in lost {
         if !held.revoked.contains(&revoked) {
             held.revoked.push(revoked);
@@ -73,18 +74,18 @@ fn held(index: &SnapshotIndex, current: Option<Acts>, before: Option<&Acts>) -> 
 /// What an index says beside its revisions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Beside {
+pub struct IndexExtras {
     /// What counts at once, to be applied to the plan before it is put in force. None where the index is of a version
     /// that does not say: then the plan stands as it is.
-    pub acts: Option<Acts>,
+    pub restrictions: Option<Restrictions>,
     /// Names of tools that upstreams were seen to have, by any pod of the gateway.
     pub seen_names: SeenNames,
 }
 
-impl Beside {
-    /// What the index says to a pod that runs this revision; see [`acts_of`].
-    pub(super) fn of(index: &SnapshotIndex, running: &str, before: Option<&Acts>) -> Self {
-        Self { acts: acts_of(index, running, before), seen_names: seen::read(index) }
+impl IndexExtras {
+    /// What the index says to a pod that runs this revision; see [`restrictions_of`].
+    pub(super) fn of(index: &SnapshotIndex, running: &str, before: Option<&Restrictions>) -> Self {
+        Self { restrictions: restrictions_of(index, running, before), seen_names: seen::read(index) }
     }
 }
 
@@ -94,7 +95,7 @@ pub struct Received {
     /// It is called what the index calls it. Plugins with a path have no code yet.
     pub plan: Plan,
     /// What the index says beside it.
-    pub beside: Beside,
+    pub extras: IndexExtras,
     /// What it came from, to be kept once it is in force; none where it came from there.
     pub(super) from: Option<Origin>,
 }
@@ -103,8 +104,8 @@ impl Received {
     /// The plan as it is to be run.
     pub fn in_force(&self) -> Plan {
         let mut plan = self.plan.clone();
-        if let Some(acts) = &self.beside.acts {
-            obey(&mut plan, acts);
+        if let Some(restrictions) = &self.extras.restrictions {
+            restrict(&mut plan, restrictions);
         }
         plan
     }
@@ -128,23 +129,23 @@ mod tests {
     use crate::domain::plan::Revoked;
     use crate::domain::reason::Reason;
 
-    /// Of an index whose current revision is `new` and that keeps `old` with these acts, what counts for `running` after
+    /// Of an index whose current revision is `new` and that keeps `old` with these restrictions, what counts for `running` after
     /// `before`.
-    fn counts(old: &Value, running: &str, before: Option<&Acts>) -> Option<Acts> {
-        let revision = |name: &str, acts: &Value| {
+    fn counts(old: &Value, running: &str, before: Option<&Restrictions>) -> Option<Restrictions> {
+        let revision = |name: &str, restrictions: &Value| {
             let mut revision = json!({"revision": name, "formatVersion": 1, "shards": []});
-            if !acts.is_null() {
-                revision["acts"] = acts.clone();
+            if !restrictions.is_null() {
+                revision["acts"] = restrictions.clone();
             }
             revision
         };
         let revisions = [revision("new", &Value::Null), revision("old", old)];
         let index = json!({"current": "new", "revisions": revisions, "acts": {"stopped": true}});
-        acts_of(&serde_json::from_value(index).unwrap(), running, before)
+        restrictions_of(&serde_json::from_value(index).unwrap(), running, before)
     }
 
-    fn taken(name: &str) -> Acts {
-        Acts { revoked: vec![Revoked::Upstream(ObjectKey::new("team", name))], ..Acts::default() }
+    fn taken(name: &str) -> Restrictions {
+        Restrictions { revoked: vec![Revoked::Upstream(ObjectKey::new("team", name))], ..Restrictions::default() }
     }
 
     #[test]
@@ -152,15 +153,15 @@ mod tests {
         let up = json!({"stopped": false, "revoked": [{"kind": "MCPUpstream", "namespace": "team", "name": "up"}]});
         assert_eq!(counts(&up, "old", None), Some(taken("up")));
         assert_eq!(counts(&up, "old", Some(&taken("back"))), Some(taken("up")), "it is said of that revision");
-        let stop = Acts { stopped: true, ..Acts::default() };
+        let stop = Restrictions { stopped: true, ..Restrictions::default() };
         assert_eq!(counts(&up, "new", Some(&taken("up"))), Some(stop), "the newest knows it by itself");
     }
 
     #[test]
     fn nothing_comes_back_to_a_revision_of_which_the_index_says_nothing() {
         let refusal = crate::domain::plan::Refusal { reason: Reason::RequiredChainMissing, message: "m".into() };
-        let before = Acts { refusing: Some(refusal), ..taken("up") };
-        let held = Acts { stopped: true, ..before.clone() };
+        let before = Restrictions { refusing: Some(refusal), ..taken("up") };
+        let held = Restrictions { stopped: true, ..before.clone() };
         assert_eq!(counts(&Value::Null, "old", Some(&before)), Some(held));
         let up = json!({"stopped": false, "revoked": [{"kind": "MCPUpstream", "namespace": "team", "name": "up"}]});
         let found = counts(&up, "lost", Some(&taken("back"))).unwrap();

@@ -19,7 +19,7 @@ use super::failure::{is_unreachable, why};
 use super::last_good::{Kept, LastGood};
 use super::owner::GatewayUid;
 use super::parts::{Found, Parts};
-use super::received::{Beside, Origin, Received, Version};
+use super::received::{IndexExtras, Origin, Received, Version};
 use crate::api::item::{Item, watch, watch_config};
 use crate::api::snapshot::{GATEWAY_LABEL, GatewaySnapshot, SnapshotIndex, SnapshotRevision};
 use crate::domain::ids::ObjectKey;
@@ -41,7 +41,7 @@ pub enum News {
     /// A plan to put in force.
     Plan(Box<Received>),
     /// The plan stays, and the index says something else beside it.
-    Beside(Beside),
+    Extras(IndexExtras),
     /// What the gateway is to run and cannot; none where that is over.
     Pending(Option<PendingReport>),
 }
@@ -75,7 +75,7 @@ pub struct Snapshots {
     /// The newest state of the index that was read.
     version: Option<Version>,
     /// What it says beside its revisions.
-    beside: Beside,
+    extras: IndexExtras,
     pending: Option<PendingReport>,
 }
 
@@ -99,7 +99,7 @@ impl Snapshots {
             parts: Parts::default(),
             running: String::new(),
             version: None,
-            beside: Beside::default(),
+            extras: IndexExtras::default(),
             pending: None,
             gateway,
             uid,
@@ -203,13 +203,13 @@ impl Snapshots {
         self.version = Some(version.clone());
         self.uid.read(&snapshot.metadata, &self.gateway.name);
         let news = self.look_at(index, version);
-        let beside = Beside::of(index, &self.running, self.beside.acts.as_ref());
-        let differs = beside != self.beside;
-        self.beside = beside;
+        let extras = IndexExtras::of(index, &self.running, self.extras.restrictions.as_ref());
+        let differs = extras != self.extras;
+        self.extras = extras;
         // Whether or not the revision can be taken: it counts for the one that runs.
         match news {
             Some(News::Plan(_)) => news,
-            _ if differs && !self.running.is_empty() => Some(News::Beside(self.beside.clone())),
+            _ if differs && !self.running.is_empty() => Some(News::Extras(self.extras.clone())),
             _ => news,
         }
     }
@@ -245,8 +245,8 @@ impl Snapshots {
         });
         let from = Origin { version, revision: revision.clone(), shards: shards.collect() };
         (self.pending, self.running) = (None, index.current.clone());
-        self.beside = Beside::of(index, &self.running, None);
-        Some(News::Plan(Box::new(Received { plan, beside: self.beside.clone(), from: Some(from) })))
+        self.extras = IndexExtras::of(index, &self.running, None);
+        Some(News::Plan(Box::new(Received { plan, extras: self.extras.clone(), from: Some(from) })))
     }
 
     /// The last good plan, where the API server cannot be asked. The watch goes on.
@@ -254,7 +254,7 @@ impl Snapshots {
         self.start_until = None;
         let last_good = self.last_good.clone()?;
         let read = tokio::task::spawn_blocking(move || last_good.read()).await.ok()?;
-        let Kept { version, revision, shards, beside, .. } =
+        let Kept { version, revision, shards, extras, .. } =
             read.inspect_err(|error| tracing::warn!("{why}; there is no plan to start with: {error}")).ok()?;
         let find = |name: &str| {
             let shard = shards.iter().find(|(known, _)| known == name);
@@ -263,15 +263,15 @@ impl Snapshots {
         let unusable = |error: &_| tracing::warn!("{why}; the last good plan cannot be used: {error}");
         let plan = self.parts.plan(&revision, find).inspect_err(unusable).ok()?;
         tracing::warn!(revision = revision.revision, "{why}; the last good plan is used until it does");
-        (self.version, self.running, self.beside) = (Some(version), revision.revision, beside);
-        Some(News::Plan(Box::new(Received { plan, beside: self.beside.clone(), from: None })))
+        (self.version, self.running, self.extras) = (Some(version), revision.revision, extras);
+        Some(News::Plan(Box::new(Received { plan, extras: self.extras.clone(), from: None })))
     }
 
     /// Keeps a plan that is in force for a start without the API server.
     pub async fn keep(&self, received: &mut Received) {
         let (Some(last_good), Some(from)) = (self.last_good.clone(), received.from.take()) else { return };
         let Origin { version, revision, shards } = from;
-        let kept = Kept { gateway: self.gateway.clone(), version, revision, shards, beside: received.beside.clone() };
+        let kept = Kept { gateway: self.gateway.clone(), version, revision, shards, extras: received.extras.clone() };
         let written = tokio::task::spawn_blocking(move || last_good.write(&kept)).await;
         if let Ok(Err(error)) = written {
             tracing::warn!("the plan cannot be kept for a start without the API server (--state-dir): {error}");
@@ -279,10 +279,10 @@ impl Snapshots {
     }
 
     /// Keeps what the index says beside the plan for such a start.
-    pub async fn keep_beside(&self) {
+    pub async fn keep_extras(&self) {
         let (Some(last_good), Some(version)) = (self.last_good.clone(), self.version.clone()) else { return };
-        let beside = self.beside.clone();
-        let written = tokio::task::spawn_blocking(move || last_good.write_beside(version, beside)).await;
+        let extras = self.extras.clone();
+        let written = tokio::task::spawn_blocking(move || last_good.write_extras(version, extras)).await;
         if let Ok(Err(error)) = written {
             tracing::warn!(
                 "what the index says beside the plan cannot be kept for a start without the API server: {error}"

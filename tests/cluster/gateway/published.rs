@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hawsepipe::api::pack::{pack, reference, revision};
 use hawsepipe::api::snapshot::{
-    GatewaySnapshot, GatewaySnapshotSpec, Shard, ShardRef, SnapshotActs, SnapshotIndex, SnapshotRevision,
+    GatewaySnapshot, GatewaySnapshotSpec, Shard, ShardRef, SnapshotIndex, SnapshotRestrictions, SnapshotRevision,
 };
 use hawsepipe::config::compile::compile;
 use hawsepipe::config::input::{Inputs, SourceInput, code_key};
@@ -74,7 +74,7 @@ impl Revision {
             compiled_by: None,
             inputs: None,
             problems: None,
-            acts: None,
+            restrictions: None,
             shards: references,
         };
         Self { shards, entry }
@@ -114,11 +114,16 @@ impl Revision {
         cluster: &Cluster,
         namespace: &str,
         older: &[&SnapshotRevision],
-        acts: Option<SnapshotActs>,
+        restrictions: Option<SnapshotRestrictions>,
     ) {
         let revisions = std::iter::once(&self.entry).chain(older.iter().copied()).cloned().collect();
-        let index =
-            SnapshotIndex { current: self.name().to_owned(), revisions, acts, not_loaded: None, seen_names: None };
+        let index = SnapshotIndex {
+            current: self.name().to_owned(),
+            revisions,
+            restrictions,
+            not_loaded: None,
+            seen_names: None,
+        };
         let object = snapshot(GATEWAY, Some(index), None);
         let applied = PatchParams::apply("test").force();
         api(cluster, namespace).await.patch(GATEWAY, &applied, &Patch::Apply(&object)).await.unwrap();

@@ -1,6 +1,6 @@
 //! Plans come in, edits follow, and what is broken is left out.
 
-use hawsepipe::api::snapshot::{Revocation, SnapshotActs, SnapshotRevision};
+use hawsepipe::api::snapshot::{Revocation, SnapshotRestrictions, SnapshotRevision};
 
 use super::process::{Gateway, Place, manifests};
 use super::published::Revision;
@@ -94,10 +94,10 @@ async fn an_unknown_format_leaves_what_runs() {
 }
 
 /// That an object was taken away from a revision.
-fn lost(kind: &str, namespace: &str, name: &str) -> SnapshotActs {
+fn lost(kind: &str, namespace: &str, name: &str) -> SnapshotRestrictions {
     let [kind, namespace, name] = [kind, namespace, name].map(str::to_owned);
     let lost = Revocation { kind, namespace, name, chain_namespace: None, chain: None, reason: None };
-    SnapshotActs { revoked: Some(vec![lost]), ..SnapshotActs::default() }
+    SnapshotRestrictions { revoked: Some(vec![lost]), ..SnapshotRestrictions::default() }
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn what_was_taken_away_stays_away_while_the_newest_revision_cannot_be_take
     let cluster = Cluster::shared().await;
     let (place, gateway, first, _) = running(cluster).await;
     let namespace = &place.namespace;
-    let nothing = SnapshotActs::default();
+    let nothing = SnapshotRestrictions::default();
     let lost = lost("MCPUpstream", namespace, "up");
     let until_gone = async || {
         until("the call is refused", async || gateway.call("up__whoami").await.err()).await;
@@ -130,7 +130,7 @@ async fn what_was_taken_away_stays_away_while_the_newest_revision_cannot_be_take
     until_gone().await;
     // The pin is taken out: the newest revision knows by itself what is gone.
     second.write_shards(cluster, namespace).await;
-    let told = SnapshotRevision { acts: Some(lost), ..first.entry.clone() };
+    let told = SnapshotRevision { restrictions: Some(lost), ..first.entry.clone() };
     second.write_index_with(cluster, namespace, &[&told], Some(nothing.clone())).await;
     is_pending(&second).await;
     stays_gone().await;
@@ -140,7 +140,7 @@ async fn what_was_taken_away_stays_away_while_the_newest_revision_cannot_be_take
     is_pending(&third).await;
     stays_gone().await;
     // The upstream is back, which the index says of that revision.
-    let told = SnapshotRevision { acts: Some(nothing.clone()), ..first.entry.clone() };
+    let told = SnapshotRevision { restrictions: Some(nothing.clone()), ..first.entry.clone() };
     third.write_index_with(cluster, namespace, &[&second.entry, &told], Some(nothing)).await;
     gateway.until_answers("up__whoami", "one nobody").await;
 }
@@ -153,8 +153,8 @@ async fn a_pod_that_cannot_take_the_newest_revision_learns_what_is_taken_away_fr
     second.publish(cluster, &place.namespace).await;
     is_refused(&gateway, &first, second.name(), "UnknownFormat").await;
     let lost = lost("Plugin", &place.namespace, "say");
-    let told = SnapshotRevision { acts: Some(lost), ..first.entry.clone() };
-    second.write_index_with(cluster, &place.namespace, &[&told], Some(SnapshotActs::default())).await;
+    let told = SnapshotRevision { restrictions: Some(lost), ..first.entry.clone() };
+    second.write_index_with(cluster, &place.namespace, &[&told], Some(SnapshotRestrictions::default())).await;
     until("the call is refused", async || {
         gateway.call("up__whoami").await.err().filter(|why| why.contains("PluginNotFound"))
     })

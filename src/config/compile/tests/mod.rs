@@ -1,6 +1,5 @@
 //! Tests of the compiler, by topic; here is what they are built from.
 
-mod acts;
 mod bounds;
 mod chains;
 mod complete;
@@ -11,6 +10,7 @@ mod required;
 mod revoked;
 mod sharing;
 mod upstreams;
+mod withdrawn;
 
 use std::path::PathBuf;
 

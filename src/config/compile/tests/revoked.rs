@@ -1,15 +1,15 @@
 //! What was taken away counts at once for the plan that runs, however old it is.
 
 use super::*;
-use crate::config::compile::{acts, obey};
-use crate::domain::plan::{Acts, Revoked};
+use crate::config::compile::{restrict, restrictions};
+use crate::domain::plan::{Restrictions, Revoked};
 use crate::domain::reason::Reason;
 
 /// `plan` with what counts at once by `inputs`.
 fn obeying(plan: &Plan, inputs: &Inputs) -> Plan {
     let mut plan = plan.clone();
-    let counts = acts(inputs, &plan);
-    obey(&mut plan, &counts);
+    let counts = restrictions(inputs, &plan);
+    restrict(&mut plan, &counts);
     plan
 }
 
@@ -20,7 +20,7 @@ fn edits_wait_and_nothing_else_changes() {
     chain_of(&mut inputs, "checks").entries.remove(0);
     inputs.upstreams[0].plan.enabled = false;
     break_code(&mut inputs, "guard");
-    assert_eq!(acts(&inputs, &first), Acts::default());
+    assert_eq!(restrictions(&inputs, &first), Restrictions::default());
     let kept = obeying(&first, &inputs);
     assert_eq!(serde_json::to_string(&kept).unwrap(), serde_json::to_string(&first).unwrap());
 }
@@ -34,7 +34,7 @@ fn a_deleted_guard_refuses_although_the_chain_was_deleted_too() {
     let plan = obeying(&first, &inputs);
     assert_eq!(runs(&plan, "checks"), ["guard Fail PluginNotFound", "shape LastGood"]);
     assert!(plan.plugin(&key("guard")).is_none() && plan.plugin(&key("shape")).is_some());
-    assert!(plan.gateway.refusing.is_none() && !plan.acts.is_empty());
+    assert!(plan.gateway.refusing.is_none() && !plan.restrictions.is_empty());
 }
 
 #[test]
@@ -42,10 +42,10 @@ fn a_deleted_upstream_goes_and_one_that_is_not_valid_stays() {
     let mut inputs = folder();
     let first = accepted(&inputs);
     inputs.upstreams.clear();
-    assert_eq!(acts(&inputs, &first).revoked, [Revoked::Upstream(key("up"))]);
+    assert_eq!(restrictions(&inputs, &first).revoked, [Revoked::Upstream(key("up"))]);
     assert!(obeying(&first, &inputs).upstreams.is_empty());
     inputs.invalid.push(invalid(Kind::MCPUpstream, "up"));
-    assert_eq!(acts(&inputs, &first), Acts::default());
+    assert_eq!(restrictions(&inputs, &first), Restrictions::default());
 }
 
 #[test]
@@ -85,8 +85,8 @@ fn a_required_chain_that_is_gone_refuses_every_call() {
 fn the_stop_switch_is_the_newest_one() {
     let mut plan = accepted(&folder());
     plan.gateway.stopped = true;
-    obey(&mut plan, &Acts::default());
-    assert!(!plan.gateway.stopped && plan.acts.is_empty());
-    obey(&mut plan, &Acts { stopped: true, stop_cancels: true, ..Acts::default() });
-    assert!(plan.gateway.stopped && plan.gateway.stop_cancels && !plan.acts.is_empty());
+    restrict(&mut plan, &Restrictions::default());
+    assert!(!plan.gateway.stopped && plan.restrictions.is_empty());
+    restrict(&mut plan, &Restrictions { stopped: true, stop_cancels: true, ..Restrictions::default() });
+    assert!(plan.gateway.stopped && plan.gateway.stop_cancels && !plan.restrictions.is_empty());
 }

@@ -37,7 +37,7 @@ fn snapshots() -> Vec<Value> {
     let index = SnapshotIndex {
         current: revision.entry.revision.clone(),
         revisions: vec![revision.entry],
-        acts: None,
+        restrictions: None,
         not_loaded: None,
         seen_names: None,
     };

@@ -45,7 +45,7 @@ impl Namespace {
             in_force: Arc::clone(&planned.plan),
             planned,
             current: Some("new".into()),
-            acts: String::new(),
+            restrictions: String::new(),
             pin: Pin::None,
             revisions,
             fault: None,

@@ -1,4 +1,4 @@
-//! What counts at once although a gateway runs an older plan: deletions, withdrawn consent, the stop switch.
+//! Restrictions, which count at once although a gateway runs an older plan: deletions, withdrawn consent, the stop switch.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,14 +8,14 @@ use super::takes::shared;
 use super::{is_invalid, plugins};
 use crate::config::input::{Inputs, PluginInput};
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{Acts, EntryPlan, Plan, Refusal, Revoked, UpstreamPlan};
+use crate::domain::plan::{EntryPlan, Plan, Refusal, Restrictions, Revoked, UpstreamPlan};
 use crate::domain::reason::Reason;
 
 /// What was taken away of `plan` since it was compiled, by what objects say now. The stop switch is not asked for here:
 /// it is the newest gateway's.
 ///
 /// A chain that was deleted and is not required stays in force: a plan never guards less than it did.
-pub fn acts(inputs: &Inputs, plan: &Plan) -> Acts {
+pub fn restrictions(inputs: &Inputs, plan: &Plan) -> Restrictions {
     let upstreams: HashMap<_, _> = inputs.upstreams.iter().map(|input| (&input.plan.key, input)).collect();
     let gateway = &plan.gateway.key.namespace;
     let is_revoked = |upstream: &&UpstreamPlan| match upstreams.get(&upstream.key) {
@@ -26,7 +26,7 @@ pub fn acts(inputs: &Inputs, plan: &Plan) -> Acts {
         plan.upstreams.iter().filter(is_revoked).map(|upstream| Revoked::Upstream(upstream.key.clone())).collect();
     revoked.extend(plugins_of(inputs, plan));
     let refusing = plan.gateway.required.iter().find_map(|key| refusal_of_missing(inputs, key));
-    Acts { refusing, revoked, ..Acts::default() }
+    Restrictions { refusing, revoked, ..Restrictions::default() }
 }
 
 /// Plugins that entries may not run any more, each once.
@@ -59,14 +59,14 @@ fn permits(inputs: &Inputs, plugin: &PluginInput, chain: &ObjectKey, entry: &Ent
     is_own || (plugins::permitted(inputs, plugin, &chain.namespace) && !configures)
 }
 
-/// Applies `acts` to the plan that runs.
-pub fn obey(plan: &mut Plan, acts: &Acts) {
-    plan.acts = acts.digest();
-    (plan.gateway.stopped, plan.gateway.stop_cancels) = (acts.stopped, acts.stop_cancels);
-    if let Some(refusal) = &acts.refusing {
+/// Applies `restrictions` to the plan that runs.
+pub fn restrict(plan: &mut Plan, restrictions: &Restrictions) {
+    plan.restrictions = restrictions.digest();
+    (plan.gateway.stopped, plan.gateway.stop_cancels) = (restrictions.stopped, restrictions.stop_cancels);
+    if let Some(refusal) = &restrictions.refusing {
         plan.gateway.refusing = Some(refusal.clone());
     }
-    for revoked in &acts.revoked {
+    for revoked in &restrictions.revoked {
         match revoked {
             Revoked::Upstream(key) => plan.upstreams.retain(|upstream| upstream.key != *key),
             Revoked::Plugin { plugin, chain, refusal } => revoke(plan, plugin, chain.as_ref(), refusal),

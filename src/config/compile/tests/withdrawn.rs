@@ -1,4 +1,4 @@
-//! Acts count at once: what was deleted, or is no longer shared, cannot run.
+//! What is withdrawn counts at once: what was deleted, or is no longer shared, cannot run.
 
 use super::*;
 use crate::domain::plugin::FailurePolicy;

@@ -1,4 +1,4 @@
-//! What counts at once, whatever revision a gateway runs.
+//! Restrictions, which count at once whatever revision a gateway runs.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,12 +7,12 @@ use crate::domain::digest::revision;
 use crate::domain::ids::ObjectKey;
 use crate::domain::reason::Reason;
 
-/// The stop switch, and what was taken away since the plan that runs was compiled.
+/// The stop switch, a refusal of every call, and what was taken away since the plan that runs was compiled.
 ///
 /// Edits wait while a gateway is pinned to an older plan. These do not: who stops a gateway, deletes an object or
 /// withdraws consent relies on it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Acts {
+pub struct Restrictions {
     /// `spec.stopped`.
     pub stopped: bool,
     /// Whether `stopMode` is `Cancel`.
@@ -39,9 +39,9 @@ pub enum Revoked {
     },
 }
 
-impl Acts {
+impl Restrictions {
     /// Twelve hex characters by which two of them are told apart that do not do the same; empty where there is nothing to
-    /// obey. Messages do nothing: another version may word them otherwise.
+    /// restrict. Messages do nothing: another version may word them otherwise.
     pub fn digest(&self) -> String {
         if *self == Self::default() {
             return String::new();
@@ -77,27 +77,28 @@ impl Refusal {
 mod tests {
     use super::*;
 
-    /// Acts that refuse with these words, and revoke a plugin of this name with them.
-    fn acts(name: &str, words: &str) -> Acts {
+    /// Restrictions that refuse with these words, and revoke a plugin of this name with them.
+    fn restrictions(name: &str, words: &str) -> Restrictions {
         let refusal = |reason| Refusal { reason, message: words.to_owned() };
         let plugin = ObjectKey::new("team", name);
-        Acts {
+        Restrictions {
             refusing: Some(refusal(Reason::RequiredChainMissing)),
             revoked: vec![Revoked::Plugin { plugin, chain: None, refusal: refusal(Reason::PluginNotFound) }],
-            ..Acts::default()
+            ..Restrictions::default()
         }
     }
 
     #[test]
     fn other_words_are_the_same_acts() {
-        let digest = acts("p", "a").digest();
-        assert_eq!(digest, acts("p", "b").digest());
-        let stopped = Acts { stopped: true, ..acts("p", "a") };
-        let upstream = Acts { revoked: vec![Revoked::Upstream(ObjectKey::new("team", "p"))], ..acts("p", "a") };
-        let free = Acts { refusing: None, ..acts("p", "a") };
-        for other in [acts("q", "a"), stopped, upstream, free] {
+        let digest = restrictions("p", "a").digest();
+        assert_eq!(digest, restrictions("p", "b").digest());
+        let stopped = Restrictions { stopped: true, ..restrictions("p", "a") };
+        let upstream =
+            Restrictions { revoked: vec![Revoked::Upstream(ObjectKey::new("team", "p"))], ..restrictions("p", "a") };
+        let free = Restrictions { refusing: None, ..restrictions("p", "a") };
+        for other in [restrictions("q", "a"), stopped, upstream, free] {
             assert_ne!(digest, other.digest(), "{other:?}");
         }
-        assert_eq!(Acts::default().digest(), "");
+        assert_eq!(Restrictions::default().digest(), "");
     }
 }

@@ -1,51 +1,51 @@
-//! What counts at once, as the index of a snapshot holds it, and back.
+//! Restrictions as the index of a snapshot holds them (its field `acts`), and back.
 
-use super::snapshot::{Revocation, SnapshotActs, SnapshotRefusal};
+use super::snapshot::{Revocation, SnapshotRefusal, SnapshotRestrictions};
 use crate::domain::ids::{Kind, ObjectKey};
-use crate::domain::plan::{Acts, Refusal, Revoked};
+use crate::domain::plan::{Refusal, Restrictions, Revoked};
 use crate::domain::reason::Reason;
 
 /// The most revocations that an index holds, which is the schema's bound.
 const MAX_REVOKED: usize = 1024;
 /// The most of each revision that is not the current one: an index has several, and must fit into etcd.
-const MAX_REVOKED_BESIDE: usize = 128;
+const MAX_REVOKED_OF_OLDER: usize = 128;
 /// The most characters of a message, which is the schema's bound.
 const MAX_MESSAGE: usize = 1024;
 
 /// How an index holds them. Where more was taken away than it has room for, every call is refused.
-pub fn written(acts: &Acts) -> SnapshotActs {
-    written_within(acts, MAX_REVOKED)
+pub fn written(restrictions: &Restrictions) -> SnapshotRestrictions {
+    written_within(restrictions, MAX_REVOKED)
 }
 
 /// The same for a revision that is not the current one.
-pub fn written_beside(acts: &Acts) -> SnapshotActs {
-    written_within(acts, MAX_REVOKED_BESIDE)
+pub fn written_of_older(restrictions: &Restrictions) -> SnapshotRestrictions {
+    written_within(restrictions, MAX_REVOKED_OF_OLDER)
 }
 
-fn written_within(acts: &Acts, most: usize) -> SnapshotActs {
-    let too_many = (acts.revoked.len() > most).then(|| Refusal {
+fn written_within(restrictions: &Restrictions, most: usize) -> SnapshotRestrictions {
+    let too_many = (restrictions.revoked.len() > most).then(|| Refusal {
         reason: Reason::GuardUnavailable,
         message: format!(
             "{} objects that the revision names were deleted or are no longer shared, and {most} are the most: \
              let the gateway follow edits again",
-            acts.revoked.len()
+            restrictions.revoked.len()
         ),
     });
-    let refusing = acts.refusing.as_ref().or(too_many.as_ref()).map(|refusal| SnapshotRefusal {
+    let refusing = restrictions.refusing.as_ref().or(too_many.as_ref()).map(|refusal| SnapshotRefusal {
         reason: refusal.reason.as_str().to_owned(),
         message: refusal.message.chars().take(MAX_MESSAGE).collect(),
     });
-    let revoked: Vec<_> = acts.revoked.iter().take(most).map(revocation).collect();
-    SnapshotActs {
-        stopped: acts.stopped,
-        cancel: acts.stop_cancels.then_some(true),
+    let revoked: Vec<_> = restrictions.revoked.iter().take(most).map(revocation).collect();
+    SnapshotRestrictions {
+        stopped: restrictions.stopped,
+        cancel: restrictions.stop_cancels.then_some(true),
         refusing,
         revoked: (!revoked.is_empty()).then_some(revoked),
     }
 }
 
 /// The same where an index has no room for what was taken away: every call is refused.
-pub fn closed(stored: SnapshotActs) -> SnapshotActs {
+pub fn closed(stored: SnapshotRestrictions) -> SnapshotRestrictions {
     let Some(revoked) = stored.revoked else { return stored };
     let refusal = || SnapshotRefusal {
         reason: Reason::GuardUnavailable.as_str().to_owned(),
@@ -55,11 +55,11 @@ pub fn closed(stored: SnapshotActs) -> SnapshotActs {
             revoked.len()
         ),
     };
-    SnapshotActs { revoked: None, refusing: stored.refusing.or_else(|| Some(refusal())), ..stored }
+    SnapshotRestrictions { revoked: None, refusing: stored.refusing.or_else(|| Some(refusal())), ..stored }
 }
 
 /// What an index says. What this version does not know refuses every call.
-pub fn read(stored: &SnapshotActs) -> Acts {
+pub fn read(stored: &SnapshotRestrictions) -> Restrictions {
     let revoked: Vec<_> = stored.revoked.iter().flatten().map(revoked).collect();
     let unknown = stored.revoked.iter().flatten().zip(&revoked).find(|(_, known)| known.is_none());
     let refusal = stored.refusing.as_ref().map(|refusal| Refusal {
@@ -71,7 +71,7 @@ pub fn read(stored: &SnapshotActs) -> Acts {
         let message = format!("{kind} {namespace}/{name} was revoked, which this version of the gateway does not know");
         Some(Refusal { reason: Reason::UnknownFormat, message })
     });
-    Acts {
+    Restrictions {
         stopped: stored.stopped,
         stop_cancels: stored.cancel == Some(true),
         refusing,
@@ -122,12 +122,12 @@ fn reason(word: &str, other: Reason) -> Reason {
 mod tests {
     use super::*;
 
-    fn acts() -> Acts {
+    fn restrictions() -> Restrictions {
         let plugin = |name: &str, chain, reason| {
             let plugin = ObjectKey::new("team", name);
             Revoked::Plugin { refusal: Refusal::of_revoked(reason, &plugin), plugin, chain }
         };
-        Acts {
+        Restrictions {
             stopped: true,
             stop_cancels: true,
             refusing: Some(Refusal { reason: Reason::RequiredChainMissing, message: "m".into() }),
@@ -141,24 +141,27 @@ mod tests {
 
     #[test]
     fn what_counts_at_once_comes_back() {
-        for acts in [acts(), Acts::default()] {
-            assert_eq!(read(&written(&acts)), acts);
+        for restrictions in [restrictions(), Restrictions::default()] {
+            assert_eq!(read(&written(&restrictions)), restrictions);
         }
-        assert_eq!(written(&Acts::default()), SnapshotActs::default());
+        assert_eq!(written(&Restrictions::default()), SnapshotRestrictions::default());
     }
 
     #[test]
     fn what_is_not_known_or_does_not_fit_refuses_every_call() {
-        let mut newer = written(&Acts { refusing: None, ..acts() });
+        let mut newer = written(&Restrictions { refusing: None, ..restrictions() });
         newer.revoked.as_mut().unwrap()[1].kind = "Identity".into();
         let refusing = read(&newer).refusing.unwrap();
         assert!(refusing.message.contains("Identity team/gone"), "{refusing:?}");
         let many = vec![Revoked::Upstream(ObjectKey::new("team", "up")); MAX_REVOKED + 1];
-        let stored = written(&Acts { revoked: many.clone(), ..Acts::default() });
+        let stored = written(&Restrictions { revoked: many.clone(), ..Restrictions::default() });
         assert_eq!(stored.revoked.as_ref().unwrap().len(), MAX_REVOKED);
         assert!(read(&stored).refusing.is_some());
-        let beside = written_beside(&Acts { revoked: many[..=MAX_REVOKED_BESIDE].to_vec(), ..Acts::default() });
-        assert_eq!(beside.revoked.as_ref().unwrap().len(), MAX_REVOKED_BESIDE);
-        assert!(read(&beside).refusing.is_some());
+        let of_older = written_of_older(&Restrictions {
+            revoked: many[..=MAX_REVOKED_OF_OLDER].to_vec(),
+            ..Restrictions::default()
+        });
+        assert_eq!(of_older.revoked.as_ref().unwrap().len(), MAX_REVOKED_OF_OLDER);
+        assert!(read(&of_older).refusing.is_some());
     }
 }
