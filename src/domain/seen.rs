@@ -3,28 +3,35 @@
 //! Where tools keep their own names, a name belongs to the first upstream that was seen to have it. An outage must not
 //! hand it to another server, nor must a restart, so these names outlive both.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::ObjectKey;
 use super::tool_name::{MAX_NAME, is_valid_name};
 
-/// The most names that are kept, of all upstreams together, and of one: no server fills the room of the others. A tool
-/// that is seen later always has its upstream's prefix.
+/// The most names that are kept, of all upstreams together, of those of one namespace, and of one upstream: nobody fills
+/// the room of the others. A tool that is seen later always has its upstream's prefix.
 pub const MAX_SEEN: usize = 4096;
+/// See [`MAX_SEEN`].
+pub const MAX_OF_NAMESPACE: usize = MAX_SEEN / SHARES;
 /// See [`MAX_SEEN`].
 pub const MAX_OF_ONE: usize = 512;
 /// The same in bytes. All of them fit into the index of a gateway's snapshots, beside what else is in it.
 pub const MAX_BYTES: usize = 128 << 10;
+const MAX_BYTES_OF_NAMESPACE: usize = MAX_BYTES / SHARES;
 const MAX_BYTES_OF_ONE: usize = MAX_BYTES / 8;
+/// A namespace has one of so many parts of the whole at most.
+const SHARES: usize = 4;
 /// What a name takes besides itself where it is written as JSON, and what an upstream does.
 const AROUND_NAME: usize = 3;
 const AROUND_UPSTREAM: usize = 40;
 /// The most that a name takes which is the first of its upstream, whose namespace and name have 63 characters at most.
 const LARGEST: usize = AROUND_UPSTREAM + 127 + MAX_NAME + AROUND_NAME;
 
-/// Tools' own names by upstream (`namespace/name`), at most [`MAX_SEEN`] and [`MAX_BYTES`].
+/// Tools' own names by upstream (`namespace/name`). What is added is bounded, by [`MAX_SEEN`] and [`MAX_BYTES`] first; what
+/// was read from JSON is not: it is merged into something that is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SeenNames(BTreeMap<String, BTreeSet<String>>);
@@ -47,7 +54,9 @@ impl SeenNames {
 
     /// Whether a name may find no room, however few its upstream has.
     pub fn is_full(&self) -> bool {
-        self.len() >= MAX_SEEN || self.bytes() + LARGEST > MAX_BYTES
+        let taken = self.taken();
+        taken.all.is_full(MAX_SEEN, MAX_BYTES)
+            || taken.namespaces.values().any(|of| of.is_full(MAX_OF_NAMESPACE, MAX_BYTES_OF_NAMESPACE))
     }
 
     /// Whether there are none.
@@ -57,12 +66,23 @@ impl SeenNames {
 
     /// Adds names of one upstream, as far as there is room. Returns whether any was new.
     pub fn add<'a>(&mut self, upstream: &ObjectKey, names: impl IntoIterator<Item = &'a str>) -> bool {
-        self.add_under(&upstream.to_string(), names)
+        let mut taken = self.taken();
+        self.add_within(&mut taken, &upstream.to_string(), names)
     }
 
     /// Adds all names of `other`, as far as there is room. Returns whether any was new.
     pub fn merge(&mut self, other: &Self) -> bool {
-        let added = other.0.iter().map(|(upstream, names)| self.add_under(upstream, names.iter().map(String::as_str)));
+        self.merge_all(other.iter().map(|(upstream, names)| (upstream, names.iter().map(String::as_str))))
+    }
+
+    /// Adds names by upstream (`namespace/name`), as far as there is room. Returns whether any was new.
+    pub fn merge_all<'a, U, N>(&mut self, all: impl IntoIterator<Item = (U, N)>) -> bool
+    where
+        U: AsRef<str>,
+        N: IntoIterator<Item = &'a str>,
+    {
+        let mut taken = self.taken();
+        let added = all.into_iter().map(|(upstream, names)| self.add_within(&mut taken, upstream.as_ref(), names));
         added.fold(false, |any, new| any | new)
     }
 
@@ -88,35 +108,97 @@ impl SeenNames {
         self.0.retain(|_, names| !names.is_empty());
     }
 
-    /// What it takes where it is written as JSON, about.
-    fn bytes(&self) -> usize {
-        self.0.iter().map(|(upstream, names)| bytes_of(upstream, names)).sum()
+    fn taken(&self) -> Taken {
+        let mut taken = Taken::default();
+        for (upstream, names) in &self.0 {
+            let amount = Amount::of(upstream, names);
+            taken.all += amount;
+            *taken.of(upstream) += amount;
+        }
+        taken
     }
 
-    fn add_under<'a>(&mut self, upstream: &str, names: impl IntoIterator<Item = &'a str>) -> bool {
-        let before = self.len();
-        let mut own = self.0.get(upstream).cloned().unwrap_or_default();
-        let (others, others_bytes) =
-            (before - own.len(), self.bytes() - self.0.get(upstream).map_or(0, |own| bytes_of(upstream, own)));
-        let mut own_bytes = bytes_of(upstream, &own);
-        for name in names {
-            let bytes = own_bytes + name.len() + AROUND_NAME;
-            let is_room = own.len() < MAX_OF_ONE.min(MAX_SEEN.saturating_sub(others))
-                && bytes <= MAX_BYTES_OF_ONE.min(MAX_BYTES.saturating_sub(others_bytes));
-            if is_room && is_valid_name(name) && own.insert(name.to_owned()) {
-                own_bytes = bytes;
+    fn add_within<'a>(&mut self, taken: &mut Taken, upstream: &str, names: impl IntoIterator<Item = &'a str>) -> bool {
+        let known = self.0.get(upstream);
+        let new = |name: &&str| is_valid_name(name) && known.is_none_or(|known| !known.contains(*name));
+        let new: BTreeSet<_> = names.into_iter().filter(new).collect();
+        let mut own = known.map(|known| Amount::of(upstream, known)).unwrap_or_default();
+        let mut added = Vec::new();
+        for name in new {
+            let first = if own.names == 0 { AROUND_UPSTREAM + upstream.len() } else { 0 };
+            let more = Amount { names: 1, bytes: first + name.len() + AROUND_NAME };
+            if taken.has_room(upstream, own, more) {
+                own += more;
+                taken.all += more;
+                *taken.of(upstream) += more;
+                added.push(name.to_owned());
             }
         }
-        let is_new = others + own.len() > before;
+        let is_new = !added.is_empty();
         if is_new {
-            self.0.insert(upstream.to_owned(), own);
+            self.0.entry(upstream.to_owned()).or_default().extend(added);
         }
         is_new
     }
 }
 
-fn bytes_of(upstream: &str, names: &BTreeSet<String>) -> usize {
-    AROUND_UPSTREAM + upstream.len() + names.iter().map(|name| name.len() + AROUND_NAME).sum::<usize>()
+/// How many names, and what they take where they are written as JSON, about.
+#[derive(Clone, Copy, Default)]
+struct Amount {
+    names: usize,
+    bytes: usize,
+}
+
+impl Amount {
+    fn of(upstream: &str, names: &BTreeSet<String>) -> Self {
+        let bytes = names.iter().map(|name| name.len() + AROUND_NAME).sum::<usize>();
+        Self { names: names.len(), bytes: AROUND_UPSTREAM + upstream.len() + bytes }
+    }
+
+    fn is_within(self, names: usize, bytes: usize) -> bool {
+        self.names <= names && self.bytes <= bytes
+    }
+
+    /// Whether another name may be too much for these bounds.
+    fn is_full(self, names: usize, bytes: usize) -> bool {
+        self.names >= names || self.bytes + LARGEST > bytes
+    }
+}
+
+impl Add for Amount {
+    type Output = Self;
+
+    fn add(self, more: Self) -> Self {
+        Self { names: self.names + more.names, bytes: self.bytes + more.bytes }
+    }
+}
+
+impl AddAssign for Amount {
+    fn add_assign(&mut self, more: Self) {
+        *self = *self + more;
+    }
+}
+
+/// What is taken of the whole, and of the share of each namespace.
+#[derive(Default)]
+struct Taken {
+    all: Amount,
+    namespaces: HashMap<String, Amount>,
+}
+
+impl Taken {
+    /// What the namespace of an upstream has.
+    fn of(&mut self, upstream: &str) -> &mut Amount {
+        let namespace = upstream.split_once('/').map_or("", |(namespace, _)| namespace);
+        self.namespaces.entry(namespace.to_owned()).or_default()
+    }
+
+    /// Whether an upstream that has `own` may have `more`.
+    fn has_room(&mut self, upstream: &str, own: Amount, more: Amount) -> bool {
+        (own + more).is_within(MAX_OF_ONE, MAX_BYTES_OF_ONE)
+            && (*self.of(upstream) + more).is_within(MAX_OF_NAMESPACE, MAX_BYTES_OF_NAMESPACE)
+            && (self.all + more).is_within(MAX_SEEN, MAX_BYTES)
+    }
 }
 
 #[cfg(test)]
@@ -139,24 +221,43 @@ mod tests {
         assert_eq!(seen.iter().map(|(_, names)| names.len()).collect::<Vec<_>>(), [MAX_OF_ONE; 2]);
         assert!(!add(&mut seen, "greedy", &names(1, 9)) && !add(&mut seen, "greedy", &names(1, 8)), "full, and known");
         let mut long = SeenNames::default();
-        assert!(add(&mut long, "greedy", &names(MAX_OF_ONE, MAX_NAME)) && long.bytes() <= MAX_BYTES_OF_ONE);
+        assert!(add(&mut long, "greedy", &names(MAX_OF_ONE, MAX_NAME)) && long.taken().all.bytes <= MAX_BYTES_OF_ONE);
+    }
+
+    #[test]
+    fn no_namespace_takes_the_room_of_the_others() {
+        for length in [8, MAX_NAME] {
+            let mut seen = SeenNames::default();
+            for n in 0..MAX_SEEN / MAX_OF_ONE {
+                add(&mut seen, &format!("up{n}"), &names(MAX_OF_ONE, length));
+            }
+            assert!(seen.is_full() && seen.taken().all.is_within(MAX_OF_NAMESPACE, MAX_BYTES_OF_NAMESPACE));
+            assert!(!add(&mut seen, "another", &names(1, length)), "of the same namespace");
+            assert!(seen.add(&ObjectKey::new("team", "up"), ["read"]));
+            assert!(seen.forget(&ObjectKey::new("default", "up0")) && !seen.is_full());
+            assert!(add(&mut seen, "another", &names(1, length)), "what is forgotten makes room");
+        }
     }
 
     #[test]
     fn at_most_so_many_names_are_kept_and_so_many_bytes() {
         for (length, few) in [(8, false), (MAX_NAME, true)] {
             let mut seen = SeenNames::default();
-            for n in 0..10 {
-                add(&mut seen, &format!("up{n}"), &names(MAX_OF_ONE, length));
+            for n in 0..=SHARES * MAX_OF_NAMESPACE / MAX_OF_ONE {
+                let upstream = ObjectKey::new(format!("ns{}", n / (MAX_OF_NAMESPACE / MAX_OF_ONE)), format!("up{n}"));
+                seen.add(&upstream, names(MAX_OF_ONE, length).iter().map(String::as_str));
             }
-            assert!(seen.is_full() && seen.bytes() <= MAX_BYTES, "{} bytes", seen.bytes());
-            assert_eq!(seen.len() < MAX_SEEN, few);
-            assert!(seen.of(&ObjectKey::new("default", "up9")).is_none(), "one too many");
+            let Amount { names, bytes } = seen.taken().all;
+            assert!(seen.is_full() && bytes <= MAX_BYTES, "{bytes} bytes");
+            assert_eq!((seen.len(), names < MAX_SEEN), (names, few));
+            let too_many = seen.of(&ObjectKey::new("ns4", "up8")).map_or(0, BTreeSet::len);
+            assert!(too_many < 8, "what is left is less than a share: {too_many}");
             let b = ObjectKey::new("default", "b");
             let mut merged = SeenNames::default();
             merged.add(&b, ["first"]);
             assert!(merged.merge(&seen) && merged.len() <= MAX_SEEN && merged.of(&b).unwrap().contains("first"));
-            assert!(merged.forget(&ObjectKey::new("default", "up0")) && merged.add(&b, ["z"]));
+            assert!(!merged.merge(&seen), "it is known, or has no room");
+            assert!(merged.forget(&ObjectKey::new("ns0", "up0")) && merged.add(&b, ["z"]));
             assert!(merged.retain(|upstream| upstream == "default/a") && merged.is_empty());
         }
     }

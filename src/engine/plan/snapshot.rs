@@ -15,7 +15,7 @@ use crate::domain::plugin::{Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Offer, Route, Routes};
-use crate::domain::seen::{MAX_BYTES, MAX_OF_ONE, MAX_SEEN, SeenNames};
+use crate::domain::seen::{MAX_BYTES, MAX_OF_NAMESPACE, MAX_OF_ONE, MAX_SEEN, SeenNames};
 use crate::engine::state::State;
 use crate::engine::upstreams::state::ToolList;
 
@@ -212,7 +212,8 @@ fn no_room_for_names(linked: &Linked, lists: &[Option<Arc<ToolList>>], seen: &Se
         (count > 0).then(|| {
             let message = format!(
                 "{count} of its tools always have the prefix {}__: as many names of tools were seen as are kept, which \
-                 are {MAX_OF_ONE} of one upstream and {MAX_SEEN} of all, in {} KiB. Set prefix: Always",
+                 are {MAX_OF_ONE} of one upstream, {MAX_OF_NAMESPACE} of one namespace and {MAX_SEEN} of all, in {} KiB. \
+                 Set prefix: Always",
                 key.name,
                 MAX_BYTES >> 10
             );

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::compile::tests::upstream;
 use crate::domain::plan::PrefixMode;
-use crate::domain::seen::{MAX_OF_ONE, MAX_SEEN, SeenNames};
+use crate::domain::seen::{MAX_OF_NAMESPACE, MAX_OF_ONE, SeenNames};
 
 /// Two upstreams with the same tools.
 fn two_upstreams() -> Inputs {
@@ -74,7 +74,7 @@ async fn names_of_upstreams_that_are_not_planned_give_way_where_room_is_needed()
     let many: Vec<_> = many.iter().map(String::as_str).collect();
     for (owner, expected) in [("gone", "read"), ("up", "up__read")] {
         let engine = engine(Server::default());
-        for other in 1..MAX_SEEN / MAX_OF_ONE {
+        for other in 1..MAX_OF_NAMESPACE / MAX_OF_ONE {
             engine.merge_seen_names(&seen(&format!("gone{other}"), &many));
         }
         engine.merge_seen_names(&seen(owner, &many));
