@@ -120,7 +120,10 @@ fn reason(word: &str, other: Reason) -> Reason {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
+    use crate::api::snapshot::SnapshotIndex;
 
     fn restrictions() -> Restrictions {
         let plugin = |name: &str, chain, reason| {
@@ -148,11 +151,48 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_or_does_not_fit_refuses_every_call() {
+    fn what_is_not_known_refuses_every_call() {
         let mut newer = written(&Restrictions { refusing: None, ..restrictions() });
         newer.revoked.as_mut().unwrap()[1].kind = "Identity".into();
         let refusing = read(&newer).refusing.unwrap();
         assert!(refusing.message.contains("Identity team/gone"), "{refusing:?}");
+    }
+
+    /// What a pod of this version does by an index with this in it.
+    fn of_index(acts: &Value) -> Restrictions {
+        let older = json!({"revision": "a", "formatVersion": 1, "shards": [], "acts": acts});
+        let index = json!({"current": "b", "revisions": [older], "acts": acts});
+        let index: SnapshotIndex = serde_json::from_value(index).unwrap();
+        let [current, older] = [&index.restrictions, &index.revisions[0].restrictions];
+        assert_eq!(current, older);
+        read(current.as_ref().unwrap())
+    }
+
+    #[test]
+    fn what_another_version_says_refuses_every_call_and_is_not_taken_for_the_same() {
+        let known = restrictions();
+        let whole = serde_json::to_value(written(&known)).unwrap();
+        assert_eq!(of_index(&whole), known, "what an older operator writes is a part of what a newer one may");
+        let with = |change: &dyn Fn(&mut Value)| {
+            let mut newer = serde_json::to_value(written(&Restrictions { refusing: None, ..restrictions() })).unwrap();
+            change(&mut newer);
+            of_index(&newer)
+        };
+        let newer = [
+            with(&|acts| acts["paused"] = json!(["team"])),
+            with(&|acts| acts["revoked"][0]["unless"] = json!("read")),
+            with(&|acts| acts["revoked"][0]["kind"] = json!("Identity")),
+            with(&|acts| acts["stopped"] = json!("Soon")),
+        ];
+        for (place, found) in newer.iter().enumerate() {
+            assert_eq!(found.refusing.as_ref().unwrap().reason, Reason::UnknownFormat, "{found:?}");
+            assert_ne!(found.digest(), known.digest());
+            assert_eq!(found.stopped, place < 3, "what is understood counts");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_refuses_every_call() {
         let many = vec![Revoked::Upstream(ObjectKey::new("team", "up")); MAX_REVOKED + 1];
         let stored = written(&Restrictions { revoked: many.clone(), ..Restrictions::default() });
         assert_eq!(stored.revoked.as_ref().unwrap().len(), MAX_REVOKED);

@@ -5,10 +5,12 @@
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::api::values::{DNS_LABEL, SHA256};
 use crate::domain::ids::ObjectKey;
+use crate::domain::reason::Reason;
 
 /// A label of everything that the operator makes for a gateway: the gateway's name.
 pub const GATEWAY_LABEL: &str = "hawsepipe.dev/gateway";
@@ -66,7 +68,7 @@ pub struct SnapshotIndex {
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["revision"]))]
     pub revisions: Vec<SnapshotRevision>,
     /// What counts at once, whatever revision pods run. Default: nothing, as operators before this one write it.
-    #[serde(rename = "acts", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "acts", default, deserialize_with = "understood", skip_serializing_if = "Option::is_none")]
     pub restrictions: Option<SnapshotRestrictions>,
     /// Forms of Plugins that a pod tried and could not load: the form before is in the newest revision in their place.
     /// Default: none.
@@ -138,6 +140,26 @@ pub struct SnapshotRestrictions {
     pub revoked: Option<Vec<Revocation>>,
 }
 
+/// Reads restrictions. Of those that another version wrote, and that this one does not understand as a whole, what it
+/// understands counts, and every call is refused: none may be answered that the other version refuses.
+fn understood<'de, D: Deserializer<'de>>(written: D) -> Result<Option<SnapshotRestrictions>, D::Error> {
+    let Some(written) = Option::<Value>::deserialize(written)? else { return Ok(None) };
+    let read = SnapshotRestrictions::deserialize(&written).ok();
+    // What is not understood does not come back.
+    let is_whole = read.as_ref().is_some_and(|read| serde_json::to_value(read).is_ok_and(|known| known == written));
+    let mut read = read.unwrap_or_default();
+    if !is_whole {
+        read.refusing.get_or_insert_with(|| SnapshotRefusal {
+            reason: Reason::UnknownFormat.as_str().to_owned(),
+            message:
+                "the operator says of this gateway what this version does not know: bring gateway and operator to \
+                      the same version"
+                    .to_owned(),
+        });
+    }
+    Ok(Some(read))
+}
+
 /// Why calls are refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -202,7 +224,7 @@ pub struct SnapshotRevision {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problems: Option<u32>,
     /// What counts at once for pods that run it while another is current. Default: not told, as for the current one.
-    #[serde(rename = "acts", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "acts", default, deserialize_with = "understood", skip_serializing_if = "Option::is_none")]
     pub restrictions: Option<SnapshotRestrictions>,
     /// Its pieces, by name.
     #[schemars(length(max = 1024))]

@@ -10,7 +10,7 @@ use crate::api::gateway::status::{MCPGatewayStatus, SnapshotRef};
 use crate::controller::GATEWAY_LABEL;
 use crate::controller::lowered::LoweredObject;
 use crate::controller::pods::Pods;
-use crate::domain::plan::{ChainPlan, Refusal};
+use crate::domain::plan::{ChainPlan, Refusal, Restrictions};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::sandbox::{SandboxMode, SandboxState};
@@ -118,8 +118,15 @@ fn behind(state: &GatewayState, current: &str, pods: &Pods) -> Option<String> {
         if let Some(late) = report.not_in_force.first() {
             return Some(format!("pod {pod} does not run {late} in its newest form yet"));
         }
-        let obeys = report.restrictions == state.restrictions;
-        (!obeys).then(|| format!("pod {pod} does not do yet what counts at once, such as the stop switch"))
+        let [theirs, ours] = [&report.restrictions, &state.restrictions];
+        let [format, known] = [theirs, ours].map(|digest| Restrictions::format_of(digest));
+        if format != known && !format.is_empty() && !known.is_empty() {
+            return Some(format!(
+                "pod {pod} is of another version, which reads what counts at once, such as the stop switch, in format \
+                 {format}, and the operator writes {known}: bring gateway and operator to the same version"
+            ));
+        }
+        (theirs != ours).then(|| format!("pod {pod} does not do yet what counts at once, such as the stop switch"))
     });
     behind.next()
 }

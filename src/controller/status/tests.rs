@@ -166,8 +166,21 @@ fn a_pin_that_is_not_kept_is_told() {
 fn a_pod_that_does_not_obey_what_counts_at_once_is_told() {
     let objects = chain_for("up");
     let mut input = input(&objects, |revision| pods(&[Some(revision)]));
-    input.gateways.values_mut().for_each(|state| state.restrictions = "abc".into());
+    input.gateways.values_mut().for_each(|state| state.restrictions = "1-abc".into());
     assert_eq!(condition(&input, &objects[0], "Programmed").0, "False Pending");
+}
+
+#[test]
+fn a_pod_that_reads_what_counts_at_once_in_another_format_is_told() {
+    let objects = chain_for("up");
+    let mut input = input(&objects, |revision| {
+        let report = Report { revision: revision.into(), restrictions: "2-abc".into(), ..Report::default() };
+        Pods { all: 1, ready: [("pod-0".into(), Ok(Arc::new(Reported::new(report))))].into() }
+    });
+    input.gateways.values_mut().for_each(|state| state.restrictions = "1-abc".into());
+    let (is, message) = condition(&input, &objects[0], "Programmed");
+    assert_eq!(is, "False Pending");
+    assert!(message.contains("in format 2, and the operator writes 1"), "{message}");
 }
 
 /// Each condition as `Type Status Reason`.

@@ -39,16 +39,24 @@ pub enum Revoked {
     },
 }
 
+/// What [`Restrictions`] mean, and how their digest is made: raised with each change of either.
+const FORMAT: u32 = 1;
+
 impl Restrictions {
-    /// Twelve hex characters by which two of them are told apart that do not do the same; empty where there is nothing to
-    /// restrict. Messages do nothing: another version may word them otherwise.
+    /// By what two of them are told apart that do not do the same: the format, which [`Self::format_of`] finds, and twelve hex
+    /// characters. Empty where there is nothing to restrict. Messages do nothing: another version may word them otherwise.
     pub fn digest(&self) -> String {
         if *self == Self::default() {
             return String::new();
         }
         let refusing = self.refusing.as_ref().map(|refusal| refusal.reason);
         let revoked: Vec<_> = self.revoked.iter().map(Revoked::what).collect();
-        revision(&(self.stopped, self.stop_cancels, refusing, revoked))
+        format!("{FORMAT}-{}", revision(&(self.stopped, self.stop_cancels, refusing, revoked)))
+    }
+
+    /// The format of a digest; empty where there is nothing to restrict.
+    pub fn format_of(digest: &str) -> &str {
+        digest.split_once('-').map_or("", |(format, _)| format)
     }
 }
 
@@ -89,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_the_same_acts() {
+    fn other_words_are_the_same_restrictions() {
         let digest = restrictions("p", "a").digest();
         assert_eq!(digest, restrictions("p", "b").digest());
         let stopped = Restrictions { stopped: true, ..restrictions("p", "a") };
@@ -100,5 +108,7 @@ mod tests {
             assert_ne!(digest, other.digest(), "{other:?}");
         }
         assert_eq!(Restrictions::default().digest(), "");
+        assert_eq!((Restrictions::format_of(&digest), Restrictions::format_of("")), ("1", ""));
+        assert_eq!(digest, "1-769c0ac6e29e", "a change of the digest needs another format");
     }
 }
