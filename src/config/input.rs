@@ -45,6 +45,8 @@ pub struct Inputs {
     pub files_elsewhere: bool,
     /// Forms of plugins that a gateway tried and could not load.
     pub not_loaded: BTreeMap<ObjectKey, NotLoaded>,
+    /// Objects that are too large as they are written for what other objects leave of the gateway's plan, and why.
+    pub no_room: BTreeMap<ObjectId, String>,
     /// What is known of code, by [`code_key`] of text and file name.
     pub facts: BTreeMap<String, CodeFacts>,
     /// Keys of code that is being parsed for the first time: what it is like is known soon.

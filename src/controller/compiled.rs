@@ -14,7 +14,7 @@ use super::owner::Owner;
 use super::planned::{Planned, digests};
 use crate::api::lower::Lowered;
 use crate::api::restrictions;
-use crate::config::compile::{self, ByName, compile_unnamed, keep_within_bounds, plugin_code};
+use crate::config::compile::{self, ByName, compile_unnamed, grown_beyond, keep_within_bounds, plugin_code};
 use crate::config::input::{Inputs, code_key};
 use crate::domain::digest::{self, sha256_hex};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
@@ -147,14 +147,12 @@ pub(super) fn plan(
     inputs.not_loaded = loading.not_loaded();
     let valid = inputs.invalid.len();
     inputs.invalid.extend(invalid);
-    let (mut plan, mut problems) = compile_unnamed(inputs, previous);
+    let (plan, problems) = compile_within_bounds(inputs, previous);
     let restrictions_of_kept =
         kept.iter().map(|(name, kept)| (name.clone(), restrictions(inputs, &plan, Some(kept)))).collect();
     let restrictions = restrictions(inputs, &plan, running);
     inputs.invalid.truncate(valid);
     inputs.not_loaded.clear();
-    build::prune(&mut plan);
-    keep_within_bounds(&mut plan, previous, &mut problems);
     let owner = Owner::gateway(gateway.id.key.clone(), gateway.uid());
     let digests = Arc::new(digests(&plan));
     loading.replaced(previous, &digests, &problems);
@@ -180,6 +178,24 @@ pub(super) fn plan(
         places,
         problems,
     }
+}
+
+/// What the gateway's chains name of the newest plan, within the bounds of namespaces: what grew beyond them stays in the
+/// form that it has in the `previous` plan.
+fn compile_within_bounds(inputs: &mut Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
+    let compile = |inputs: &Inputs| {
+        let (mut plan, problems) = compile_unnamed(inputs, previous);
+        build::prune(&mut plan);
+        (plan, problems)
+    };
+    let (mut plan, mut problems) = compile(inputs);
+    inputs.no_room = previous.map(|previous| grown_beyond(&plan, previous)).unwrap_or_default();
+    if !inputs.no_room.is_empty() {
+        (plan, problems) = compile(inputs);
+        inputs.no_room.clear();
+    }
+    keep_within_bounds(&mut plan, previous, &mut problems);
+    (plan, problems)
 }
 
 /// `spec.pinnedRevision` of a gateway, whatever else of it is not valid.
@@ -212,4 +228,55 @@ fn by_object(problems: impl IntoIterator<Item = Problem>) -> HashMap<ObjectId, V
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::compile::tests::{folder, upstream};
+    use crate::domain::plan::UpstreamPlan;
+
+    const KIB: usize = 1 << 10;
+
+    /// Upstreams of two namespaces, 40 of each, that take so many bytes each.
+    fn inputs(size: usize) -> Inputs {
+        // Without a gateway of their own, all are taken.
+        let mut inputs = Inputs { gateway: None, ..folder() };
+        for (namespace, number) in ["a", "b"].iter().flat_map(|namespace| (0..40).map(move |n| (namespace, n))) {
+            let mut large = upstream(&format!("{namespace}/{namespace}{number:02}"));
+            large.plan.labels.insert("size".to_owned(), "x".repeat(size));
+            inputs.upstreams.push(large);
+        }
+        inputs
+    }
+
+    fn large(plan: &Plan, size: usize) -> Vec<&str> {
+        let has = |upstream: &&UpstreamPlan| upstream.labels.get("size").is_some_and(|label| label.len() == size);
+        plan.upstreams.iter().filter(has).map(|upstream| upstream.key.name.as_str()).collect()
+    }
+
+    #[test]
+    fn what_grows_beyond_the_room_of_all_keeps_its_form_and_the_plan_ships() {
+        let (before, problems) = compile_within_bounds(&mut inputs(400 * KIB), None);
+        assert!(problems.is_empty() && large(&before, 400 * KIB).len() == 80, "{:?}", problems.first());
+        let mut grown = inputs(450 * KIB);
+        grown.upstreams.push(upstream("c/new"));
+        // Who switches one off relies on it.
+        grown.upstreams.iter_mut().filter(|up| up.plan.key.name == "b39").for_each(|up| up.plan.enabled = false);
+        let (plan, problems) = compile_within_bounds(&mut grown, Some(&before));
+        let kept = large(&plan, 400 * KIB);
+        let told: Vec<_> = problems.iter().filter_map(|problem| Some(&*problem.object.as_ref()?.key.name)).collect();
+        assert!(kept == told && problems.iter().all(|problem| problem.reason == Reason::TooLarge), "{told:?}");
+        assert!(kept.first().is_some_and(|first| first.starts_with('b')) && kept.contains(&"b39"), "{kept:?}");
+        assert_eq!(kept.len() + large(&plan, 450 * KIB).len(), 80);
+        assert!(plan.upstreams.iter().all(|upstream| upstream.refusing.is_none()));
+        assert!(plan.upstream("new").is_some() && !plan.upstream("b39").unwrap().enabled);
+        assert!(grown.no_room.is_empty());
+        // Until there is room, which is asked for each time.
+        let (again, _) = compile_within_bounds(&mut grown, Some(&plan));
+        assert_eq!(large(&again, 400 * KIB), kept);
+        grown.upstreams.retain(|upstream| upstream.plan.key.namespace != "a");
+        let (free, problems) = compile_within_bounds(&mut grown, Some(&again));
+        assert!(problems.is_empty() && large(&free, 450 * KIB).len() == 40, "{:?}", problems.first());
+    }
 }

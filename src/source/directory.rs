@@ -221,6 +221,7 @@ fn inputs(loaded: &Loaded, gateway: Option<GatewayInput>, default_plugin_dir: Pa
         files: BTreeMap::new(),
         files_elsewhere: false,
         not_loaded: BTreeMap::new(),
+        no_room: BTreeMap::new(),
         facts: BTreeMap::new(),
         parsing: BTreeSet::new(),
     }

@@ -6,6 +6,8 @@ use std::io;
 use serde::Serialize;
 
 use super::Fault;
+use crate::config::input::Inputs;
+use crate::domain::ids::ObjectId;
 use crate::domain::reason::Reason;
 
 /// The most bytes of an object in a plan, as JSON, without its code.
@@ -24,11 +26,14 @@ pub(super) const MAX_OBJECTS: usize = 8192;
 /// room for who comes later.
 pub(super) const PARTS: usize = 64;
 
-/// Checks that an object fits into a plan.
+/// Checks that an object fits into a plan, by itself and beside the others.
 ///
 /// # Errors
 /// If it is too large.
-pub(super) fn check(object: &impl Serialize) -> Result<(), Fault> {
+pub(super) fn check(inputs: &Inputs, id: &ObjectId, object: &impl Serialize) -> Result<(), Fault> {
+    if let Some(why) = inputs.no_room.get(id) {
+        return Err((Reason::TooLarge, "spec".to_owned(), why.clone()));
+    }
     let size = size(object);
     if size <= MAX_OBJECT {
         return Ok(());

@@ -107,7 +107,7 @@ impl World<'_> {
             self.accept_entry(chain, entry, index)?;
         }
         let form = self.form(chain);
-        bounds::check(&form)?;
+        bounds::check(self.inputs, &id(Kind::PluginChain, &chain.key), &form)?;
         Ok(form)
     }
 

@@ -30,7 +30,7 @@ pub use self::gateway::implicit;
 pub use self::plugin_code::{Code, file_code, plugin_code};
 pub use self::plugins::{check_config, merge_config};
 pub use self::restrictions::{restrict, restrictions};
-pub use self::shares::enforce as keep_within_bounds;
+pub use self::shares::{grown_beyond, keep_within_bounds};
 use self::world::World;
 use super::input::Inputs;
 use crate::domain::digest::revision;

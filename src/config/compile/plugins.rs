@@ -151,7 +151,7 @@ fn accept<'a>(
     if let (SourceInput::Path(path), true) = (&input.source, inputs.files_elsewhere) {
         check_settings(input)?;
         let plan = plan_of_path(inputs, input, path, problems)?;
-        bounds::check(&plan)?;
+        bounds::check(inputs, &id(Kind::Plugin, &input.key), &plan)?;
         return Ok((plan, None));
     }
     let code = find_code(inputs, input)?;
@@ -172,7 +172,7 @@ fn accept<'a>(
     warn_of_missing_variables(&plan, facts, problems);
     plan.folder = code.folder.map(Into::into);
     code.siblings.clone_into(&mut plan.siblings);
-    bounds::check(&plan)?;
+    bounds::check(inputs, &id(Kind::Plugin, &input.key), &plan)?;
     Ok((plan, Some(code.text)))
 }
 

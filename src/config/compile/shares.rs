@@ -1,6 +1,6 @@
 //! How much of a plan each namespace may take.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::bounds::{MAX_NAMESPACE, MAX_OBJECTS, PARTS, size};
 use super::fault::id;
@@ -12,7 +12,7 @@ use crate::domain::reason::Reason;
 
 /// Has what is beyond bounds refuse: of its namespace, or of all namespaces but the gateway's own. What was in the
 /// `previous` plan comes first, then the first in the plan's order; so what is new pushes out nothing.
-pub fn enforce(plan: &mut Plan, previous: Option<&Plan>, problems: &mut Vec<Problem>) {
+pub fn keep_within_bounds(plan: &mut Plan, previous: Option<&Plan>, problems: &mut Vec<Problem>) {
     let beyond = beyond(plan, previous, problems);
     if beyond.is_empty() {
         return;
@@ -39,27 +39,65 @@ pub fn enforce(plan: &mut Plan, previous: Option<&Plan>, problems: &mut Vec<Prob
     }
 }
 
+/// Objects that were in the `previous` plan and grew by more than there is room for, and why: what they are in that plan
+/// has its place. Those that come first in the plan's order grow first, and before what is new.
+pub fn grown_beyond(plan: &Plan, previous: &Plan) -> BTreeMap<ObjectId, String> {
+    let now = sizes(plan);
+    if Used::of_all(plan, &now).is_within_bounds() {
+        return BTreeMap::new();
+    }
+    let in_force: HashSet<_> = in_force(previous).collect();
+    let before: HashMap<_, _> = sizes(previous).into_iter().filter(|(object, _)| in_force.contains(object)).collect();
+    let there: Vec<_> = now.iter().filter_map(|(object, size)| Some((object, *before.get(object)?, *size))).collect();
+    let smaller: Vec<_> = there.iter().map(|(object, before, now)| ((*object).clone(), *before.min(now))).collect();
+    let mut used = Used::of_all(plan, &smaller);
+    let grown = there.into_iter().filter(|(_, before, now)| now > before);
+    grown
+        .filter_map(|(object, before, now)| {
+            let step = used.step(&object.key.namespace, is_own(plan, object), Amount::of(before), Amount::of(now));
+            if step.is_within_bounds() {
+                used.take(&object.key.namespace, step);
+                return None;
+            }
+            let message = format!(
+                "it grew from {before} to {now} bytes, for which the other objects of this gateway, of its namespace or of \
+                 all namespaces but the gateway's own, leave no room: make it smaller"
+            );
+            Some((object.clone(), message))
+        })
+        .collect()
+}
+
 /// What is beyond bounds, and why.
 fn beyond(plan: &Plan, previous: Option<&Plan>, problems: &mut Vec<Problem>) -> HashMap<ObjectId, Refusal> {
     let there: HashSet<_> = previous.into_iter().flat_map(in_force).collect();
+    let mut objects = sizes(plan);
+    objects.sort_by_key(|(object, _)| !there.contains(object));
+    let mut used = Used::default();
+    let mut beyond = HashMap::new();
+    for (object, size) in objects {
+        if let Err(message) = used.add(&object, size, is_own(plan, &object), there.contains(&object)) {
+            problems.push(Problem::error(Reason::TooLarge, object.clone(), "", message.clone()));
+            beyond.insert(object, Refusal { reason: Reason::TooLarge, message });
+        }
+    }
+    beyond
+}
+
+/// Every object of a plan with its bytes, those of its code included.
+fn sizes(plan: &Plan) -> Vec<(ObjectId, usize)> {
     let upstreams = plan.upstreams.iter().map(|upstream| (id(Kind::MCPUpstream, &upstream.key), size(upstream)));
     let chains = plan.chains.iter().map(|chain| (id(Kind::PluginChain, &chain.key), size(chain)));
     let plugins = plan.plugins.iter().map(|plugin| {
         let code = plan.code.get(&plugin.digest).map_or(0, String::len);
         (id(Kind::Plugin, &plugin.key), size(plugin) + code)
     });
-    let mut objects: Vec<_> = upstreams.chain(chains).chain(plugins).collect();
-    objects.sort_by_key(|(object, _)| !there.contains(object));
-    let mut used = Used::default();
-    let mut beyond = HashMap::new();
-    for (object, size) in objects {
-        let is_own = object.key.namespace == plan.gateway.key.namespace;
-        if let Err(message) = used.add(&object, size, is_own, there.contains(&object)) {
-            problems.push(Problem::error(Reason::TooLarge, object.clone(), "", message.clone()));
-            beyond.insert(object, Refusal { reason: Reason::TooLarge, message });
-        }
-    }
-    beyond
+    upstreams.chain(chains).chain(plugins).collect()
+}
+
+/// Whether an object is of the gateway's own namespace.
+fn is_own(plan: &Plan, object: &ObjectId) -> bool {
+    object.key.namespace == plan.gateway.key.namespace
 }
 
 /// The objects of a plan that are not refused for their size.
@@ -80,6 +118,11 @@ struct Amount {
 }
 
 impl Amount {
+    /// One object of so many bytes.
+    fn of(bytes: usize) -> Self {
+        Self { bytes, objects: 1 }
+    }
+
     fn is_within(self, part: usize) -> bool {
         self.bytes <= MAX_NAMESPACE / part && self.objects <= MAX_OBJECTS / part
     }
@@ -109,33 +152,70 @@ struct Used {
     common: Amount,
 }
 
+/// What is taken after an object changed.
+struct Step {
+    /// Of its namespace.
+    own: Amount,
+    others: Amount,
+    common: Amount,
+}
+
+impl Step {
+    fn is_within_bounds(&self) -> bool {
+        self.own.is_within(1) && self.others.is_within(1) && self.common.is_within(2)
+    }
+}
+
 impl Used {
+    /// What these objects of a plan take, whether there is room for it or not.
+    fn of_all(plan: &Plan, objects: &[(ObjectId, usize)]) -> Self {
+        let mut used = Self::default();
+        for (object, size) in objects {
+            let step = used.step(&object.key.namespace, is_own(plan, object), Amount::default(), Amount::of(*size));
+            used.take(&object.key.namespace, step);
+        }
+        used
+    }
+
+    fn is_within_bounds(&self) -> bool {
+        self.of.values().all(|of| of.is_within(1)) && self.others.is_within(1) && self.common.is_within(2)
+    }
+
+    /// What would be taken where an object of this namespace that has `before` had `after`.
+    fn step(&self, namespace: &str, is_own: bool, before: Amount, after: Amount) -> Step {
+        let used = self.of.get(namespace).copied().unwrap_or_default();
+        let own = used.with(before, after);
+        let (mut others, mut common) = (self.others, self.common);
+        if !is_own {
+            (others, common) = (others.with(before, after), common.with(used.beyond_part(), own.beyond_part()));
+        }
+        Step { own, others, common }
+    }
+
+    fn take(&mut self, namespace: &str, step: Step) {
+        self.of.insert(namespace.to_owned(), step.own);
+        (self.others, self.common) = (step.others, step.common);
+    }
+
     /// # Errors
     /// Where there is no room for it. What `was_there` needs room in its namespace only.
     fn add(&mut self, object: &ObjectId, size: usize, is_own: bool, was_there: bool) -> Result<(), String> {
         let namespace = &object.key.namespace;
-        let used = self.of.entry(namespace.clone()).or_default();
-        let after = Amount { bytes: used.bytes + size, objects: used.objects + 1 };
-        if !after.is_within(1) {
+        let step = self.step(namespace, is_own, Amount::default(), Amount::of(size));
+        if !step.own.is_within(1) {
             return Err(format!(
                 "the objects of namespace {namespace} in this gateway have more than {MAX_NAMESPACE} bytes, or are more \
                  than {MAX_OBJECTS}: what comes after that is refused"
             ));
         }
-        if !is_own {
-            let others = self.others.with(*used, after);
-            let common = self.common.with(used.beyond_part(), after.beyond_part());
-            let fits = was_there || (others.is_within(1) && common.is_within(2));
-            if !fits {
-                return Err(format!(
-                    "the objects of all namespaces but the gateway's own have {} bytes, or are {}, and there is no room \
-                     for more of namespace {namespace}: what is new is refused until there is",
-                    self.others.bytes, self.others.objects
-                ));
-            }
-            (self.others, self.common) = (others, common);
+        if !is_own && !was_there && !step.is_within_bounds() {
+            return Err(format!(
+                "the objects of all namespaces but the gateway's own have {} bytes, or are {}, and there is no room \
+                 for more of namespace {namespace}: what is new is refused until there is",
+                self.others.bytes, self.others.objects
+            ));
         }
-        *used = after;
+        self.take(namespace, step);
         Ok(())
     }
 }

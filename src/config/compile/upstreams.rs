@@ -110,13 +110,12 @@ fn compile_one(
 
 /// An upstream of which no form was accepted: what of it may be wrong is left out.
 fn refusing(written: &UpstreamPlan, reason: Reason, message: &str) -> UpstreamPlan {
-    UpstreamPlan {
-        refusing: Some(Refusal { reason, message: message.to_owned() }),
-        include: Vec::new(),
-        exclude: Vec::new(),
-        overrides: if reason == Reason::TooLarge { Vec::new() } else { written.overrides.clone() },
-        ..written.clone()
+    let refusing = Some(Refusal { reason, message: message.to_owned() });
+    let mut plan = UpstreamPlan { refusing, include: Vec::new(), exclude: Vec::new(), ..written.clone() };
+    if reason == Reason::TooLarge {
+        (plan.overrides, plan.transport) = (Vec::new(), TransportPlan::None);
     }
+    plan
 }
 
 /// The upstream as written, or what is wrong with it.
@@ -132,9 +131,10 @@ fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>
         let url = found.clone().map_err(|(reason, message)| (reason, field(), message))?;
         plan.transport = TransportPlan::External { url, headers: Vec::new() };
     }
-    let values = values::resolve(inputs, &id(Kind::MCPUpstream, &plan.key), &upstream.values, problems)?;
+    let object = id(Kind::MCPUpstream, &plan.key);
+    let values = values::resolve(inputs, &object, &upstream.values, problems)?;
     put_values(&mut plan.transport, values);
-    bounds::check(&plan)?;
+    bounds::check(inputs, &object, &plan)?;
     Ok(plan)
 }
 

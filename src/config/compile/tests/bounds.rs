@@ -45,6 +45,31 @@ fn an_edit_that_is_too_large_changes_nothing_that_runs() {
 }
 
 #[test]
+fn what_there_is_no_room_for_keeps_its_form_or_refuses() {
+    let mut inputs = folder();
+    let first = accepted(&inputs);
+    inputs.upstreams[0].plan.include = vec!["other*".into()];
+    chain_of(&mut inputs, "checks").include = vec!["other*".into()];
+    plugin_of(&mut inputs, "guard").config = Some(raw(r#"{"other":1}"#));
+    let objects = [(Kind::MCPUpstream, "up"), (Kind::PluginChain, "checks"), (Kind::Plugin, "guard")];
+    inputs.no_room = objects.iter().map(|(kind, name)| (ObjectId::new(*kind, key(name)), "full".to_owned())).collect();
+    let large = ["TooLarge MCPUpstream default/up spec", "TooLarge Plugin default/guard spec"];
+    let of_chain = "TooLarge PluginChain default/checks spec";
+    let second = check(&inputs, Some(&first), &[large[0], large[1], of_chain]);
+    assert_eq!(second.revision, first.revision);
+    // A plugin that is deleted is withdrawn from the form that runs on.
+    let mut without = inputs.clone();
+    remove_plugin(&mut without, "shape");
+    let withdrawn = ["PluginNotFound PluginChain default/checks spec.entries[1]"];
+    let third = check(&without, Some(&first), &[large[0], large[1], of_chain, withdrawn[0]]);
+    assert_eq!(runs(&third, "checks"), ["guard Fail", "shape Fail PluginNotFound"]);
+    // Without a form before, what it guards is refused.
+    let refused = check(&inputs, None, &[large[0], large[1], of_chain]);
+    assert!(refused.upstreams[0].refusing.is_some() && the_chain(&refused, "checks").refusing.is_some());
+    assert_eq!(refused.upstreams[0].transport, TransportPlan::None);
+}
+
+#[test]
 fn code_of_a_config_map_is_bounded() {
     for (code, fits) in
         [("x".repeat(MAX_CODE), true), ("x".repeat(MAX_CODE + 1), false), ("\u{1}".repeat(MAX_CODE / 4), false)]
