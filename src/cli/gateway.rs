@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -110,23 +111,43 @@ impl Following {
         };
         servers.open(Bind { listen, ip }, &received.plan.gateway).await?;
         loop {
+            self.woken(&mut received).await;
+            self.put_in_force(&mut received).await;
+        }
+    }
+
+    /// Waits until something is to be put in force, whether the plan is new or what is put into it here. Names of tools
+    /// alone are no reason to link a plan again: they are taken in meanwhile.
+    async fn woken(&mut self, received: &mut Received) {
+        let Self { engine, snapshots, secrets, watch, again, .. } = self;
+        // Whatever wakes it, all is read again; what is waited out is not begun anew by names.
+        let mut others = pin!(async {
             tokio::select! {
-                news = self.snapshots.next() => match news {
-                    News::Plan(newer) => received = *newer,
-                    News::Extras(extras) => {
-                        received.extras = extras;
-                        self.put_in_force(&mut received).await;
-                        self.snapshots.keep_extras().await;
+                () = secrets.changed() => {}
+                () = watch.changed() => {}
+                () = again.due() => {}
+            }
+        });
+        loop {
+            let news = tokio::select! {
+                news = snapshots.next() => news,
+                () = &mut others => return,
+            };
+            match news {
+                News::Plan(newer) => *received = *newer,
+                News::Extras(extras) => {
+                    let only_names = extras.restrictions == received.extras.restrictions;
+                    received.extras = extras;
+                    if only_names {
+                        engine.set_published_names(received.extras.seen_names.clone());
+                        engine.set_pending(snapshots.pending());
+                        snapshots.keep(received).await;
                         continue;
                     }
-                    News::Pending(_) => {}
-                },
-                () = self.secrets.changed() => {}
-                () = self.watch.changed() => {}
-                () = self.again.due() => {}
+                }
+                News::Pending(_) => {}
             }
-            // Whatever woke it: a change of files that was still being waited out must not be lost.
-            self.put_in_force(&mut received).await;
+            return;
         }
     }
 

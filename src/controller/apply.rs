@@ -3,7 +3,7 @@
 mod fault;
 mod reading;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -116,6 +116,18 @@ impl SnapshotStore {
         self.note_in_force(planned, newest);
         self.clean(writer, &api, &what).await.map_err(failed)?;
         built.map(drop).map_err(Into::into)
+    }
+
+    /// Writes the names of tools that are new, in the index that is stored: they change nothing else, and to take a plan
+    /// apart takes long.
+    pub(super) async fn write_names(&mut self, writer: &Writer, owner: &Owner) -> Result<(), ApplyError> {
+        let Some(index) = self.index.as_ref().map(|index| index::with_names(index, &self.seen_names)) else {
+            return Ok(());
+        };
+        let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
+        self.write_index(writer, &api, owner, &index).await?;
+        let what = format!("gatewaysnapshots in {}", owner.key.namespace);
+        self.clean(writer, &api, &what).await.map_err(|error| ApplyError::Request { what, error })
     }
 
     /// The revision that holds `plan`; `wanted` is [`Planned::wanted`].

@@ -22,6 +22,8 @@ const FIRST_RETRY: Duration = Duration::from_secs(1);
 pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// How often what somebody else changed or deleted is brought back at most.
 const REPAIR_PERIOD: Duration = Duration::from_secs(1);
+/// How often the index is written for names of tools alone at most: they come one by one while servers start.
+const NAMES_PERIOD: Duration = Duration::from_secs(10);
 /// How often a write that somebody else's came before is tried again at once.
 const MAX_CONFLICTS: usize = 5;
 
@@ -40,6 +42,10 @@ pub(super) struct GatewayReconciler {
     /// Whether all that the plan asks for was written.
     applied: bool,
     owned: OwnedObjects,
+    /// Whether names of tools are to be written that are new.
+    named: bool,
+    /// When names were written last.
+    names_written: Option<Instant>,
     /// After a failure that may pass: the wait, and when to try again unless its plan changes.
     retry: Option<(Duration, Instant)>,
 }
@@ -62,6 +68,8 @@ impl GatewayReconciler {
             damaged: false,
             applied: false,
             owned: OwnedObjects::default(),
+            named: false,
+            names_written: None,
             retry: None,
         }
     }
@@ -69,9 +77,18 @@ impl GatewayReconciler {
     /// The same gateway with a new plan. Where that asks for nothing new, what failed is not tried any sooner.
     pub(super) fn with_plan(self, planned: Planned) -> Self {
         let (repaired, damaged) = (self.repaired, self.damaged);
+        let (named, names_written) = (self.named, self.names_written);
         let asks_for_news = planned.wanted != self.planned.wanted;
         let (retry, owned) = if asks_for_news { Default::default() } else { (self.retry, self.owned) };
-        Self { repaired, damaged, owned, retry, ..Self::new(planned, self.stored, self.loading, self.fault) }
+        Self {
+            repaired,
+            damaged,
+            owned,
+            named,
+            names_written,
+            retry,
+            ..Self::new(planned, self.stored, self.loading, self.fault)
+        }
     }
 
     /// Takes in what pods report. Says whether a plugin could not be loaded that has a form to go back to.
@@ -79,16 +96,29 @@ impl GatewayReconciler {
         self.loading.hear(&self.planned, &self.stored.revisions, pods)
     }
 
-    /// Takes in the names of tools that pods report. Says whether the index is to be written for them.
-    pub(super) fn hear_names(&mut self, pods: &Pods) -> bool {
-        let news = self.stored.hear_names(&self.planned.plan, pods);
-        self.applied &= !news;
-        news
+    /// Takes in the names of tools that pods report: the index is to be written for those that are new.
+    pub(super) fn hear_names(&mut self, pods: &Pods) {
+        self.named |= self.stored.hear_names(&self.planned.plan, pods);
+    }
+
+    /// When the index is to be written for names of tools alone; none where none is new, or all is to be written.
+    fn names_due(&self) -> Option<Instant> {
+        let earliest = self.names_written.map_or_else(Instant::now, |last| last + NAMES_PERIOD);
+        (self.named && self.applied && self.retry.is_none()).then_some(earliest)
     }
 
     /// How soon to look again, whatever happens.
     pub(super) fn look_again(&self) -> Duration {
-        if self.damaged { REPAIR_PERIOD } else { LAG + Duration::from_secs(1) }
+        let wait = if self.damaged { REPAIR_PERIOD } else { LAG + Duration::from_secs(1) };
+        self.names_due().map_or(wait, |due| wait.min(due.saturating_duration_since(Instant::now())))
+    }
+
+    /// Writes the names of tools that wait for it, before this process ends.
+    pub(super) async fn write_names(&mut self, writer: &Writer) -> Result<(), ApplyError> {
+        match std::mem::take(&mut self.named) {
+            true => self.stored.write_names(writer, &self.planned.owner).await,
+            false => Ok(()),
+        }
     }
 
     /// When to try again, where that is not now.
@@ -109,6 +139,14 @@ impl GatewayReconciler {
         if repairs || self.retry.is_some() {
             self.stored.refresh(writer, owner).await?;
         }
+        let written = self.write(writer, repairs).await;
+        // What stops the one does not stop the other.
+        written.and(self.owned.apply(writer, watches, &self.planned.owner).await)
+    }
+
+    /// Writes what differs of the snapshot; all of it where that is what was damaged.
+    async fn write(&mut self, writer: &Writer, repairs: bool) -> Result<(), ApplyError> {
+        let owner = &self.planned.owner;
         let mut written = Ok(());
         if !self.applied || repairs {
             written = self.stored.write(writer, &self.planned).await;
@@ -117,10 +155,22 @@ impl GatewayReconciler {
                 self.stored.refresh(writer, owner).await?;
                 written = self.stored.write(writer, &self.planned).await;
             }
-            self.applied = written.is_ok();
+        } else if self.names_due().is_some_and(|due| due <= Instant::now()) {
+            written = self.stored.write_names(writer, owner).await;
+        } else {
+            return written;
         }
-        // What stops the one does not stop the other.
-        written.and(self.owned.apply(writer, watches, owner, Desired::of_gateway(owner)).await)
+        // After names that could not be written, all is: a refusal of them says nothing of the rest.
+        self.applied = written.is_ok();
+        self.note_names(self.applied);
+        written
+    }
+
+    /// Notes that names of tools were written, where there were any.
+    fn note_names(&mut self, written: bool) {
+        if written && std::mem::take(&mut self.named) {
+            self.names_written = Some(Instant::now());
+        }
     }
 
     /// Remembers how [`Self::apply`] went. Says whether that is news.
@@ -161,18 +211,22 @@ impl GatewayReconciler {
 mod tests {
     use std::collections::BTreeMap;
 
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::controller::apply::tests::urgent::{Sent, api_server};
     use crate::controller::compiled;
     use crate::controller::dereference::Found;
+    use crate::controller::pods::Reported;
     use crate::controller::status::tests::read;
-    use crate::domain::ids::Kind;
+    use crate::domain::ids::{Kind, ObjectKey};
+    use crate::domain::report::Report;
 
     /// A gateway with an upstream at this URL.
     fn planned(url: &str) -> Planned {
+        let spec = json!({"authentication": {"anonymous": {}}, "upstreams": {"prefix": "OnConflict"}});
         let objects = [
-            read(Kind::MCPGateway, "main", &json!({"authentication": {"anonymous": {}}}), &json!({})),
+            read(Kind::MCPGateway, "main", &spec, &json!({})),
             read(Kind::MCPUpstream, "up", &json!({"external": {"url": url}}), &json!({})),
         ];
         let mut inputs = compiled::inputs(&objects, &Found::default());
@@ -191,6 +245,59 @@ mod tests {
         kept.note(fails());
         assert_eq!(kept.retry.unwrap().0, wait * 2);
         assert!(kept.with_plan(planned("http://other/mcp")).retry.is_none(), "its own edit is tried at once");
+    }
+
+    /// Has a pod report this name.
+    fn hear(kept: &mut GatewayReconciler, name: &str) {
+        let mut report = Report::default();
+        report.seen_names.add(&ObjectKey::new("ns", "up"), [name]);
+        let ready = [("pod".to_owned(), Ok(Arc::new(Reported::new(report))))];
+        kept.hear_names(&Pods { all: 1, ready: ready.into() });
+    }
+
+    /// Names in the indexes that were sent, how many of them there are and which revision is current.
+    fn indexes(sent: &Sent) -> Vec<(usize, String)> {
+        let sent = std::mem::take(&mut *sent.lock().unwrap());
+        let of = |object: &Value| {
+            let index = &object["spec"]["index"];
+            let names = index["seenNames"][0]["tools"].as_array().map_or(0, Vec::len);
+            (names, index["current"].as_str().unwrap_or("none: a shard").to_owned())
+        };
+        sent.iter().map(of).collect()
+    }
+
+    #[tokio::test]
+    async fn names_of_tools_alone_are_written_now_and_then_and_with_a_new_plan_at_once() {
+        let (writer, sent) = api_server(None);
+        let mut kept =
+            GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), Loading::default(), None);
+        kept.write(&writer, false).await.unwrap();
+        let (_, first) = indexes(&sent).pop().unwrap();
+        // Another plan that is not written shows that it is not looked at.
+        kept.planned = Arc::new(planned("http://other/mcp"));
+        hear(&mut kept, "a");
+        assert_eq!(kept.look_again(), Duration::ZERO);
+        kept.write(&writer, false).await.unwrap();
+        assert_eq!(indexes(&sent), [(1, first.clone())]);
+        hear(&mut kept, "b");
+        kept.write(&writer, false).await.unwrap();
+        assert_eq!(indexes(&sent), [], "not so soon");
+        assert!(kept.look_again() > Duration::ZERO && kept.look_again() <= NAMES_PERIOD);
+        kept.names_written = Instant::now().checked_sub(NAMES_PERIOD);
+        kept.write(&writer, false).await.unwrap();
+        assert_eq!(indexes(&sent), [(2, first.clone())]);
+
+        hear(&mut kept, "c");
+        let mut kept = kept.with_plan(planned("http://third/mcp"));
+        kept.write(&writer, false).await.unwrap();
+        let written = indexes(&sent).pop().unwrap();
+        assert!(written.0 == 3 && written.1 != first && !kept.named, "{written:?}");
+
+        hear(&mut kept, "d");
+        kept.write_names(&writer).await.unwrap();
+        assert_eq!(indexes(&sent), [(4, written.1)], "at its end it waits for nothing");
+        kept.write_names(&writer).await.unwrap();
+        assert_eq!(indexes(&sent), [], "nothing is new");
     }
 
     #[test]

@@ -77,6 +77,11 @@ pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &WantedIndex<'_>) ->
     Some(within_bounds(SnapshotIndex { current, revisions, restrictions, not_loaded, seen_names }))
 }
 
+/// The same index with these names, and nothing else that is new.
+pub(super) fn with_names(before: &SnapshotIndex, names: &SeenNames) -> SnapshotIndex {
+    within_bounds(SnapshotIndex { seen_names: seen::written(names), ..before.clone() })
+}
+
 /// An index that can be stored. Older revisions go first, the oldest before others. What never goes is the stop switch:
 /// where there is no room for what was taken away, every call is refused instead.
 fn within_bounds(mut index: SnapshotIndex) -> SnapshotIndex {

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use kube::Client;
 use tokio::sync::{Notify, watch};
@@ -21,6 +22,9 @@ use super::status_loop::StatusLoop;
 use super::watches::Watches;
 use super::writer::Writer;
 use crate::domain::ports::Inspect;
+
+/// How long the last writes may take when the operator ends.
+const LAST_WRITES: Duration = Duration::from_secs(2);
 
 /// How the operator runs.
 #[derive(Clone, Debug)]
@@ -53,8 +57,8 @@ pub async fn run(
     let leadership = Leadership::default();
     let writer = Writer::new(client.clone(), leadership.clone(), liveness.pulse("plans"));
     let keeping = (leadership.clone(), liveness.pulse("the lease"));
-    let mut tasks = JoinSet::new();
-    tasks.spawn(lease::keep(client, settings.lease, keeping, stop));
+    let (mut tasks, written) = (JoinSet::new(), CancellationToken::new());
+    tasks.spawn(lease::keep(client, settings.lease, keeping, written.clone()));
     let (planning, plans) = watch::channel(Planning::default());
     let (reports, reported) = watch::channel(ByGateway::new());
     let status_changed = Arc::new(Notify::new());
@@ -73,8 +77,21 @@ pub async fn run(
     // In a task of its own: thousands of statuses are not to hold up the next edit.
     let changed = Arc::clone(&status_changed);
     tasks.spawn(async move { statuses.run(&changed).await });
+    // The lease is given back once what waits was written, or that takes too long.
+    let last_writes = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LAST_WRITES).await;
+        written.cancel();
+        std::future::pending().await
+    };
+    let plans = async {
+        planning.run(&ready, &stop).await;
+        written.cancel();
+        std::future::pending().await
+    };
     tokio::select! {
-        () = planning.run(&ready) => {}
+        () = plans => {}
+        () = last_writes => {}
         () = asking::follow(watches, asking, reports, status_changed) => {}
         // After `stop` the lease was given back: until then the loops end the writes that they had begun, and begin none.
         // A panic is to end the process.

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span, instrument};
 
@@ -127,10 +128,14 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         }
     }
 
-    /// Runs for ever. `ready` is told when every kind was listed once.
-    pub(super) async fn run(mut self, ready: &AtomicBool) {
-        self.watches.cache_sync.settled().await;
-        loop {
+    /// Runs until `stop`, and then writes what waits to be written with something else. `ready` is told when every kind
+    /// was listed once.
+    pub(super) async fn run(mut self, ready: &AtomicBool, stop: &CancellationToken) {
+        tokio::select! {
+            () = self.watches.cache_sync.settled() => {}
+            () = stop.cancelled() => return,
+        }
+        while !stop.is_cancelled() {
             if self.watches.cache_sync.is_complete() && !ready.swap(true, Ordering::AcqRel) {
                 tracing::info!("every kind is watched");
             }
@@ -142,6 +147,12 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
                 () = changed.notified() => tokio::time::sleep(TOGETHER).await,
                 () = led.notified() => {}
                 () = tokio::time::sleep(again) => {}
+                () = stop.cancelled() => {}
+            }
+        }
+        for (key, kept) in &mut self.gateways {
+            if let Err(error) = kept.write_names(&self.writer).await {
+                tracing::warn!(gateway = %key, "names of tools that pods saw are not written: {error}");
             }
         }
     }
@@ -184,10 +195,15 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         };
         let wait = work.instrument(span).await;
         self.metrics.reconciled("MCPGateway", began.elapsed());
-        // What was reported before there was a plan to hold it against.
+        self.hear_again(wait)
+    }
+
+    /// Takes in what was reported before there was a plan to hold it against. Says when to look again, within `wait`.
+    fn hear_again(&mut self, wait: Duration) -> Duration {
         self.reported.mark_changed();
-        let named = self.hear();
-        if self.lost || named { Duration::ZERO } else { wait }
+        self.hear();
+        let looks = self.gateways.values().map(GatewayReconciler::look_again);
+        if self.lost { Duration::ZERO } else { looks.fold(wait, Duration::min) }
     }
 
     /// Whether plans are made anew although no object changed.
@@ -197,18 +213,17 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
     }
 
     /// Takes in what pods report: plans are made anew where one could not load a plugin that has a form to go back to.
-    /// Says whether an index is to be written for names of tools that are new.
-    fn hear(&mut self) -> bool {
+    /// Names of tools that are new wait to be written.
+    fn hear(&mut self) {
         if !self.reported.has_changed().unwrap_or_default() {
-            return false;
+            return;
         }
-        let (reported, mut named) = (self.reported.borrow_and_update(), false);
+        let reported = self.reported.borrow_and_update();
         for (key, kept) in &mut self.gateways {
             let Some(pods) = reported.get(key) else { continue };
             self.lost |= kept.hear(pods);
-            named |= kept.hear_names(pods);
+            kept.hear_names(pods);
         }
-        named
     }
 
     /// Whether nothing can be planned, since what is not seen would count as deleted. Tells it, and what else fails.

@@ -2,7 +2,7 @@
 
 mod damaged;
 mod lost;
-mod urgent;
+pub(in crate::controller) mod urgent;
 
 use http::{Request, Response};
 use kube::Client;

@@ -1,11 +1,13 @@
 //! The last good revision on disk, for a start without the API server.
 //!
-//! The file holds the index's entry and its shards as they are. A torn or changed file is refused as a whole.
+//! One file holds the index's entry and its shards as they are, and what the index said beside them. What it says later
+//! is in a small file of its own: a plan may be large. A torn or changed file is refused, and the other with it.
 
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::received::{IndexExtras, Version};
@@ -16,6 +18,9 @@ use crate::source::durable::{self, ReadError};
 /// The largest file that is read: as many shards as an index names, each as large as one may be.
 const MAX_FILE: u64 = 700 << 20;
 const FILE: &str = "last-good-snapshot";
+/// What the index says later, and the largest file of that which is read.
+const EXTRAS: &str = "last-good-extras";
+const MAX_EXTRAS: u64 = 4 << 20;
 
 /// What is kept.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -33,20 +38,26 @@ pub(super) struct Kept {
     pub(super) extras: IndexExtras,
 }
 
+/// What the index said after a revision was kept.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct KeptExtras {
+    /// The gateway that it is of.
+    pub(super) gateway: ObjectKey,
+    /// Of the index.
+    pub(super) version: Version,
+    /// The revision that ran.
+    pub(super) revision: String,
+    /// What it said.
+    #[serde(flatten)]
+    pub(super) extras: IndexExtras,
+}
+
 /// Why there is nothing to start from.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LastGoodError {
     /// There is no file, or it cannot be read.
     #[error("{} cannot be read: {error}", path.display())]
     Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        error: io::Error,
-    },
-    /// It cannot be written.
-    #[error("{} cannot be written: {error}", path.display())]
-    Unwritable {
         /// The file.
         path: PathBuf,
         /// What the system says.
@@ -82,25 +93,47 @@ impl LastGood {
         Self { folder, gateway }
     }
 
-    /// Reads what was kept last.
+    /// Reads what was kept last: a revision, with what the index said of it last.
     pub(super) fn read(&self) -> Result<Kept, LastGoodError> {
-        let path = self.folder.join(FILE);
+        let kept: Kept = self.read_file(FILE, MAX_FILE, |kept: &Kept| &kept.gateway)?;
+        let extras = match self.read_file(EXTRAS, MAX_EXTRAS, |extras: &KeptExtras| &extras.gateway) {
+            Err(LastGoodError::Unreadable { error, .. }) if error.kind() == io::ErrorKind::NotFound => return Ok(kept),
+            extras => extras?,
+        };
+        if extras.version.is_before(&kept.version) {
+            return Ok(kept);
+        }
+        if extras.revision != kept.revision.revision {
+            let why = format!("it is of revision {}, and {FILE} holds {}", extras.revision, kept.revision.revision);
+            return Err(LastGoodError::Damaged { path: self.folder.join(EXTRAS), why });
+        }
+        Ok(Kept { version: extras.version, extras: extras.extras, ..kept })
+    }
+
+    fn read_file<T: DeserializeOwned>(
+        &self,
+        file: &str,
+        max_bytes: u64,
+        gateway: impl Fn(&T) -> &ObjectKey,
+    ) -> Result<T, LastGoodError> {
+        let path = self.folder.join(file);
         let damaged = |why: String| LastGoodError::Damaged { path: path.clone(), why };
-        let json = durable::read(&path, MAX_FILE).map_err(|error| match error {
+        let json = durable::read(&path, max_bytes).map_err(|error| match error {
             ReadError::Unreadable(error) => LastGoodError::Unreadable { path: path.clone(), error },
             ReadError::Damaged(why) => damaged(why),
         })?;
-        let kept: Kept = serde_json::from_slice(&json).map_err(|error| damaged(error.to_string()))?;
-        if kept.gateway != self.gateway {
-            return Err(LastGoodError::Foreign { path, of: kept.gateway });
+        let kept: T = serde_json::from_slice(&json).map_err(|error| damaged(error.to_string()))?;
+        let of = gateway(&kept);
+        if *of != self.gateway {
+            return Err(LastGoodError::Foreign { of: of.clone(), path });
         }
         Ok(kept)
     }
 
-    /// Keeps what the index says beside the revision that is kept.
-    pub(super) fn write_extras(&self, version: Version, extras: IndexExtras) -> Result<(), LastGoodError> {
-        let kept = Kept { version, extras, ..self.read()? };
-        self.write(&kept).map_err(|error| LastGoodError::Unwritable { path: self.folder.join(FILE), error })
+    /// Keeps what the index says after the revision was kept.
+    pub(super) fn write_extras(&self, extras: &KeptExtras) -> io::Result<()> {
+        fs::create_dir_all(&self.folder)?;
+        durable::write(&self.folder, EXTRAS, &serde_json::to_vec(extras)?)
     }
 
     /// Keeps a revision in the place of the last one; a reader sees the one or the other, whole.
@@ -147,20 +180,33 @@ mod tests {
     }
 
     #[test]
-    fn what_the_index_says_is_kept_beside_the_revision() {
-        let folder = folder("beside");
+    fn what_the_index_says_later_is_kept_beside_the_revision_and_not_of_another() {
+        let folder = folder("extras");
         let state = LastGood::new(folder.clone(), ObjectKey::new("mcp", "main"));
-        let mut extras = IndexExtras {
-            restrictions: Some(Restrictions { stopped: true, ..Restrictions::default() }),
-            ..IndexExtras::default()
-        };
+        let stop = Restrictions { stopped: true, ..Restrictions::default() };
+        let mut extras = IndexExtras { restrictions: Some(stop), ..IndexExtras::default() };
         extras.seen_names.add(&ObjectKey::new("mcp", "up"), ["read"]);
-        assert!(state.write_extras(Version::default(), extras.clone()).is_err(), "nothing was kept yet");
-        state.write(&kept("first")).unwrap();
-        let version = Version { generation: 7, ..Version::default() };
-        state.write_extras(version.clone(), extras.clone()).unwrap();
+        let at = |generation| Version { generation, ..Version::default() };
+        let later = |revision: &str, generation, extras: &IndexExtras| KeptExtras {
+            gateway: ObjectKey::new("mcp", "main"),
+            version: at(generation),
+            revision: revision.to_owned(),
+            extras: extras.clone(),
+        };
+        state.write(&Kept { version: at(5), ..kept("first") }).unwrap();
+        let whole = fs::read(folder.join(FILE)).unwrap();
+        state.write_extras(&later("first", 7, &extras)).unwrap();
+        assert_eq!(fs::read(folder.join(FILE)).unwrap(), whole, "the plan is not written again");
         let read = state.read().unwrap();
-        assert_eq!((read.revision.revision.as_str(), read.extras, read.version), ("first", extras, version));
+        assert_eq!((read.revision.revision.as_str(), read.extras, read.version), ("first", extras.clone(), at(7)));
+        // The next revision came with what the index said then.
+        state.write(&Kept { version: at(8), ..kept("second") }).unwrap();
+        assert_eq!(state.read().unwrap().extras, IndexExtras::default());
+        // A stop may be in what cannot be read, or is of a revision that is not there.
+        state.write_extras(&later("third", 9, &extras)).unwrap();
+        assert!(matches!(state.read(), Err(LastGoodError::Damaged { .. })));
+        fs::write(folder.join(EXTRAS), "torn").unwrap();
+        assert!(matches!(state.read(), Err(LastGoodError::Damaged { .. })));
         fs::remove_dir_all(folder).unwrap();
     }
 

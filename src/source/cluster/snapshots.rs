@@ -3,6 +3,7 @@
 //! Whatever is broken, incomplete or from before what runs is never given: a gateway keeps what it has.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::BoxStream;
@@ -16,7 +17,7 @@ use tokio::time::Instant;
 
 use super::super::backoff::RetryBackoff;
 use super::failure::{is_unreachable, why};
-use super::last_good::{Kept, LastGood};
+use super::last_good::{Kept, KeptExtras, LastGood};
 use super::owner::GatewayUid;
 use super::parts::{Found, Parts};
 use super::received::{IndexExtras, Origin, Received, Version};
@@ -76,6 +77,8 @@ pub struct Snapshots {
     version: Option<Version>,
     /// What it says beside its revisions.
     extras: IndexExtras,
+    /// What of that is on disk.
+    kept: Option<IndexExtras>,
     pending: Option<PendingReport>,
 }
 
@@ -100,6 +103,7 @@ impl Snapshots {
             running: String::new(),
             version: None,
             extras: IndexExtras::default(),
+            kept: None,
             pending: None,
             gateway,
             uid,
@@ -263,30 +267,37 @@ impl Snapshots {
         let unusable = |error: &_| tracing::warn!("{why}; the last good plan cannot be used: {error}");
         let plan = self.parts.plan(&revision, find).inspect_err(unusable).ok()?;
         tracing::warn!(revision = revision.revision, "{why}; the last good plan is used until it does");
-        (self.version, self.running, self.extras) = (Some(version), revision.revision, extras);
+        (self.version, self.running, self.kept) = (Some(version), revision.revision, Some(extras.clone()));
+        self.extras = extras;
         Some(News::Plan(Box::new(Received { plan, extras: self.extras.clone(), from: None })))
     }
 
-    /// Keeps a plan that is in force for a start without the API server.
-    pub async fn keep(&self, received: &mut Received) {
-        let (Some(last_good), Some(from)) = (self.last_good.clone(), received.from.take()) else { return };
-        let Origin { version, revision, shards } = from;
-        let kept = Kept { gateway: self.gateway.clone(), version, revision, shards, extras: received.extras.clone() };
-        let written = tokio::task::spawn_blocking(move || last_good.write(&kept)).await;
-        if let Ok(Err(error)) = written {
-            tracing::warn!("the plan cannot be kept for a start without the API server (--state-dir): {error}");
-        }
-    }
-
-    /// Keeps what the index says beside the plan for such a start.
-    pub async fn keep_extras(&self) {
-        let (Some(last_good), Some(version)) = (self.last_good.clone(), self.version.clone()) else { return };
-        let extras = self.extras.clone();
-        let written = tokio::task::spawn_blocking(move || last_good.write_extras(version, extras)).await;
-        if let Ok(Err(error)) = written {
-            tracing::warn!(
-                "what the index says beside the plan cannot be kept for a start without the API server: {error}"
-            );
+    /// Keeps what is in force for a start without the API server: a plan where it is new, else what the index says beside
+    /// it where that is.
+    pub async fn keep(&mut self, received: &mut Received) {
+        let Some(last_good) = self.last_good.clone() else { return };
+        let (extras, gateway) = (received.extras.clone(), self.gateway.clone());
+        if let Some(from) = received.from.take() {
+            let Origin { version, revision, shards } = from;
+            let kept = Arc::new(Kept { gateway, version, revision, shards, extras });
+            let writes = Arc::clone(&kept);
+            match tokio::task::spawn_blocking(move || last_good.write(&writes)).await {
+                Ok(Ok(())) => self.kept = Some(received.extras.clone()),
+                Ok(Err(error)) => {
+                    warn_of_not_kept(&error);
+                    // Nothing is kept beside a plan that is not: it is tried again with the next.
+                    let Kept { version, revision, shards, .. } = Arc::unwrap_or_clone(kept);
+                    received.from = Some(Origin { version, revision, shards });
+                }
+                Err(_) => {}
+            }
+        } else if let Some(version) = self.version.clone().filter(|_| self.kept.as_ref() != Some(&extras)) {
+            let kept = KeptExtras { gateway, version, revision: self.running.clone(), extras };
+            match tokio::task::spawn_blocking(move || last_good.write_extras(&kept)).await {
+                Ok(Ok(())) => self.kept = Some(received.extras.clone()),
+                Ok(Err(error)) => warn_of_not_kept(&error),
+                Err(_) => {}
+            }
         }
     }
 
@@ -304,6 +315,10 @@ impl Snapshots {
     fn reference(&self, name: &str) -> ObjectRef<Object> {
         ObjectRef::new(name).within(&self.gateway.namespace)
     }
+}
+
+fn warn_of_not_kept(error: &std::io::Error) {
+    tracing::warn!("what is in force cannot be kept for a start without the API server (--state-dir): {error}");
 }
 
 fn pending(revision: &str, reason: Reason, message: String) -> PendingReport {

@@ -1,5 +1,7 @@
 //! Starts without the API server: from the last good plan on disk, with the Secrets that are mounted.
 
+use std::os::unix::fs::MetadataExt;
+
 use super::process::{Folder, Place, manifests};
 use super::published::Revision;
 use super::upstream;
@@ -70,4 +72,31 @@ async fn a_restart_without_the_api_server_serves_what_was_served() {
     cluster.plane().start_api_server_again().await;
     gateway.until_answers("up__whoami", "one hunter2").await;
     assert!(!gateway.log().contains("hunter2"));
+}
+
+#[tokio::test]
+async fn names_of_tools_alone_are_kept_and_the_plan_is_neither_linked_nor_kept_again() {
+    let cluster = Cluster::shared().await;
+    let place = Place::new(cluster).await;
+    let state = Folder::new();
+    let only = Revision::of(&manifests(&place.namespace, &upstream::start().await, "one"));
+    only.publish(cluster, &place.namespace).await;
+    let gateway = place.start(&["--state-dir", state.path().to_str().unwrap()]).await;
+    gateway.until_answers("up__whoami", "one nobody").await;
+    until_kept(&state, &only).await;
+    let times_applied = async || {
+        let metrics = gateway.get("/metrics").await.text;
+        let count = metrics.lines().find_map(|line| line.strip_prefix("hawsepipe_plan_apply_duration_seconds_count "));
+        count.unwrap().to_owned()
+    };
+    let plan = std::fs::metadata(state.path().join(FILE)).unwrap().ino();
+    let before = times_applied().await;
+    only.write_index_with_name(cluster, &place.namespace, "renamed").await;
+    until("the name is on disk", async || {
+        let kept = std::fs::read_to_string(state.path().join("last-good-extras")).ok()?;
+        kept.contains("renamed").then_some(())
+    })
+    .await;
+    assert_eq!(times_applied().await, before);
+    assert_eq!(std::fs::metadata(state.path().join(FILE)).unwrap().ino(), plan, "it was written anew");
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use hawsepipe::api::pack::{pack, reference, revision};
 use hawsepipe::api::snapshot::{
     GatewaySnapshot, GatewaySnapshotSpec, Shard, ShardRef, SnapshotIndex, SnapshotRestrictions, SnapshotRevision,
+    UpstreamNames,
 };
 use hawsepipe::config::compile::compile;
 use hawsepipe::config::input::{Inputs, SourceInput, code_key};
@@ -124,10 +125,27 @@ impl Revision {
             not_loaded: None,
             seen_names: None,
         };
-        let object = snapshot(GATEWAY, Some(index), None);
-        let applied = PatchParams::apply("test").force();
-        api(cluster, namespace).await.patch(GATEWAY, &applied, &Patch::Apply(&object)).await.unwrap();
+        apply_index(cluster, namespace, index).await;
     }
+
+    /// The same with the name of a tool that an upstream was seen to have.
+    pub async fn write_index_with_name(&self, cluster: &Cluster, namespace: &str, tool: &str) {
+        let names = UpstreamNames { namespace: namespace.into(), name: "up".into(), tools: vec![tool.into()] };
+        let index = SnapshotIndex {
+            current: self.name().to_owned(),
+            revisions: vec![self.entry.clone()],
+            restrictions: None,
+            not_loaded: None,
+            seen_names: Some(vec![names]),
+        };
+        apply_index(cluster, namespace, index).await;
+    }
+}
+
+async fn apply_index(cluster: &Cluster, namespace: &str, index: SnapshotIndex) {
+    let object = snapshot(GATEWAY, Some(index), None);
+    let applied = PatchParams::apply("test").force();
+    api(cluster, namespace).await.patch(GATEWAY, &applied, &Patch::Apply(&object)).await.unwrap();
 }
 
 async fn api(cluster: &Cluster, namespace: &str) -> Api<GatewaySnapshot> {

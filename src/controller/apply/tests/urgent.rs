@@ -19,10 +19,10 @@ use crate::controller::status::tests::read;
 use crate::domain::ids::{Kind, ObjectKey};
 
 /// The objects that an API server was sent.
-type Sent = Arc<Mutex<Vec<Value>>>;
+pub(in crate::controller) type Sent = Arc<Mutex<Vec<Value>>>;
 
 /// An API server that takes every object without this field in the index.
-fn api_server(unknown: Option<&'static str>) -> (Writer, Sent) {
+pub(in crate::controller) fn api_server(unknown: Option<&'static str>) -> (Writer, Sent) {
     let leadership = Leadership::default();
     leadership.set(Some(Instant::now() + Duration::from_secs(60)));
     let sent = Sent::default();
