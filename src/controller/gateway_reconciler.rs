@@ -141,7 +141,8 @@ impl GatewayReconciler {
         }
         let written = self.write(writer, repairs).await;
         // What stops the one does not stop the other.
-        written.and(self.owned.apply(writer, watches, &self.planned.owner).await)
+        let owner = &self.planned.owner;
+        written.and(self.owned.apply(writer, watches, owner, Desired::of_gateway(owner)).await)
     }
 
     /// Writes what differs of the snapshot; all of it where that is what was damaged.

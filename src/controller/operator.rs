@@ -44,6 +44,27 @@ pub struct Health {
     pub liveness: Liveness,
 }
 
+/// Plans until `stop`. Has the lease given back once what waits is written, or that takes too long: until it is, writes
+/// that were begun may end.
+async fn plan(
+    planning: PlanningLoop<impl Inspect + 'static>,
+    ready: &AtomicBool,
+    stop: &CancellationToken,
+    written: &CancellationToken,
+) {
+    let plans = async {
+        planning.run(ready, stop).await;
+        written.cancel();
+    };
+    let too_long = async {
+        stop.cancelled().await;
+        tokio::time::sleep(LAST_WRITES).await;
+        written.cancel();
+    };
+    tokio::join!(plans, too_long);
+    std::future::pending().await
+}
+
 /// Runs until `stop`.
 pub async fn run(
     client: Client,
@@ -77,23 +98,10 @@ pub async fn run(
     // In a task of its own: thousands of statuses are not to hold up the next edit.
     let changed = Arc::clone(&status_changed);
     tasks.spawn(async move { statuses.run(&changed).await });
-    // The lease is given back once what waits was written, or that takes too long.
-    let last_writes = async {
-        stop.cancelled().await;
-        tokio::time::sleep(LAST_WRITES).await;
-        written.cancel();
-        std::future::pending().await
-    };
-    let plans = async {
-        planning.run(&ready, &stop).await;
-        written.cancel();
-        std::future::pending().await
-    };
     tokio::select! {
-        () = plans => {}
-        () = last_writes => {}
+        () = plan(planning, &ready, &stop, &written) => {}
         () = asking::follow(watches, asking, reports, status_changed) => {}
-        // After `stop` the lease was given back: until then the loops end the writes that they had begun, and begin none.
+        // After `stop` the lease was given back, and no write is under way.
         // A panic is to end the process.
         Some(ended) = tasks.join_next() => if let Err(error) = ended {
             std::panic::resume_unwind(error.into_panic());
