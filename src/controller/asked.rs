@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::doubling::Doubling;
 use super::pod::Answer;
 use super::pods::Reported;
 
 /// How often each pod is asked. `Programmed` is to be right within 2 s.
 pub(super) const PERIOD: Duration = Duration::from_millis(500);
-/// The longest pause after a pod that does not answer, which begins with the period and is doubled each time.
-const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// The pauses after a pod that does not answer.
+const PAUSES: Doubling = Doubling::new(PERIOD, Duration::from_secs(8));
 /// How long a report counts after which no other came.
 const COUNTS: Duration = Duration::from_secs(5);
 /// How long the first answer of a pod is waited for before it is told that there is none.
@@ -21,7 +22,7 @@ pub(super) struct Asked {
     said: Option<(Answer, Instant)>,
     /// Why it has not said anything since.
     fault: Option<String>,
-    pause: Duration,
+    pauses: Doubling,
     again: Instant,
     found: Instant,
     is_under_way: bool,
@@ -30,7 +31,7 @@ pub(super) struct Asked {
 impl Asked {
     /// A pod that is there since `now`.
     pub(super) fn new(now: Instant) -> Self {
-        Self { said: None, fault: None, pause: Duration::ZERO, again: now, found: now, is_under_way: false }
+        Self { said: None, fault: None, pauses: PAUSES, again: now, found: now, is_under_way: false }
     }
 
     /// Whether it answered when it was asked last.
@@ -62,12 +63,11 @@ impl Asked {
         match answer {
             Ok(answer) => {
                 let same = self.said().is_some_and(|(_, known)| *known == answer.1);
-                (self.pause, self.again, self.said) = (Duration::ZERO, now, Some((answer, now)));
+                (self.pauses, self.again, self.said) = (PAUSES, now, Some((answer, now)));
                 self.fault.take().is_some() || !same
             }
             Err(why) => {
-                self.pause = (self.pause * 2).clamp(PERIOD, LONGEST_PAUSE);
-                self.again = now + self.pause;
+                self.again = self.pauses.after(now);
                 self.fault.replace(why) != self.fault
             }
         }
@@ -125,8 +125,8 @@ mod tests {
         for _ in 0..7 {
             assert!(asked.begin(now) && !asked.begin(now), "it is asked once at a time");
             asked.end(silent(), now);
-            pauses.push(asked.pause.as_millis());
-            now += asked.pause;
+            pauses.push(asked.again.duration_since(now).as_millis());
+            now = asked.again;
             assert!(!asked.begin(now.checked_sub(Duration::from_millis(1)).unwrap()));
         }
         assert_eq!(pauses, [500, 1000, 2000, 4000, 8000, 8000, 8000]);

@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 use kube::core::Status;
 use kube::runtime::watcher;
 
+use super::doubling::Doubling;
 use super::rights::FORBIDDEN_PAUSE;
 use crate::domain::causes::causes;
 
-/// The first wait; doubled until the longest.
+/// The first pause after a failure.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const PAUSES: Doubling = Doubling::new(FIRST_WAIT, Duration::from_secs(5));
 /// An API server that was gone forbids what it is asked until it has read its roles: for so long it is not believed, and
 /// asked again so often.
 pub(super) const STARTING: Duration = Duration::from_secs(30);
@@ -18,7 +19,7 @@ const STARTING_WAIT: Duration = Duration::from_secs(2);
 
 /// The waits of one watch.
 pub(super) struct RetryBackoff {
-    next: Duration,
+    pauses: Doubling,
     /// Whether the last failure was an answer.
     answers: bool,
     /// Whether the API server was gone, and has given nothing since.
@@ -29,7 +30,7 @@ pub(super) struct RetryBackoff {
 
 impl Default for RetryBackoff {
     fn default() -> Self {
-        Self { next: FIRST_WAIT, answers: true, was_gone: false, forbidden_since: None }
+        Self { pauses: PAUSES, answers: true, was_gone: false, forbidden_since: None }
     }
 }
 
@@ -44,7 +45,7 @@ impl RetryBackoff {
         let answers = code.is_some_and(|code| code < 500);
         if answers && !self.answers {
             // It is there again: what it says now has nothing to do with how long it was gone.
-            self.next = FIRST_WAIT;
+            self.pauses = PAUSES;
         }
         self.answers = answers;
         self.was_gone |= !answers;
@@ -54,9 +55,7 @@ impl RetryBackoff {
             return if is_starting { STARTING_WAIT } else { FORBIDDEN_PAUSE };
         }
         self.forbidden_since = None;
-        let wait = self.next;
-        self.next = (wait * 2).min(LONGEST_WAIT);
-        wait
+        self.pauses.pause()
     }
 }
 

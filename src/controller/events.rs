@@ -4,6 +4,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use serde_json::Value;
 
+use super::condition_type::ConditionType;
 use super::lowered::LoweredObject;
 use super::rights::RequestError;
 use super::status::warning;
@@ -79,7 +80,9 @@ fn changes(before: &[Condition], now: &[Condition]) -> Vec<Event> {
 /// The Events of warnings that `Accepted` tells now and did not tell before.
 fn new_warnings(before: &[Condition], now: &[Condition], warnings: &[Problem]) -> Vec<Event> {
     let accepted = |conditions: &[Condition]| -> String {
-        let found = conditions.iter().find(|c| c.r#type == "Accepted" && c.status == ConditionStatus::True);
+        let found = conditions
+            .iter()
+            .find(|c| c.r#type == ConditionType::Accepted.as_str() && c.status == ConditionStatus::True);
         found.map(|condition| condition.message.clone()).unwrap_or_default()
     };
     let (before, now) = (accepted(before), accepted(now));
@@ -92,12 +95,9 @@ fn new_warnings(before: &[Condition], now: &[Condition], warnings: &[Problem]) -
 
 /// The Event of a condition that came: of a bad one, or of `Ready`. What is only pending is no news.
 fn event(condition: &Condition) -> Option<Event> {
-    let is_ready = condition.r#type == "Ready";
-    let exists_while_bad = matches!(
-        &*condition.r#type,
-        "PartiallyInvalid" | "Refusing" | "FailsOpen" | "CrashLooping" | "SandboxDegraded"
-    );
-    let good = (condition.status == ConditionStatus::True) != exists_while_bad;
+    let known = ConditionType::parse(&condition.r#type)?;
+    let is_ready = known == ConditionType::Ready;
+    let good = (condition.status == ConditionStatus::True) != known.is_bad_while_true();
     if condition.reason == Reason::Pending.as_str() || (good != is_ready) {
         return None;
     }

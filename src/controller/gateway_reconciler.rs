@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::apply::{ApplyError, SnapshotStore};
 use super::desired::Desired;
+use super::doubling::Doubling;
 use super::loading::Loading;
 use super::marks::LAG;
 use super::planned::Planned;
@@ -46,8 +47,8 @@ pub(super) struct GatewayReconciler {
     named: bool,
     /// When names were written last.
     names_written: Option<Instant>,
-    /// After a failure that may pass: the wait, and when to try again unless its plan changes.
-    retry: Option<(Duration, Instant)>,
+    /// After a failure that may pass: the pauses, and when to try again unless its plan changes.
+    retry: Option<(Doubling, Instant)>,
 }
 
 impl GatewayReconciler {
@@ -175,10 +176,11 @@ impl GatewayReconciler {
     }
 
     /// Remembers how [`Self::apply`] went. Says whether that is news.
-    pub(super) fn note(&mut self, result: Result<(), ApplyError>) -> bool {
+    pub(super) fn note(&mut self, result: Result<(), ApplyError>, now: Instant) -> bool {
         let fault = result.as_ref().err().map(|error| (error.reason(), error.to_string()));
-        let wait = self.retry.map_or(FIRST_RETRY, |(wait, _)| (wait * 2).min(LONGEST_RETRY));
-        self.retry = result.err().and_then(|error| error.again(wait)).map(|when| (wait, when));
+        let mut pauses = self.retry.map_or(Doubling::new(FIRST_RETRY, LONGEST_RETRY), |(pauses, _)| pauses);
+        let pause = pauses.pause();
+        self.retry = result.err().and_then(|error| error.again(now, pause)).map(|when| (pauses, when));
         let is_news = fault != self.fault;
         self.fault = fault;
         is_news
@@ -239,12 +241,13 @@ mod tests {
         let fails = || Err(ApplyError::Request { what: String::new(), error: RequestError::Conflict });
         let mut kept =
             GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), Loading::default(), None);
-        assert!(kept.note(fails()) && !kept.note(fails()));
-        let (wait, _) = kept.retry.unwrap();
-        assert_eq!(wait, FIRST_RETRY * 2);
+        let now = Instant::now();
+        assert!(kept.note(fails(), now) && !kept.note(fails(), now));
+        let again = |kept: &GatewayReconciler| kept.retry.map(|(_, again)| again.duration_since(now));
+        assert_eq!(again(&kept), Some(FIRST_RETRY * 2));
         let mut kept = kept.with_plan(planned("http://up/mcp"));
-        kept.note(fails());
-        assert_eq!(kept.retry.unwrap().0, wait * 2);
+        kept.note(fails(), now);
+        assert_eq!(again(&kept), Some(FIRST_RETRY * 4));
         assert!(kept.with_plan(planned("http://other/mcp")).retry.is_none(), "its own edit is tried at once");
     }
 

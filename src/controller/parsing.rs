@@ -10,6 +10,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
+use super::doubling::Doubling;
 use crate::config::compile::{Code, plugin_code};
 use crate::config::input::{Inputs, code_key};
 use crate::domain::digest::sha256_hex;
@@ -21,9 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 /// What the parser finds out makes no more than one round in this time: each may store a revision, and few are kept.
 const TOGETHER: Duration = Duration::from_secs(1);
-/// The wait until code that could not be parsed is tried again, doubled until the longest.
-const PAUSE: Duration = Duration::from_secs(5);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+/// The pauses until code that could not be parsed is tried again.
+const PAUSES: Doubling = Doubling::new(Duration::from_secs(5), Duration::from_secs(300));
 /// After so many deadlines it counts as a fact about the code that the parser does not get through it, until it does: how
 /// long it takes depends on the machine too.
 const MAX_LATE: usize = 3;
@@ -44,8 +44,8 @@ pub(super) struct Parsing<I> {
     /// When news made a round last.
     taken: Option<Instant>,
     patience: Duration,
-    pause: Duration,
-    longest: Duration,
+    /// Until code that could not be parsed is tried again.
+    pauses: Doubling,
 }
 
 /// What is known of code.
@@ -87,8 +87,7 @@ impl<I: Inspect + 'static> Parsing<I> {
             turns: BTreeMap::new(),
             taken: None,
             patience: FIRST_PATIENCE,
-            pause: PAUSE,
-            longest: LONGEST_PAUSE,
+            pauses: PAUSES,
         }
     }
 
@@ -150,9 +149,8 @@ impl<I: Inspect + 'static> Parsing<I> {
                 turn: Arc::clone(self.turns.entry(id.0.clone()).or_default()),
                 inspect: Arc::clone(&self.inspect),
                 known: Arc::clone(&self.known),
-                longest: self.longest,
             };
-            let task = AbortOnDropHandle::new(tokio::spawn(text.parse(self.pause, tried)));
+            let task = AbortOnDropHandle::new(tokio::spawn(text.parse(self.pauses, tried)));
             self.under_way.insert(id.clone(), task);
             begun.push(is_tried);
         }
@@ -168,13 +166,11 @@ struct Text<I> {
     turn: Arc<tokio::sync::Mutex<()>>,
     inspect: Arc<I>,
     known: Arc<Known>,
-    /// The longest wait between two tries.
-    longest: Duration,
 }
 
 impl<I: Inspect> Text<I> {
     /// Asks until there is an answer. That the parser could not be asked says nothing of the code, however often.
-    async fn parse(self, mut pause: Duration, tried: oneshot::Sender<()>) {
+    async fn parse(self, mut pauses: Doubling, tried: oneshot::Sender<()>) {
         let (mut tried, mut late) = (Some(tried), 0);
         loop {
             let found = {
@@ -193,14 +189,13 @@ impl<I: Inspect> Text<I> {
                     if late == MAX_LATE {
                         let message = format!("cannot be parsed within bounds: {error}, {MAX_LATE} times");
                         self.known.learn(&self.key, Fact::Late(CodeFacts::unparsed(message)));
-                        pause = self.longest;
+                        pauses.longest();
                     }
                     tracing::warn!("{error}; this is tried again");
                 }
             }
             drop(tried.take());
-            sleep(pause).await;
-            pause = (pause * 2).min(self.longest);
+            sleep(pauses.pause()).await;
         }
     }
 }

@@ -345,7 +345,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
                 self.metrics.failed("MCPGateway", error.reason().as_str());
                 tracing::warn!(gateway = %key, "{error}");
             }
-            told |= kept.note(result);
+            told |= kept.note(result, Instant::now());
             again = again.min(kept.look_again()).min(kept.waits_until().map_or(again, until));
         }
         if told {

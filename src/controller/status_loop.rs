@@ -13,6 +13,7 @@ use tokio::sync::{Notify, watch};
 use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span};
 
+use super::doubling::Doubling;
 use super::events::Events;
 use super::kinds::resource;
 use super::lowered::LoweredObject;
@@ -33,8 +34,8 @@ use crate::telemetry::traces::{Cause, TARGET};
 const AT_ONCE: usize = 16;
 /// How long what was written may be missing in what is seen.
 const LAG: Duration = Duration::from_secs(5);
-/// How long to wait after a status could not be written; doubled until the longest, which holds at once for what the API
-/// server takes for wrong.
+/// How long to wait after a status could not be written at first, and at most, which holds at once for what the API server
+/// takes for wrong.
 const RETRY: Duration = Duration::from_secs(2);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 /// How often to look whatever happens.
@@ -62,7 +63,7 @@ struct Failing {
     uid: String,
     /// An edit may have put right what was wrong.
     generation: i64,
-    wait: Duration,
+    pauses: Doubling,
     again: Instant,
 }
 
@@ -183,18 +184,19 @@ impl StatusLoop {
         Span::current().record("failed", true);
         self.metrics.failed(kind, "status");
         tracing::warn!(object = %object.id, "its status cannot be written: {error}");
-        let before = self.failing.get(&object.id).map(|failing| failing.wait);
-        let wait = if error.is_wrong() {
+        let before = self.failing.get(&object.id).map(|failing| failing.pauses);
+        let mut pauses = before.unwrap_or(Doubling::new(RETRY, LONGEST_RETRY));
+        let pause = if error.is_wrong() {
             let note = format!("its status cannot be written: {error}");
             self.events.warn(object, Reason::InvalidObject, &note).await;
-            LONGEST_RETRY
+            pauses.longest()
         } else {
-            before.map_or(RETRY, |wait| (wait * 2).min(LONGEST_RETRY))
+            pauses.pause()
         };
-        let again = Instant::now() + wait;
+        let again = Instant::now() + pause;
         self.failing.insert(
             object.id.clone(),
-            Failing { uid: object.uid().to_owned(), generation: object.generation(), wait, again },
+            Failing { uid: object.uid().to_owned(), generation: object.generation(), pauses, again },
         );
         Some(again)
     }

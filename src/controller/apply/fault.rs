@@ -39,11 +39,11 @@ impl ApplyError {
         }
     }
 
-    /// When trying again may help, where `wait` is how long to wait after what may pass.
-    pub(in crate::controller) fn again(&self, wait: Duration) -> Option<Instant> {
+    /// When trying again may help, after a failure at `now`; `wait` is how long to wait after what may pass.
+    pub(in crate::controller) fn again(&self, now: Instant, wait: Duration) -> Option<Instant> {
         match self {
             Self::Request { error: RequestError::Forbidden(_, again), .. } => Some(*again),
-            Self::Request { error: RequestError::Conflict | RequestError::Api(_), .. } => Some(Instant::now() + wait),
+            Self::Request { error: RequestError::Conflict | RequestError::Api(_), .. } => Some(now + wait),
             _ => None,
         }
     }
@@ -56,17 +56,16 @@ mod tests {
     #[test]
     fn what_may_pass_is_tried_again_and_what_is_forbidden_when_the_right_is_asked_for_again() {
         let request = |error| ApplyError::Request { what: String::new(), error };
-        let wait = Duration::from_secs(5);
-        let allowed = Instant::now() + Duration::from_secs(60);
-        assert_eq!(request(RequestError::Forbidden("no".into(), allowed)).again(wait), Some(allowed));
-        let passes = request(RequestError::Conflict).again(wait).unwrap();
-        assert!(passes > Instant::now() && passes < allowed);
+        let (now, wait) = (Instant::now(), Duration::from_secs(5));
+        let allowed = now + Duration::from_secs(60);
+        assert_eq!(request(RequestError::Forbidden("no".into(), allowed)).again(now, wait), Some(allowed));
+        assert_eq!(request(RequestError::Conflict).again(now, wait), Some(now + wait));
         for lasts in [
             request(RequestError::NotLeading),
             ApplyError::Taken("Role".into()),
             BuildError::NotKept("0123456789ab".into()).into(),
         ] {
-            assert_eq!(lasts.again(wait), None, "{lasts}");
+            assert_eq!(lasts.again(now, wait), None, "{lasts}");
         }
     }
 }

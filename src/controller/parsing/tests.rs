@@ -57,7 +57,8 @@ fn plugin(namespace: &str, code: &str) -> LoweredObject {
 fn parsing() -> (Arc<Parser>, Parsing<Arc<Parser>>) {
     let parser = Arc::<Parser>::default();
     let mut parsing = Parsing::new(Arc::clone(&parser), Arc::default());
-    (parsing.patience, parsing.pause) = (Duration::from_millis(20), Duration::from_millis(1));
+    parsing.patience = Duration::from_millis(20);
+    parsing.pauses = Doubling::new(Duration::from_millis(1), Duration::from_secs(300));
     (parser, parsing)
 }
 
@@ -106,7 +107,7 @@ async fn deadlines_become_a_fact_that_wakes_the_loop_and_failures_of_the_parser_
 #[tokio::test]
 async fn code_for_which_the_parser_took_too_long_is_parsed_when_it_has_the_time() {
     let (_, mut parsing) = parsing();
-    parsing.longest = Duration::from_millis(10);
+    parsing.pauses = Doubling::new(Duration::from_millis(1), Duration::from_millis(10));
     let changed = Arc::clone(&parsing.known.changed);
     let texts = [("a", "busy")];
     round(&mut parsing, &texts).await;

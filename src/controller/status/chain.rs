@@ -8,6 +8,7 @@ use super::serving::{Serving, gateways, live, problems, programmed, serving, war
 use crate::api::chain::status::PluginChainStatus;
 use crate::api::lower::Lowered;
 use crate::controller::compiled::MANY;
+use crate::controller::condition_type::ConditionType;
 use crate::controller::lowered::LoweredObject;
 use crate::domain::plan::{ChainPlan, EntryPlan, Refusal};
 use crate::domain::plugin::{FailurePolicy, Mode};
@@ -25,7 +26,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     // What was there and went away counts at once: then no older form runs.
     let kept = !fine && in_force && !forms.iter().any(|form| form.entries.iter().any(|e| e.unavailable.is_some()));
     if let (true, Some(message)) = (in_force, selects_nothing(&serving, object)) {
-        set.no("Programmed", Reason::NoUpstreams.as_str(), &message);
+        set.no(ConditionType::Programmed, Reason::NoUpstreams.as_str(), &message);
     } else {
         programmed(&mut set, input, &serving, kept, absent(input, object));
     }
@@ -85,7 +86,7 @@ pub(super) fn refusing_reason(refusal: &Refusal) -> Reason {
 fn refusing(set: &mut Conditions, forms: &[&ChainPlan]) {
     if let Some(refusal) = forms.iter().find_map(|form| refusal(form)) {
         let message = format!("each call that it selects is refused: {}", refusal.message);
-        set.stops("Refusing", refusing_reason(refusal).as_str(), &message);
+        set.stops(ConditionType::Refusing, refusing_reason(refusal).as_str(), &message);
     }
 }
 
@@ -99,7 +100,11 @@ fn partial(
 ) {
     let first = |reason: Reason| found.iter().find(|problem| problem.reason == reason);
     if let Some(weak) = first(Reason::GuardWeakened) {
-        set.bad_while_true("FailsOpen", weak.reason.as_str(), &format!("{}: {}", weak.field, weak.message));
+        set.bad_while_true(
+            ConditionType::FailsOpen,
+            weak.reason.as_str(),
+            &format!("{}: {}", weak.field, weak.message),
+        );
     }
     let older: Vec<_> = forms.iter().flat_map(|form| &form.entries).filter(|e| is_older(input, serving, e)).collect();
     let passed_by = || {
@@ -111,13 +116,13 @@ fn partial(
     };
     if let Some(entry) = older.first() {
         let message = format!("Plugin {} runs on in its last accepted form", entry.plugin);
-        set.bad_while_true("PartiallyInvalid", Reason::PreviousRevision.as_str(), &message);
+        set.bad_while_true(ConditionType::PartiallyInvalid, Reason::PreviousRevision.as_str(), &message);
     } else if let Some(refusal) = passed_by() {
         let is_pending = refusal.reason == Reason::Pending;
         let reason = if is_pending { refusal.reason } else { Reason::EntryUnavailable };
-        set.bad_while_true("PartiallyInvalid", reason.as_str(), &refusal.message);
+        set.bad_while_true(ConditionType::PartiallyInvalid, reason.as_str(), &refusal.message);
     } else if let Some(empty) = first(Reason::NothingEnabled) {
-        set.bad_while_true("PartiallyInvalid", empty.reason.as_str(), &empty.message);
+        set.bad_while_true(ConditionType::PartiallyInvalid, empty.reason.as_str(), &empty.message);
     }
 }
 

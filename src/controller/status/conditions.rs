@@ -1,6 +1,7 @@
 //! Conditions: one after the other, the first that is bad decides about `Ready`.
 
 use crate::api::status::{Condition, ConditionStatus};
+use crate::controller::condition_type::ConditionType;
 use crate::controller::lowered::LoweredObject;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -99,28 +100,36 @@ impl Conditions {
         let is_wrong = |problem: &Problem| problem.is_error() && is_of_itself(problem.reason);
         let pending = more.iter().find(|problem| problem.reason == Reason::Pending);
         if let Some(pending) = pending.filter(|_| !self.own.iter().chain(more).any(is_wrong)) {
-            self.unknown("Accepted", pending.reason.as_str(), &told(pending));
+            self.unknown(ConditionType::Accepted, pending.reason.as_str(), &told(pending));
             return false;
         }
         let told: Vec<_> = self.warnings.iter().map(warning).collect();
-        self.of_problems("Accepted", more, is_of_itself, &told.join("; "))
+        self.of_problems(ConditionType::Accepted, more, is_of_itself, &told.join("; "))
     }
 
     /// `ResolvedRefs`: what it names. Says whether it holds.
     pub(super) fn resolved(&mut self, more: &[Problem]) -> bool {
-        self.of_problems("ResolvedRefs", more, is_of_references, "")
+        self.of_problems(ConditionType::ResolvedRefs, more, is_of_references, "")
     }
 
     /// Whether it is not known yet whether the object is accepted.
     pub(super) fn is_pending(&self) -> bool {
-        self.conditions.iter().any(|c| c.r#type == "Accepted" && c.status == ConditionStatus::Unknown)
+        self.conditions
+            .iter()
+            .any(|c| c.r#type == ConditionType::Accepted.as_str() && c.status == ConditionStatus::Unknown)
     }
 
-    fn of_problems(&mut self, name: &str, more: &[Problem], counts: fn(Reason) -> bool, otherwise: &str) -> bool {
+    fn of_problems(
+        &mut self,
+        r#type: ConditionType,
+        more: &[Problem],
+        counts: fn(Reason) -> bool,
+        otherwise: &str,
+    ) -> bool {
         let wrong: Vec<_> =
             self.own.iter().chain(more).filter(|problem| problem.is_error() && counts(problem.reason)).collect();
         let Some(first) = wrong.first() else {
-            self.yes(name, name, otherwise);
+            self.yes(r#type, r#type.as_str(), otherwise);
             return true;
         };
         let mut told: Vec<String> = Vec::new();
@@ -131,56 +140,56 @@ impl Conditions {
             }
         }
         let reason = first.reason;
-        self.no(name, reason.as_str(), &told.join("; "));
+        self.no(r#type, reason.as_str(), &told.join("; "));
         false
     }
 
     /// It holds.
-    pub(super) fn yes(&mut self, name: &str, reason: &str, message: &str) {
-        self.add(name, ConditionStatus::True, reason, message);
+    pub(super) fn yes(&mut self, r#type: ConditionType, reason: &str, message: &str) {
+        self.add(r#type, ConditionStatus::True, reason, message);
     }
 
     /// It does not.
-    pub(super) fn no(&mut self, name: &str, reason: &str, message: &str) {
+    pub(super) fn no(&mut self, r#type: ConditionType, reason: &str, message: &str) {
         self.wrong(ConditionStatus::False, reason, message);
-        self.add(name, ConditionStatus::False, reason, message);
+        self.add(r#type, ConditionStatus::False, reason, message);
     }
 
-    /// What was said of `name` before is not all: this is worse.
-    pub(super) fn replace(&mut self, name: &str, reason: &str, message: &str) {
-        let was_true = |c: &Condition| c.r#type == name && c.status == ConditionStatus::True;
+    /// What was said of this type before is not all: this is worse.
+    pub(super) fn replace(&mut self, r#type: ConditionType, reason: &str, message: &str) {
+        let was_true = |c: &Condition| c.r#type == r#type.as_str() && c.status == ConditionStatus::True;
         if let Some(place) = self.conditions.iter().position(was_true) {
             self.conditions.remove(place);
-            self.no(name, reason, message);
+            self.no(r#type, reason, message);
         }
     }
 
     /// It is not known.
-    pub(super) fn unknown(&mut self, name: &str, reason: &str, message: &str) {
+    pub(super) fn unknown(&mut self, r#type: ConditionType, reason: &str, message: &str) {
         self.wrong(ConditionStatus::Unknown, reason, message);
-        self.add(name, ConditionStatus::Unknown, reason, message);
+        self.add(r#type, ConditionStatus::Unknown, reason, message);
     }
 
     /// A condition that is there only while it is True, and is bad, but leaves the object `Ready`.
-    pub(super) fn bad_while_true(&mut self, name: &str, reason: &str, message: &str) {
-        self.add(name, ConditionStatus::True, reason, message);
+    pub(super) fn bad_while_true(&mut self, r#type: ConditionType, reason: &str, message: &str) {
+        self.add(r#type, ConditionStatus::True, reason, message);
     }
 
     /// The same, and the object is not `Ready`.
-    pub(super) fn stops(&mut self, name: &str, reason: &str, message: &str) {
+    pub(super) fn stops(&mut self, r#type: ConditionType, reason: &str, message: &str) {
         self.wrong(ConditionStatus::False, reason, message);
-        self.add(name, ConditionStatus::True, reason, message);
+        self.add(r#type, ConditionStatus::True, reason, message);
     }
 
     fn wrong(&mut self, status: ConditionStatus, reason: &str, message: &str) {
         self.first.get_or_insert_with(|| (status, reason.to_owned(), message.to_owned()));
     }
 
-    fn add(&mut self, name: &str, status: ConditionStatus, reason: &str, message: &str) {
-        let before = self.before.iter().find(|before| before.r#type == name && before.status == status);
+    fn add(&mut self, r#type: ConditionType, status: ConditionStatus, reason: &str, message: &str) {
+        let before = self.before.iter().find(|before| before.r#type == r#type.as_str() && before.status == status);
         let since = before.map_or(&self.now, |before| &before.last_transition_time).clone();
         self.conditions.push(Condition {
-            r#type: name.to_owned(),
+            r#type: r#type.as_str().to_owned(),
             status,
             reason: reason.to_owned(),
             message: message.chars().take(MAX_MESSAGE).collect(),
@@ -192,8 +201,8 @@ impl Conditions {
     /// All of them, `Ready` with the first thing wrong.
     pub(in crate::controller) fn finish(mut self) -> Vec<Condition> {
         match self.first.take() {
-            Some((status, reason, message)) => self.add("Ready", status, &reason, &message),
-            None => self.add("Ready", ConditionStatus::True, "Ready", ""),
+            Some((status, reason, message)) => self.add(ConditionType::Ready, status, &reason, &message),
+            None => self.add(ConditionType::Ready, ConditionStatus::True, "Ready", ""),
         }
         self.conditions
     }

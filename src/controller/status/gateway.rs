@@ -8,6 +8,7 @@ use super::input::{GatewayState, Pin, StatusInput, blind};
 use super::serving::warnings;
 use crate::api::gateway::status::{MCPGatewayStatus, SnapshotRef};
 use crate::controller::GATEWAY_LABEL;
+use crate::controller::condition_type::ConditionType;
 use crate::controller::lowered::LoweredObject;
 use crate::controller::pods::Pods;
 use crate::domain::plan::{ChainPlan, Refusal, Restrictions};
@@ -31,15 +32,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let mode = state.and_then(|state| state.in_force.gateway.runtime.sandbox);
     sandbox_degraded(&mut set, mode, &pods);
     let problems = state.map(problems).unwrap_or_default();
-    if !problems.is_empty() {
-        let told: Vec<_> = problems.iter().take(MAX_TOLD).map(ToString::to_string).collect();
-        let more = problems.len().saturating_sub(MAX_TOLD);
-        let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
-        set.bad_while_true("PartiallyInvalid", problems[0].reason.as_str(), &format!("{}{rest}", told.join("; ")));
-    } else if let Some((kind, words)) = input.refused.first_key_value() {
-        let message = format!("no status of a {kind} can be written: {words}");
-        set.bad_while_true("PartiallyInvalid", Reason::Forbidden.as_str(), &message);
-    }
+    partially_invalid(&mut set, input, &problems);
     let count = |n: usize| u32::try_from(n).ok();
     let on_current = pods.reports().filter(|report| Some(&report.revision) == state.and_then(|s| s.current.as_ref()));
     let status = MCPGatewayStatus {
@@ -60,6 +53,20 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     serde_json::to_value(status).unwrap_or_default()
 }
 
+/// Says what of the plan has no effect, or else that statuses cannot be written.
+fn partially_invalid(set: &mut Conditions, input: &StatusInput, problems: &[Problem]) {
+    const TYPE: ConditionType = ConditionType::PartiallyInvalid;
+    if let Some(first) = problems.first() {
+        let told: Vec<_> = problems.iter().take(MAX_TOLD).map(ToString::to_string).collect();
+        let more = problems.len().saturating_sub(MAX_TOLD);
+        let rest = if more > 0 { format!("; and {more} more") } else { String::new() };
+        set.bad_while_true(TYPE, first.reason.as_str(), &format!("{}{rest}", told.join("; ")));
+    } else if let Some((kind, words)) = input.refused.first_key_value() {
+        let message = format!("no status of a {kind} can be written: {words}");
+        set.bad_while_true(TYPE, Reason::Forbidden.as_str(), &message);
+    }
+}
+
 /// Problems of level error with what is in the gateway's plan, in a fixed order.
 fn problems(state: &GatewayState) -> Vec<Problem> {
     let of_it = state.planned.problems.iter().filter(|(object, _)| state.planned.digests.contains_key(*object));
@@ -69,42 +76,42 @@ fn problems(state: &GatewayState) -> Vec<Problem> {
 }
 
 fn programmed(set: &mut Conditions, input: &StatusInput, object: &LoweredObject, pods: &Pods, accepted: bool) {
-    const NAME: &str = "Programmed";
+    const TYPE: ConditionType = ConditionType::Programmed;
     if let Some(why) = input.blind.first() {
-        return set.unknown(NAME, Reason::Pending.as_str(), &blind(why));
+        return set.unknown(TYPE, Reason::Pending.as_str(), &blind(why));
     }
     let Some(state) = input.gateways.get(&object.id.key) else {
         let unread = input.unread.get(&object.id.key).map_or("it is not compiled yet", String::as_str);
-        return set.unknown(NAME, Reason::Pending.as_str(), unread);
+        return set.unknown(TYPE, Reason::Pending.as_str(), unread);
     };
     if let Some((reason, message)) = &state.fault {
-        return set.no(NAME, reason.as_str(), message);
+        return set.no(TYPE, reason.as_str(), message);
     }
     let Some(current) = &state.current else {
-        return set.unknown(NAME, Reason::Pending.as_str(), "its snapshot is not written yet");
+        return set.unknown(TYPE, Reason::Pending.as_str(), "its snapshot is not written yet");
     };
     if let Pin::Lost(pinned) = &state.pin {
         let message =
             format!("spec.pinnedRevision: revision {pinned} is not kept; {current}, which ran before, runs on");
-        return set.no(NAME, Reason::RevisionNotFound.as_str(), &message);
+        return set.no(TYPE, Reason::RevisionNotFound.as_str(), &message);
     }
     if pods.ready.is_empty() {
-        return set.no(NAME, Reason::NoReadyPods.as_str(), &none_ready(object, pods));
+        return set.no(TYPE, Reason::NoReadyPods.as_str(), &none_ready(object, pods));
     }
     if let Some(message) = behind(state, current, pods) {
-        return set.no(NAME, Reason::Pending.as_str(), &message);
+        return set.no(TYPE, Reason::Pending.as_str(), &message);
     }
     if let Some((pod, why)) = pods.ready.iter().find_map(|(pod, report)| Some((pod, report.as_ref().err()?))) {
-        return set.unknown(NAME, Reason::Pending.as_str(), &format!("pod {pod} does not report: {why}"));
+        return set.unknown(TYPE, Reason::Pending.as_str(), &format!("pod {pod} does not report: {why}"));
     }
     if state.pin == Pin::Kept {
         let message = format!("spec.pinnedRevision: pods run {current}; newer revisions are compiled and wait");
-        return set.no(NAME, Reason::Pinned.as_str(), &message);
+        return set.no(TYPE, Reason::Pinned.as_str(), &message);
     }
     if !accepted {
-        return set.no(NAME, Reason::PreviousRevision.as_str(), "the last accepted form runs on; see Accepted");
+        return set.no(TYPE, Reason::PreviousRevision.as_str(), "the last accepted form runs on; see Accepted");
     }
-    set.yes(NAME, NAME, "");
+    set.yes(TYPE, TYPE.as_str(), "");
 }
 
 /// What a pod that reports does not do yet.
@@ -144,14 +151,14 @@ fn refusing(set: &mut Conditions, state: Option<&GatewayState>, found: &[Problem
     let Some(state) = state else { return };
     let gateway = &state.in_force.gateway;
     if gateway.stopped {
-        set.stops("Refusing", Reason::Stopped.as_str(), "spec.stopped: every call is refused");
+        set.stops(ConditionType::Refusing, Reason::Stopped.as_str(), "spec.stopped: every call is refused");
     } else if let Some(refusal) = &gateway.refusing {
         let told: Vec<_> = found.iter().filter(|p| p.reason == refusal.reason).map(|p| p.message.as_str()).collect();
         let message = if told.is_empty() { refusal.message.clone() } else { told.join("; ") };
-        set.stops("Refusing", refusal.reason.as_str(), &message);
+        set.stops(ConditionType::Refusing, refusal.reason.as_str(), &message);
     } else if let Some((chain, refusal)) = state.in_force.chains.iter().find_map(refusing_chain) {
         let message = format!("calls that PluginChain {} selects are refused: {}", chain.key, refusal.message);
-        set.bad_while_true("Refusing", refusing_reason(refusal).as_str(), &message);
+        set.bad_while_true(ConditionType::Refusing, refusing_reason(refusal).as_str(), &message);
     }
 }
 
@@ -162,15 +169,15 @@ fn refusing_chain(chain: &ChainPlan) -> Option<(&ChainPlan, &Refusal)> {
 
 /// What the kernel of a pod does not enforce of the plugins' sandbox: where it is required, they do not run.
 pub(super) fn sandbox_degraded(set: &mut Conditions, mode: Option<SandboxMode>, pods: &Pods) {
-    const NAME: &str = "SandboxDegraded";
+    const TYPE: ConditionType = ConditionType::SandboxDegraded;
     let Some(lacks) = pods.reports().map(|report| &report.sandbox_lacks).find(|lacks| !lacks.is_empty()) else {
         return;
     };
     let sandbox = SandboxState { required: mode != Some(SandboxMode::BestEffort), lacks: lacks.clone() };
     let reason = Reason::KernelTooOld.as_str();
     match sandbox.refusal() {
-        Some(refusal) => set.stops(NAME, reason, &refusal),
-        None => set.bad_while_true(NAME, reason, &format!("the kernel lacks {}", sandbox.lacking())),
+        Some(refusal) => set.stops(TYPE, reason, &refusal),
+        None => set.bad_while_true(TYPE, reason, &format!("the kernel lacks {}", sandbox.lacking())),
     }
 }
 

@@ -17,6 +17,7 @@ pub(super) use self::conditions::{Conditions, warning};
 pub(super) use self::input::{GatewayState, Pin, StatusInput, blind};
 pub(super) use self::serving::warnings;
 use super::lowered::LoweredObject;
+use crate::controller::condition_type::ConditionType;
 use crate::domain::ids::Kind;
 use crate::domain::reason::Reason;
 
@@ -39,7 +40,7 @@ pub(super) fn of(input: &StatusInput, object: &LoweredObject, now: &str) -> Valu
 /// What was said before stands, and nothing is known of what runs.
 fn held(object: &LoweredObject, why: &str, now: &str) -> Value {
     let mut set = Conditions::new(object, now);
-    set.unknown("Programmed", Reason::Pending.as_str(), &blind(why));
+    set.unknown(ConditionType::Programmed, Reason::Pending.as_str(), &blind(why));
     let told = set.finish();
     let mut conditions = object.conditions();
     conditions.retain(|before| !told.iter().any(|told| told.r#type == before.r#type));
@@ -56,8 +57,8 @@ fn not_served(object: &LoweredObject, now: &str) -> Value {
     let mut set = Conditions::new(object, now);
     set.accepted(&[]);
     let message = "this version accepts the object and does nothing with it";
-    set.bad_while_true("PartiallyInvalid", Reason::NotImplemented.as_str(), message);
-    set.no("Programmed", Reason::NotImplemented.as_str(), message);
+    set.bad_while_true(ConditionType::PartiallyInvalid, Reason::NotImplemented.as_str(), message);
+    set.no(ConditionType::Programmed, Reason::NotImplemented.as_str(), message);
     serde_json::json!({"observedGeneration": object.generation(), "conditions": set.finish()})
 }
 

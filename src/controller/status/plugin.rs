@@ -10,6 +10,7 @@ use super::input::StatusInput;
 use super::serving::{Serving, gateways, has, live, problems, programmed, secrets, serving, warnings};
 use crate::api::lower::Lowered;
 use crate::api::plugin::status::{PluginStatus, RunningRevision};
+use crate::controller::condition_type::ConditionType;
 use crate::controller::lowered::LoweredObject;
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
@@ -33,7 +34,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let fine = as_written & of_secrets(&mut set, &serving, running);
     let absent = (Reason::NotUsed, "no chain that a gateway takes names it");
     if serving.is_empty() && fine {
-        set.yes("Programmed", absent.0.as_str(), absent.1);
+        set.yes(ConditionType::Programmed, absent.0.as_str(), absent.1);
     } else {
         programmed(&mut set, input, &serving, !as_written && unloaded.is_none(), absent);
     }
@@ -136,7 +137,7 @@ pub(super) fn told_of_secrets(set: &mut Conditions, serving: &[Serving<'_>], nam
             (Reason::SecretNotFound, format!("pods do not have every key that is named of Secret {secret}"))
         }
     };
-    set.replace("ResolvedRefs", reason.as_str(), &message);
+    set.replace(ConditionType::ResolvedRefs, reason.as_str(), &message);
     false
 }
 
@@ -162,7 +163,11 @@ fn not_loaded(serving: &[Serving<'_>], object: &LoweredObject) -> Option<Problem
 /// A plugin that a pod cannot start.
 fn failed_to_start(set: &mut Conditions, object: &LoweredObject, serving: &[Serving<'_>], unloaded: Option<&Problem>) {
     if let Some(unloaded) = unloaded {
-        set.replace("Programmed", unloaded.reason.as_str(), "pods have it and cannot load it; see Accepted");
+        set.replace(
+            ConditionType::Programmed,
+            unloaded.reason.as_str(),
+            "pods have it and cannot load it; see Accepted",
+        );
     }
     let name = object.id.key.to_string();
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
@@ -172,8 +177,8 @@ fn failed_to_start(set: &mut Conditions, object: &LoweredObject, serving: &[Serv
     let message = failed.message.as_deref().unwrap_or("it cannot be started");
     let no_sandbox = Reason::SandboxUnavailable.as_str();
     if failed.reason.as_deref() == Some(no_sandbox) {
-        set.replace("Programmed", no_sandbox, message);
+        set.replace(ConditionType::Programmed, no_sandbox, message);
     } else {
-        set.stops("CrashLooping", "StartFailed", message);
+        set.stops(ConditionType::CrashLooping, "StartFailed", message);
     }
 }

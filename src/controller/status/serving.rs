@@ -3,6 +3,7 @@
 use super::conditions::Conditions;
 use super::input::{GatewayState, Pin, StatusInput, blind};
 use crate::api::status::TakenBy;
+use crate::controller::condition_type::ConditionType;
 use crate::controller::lowered::LoweredObject;
 use crate::controller::pods::Pods;
 use crate::domain::ids::{ObjectId, ObjectKey};
@@ -120,31 +121,37 @@ pub(super) fn programmed(
     absent: (Reason, &str),
 ) {
     if let Some(why) = &input.no_pods {
-        return set.unknown("Programmed", Reason::Pending.as_str(), &blind(why));
+        return set.unknown(ConditionType::Programmed, Reason::Pending.as_str(), &blind(why));
     }
     if serving.is_empty() && set.is_pending() {
-        return set.no("Programmed", Reason::Pending.as_str(), "it is not known yet whether it is accepted");
+        return set.no(
+            ConditionType::Programmed,
+            Reason::Pending.as_str(),
+            "it is not known yet whether it is accepted",
+        );
     }
     if serving.is_empty() {
-        return set.no("Programmed", absent.0.as_str(), absent.1);
+        return set.no(ConditionType::Programmed, absent.0.as_str(), absent.1);
     }
     // What is known to be behind is told before what is not known.
     let behind = serving.iter().find(|s| !s.live && s.silent.is_none());
     match behind.or_else(|| serving.iter().find(|s| !s.live)) {
-        Some(Serving { silent: Some(why), .. }) => set.unknown("Programmed", Reason::Pending.as_str(), why),
+        Some(Serving { silent: Some(why), .. }) => {
+            set.unknown(ConditionType::Programmed, Reason::Pending.as_str(), why)
+        }
         Some(behind) => {
             let (reason, message) = why_behind(behind);
-            set.no("Programmed", reason.as_str(), &message);
+            set.no(ConditionType::Programmed, reason.as_str(), &message);
         }
         None if kept && set.is_pending() => {
             let message = "the last accepted form runs on until it is known whether this one is accepted";
-            set.no("Programmed", Reason::Pending.as_str(), message);
+            set.no(ConditionType::Programmed, Reason::Pending.as_str(), message);
         }
         None if kept => {
             let message = "the last accepted form runs on; see Accepted and ResolvedRefs";
-            set.no("Programmed", Reason::PreviousRevision.as_str(), message);
+            set.no(ConditionType::Programmed, Reason::PreviousRevision.as_str(), message);
         }
-        None => set.yes("Programmed", "Programmed", ""),
+        None => set.yes(ConditionType::Programmed, "Programmed", ""),
     }
 }
 

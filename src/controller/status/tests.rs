@@ -15,6 +15,7 @@ use crate::api::status::Condition;
 use crate::config::compile::plugin_code;
 use crate::config::input::code_key;
 use crate::controller::compiled;
+use crate::controller::condition_type::ConditionType;
 use crate::controller::dereference::Found;
 use crate::controller::loading::Loading;
 use crate::controller::lowered::{LoweredObject, Lowering};
@@ -195,7 +196,7 @@ fn the_first_thing_wrong_decides_about_ready() {
     let mut set = Conditions::new(&object, "now");
     assert!(!set.accepted(&[wrong(Reason::SyntaxError, "line 1"), wrong(Reason::SyntaxError, "line 1")]));
     assert!(!set.resolved(&[wrong(Reason::ConfigMapNotFound, "none")]));
-    set.bad_while_true("PartiallyInvalid", "PreviousRevision", "");
+    set.bad_while_true(ConditionType::PartiallyInvalid, "PreviousRevision", "");
     let conditions = set.finish();
     assert_eq!(
         words(&conditions),
@@ -228,11 +229,11 @@ fn what_pods_say_replaces_only_what_was_good() {
     let object = plugin("x", &json!({}));
     let mut set = Conditions::new(&object, "now");
     set.resolved(&[]);
-    set.replace("ResolvedRefs", "SecretNotFound", "none");
+    set.replace(ConditionType::ResolvedRefs, "SecretNotFound", "none");
     assert_eq!(words(&set.finish()), ["ResolvedRefs False SecretNotFound", "Ready False SecretNotFound"]);
     let mut set = Conditions::new(&object, "now");
     set.resolved(&[Problem::error(Reason::KeyNotFound, object.id.clone(), "", "no key")]);
-    set.replace("ResolvedRefs", "SecretNotFound", "none");
+    set.replace(ConditionType::ResolvedRefs, "SecretNotFound", "none");
     assert_eq!(words(&set.finish()), ["ResolvedRefs False KeyNotFound", "Ready False KeyNotFound"]);
 }
 

@@ -10,6 +10,7 @@ use super::serving::{Serving, gateways, live, problems, programmed, serving, war
 use crate::api::upstream::status::{
     ConnectionState as Shown, MCPUpstreamStatus, ServerInfo, SpokenProtocol, ToolStatus,
 };
+use crate::controller::condition_type::ConditionType;
 use crate::controller::lowered::LoweredObject;
 use crate::domain::health::ConnectionState;
 use crate::domain::plan::{TransportPlan, UpstreamPlan};
@@ -65,20 +66,20 @@ fn reports<'a>(serving: &[Serving<'a>], object: &LoweredObject) -> Vec<&'a Upstr
 }
 
 fn connected(set: &mut Conditions, plan: Option<&UpstreamPlan>, reports: &[&UpstreamReport]) {
-    const NAME: &str = "Connected";
+    const TYPE: ConditionType = ConditionType::Connected;
     if plan.is_some_and(|plan| !plan.enabled) {
-        return set.no(NAME, "Disabled", "spec.enabled is false");
+        return set.no(TYPE, "Disabled", "spec.enabled is false");
     }
     let Some(first) = reports.first() else {
-        return set.unknown(NAME, Reason::Pending.as_str(), "no ready pod has reported on it");
+        return set.unknown(TYPE, Reason::Pending.as_str(), "no ready pod has reported on it");
     };
     let worst = reports.iter().max_by_key(|report| rank(report)).unwrap_or(first);
     let why = worst.error.as_deref().unwrap_or_default();
     match worst.connection_state {
-        _ if worst.auto_disabled => set.no(NAME, "AutoDisabled", &format!("it left routing: {why}")),
-        ConnectionState::Connected => set.yes(NAME, NAME, ""),
-        ConnectionState::Error => set.no(NAME, failure(why), why),
-        ConnectionState::Connecting | ConnectionState::Disconnected => set.unknown(NAME, "Connecting", why),
+        _ if worst.auto_disabled => set.no(TYPE, "AutoDisabled", &format!("it left routing: {why}")),
+        ConnectionState::Connected => set.yes(TYPE, TYPE.as_str(), ""),
+        ConnectionState::Error => set.no(TYPE, failure(why), why),
+        ConnectionState::Connecting | ConnectionState::Disconnected => set.unknown(TYPE, "Connecting", why),
     }
 }
 
@@ -105,7 +106,7 @@ fn partial(set: &mut Conditions, serving: &[Serving<'_>], object: &LoweredObject
             && matches!(problem.reason, Reason::ToolNotFound | Reason::ToolNameConflict | Reason::InvalidTool)
     });
     if let Some(wrong) = wrong {
-        set.bad_while_true("PartiallyInvalid", wrong.reason.as_str(), &wrong.message);
+        set.bad_while_true(ConditionType::PartiallyInvalid, wrong.reason.as_str(), &wrong.message);
     }
 }
 
