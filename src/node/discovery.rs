@@ -23,7 +23,7 @@ const PARTS: &str = "const { sharedObjects: libraries } = process.report.getRepo
 
 /// A Node.js that plugins can run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct NodeRuntime {
     /// Its program, absolute where PATH resolved it.
     pub program: PathBuf,
     /// As it says itself, without the `v`.
@@ -36,7 +36,7 @@ pub struct Node {
 
 /// What Node.js says of itself.
 #[derive(Deserialize)]
-struct Parts {
+struct NodeProbe {
     program: PathBuf,
     libraries: Vec<PathBuf>,
     kibibytes: u64,
@@ -74,7 +74,7 @@ pub enum NodeError {
 ///
 /// # Errors
 /// Where there is no such program, it does not run, or it is too old.
-pub async fn find_node(name: &Path) -> Result<Node, NodeError> {
+pub async fn find_node(name: &Path) -> Result<NodeRuntime, NodeError> {
     let program = resolve(name).ok_or_else(|| NodeError::NotFound(name.to_owned()))?;
     let broken = |what: String| NodeError::NotWorking { program: program.clone(), what };
     let text = ask(&program, &["--version"]).await.map_err(broken)?;
@@ -86,11 +86,11 @@ pub async fn find_node(name: &Path) -> Result<Node, NodeError> {
         return Err(NodeError::TooOld { program, version });
     }
     let text = ask(&program, &["-e", PARTS]).await.map_err(broken)?;
-    let Ok(Parts { program, mut libraries, kibibytes }) = serde_json::from_str(&text) else {
+    let Ok(NodeProbe { program, mut libraries, kibibytes }) = serde_json::from_str(&text) else {
         return Err(broken("it does not say what it consists of".into()));
     };
     libraries.push(program.clone());
-    Ok(Node { program, version, files: libraries, data: kibibytes * 1024 })
+    Ok(NodeRuntime { program, version, files: libraries, data: kibibytes * 1024 })
 }
 
 /// What it prints; or what it does instead, for people.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::sync::SemaphorePermit;
 use tokio::time::{sleep, timeout};
 
-use super::code::CodeError;
 use super::discovery::NodeError;
+use super::installed_code::CodeError;
 use super::log_mask::LogMask;
-use super::process::Rest;
+use super::process::IdleSample;
 use super::seat::{SPOKE_FIRST, Seat, Transport};
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
@@ -158,14 +158,14 @@ impl Seat {
 /// before that, and nothing is to be sent to an upstream on the word of a Guard that cannot start. So that one is
 /// watched until it rests, where the system shows it.
 async fn settled(pid: u32, proven: bool) {
-    if proven || !Rest::is_shown() {
+    if proven || !IdleSample::is_shown() {
         return sleep(SETTLE).await;
     }
     let _ = timeout(LONGEST_SETTLE, async {
         let mut before = None;
         loop {
             sleep(LOOK).await;
-            match Rest::of(pid) {
+            match IdleSample::of(pid) {
                 Some(now) if before == Some(now) => return,
                 now => before = now,
             }

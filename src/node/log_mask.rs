@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
-use super::code::Code;
+use super::installed_code::InstalledCode;
 use crate::domain::ports::LinkedPlugin;
 use crate::domain::secret::Mask;
 
@@ -28,7 +28,7 @@ impl LogMask {
     }
 
     /// The same of a process that runs `code`.
-    pub fn running(self, code: &Code) -> Self {
+    pub fn running(self, code: &InstalledCode) -> Self {
         let beginnings = |folder: &Path| [format!("file://{}/", folder.display()), format!("{}/", folder.display())];
         let folders = [beginnings(code.folder()), beginnings(code.parent().path())].concat();
         Self { folders: folders.into(), ..self }

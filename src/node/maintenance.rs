@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
 use super::metrics::{RecycleCause, SpawnCause};
-use super::pool::{Pool, State};
+use super::pool::{PoolState, WorkerPool};
 use super::pools::Pools;
 use super::seat::Seat;
 use super::starter::Starter;
@@ -21,11 +21,11 @@ pub(super) async fn maintain(starter: Weak<Starter>, pools: Weak<RwLock<Pools>>)
         }
         let (Some(starter), Some(pools)) = (starter.upgrade(), pools.upgrade()) else { return };
         starter.measure();
-        pools.read().unwrap_or_else(PoisonError::into_inner).each(Pool::maintain);
+        pools.read().unwrap_or_else(PoisonError::into_inner).each(WorkerPool::maintain);
     }
 }
 
-impl Pool {
+impl WorkerPool {
     /// One that is worn, or soon will be, is replaced. Those that nobody has used for so long go, the last one apart.
     fn maintain(self: &Arc<Self>) {
         let mut state = self.lock();
@@ -50,13 +50,13 @@ impl Pool {
     }
 
     /// A seat of a worker of which none was used for so long.
-    fn unneeded(&self, state: &State) -> Option<usize> {
+    fn unneeded(&self, state: &PoolState) -> Option<usize> {
         let idle = state.idle.iter().map(|seat| (seat.worker.id, seat.rested.elapsed()));
         rested(idle, self.seats, self.starter.lifetimes.max_idle)
     }
 
     /// Starts the successor of a worker that has few calls or little time left, so that no call waits for it.
-    pub(super) fn succeed(self: &Arc<Self>, state: &mut State, seat: &Seat) {
+    pub(super) fn succeed(self: &Arc<Self>, state: &mut PoolState, seat: &Seat) {
         if state.target > 0
             && state.not_before.is_none()
             && let Some(cause) = seat.worker.nearly_worn()
@@ -67,7 +67,7 @@ impl Pool {
     }
 
     /// Ends the worker of an idle seat that is worn. Where another one would be no better, the next start waits.
-    pub(super) fn discard(self: &Arc<Self>, state: &mut State, seat: Seat, cause: RecycleCause) {
+    pub(super) fn discard(self: &Arc<Self>, state: &mut PoolState, seat: Seat, cause: RecycleCause) {
         let stillborn = seat.stillborn(cause).map(|message| seat.worker.log_mask.masked(message).into_owned());
         self.end(state, seat, Disposition::Recycle(cause));
         if let Some(message) = stillborn {

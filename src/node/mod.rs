@@ -4,15 +4,14 @@
 //! [`protocol`]. The [`starter`] makes workers: [`code`] on disk, a process by way of the [`launcher`]. Those that no call
 //! uses are looked after by [`maintain`]. What bounds all plugins together is [`admission`].
 
-pub mod admission;
-pub mod code;
 pub mod discovery;
 pub mod egress;
+pub mod execution_limits;
 #[cfg(test)]
 mod fixture;
 pub mod inspect;
+pub mod installed_code;
 pub mod launcher;
-pub mod lease;
 pub mod loading;
 pub mod log_mask;
 pub mod maintenance;
@@ -26,6 +25,7 @@ pub mod protocol;
 pub mod sandbox;
 mod scaling;
 pub mod seat;
+pub mod seat_lease;
 pub mod spawn;
 pub mod starter;
 pub mod stats;
@@ -33,7 +33,7 @@ pub mod worker;
 pub mod workers;
 mod yielding;
 
-pub use discovery::{Node, NodeError, find_node};
+pub use discovery::{NodeError, NodeRuntime, find_node};
 pub use inspect::{Inspector, inspect_main};
 pub use launcher::{Launcher, sandbox_main};
 pub use metrics::WorkerMetrics;

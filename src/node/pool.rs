@@ -12,11 +12,11 @@ use std::time::Duration;
 use tokio::sync::{OnceCell, oneshot};
 use tokio::time::{Instant, timeout_at};
 
-use super::admission::Admission;
-use super::code::Code;
-use super::lease::{Lease, SeatOwner};
+use super::execution_limits::ExecutionLimits;
+use super::installed_code::InstalledCode;
 use super::metrics::{KillCause, RecycleCause, SpawnCause};
 use super::seat::Seat;
+use super::seat_lease::{SeatLease, SeatOwner};
 use super::starter::Starter;
 use super::worker::Disposition;
 use crate::domain::plan::PluginPlan;
@@ -28,19 +28,19 @@ const WIND_DOWN: Duration = Duration::from_millis(250);
 
 /// One plugin revision's workers.
 #[derive(Debug)]
-pub struct Pool {
+pub struct WorkerPool {
     pub(super) plugin: Arc<LinkedPlugin>,
     pub(super) starter: Arc<Starter>,
-    admission: Arc<Admission>,
-    pub(super) code: OnceCell<Code>,
+    admission: Arc<ExecutionLimits>,
+    pub(super) code: OnceCell<InstalledCode>,
     /// Seats of each worker.
     pub(super) seats: usize,
-    state: Mutex<State>,
+    state: Mutex<PoolState>,
 }
 
 /// Who is where.
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct PoolState {
     /// The last one was used last.
     pub(super) idle: Vec<Seat>,
     /// Seats that somebody has, but those of workers that leave.
@@ -50,7 +50,7 @@ pub(super) struct State {
     pub(super) target: usize,
     /// What `target` may grow to; 0 keeps none, and workers are started when they are asked for.
     pub(super) size: usize,
-    pub(super) waiting: VecDeque<oneshot::Sender<Result<Lease, Failure>>>,
+    pub(super) waiting: VecDeque<oneshot::Sender<Result<SeatLease, Failure>>>,
     /// Whether a worker has ever loaded the plugin.
     pub(super) loaded: bool,
     /// Whether a call has gone well.
@@ -66,23 +66,28 @@ pub(super) struct State {
     pub(super) not_before: Option<Instant>,
 }
 
-impl Pool {
+impl WorkerPool {
     /// A pool without workers.
-    pub fn new(plugin: Arc<LinkedPlugin>, starter: Arc<Starter>, admission: Arc<Admission>) -> Arc<Self> {
+    pub fn new(plugin: Arc<LinkedPlugin>, starter: Arc<Starter>, admission: Arc<ExecutionLimits>) -> Arc<Self> {
         let workers = usize::try_from(plugin.pool_size).unwrap_or_default();
         Self::of(workers, plugin, starter, admission)
     }
 
     /// A pool for calls of a revision that is no longer kept warm.
-    pub fn unkept(plugin: Arc<LinkedPlugin>, starter: Arc<Starter>, admission: Arc<Admission>) -> Arc<Self> {
+    pub fn unkept(plugin: Arc<LinkedPlugin>, starter: Arc<Starter>, admission: Arc<ExecutionLimits>) -> Arc<Self> {
         Self::of(0, plugin, starter, admission)
     }
 
-    fn of(workers: usize, plugin: Arc<LinkedPlugin>, starter: Arc<Starter>, admission: Arc<Admission>) -> Arc<Self> {
+    fn of(
+        workers: usize,
+        plugin: Arc<LinkedPlugin>,
+        starter: Arc<Starter>,
+        admission: Arc<ExecutionLimits>,
+    ) -> Arc<Self> {
         let concurrency = usize::try_from(plugin.plan.concurrency).unwrap_or(1);
         // A worker that is started for one call serves that one.
         let seats = if workers == 0 { 1 } else { concurrency.max(1) };
-        let state = Mutex::new(State { size: workers.saturating_mul(seats), ..State::default() });
+        let state = Mutex::new(PoolState { size: workers.saturating_mul(seats), ..PoolState::default() });
         Arc::new(Self { plugin, starter, admission, code: OnceCell::new(), seats, state })
     }
 
@@ -128,12 +133,12 @@ impl Pool {
     ///
     /// # Errors
     /// `PoolExhausted` where there is none by then or too many wait; `NotLoaded` where none can be started.
-    pub async fn lease(self: &Arc<Self>, until: Instant) -> Result<Lease, Failure> {
+    pub async fn lease(self: &Arc<Self>, until: Instant) -> Result<SeatLease, Failure> {
         let (waiting, _place) = {
             let mut state = self.lock();
             if let Some(seat) = self.take_idle(&mut state) {
                 state.lend(&seat);
-                return Ok(Lease::new(seat, self.owner()));
+                return Ok(SeatLease::new(seat, self.owner()));
             }
             if let Some(failure) = state.unavailable() {
                 return Err(failure);
@@ -178,7 +183,7 @@ impl Pool {
     }
 
     /// An idle seat that may serve. Workers that may not are ended.
-    fn take_idle(self: &Arc<Self>, state: &mut State) -> Option<Seat> {
+    fn take_idle(self: &Arc<Self>, state: &mut PoolState) -> Option<Seat> {
         while let Some(at) = state.idle.iter().rposition(|seat| !seat.worker.is_suspect()) {
             let seat = state.idle.remove(at);
             match seat.worn() {
@@ -190,7 +195,7 @@ impl Pool {
     }
 
     /// Gives idle seats to those that wait, where that could not be done when they became idle.
-    fn serve(self: &Arc<Self>, state: &mut State) {
+    fn serve(self: &Arc<Self>, state: &mut PoolState) {
         while !state.waiting.is_empty()
             && let Some(seat) = self.take_idle(state)
         {
@@ -199,7 +204,7 @@ impl Pool {
     }
 
     /// Hands a seat to whoever waits longest, or keeps it.
-    pub(super) fn offer(self: &Arc<Self>, state: &mut State, mut seat: Seat) {
+    pub(super) fn offer(self: &Arc<Self>, state: &mut PoolState, mut seat: Seat) {
         if let Some(disposition) = seat.worker.leaving.get().copied() {
             return self.end(state, seat, disposition);
         }
@@ -210,7 +215,7 @@ impl Pool {
             && let Some(waiter) = state.waiting.pop_front()
         {
             state.lend(&seat);
-            match waiter.send(Ok(Lease::new(seat, self.owner()))) {
+            match waiter.send(Ok(SeatLease::new(seat, self.owner()))) {
                 Ok(()) => return,
                 Err(Ok(lease)) => match lease.into_seat() {
                     Some(unused) => seat = unused,
@@ -233,13 +238,13 @@ impl Pool {
     }
 
     /// Ends the worker of a seat that is one too many.
-    fn end_spare(self: &Arc<Self>, state: &mut State, seat: Seat) {
+    fn end_spare(self: &Arc<Self>, state: &mut PoolState, seat: Seat) {
         let cause = seat.worker.succeeded.get().copied().unwrap_or(RecycleCause::Retired);
         self.end(state, seat, Disposition::Recycle(cause));
     }
 
     /// Ends the worker of `seat`: its idle seats go too, and those in a call afterwards, as if it were not there.
-    pub(super) fn end(self: &Arc<Self>, state: &mut State, seat: Seat, disposition: Disposition) {
+    pub(super) fn end(self: &Arc<Self>, state: &mut PoolState, seat: Seat, disposition: Disposition) {
         if seat.worker.leaving.set(disposition).is_ok() {
             state.leased = state.leased.saturating_sub(seat.worker.leased.load(Ordering::Relaxed));
             let plugin = self.plugin.plan.key.to_string();
@@ -255,12 +260,12 @@ impl Pool {
         seat.end(disposition, &self.starter.tasks);
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl SeatOwner for Pool {
+impl SeatOwner for WorkerPool {
     fn give_back(self: Arc<Self>, mut seat: Seat, disposition: Disposition, went_well: bool) {
         let mut state = self.lock();
         seat.release();
@@ -307,7 +312,7 @@ impl SeatOwner for Pool {
     }
 }
 
-impl State {
+impl PoolState {
     /// Somebody gets this seat, at a worker that stays.
     fn lend(&mut self, seat: &Seat) {
         seat.worker.leased.fetch_add(1, Ordering::Relaxed);
@@ -336,7 +341,7 @@ fn gives_way<T>(idle: &[T], target: usize, coming: &T, has_successor: impl Fn(&T
 }
 
 /// A process ended. One that is in a call is its lease's affair.
-pub(super) fn exited(pool: &Weak<Pool>, id: u64) {
+pub(super) fn exited(pool: &Weak<WorkerPool>, id: u64) {
     let Some(pool) = pool.upgrade() else { return };
     let mut state = pool.lock();
     let Some(at) = state.idle.iter().position(|seat| seat.worker.id == id) else { return };

@@ -41,7 +41,7 @@ impl Tasks {
 
 /// A running child, the leader of its own process group. Dropped, it is killed; it is always reaped.
 #[derive(Debug)]
-pub struct Process {
+pub struct ChildProcess {
     group: Arc<Group>,
     exit: watch::Receiver<Option<ExitStatus>>,
 }
@@ -63,7 +63,7 @@ impl Group {
     }
 }
 
-impl Process {
+impl ChildProcess {
     /// Takes charge of `child`, which leads its own group. `on_exit` runs when it was reaped.
     pub fn adopt(mut child: tokio::process::Child, tasks: &Tasks, on_exit: impl FnOnce() + Send + 'static) -> Self {
         let pid = child.id().unwrap_or_default();
@@ -125,7 +125,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for ChildProcess {
     fn drop(&mut self) {
         self.kill();
     }
@@ -155,13 +155,13 @@ impl OwnMemory {
 
 /// A process of which every thread sleeps. Of two moments at which it rested alike, it rested all the time between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rest {
+pub struct IdleSample {
     threads: usize,
     /// How often they have given up the processor, or were made to, so far.
     switches: u64,
 }
 
-impl Rest {
+impl IdleSample {
     /// Whether the system says at all what processes do.
     pub fn is_shown() -> bool {
         std::fs::exists("/proc/self/task").unwrap_or(false)
@@ -210,7 +210,7 @@ mod tests {
         command.args(["-c", "read line; exit 3"]).stdin(Stdio::piped()).process_group(0);
         let mut child = command.spawn().unwrap();
         let stdin = child.stdin.take();
-        let process = Process::adopt(child, &Tasks::here(), || ());
+        let process = ChildProcess::adopt(child, &Tasks::here(), || ());
         assert_eq!(process.status(), None);
         drop(stdin);
         let status = process.exited().await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
 use super::metrics::SpawnCause;
-use super::pool::{Pool, State, exited};
+use super::pool::{PoolState, WorkerPool, exited};
 use super::seat::Seat;
 use super::starter::StartError;
 use crate::domain::plugin::Failure;
@@ -16,9 +16,9 @@ use crate::domain::plugin::Failure;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-impl Pool {
+impl WorkerPool {
     /// Starts as many workers as are wanted and not yet there, unless starts fail.
-    pub(super) fn fill(self: &Arc<Self>, state: &mut State, cause: SpawnCause) {
+    pub(super) fn fill(self: &Arc<Self>, state: &mut PoolState, cause: SpawnCause) {
         if state.not_before.is_some_and(|at| Instant::now() < at) {
             return;
         }
@@ -32,7 +32,7 @@ impl Pool {
         }
     }
 
-    pub(super) fn begin_start(self: &Arc<Self>, state: &mut State, cause: SpawnCause) {
+    pub(super) fn begin_start(self: &Arc<Self>, state: &mut PoolState, cause: SpawnCause) {
         state.starting += self.seats;
         let pool = Arc::clone(self);
         self.starter.tasks.spawn(async move { pool.start(cause).await });
@@ -59,7 +59,7 @@ impl Pool {
     }
 
     /// Tells the log why a start failed; not again while further ones fail for the same reason.
-    fn say(&self, state: &State, error: &StartError) {
+    fn say(&self, state: &PoolState, error: &StartError) {
         let (plugin, digest) = (self.plugin.plan.key.to_string(), &self.plugin.plan.digest);
         let known = state.cause.as_ref().is_some_and(|cause| cause.message == error.failure().message);
         if known {
@@ -76,7 +76,7 @@ impl Pool {
     }
 
     /// A start failed: the next one waits, and where there is no worker at all, so does nobody else.
-    pub(super) fn failed(self: &Arc<Self>, state: &mut State, cause: Failure) {
+    pub(super) fn failed(self: &Arc<Self>, state: &mut PoolState, cause: Failure) {
         let wait = FIRST_WAIT.saturating_mul(1 << state.failures.min(16)).min(LONGEST_WAIT);
         let now = Instant::now();
         let at = now + wait;

@@ -10,11 +10,11 @@ use tokio::time::Instant;
 use super::metrics::{KillCause, RecycleCause};
 use super::process::Tasks;
 use super::protocol::channel::Channel;
-use super::protocol::lines::Lines;
-use super::protocol::once::Pipes;
-use super::protocol::shared::Shared;
-use super::protocol::wire::Alone;
-use super::protocol::{Call, Exchange};
+use super::protocol::lines::LinesPipes;
+use super::protocol::once::OncePipes;
+use super::protocol::shared::SharedWire;
+use super::protocol::wire::ExclusiveWire;
+use super::protocol::{Exchange, PluginCall};
 use super::worker::{Disposition, Worker};
 use crate::domain::ports::WorkerState;
 use crate::domain::reason::Reason;
@@ -28,13 +28,13 @@ const STATUS_WAIT: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub enum Transport {
     /// Frames, many calls, one at a time.
-    Module(Box<Channel<Alone>>),
+    Module(Box<Channel<ExclusiveWire>>),
     /// Frames, several calls at a time.
-    Shared(Box<Channel<Shared>>),
+    Shared(Box<Channel<SharedWire>>),
     /// Pipes, one call.
-    Once(Pipes),
+    Once(OncePipes),
     /// Pipes, many calls.
-    Lines(Lines),
+    Lines(LinesPipes),
 }
 
 impl Transport {
@@ -86,7 +86,7 @@ impl Seat {
     }
 
     /// Runs one call. Whoever drops this before its end must give the call up before the seat is used again.
-    pub async fn execute(&mut self, call: &Call<'_>) -> Exchange {
+    pub async fn execute(&mut self, call: &PluginCall<'_>) -> Exchange {
         self.worker.stats.used();
         self.busy = true;
         self.worker.drained.reset();
@@ -109,7 +109,7 @@ impl Seat {
         exchange
     }
 
-    async fn exchange(&mut self, call: &Call<'_>) -> Exchange {
+    async fn exchange(&mut self, call: &PluginCall<'_>) -> Exchange {
         let process = &self.worker.process;
         let mut exchange = match &mut self.transport {
             Transport::Once(pipes) => {

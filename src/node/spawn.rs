@@ -8,15 +8,15 @@ use std::process::{Command, Stdio};
 
 use tokio::process::{Child, ChildStdin, ChildStdout};
 
-use super::code::Code;
-use super::discovery::Node;
+use super::discovery::NodeRuntime;
 use super::egress::handed::hand_over;
+use super::installed_code::InstalledCode;
 use super::launcher::{Launcher, Stdin};
 use super::log_mask::LogMask;
 use super::protocol::channel::Channel;
 use super::protocol::codec::Codec;
-use super::protocol::lines::Lines;
-use super::protocol::once::Pipes;
+use super::protocol::lines::LinesPipes;
+use super::protocol::once::OncePipes;
 use super::protocol::socket::Socket;
 use super::sandbox::Confinement;
 use super::seat::Transport;
@@ -45,15 +45,15 @@ type Made = (Child, Transport, Option<UnixStream>);
 
 /// What a worker's process is made of.
 #[derive(Clone, Copy, Debug)]
-pub struct Parts<'a> {
+pub struct SpawnSpec<'a> {
     /// How processes are started.
     pub launcher: &'a Launcher,
     /// What it runs on.
-    pub node: &'a Node,
+    pub node: &'a NodeRuntime,
     /// The plugin.
     pub plugin: &'a LinkedPlugin,
     /// Its code.
-    pub code: &'a Code,
+    pub code: &'a InstalledCode,
     /// Whether it is not to start where its sandbox cannot be enforced.
     pub sandbox_required: bool,
 }
@@ -62,7 +62,7 @@ pub struct Parts<'a> {
 ///
 /// # Errors
 /// Where the system has no room for another process or descriptor.
-pub fn spawn(parts: Parts<'_>) -> io::Result<Spawned> {
+pub fn spawn(parts: SpawnSpec<'_>) -> io::Result<Spawned> {
     let (printed, to_log) = io::pipe()?;
     let (plugin, parent) = (parts.plugin, parts.code.parent());
     let preload = parent.once_preload();
@@ -72,24 +72,28 @@ pub fn spawn(parts: Parts<'_>) -> io::Result<Spawned> {
             let exit = parent.exit_preload();
             let options = ["--require".as_ref(), preload.as_ref(), "--require".as_ref(), exit.as_ref()];
             let script = spawn_script(parts, to_log, &options)?;
-            (script.child, Transport::Once(Pipes::new(script.stdin, script.stdout)), script.egress)
+            (script.child, Transport::Once(OncePipes::new(script.stdin, script.stdout)), script.egress)
         }
         (Protocol::Once, true) => {
             let host = parent.reuse_host();
             let script = spawn_script(parts, to_log, &[FEW_THREADS.as_ref(), host.as_ref()])?;
-            (script.child, Transport::Lines(Lines::new(script.stdin, script.stdout, Codec::Printed)), script.egress)
+            (
+                script.child,
+                Transport::Lines(LinesPipes::new(script.stdin, script.stdout, Codec::Printed)),
+                script.egress,
+            )
         }
         (Protocol::Lines, _) => {
             let options = [FEW_THREADS.as_ref(), "--require".as_ref(), preload.as_ref()];
             let script = spawn_script(parts, to_log, &options)?;
-            let lines = Lines::new(script.stdin, script.stdout, plugin.plan.encoding.into());
+            let lines = LinesPipes::new(script.stdin, script.stdout, plugin.plan.encoding.into());
             (script.child, Transport::Lines(lines), script.egress)
         }
     };
     Ok(Spawned { child, transport, printed, egress })
 }
 
-impl Parts<'_> {
+impl SpawnSpec<'_> {
     /// A command that becomes Node.js in the sandbox of this plugin.
     fn command(&self, stdin: Stdin) -> io::Result<Command> {
         let memory = self.plugin.plan.limits.memory;
@@ -109,8 +113,8 @@ impl Parts<'_> {
     }
 }
 
-fn spawn_module(parts: Parts<'_>, to_log: PipeWriter) -> io::Result<Made> {
-    let (Parts { plugin, code, .. }, (ours, theirs)) = (parts, UnixStream::pair()?);
+fn spawn_module(parts: SpawnSpec<'_>, to_log: PipeWriter) -> io::Result<Made> {
+    let (SpawnSpec { plugin, code, .. }, (ours, theirs)) = (parts, UnixStream::pair()?);
     let mut command = parts.command(Stdin::Socket)?;
     let egress = give_stdin(&mut command, plugin, code, theirs.into())?;
     command.arg(FEW_THREADS).arg(code.parent().host()).arg(code.entry());
@@ -130,8 +134,8 @@ struct Script {
 }
 
 /// Makes a process that runs the script with these options before it.
-fn spawn_script(parts: Parts<'_>, to_log: PipeWriter, options: &[&OsStr]) -> io::Result<Script> {
-    let (Parts { plugin, code, .. }, (to_read, stdin)) = (parts, io::pipe()?);
+fn spawn_script(parts: SpawnSpec<'_>, to_log: PipeWriter, options: &[&OsStr]) -> io::Result<Script> {
+    let (SpawnSpec { plugin, code, .. }, (to_read, stdin)) = (parts, io::pipe()?);
     let mut command = parts.command(Stdin::Pipe)?;
     let egress = give_stdin(&mut command, plugin, code, to_read.into())?;
     command.args(options).arg(code.entry()).stdout(Stdio::piped()).stderr(to_log);
@@ -145,7 +149,7 @@ fn spawn_script(parts: Parts<'_>, to_log: PipeWriter, options: &[&OsStr]) -> io:
 fn give_stdin(
     command: &mut Command,
     plugin: &LinkedPlugin,
-    code: &Code,
+    code: &InstalledCode,
     stdin: OwnedFd,
 ) -> io::Result<Option<UnixStream>> {
     if plugin.plan.egress.is_empty() {

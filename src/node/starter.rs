@@ -11,18 +11,18 @@ use tokio::sync::{OnceCell, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::code::{Code, CodeFolder};
-use super::discovery::{Node, NodeError};
+use super::discovery::{NodeError, NodeRuntime};
 use super::egress::Egress;
+use super::installed_code::{CodeFolder, InstalledCode};
 use super::launcher::Launcher;
 use super::loading::START_DEADLINE;
 pub use super::loading::StartError;
 use super::log_mask::LogMask;
 use super::metrics::{KillCause, SpawnCause, WorkerMetrics};
 use super::output_drain::{OutputDrain, drain};
-use super::process::{Group, OwnMemory, Process, Tasks};
+use super::process::{ChildProcess, Group, OwnMemory, Tasks};
 use super::seat::Seat;
-use super::spawn::{Parts, Spawned, spawn};
+use super::spawn::{SpawnSpec, Spawned, spawn};
 use super::stats::WorkerStats;
 use super::worker::{Worker, executions_of};
 use crate::domain::plan::PluginPlan;
@@ -69,7 +69,7 @@ pub struct Starter {
     /// How long workers serve.
     pub lifetimes: Lifetimes,
     folder: Arc<CodeFolder>,
-    node: Mutex<Result<Node, NodeError>>,
+    node: Mutex<Result<NodeRuntime, NodeError>>,
     sandbox: Mutex<SandboxState>,
     /// What the kernel does not enforce; it is the same all the time.
     lacks: OnceCell<Vec<SandboxLack>>,
@@ -113,12 +113,12 @@ impl Starter {
     }
 
     /// Workers are started with this from now on.
-    pub fn set_node(&self, node: Result<Node, NodeError>) {
+    pub fn set_node(&self, node: Result<NodeRuntime, NodeError>) {
         *lock(&self.node) = node;
     }
 
     /// What workers are started with.
-    pub fn node(&self) -> Result<Node, NodeError> {
+    pub fn node(&self) -> Result<NodeRuntime, NodeError> {
         lock(&self.node).clone()
     }
 
@@ -148,7 +148,7 @@ impl Starter {
     ///
     /// # Errors
     /// See [`CodeFolder::write`].
-    pub async fn write(&self, plugin: &Arc<LinkedPlugin>) -> Result<Code, StartError> {
+    pub async fn write(&self, plugin: &Arc<LinkedPlugin>) -> Result<InstalledCode, StartError> {
         let (folder, plugin) = (Arc::clone(&self.folder), Arc::clone(plugin));
         let written = tokio::task::spawn_blocking(move || folder.write(&plugin.plan, &plugin.code)).await;
         Ok(written.map_err(io::Error::other)??)
@@ -162,7 +162,7 @@ impl Starter {
     pub async fn start(
         self: &Arc<Self>,
         plugin: &Arc<LinkedPlugin>,
-        code: &Code,
+        code: &InstalledCode,
         cause: SpawnCause,
         (seats, proven): (usize, bool),
         on_exit: impl FnOnce(u64) + Send + 'static,
@@ -226,17 +226,17 @@ impl Starter {
     fn spawn(
         self: &Arc<Self>,
         plugin: &Arc<LinkedPlugin>,
-        code: &Code,
-        node: &Node,
+        code: &InstalledCode,
+        node: &NodeRuntime,
         on_exit: impl FnOnce(u64) + Send + 'static,
     ) -> Result<Seat, StartError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let sandbox_required = lock(&self.sandbox).required;
         let Spawned { child, transport, printed, egress } =
-            spawn(Parts { launcher: &self.launcher, node, plugin, code, sandbox_required })?;
+            spawn(SpawnSpec { launcher: &self.launcher, node, plugin, code, sandbox_required })?;
         let stats = Arc::new(WorkerStats::new(child.id().unwrap_or_default(), Arc::clone(plugin)));
         let starter = Arc::downgrade(self);
-        let process = Process::adopt(child, &self.tasks, move || {
+        let process = ChildProcess::adopt(child, &self.tasks, move || {
             forget(&starter, id);
             on_exit(id);
         });
@@ -283,7 +283,7 @@ impl Starter {
         &self,
         plugin: &LinkedPlugin,
         log_mask: LogMask,
-        process: &Process,
+        process: &ChildProcess,
         printed: io::PipeReader,
     ) -> io::Result<Arc<OutputDrain>> {
         let drained = Arc::new(OutputDrain::default());
@@ -331,7 +331,7 @@ mod tests {
     async fn the_memory_of_every_living_worker_is_looked_at() {
         let starter = starter();
         let child = tokio::process::Command::new("true").process_group(0).spawn().unwrap();
-        let process = Process::adopt(child, &starter.tasks, || ());
+        let process = ChildProcess::adopt(child, &starter.tasks, || ());
         let stats = Arc::new(WorkerStats::new(std::process::id(), plugin()));
         stats.set_state(WorkerState::Available);
         lock(&starter.living).insert(1, Living { stats: Arc::clone(&stats), group: process.group() });

@@ -10,7 +10,7 @@ use super::egress::Egress;
 use super::log_mask::LogMask;
 use super::metrics::{KillCause, RecycleCause};
 use super::output_drain::OutputDrain;
-use super::process::Process;
+use super::process::ChildProcess;
 use super::stats::WorkerStats;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Protocol;
@@ -34,7 +34,7 @@ pub struct Worker {
     /// Its number in this process, never used again.
     pub id: u64,
     /// Its process.
-    pub process: Process,
+    pub process: ChildProcess,
     /// What it prints besides.
     pub drained: Arc<OutputDrain>,
     /// What must not be seen in what it says.

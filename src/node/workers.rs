@@ -8,15 +8,15 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::admission::{Admission, Share};
-use super::discovery::{Node, find_node};
+use super::discovery::{NodeRuntime, find_node};
+use super::execution_limits::{ExecutionLimits, Share};
 use super::launcher::Launcher;
-use super::lease::Lease;
 use super::maintenance::maintain;
 use super::metrics::WorkerMetrics;
-use super::pool::Pool;
+use super::pool::WorkerPool;
 use super::pools::Pools;
-use super::protocol::Call;
+use super::protocol::PluginCall;
+use super::seat_lease::SeatLease;
 use super::starter::{Lifetimes, StartError, Starter};
 use super::yielding::Yielding;
 use crate::domain::plan::Runtime;
@@ -29,7 +29,7 @@ use crate::domain::sandbox::{SandboxMode, SandboxState};
 #[derive(Debug)]
 pub struct Workers {
     starter: Arc<Starter>,
-    admission: Arc<Admission>,
+    admission: Arc<ExecutionLimits>,
     pools: Arc<RwLock<Pools>>,
 }
 
@@ -40,7 +40,7 @@ impl Workers {
     /// Where the private folder for code cannot be made.
     pub fn new(launcher: Launcher, lifetimes: Lifetimes, metrics: WorkerMetrics) -> io::Result<Self> {
         let starter = Arc::new(Starter::new(launcher, lifetimes, metrics)?);
-        let admission = Arc::new(Admission::new(starter.tasks.clone()));
+        let admission = Arc::new(ExecutionLimits::new(starter.tasks.clone()));
         let pools = Arc::new(RwLock::default());
         starter.tasks.spawn(maintain(Arc::downgrade(&starter), Arc::downgrade(&pools)));
         Ok(Self { starter, admission, pools })
@@ -50,7 +50,7 @@ impl Workers {
     ///
     /// # Errors
     /// `NotLoaded` where there is none that works.
-    pub fn node(&self) -> Result<Node, Failure> {
+    pub fn node(&self) -> Result<NodeRuntime, Failure> {
         self.starter.node().map_err(|error| StartError::Node(error).into())
     }
 
@@ -81,14 +81,14 @@ impl Workers {
         refusal
     }
 
-    fn new_pools(&self, wanted: &[Arc<LinkedPlugin>]) -> Vec<Arc<Pool>> {
+    fn new_pools(&self, wanted: &[Arc<LinkedPlugin>]) -> Vec<Arc<WorkerPool>> {
         let mut pools = self.pools.write().unwrap_or_else(PoisonError::into_inner);
         let mut new = Vec::new();
         for plugin in wanted {
             if pools.by_identity.contains_key(&plugin.identity) {
                 continue;
             }
-            let pool = Pool::new(Arc::clone(plugin), Arc::clone(&self.starter), Arc::clone(&self.admission));
+            let pool = WorkerPool::new(Arc::clone(plugin), Arc::clone(&self.starter), Arc::clone(&self.admission));
             // The revision before it may be under load, which this one takes over.
             if let Some(before) = pools.by_identity.values().find(|before| before.plugin().key == plugin.plan.key) {
                 pool.follow(before);
@@ -100,9 +100,10 @@ impl Workers {
     }
 
     /// The plugin's pool; one that keeps nothing for a plugin that is no longer, or not yet, prepared.
-    fn pool(&self, plugin: &Arc<LinkedPlugin>) -> Arc<Pool> {
-        self.read(|pools| pools.by_identity.get(&plugin.identity).cloned())
-            .unwrap_or_else(|| Pool::unkept(Arc::clone(plugin), Arc::clone(&self.starter), Arc::clone(&self.admission)))
+    fn pool(&self, plugin: &Arc<LinkedPlugin>) -> Arc<WorkerPool> {
+        self.read(|pools| pools.by_identity.get(&plugin.identity).cloned()).unwrap_or_else(|| {
+            WorkerPool::unkept(Arc::clone(plugin), Arc::clone(&self.starter), Arc::clone(&self.admission))
+        })
     }
 
     fn read<T>(&self, look: impl FnOnce(&Pools) -> T) -> T {
@@ -111,7 +112,12 @@ impl Workers {
 
     /// A worker and the right to use it. The worker comes first, so that a call that waits for a busy plugin holds no
     /// permit that another plugin could use; but a worker that is only started for this call is not started in vain.
-    async fn admit(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, run: Duration) -> Result<Admitted, Failure> {
+    async fn admit(
+        &self,
+        plugin: &Arc<LinkedPlugin>,
+        input: &Input<'_>,
+        run: Duration,
+    ) -> Result<AdmittedExecution, Failure> {
         let bytes = input.raw_content.map_or(0, str::len);
         let max_input = plugin.plan.limits.max_input;
         if bytes as u64 > max_input {
@@ -127,7 +133,7 @@ impl Workers {
         if pool.is_cold() {
             let permit = self.admission.permit(until).await?;
             let lease = pool.lease(end).await?;
-            return Ok(Admitted { lease, until: end, permit, _content: content });
+            return Ok(AdmittedExecution { lease, until: end, permit, _content: content });
         }
         // One that is still being loaded is waited for as one that is started for this call.
         let until = if pool.loading() == Loading::Underway { end } else { until };
@@ -137,12 +143,12 @@ impl Workers {
             drop(lease);
             lease = pool.lease(until).await?;
         }
-        Ok(Admitted { lease, until: end, permit, _content: content })
+        Ok(AdmittedExecution { lease, until: end, permit, _content: content })
     }
 }
 
-struct Admitted {
-    lease: Lease,
+struct AdmittedExecution {
+    lease: SeatLease,
     /// The end of all waiting, the start of a worker included.
     until: Instant,
     permit: OwnedSemaphorePermit,
@@ -156,7 +162,7 @@ impl RunPlugin for Workers {
         if self.read(|pools| pools.refusing.is_some()) {
             return;
         }
-        self.new_pools(wanted).iter().for_each(Pool::begin);
+        self.new_pools(wanted).iter().for_each(WorkerPool::begin);
     }
 
     fn loading(&self, plugin: &Arc<LinkedPlugin>) -> Loading {
@@ -187,7 +193,7 @@ impl RunPlugin for Workers {
 
     async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, timeout: Duration, host: &dyn Host) -> Ran {
         let asked = Instant::now();
-        let Admitted { lease, until, permit, _content } = match self.admit(plugin, input, timeout).await {
+        let AdmittedExecution { lease, until, permit, _content } = match self.admit(plugin, input, timeout).await {
             Ok(admitted) => admitted,
             Err(failure) => {
                 let queued = asked.elapsed();
@@ -200,7 +206,7 @@ impl RunPlugin for Workers {
         let max_output = usize::try_from(plugin.plan.limits.max_output).unwrap_or(usize::MAX);
         let host = &self.starter.metrics.counted(host, &plugin.plan.key);
         let host = &Yielding::new(host, &self.admission, permit);
-        let output = lease.run(&Call { input, deadline, max_output, host }, timeout).await;
+        let output = lease.run(&PluginCall { input, deadline, max_output, host }, timeout).await;
         Ran { output, queued: began - asked, ran: began.elapsed(), worker_pid }
     }
 
@@ -253,7 +259,7 @@ mod tests {
     #[tokio::test]
     async fn node_is_looked_for_where_another_one_is_asked_for_and_while_there_is_none() {
         let starter = starter();
-        let admission = Arc::new(Admission::new(starter.tasks.clone()));
+        let admission = Arc::new(ExecutionLimits::new(starter.tasks.clone()));
         let workers = Workers { starter, admission, pools: Arc::default() };
         let folder = PrivateFolder::create().unwrap();
         let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
@@ -273,7 +279,7 @@ mod tests {
     #[tokio::test]
     async fn a_plugin_that_was_let_go_is_not_being_loaded() {
         let starter = starter();
-        let admission = Arc::new(Admission::new(starter.tasks.clone()));
+        let admission = Arc::new(ExecutionLimits::new(starter.tasks.clone()));
         let (workers, plugin) = (Workers { starter, admission, pools: Arc::default() }, plugin());
         assert_eq!(workers.loading(&plugin), Loading::Unprepared);
         workers.new_pools(&[Arc::clone(&plugin)]);
@@ -285,10 +291,11 @@ mod tests {
     #[tokio::test]
     async fn something_is_done_with_every_pool() {
         let starter = starter();
-        let admission = Arc::new(Admission::new(starter.tasks.clone()));
-        let pool = |name: &str| (name.to_owned(), Pool::new(plugin(), Arc::clone(&starter), Arc::clone(&admission)));
+        let admission = Arc::new(ExecutionLimits::new(starter.tasks.clone()));
+        let pool =
+            |name: &str| (name.to_owned(), WorkerPool::new(plugin(), Arc::clone(&starter), Arc::clone(&admission)));
         let pools = Pools { by_identity: ["a", "b"].map(pool).into(), ..Pools::default() };
-        pools.each(Pool::retire);
+        pools.each(WorkerPool::retire);
         assert!(pools.by_identity.values().all(|pool| pool.is_cold()));
     }
 }

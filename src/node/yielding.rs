@@ -6,17 +6,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::admission::Admission;
+use super::execution_limits::ExecutionLimits;
 use crate::domain::ports::{Answering, Host, PluginProgress};
 
 /// A host of one execution, which holds that execution's permit.
 pub(super) struct Yielding<'a> {
     host: &'a dyn Host,
-    admission: &'a Admission,
-    held: Mutex<Held>,
+    admission: &'a ExecutionLimits,
+    held: Mutex<PermitState>,
 }
 
-struct Held {
+struct PermitState {
     /// None while an answer is waited for.
     permit: Option<OwnedSemaphorePermit>,
     /// Answers that are waited for.
@@ -25,11 +25,11 @@ struct Held {
 
 impl<'a> Yielding<'a> {
     /// The execution has this permit.
-    pub(super) fn new(host: &'a dyn Host, admission: &'a Admission, permit: OwnedSemaphorePermit) -> Self {
-        Self { host, admission, held: Mutex::new(Held { permit: Some(permit), waiting: 0 }) }
+    pub(super) fn new(host: &'a dyn Host, admission: &'a ExecutionLimits, permit: OwnedSemaphorePermit) -> Self {
+        Self { host, admission, held: Mutex::new(PermitState { permit: Some(permit), waiting: 0 }) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, PermitState> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,7 +83,7 @@ mod tests {
 
     /// Notes how many permits are in use while it is asked.
     struct Looks<'a> {
-        admission: &'a Admission,
+        admission: &'a ExecutionLimits,
         in_use: Mutex<Vec<u32>>,
     }
 
@@ -100,7 +100,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_permit_is_given_back_for_as_long_as_an_answer_is_waited_for() {
-        let admission = Admission::new(Tasks::here());
+        let admission = ExecutionLimits::new(Tasks::here());
         admission.apply(&runtime(1, 1, 1));
         let permit = admission.permit(Instant::now()).await.unwrap();
         let host = Looks { admission: &admission, in_use: Mutex::default() };

@@ -11,11 +11,11 @@ use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, I
 use crate::domain::upstream::{Answer, Era, ServerFacts, UpstreamError};
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
 
-use super::failure::{ErrorText, code_of, is_of_hop};
+use super::request_error::{ErrorFields, code_of, is_of_hop};
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum HandshakeStep {
     /// Send `server/discover`.
     Discover,
     /// Send `initialize`.
@@ -30,7 +30,7 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) struct Handshake {
     setting: EraSetting,
-    asked: Step,
+    asked: HandshakeStep,
     discovered: u8,
 }
 
@@ -38,62 +38,62 @@ impl Handshake {
     /// Begins with what the setting wants, else with what was found `before`.
     pub(super) fn new(setting: EraSetting, before: Option<Era>) -> Self {
         let asked = match (setting, before) {
-            (EraSetting::Legacy, _) | (EraSetting::Auto, Some(Era::Legacy)) => Step::Initialize,
-            _ => Step::Discover,
+            (EraSetting::Legacy, _) | (EraSetting::Auto, Some(Era::Legacy)) => HandshakeStep::Initialize,
+            _ => HandshakeStep::Discover,
         };
-        Self { setting, discovered: u8::from(asked == Step::Discover), asked }
+        Self { setting, discovered: u8::from(asked == HandshakeStep::Discover), asked }
     }
 
     /// What to send first.
-    pub(super) fn first(&self) -> Step {
+    pub(super) fn first(&self) -> HandshakeStep {
         match self.asked {
-            Step::Initialize => Step::Initialize,
-            _ => Step::Discover,
+            HandshakeStep::Initialize => HandshakeStep::Initialize,
+            _ => HandshakeStep::Discover,
         }
     }
 
     /// What follows from the outcome of what was sent last.
-    pub(super) fn next(&mut self, outcome: Result<Answer, UpstreamError>) -> Step {
-        if self.asked == Step::Initialize { self.initialized(outcome) } else { self.discovered(outcome) }
+    pub(super) fn next(&mut self, outcome: Result<Answer, UpstreamError>) -> HandshakeStep {
+        if self.asked == HandshakeStep::Initialize { self.initialized(outcome) } else { self.discovered(outcome) }
     }
 
-    fn discovered(&mut self, outcome: Result<Answer, UpstreamError>) -> Step {
+    fn discovered(&mut self, outcome: Result<Answer, UpstreamError>) -> HandshakeStep {
         let refusal = match outcome {
             Ok(Answer::Result(result)) => match read_discovery(&result) {
-                Some(facts) => return Step::Done(facts),
+                Some(facts) => return HandshakeStep::Done(facts),
                 None => UpstreamError::Protocol(format!("it does not speak {MODERN_VERSION}")),
             },
             Ok(Answer::Error(error)) => match judge_error(&error) {
                 Ok(refusal) => refusal,
-                Err(verdict) => return Step::Failed(verdict),
+                Err(verdict) => return HandshakeStep::Failed(verdict),
             },
             Err(error @ (UpstreamError::Timeout(_) | UpstreamError::Protocol(_))) => error,
-            Err(error) => return Step::Failed(error),
+            Err(error) => return HandshakeStep::Failed(error),
         };
         if self.setting == EraSetting::Modern {
-            return Step::Failed(refusal);
+            return HandshakeStep::Failed(refusal);
         }
-        self.asked = Step::Initialize;
-        Step::Initialize
+        self.asked = HandshakeStep::Initialize;
+        HandshakeStep::Initialize
     }
 
-    fn initialized(&mut self, outcome: Result<Answer, UpstreamError>) -> Step {
+    fn initialized(&mut self, outcome: Result<Answer, UpstreamError>) -> HandshakeStep {
         match outcome {
             Ok(Answer::Result(result)) => match read_initialization(&result) {
-                Ok(facts) => Step::Done(facts),
-                Err(error) => Step::Failed(error),
+                Ok(facts) => HandshakeStep::Done(facts),
+                Err(error) => HandshakeStep::Failed(error),
             },
             Ok(Answer::Error(error)) => {
                 let code = code_of(&error);
                 // A slow modern server may have taken the first probe for good after we gave it up.
                 if code == Some(UNSUPPORTED_VERSION) && self.setting == EraSetting::Auto && self.discovered < 2 {
                     self.discovered += 1;
-                    self.asked = Step::Discover;
-                    return Step::Discover;
+                    self.asked = HandshakeStep::Discover;
+                    return HandshakeStep::Discover;
                 }
-                Step::Failed(refused("initialize", code))
+                HandshakeStep::Failed(refused("initialize", code))
             }
-            Err(error) => Step::Failed(error),
+            Err(error) => HandshakeStep::Failed(error),
         }
     }
 }
@@ -105,7 +105,7 @@ fn refused(method: &str, code: Option<i64>) -> UpstreamError {
 
 /// `Ok` where the error leaves the older protocol open, `Err` where it proves a modern server that we cannot use.
 fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
-    let Ok(error) = serde_json::from_str::<ErrorText>(error.get()) else {
+    let Ok(error) = serde_json::from_str::<ErrorFields>(error.get()) else {
         return Ok(refused("server/discover", None));
     };
     let refusal = refused("server/discover", Some(error.code));
@@ -142,7 +142,7 @@ pub(super) fn speaks_still(era: Era, is_process: bool, answer: &Answer) -> bool 
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Discovery {
+struct DiscoverResult {
     supported_versions: Vec<String>,
     #[serde(default)]
     capabilities: Capabilities,
@@ -173,14 +173,14 @@ struct Initialization {
 }
 
 #[derive(Default, Deserialize)]
-struct ServerInfo {
+struct Implementation {
     name: Option<String>,
     version: Option<String>,
 }
 
 fn facts(era: Era, version: &str, capabilities: &Capabilities, info: Option<Box<RawValue>>) -> ServerFacts {
     // Shown to people only: what cannot be read is as if it were not there.
-    let info: ServerInfo = info.and_then(|i| serde_json::from_str(i.get()).ok()).unwrap_or_default();
+    let info: Implementation = info.and_then(|i| serde_json::from_str(i.get()).ok()).unwrap_or_default();
     let cut = |text: String| text.chars().filter(|c| !c.is_control()).take(200).collect();
     ServerFacts {
         era,
@@ -192,7 +192,7 @@ fn facts(era: Era, version: &str, capabilities: &Capabilities, info: Option<Box<
 }
 
 fn read_discovery(result: &RawValue) -> Option<ServerFacts> {
-    let found: Discovery = serde_json::from_str(result.get()).ok()?;
+    let found: DiscoverResult = serde_json::from_str(result.get()).ok()?;
     if !found.supported_versions.iter().any(|v| v == MODERN_VERSION) {
         return None;
     }
@@ -227,8 +227,8 @@ mod tests {
     const DISCOVERED: &str = r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"n","version":"1"}}}"#;
     const INITIALIZED: &str = r#"{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"n","version":"1"}}"#;
 
-    fn expected(era: Era, version: &str) -> Step {
-        Step::Done(ServerFacts {
+    fn expected(era: Era, version: &str) -> HandshakeStep {
+        HandshakeStep::Done(ServerFacts {
             era,
             version: version.into(),
             server_name: Some("n".into()),
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_modern_server_is_found_at_once() {
         let mut shake = Handshake::new(EraSetting::Auto, None);
-        assert_eq!(shake.first(), Step::Discover);
+        assert_eq!(shake.first(), HandshakeStep::Discover);
         assert_eq!(shake.next(result(DISCOVERED)), expected(Era::Modern, MODERN_VERSION));
     }
 
@@ -257,10 +257,10 @@ mod tests {
             Err(UpstreamError::Protocol("HTTP 405".into())),
         ] {
             let mut shake = Handshake::new(EraSetting::Auto, None);
-            assert_eq!(shake.next(outcome.clone()), Step::Initialize, "{outcome:?}");
+            assert_eq!(shake.next(outcome.clone()), HandshakeStep::Initialize, "{outcome:?}");
             assert_eq!(shake.next(result(INITIALIZED)), expected(Era::Legacy, "2025-06-18"));
             let mut modern_only = Handshake::new(EraSetting::Modern, None);
-            assert!(matches!(modern_only.next(outcome), Step::Failed(_)));
+            assert!(matches!(modern_only.next(outcome), HandshakeStep::Failed(_)));
         }
     }
 
@@ -273,7 +273,7 @@ mod tests {
             error(r#"{"code":-32020,"message":"x"}"#),
             error(r#"{"code":-32022,"message":"x","data":{"supported":["2027-01-01"]}}"#),
         ] {
-            assert!(matches!(Handshake::new(EraSetting::Auto, None).next(outcome), Step::Failed(_)));
+            assert!(matches!(Handshake::new(EraSetting::Auto, None).next(outcome), HandshakeStep::Failed(_)));
         }
     }
 
@@ -281,24 +281,24 @@ mod tests {
     fn a_slow_modern_server_is_probed_once_more() {
         let late = r#"{"code":-32022,"message":"x","data":{"supported":["2026-07-28"]}}"#;
         let mut shake = Handshake::new(EraSetting::Auto, None);
-        assert_eq!(shake.next(Err(UpstreamError::Timeout(Duration::ZERO))), Step::Initialize);
-        assert_eq!(shake.next(error(late)), Step::Discover);
-        assert_eq!(shake.next(Err(UpstreamError::Timeout(Duration::ZERO))), Step::Initialize);
-        assert!(matches!(shake.next(error(late)), Step::Failed(_)));
+        assert_eq!(shake.next(Err(UpstreamError::Timeout(Duration::ZERO))), HandshakeStep::Initialize);
+        assert_eq!(shake.next(error(late)), HandshakeStep::Discover);
+        assert_eq!(shake.next(Err(UpstreamError::Timeout(Duration::ZERO))), HandshakeStep::Initialize);
+        assert!(matches!(shake.next(error(late)), HandshakeStep::Failed(_)));
     }
 
     #[test]
     fn the_setting_and_what_is_known_decide_where_to_begin() {
-        assert_eq!(Handshake::new(EraSetting::Legacy, Some(Era::Modern)).first(), Step::Initialize);
-        assert_eq!(Handshake::new(EraSetting::Auto, Some(Era::Legacy)).first(), Step::Initialize);
-        assert_eq!(Handshake::new(EraSetting::Auto, Some(Era::Modern)).first(), Step::Discover);
-        assert_eq!(Handshake::new(EraSetting::Modern, Some(Era::Legacy)).first(), Step::Discover);
+        assert_eq!(Handshake::new(EraSetting::Legacy, Some(Era::Modern)).first(), HandshakeStep::Initialize);
+        assert_eq!(Handshake::new(EraSetting::Auto, Some(Era::Legacy)).first(), HandshakeStep::Initialize);
+        assert_eq!(Handshake::new(EraSetting::Auto, Some(Era::Modern)).first(), HandshakeStep::Discover);
+        assert_eq!(Handshake::new(EraSetting::Modern, Some(Era::Legacy)).first(), HandshakeStep::Discover);
     }
 
     #[test]
     fn versions_that_are_not_spoken_are_named() {
         let mut shake = Handshake::new(EraSetting::Legacy, None);
-        let Step::Failed(error) = shake.next(result(r#"{"protocolVersion":"2024-11-05"}"#)) else { panic!() };
+        let HandshakeStep::Failed(error) = shake.next(result(r#"{"protocolVersion":"2024-11-05"}"#)) else { panic!() };
         assert!(error.to_string().contains("2024-11-05"));
     }
 }

@@ -22,7 +22,7 @@ pub(super) struct Member<'a> {
 
 /// What was read of a message.
 #[derive(Debug, Default)]
-pub(super) struct Members<'a> {
+pub(super) struct MessageMembers<'a> {
     pub(super) jsonrpc: Member<'a>,
     pub(super) id: Member<'a>,
     pub(super) method: Member<'a>,
@@ -47,12 +47,12 @@ pub(super) enum Whose {
     Nobody,
 }
 
-impl<'a> Members<'a> {
+impl<'a> MessageMembers<'a> {
     /// Reads `text` as far as it is a JSON object.
     pub(super) fn read(text: &'a [u8]) -> Self {
         let mut members = Self::default();
         let mut json = serde_json::Deserializer::from_slice(text);
-        let read = json.deserialize_map(Reading(&mut members)).and_then(|()| json.end());
+        let read = json.deserialize_map(MembersVisitor(&mut members)).and_then(|()| json.end());
         members.whole = read.is_ok();
         members
     }
@@ -99,9 +99,9 @@ pub(super) fn number(id: &RawValue) -> Option<u64> {
     })
 }
 
-struct Reading<'m, 'a>(&'m mut Members<'a>);
+struct MembersVisitor<'m, 'a>(&'m mut MessageMembers<'a>);
 
-impl<'a> Visitor<'a> for Reading<'_, 'a> {
+impl<'a> Visitor<'a> for MembersVisitor<'_, 'a> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -109,7 +109,7 @@ impl<'a> Visitor<'a> for Reading<'_, 'a> {
     }
 
     fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(Text(name)) = map.next_key()? {
+        while let Some(JsonString(name)) = map.next_key()? {
             let Some(member) = self.0.member(&name) else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
@@ -128,7 +128,7 @@ impl<'a> Visitor<'a> for Reading<'_, 'a> {
 
 /// A string, borrowed where it holds no escapes.
 #[derive(Deserialize)]
-pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+pub(super) struct JsonString<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 #[cfg(test)]
 mod tests {
@@ -158,7 +158,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","i"#.into(), Whose::Nobody),
             (long, Whose::Nobody),
         ] {
-            assert_eq!(Members::read(text.as_bytes()).whose(), whose, "{text:.60}");
+            assert_eq!(MessageMembers::read(text.as_bytes()).whose(), whose, "{text:.60}");
         }
     }
 }

@@ -4,16 +4,16 @@
 //! Invariant: results and errors are handed on as the bytes they came as. Nothing of a client's credentials is sent
 //! to a server, and nothing of a server's is logged.
 
-mod events;
-mod failure;
+mod context;
+mod event_queue;
 mod flow;
 mod handshake;
-mod incoming;
-mod link;
 mod members;
 mod metrics;
+mod request_error;
 mod server;
-mod shared;
+mod server_connection;
+mod server_message;
 mod slot;
 mod stdio;
 mod streamable;
@@ -37,8 +37,8 @@ use crate::domain::upstream::{Answer, OutCall, Probed, Target, UpstreamError, Up
 pub use self::metrics::UpstreamMetrics;
 pub use self::stdio::{ServerLauncher, server_main};
 
+use self::context::UpstreamContext;
 use self::server::Server;
-use self::shared::Shared;
 
 /// How long calls in flight keep the connection of a target that is retired.
 const LAST_CALLS: Duration = Duration::from_secs(60);
@@ -50,13 +50,13 @@ const SHUTDOWN: Duration = Duration::from_secs(10);
 /// Every upstream there is. Made and used within one tokio runtime.
 #[derive(Debug)]
 pub struct Upstreams {
-    known: ArcSwap<Known>,
+    known: ArcSwap<ServersByKey>,
     changing: Mutex<()>,
-    shared: Arc<Shared>,
+    shared: Arc<UpstreamContext>,
 }
 
 /// The servers of each key: while a plan takes another's place, those of both.
-type Known = HashMap<ObjectKey, Vec<Arc<Server>>>;
+type ServersByKey = HashMap<ObjectKey, Vec<Arc<Server>>>;
 
 impl Upstreams {
     /// None yet; what they answer is held in `budget`, and requests over HTTP say that `instance` sent them. To be called in
@@ -67,7 +67,7 @@ impl Upstreams {
         budget: &Arc<ByteBudget>,
         instance: Instance,
     ) -> Self {
-        let shared = Arc::new(Shared::new(launcher, metrics, budget, instance));
+        let shared = Arc::new(UpstreamContext::new(launcher, metrics, budget, instance));
         Self { known: ArcSwap::default(), changing: Mutex::default(), shared }
     }
 
@@ -77,9 +77,9 @@ impl Upstreams {
         found.cloned().ok_or_else(|| UpstreamError::Connect("it is no longer configured".into()))
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut ServersByKey) -> T) -> T {
         let _changing = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut known = Known::clone(&self.known.load());
+        let mut known = ServersByKey::clone(&self.known.load());
         let outcome = change(&mut known);
         self.known.store(Arc::new(known));
         outcome

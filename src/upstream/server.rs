@@ -13,15 +13,15 @@ use crate::domain::ports::ToClient;
 use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, Era, FIRST_START, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 
-use super::failure::Failure;
+use super::context::UpstreamContext;
 use super::handshake::speaks_still;
-use super::link::Link;
-use super::shared::Shared;
-use super::slot::{Lease, Purpose, Slot};
-use super::stdio::Process;
-use super::streamable::{HttpEndpoint, Session};
-use super::tools::ToolList;
-use super::wire::Request;
+use super::request_error::RequestError;
+use super::server_connection::ServerConnection;
+use super::slot::{ConnectionUse, Purpose, Slot};
+use super::stdio::ServerProcess;
+use super::streamable::{HttpEndpoint, HttpSession};
+use super::tools::ToolListReader;
+use super::wire::McpRequest;
 
 /// No request waits longer, whatever it says.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
@@ -31,16 +31,16 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(50);
 /// One upstream.
 #[derive(Debug)]
 pub(super) struct Server {
-    plan: Arc<Plan>,
+    plan: Arc<Connector>,
     slot: Arc<Slot>,
 }
 
 /// How connections to it are made.
 #[derive(Debug)]
-struct Plan {
+struct Connector {
     target: Target,
-    way: Way,
-    shared: Arc<Shared>,
+    way: ConnectMethod,
+    shared: Arc<UpstreamContext>,
     /// The era of the last handshake; none before the first one and after one that failed.
     era: Mutex<Option<Era>>,
     /// Whether it was ever connected to.
@@ -48,7 +48,7 @@ struct Plan {
 }
 
 #[derive(Debug)]
-enum Way {
+enum ConnectMethod {
     Process,
     Http(Arc<HttpEndpoint>),
     None(UpstreamError),
@@ -56,18 +56,20 @@ enum Way {
 
 impl Server {
     /// Nothing is connected yet.
-    pub(super) fn new(target: &Target, shared: &Arc<Shared>) -> Self {
+    pub(super) fn new(target: &Target, shared: &Arc<UpstreamContext>) -> Self {
         let way = match &target.plan.transport {
-            _ if !target.plan.enabled => Way::None(UpstreamError::Connect("it is disabled".into())),
-            TransportPlan::Process { .. } => Way::Process,
+            _ if !target.plan.enabled => ConnectMethod::None(UpstreamError::Connect("it is disabled".into())),
+            TransportPlan::Process { .. } => ConnectMethod::Process,
             TransportPlan::External { url, .. } => match HttpEndpoint::new(target, url, shared) {
-                Ok(endpoint) => Way::Http(Arc::new(endpoint)),
-                Err(error) => Way::None(error),
+                Ok(endpoint) => ConnectMethod::Http(Arc::new(endpoint)),
+                Err(error) => ConnectMethod::None(error),
             },
-            TransportPlan::None => Way::None(UpstreamError::Connect("it has no transport that is spoken here".into())),
+            TransportPlan::None => {
+                ConnectMethod::None(UpstreamError::Connect("it has no transport that is spoken here".into()))
+            }
         };
         let (target, shared) = (Arc::clone(target), Arc::clone(shared));
-        let plan = Plan { target, way, shared, era: Mutex::default(), connected: Mutex::default() };
+        let plan = Connector { target, way, shared, era: Mutex::default(), connected: Mutex::default() };
         Self { plan: Arc::new(plan), slot: Arc::default() }
     }
 
@@ -94,14 +96,16 @@ impl Server {
             return Ok(Probed::Resting);
         }
         let Some(lease) = self.slot.current(Purpose::Care) else { return self.connected().await };
-        let request = if lease.facts().era == Era::Modern { Request::Discover } else { Request::Ping };
+        let request = if lease.facts().era == Era::Modern { McpRequest::Discover } else { McpRequest::Ping };
         match lease.ask(request, None, limit).await {
             Ok(answer) if speaks_still(lease.facts().era, lease.is_process(), &answer) => {
                 return Ok(Probed::Up(lease.facts().clone()));
             }
-            Ok(_) | Err(Failure::Refused(_) | Failure::Final(UpstreamError::Protocol(_))) => self.renounce(&lease),
-            Err(Failure::Stale(_)) => {}
-            Err(Failure::Final(error)) => {
+            Ok(_) | Err(RequestError::Refused(_) | RequestError::Final(UpstreamError::Protocol(_))) => {
+                self.renounce(&lease)
+            }
+            Err(RequestError::Stale(_)) => {}
+            Err(RequestError::Final(error)) => {
                 if matches!(error, UpstreamError::Timeout(_)) && lease.is_process() && !lease.is_sole() {
                     return Ok(Probed::Busy);
                 }
@@ -118,7 +122,7 @@ impl Server {
     }
 
     /// Lets no new request use a connection, and has the next one negotiate the era anew.
-    fn renounce(&self, lease: &Lease) {
+    fn renounce(&self, lease: &ConnectionUse) {
         self.slot.discard(lease);
         *lock(&self.plan.era) = None;
     }
@@ -130,9 +134,9 @@ impl Server {
             return Ok(Listed::default());
         }
         drop(lease);
-        let (mut list, mut cursor) = (ToolList::default(), None);
+        let (mut list, mut cursor) = (ToolListReader::default(), None);
         loop {
-            let request = Request::ListTools(cursor.as_deref());
+            let request = McpRequest::ListTools(cursor.as_deref());
             let (answer, lease) = self.ask(request, Purpose::Care, None, limit).await?;
             cursor = list.add(&answer)?;
             if cursor.is_none() {
@@ -146,7 +150,7 @@ impl Server {
     /// Sends a tool call.
     pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
         let to = (call.wants_progress || call.log_level.is_some()).then_some(client);
-        let (answer, _lease) = self.ask(Request::CallTool(call), Purpose::Call, to, call.timeout).await?;
+        let (answer, _lease) = self.ask(McpRequest::CallTool(call), Purpose::Call, to, call.timeout).await?;
         match &answer {
             // Clients cannot read it.
             Answer::Result(result) if !result.get().starts_with('{') => {
@@ -168,11 +172,11 @@ impl Server {
     /// does not take what was agreed on with it, is asked once more on a new one.
     async fn ask(
         &self,
-        request: Request<'_>,
+        request: McpRequest<'_>,
         purpose: Purpose,
         to: Option<&dyn ToClient>,
         limit: Duration,
-    ) -> Result<(Answer, Lease), UpstreamError> {
+    ) -> Result<(Answer, ConnectionUse), UpstreamError> {
         let limit = limit.min(LONGEST);
         let deadline = Instant::now() + limit;
         let mut again = true;
@@ -185,7 +189,7 @@ impl Server {
             };
             match lease.ask(request, to, deadline - Instant::now()).await {
                 Ok(answer) => return Ok((answer, lease)),
-                Err(Failure::Refused(refusal)) => {
+                Err(RequestError::Refused(refusal)) => {
                     if refusal.ends_connection() {
                         self.renounce(&lease);
                     }
@@ -193,21 +197,21 @@ impl Server {
                         return Err(refusal.into());
                     }
                 }
-                Err(Failure::Stale(_)) if std::mem::take(&mut again) => {}
-                Err(Failure::Final(UpstreamError::Timeout(_))) => return Err(UpstreamError::Timeout(limit)),
+                Err(RequestError::Stale(_)) if std::mem::take(&mut again) => {}
+                Err(RequestError::Final(UpstreamError::Timeout(_))) => return Err(UpstreamError::Timeout(limit)),
                 Err(failure) => return Err(failure.into()),
             }
         }
     }
 
-    async fn lease(&self, purpose: Purpose, insist: bool) -> Result<Lease, UpstreamError> {
+    async fn lease(&self, purpose: Purpose, insist: bool) -> Result<ConnectionUse, UpstreamError> {
         let connect = || Arc::clone(&self.plan).connect(Arc::downgrade(&self.slot));
         self.slot.lease(&self.plan.shared.tasks, purpose, insist, connect).await
     }
 }
 
-impl Plan {
-    async fn connect(self: Arc<Self>, slot: Weak<Slot>) -> Result<Link, UpstreamError> {
+impl Connector {
+    async fn connect(self: Arc<Self>, slot: Weak<Slot>) -> Result<ServerConnection, UpstreamError> {
         let before = *lock(&self.era);
         let made = self.open(before, &slot).await;
         *lock(&self.era) = made.as_ref().ok().map(|link| link.facts().era);
@@ -225,15 +229,17 @@ impl Plan {
         Ok(link)
     }
 
-    async fn open(&self, before: Option<Era>, slot: &Weak<Slot>) -> Result<Link, UpstreamError> {
+    async fn open(&self, before: Option<Era>, slot: &Weak<Slot>) -> Result<ServerConnection, UpstreamError> {
         let limit = Duration::from_millis(u64::from(self.target.plan.connect_timeout_ms));
         let link = match &self.way {
-            Way::None(error) => return Err(error.clone()),
-            Way::Process => {
+            ConnectMethod::None(error) => return Err(error.clone()),
+            ConnectMethod::Process => {
                 let limit = if *lock(&self.connected) { limit } else { limit.max(FIRST_START) };
-                Link::Process(Process::connect(&self.target, &self.shared, before, limit).await?)
+                ServerConnection::Process(ServerProcess::connect(&self.target, &self.shared, before, limit).await?)
             }
-            Way::Http(endpoint) => Link::Http(Session::connect(endpoint, before, limit).await?),
+            ConnectMethod::Http(endpoint) => {
+                ServerConnection::Http(HttpSession::connect(endpoint, before, limit).await?)
+            }
         };
         let idle = Duration::from_millis(u64::from(self.target.plan.idle_timeout_ms));
         let holds_something = link.is_process() || link.facts().era == Era::Legacy;
@@ -248,11 +254,11 @@ impl Plan {
 fn is_error(error: &RawValue) -> bool {
     #[derive(Deserialize)]
     #[expect(dead_code, reason = "that they can be read is all")]
-    struct Members {
+    struct RpcErrorMembers {
         code: serde_json::Number,
         message: String,
     }
-    serde_json::from_str::<Members>(error.get()).is_ok()
+    serde_json::from_str::<RpcErrorMembers>(error.get()).is_ok()
 }
 
 /// Ends a connection that no call has used for `limit`.

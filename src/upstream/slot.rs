@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::domain::upstream::UpstreamError;
 
-use super::link::Link;
+use super::server_connection::ServerConnection;
 
 /// For how long a failure to connect answers the calls that follow, lest each call starts a process of its own.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -23,26 +23,26 @@ type Outcome = Option<Result<(), UpstreamError>>;
 /// Where the one connection is.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
-    state: Mutex<State>,
+    state: Mutex<SlotState>,
     closing: CancellationToken,
 }
 
 #[derive(Debug, Default)]
-enum State {
+enum SlotState {
     #[default]
     Empty,
     /// It was closed because nobody used it.
     Resting,
     Connecting(watch::Receiver<Outcome>),
-    Up(Arc<Live>),
+    Up(Arc<LiveConnection>),
     Failed(UpstreamError, Instant),
     Closed,
 }
 
 /// A connection and who uses it.
 #[derive(Debug)]
-pub(super) struct Live {
-    link: Link,
+pub(super) struct LiveConnection {
+    link: ServerConnection,
     users: AtomicUsize,
     freed: Notify,
     born: Instant,
@@ -60,20 +60,20 @@ pub(super) enum Purpose {
 
 /// The right to use a connection; it is not closed for idleness meanwhile.
 #[derive(Debug)]
-pub(super) struct Lease {
-    live: Arc<Live>,
+pub(super) struct ConnectionUse {
+    live: Arc<LiveConnection>,
     purpose: Purpose,
 }
 
-impl Deref for Lease {
-    type Target = Link;
-    fn deref(&self) -> &Link {
+impl Deref for ConnectionUse {
+    type Target = ServerConnection;
+    fn deref(&self) -> &ServerConnection {
         &self.live.link
     }
 }
 
-impl Lease {
-    fn new(live: &Arc<Live>, purpose: Purpose) -> Self {
+impl ConnectionUse {
+    fn new(live: &Arc<LiveConnection>, purpose: Purpose) -> Self {
         live.users.fetch_add(1, Ordering::AcqRel);
         Self { live: Arc::clone(live), purpose }
     }
@@ -84,7 +84,7 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for ConnectionUse {
     fn drop(&mut self) {
         if self.purpose == Purpose::Call {
             let age = u64::try_from(self.live.born.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -96,8 +96,8 @@ impl Drop for Lease {
     }
 }
 
-impl Live {
-    fn new(link: Link) -> Self {
+impl LiveConnection {
+    fn new(link: ServerConnection) -> Self {
         let (users, freed, last_used_ms) = (AtomicUsize::new(0), Notify::new(), AtomicU64::new(0));
         Self { link, users, freed, born: Instant::now(), last_used_ms }
     }
@@ -119,8 +119,8 @@ impl Live {
     }
 }
 
-enum Found {
-    Up(Lease),
+enum ConnectionClaim {
+    Up(ConnectionUse),
     Failed(UpstreamError),
     Wait(watch::Receiver<Outcome>),
     Start(watch::Sender<Outcome>, watch::Receiver<Outcome>),
@@ -128,23 +128,23 @@ enum Found {
 
 impl Slot {
     /// The connection as it is, where it is open.
-    pub(super) fn current(&self, purpose: Purpose) -> Option<Lease> {
+    pub(super) fn current(&self, purpose: Purpose) -> Option<ConnectionUse> {
         match &*self.lock() {
-            State::Up(live) if live.link.is_open() => Some(Lease::new(live, purpose)),
+            SlotState::Up(live) if live.link.is_open() => Some(ConnectionUse::new(live, purpose)),
             _ => None,
         }
     }
 
     /// Whether the connection was closed because nobody used it.
     pub(super) fn rests(&self) -> bool {
-        matches!(*self.lock(), State::Resting)
+        matches!(*self.lock(), SlotState::Resting)
     }
 
     /// Lets no new request use this connection. It ends with the requests that use it now.
-    pub(super) fn discard(&self, lease: &Lease) {
+    pub(super) fn discard(&self, lease: &ConnectionUse) {
         let mut state = self.lock();
-        if matches!(&*state, State::Up(live) if Arc::ptr_eq(live, &lease.live)) {
-            *state = State::Empty;
+        if matches!(&*state, SlotState::Up(live) if Arc::ptr_eq(live, &lease.live)) {
+            *state = SlotState::Empty;
         }
     }
 
@@ -157,15 +157,15 @@ impl Slot {
         purpose: Purpose,
         insist: bool,
         connect: impl FnOnce() -> F,
-    ) -> Result<Lease, UpstreamError>
+    ) -> Result<ConnectionUse, UpstreamError>
     where
-        F: Future<Output = Result<Link, UpstreamError>> + Send + 'static,
+        F: Future<Output = Result<ServerConnection, UpstreamError>> + Send + 'static,
     {
         let mut outcome = match self.find(purpose, insist) {
-            Found::Up(lease) => return Ok(lease),
-            Found::Failed(error) => return Err(error),
-            Found::Wait(outcome) => outcome,
-            Found::Start(done, outcome) => {
+            ConnectionClaim::Up(lease) => return Ok(lease),
+            ConnectionClaim::Failed(error) => return Err(error),
+            ConnectionClaim::Wait(outcome) => outcome,
+            ConnectionClaim::Start(done, outcome) => {
                 let (slot, connecting) = (Arc::clone(self), connect());
                 tasks.spawn(async move {
                     let made = tokio::select! {
@@ -186,32 +186,38 @@ impl Slot {
             .ok_or_else(|| UpstreamError::Connect("the connection ended as soon as it was made".into()))
     }
 
-    fn find(&self, purpose: Purpose, insist: bool) -> Found {
+    fn find(&self, purpose: Purpose, insist: bool) -> ConnectionClaim {
         let mut state = self.lock();
         match &*state {
-            State::Up(live) if live.link.is_open() => return Found::Up(Lease::new(live, purpose)),
-            State::Connecting(outcome) if outcome.has_changed().is_ok() => return Found::Wait(outcome.clone()),
-            State::Failed(error, at) if !insist && at.elapsed() < PAUSE => return Found::Failed(error.clone()),
-            State::Closed => return Found::Failed(gone()),
+            SlotState::Up(live) if live.link.is_open() => {
+                return ConnectionClaim::Up(ConnectionUse::new(live, purpose));
+            }
+            SlotState::Connecting(outcome) if outcome.has_changed().is_ok() => {
+                return ConnectionClaim::Wait(outcome.clone());
+            }
+            SlotState::Failed(error, at) if !insist && at.elapsed() < PAUSE => {
+                return ConnectionClaim::Failed(error.clone());
+            }
+            SlotState::Closed => return ConnectionClaim::Failed(gone()),
             _ => {}
         }
         let (done, outcome) = watch::channel(None);
-        *state = State::Connecting(outcome.clone());
-        Found::Start(done, outcome)
+        *state = SlotState::Connecting(outcome.clone());
+        ConnectionClaim::Start(done, outcome)
     }
 
-    fn settle(&self, made: Result<Link, UpstreamError>) -> Result<(), UpstreamError> {
+    fn settle(&self, made: Result<ServerConnection, UpstreamError>) -> Result<(), UpstreamError> {
         let mut state = self.lock();
-        if matches!(*state, State::Closed) {
+        if matches!(*state, SlotState::Closed) {
             return Err(gone());
         }
         match made {
             Ok(link) => {
-                *state = State::Up(Arc::new(Live::new(link)));
+                *state = SlotState::Up(Arc::new(LiveConnection::new(link)));
                 Ok(())
             }
             Err(error) => {
-                *state = State::Failed(error.clone(), Instant::now());
+                *state = SlotState::Failed(error.clone(), Instant::now());
                 Err(error)
             }
         }
@@ -220,23 +226,23 @@ impl Slot {
     /// Takes the connection out where nobody has used it for `limit`. Its end closes it.
     pub(super) fn evict_idle(&self, limit: Duration) {
         let mut state = self.lock();
-        if matches!(&*state, State::Up(live) if live.idle().is_some_and(|idle| idle >= limit)) {
-            *state = State::Resting;
+        if matches!(&*state, SlotState::Up(live) if live.idle().is_some_and(|idle| idle >= limit)) {
+            *state = SlotState::Resting;
         }
     }
 
     /// Lets no new call in, waits up to `patience` for those in flight, and ends the connection.
     pub(super) async fn close(&self, patience: Duration) {
-        let last = std::mem::replace(&mut *self.lock(), State::Closed);
+        let last = std::mem::replace(&mut *self.lock(), SlotState::Closed);
         self.closing.cancel();
-        if let State::Up(live) = last {
+        if let SlotState::Up(live) = last {
             // Either way it is ended now: what still waits is told so.
             let _ = tokio::time::timeout(patience, live.unused()).await;
             live.link.stop();
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SlotState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

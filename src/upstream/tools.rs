@@ -19,7 +19,7 @@ const BYTES: usize = 4 << 20;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Page<'a> {
+struct ListToolsResult<'a> {
     #[serde(borrow)]
     tools: Vec<&'a RawValue>,
     #[serde(default)]
@@ -28,7 +28,7 @@ struct Page<'a> {
 
 /// A list as far as it was read.
 #[derive(Debug, Default)]
-pub(super) struct ToolList {
+pub(super) struct ToolListReader {
     listed: Listed,
     names: HashSet<String>,
     pages: usize,
@@ -38,13 +38,13 @@ pub(super) struct ToolList {
     bytes: usize,
 }
 
-impl ToolList {
+impl ToolListReader {
     /// Takes a page in. Returns the cursor of the next one.
     pub(super) fn add(&mut self, answer: &Answer) -> Result<Option<String>, UpstreamError> {
         let Answer::Result(result) = answer else {
             return Err(UpstreamError::Protocol("it answered tools/list with an error".into()));
         };
-        let page: Page<'_> = serde_json::from_str(result.get())
+        let page: ListToolsResult<'_> = serde_json::from_str(result.get())
             .map_err(|_| UpstreamError::Protocol("its tool list cannot be read".into()))?;
         (self.pages, self.seen) = (self.pages + 1, self.seen + page.tools.len());
         if self.seen > TOOLS {
@@ -89,10 +89,10 @@ impl ToolList {
 /// What a tool that is left out is called: its name, quoted, or that it has none.
 fn named(definition: &RawValue) -> String {
     #[derive(Deserialize)]
-    struct Named {
+    struct NamedTool {
         name: String,
     }
-    let named = serde_json::from_str::<Named>(definition.get());
+    let named = serde_json::from_str::<NamedTool>(definition.get());
     named.map_or_else(|_| "without a name".to_owned(), |named| format!("{:.64?}", named.name))
 }
 
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn good_tools_stay_when_others_are_bad() {
-        let mut list = ToolList::default();
+        let mut list = ToolListReader::default();
         let tool = |name: &str| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#);
         let deep = format!(r#"{{"name":"deep","inputSchema":{}{}}}"#, "[".repeat(200), "]".repeat(200));
         let bare = r#"{"name":"bare"}"#;
@@ -132,14 +132,14 @@ mod tests {
 
     #[test]
     fn lists_are_bounded() {
-        let mut list = ToolList::default();
+        let mut list = ToolListReader::default();
         let endless = |n: usize| page(&format!(r#"{{"tools":[],"nextCursor":"{n}"}}"#));
         let outcome = (0..PAGES).map(|n| list.add(&endless(n))).find(Result::is_err);
         assert!(outcome.unwrap().unwrap_err().to_string().contains("50 pages"));
-        let mut list = ToolList::default();
+        let mut list = ToolListReader::default();
         let many = format!(r#"{{"tools":[{}0]}}"#, "0,".repeat(TOOLS));
         assert!(list.add(&page(&many)).is_err());
-        let mut list = ToolList::default();
+        let mut list = ToolListReader::default();
         let large = |n: usize| page(&format!(r#"{{"tools":[{{"name":"t{n}","x":"{}"}}]}}"#, "x".repeat(1 << 20)));
         let outcomes: Vec<_> = (0..4).map(|n| list.add(&large(n)).is_ok()).collect();
         assert_eq!(outcomes, [true, true, true, false], "of a mebibyte each");

@@ -32,7 +32,7 @@ pub(super) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications
 
 /// What is asked of a server.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Request<'a> {
+pub(super) enum McpRequest<'a> {
     /// `initialize`.
     Initialize,
     /// `server/discover`.
@@ -45,7 +45,7 @@ pub(super) enum Request<'a> {
     CallTool(&'a OutCall),
 }
 
-impl Request<'_> {
+impl McpRequest<'_> {
     /// The method's name.
     pub(super) fn method(&self) -> &'static str {
         match self {
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    fn text(request: Request<'_>, era: Era) -> String {
+    fn text(request: McpRequest<'_>, era: Era) -> String {
         String::from_utf8(request.render(era, 7)).unwrap()
     }
 
@@ -204,14 +204,14 @@ mod tests {
     fn a_call_carries_its_arguments_as_they_came_and_our_own_token() {
         let call = call();
         assert_eq!(
-            text(Request::CallTool(&call), Era::Legacy),
+            text(McpRequest::CallTool(&call), Era::Legacy),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"n": 1.0},"_meta":{"progressToken":7,"traceparent":"00-1"}}}"#
         );
     }
 
     #[test]
     fn a_modern_request_says_who_asks() {
-        let value: serde_json::Value = serde_json::from_str(&text(Request::ListTools(None), Era::Modern)).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text(McpRequest::ListTools(None), Era::Modern)).unwrap();
         let meta = &value["params"]["_meta"];
         assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], MODERN_VERSION);
         assert_eq!(meta["io.modelcontextprotocol/clientInfo"]["name"], "hawsepipe");
@@ -220,18 +220,18 @@ mod tests {
 
     #[test]
     fn a_modern_call_says_which_log_messages_are_wanted() {
-        let value: serde_json::Value = serde_json::from_str(&text(Request::CallTool(&call()), Era::Modern)).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text(McpRequest::CallTool(&call()), Era::Modern)).unwrap();
         assert_eq!(value["params"]["_meta"]["io.modelcontextprotocol/logLevel"], "warning");
     }
 
     #[test]
     fn legacy_requests_without_meta_have_none() {
-        assert_eq!(text(Request::Ping, Era::Legacy), r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{}}"#);
+        assert_eq!(text(McpRequest::Ping, Era::Legacy), r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":{}}"#);
         assert_eq!(
-            text(Request::ListTools(Some("a\"b")), Era::Legacy),
+            text(McpRequest::ListTools(Some("a\"b")), Era::Legacy),
             r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"cursor":"a\"b"}}"#
         );
-        let value: serde_json::Value = serde_json::from_str(&text(Request::Initialize, Era::Legacy)).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text(McpRequest::Initialize, Era::Legacy)).unwrap();
         assert_eq!(value["params"]["protocolVersion"], LEGACY_VERSIONS[0]);
     }
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 use hawsepipe::node::launcher::Stdin;
 use hawsepipe::node::sandbox::Confinement;
-use hawsepipe::node::{Launcher, Node};
+use hawsepipe::node::{Launcher, NodeRuntime};
 
 use super::plugins::{ONCE, input};
 use crate::child::Scratch;
@@ -20,7 +20,7 @@ const FLAGS: [&str; 2] = ["--no-addons", "--max-old-space-size=224"];
 
 /// Starts processes for one call each.
 pub struct Cold {
-    node: Node,
+    node: NodeRuntime,
     launcher: Launcher,
     script: PathBuf,
     _folder: Scratch,
@@ -28,7 +28,7 @@ pub struct Cold {
 
 impl Cold {
     /// With the script in a folder of its own.
-    pub fn new(node: Node) -> Result<Self> {
+    pub fn new(node: NodeRuntime) -> Result<Self> {
         let folder = Scratch::new("plugins")?;
         let script = folder.path().join("plugin.cjs");
         std::fs::write(&script, ONCE)?;

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::address::lets_reach;
+use super::reachability::lets_reach;
 use crate::domain::egress::EgressRule;
 
 /// For the name and every address together.
@@ -22,7 +22,7 @@ const MAX_ADDRESSES: usize = 8;
 
 /// Why there is no connection, or no more.
 #[derive(Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum DialError {
     /// No entry names the host and the port.
     #[error("the plugin's egress does not list it")]
     NotListed,
@@ -46,7 +46,7 @@ pub enum Refusal {
     Lost(io::ErrorKind),
 }
 
-impl Refusal {
+impl DialError {
     /// The metric label.
     pub fn as_label(&self) -> &'static str {
         match self {
@@ -84,16 +84,21 @@ impl Refusal {
 ///
 /// # Errors
 /// Why not.
-pub async fn dial(rules: &[EgressRule], lookups: &Arc<Semaphore>, host: &str, port: u16) -> Result<TcpStream, Refusal> {
+pub async fn dial(
+    rules: &[EgressRule],
+    lookups: &Arc<Semaphore>,
+    host: &str,
+    port: u16,
+) -> Result<TcpStream, DialError> {
     let rules: Vec<_> = rules.iter().filter(|rule| rule.matches(host, port)).collect();
     if rules.is_empty() {
-        return Err(Refusal::NotListed);
+        return Err(DialError::NotListed);
     }
     let dialling = async {
-        let found = resolve(lookups, host, port).await.ok_or(Refusal::Unresolved)?;
+        let found = resolve(lookups, host, port).await.ok_or(DialError::Unresolved)?;
         connect(permitted(&rules, found.into_iter())?).await
     };
-    timeout(DEADLINE, dialling).await.unwrap_or(Err(Refusal::Unreachable(io::ErrorKind::TimedOut)))
+    timeout(DEADLINE, dialling).await.unwrap_or(Err(DialError::Unreachable(io::ErrorKind::TimedOut)))
 }
 
 /// The addresses of a name. A lookup that nobody waits for any more still counts until it ends.
@@ -110,7 +115,7 @@ async fn resolve(lookups: &Arc<Semaphore>, host: &str, port: u16) -> Option<Vec<
 }
 
 /// Those of the addresses that one of the rules lets a plugin reach.
-fn permitted(rules: &[&EgressRule], found: impl Iterator<Item = SocketAddr>) -> Result<Vec<SocketAddr>, Refusal> {
+fn permitted(rules: &[&EgressRule], found: impl Iterator<Item = SocketAddr>) -> Result<Vec<SocketAddr>, DialError> {
     let (mut permitted, mut any) = (Vec::new(), false);
     for address in found {
         any = true;
@@ -120,12 +125,12 @@ fn permitted(rules: &[&EgressRule], found: impl Iterator<Item = SocketAddr>) -> 
     }
     match (permitted.is_empty(), any) {
         (false, _) => Ok(permitted),
-        (true, true) => Err(Refusal::NotPublic),
-        (true, false) => Err(Refusal::Unresolved),
+        (true, true) => Err(DialError::NotPublic),
+        (true, false) => Err(DialError::Unresolved),
     }
 }
 
-async fn connect(addresses: Vec<SocketAddr>) -> Result<TcpStream, Refusal> {
+async fn connect(addresses: Vec<SocketAddr>) -> Result<TcpStream, DialError> {
     let mut last = io::ErrorKind::TimedOut;
     for address in addresses {
         match timeout(ATTEMPT, TcpStream::connect(address)).await {
@@ -138,7 +143,7 @@ async fn connect(addresses: Vec<SocketAddr>) -> Result<TcpStream, Refusal> {
             Err(_) => last = io::ErrorKind::TimedOut,
         }
     }
-    Err(Refusal::Unreachable(last))
+    Err(DialError::Unreachable(last))
 }
 
 #[cfg(test)]
@@ -153,8 +158,8 @@ mod tests {
             permitted(&[&rule], found.collect::<Vec<_>>().into_iter())
         };
         assert_eq!(found(&["127.0.0.1", "1.1.1.1"]).unwrap(), ["1.1.1.1:443".parse().unwrap()]);
-        assert!(matches!(found(&["127.0.0.1", "10.0.0.1"]), Err(Refusal::NotPublic)));
-        assert!(matches!(found(&[]), Err(Refusal::Unresolved)));
+        assert!(matches!(found(&["127.0.0.1", "10.0.0.1"]), Err(DialError::NotPublic)));
+        assert!(matches!(found(&[]), Err(DialError::Unresolved)));
         assert_eq!(found(&["1.1.1.1"; 100]).unwrap().len(), MAX_ADDRESSES);
     }
 
@@ -166,18 +171,18 @@ mod tests {
         let one = Arc::new(Semaphore::new(1));
         let dial = async |rules: &[EgressRule], host: &str, port: u16| dial(rules, &one, host, port).await;
         let localhost = dial(&rules(format!("localhost:{port}")), "localhost", port).await;
-        assert!(matches!(localhost, Err(Refusal::NotPublic)), "{localhost:?}");
+        assert!(matches!(localhost, Err(DialError::NotPublic)), "{localhost:?}");
         // What a resolver takes for an address.
         for host in ["2130706433", "0x7f.1", "127.1", "::ffff:127.0.0.1"] {
             let written = dial(&rules(format!("*:{port}")), host, port).await;
-            assert!(matches!(written, Err(Refusal::NotPublic | Refusal::Unresolved)), "{host}: {written:?}");
+            assert!(matches!(written, Err(DialError::NotPublic | DialError::Unresolved)), "{host}: {written:?}");
         }
         let address = rules(format!("127.0.0.1:{port}"));
         assert!(dial(&address, "127.0.0.1", port).await.is_ok());
-        assert!(matches!(dial(&address, "localhost", port).await, Err(Refusal::NotListed)));
-        assert!(matches!(dial(&address, "127.0.0.1", port ^ 1).await, Err(Refusal::NotListed)));
+        assert!(matches!(dial(&address, "localhost", port).await, Err(DialError::NotListed)));
+        assert!(matches!(dial(&address, "127.0.0.1", port ^ 1).await, Err(DialError::NotListed)));
         drop(listener);
         let gone = dial(&address, "127.0.0.1", port).await;
-        assert!(matches!(gone, Err(Refusal::Unreachable(io::ErrorKind::ConnectionRefused))), "{gone:?}");
+        assert!(matches!(gone, Err(DialError::Unreachable(io::ErrorKind::ConnectionRefused))), "{gone:?}");
     }
 }

@@ -1,11 +1,11 @@
 //! The way out of one worker: connections that its plugin asks for, over a socket of their own. A worker never has a
 //! network; the gateway dials the hosts that the plugin lists, and carries bytes.
 
-mod address;
 pub mod dial;
 pub mod handed;
-mod line;
+mod reachability;
 mod stream;
+mod worker_egress;
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -16,11 +16,11 @@ use super::metrics::WorkerMetrics;
 use super::process::Tasks;
 use crate::domain::egress::EgressRule;
 use crate::domain::ports::LinkedPlugin;
-use line::Line;
+use worker_egress::WorkerEgress;
 
 /// One worker's way out.
 #[derive(Debug)]
-pub struct Egress(Arc<Line>);
+pub struct Egress(Arc<WorkerEgress>);
 
 impl Egress {
     /// Serves what comes over `socket`, until its other end is closed or `over` ends.
@@ -38,7 +38,7 @@ impl Egress {
         let (reader, writer) = tokio::net::UnixStream::from_std(socket)?.into_split();
         // What does not parse was refused with the plan.
         let rules = plugin.plan.egress.iter().filter_map(|entry| EgressRule::parse(entry).ok()).collect();
-        let (line, written) = Line::new(writer, rules, LogMask::of(plugin), metrics.clone());
+        let (line, written) = WorkerEgress::new(writer, rules, LogMask::of(plugin), metrics.clone());
         let line = Arc::new(line);
         let served = Arc::clone(&line);
         tasks.spawn(async move {

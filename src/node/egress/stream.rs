@@ -13,10 +13,10 @@ use tokio::net::unix::OwnedReadHalf;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::dial::{Refusal, dial};
-use super::line::Line;
+use super::dial::{DialError, dial};
+use super::worker_egress::WorkerEgress;
 use crate::node::metrics::Direction;
-use crate::node::protocol::frame::{Head, Kind, Start};
+use crate::node::protocol::frame::{FrameKind, Head, Start};
 
 /// Connections that a worker may have open.
 const MAX_STREAMS: usize = 32;
@@ -25,7 +25,7 @@ const MAX_CHUNK: usize = 64 << 10;
 
 /// Connections of one worker, by number.
 struct Streams {
-    line: Arc<Line>,
+    line: Arc<WorkerEgress>,
     open: HashMap<u32, Stream>,
     tasks: JoinSet<u32>,
 }
@@ -52,10 +52,10 @@ struct StreamHeader {
 }
 
 /// The worker broke the protocol.
-struct Broken;
+struct ProtocolViolation;
 
 /// Serves a worker until its socket ends or it breaks the protocol. Then every connection is closed.
-pub(super) async fn serve(line: Arc<Line>, mut socket: OwnedReadHalf) {
+pub(super) async fn serve(line: Arc<WorkerEgress>, mut socket: OwnedReadHalf) {
     let mut streams = Streams { line, open: HashMap::new(), tasks: JoinSet::new() };
     let mut inbox = Vec::with_capacity(MAX_CHUNK);
     loop {
@@ -77,49 +77,49 @@ pub(super) async fn serve(line: Arc<Line>, mut socket: OwnedReadHalf) {
 }
 
 /// Reads until `inbox` starts with a whole frame.
-async fn next_frame(socket: &mut OwnedReadHalf, inbox: &mut Vec<u8>) -> Result<Head, Broken> {
+async fn next_frame(socket: &mut OwnedReadHalf, inbox: &mut Vec<u8>) -> Result<Head, ProtocolViolation> {
     loop {
-        match Start::of(inbox, |_| MAX_CHUNK).map_err(|_| Broken)? {
+        match Start::of(inbox, |_| MAX_CHUNK).map_err(|_| ProtocolViolation)? {
             Start::Whole(head) => return Ok(head),
             Start::Part(missing) => inbox.reserve(missing),
         }
         if !socket.read_buf(inbox).await.is_ok_and(|read| read > 0) {
-            return Err(Broken);
+            return Err(ProtocolViolation);
         }
     }
 }
 
 impl Streams {
-    async fn receive(&mut self, head: &Head, inbox: &[u8]) -> Result<(), Broken> {
+    async fn receive(&mut self, head: &Head, inbox: &[u8]) -> Result<(), ProtocolViolation> {
         let (header, body) = head.parts(inbox);
-        if head.kind == Kind::Open {
-            return self.open(serde_json::from_slice(header).map_err(|_| Broken)?).await;
+        if head.kind == FrameKind::Open {
+            return self.open(serde_json::from_slice(header).map_err(|_| ProtocolViolation)?).await;
         }
-        let StreamHeader { stream: id } = serde_json::from_slice(header).map_err(|_| Broken)?;
+        let StreamHeader { stream: id } = serde_json::from_slice(header).map_err(|_| ProtocolViolation)?;
         // What is said of a connection that is over crossed its end.
         let Some(stream) = self.open.get(&id) else { return Ok(()) };
         match head.kind {
-            Kind::Chunk => match stream.chunks.try_send(Bytes::copy_from_slice(body)) {
-                Err(mpsc::error::TrySendError::Full(_)) => return Err(Broken),
+            FrameKind::Chunk => match stream.chunks.try_send(Bytes::copy_from_slice(body)) {
+                Err(mpsc::error::TrySendError::Full(_)) => return Err(ProtocolViolation),
                 Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
             },
-            Kind::Credit if stream.credit.available_permits() == 0 => stream.credit.add_permits(1),
-            Kind::Close => {
+            FrameKind::Credit if stream.credit.available_permits() == 0 => stream.credit.add_permits(1),
+            FrameKind::Close => {
                 stream.task.abort();
                 self.open.remove(&id);
             }
-            _ => return Err(Broken),
+            _ => return Err(ProtocolViolation),
         }
         Ok(())
     }
 
-    async fn open(&mut self, header: OpenHeader) -> Result<(), Broken> {
+    async fn open(&mut self, header: OpenHeader) -> Result<(), ProtocolViolation> {
         let id = header.stream;
         if self.open.contains_key(&id) {
-            return Err(Broken);
+            return Err(ProtocolViolation);
         }
         if self.open.len() >= MAX_STREAMS {
-            let refusal = Refusal::TooMany(MAX_STREAMS);
+            let refusal = DialError::TooMany(MAX_STREAMS);
             self.line.refused(&header.host, header.port, &refusal);
             self.line.close(id, Some(&refusal)).await;
             return Ok(());
@@ -134,7 +134,7 @@ impl Streams {
 
 /// Makes one connection and carries its bytes to its end. Returns its number.
 async fn connect(
-    line: Arc<Line>,
+    line: Arc<WorkerEgress>,
     header: OpenHeader,
     from_worker: mpsc::Receiver<Bytes>,
     credit: Arc<Semaphore>,
@@ -156,12 +156,12 @@ async fn connect(
 }
 
 async fn carry(
-    line: &Line,
+    line: &WorkerEgress,
     id: u32,
     connection: TcpStream,
     from_worker: mpsc::Receiver<Bytes>,
     credit: &Semaphore,
-) -> Result<(), Refusal> {
+) -> Result<(), DialError> {
     let (from_host, to_host) = connection.into_split();
     let out = carry_out(line, id, from_worker, to_host);
     let back = carry_back(line, id, from_host, credit);
@@ -170,12 +170,12 @@ async fn carry(
 
 /// From the worker to the host.
 async fn carry_out(
-    line: &Line,
+    line: &WorkerEgress,
     id: u32,
     mut from_worker: mpsc::Receiver<Bytes>,
     mut to_host: ToHost,
-) -> Result<(), Refusal> {
-    let lost = |error: std::io::Error| Refusal::Lost(error.kind());
+) -> Result<(), DialError> {
+    let lost = |error: std::io::Error| DialError::Lost(error.kind());
     while let Some(chunk) = from_worker.recv().await {
         if chunk.is_empty() {
             return to_host.shutdown().await.map_err(lost);
@@ -188,13 +188,18 @@ async fn carry_out(
 }
 
 /// From the host to the worker.
-async fn carry_back(line: &Line, id: u32, mut from_host: FromHost, credit: &Semaphore) -> Result<(), Refusal> {
+async fn carry_back(
+    line: &WorkerEgress,
+    id: u32,
+    mut from_host: FromHost,
+    credit: &Semaphore,
+) -> Result<(), DialError> {
     let mut buffer = vec![0; MAX_CHUNK];
     loop {
         if let Ok(permit) = credit.acquire().await {
             permit.forget();
         }
-        let read = from_host.read(&mut buffer).await.map_err(|error| Refusal::Lost(error.kind()))?;
+        let read = from_host.read(&mut buffer).await.map_err(|error| DialError::Lost(error.kind()))?;
         line.spend(read, Direction::In)?;
         line.chunk(id, buffer.get(..read).unwrap_or_default()).await;
         if read == 0 {

@@ -73,7 +73,7 @@ fn place(code: &str, offset: u32) -> (u32, u32) {
 }
 
 fn look(parsed: &ParserReturn<'_>) -> CodeFacts {
-    let mut names = Names { is_module: parsed.program.source_type.is_module(), ..Names::default() };
+    let mut names = ModuleNames { is_module: parsed.program.source_type.is_module(), ..ModuleNames::default() };
     let record = &parsed.module_record;
     if record.local_export_entries.iter().any(|entry| entry.export_name.is_default()) {
         names.export("default");
@@ -91,13 +91,13 @@ fn look(parsed: &ParserReturn<'_>) -> CodeFacts {
 }
 
 #[derive(Default)]
-struct Names {
+struct ModuleNames {
     is_module: bool,
     exports: BTreeSet<String>,
     reads_env: BTreeSet<String>,
 }
 
-impl Names {
+impl ModuleNames {
     fn export(&mut self, name: &str) {
         self.exports.insert(name.chars().take(MAX_NAME).collect());
     }
@@ -119,7 +119,7 @@ impl Names {
     }
 }
 
-impl<'a> Visit<'a> for Names {
+impl<'a> Visit<'a> for ModuleNames {
     fn visit_member_expression(&mut self, member: &MemberExpression<'a>) {
         if member.object().is_specific_member_access("process", "env")
             && let Some(name) = member.static_property_name()

@@ -21,15 +21,15 @@ fn failure() -> Failure {
 #[tokio::test]
 async fn a_plugin_that_was_loaded_once_stays_loaded_whatever_fails_later() {
     let starter = starter();
-    let admission = Arc::new(Admission::new(starter.tasks.clone()));
-    let pool = Pool::new(plugin(), starter, admission);
+    let admission = Arc::new(ExecutionLimits::new(starter.tasks.clone()));
+    let pool = WorkerPool::new(plugin(), starter, admission);
     for (loaded, cause, expected) in [
         (false, None, Loading::Underway),
         (false, Some(failure()), Loading::Failed { failure: failure(), own: true }),
         (true, None, Loading::Loaded),
         (true, Some(failure()), Loading::Loaded),
     ] {
-        *pool.lock() = State { loaded, cause, is_own_fault: true, ..State::default() };
+        *pool.lock() = PoolState { loaded, cause, is_own_fault: true, ..PoolState::default() };
         assert_eq!(pool.loading(), expected);
     }
 }
@@ -47,8 +47,8 @@ fn calls_fail_at_once_where_no_worker_is_there_and_none_may_be_started_for_them(
         (0, true, 0, true),
     ] {
         let not_before = is_paused.then(|| Instant::now() + Duration::from_secs(60));
-        let state = State { size, leased, not_before, cause: Some(failure()), ..State::default() };
+        let state = PoolState { size, leased, not_before, cause: Some(failure()), ..PoolState::default() };
         assert_eq!(state.unavailable(), fails.then(failure), "{size} {is_paused} {leased}");
-        assert_eq!(State { cause: None, ..state }.unavailable(), None);
+        assert_eq!(PoolState { cause: None, ..state }.unavailable(), None);
     }
 }

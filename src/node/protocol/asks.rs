@@ -14,7 +14,7 @@ use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::upstream::Answer;
 
 /// An answer that is to be sent.
-pub(super) struct Reply {
+pub(super) struct AskReply {
     ask: u64,
     answer: Answer,
 }
@@ -23,7 +23,7 @@ pub(super) struct Reply {
 pub(super) struct Asks<'a> {
     host: &'a dyn Host,
     /// None before anything is asked: most calls ask nothing.
-    open: Option<FuturesUnordered<Pin<Box<dyn Future<Output = Reply> + Send + 'a>>>>,
+    open: Option<FuturesUnordered<Pin<Box<dyn Future<Output = AskReply> + Send + 'a>>>>,
 }
 
 impl<'a> Asks<'a> {
@@ -55,12 +55,12 @@ impl<'a> Asks<'a> {
                 Ok(arguments) => host.call_tool(&tool, arguments.as_deref()).await,
                 Err(()) => Answer::Error(to_raw(&RpcError::new(INVALID_PARAMS, "the arguments are no JSON"))),
             };
-            Reply { ask, answer }
+            AskReply { ask, answer }
         }));
     }
 
     /// The next answer; never where nothing is asked.
-    pub(super) async fn next(&mut self) -> Reply {
+    pub(super) async fn next(&mut self) -> AskReply {
         let next = match &mut self.open {
             Some(open) => open.next().await,
             None => None,
@@ -72,7 +72,7 @@ impl<'a> Asks<'a> {
     }
 }
 
-impl Reply {
+impl AskReply {
     /// Its header and its body.
     pub(super) fn parts(&self) -> (ReplyHeader, &str) {
         let (error, body) = match &self.answer {

@@ -6,14 +6,14 @@ use std::io;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::asks::{Asks, Reply};
-use super::frame::{Head, Kind, VERSION};
+use super::asks::{AskReply, Asks};
+use super::frame::{FrameKind, Head, VERSION};
 use super::headers::{AskHeader, CallHeader, FailureHeader, IdHeader, ProgressHeader, ReadyHeader};
 use super::plugin_log::log_line;
-use super::shared::Shared;
+use super::shared::SharedWire;
 use super::socket::Socket;
-use super::wire::{Alone, Broken, MAX_LOG, Wire};
-use super::{Call, Exchange, closed, too_large};
+use super::wire::{ExclusiveWire, MAX_LOG, Wire, WireError};
+use super::{Exchange, PluginCall, closed, too_large};
 use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::ports::PluginProgress;
 use crate::domain::reason::Reason;
@@ -31,10 +31,10 @@ pub struct Channel<W> {
     awake: bool,
 }
 
-impl Channel<Alone> {
+impl Channel<ExclusiveWire> {
     /// Speaks over `socket` with a worker of the plugin of `log_mask`, which is named in its log lines.
     pub fn new(socket: Socket, log_mask: LogMask) -> Self {
-        Self::over(Alone::new(socket), log_mask)
+        Self::over(ExclusiveWire::new(socket), log_mask)
     }
 
     /// Waits until the worker says that the plugin is loaded.
@@ -45,23 +45,23 @@ impl Channel<Alone> {
         loop {
             let head = match self.wire.receive(MAX_LOG).await {
                 Ok(head) => head,
-                Err(Broken::Closed) => return Err(None),
+                Err(WireError::Closed) => return Err(None),
                 Err(_) => return Err(Some("wrote to the gateway's socket before it was loaded".into())),
             };
             let (json, text) = head.parts(self.wire.bytes());
             match head.kind {
-                Kind::Ready => match serde_json::from_slice::<ReadyHeader>(json) {
+                FrameKind::Ready => match serde_json::from_slice::<ReadyHeader>(json) {
                     Ok(ready) if ready.version == VERSION => {
                         self.wire.take(&head);
                         return Ok(());
                     }
                     _ => return Err(Some("speaks another version of the wire".into())),
                 },
-                Kind::Failure => {
+                FrameKind::Failure => {
                     let message = serde_json::from_slice::<FailureHeader>(json).map(|f| f.message);
                     return Err(Some(message.unwrap_or_else(|_| "could not say why it failed to load".into())));
                 }
-                Kind::Log => log_line(&self.log_mask, json, text),
+                FrameKind::Log => log_line(&self.log_mask, json, text),
                 _ => {}
             }
             self.wire.take(&head);
@@ -70,9 +70,9 @@ impl Channel<Alone> {
 
     /// As many channels for one call at a time each. For a worker that is loaded and in no call. An answer may have
     /// `max_output` bytes.
-    pub fn share(self, seats: usize, max_output: usize) -> Vec<Channel<Shared>> {
+    pub fn share(self, seats: usize, max_output: usize) -> Vec<Channel<SharedWire>> {
         let Self { wire, log_mask, .. } = self;
-        let parts = Shared::split(wire, seats, &log_mask, max_output).into_iter();
+        let parts = SharedWire::split(wire, seats, &log_mask, max_output).into_iter();
         parts.map(|part| Channel::over(part, log_mask.clone())).collect()
     }
 }
@@ -84,7 +84,7 @@ impl<W: Wire> Channel<W> {
 
     /// Sends one call and reads until its answer. An answer that is larger than it may be is not read. Meanwhile what
     /// the plugin asks for is answered.
-    pub async fn exchange(&mut self, call: &Call<'_>) -> Exchange {
+    pub async fn exchange(&mut self, call: &PluginCall<'_>) -> Exchange {
         self.last_id = fresh_id();
         self.awake = false;
         self.wire.enter(self.last_id);
@@ -105,7 +105,7 @@ impl<W: Wire> Channel<W> {
                     biased;
                     reply = asks.next() => match self.reply(&reply).await {
                         Ok(()) => continue,
-                        Err(_) => Err(Broken::Closed),
+                        Err(_) => Err(WireError::Closed),
                     },
                     received = self.wire.receive(call.max_output) => received,
                 }
@@ -131,19 +131,19 @@ impl<W: Wire> Channel<W> {
             return false;
         }
         let header = IdHeader { id: self.last_id };
-        if self.in_call && self.wire.send(Kind::Cancel, &header, None).await.is_err() {
+        if self.in_call && self.wire.send(FrameKind::Cancel, &header, None).await.is_err() {
             return false;
         }
-        if self.in_call && W::SHARED && self.wire.send(Kind::Ping, &header, None).await.is_err() {
+        if self.in_call && W::SHARED && self.wire.send(FrameKind::Ping, &header, None).await.is_err() {
             return false;
         }
         while self.in_call {
             let Ok(head) = self.wire.receive(max_output).await else { return false };
             let (json, text) = head.parts(self.wire.bytes());
             match head.kind {
-                Kind::Result | Kind::Failure => self.in_call = !self.is_of_call(json),
-                Kind::Log => log_line(&self.log_mask, json, text),
-                Kind::Ping => self.awake = true,
+                FrameKind::Result | FrameKind::Failure => self.in_call = !self.is_of_call(json),
+                FrameKind::Log => log_line(&self.log_mask, json, text),
+                FrameKind::Ping => self.awake = true,
                 _ => {}
             }
             self.wire.take(&head);
@@ -165,19 +165,19 @@ impl<W: Wire> Channel<W> {
     fn judge(&self, head: &Head, asks: &mut Asks<'_>) -> Option<Result<Output, Failure>> {
         let (json, body) = head.parts(self.wire.bytes());
         match head.kind {
-            Kind::Result if self.is_of_call(json) => return Some(output(json, head.content.then_some(body))),
-            Kind::Failure => {
+            FrameKind::Result if self.is_of_call(json) => return Some(output(json, head.content.then_some(body))),
+            FrameKind::Failure => {
                 let failure = serde_json::from_slice::<FailureHeader>(json).ok()?;
                 return (failure.id == self.last_id).then(|| Err(self.plugin_failure(failure)));
             }
-            Kind::Log => log_line(&self.log_mask, json, body),
-            Kind::Ask => {
+            FrameKind::Log => log_line(&self.log_mask, json, body),
+            FrameKind::Ask => {
                 let ask = serde_json::from_slice::<AskHeader>(json).ok()?;
                 if ask.id == self.last_id {
                     asks.begin(ask, head.content.then_some(body));
                 }
             }
-            Kind::Progress => {
+            FrameKind::Progress => {
                 let ProgressHeader { id, progress, total, message } = serde_json::from_slice(json).ok()?;
                 if id == self.last_id {
                     let message = message.map(|message| self.log_mask.masked(message).into_owned());
@@ -200,18 +200,18 @@ impl<W: Wire> Channel<W> {
         }
     }
 
-    async fn send_call(&mut self, call: &Call<'_>) -> io::Result<()> {
+    async fn send_call(&mut self, call: &PluginCall<'_>) -> io::Result<()> {
         let content = call.input.raw_content.unwrap_or_default();
         let input = Input { raw_content: None, ..call.input.clone() };
         let left = call.deadline.saturating_duration_since(Instant::now()).as_millis();
         let timeout_ms = u64::try_from(left).unwrap_or(u64::MAX);
         let header = CallHeader { id: self.last_id, timeout_ms, input: &input };
-        self.wire.send(Kind::Call, &header, Some(content.as_bytes())).await
+        self.wire.send(FrameKind::Call, &header, Some(content.as_bytes())).await
     }
 
-    async fn reply(&mut self, reply: &Reply) -> io::Result<()> {
+    async fn reply(&mut self, reply: &AskReply) -> io::Result<()> {
         let (header, body) = reply.parts();
-        self.wire.send(Kind::Reply, &header, Some(body.as_bytes())).await
+        self.wire.send(FrameKind::Reply, &header, Some(body.as_bytes())).await
     }
 }
 
@@ -244,9 +244,9 @@ mod tests {
     use crate::domain::plugin::{ContentType, Metadata, Phase};
     use crate::domain::ports::{Answering, Host};
 
-    struct Nobody;
+    struct NoHost;
 
-    impl Host for Nobody {
+    impl Host for NoHost {
         fn progress(&self, _: PluginProgress) {}
 
         fn call_tool<'a>(&'a self, _: &'a str, _: Option<&'a RawValue>) -> Answering<'a> {
@@ -255,14 +255,14 @@ mod tests {
     }
 
     /// A channel and the worker's end.
-    fn pair() -> (Channel<Alone>, Alone) {
+    fn pair() -> (Channel<ExclusiveWire>, ExclusiveWire) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let channel = Channel::new(Socket::new(ours).unwrap(), LogMask::named("p"));
-        (channel, Alone::new(Socket::new(theirs).unwrap()))
+        (channel, ExclusiveWire::new(Socket::new(theirs).unwrap()))
     }
 
     /// Makes a call over `channel`.
-    async fn ask(channel: &mut Channel<Alone>) -> Exchange {
+    async fn ask(channel: &mut Channel<ExclusiveWire>) -> Exchange {
         let metadata = Metadata {
             request_id: "r",
             timestamp: "",
@@ -276,20 +276,20 @@ mod tests {
         };
         let input = Input { tool_name: "up/t", raw_content: Some("{}"), max_tokens: None, metadata };
         let deadline = Instant::now() + Duration::from_secs(60);
-        channel.exchange(&Call { input: &input, deadline, max_output: 1000, host: &Nobody }).await
+        channel.exchange(&PluginCall { input: &input, deadline, max_output: 1000, host: &NoHost }).await
     }
 
     /// The number of the call that the worker is asked.
-    async fn asked(worker: &mut Alone) -> u64 {
+    async fn asked(worker: &mut ExclusiveWire) -> u64 {
         let head = worker.receive(1000).await.unwrap();
-        assert_eq!(head.kind, Kind::Call);
+        assert_eq!(head.kind, FrameKind::Call);
         let id = serde_json::from_slice::<IdHeader>(head.parts(worker.bytes()).0).unwrap().id;
         worker.take(&head);
         id
     }
 
     /// A channel whose call was sent and dropped, the worker's end, and the number of the call.
-    async fn dropped() -> (Channel<Alone>, Alone, u64) {
+    async fn dropped() -> (Channel<ExclusiveWire>, ExclusiveWire, u64) {
         let (mut channel, mut worker) = pair();
         let id = tokio::select! {
             exchange = ask(&mut channel) => panic!("nobody has answered: {exchange:?}"),
@@ -305,7 +305,7 @@ mod tests {
             let id = asked(&mut worker).await;
             for (id, text) in [(id + 1, "another's"), (id, "its own")] {
                 let header = json!({"id": id, "continue": true});
-                worker.send(Kind::Result, &header, Some(text.as_bytes())).await.unwrap();
+                worker.send(FrameKind::Result, &header, Some(text.as_bytes())).await.unwrap();
             }
         };
         let (exchange, ()) = tokio::join!(ask(&mut channel), answering);
@@ -318,10 +318,10 @@ mod tests {
         let ending = async {
             let head = worker.receive(1000).await.unwrap();
             let told: IdHeader = serde_json::from_slice(head.parts(worker.bytes()).0).unwrap();
-            assert_eq!((head.kind, told.id), (Kind::Cancel, id));
+            assert_eq!((head.kind, told.id), (FrameKind::Cancel, id));
             worker.take(&head);
             for id in [id + 1, id] {
-                worker.send(Kind::Failure, &IdHeader { id }, None).await.unwrap();
+                worker.send(FrameKind::Failure, &IdHeader { id }, None).await.unwrap();
             }
         };
         let (ended, ()) = tokio::join!(channel.give_up(1000), ending);

@@ -25,9 +25,9 @@ macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $name:ident = $number:literal,)*) => {
         /// What a frame is. Numbers are the wire's and are never used again for something else.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum Kind { $($(#[doc = $doc])+ $name = $number,)* }
+        pub enum FrameKind { $($(#[doc = $doc])+ $name = $number,)* }
 
-        impl Kind {
+        impl FrameKind {
             /// Every kind, by number.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
@@ -73,7 +73,7 @@ kinds! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// What the frame is.
-    pub kind: Kind,
+    pub kind: FrameKind,
     /// Bytes of the JSON header.
     pub header: usize,
     /// Bytes of the body.
@@ -107,7 +107,7 @@ impl Start {
     ///
     /// # Errors
     /// Where it is no frame, or too large a one. No byte of such a frame need be there but its head.
-    pub fn of(bytes: &[u8], max_body: impl FnOnce(Kind) -> usize) -> Result<Self, Malformed> {
+    pub fn of(bytes: &[u8], max_body: impl FnOnce(FrameKind) -> usize) -> Result<Self, Malformed> {
         let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(Self::Part(HEAD - bytes.len())) };
         let head = Head::decode(*head).ok_or(Malformed::Kind)?;
         if head.header > MAX_HEADER {
@@ -142,7 +142,7 @@ impl Head {
         let [a, b, c, flags, body @ ..] = bytes;
         let header = u32::from_le_bytes([a, b, c, 0]);
         Some(Self {
-            kind: Kind::from_wire(flags & !(CONTENT | ASCII))?,
+            kind: FrameKind::from_wire(flags & !(CONTENT | ASCII))?,
             header: usize::try_from(header).ok()?,
             body: usize::try_from(u32::from_le_bytes(body)).ok()?,
             content: flags & CONTENT != 0,
@@ -164,7 +164,7 @@ impl Head {
 }
 
 /// Puts all of a frame into `out` but its body, which is to be sent right after it. None where it does not fit a frame.
-pub fn begin(out: &mut Vec<u8>, kind: Kind, header: &impl Serialize, body: Option<&[u8]>) -> Option<()> {
+pub fn begin(out: &mut Vec<u8>, kind: FrameKind, header: &impl Serialize, body: Option<&[u8]>) -> Option<()> {
     out.clear();
     out.resize(HEAD, 0);
     serde_json::to_writer(&mut *out, header).ok()?;
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn every_kind_has_its_section_and_number_in_the_docs() {
         let page = include_str!("../../../docs/worker-protocol.md");
-        for kind in Kind::ALL {
+        for kind in FrameKind::ALL {
             let (number, anchor) = (*kind as u8, format!("{kind:?}").to_lowercase());
             assert!(page.contains(&format!("\n## {kind:?}\n")), "no section on {kind:?}");
             assert!(page.contains(&format!("\n| {number} | [{kind:?}](#{anchor}) |")), "not listed: {kind:?}");
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_head_survives_the_wire() {
-        for kind in Kind::ALL.iter().copied() {
+        for kind in FrameKind::ALL.iter().copied() {
             for (content, ascii) in [(false, false), (true, false), (true, true)] {
                 let head = Head { kind, header: 0x00fe_dcba, body: 0xfedc_ba98, content, ascii };
                 assert_eq!(Head::decode(head.encode().unwrap()), Some(head));
@@ -201,24 +201,24 @@ mod tests {
 
     #[test]
     fn its_layout_is_fixed() {
-        let head = Head { kind: Kind::Result, header: 0x0102, body: 3, content: true, ascii: true };
+        let head = Head { kind: FrameKind::Result, header: 0x0102, body: 3, content: true, ascii: true };
         assert_eq!(head.encode().unwrap(), [2, 1, 0, 0xc2, 3, 0, 0, 0]);
         let mut frame = Vec::new();
-        begin(&mut frame, Kind::Chunk, &serde_json::json!({"stream": 7}), Some(b"\xff")).unwrap();
+        begin(&mut frame, FrameKind::Chunk, &serde_json::json!({"stream": 7}), Some(b"\xff")).unwrap();
         assert_eq!(frame, *b"\x0c\0\0\x4c\x01\0\0\0{\"stream\":7}");
     }
 
     #[test]
     fn a_header_that_does_not_fit_is_not_cut() {
-        let head = Head { kind: Kind::Call, header: 1 << 24, body: 0, content: false, ascii: false };
+        let head = Head { kind: FrameKind::Call, header: 1 << 24, body: 0, content: false, ascii: false };
         assert_eq!(head.encode(), None);
         let header = "x".repeat(1 << 24);
-        assert_eq!(begin(&mut Vec::new(), Kind::Call, &header, None), None);
+        assert_eq!(begin(&mut Vec::new(), FrameKind::Call, &header, None), None);
     }
 
     #[test]
     fn unknown_kinds_are_refused() {
-        for kind in (0..64).filter(|kind| *kind == 0 || usize::from(*kind) > Kind::ALL.len()) {
+        for kind in (0..64).filter(|kind| *kind == 0 || usize::from(*kind) > FrameKind::ALL.len()) {
             assert_eq!(Head::decode([0, 0, 0, kind, 0, 0, 0, 0]), None, "{kind}");
             assert_eq!(Start::of(&[0, 0, 0, kind, 0, 0, 0, 0], |_| 0), Err(Malformed::Kind));
         }
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_frame_is_whole_when_its_last_byte_is_there() {
         let mut frame = Vec::new();
-        begin(&mut frame, Kind::Result, &serde_json::json!({"id": 1}), Some(b"text")).unwrap();
+        begin(&mut frame, FrameKind::Result, &serde_json::json!({"id": 1}), Some(b"text")).unwrap();
         frame.extend_from_slice(b"text");
         for cut in 0..frame.len() {
             let missing = if cut < HEAD { HEAD - cut } else { frame.len() - cut };
@@ -241,7 +241,8 @@ mod tests {
 
     #[test]
     fn what_is_too_large_is_known_by_its_head() {
-        let head = |header: usize, body: usize| Head { kind: Kind::Log, header, body, content: true, ascii: false };
+        let head =
+            |header: usize, body: usize| Head { kind: FrameKind::Log, header, body, content: true, ascii: false };
         let start = |header, body| Start::of(&head(header, body).encode().unwrap(), |_| 100);
         assert_eq!(start(MAX_HEADER + 1, 0), Err(Malformed::TooLarge(MAX_HEADER)));
         assert_eq!(start(0, 101), Err(Malformed::TooLarge(100)));
@@ -260,7 +261,7 @@ mod tests {
             state
         };
         let mut frame = Vec::new();
-        begin(&mut frame, Kind::Result, &serde_json::json!({"id": 1, "continue": true}), Some(b"t")).unwrap();
+        begin(&mut frame, FrameKind::Result, &serde_json::json!({"id": 1, "continue": true}), Some(b"t")).unwrap();
         frame.push(b't');
         for round in 0..100_000 {
             let mut bytes = frame.clone();

@@ -14,14 +14,14 @@ use super::codec::Codec;
 use super::once::{bound, too_large, widen};
 use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::reason::Reason;
-use crate::node::process::{Process, ended};
+use crate::node::process::{ChildProcess, ended};
 
 /// Buffers that grew beyond this are given back after the call.
 const KEPT: usize = 512 << 10;
 
 /// The pipes of a script that stays.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LinesPipes {
     stdin: ChildStdin,
     stdout: ChildStdout,
     codec: Codec,
@@ -38,7 +38,7 @@ enum Missing {
     TooLarge,
 }
 
-impl Lines {
+impl LinesPipes {
     /// Speaks over these pipes, made large so that common content passes without a second write.
     pub fn new(stdin: ChildStdin, stdout: ChildStdout, codec: Codec) -> Self {
         widen(&stdin);
@@ -86,7 +86,7 @@ impl Lines {
     }
 
     /// Sends one input and reads its answer.
-    pub async fn exchange(&mut self, process: &Process, input: &Input<'_>, max_output: usize) -> Exchange {
+    pub async fn exchange(&mut self, process: &ChildProcess, input: &Input<'_>, max_output: usize) -> Exchange {
         let Self { stdin, stdout, codec, inbox, outbox, .. } = self;
         outbox.clear();
         if let Err(failure) = codec.write(input, outbox) {
@@ -150,7 +150,7 @@ async fn next(stdout: &mut ChildStdout, inbox: &mut Vec<u8>, codec: Codec, bound
 }
 
 /// What a script that ended has answered: a line does not need its newline to count.
-async fn last_words(process: &Process, codec: Codec, said: &[u8], max_output: usize) -> Result<Output, Failure> {
+async fn last_words(process: &ChildProcess, codec: Codec, said: &[u8], max_output: usize) -> Result<Output, Failure> {
     match process.exited().await {
         Some(status) if !status.success() => Err(ended(status)),
         _ if codec.is_silent(said) || codec != Codec::Json => {
@@ -179,7 +179,7 @@ mod tests {
             (3, Codec::Json, answer, Err("exited with code 3")),
         ] {
             let child = Command::new("sh").args(["-c", &format!("exit {code}")]).process_group(0).spawn().unwrap();
-            let process = Process::adopt(child, &Tasks::here(), || ());
+            let process = ChildProcess::adopt(child, &Tasks::here(), || ());
             let found = last_words(&process, codec, said, 100).await;
             let found = found.map(|output| output.text).map_err(|failure| failure.message);
             assert_eq!(found.as_deref().map_err(String::as_str), expected, "{codec:?}");

@@ -21,7 +21,7 @@ use crate::domain::reason::Reason;
 
 /// One call as a worker is asked it.
 #[derive(Clone, Copy)]
-pub struct Call<'a> {
+pub struct PluginCall<'a> {
     /// What the plugin gets.
     pub input: &'a Input<'a>,
     /// When the answer comes too late.

@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::reason::Reason;
-use crate::node::process::{Process, ended, exited};
+use crate::node::process::{ChildProcess, ended, exited};
 use crate::node::protocol::codec::{Codec, judge};
 
 /// An exit with another code than 0 this soon after the line makes the line a failure.
@@ -32,12 +32,12 @@ pub(super) fn too_large(bound: usize) -> Failure {
 
 /// The pipes of a script that waits for its input.
 #[derive(Debug)]
-pub struct Pipes {
+pub struct OncePipes {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
 }
 
-impl Pipes {
+impl OncePipes {
     /// Speaks over these pipes, made large so that common content passes without a second write.
     pub fn new(stdin: ChildStdin, stdout: ChildStdout) -> Self {
         widen(&stdin);
@@ -48,7 +48,7 @@ impl Pipes {
     /// The script's one call.
     pub async fn exchange(
         &mut self,
-        process: &Process,
+        process: &ChildProcess,
         input: &Input<'_>,
         max_output: usize,
     ) -> Result<Output, Failure> {
@@ -73,7 +73,7 @@ impl Pipes {
 }
 
 /// Reads to the end of the line and of the process, whose exit within the window has a say.
-async fn read_answer(stdout: &mut ChildStdout, process: &Process, bound: usize) -> Result<Vec<u8>, Failure> {
+async fn read_answer(stdout: &mut ChildStdout, process: &ChildProcess, bound: usize) -> Result<Vec<u8>, Failure> {
     let mut answer = Vec::with_capacity(8 << 10);
     let (mut seen, mut until) = (0, None);
     loop {
@@ -103,7 +103,7 @@ async fn read_answer(stdout: &mut ChildStdout, process: &Process, bound: usize) 
 
 /// The answer of a script that has closed its standard output, where its exit does not say otherwise. It is waited for, in
 /// the window where the answer is whole.
-async fn at_end(answer: Vec<u8>, process: &Process, until: Option<Instant>) -> Result<Vec<u8>, Failure> {
+async fn at_end(answer: Vec<u8>, process: &ChildProcess, until: Option<Instant>) -> Result<Vec<u8>, Failure> {
     let status = match until {
         None => process.exited().await,
         Some(until) => timeout_at(until, process.exited()).await.ok().flatten(),

@@ -11,11 +11,11 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::frame::{self, Head, Kind, Malformed};
+use super::frame::{self, FrameKind, Head, Malformed};
 use super::headers::IdHeader;
 use super::plugin_log::log_line;
-use super::socket::Writer;
-use super::wire::{Alone, Broken, Incoming, Wire};
+use super::socket::SocketWriter;
+use super::wire::{ExclusiveWire, FrameReader, Wire, WireError};
 use crate::node::log_mask::LogMask;
 
 /// Frames on their way to a call that has not taken them, or to the worker.
@@ -25,7 +25,7 @@ const HEADER_WAIT: Duration = Duration::from_millis(100);
 
 /// One seat's part in the socket.
 #[derive(Debug)]
-pub struct Shared {
+pub struct SharedWire {
     trunk: Arc<SharedSocket>,
     /// The call whose frames come, and how.
     call: u64,
@@ -38,27 +38,27 @@ pub struct Shared {
 #[derive(Debug)]
 struct SharedSocket {
     outgoing: mpsc::Sender<Vec<u8>>,
-    routes: Arc<Mutex<Routes>>,
+    routes: Arc<Mutex<FrameRoutes>>,
     _tasks: [AbortOnDropHandle<()>; 2],
 }
 
 /// A whole frame, or why the call gets no other.
-type Frame = Result<(Head, Vec<u8>), Broken>;
+type Frame = Result<(Head, Vec<u8>), WireError>;
 
 /// Which frames go where.
 #[derive(Debug, Default)]
-struct Routes {
+struct FrameRoutes {
     open: HashMap<u64, mpsc::Sender<Frame>>,
     /// No frame comes any more.
-    broken: Option<Broken>,
+    broken: Option<WireError>,
 }
 
-impl Shared {
+impl SharedWire {
     /// So many parts in the socket of `wire`. An answer may have `max_output` bytes.
-    pub fn split(wire: Alone, seats: usize, log_mask: &LogMask, max_output: usize) -> Vec<Self> {
+    pub fn split(wire: ExclusiveWire, seats: usize, log_mask: &LogMask, max_output: usize) -> Vec<Self> {
         let (incoming, writer) = wire.into_parts();
         let (outgoing, to_write) = mpsc::channel(QUEUED);
-        let routes = Arc::<Mutex<Routes>>::default();
+        let routes = Arc::<Mutex<FrameRoutes>>::default();
         let reading = tokio::spawn(hand_out(incoming, Arc::clone(&routes), log_mask.clone(), max_output));
         let writing = tokio::spawn(write(writer, to_write));
         let tasks = [reading, writing].map(AbortOnDropHandle::new);
@@ -68,13 +68,13 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedWire {
     fn drop(&mut self) {
         self.leave();
     }
 }
 
-impl Wire for Shared {
+impl Wire for SharedWire {
     const SHARED: bool = true;
 
     fn enter(&mut self, call: u64) {
@@ -93,21 +93,21 @@ impl Wire for Shared {
         self.frames.close();
     }
 
-    async fn send(&mut self, kind: Kind, header: &(impl Serialize + Sync), body: Option<&[u8]>) -> io::Result<()> {
+    async fn send(&mut self, kind: FrameKind, header: &(impl Serialize + Sync), body: Option<&[u8]>) -> io::Result<()> {
         let mut whole = Vec::new();
         frame::begin(&mut whole, kind, header, body).ok_or(io::ErrorKind::InvalidInput)?;
         whole.extend_from_slice(body.unwrap_or_default());
         self.trunk.outgoing.send(whole).await.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 
-    async fn receive(&mut self, _: usize) -> Result<Head, Broken> {
+    async fn receive(&mut self, _: usize) -> Result<Head, WireError> {
         match self.frames.recv().await {
             Some(frame) => {
                 let (head, bytes) = frame?;
                 self.current = bytes;
                 Ok(head)
             }
-            None => Err(lock(&self.trunk.routes).broken.unwrap_or(Broken::Closed)),
+            None => Err(lock(&self.trunk.routes).broken.unwrap_or(WireError::Closed)),
         }
     }
 
@@ -125,14 +125,14 @@ impl Wire for Shared {
 }
 
 /// Hands each frame to the call that it names, until there is none any more.
-async fn hand_out(mut incoming: Incoming, routes: Arc<Mutex<Routes>>, log_mask: LogMask, max_output: usize) {
+async fn hand_out(mut incoming: FrameReader, routes: Arc<Mutex<FrameRoutes>>, log_mask: LogMask, max_output: usize) {
     let broken = loop {
         let head = match incoming.receive(max_output).await {
             Ok(head) => head,
             Err(broken) => break broken,
         };
         let (json, body) = head.parts(incoming.bytes());
-        if head.kind == Kind::Log {
+        if head.kind == FrameKind::Log {
             log_line(&log_mask, json, body);
         } else if let Some(call) = route(&routes, json) {
             let whole = incoming.bytes().get(..head.length()).unwrap_or_default().to_vec();
@@ -141,13 +141,13 @@ async fn hand_out(mut incoming: Incoming, routes: Arc<Mutex<Routes>>, log_mask: 
         }
         incoming.take(&head);
     };
-    let all = if let Broken::Malformed(Malformed::TooLarge(_)) = broken {
+    let all = if let WireError::Malformed(Malformed::TooLarge(_)) = broken {
         // The answer of one call, and the end of the others.
         let header = timeout(HEADER_WAIT, incoming.header()).await.ok().flatten();
         if let Some(call) = header.and_then(|json| route(&routes, json)) {
             let _ = call.send(Err(broken)).await;
         }
-        Broken::Closed
+        WireError::Closed
     } else {
         broken
     };
@@ -156,12 +156,12 @@ async fn hand_out(mut incoming: Incoming, routes: Arc<Mutex<Routes>>, log_mask: 
     routes.open.clear();
 }
 
-fn route(routes: &Mutex<Routes>, header: &[u8]) -> Option<mpsc::Sender<Frame>> {
+fn route(routes: &Mutex<FrameRoutes>, header: &[u8]) -> Option<mpsc::Sender<Frame>> {
     let IdHeader { id } = serde_json::from_slice(header).ok()?;
     lock(routes).open.get(&id).cloned()
 }
 
-async fn write(mut writer: Writer, mut frames: mpsc::Receiver<Vec<u8>>) {
+async fn write(mut writer: SocketWriter, mut frames: mpsc::Receiver<Vec<u8>>) {
     while let Some(frame) = frames.recv().await {
         if writer.write_all(&mut [IoSlice::new(&frame)]).await.is_err() {
             return;
@@ -169,7 +169,7 @@ async fn write(mut writer: Writer, mut frames: mpsc::Receiver<Vec<u8>>) {
     }
 }
 
-fn lock(routes: &Mutex<Routes>) -> MutexGuard<'_, Routes> {
+fn lock(routes: &Mutex<FrameRoutes>) -> MutexGuard<'_, FrameRoutes> {
     routes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -183,13 +183,13 @@ mod tests {
     #[tokio::test]
     async fn each_call_gets_the_frames_that_name_it() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let [ours, mut worker] = [ours, theirs].map(|stream| Alone::new(Socket::new(stream).unwrap()));
-        let mut seats = Shared::split(ours, 2, &LogMask::named("p"), 1000);
+        let [ours, mut worker] = [ours, theirs].map(|stream| ExclusiveWire::new(Socket::new(stream).unwrap()));
+        let mut seats = SharedWire::split(ours, 2, &LogMask::named("p"), 1000);
         for (seat, id) in seats.iter_mut().zip([1, 2]) {
             seat.enter(id);
         }
         for (id, text) in [(2, "of 2"), (1, "of 1")] {
-            worker.send(Kind::Result, &IdHeader { id }, Some(text.as_bytes())).await.unwrap();
+            worker.send(FrameKind::Result, &IdHeader { id }, Some(text.as_bytes())).await.unwrap();
         }
         for (seat, text) in seats.iter_mut().zip(["of 1", "of 2"]) {
             let head = seat.receive(1000).await.unwrap();

@@ -16,21 +16,21 @@ use tokio::net::unix::pipe;
 #[derive(Debug)]
 pub struct Socket {
     /// What comes in.
-    pub reader: Reader,
+    pub reader: SocketReader,
     /// What goes out.
-    pub writer: Writer,
+    pub writer: SocketWriter,
 }
 
 /// What comes in over a socket.
 #[derive(Debug)]
-pub struct Reader(
+pub struct SocketReader(
     /// tokio's reader of one direction; that the descriptor is a socket is all the same to it.
     pipe::Receiver,
 );
 
 /// What goes out over a socket.
 #[derive(Debug)]
-pub struct Writer(UnixStream);
+pub struct SocketWriter(UnixStream);
 
 impl Socket {
     /// Takes over a stream.
@@ -40,18 +40,18 @@ impl Socket {
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let reader = pipe::Receiver::from_owned_fd_unchecked(OwnedFd::from(stream.try_clone()?))?;
-        Ok(Self { reader: Reader(reader), writer: Writer(stream) })
+        Ok(Self { reader: SocketReader(reader), writer: SocketWriter(stream) })
     }
 }
 
-impl Reader {
+impl SocketReader {
     /// Appends what there is to read, at most what `buffer` has room for. 0 is the end.
     pub async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         self.0.read_buf(&mut buffer.limit(buffer.capacity() - buffer.len())).await
     }
 }
 
-impl Writer {
+impl SocketWriter {
     /// Writes all of it, at once where the socket's buffer takes it.
     pub async fn write_all(&mut self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         let mut room: Option<pipe::Sender> = None;

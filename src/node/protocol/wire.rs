@@ -1,12 +1,12 @@
-//! What carries the frames of a channel: a socket of its own ([`Alone`]), or a part in one that other calls use at the
+//! What carries the frames of a channel: a socket of its own ([`ExclusiveWire`]), or a part in one that other calls use at the
 //! same time ([`Shared`](super::shared::Shared)).
 
 use std::io::{self, IoSlice};
 
 use serde::Serialize;
 
-use super::frame::{self, HEAD, Head, Kind, MAX_HEADER, Malformed, Start};
-use super::socket::{Reader, Socket, Writer};
+use super::frame::{self, FrameKind, HEAD, Head, MAX_HEADER, Malformed, Start};
+use super::socket::{Socket, SocketReader, SocketWriter};
 use super::{closed, too_large};
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
@@ -34,7 +34,7 @@ pub trait Wire: Send {
     /// `InvalidInput` where the header does not fit a frame; any other means that the worker is gone.
     fn send(
         &mut self,
-        kind: Kind,
+        kind: FrameKind,
         header: &(impl Serialize + Sync),
         body: Option<&[u8]>,
     ) -> impl Future<Output = io::Result<()>> + Send;
@@ -44,7 +44,7 @@ pub trait Wire: Send {
     ///
     /// # Errors
     /// Why there is no further frame.
-    fn receive(&mut self, max_body: usize) -> impl Future<Output = Result<Head, Broken>> + Send;
+    fn receive(&mut self, max_body: usize) -> impl Future<Output = Result<Head, WireError>> + Send;
 
     /// The bytes that begin with the frame that was received.
     fn bytes(&self) -> &[u8];
@@ -58,35 +58,35 @@ pub trait Wire: Send {
 
 /// Why there is no further frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum WireError {
     /// The other side is gone.
     Closed,
     /// It sent what is no frame.
     Malformed(Malformed),
 }
 
-impl From<Broken> for Failure {
-    fn from(broken: Broken) -> Self {
+impl From<WireError> for Failure {
+    fn from(broken: WireError) -> Self {
         match broken {
-            Broken::Closed => closed(),
-            Broken::Malformed(Malformed::Kind) => {
+            WireError::Closed => closed(),
+            WireError::Malformed(Malformed::Kind) => {
                 Self::new(Reason::InvalidOutput, "wrote an unknown kind of frame to its socket")
             }
-            Broken::Malformed(Malformed::TooLarge(limit)) => too_large("its answer", limit),
+            WireError::Malformed(Malformed::TooLarge(limit)) => too_large("its answer", limit),
         }
     }
 }
 
 /// Frames as they come in.
 #[derive(Debug)]
-pub struct Incoming {
-    reader: Reader,
+pub struct FrameReader {
+    reader: SocketReader,
     bytes: Vec<u8>,
 }
 
-impl Incoming {
+impl FrameReader {
     /// What comes from `reader`.
-    pub fn new(reader: Reader) -> Self {
+    pub fn new(reader: SocketReader) -> Self {
         Self { reader, bytes: Vec::with_capacity(64 << 10) }
     }
 
@@ -94,10 +94,10 @@ impl Incoming {
     ///
     /// # Errors
     /// Why there is no further frame.
-    pub async fn receive(&mut self, max_body: usize) -> Result<Head, Broken> {
+    pub async fn receive(&mut self, max_body: usize) -> Result<Head, WireError> {
         loop {
-            let max_body = |kind| if kind == Kind::Log { MAX_LOG } else { max_body };
-            match Start::of(&self.bytes, max_body).map_err(Broken::Malformed)? {
+            let max_body = |kind| if kind == FrameKind::Log { MAX_LOG } else { max_body };
+            match Start::of(&self.bytes, max_body).map_err(WireError::Malformed)? {
                 Start::Whole(head) => return Ok(head),
                 Start::Part(missing) => self.read(missing).await?,
             }
@@ -129,10 +129,10 @@ impl Incoming {
         }
     }
 
-    async fn read(&mut self, missing: usize) -> Result<(), Broken> {
+    async fn read(&mut self, missing: usize) -> Result<(), WireError> {
         self.bytes.reserve(missing);
         match self.reader.read(&mut self.bytes).await {
-            Ok(0) | Err(_) => Err(Broken::Closed),
+            Ok(0) | Err(_) => Err(WireError::Closed),
             Ok(_) => Ok(()),
         }
     }
@@ -140,28 +140,28 @@ impl Incoming {
 
 /// A worker's socket for one call at a time.
 #[derive(Debug)]
-pub struct Alone {
-    incoming: Incoming,
-    writer: Writer,
+pub struct ExclusiveWire {
+    incoming: FrameReader,
+    writer: SocketWriter,
     outbox: Vec<u8>,
     /// Whether a frame was begun and not written to its end.
     torn: bool,
 }
 
-impl Alone {
+impl ExclusiveWire {
     /// All of `socket`.
     pub fn new(socket: Socket) -> Self {
         let Socket { reader, writer } = socket;
-        Self { incoming: Incoming::new(reader), writer, outbox: Vec::new(), torn: false }
+        Self { incoming: FrameReader::new(reader), writer, outbox: Vec::new(), torn: false }
     }
 
     /// Both directions, apart. For a wire that nobody has torn.
-    pub fn into_parts(self) -> (Incoming, Writer) {
+    pub fn into_parts(self) -> (FrameReader, SocketWriter) {
         (self.incoming, self.writer)
     }
 }
 
-impl Wire for Alone {
+impl Wire for ExclusiveWire {
     const SHARED: bool = false;
 
     fn enter(&mut self, _: u64) {}
@@ -169,7 +169,7 @@ impl Wire for Alone {
     fn leave(&mut self) {}
 
     /// One write for the whole frame where the socket's buffer takes it.
-    async fn send(&mut self, kind: Kind, header: &(impl Serialize + Sync), body: Option<&[u8]>) -> io::Result<()> {
+    async fn send(&mut self, kind: FrameKind, header: &(impl Serialize + Sync), body: Option<&[u8]>) -> io::Result<()> {
         frame::begin(&mut self.outbox, kind, header, body).ok_or(io::ErrorKind::InvalidInput)?;
         self.torn = true;
         let mut slices = [IoSlice::new(&self.outbox), IoSlice::new(body.unwrap_or_default())];
@@ -178,7 +178,7 @@ impl Wire for Alone {
         Ok(())
     }
 
-    async fn receive(&mut self, max_body: usize) -> Result<Head, Broken> {
+    async fn receive(&mut self, max_body: usize) -> Result<Head, WireError> {
         self.incoming.receive(max_body).await
     }
 
@@ -204,16 +204,16 @@ mod tests {
     use super::*;
 
     /// Two ends of a socket.
-    fn pair() -> (Incoming, Writer) {
+    fn pair() -> (FrameReader, SocketWriter) {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        (Incoming::new(Socket::new(ours).unwrap().reader), Socket::new(theirs).unwrap().writer)
+        (FrameReader::new(Socket::new(ours).unwrap().reader), Socket::new(theirs).unwrap().writer)
     }
 
     #[tokio::test]
     async fn a_header_is_read_without_its_body() {
         let (mut incoming, mut writer) = pair();
         let mut frame = Vec::new();
-        frame::begin(&mut frame, Kind::Open, &json!({"stream": 7}), Some(b"body")).unwrap();
+        frame::begin(&mut frame, FrameKind::Open, &json!({"stream": 7}), Some(b"body")).unwrap();
         let (first, rest) = frame.split_at(HEAD + 1);
         writer.write_all(&mut [IoSlice::new(first)]).await.unwrap();
         incoming.read(HEAD).await.unwrap();
@@ -226,7 +226,7 @@ mod tests {
     #[tokio::test]
     async fn a_header_that_is_too_large_is_not_waited_for() {
         let (mut incoming, mut writer) = pair();
-        let head = Head { kind: Kind::Open, header: MAX_HEADER + 1, body: 0, content: false, ascii: false };
+        let head = Head { kind: FrameKind::Open, header: MAX_HEADER + 1, body: 0, content: false, ascii: false };
         writer.write_all(&mut [IoSlice::new(&head.encode().unwrap())]).await.unwrap();
         assert_eq!(incoming.read(HEAD).await, Ok(()));
         assert_eq!(incoming.header().await, None);

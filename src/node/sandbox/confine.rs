@@ -70,7 +70,7 @@ pub fn confine_parser(seconds: u64) -> io::Result<()> {
         drop_privileges()?;
         // Lacking Landlock, the filter alone keeps it from every file: it has no call left to open one.
         let _ = super::files::restrict(&[], &[]);
-        let _ = super::filter::of_parser().and_then(super::filter::Filter::install);
+        let _ = super::filter::of_parser().and_then(super::filter::SeccompFilters::install);
     }
     Ok(())
 }
@@ -113,7 +113,7 @@ fn limit(resource: Resource, most: u64) -> io::Result<()> {
 fn enforce(confinement: &Confinement) -> io::Result<Vec<SandboxLack>> {
     drop_privileges()?;
     let files = super::files::restrict(&confinement.programs, &confinement.readable);
-    let calls = super::filter::of_worker().and_then(super::filter::Filter::install);
+    let calls = super::filter::of_worker().and_then(super::filter::SeccompFilters::install);
     Ok(files.err().into_iter().chain(calls.err()).collect())
 }
 

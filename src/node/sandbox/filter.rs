@@ -1,6 +1,6 @@
 //! What this process may ask of the kernel: two seccomp filters.
 //!
-//! The one that is installed last knows every call of [`Calls`] and answers any other number with ENOSYS, as a kernel
+//! The one that is installed last knows every call of [`SyscallRules`] and answers any other number with ENOSYS, as a kernel
 //! does that has no such call: programs then take the way that they have for older kernels. So calls that kernels get in
 //! future are closed, and so are the second numbers of calls that x86-64 has for x32. The other one answers those with
 //! EPERM that are known and refused. A call by the numbers of another architecture ends the process.
@@ -14,11 +14,11 @@ use seccompiler::{
     SeccompRule, apply_filter,
 };
 
-use super::calls::{Calls, RefusedCall, When};
+use super::syscalls::{ArgCondition, RefusedSyscall, SyscallRules};
 use crate::domain::sandbox::{SandboxLack, SandboxProperty};
 
 /// Both filters, compiled.
-pub struct Filter {
+pub struct SeccompFilters {
     refusing: BpfProgram,
     knowing: BpfProgram,
 }
@@ -27,26 +27,26 @@ pub struct Filter {
 ///
 /// # Errors
 /// Where there are no filters for this kind of processor.
-pub fn of_worker() -> Result<Filter, SandboxLack> {
-    Filter::of(&Calls::of_worker())
+pub fn of_worker() -> Result<SeccompFilters, SandboxLack> {
+    SeccompFilters::of(&SyscallRules::of_worker())
 }
 
 /// Of a process that parses.
 ///
 /// # Errors
 /// See [`of_worker`].
-pub fn of_parser() -> Result<Filter, SandboxLack> {
-    Filter::of(&Calls::of_parser())
+pub fn of_parser() -> Result<SeccompFilters, SandboxLack> {
+    SeccompFilters::of(&SyscallRules::of_parser())
 }
 
-impl Filter {
-    fn of(calls: &Calls) -> Result<Self, SandboxLack> {
+impl SeccompFilters {
+    fn of(calls: &SyscallRules) -> Result<Self, SandboxLack> {
         Self::compile(calls).map_err(|error| lack(&error.to_string()))
     }
 
-    fn compile(calls: &Calls) -> Result<Self, BackendError> {
+    fn compile(calls: &SyscallRules) -> Result<Self, BackendError> {
         let mut refusing = BTreeMap::new();
-        for RefusedCall { call, when } in &calls.refused {
+        for RefusedSyscall { call, when } in &calls.refused {
             let rules = when.iter().map(|when| rule(when)).collect::<Result<Vec<_>, _>>()?;
             refusing.insert(*call, rules);
         }
@@ -72,12 +72,14 @@ impl Filter {
     }
 }
 
-fn rule(when: &[When]) -> Result<SeccompRule, BackendError> {
+fn rule(when: &[ArgCondition]) -> Result<SeccompRule, BackendError> {
     let conditions = when.iter().map(|when| {
         let (argument, length, operator, value) = match *when {
-            When::IsNot(argument, value) => (argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value),
-            When::Has(argument, mask, bits) => (argument, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), bits),
-            When::Given(argument) => (argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0),
+            ArgCondition::IsNot(argument, value) => (argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value),
+            ArgCondition::Has(argument, mask, bits) => {
+                (argument, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), bits)
+            }
+            ArgCondition::Given(argument) => (argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0),
         };
         SeccompCondition::new(argument, length, operator, value)
     });

@@ -5,14 +5,14 @@
 //! else may be asked of the kernel by two seccomp filters ([`filter`], of the lists in [`calls`]). [`probe`] finds out
 //! once, in a child, what a machine's kernel does not enforce.
 
-#[cfg(target_os = "linux")]
-mod calls;
 mod confine;
 #[cfg(target_os = "linux")]
 mod files;
 #[cfg(target_os = "linux")]
 mod filter;
 mod probe;
+#[cfg(target_os = "linux")]
+mod syscalls;
 
 pub use confine::{Confinement, confine_parser, hide_memory};
 pub use probe::{probe, probe_main};

@@ -15,13 +15,13 @@ use tokio_util::sync::CancellationToken;
 use crate::domain::plan::TransportPlan;
 use crate::domain::upstream::{Target, UpstreamError, UpstreamEvent};
 
-use super::calls::Calls;
-use super::launcher::find;
-use super::log::Log;
+use super::open_requests::OpenRequests;
 use super::pipes::{OUTGOING, OUTGOING_BYTES, Outgoing, ProcessPipes};
-use super::reader::Reader;
+use super::server_launcher::find;
+use super::stderr_log::StderrLog;
+use super::stdout_reader::StdoutReader;
 use super::tree::Descendants;
-use crate::upstream::shared::Shared;
+use crate::upstream::context::UpstreamContext;
 
 /// What a process gets of the gateway's own environment.
 const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TMPDIR"];
@@ -31,7 +31,10 @@ const GRACE: Duration = Duration::from_secs(2);
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
 /// Starts the process. The second token says that the handshake is done: from then on its end is an event.
-pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(ProcessPipes, CancellationToken), UpstreamError> {
+pub(super) fn start(
+    target: &Target,
+    shared: &Arc<UpstreamContext>,
+) -> Result<(ProcessPipes, CancellationToken), UpstreamError> {
     let mut child = spawn(target, shared)?;
     let (Some(stdin), Some(stdout), Some(stderr), Some(pid)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take(), child.id())
@@ -39,7 +42,7 @@ pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(ProcessPip
         return Err(UpstreamError::Connect("the process has no pipes".into()));
     };
     let (outgoing, queue) = mpsc::channel(OUTGOING);
-    let (calls, stop, ready) = (Arc::new(Calls::new()), CancellationToken::new(), CancellationToken::new());
+    let (calls, stop, ready) = (Arc::new(OpenRequests::new()), CancellationToken::new(), CancellationToken::new());
     let (ended, last_words) = (CancellationToken::new(), Arc::new(Mutex::default()));
     let wire = ProcessPipes {
         calls: Arc::clone(&calls),
@@ -53,8 +56,8 @@ pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(ProcessPip
         ended: ended.clone(),
     };
     shared.tasks.spawn(write(stdin, queue, stop.clone(), ended.clone()));
-    let logged = shared.tasks.spawn(Log::new(target, shared, Arc::clone(&last_words)).run(stderr));
-    shared.tasks.spawn(Reader::new(target, shared, wire.clone()).run(stdout));
+    let logged = shared.tasks.spawn(StderrLog::new(target, shared, Arc::clone(&last_words)).run(stderr));
+    shared.tasks.spawn(StdoutReader::new(target, shared, wire.clone()).run(stdout));
     let supervisor =
         Supervisor { target: Arc::clone(target), shared: Arc::clone(shared), calls, stop, ended, ready: ready.clone() };
     shared.tasks.spawn(async move {
@@ -66,7 +69,7 @@ pub(super) fn start(target: &Target, shared: &Arc<Shared>) -> Result<(ProcessPip
     Ok((wire, ready))
 }
 
-fn spawn(target: &Target, shared: &Shared) -> Result<Child, UpstreamError> {
+fn spawn(target: &Target, shared: &UpstreamContext) -> Result<Child, UpstreamError> {
     let TransportPlan::Process { command, args, cwd, .. } = &target.plan.transport else {
         return Err(UpstreamError::Connect("it is not a process".into()));
     };
@@ -119,8 +122,8 @@ async fn write(
 
 struct Supervisor {
     target: Target,
-    shared: Arc<Shared>,
-    calls: Arc<Calls>,
+    shared: Arc<UpstreamContext>,
+    calls: Arc<OpenRequests>,
     stop: CancellationToken,
     ended: CancellationToken,
     ready: CancellationToken,

@@ -1,12 +1,12 @@
 //! A server as a child process: newline-delimited JSON on its stdin and stdout (MCP, transports, stdio).
 
-mod calls;
 mod child;
-mod launcher;
-mod lines;
-mod log;
+mod line_reader;
+mod open_requests;
 mod pipes;
-mod reader;
+mod server_launcher;
+mod stderr_log;
+mod stdout_reader;
 mod tree;
 
 use std::sync::Arc;
@@ -20,14 +20,14 @@ use crate::domain::ports::ToClient;
 use crate::domain::upstream::{Answer, Era, ServerFacts, Target, UpstreamError};
 use crate::domain::version::BATCH_VERSION;
 
-pub use self::launcher::{ServerLauncher, server_main};
+pub use self::server_launcher::{ServerLauncher, server_main};
 
-use self::calls::Waiting;
+use self::open_requests::OpenRequest;
 use self::pipes::ProcessPipes;
-use super::failure::Failure;
-use super::handshake::{Handshake, Step};
-use super::shared::Shared;
-use super::wire::{self, Request};
+use super::context::UpstreamContext;
+use super::handshake::{Handshake, HandshakeStep};
+use super::request_error::RequestError;
+use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`, which old servers may leave unanswered.
 const DISCOVERY: Duration = Duration::from_secs(10);
@@ -36,23 +36,23 @@ const DOUBT: Duration = Duration::from_secs(1);
 
 /// A process that shook hands. Its end, or the end of this handle, ends its whole process group.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct ServerProcess {
     wire: ProcessPipes,
     facts: ServerFacts,
 }
 
-impl Process {
+impl ServerProcess {
     /// Starts the target's process and shakes hands within `limit`. `before` is what it was found to speak earlier.
     /// A process that ends when it is probed is started once more and not probed again.
     pub(super) async fn connect(
         target: &Target,
-        shared: &Arc<Shared>,
+        shared: &Arc<UpstreamContext>,
         before: Option<Era>,
         limit: Duration,
     ) -> Result<Self, UpstreamError> {
         let handshake = async {
             match Self::start(target, shared, Handshake::new(target.plan.era, before), limit).await {
-                Err((UpstreamError::Lost(_), Step::Discover)) => {
+                Err((UpstreamError::Lost(_), HandshakeStep::Discover)) => {
                     let legacy = Handshake::new(target.plan.era, Some(Era::Legacy));
                     Self::start(target, shared, legacy, limit).await
                 }
@@ -70,34 +70,34 @@ impl Process {
     /// Fails with what was asked last.
     async fn start(
         target: &Target,
-        shared: &Arc<Shared>,
+        shared: &Arc<UpstreamContext>,
         mut handshake: Handshake,
         limit: Duration,
-    ) -> Result<Self, (UpstreamError, Step)> {
-        let (wire, ready) = child::start(target, shared).map_err(|error| (error, Step::Initialize))?;
+    ) -> Result<Self, (UpstreamError, HandshakeStep)> {
+        let (wire, ready) = child::start(target, shared).map_err(|error| (error, HandshakeStep::Initialize))?;
         // Dropped on every way out but the last.
         let guard = wire.stop.clone().drop_guard();
         let mut step = handshake.first();
         loop {
             let outcome = match &step {
-                Step::Discover => {
-                    let asked = wire.ask(Request::Discover, Era::Modern, None);
+                HandshakeStep::Discover => {
+                    let asked = wire.ask(McpRequest::Discover, Era::Modern, None);
                     let limit = DISCOVERY.min(limit / 2);
                     tokio::time::timeout(limit, asked).await.unwrap_or(Err(UpstreamError::Timeout(limit).into()))
                 }
-                _ => wire.ask(Request::Initialize, Era::Legacy, None).await,
+                _ => wire.ask(McpRequest::Initialize, Era::Legacy, None).await,
             };
             match handshake.next(outcome.map_err(UpstreamError::from)) {
-                Step::Done(facts) => {
+                HandshakeStep::Done(facts) => {
                     if facts.era == Era::Legacy && wire.send(wire::INITIALIZED.into()).await.is_err() {
-                        return Err((UpstreamError::Lost("it ended".into()), Step::Initialize));
+                        return Err((UpstreamError::Lost("it ended".into()), HandshakeStep::Initialize));
                     }
                     wire.batches.store(facts.version == BATCH_VERSION, Ordering::Release);
                     guard.disarm();
                     ready.cancel();
                     return Ok(Self { wire, facts });
                 }
-                Step::Failed(error) => return Err((error, step)),
+                HandshakeStep::Failed(error) => return Err((error, step)),
                 next => step = next,
             }
         }
@@ -124,22 +124,22 @@ impl Process {
     }
 
     /// Sends a request and waits for its answer.
-    pub(super) async fn ask(&self, request: Request<'_>, to: Option<&dyn ToClient>) -> Result<Answer, Failure> {
+    pub(super) async fn ask(&self, request: McpRequest<'_>, to: Option<&dyn ToClient>) -> Result<Answer, RequestError> {
         self.wire.ask(request, self.facts.era, to).await
     }
 }
 
-impl Drop for Process {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
 impl ProcessPipes {
-    async fn ask(&self, request: Request<'_>, era: Era, to: Option<&dyn ToClient>) -> Result<Answer, Failure> {
-        let Waiting { id, mut answer, doubt, mut progress } = self.calls.open().map_err(Failure::Stale)?;
+    async fn ask(&self, request: McpRequest<'_>, era: Era, to: Option<&dyn ToClient>) -> Result<Answer, RequestError> {
+        let OpenRequest { id, mut answer, doubt, mut progress } = self.calls.open().map_err(RequestError::Stale)?;
         let strays = self.strays.load(Ordering::Relaxed);
-        let mut pending = Pending { wire: self, id, tell: false, strays };
+        let mut pending = RequestGuard { wire: self, id, tell: false, strays };
         self.send(request.render(era, id)).await?;
         pending.tell = request.may_be_cancelled();
         let doubted = doubted(doubt);
@@ -157,7 +157,7 @@ impl ProcessPipes {
         };
         match answered {
             Ok(answered) => Ok(answered?),
-            Err(_) => Err(Failure::Final(UpstreamError::Lost("it ended".into()))),
+            Err(_) => Err(RequestError::Final(UpstreamError::Lost("it ended".into()))),
         }
     }
 }
@@ -174,7 +174,7 @@ async fn doubted(doubt: oneshot::Receiver<UpstreamError>) -> UpstreamError {
 }
 
 /// A request that waits. Dropped before its answer, it is taken back.
-struct Pending<'a> {
+struct RequestGuard<'a> {
     wire: &'a ProcessPipes,
     id: u64,
     tell: bool,
@@ -182,7 +182,7 @@ struct Pending<'a> {
     strays: u64,
 }
 
-impl Drop for Pending<'_> {
+impl Drop for RequestGuard<'_> {
     fn drop(&mut self) {
         if !self.wire.calls.forget(self.id) {
             return;

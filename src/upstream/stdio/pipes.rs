@@ -7,10 +7,10 @@ use prometheus::IntCounter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::calls::Calls;
+use super::open_requests::OpenRequests;
 use crate::domain::ids::ObjectKey;
 use crate::domain::upstream::UpstreamError;
-use crate::upstream::failure::Failure;
+use crate::upstream::request_error::RequestError;
 
 /// Messages that wait to be written to a process.
 pub(super) const OUTGOING: usize = 64;
@@ -24,7 +24,7 @@ pub(super) type Outgoing = (Vec<u8>, OwnedSemaphorePermit);
 /// What is written to and read from a process.
 #[derive(Clone, Debug)]
 pub(super) struct ProcessPipes {
-    pub(super) calls: Arc<Calls>,
+    pub(super) calls: Arc<OpenRequests>,
     pub(super) outgoing: mpsc::Sender<Outgoing>,
     /// Room for what waits to be written: a process may read nothing.
     pub(super) room: Arc<Semaphore>,
@@ -44,9 +44,9 @@ pub(super) struct ProcessPipes {
 
 impl ProcessPipes {
     /// Queues one message. Fails where nothing is written any more; then it was not sent.
-    pub(super) async fn send(&self, mut text: Vec<u8>) -> Result<(), Failure> {
+    pub(super) async fn send(&self, mut text: Vec<u8>) -> Result<(), RequestError> {
         one_line(&mut text);
-        let gone = || Failure::Stale(UpstreamError::Lost("it reads no more".into()));
+        let gone = || RequestError::Stale(UpstreamError::Lost("it reads no more".into()));
         let room = Arc::clone(&self.room).acquire_many_owned(room_of(&text)).await.map_err(|_| gone())?;
         self.outgoing.send((text, room)).await.map_err(|_| gone())
     }
@@ -88,7 +88,7 @@ mod tests {
         let (outgoing, mut queue) = mpsc::channel(OUTGOING);
         let room = Arc::new(Semaphore::new(OUTGOING_BYTES));
         let unsent = IntCounter::new("unsent", "unsent").unwrap();
-        let (calls, batches, strays) = (Arc::new(Calls::new()), Arc::default(), Arc::default());
+        let (calls, batches, strays) = (Arc::new(OpenRequests::new()), Arc::default(), Arc::default());
         let key = ObjectKey::new("default", "up");
         let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
         let wire = ProcessPipes { calls, outgoing, room, key, unsent: unsent.clone(), strays, batches, stop, ended };

@@ -7,13 +7,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// A process, told from a later one of the same number by when it started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Process {
+struct ProcessIdentity {
     pid: i32,
     parent: i32,
     started: u64,
 }
 
-impl Process {
+impl ProcessIdentity {
     fn of(pid: i32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // The name before it is in parentheses, and may hold any character.
@@ -25,15 +25,16 @@ impl Process {
 
 /// The processes that descend from one.
 #[derive(Debug, Default)]
-pub(super) struct Descendants(Vec<Process>);
+pub(super) struct Descendants(Vec<ProcessIdentity>);
 
 impl Descendants {
     /// Those that `root` has now.
     pub(super) fn of(root: u32) -> Self {
         let Ok(entries) = std::fs::read_dir("/proc") else { return Self::default() };
         let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-        let mut children: HashMap<i32, Vec<Process>> = HashMap::new();
-        pids.filter_map(Process::of).for_each(|process| children.entry(process.parent).or_default().push(process));
+        let mut children: HashMap<i32, Vec<ProcessIdentity>> = HashMap::new();
+        pids.filter_map(ProcessIdentity::of)
+            .for_each(|process| children.entry(process.parent).or_default().push(process));
         let mut found = Vec::new();
         let mut parents = vec![i32::try_from(root).unwrap_or_default()];
         while let Some(parent) = parents.pop() {
@@ -47,7 +48,7 @@ impl Descendants {
     /// Kills those that still run, whoever their parent is by now.
     pub(super) fn kill(&self) {
         for old in &self.0 {
-            let lives = Process::of(old.pid).is_some_and(|now| now.started == old.started);
+            let lives = ProcessIdentity::of(old.pid).is_some_and(|now| now.started == old.started);
             if let Some(pid) = Pid::from_raw(old.pid).filter(|_| lives) {
                 let _ = kill_process(pid, Signal::KILL);
             }

@@ -11,11 +11,11 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-use super::body;
 use super::client::Client;
 use super::params::ParamHeaders;
-use crate::upstream::shared::Shared;
-use crate::upstream::wire::Request;
+use super::response_body;
+use crate::upstream::context::UpstreamContext;
+use crate::upstream::wire::McpRequest;
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
@@ -32,7 +32,7 @@ pub(super) const SMALL: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(in crate::upstream) struct HttpEndpoint {
     pub(super) target: Target,
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<UpstreamContext>,
     pub(super) client: Client,
     pub(super) params: ParamHeaders,
     pub(super) next_id: AtomicU64,
@@ -42,7 +42,11 @@ pub(in crate::upstream) struct HttpEndpoint {
 
 impl HttpEndpoint {
     /// For the target's URL. Nothing is connected yet.
-    pub(in crate::upstream) fn new(target: &Target, url: &str, shared: &Arc<Shared>) -> Result<Self, UpstreamError> {
+    pub(in crate::upstream) fn new(
+        target: &Target,
+        url: &str,
+        shared: &Arc<UpstreamContext>,
+    ) -> Result<Self, UpstreamError> {
         let (target, shared, client) =
             (Arc::clone(target), Arc::clone(shared), Client::new(target, url, &shared.instance)?);
         let (params, next_id, account) = (ParamHeaders::default(), AtomicU64::new(1), Arc::default());
@@ -72,13 +76,13 @@ impl Connection {
         self.headers.get(PROTOCOL_VERSION).is_some_and(|version| version == BATCH_VERSION)
     }
 
-    pub(super) fn request_headers(&self, request: &Request<'_>) -> Result<HeaderMap, UpstreamError> {
+    pub(super) fn request_headers(&self, request: &McpRequest<'_>) -> Result<HeaderMap, UpstreamError> {
         let mut headers = self.headers.clone();
         if self.era == Era::Legacy {
             return Ok(headers);
         }
         headers.insert(METHOD, HeaderValue::from_static(request.method()));
-        if let Request::CallTool(call) = request {
+        if let McpRequest::CallTool(call) = request {
             let name = HeaderValue::from_str(&encode(&call.tool));
             headers
                 .insert(NAME, name.map_err(|_| UpstreamError::Protocol("the tool's name is no header value".into()))?);
@@ -87,7 +91,7 @@ impl Connection {
         Ok(headers)
     }
 
-    pub(super) async fn post(&self, request: &Request<'_>, id: u64) -> Result<Response<Incoming>, UpstreamError> {
+    pub(super) async fn post(&self, request: &McpRequest<'_>, id: u64) -> Result<Response<Incoming>, UpstreamError> {
         let (headers, text) = (self.request_headers(request)?, request.render(self.era, id));
         self.endpoint.client.send(Method::POST, &self.uri, headers, text).await
     }
@@ -98,7 +102,7 @@ impl Connection {
         let response = sent.await?;
         // Read to its end, so that the connection is used again.
         let reservation = self.endpoint.reservation();
-        let read = body::whole(response.into_body(), self.endpoint.target.max_response_size, &reservation);
+        let read = response_body::whole(response.into_body(), self.endpoint.target.max_response_size, &reservation);
         let _ = tokio::time::timeout(SMALL, read).await;
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! A server over Streamable HTTP (MCP, transports): one POST for each request, answered as JSON or as an event stream.
 //! Modern requests stand alone; legacy ones belong to a session that the server may name.
 
-mod body;
 mod client;
 mod connection;
+mod http_reply;
 mod params;
-mod reply;
+mod response_body;
 mod stream;
 
 use std::sync::Arc;
@@ -24,10 +24,10 @@ use crate::domain::version::MODERN_VERSION;
 use self::client::same_origin_redirect;
 pub(super) use self::connection::HttpEndpoint;
 use self::connection::{Connection, PROTOCOL_VERSION, SESSION_ID};
-use self::reply::Reply;
-use super::failure::{Failure, HopRefusal, is_of_version};
-use super::handshake::{Handshake, Step};
-use super::wire::{self, Request};
+use self::http_reply::HttpReply;
+use super::handshake::{Handshake, HandshakeStep};
+use super::request_error::{HopRefusal, RequestError, is_of_version};
+use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`.
 const DISCOVERY: Duration = Duration::from_secs(10);
@@ -36,13 +36,13 @@ const LONGEST_SESSION_ID: usize = 1024;
 
 /// A server after its handshake.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct HttpSession {
     open: AtomicBool,
     connection: Arc<Connection>,
     facts: ServerFacts,
 }
 
-impl Session {
+impl HttpSession {
     /// Shakes hands within `limit`. `before` is what the server was found to speak earlier.
     pub(super) async fn connect(
         endpoint: &Arc<HttpEndpoint>,
@@ -64,8 +64,8 @@ impl Session {
         let mut step = handshake.first();
         loop {
             let (request, era) = match &step {
-                Step::Discover => (Request::Discover, Era::Modern),
-                _ => (Request::Initialize, Era::Legacy),
+                HandshakeStep::Discover => (McpRequest::Discover, Era::Modern),
+                _ => (McpRequest::Initialize, Era::Legacy),
             };
             let limit = if era == Era::Modern { DISCOVERY.min(limit / 2) } else { limit };
             let asked = tokio::time::timeout(limit, First::ask(endpoint, request, era)).await;
@@ -74,7 +74,7 @@ impl Session {
                 Err(error) => (Err(error), None),
             };
             match (handshake.next(outcome), first) {
-                (Step::Done(facts), Some(first)) => {
+                (HandshakeStep::Done(facts), Some(first)) => {
                     let session =
                         Self { open: AtomicBool::new(true), connection: Arc::new(first.join(&facts)?), facts };
                     if session.facts.era == Era::Legacy {
@@ -83,7 +83,7 @@ impl Session {
                     }
                     return Ok(session);
                 }
-                (Step::Failed(error), _) => return Err(error),
+                (HandshakeStep::Failed(error), _) => return Err(error),
                 (next, _) => step = next,
             }
         }
@@ -122,24 +122,24 @@ impl Session {
     }
 
     /// Sends a request and waits for its answer.
-    pub(super) async fn ask(&self, request: Request<'_>, to: Option<&dyn ToClient>) -> Result<Answer, Failure> {
+    pub(super) async fn ask(&self, request: McpRequest<'_>, to: Option<&dyn ToClient>) -> Result<Answer, RequestError> {
         match self.connection.ask(request, to).await? {
-            Reply::Answer(Answer::Result(result)) => Ok(Answer::Result(result)),
-            Reply::Answer(Answer::Error(error)) => self.judged(error, false),
-            Reply::Refused(error) => self.judged(error, true),
-            Reply::SessionEnded => {
+            HttpReply::Answer(Answer::Result(result)) => Ok(Answer::Result(result)),
+            HttpReply::Answer(Answer::Error(error)) => self.judged(error, false),
+            HttpReply::Refused(error) => self.judged(error, true),
+            HttpReply::SessionEnded => {
                 // The server ended it: there is nothing to delete.
                 self.open.store(false, Ordering::Release);
                 self.connection.stop.cancel();
-                Err(Failure::Stale(UpstreamError::Protocol("it ended the session again and again".into())))
+                Err(RequestError::Stale(UpstreamError::Protocol("it ended the session again and again".into())))
             }
         }
     }
 
     /// An error that a client may have. `refused` is whether the status of its response said too that nothing ran.
-    fn judged(&self, error: Box<RawValue>, refused: bool) -> Result<Answer, Failure> {
+    fn judged(&self, error: Box<RawValue>, refused: bool) -> Result<Answer, RequestError> {
         if let Some(refusal) = HopRefusal::over_http(self.facts.era, &error, refused) {
-            return Err(Failure::Refused(refusal));
+            return Err(RequestError::Refused(refusal));
         }
         if is_of_version(&error) {
             // It may be a tool's own, or of a server that is legacy no more: a probe shows which.
@@ -150,7 +150,7 @@ impl Session {
     }
 }
 
-impl Drop for Session {
+impl Drop for HttpSession {
     fn drop(&mut self) {
         self.stop();
     }
@@ -166,7 +166,7 @@ impl First {
     /// Follows one redirect.
     async fn ask(
         endpoint: &Arc<HttpEndpoint>,
-        request: Request<'_>,
+        request: McpRequest<'_>,
         era: Era,
     ) -> Result<(Answer, Self), UpstreamError> {
         let mut headers = endpoint.client.headers().clone();
@@ -185,10 +185,10 @@ impl First {
             response = used.post(&request, id).await?;
         }
         let session_id = response.headers().get(SESSION_ID).cloned();
-        match reply::read(&used, response, id, None).await? {
-            Reply::Answer(answer) => Ok((answer, Self { connection: used, session_id })),
-            Reply::Refused(error) => Ok((Answer::Error(error), Self { connection: used, session_id })),
-            Reply::SessionEnded => Err(UpstreamError::Protocol("it wants a session before there is one".into())),
+        match http_reply::read(&used, response, id, None).await? {
+            HttpReply::Answer(answer) => Ok((answer, Self { connection: used, session_id })),
+            HttpReply::Refused(error) => Ok((Answer::Error(error), Self { connection: used, session_id })),
+            HttpReply::SessionEnded => Err(UpstreamError::Protocol("it wants a session before there is one".into())),
         }
     }
 
@@ -211,11 +211,15 @@ impl First {
 }
 
 impl Connection {
-    async fn ask(self: &Arc<Self>, request: Request<'_>, to: Option<&dyn ToClient>) -> Result<Reply, UpstreamError> {
+    async fn ask(
+        self: &Arc<Self>,
+        request: McpRequest<'_>,
+        to: Option<&dyn ToClient>,
+    ) -> Result<HttpReply, UpstreamError> {
         let id = self.endpoint.next_id.fetch_add(1, Ordering::Relaxed);
         let tell = self.era == Era::Legacy && request.may_be_cancelled();
-        let mut pending = Pending { connection: self, id, tell };
-        let answered = async { reply::read(self, self.post(&request, id).await?, id, to).await }.await;
+        let mut pending = LegacyRequestGuard { connection: self, id, tell };
+        let answered = async { http_reply::read(self, self.post(&request, id).await?, id, to).await }.await;
         pending.tell = false;
         answered
     }
@@ -223,13 +227,13 @@ impl Connection {
 
 /// A legacy request that waits. Dropped before its answer, it is taken back; a modern one is taken back by closing
 /// its response.
-struct Pending<'a> {
+struct LegacyRequestGuard<'a> {
     connection: &'a Arc<Connection>,
     id: u64,
     tell: bool,
 }
 
-impl Drop for Pending<'_> {
+impl Drop for LegacyRequestGuard<'_> {
     fn drop(&mut self) {
         if self.tell {
             self.connection.tell_later(wire::cancelled(self.id));

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
 
-use super::body::Messages;
 use super::connection::Connection;
-use super::reply::{encoding, hear};
+use super::http_reply::{encoding, hear};
+use super::response_body::Messages;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
 use crate::upstream::flow::UNASKED;
-use crate::upstream::incoming;
+use crate::upstream::server_message;
 
 /// The first wait before the stream is opened again; it doubles up to the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -45,10 +45,10 @@ async fn keep_listening(connection: &Arc<Connection>) {
                 told = true;
                 let opened = Instant::now();
                 while let Ok(Some(text)) = messages.next().await {
-                    let messages = incoming::messages(text.as_bytes(), connection.has_batches());
+                    let messages = server_message::messages(text.as_bytes(), connection.has_batches());
                     messages
                         .into_iter()
-                        .filter_map(|text| incoming::read(text).ok())
+                        .filter_map(|text| server_message::read(text).ok())
                         .for_each(|one| hear(connection, one));
                 }
                 if opened.elapsed() >= LONGEST_WAIT {

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use hawsepipe::node::protocol::frame::{Kind, Start, begin};
+use hawsepipe::node::protocol::frame::{FrameKind, Start, begin};
 use hawsepipe::node::sandbox::Confinement;
 use hawsepipe::node::{Launcher, find_node, launcher};
 use serde_json::{Value, json};
@@ -50,20 +50,20 @@ impl Worker {
         let child = command.spawn().unwrap();
         let mut worker = Self { child, socket, inbox: Vec::new(), _folder: folder };
         let (kind, header, body) = worker.receive();
-        assert_eq!((kind, &header["version"], body.as_str()), (Kind::Ready, &json!(1), ""));
+        assert_eq!((kind, &header["version"], body.as_str()), (FrameKind::Ready, &json!(1), ""));
         worker
     }
 
-    fn send(&mut self, kind: Kind, header: &Value, body: Option<&str>) {
+    fn send(&mut self, kind: FrameKind, header: &Value, body: Option<&str>) {
         let frame = frame(kind, header, body);
         self.socket.write_all(&frame).unwrap();
     }
 
     fn call(&mut self, id: u64, content: &str) {
-        self.send(Kind::Call, &call_header(id), Some(content));
+        self.send(FrameKind::Call, &call_header(id), Some(content));
     }
 
-    fn receive(&mut self) -> (Kind, Value, String) {
+    fn receive(&mut self) -> (FrameKind, Value, String) {
         loop {
             if let Start::Whole(head) = Start::of(&self.inbox, |_| 1 << 30).unwrap() {
                 let (json, body) = head.parts(&self.inbox);
@@ -91,7 +91,7 @@ impl Drop for Worker {
     }
 }
 
-fn frame(kind: Kind, header: &Value, body: Option<&str>) -> Vec<u8> {
+fn frame(kind: FrameKind, header: &Value, body: Option<&str>) -> Vec<u8> {
     let mut frame = Vec::new();
     begin(&mut frame, kind, header, body.map(str::as_bytes)).unwrap();
     frame.extend_from_slice(body.unwrap_or_default().as_bytes());
@@ -107,14 +107,14 @@ const ECHO: &str = "export default ({ rawContent }) => ({ text: rawContent, cont
 #[test]
 fn frames_pass_in_whatever_pieces_they_come() {
     let mut worker = Worker::ready(ECHO);
-    let all: Vec<u8> = (1..=3).flat_map(|id| frame(Kind::Call, &call_header(id), Some("aé😀"))).collect();
+    let all: Vec<u8> = (1..=3).flat_map(|id| frame(FrameKind::Call, &call_header(id), Some("aé😀"))).collect();
     for size in [1, 7, all.len()] {
         for piece in all.chunks(size) {
             worker.socket.write_all(piece).unwrap();
         }
         for id in 1..=3 {
             let (kind, header, body) = worker.receive();
-            assert_eq!((kind, body.as_str()), (Kind::Result, "aé😀"), "in pieces of {size}");
+            assert_eq!((kind, body.as_str()), (FrameKind::Result, "aé😀"), "in pieces of {size}");
             assert_eq!(header, json!({"id": id, "continue": true, "metadata": {"n": 1}}));
         }
     }
@@ -125,8 +125,8 @@ fn a_ping_comes_back_also_while_a_call_waits() {
     let mut worker = Worker::ready("export default () => new Promise(() => {});");
     worker.call(1, "");
     for header in [json!({}), json!({"n": [1, "é"]})] {
-        worker.send(Kind::Ping, &header, None);
-        assert_eq!(worker.receive(), (Kind::Ping, header, String::new()));
+        worker.send(FrameKind::Ping, &header, None);
+        assert_eq!(worker.receive(), (FrameKind::Ping, header, String::new()));
     }
 }
 
@@ -146,11 +146,11 @@ fn a_line_names_the_call_that_prints_it() {
     while answers.len() < 3 {
         let (kind, header, body) = worker.receive();
         match kind {
-            Kind::Log => lines.push((body, header["id"].as_u64().unwrap())),
+            FrameKind::Log => lines.push((body, header["id"].as_u64().unwrap())),
             kind => answers.push((kind, header["id"].as_u64().unwrap())),
         }
     }
-    assert_eq!(answers, [(Kind::Result, 3), (Kind::Result, 2), (Kind::Result, 1)]);
+    assert_eq!(answers, [(FrameKind::Result, 3), (FrameKind::Result, 2), (FrameKind::Result, 1)]);
     let nobodys = lines.extract_if(.., |(line, _)| line == "nobody").collect::<Vec<_>>();
     assert!(!nobodys.is_empty() && nobodys.iter().all(|(_, id)| *id == 0), "{nobodys:?}");
     let expected = [3, 2, 1].into_iter().flat_map(|id| ["console", "own"].map(|line| (line.to_owned(), id)));
@@ -167,12 +167,12 @@ fn a_cancelled_call_still_ends_with_an_answer() {
     );
     worker.call(4, "");
     // One that is not in flight is nobody's.
-    worker.send(Kind::Cancel, &json!({"id": 3}), None);
-    worker.send(Kind::Ping, &json!({}), None);
-    assert_eq!(worker.receive().0, Kind::Ping);
-    worker.send(Kind::Cancel, &json!({"id": 4}), None);
+    worker.send(FrameKind::Cancel, &json!({"id": 3}), None);
+    worker.send(FrameKind::Ping, &json!({}), None);
+    assert_eq!(worker.receive().0, FrameKind::Ping);
+    worker.send(FrameKind::Cancel, &json!({"id": 4}), None);
     let (kind, header, body) = worker.receive();
-    assert_eq!((kind, &header["id"], body.as_str()), (Kind::Result, &json!(4), "AbortError"));
+    assert_eq!((kind, &header["id"], body.as_str()), (FrameKind::Result, &json!(4), "AbortError"));
 }
 
 #[test]
@@ -185,14 +185,14 @@ fn an_ask_is_answered_by_its_number_and_unknown_kinds_are_passed_over() {
     );
     worker.call(1, "");
     let (first, second) = (worker.receive(), worker.receive());
-    assert_eq!(first, (Kind::Ask, json!({"id": 1, "ask": 1, "tool": "t"}), r#"{"n":1}"#.into()));
-    assert_eq!(second, (Kind::Ask, json!({"id": 1, "ask": 2, "tool": "u"}), "{}".into()));
-    worker.send(Kind::Chunk, &json!({"stream": 1}), Some("x"));
-    worker.send(Kind::Reply, &json!({"ask": 99, "error": false}), Some("{}"));
-    worker.send(Kind::Reply, &json!({"ask": 2, "error": true}), Some(r#"{"code":-1,"message":"no"}"#));
-    worker.send(Kind::Reply, &json!({"ask": 1, "error": false}), Some(r#"{"ok":true}"#));
+    assert_eq!(first, (FrameKind::Ask, json!({"id": 1, "ask": 1, "tool": "t"}), r#"{"n":1}"#.into()));
+    assert_eq!(second, (FrameKind::Ask, json!({"id": 1, "ask": 2, "tool": "u"}), "{}".into()));
+    worker.send(FrameKind::Chunk, &json!({"stream": 1}), Some("x"));
+    worker.send(FrameKind::Reply, &json!({"ask": 99, "error": false}), Some("{}"));
+    worker.send(FrameKind::Reply, &json!({"ask": 2, "error": true}), Some(r#"{"code":-1,"message":"no"}"#));
+    worker.send(FrameKind::Reply, &json!({"ask": 1, "error": false}), Some(r#"{"ok":true}"#));
     let (kind, _, body) = worker.receive();
-    assert_eq!((kind, body.as_str()), (Kind::Result, "true no"));
+    assert_eq!((kind, body.as_str()), (FrameKind::Result, "true no"));
 }
 
 #[test]

@@ -10,12 +10,12 @@ use crate::domain::upstream::UpstreamEvent;
 
 /// Events that wait for their reader.
 #[derive(Debug, Default)]
-pub(super) struct Events {
+pub(super) struct EventQueue {
     waiting: Mutex<VecDeque<UpstreamEvent>>,
     added: Notify,
 }
 
-impl Events {
+impl EventQueue {
     /// Adds an event, unless it waits already.
     pub(super) fn tell(&self, event: UpstreamEvent) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +45,7 @@ mod tests {
 
     #[tokio::test]
     async fn events_wait_once_and_in_order() {
-        let events = Events::default();
+        let events = EventQueue::default();
         let changed = |name: &str| UpstreamEvent::ToolsChanged(ObjectKey::new("default", name));
         for name in ["a", "b", "a", "a"] {
             events.tell(changed(name));

@@ -16,15 +16,15 @@ const MAX_PROGRESS: usize = 64 << 10;
 
 /// Every request that waits; as many as callers are let in.
 #[derive(Debug)]
-pub(super) struct Calls {
+pub(super) struct OpenRequests {
     next_id: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<OpenState>,
     /// Told when the last of them is done with.
     emptied: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct OpenState {
     waiting: HashMap<u64, Waiter>,
     closed: Option<UpstreamError>,
 }
@@ -38,7 +38,7 @@ struct Waiter {
 
 /// The caller's end.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct OpenRequest {
     /// The request's id and progress token.
     pub(super) id: u64,
     /// Its answer, or why there will be none.
@@ -49,14 +49,14 @@ pub(super) struct Waiting {
     pub(super) progress: mpsc::Receiver<Box<RawValue>>,
 }
 
-impl Calls {
+impl OpenRequests {
     /// None yet.
     pub(super) fn new() -> Self {
         Self { next_id: AtomicU64::new(1), state: Mutex::default(), emptied: Notify::new() }
     }
 
     /// Takes an id. Fails with why, where nothing is answered any more.
-    pub(super) fn open(&self) -> Result<Waiting, UpstreamError> {
+    pub(super) fn open(&self) -> Result<OpenRequest, UpstreamError> {
         let mut state = self.lock();
         if let Some(reason) = &state.closed {
             return Err(reason.clone());
@@ -65,7 +65,7 @@ impl Calls {
         let ((answer, answered), (progress, progressed)) = (oneshot::channel(), mpsc::channel(PROGRESS));
         let (doubt, doubted) = oneshot::channel();
         state.waiting.insert(id, Waiter { answer, doubt: Some(doubt), progress });
-        Ok(Waiting { id, answer: answered, doubt: doubted, progress: progressed })
+        Ok(OpenRequest { id, answer: answered, doubt: doubted, progress: progressed })
     }
 
     /// Hands an answer over. False where nobody waits for it.
@@ -143,7 +143,7 @@ impl Calls {
         }
     }
 
-    fn remove(&self, state: &mut State, id: u64) -> Option<Waiter> {
+    fn remove(&self, state: &mut OpenState, id: u64) -> Option<Waiter> {
         let waiter = state.waiting.remove(&id);
         if state.waiting.is_empty() {
             self.emptied.notify_waiters();
@@ -151,7 +151,7 @@ impl Calls {
         waiter
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, OpenState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -166,7 +166,7 @@ mod tests {
 
     #[tokio::test]
     async fn answers_find_their_callers_once() {
-        let calls = Calls::new();
+        let calls = OpenRequests::new();
         let (first, second) = (calls.open().unwrap(), calls.open().unwrap());
         assert!(calls.answer(second.id, result()));
         assert!(!calls.answer(second.id, result()), "a second answer");
@@ -179,7 +179,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_end_is_told_to_all_who_wait_and_who_come() {
-        let calls = Calls::new();
+        let calls = OpenRequests::new();
         let waiting = calls.open().unwrap();
         calls.close(UpstreamError::Lost("first".into()));
         calls.close(UpstreamError::Lost("second".into()));
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn progress_beyond_the_bound_is_dropped() {
-        let calls = Calls::new();
+        let calls = OpenRequests::new();
         let mut waiting = calls.open().unwrap();
         let taken =
             (0..PROGRESS + 5).filter(|_| calls.progress(waiting.id, RawValue::from_string("{}".into()).unwrap()));

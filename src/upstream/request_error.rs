@@ -8,7 +8,7 @@ use crate::domain::upstream::{Era, UpstreamError};
 
 /// Why a request has no answer.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum RequestError {
     /// It was not executed, and another connection may do better.
     Stale(UpstreamError),
     /// It refused how this gateway speaks with it.
@@ -17,29 +17,29 @@ pub(super) enum Failure {
     Final(UpstreamError),
 }
 
-impl From<UpstreamError> for Failure {
+impl From<UpstreamError> for RequestError {
     fn from(error: UpstreamError) -> Self {
         Self::Final(error)
     }
 }
 
-impl From<Failure> for UpstreamError {
-    fn from(failure: Failure) -> Self {
+impl From<RequestError> for UpstreamError {
+    fn from(failure: RequestError) -> Self {
         match failure {
-            Failure::Stale(error) | Failure::Final(error) => error,
-            Failure::Refused(refusal) => refusal.into(),
+            RequestError::Stale(error) | RequestError::Final(error) => error,
+            RequestError::Refused(refusal) => refusal.into(),
         }
     }
 }
 
 #[derive(Deserialize)]
-pub(super) struct ErrorText {
+pub(super) struct ErrorFields {
     pub(super) code: i64,
     pub(super) data: Option<serde_json::Value>,
 }
 
 pub(super) fn code_of(error: &RawValue) -> Option<i64> {
-    serde_json::from_str::<ErrorText>(error.get()).ok().map(|e| e.code)
+    serde_json::from_str::<ErrorFields>(error.get()).ok().map(|e| e.code)
 }
 
 /// A server refused how the gateway speaks with it (MCP 2026-07-28: headers, capabilities, version), which is no client's

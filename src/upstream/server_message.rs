@@ -6,13 +6,13 @@ use std::fmt;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::members::{MOST, Members, Text, Whose};
+use super::members::{JsonString, MOST, MessageMembers, Whose};
 use crate::domain::raw::RawObject;
 use crate::domain::upstream::{Answer, UpstreamError};
 
 /// One message of a server.
 #[derive(Debug)]
-pub(super) enum Incoming<'a> {
+pub(super) enum ServerMessage<'a> {
     /// An answer; `id` is raw JSON, none where it is null or absent.
     Answer { id: Option<&'a RawValue>, answer: Answer },
     /// A request to us.
@@ -47,7 +47,7 @@ impl Notice {
 
 /// Why a message cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct InvalidMessage {
     /// What is wrong, in words that hold nothing of the message.
     pub(super) words: &'static str,
     /// Who waits for it.
@@ -56,32 +56,32 @@ pub(super) struct Fault {
     pub(super) quoted: bool,
 }
 
-impl Fault {
+impl InvalidMessage {
     fn new(words: &'static str, whose: Whose) -> Self {
         Self { words, whose, quoted: false }
     }
 }
 
-impl From<Fault> for UpstreamError {
-    fn from(fault: Fault) -> Self {
+impl From<InvalidMessage> for UpstreamError {
+    fn from(fault: InvalidMessage) -> Self {
         Self::Protocol(fault.words.into())
     }
 }
 
 /// Reads one message.
-pub(super) fn read(text: &[u8]) -> Result<Incoming<'_>, Fault> {
+pub(super) fn read(text: &[u8]) -> Result<ServerMessage<'_>, InvalidMessage> {
     if text.trim_ascii_start().first() != Some(&b'{') {
         return Err(misplaced(text));
     }
-    let members = Members::read(text);
+    let members = MessageMembers::read(text);
     understood(&members).map_err(|words| match members.whole {
-        true => Fault::new(words, members.whose()),
-        false => Fault::new(words, whose_of(text)),
+        true => InvalidMessage::new(words, members.whose()),
+        false => InvalidMessage::new(words, whose_of(text)),
     })
 }
 
 /// Whether the log may show how a text with this fault begins: not where it is an answer, or looks like a part of one.
-pub(super) fn may_be_shown(fault: &Fault, text: &[u8]) -> bool {
+pub(super) fn may_be_shown(fault: &InvalidMessage, text: &[u8]) -> bool {
     fault.whose == Whose::Nobody && memchr::memmem::find(text, b"result").is_none()
 }
 
@@ -92,11 +92,11 @@ fn whose_of(text: &[u8]) -> Whose {
     while calls.len() < MOST
         && let Some(Ok(object)) = objects.next()
     {
-        if let Whose::Calls(ids) = Members::read(object.get().as_bytes()).whose() {
+        if let Whose::Calls(ids) = MessageMembers::read(object.get().as_bytes()).whose() {
             calls.extend(ids);
         }
     }
-    match Members::read(&text[objects.byte_offset()..]).whose() {
+    match MessageMembers::read(&text[objects.byte_offset()..]).whose() {
         Whose::Calls(ids) => calls.extend(ids),
         whose if calls.is_empty() => return whose,
         _ => {}
@@ -104,8 +104,8 @@ fn whose_of(text: &[u8]) -> Whose {
     Whose::Calls(calls)
 }
 
-fn understood<'a>(members: &Members<'a>) -> Result<Incoming<'a>, &'static str> {
-    let Members { jsonrpc, id, method, params, result, error, .. } = *members;
+fn understood<'a>(members: &MessageMembers<'a>) -> Result<ServerMessage<'a>, &'static str> {
+    let MessageMembers { jsonrpc, id, method, params, result, error, .. } = *members;
     if !members.whole {
         return Err("a message is no valid JSON-RPC");
     }
@@ -119,10 +119,11 @@ fn understood<'a>(members: &Members<'a>) -> Result<Incoming<'a>, &'static str> {
         if result.seen || error.seen {
             return Err("a message is a request and an answer");
         }
-        let Text(method) = serde_json::from_str(method.get()).map_err(|_| "the method of a message is no string")?;
+        let JsonString(method) =
+            serde_json::from_str(method.get()).map_err(|_| "the method of a message is no string")?;
         return Ok(match id.value {
-            Some(id) => Incoming::Request { id, method },
-            None => Incoming::Notification { notice: Notice::of(&method), params: params.value },
+            Some(id) => ServerMessage::Request { id, method },
+            None => ServerMessage::Notification { notice: Notice::of(&method), params: params.value },
         });
     }
     let answer = match (result.value, error.value) {
@@ -132,26 +133,26 @@ fn understood<'a>(members: &Members<'a>) -> Result<Incoming<'a>, &'static str> {
         (None, None) if result.seen => return Err("the result of an answer is null"),
         (None, None) => return Err("a message is neither request nor answer"),
     };
-    Ok(Incoming::Answer { id: id.value, answer })
+    Ok(ServerMessage::Answer { id: id.value, answer })
 }
 
 /// What is wrong with a text that does not begin with an object.
-fn misplaced(text: &[u8]) -> Fault {
+fn misplaced(text: &[u8]) -> InvalidMessage {
     if let Some(marked) = text.strip_prefix(b"\xef\xbb\xbf") {
-        return Fault::new("a byte order mark stands before a message", Members::read(marked).whose());
+        return InvalidMessage::new("a byte order mark stands before a message", MessageMembers::read(marked).whose());
     }
     if let Some(batch) = batch(text) {
-        let whose = batch.into_iter().map(|message| Members::read(message.get().as_bytes()).whose());
+        let whose = batch.into_iter().map(|message| MessageMembers::read(message.get().as_bytes()).whose());
         let ids = whose.flat_map(|whose| if let Whose::Calls(ids) = whose { ids } else { Vec::new() });
         let words = "it sent a batch, which this version of the protocol does not have";
-        return Fault::new(words, Whose::Calls(ids.collect()));
+        return InvalidMessage::new(words, Whose::Calls(ids.collect()));
     }
-    let quoted = memchr::memchr(b'{', text).map(|at| Members::read(&text[at..]));
-    match quoted.filter(Members::carries_answer).map(Members::whose) {
+    let quoted = memchr::memchr(b'{', text).map(|at| MessageMembers::read(&text[at..]));
+    match quoted.filter(MessageMembers::carries_answer).map(MessageMembers::whose) {
         Some(whose @ Whose::Calls(_)) => {
-            Fault { quoted: true, ..Fault::new("text stands before a message on its line", whose) }
+            InvalidMessage { quoted: true, ..InvalidMessage::new("text stands before a message on its line", whose) }
         }
-        _ => Fault::new("a message is no JSON object", Whose::Nobody),
+        _ => InvalidMessage::new("a message is no JSON object", Whose::Nobody),
     }
 }
 
@@ -163,13 +164,13 @@ fn batch(text: &[u8]) -> Option<Vec<&RawValue>> {
     }
     let mut objects = Vec::new();
     let mut json = serde_json::Deserializer::from_slice(text);
-    let read = json.deserialize_seq(Objects(&mut objects)).and_then(|()| json.end());
+    let read = json.deserialize_seq(BatchVisitor(&mut objects)).and_then(|()| json.end());
     read.is_ok().then_some(objects)
 }
 
-struct Objects<'m, 'a>(&'m mut Vec<&'a RawValue>);
+struct BatchVisitor<'m, 'a>(&'m mut Vec<&'a RawValue>);
 
-impl<'a> Visitor<'a> for Objects<'_, 'a> {
+impl<'a> Visitor<'a> for BatchVisitor<'_, 'a> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -214,14 +215,17 @@ mod tests {
         let read_all = |text: &'static str| read(text.as_bytes());
         assert!(matches!(
             read_all(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#),
-            Ok(Incoming::Answer { id: Some(_), .. })
+            Ok(ServerMessage::Answer { id: Some(_), .. })
         ));
-        assert!(matches!(read_all(r#"{"jsonrpc":"2.0","id":null,"error":{}}"#), Ok(Incoming::Answer { id: None, .. })));
-        assert!(matches!(read_all(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), Ok(Incoming::Request { .. })));
-        assert!(matches!(read_all(r#"{"jsonrpc":"2.0","method":"x"}"#), Ok(Incoming::Notification { .. })));
+        assert!(matches!(
+            read_all(r#"{"jsonrpc":"2.0","id":null,"error":{}}"#),
+            Ok(ServerMessage::Answer { id: None, .. })
+        ));
+        assert!(matches!(read_all(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#), Ok(ServerMessage::Request { .. })));
+        assert!(matches!(read_all(r#"{"jsonrpc":"2.0","method":"x"}"#), Ok(ServerMessage::Notification { .. })));
         // PHP's encoder escapes slashes.
         let escaped = read_all(r#"{"jsonrpc":"2.0","method":"notifications\/progress"}"#);
-        assert!(matches!(escaped, Ok(Incoming::Notification { notice: Notice::Progress, .. })));
+        assert!(matches!(escaped, Ok(ServerMessage::Notification { notice: Notice::Progress, .. })));
         assert!(read("[".repeat(10_000).as_bytes()).is_err());
     }
 
@@ -281,7 +285,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":1,"result":{},"error":null}"#, true),
             (r#"{"jsonrpc":"2.0","id":1,"result":null,"error":{}}"#, false),
         ] {
-            let Ok(Incoming::Answer { answer, .. }) = read(text.as_bytes()) else { panic!("{text}") };
+            let Ok(ServerMessage::Answer { answer, .. }) = read(text.as_bytes()) else { panic!("{text}") };
             assert_eq!(matches!(answer, Answer::Result(_)), ok, "{text}");
         }
     }
@@ -308,7 +312,7 @@ mod tests {
     fn deeply_nested_results_pass_as_text() {
         let deep =
             format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":{}{}}}}}"#, "[".repeat(10_000), "]".repeat(10_000));
-        assert!(matches!(read(deep.as_bytes()), Ok(Incoming::Answer { .. })));
+        assert!(matches!(read(deep.as_bytes()), Ok(ServerMessage::Answer { .. })));
     }
 
     #[test]

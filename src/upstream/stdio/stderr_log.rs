@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::process::ChildStderr;
 
-use super::lines::{Lines, Piece};
+use super::line_reader::{LinePiece, LineReader};
 use crate::domain::ids::ObjectKey;
 use crate::domain::secret::Mask;
 use crate::domain::upstream::Target;
+use crate::upstream::context::UpstreamContext;
 use crate::upstream::flow::Flow;
 use crate::upstream::metrics::{Dropped, UpstreamMetrics};
-use crate::upstream::shared::Shared;
 
 /// Bytes of a line.
 const LINE: usize = 8 * 1024;
@@ -18,7 +18,7 @@ const LINE: usize = 8 * 1024;
 const LINES: u64 = 100;
 
 /// Logs what one process writes to its stderr.
-pub(super) struct Log {
+pub(super) struct StderrLog {
     upstream: ObjectKey,
     mask: Mask,
     metrics: UpstreamMetrics,
@@ -28,20 +28,20 @@ pub(super) struct Log {
     left_out: u64,
 }
 
-impl Log {
+impl StderrLog {
     /// For a process of `target`. `last` always holds its last line.
-    pub(super) fn new(target: &Target, shared: &Shared, last: Arc<Mutex<String>>) -> Self {
+    pub(super) fn new(target: &Target, shared: &UpstreamContext, last: Arc<Mutex<String>>) -> Self {
         let (upstream, metrics) = (target.plan.key.clone(), shared.metrics.clone());
         Self { upstream, mask: target.mask(), metrics, last, left_out: 0 }
     }
 
     /// Logs until the end.
     pub(super) async fn run(mut self, stderr: ChildStderr) {
-        let mut lines = Lines::new(stderr, LINE, None);
+        let mut lines = LineReader::new(stderr, LINE, None);
         let (mut bytes, mut logged) = (Flow::of_bytes(), Flow::new(LINES));
         while let Ok(Some(piece)) = lines.next().await {
             let cost = piece.cost();
-            if let Piece::Line(line) | Piece::Last(line) | Piece::Cut(line) = piece {
+            if let LinePiece::Line(line) | LinePiece::Last(line) | LinePiece::Cut(line) = piece {
                 let text = printable(&self.mask, line);
                 if !text.is_empty() {
                     self.take(text, &mut logged);

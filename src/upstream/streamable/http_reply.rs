@@ -8,17 +8,17 @@ use hyper::body::Incoming as Body;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::body::{Messages, whole};
 use super::connection::{Connection, SESSION_ID, SMALL};
+use super::response_body::{Messages, whole};
 use crate::domain::ports::ToClient;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR, REFUSED};
 use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
-use crate::upstream::incoming::{self, Incoming, Notice};
+use crate::upstream::server_message::{self, Notice, ServerMessage};
 use crate::upstream::wire;
 
 /// What came of a request.
 #[derive(Debug)]
-pub(super) enum Reply {
+pub(super) enum HttpReply {
     /// Its answer.
     Answer(Answer),
     /// An error under a status that says that the request was not taken (MCP, Streamable HTTP). Nothing was executed.
@@ -59,7 +59,7 @@ pub(super) async fn read(
     response: Response<Body>,
     id: u64,
     to: Option<&dyn ToClient>,
-) -> Result<Reply, UpstreamError> {
+) -> Result<HttpReply, UpstreamError> {
     let (status, mut media) = (response.status(), media(response.headers()));
     if let Some(encoding) = encoding(response.headers()) {
         if status.is_success() {
@@ -88,13 +88,13 @@ pub(super) async fn read(
 }
 
 /// Checks that an answer is to the request `id`; an error may come without one.
-fn own(answered: Option<&RawValue>, id: u64, answer: Answer) -> Result<Reply, UpstreamError> {
+fn own(answered: Option<&RawValue>, id: u64, answer: Answer) -> Result<HttpReply, UpstreamError> {
     let is_own = match answered {
         Some(answered) => answered.get().parse() == Ok(id),
         None => matches!(answer, Answer::Error(_)),
     };
     if is_own {
-        Ok(Reply::Answer(answer))
+        Ok(HttpReply::Answer(answer))
     } else {
         Err(UpstreamError::Protocol("its answer is to another request".into()))
     }
@@ -105,7 +105,7 @@ async fn read_events(
     mut messages: Messages,
     id: u64,
     to: Option<&dyn ToClient>,
-) -> Result<Reply, UpstreamError> {
+) -> Result<HttpReply, UpstreamError> {
     while let Some(text) = messages.next().await? {
         if let Some(own) = take(connection, text.as_bytes(), id, to)? {
             messages.finish(&connection.endpoint.shared, SMALL);
@@ -121,23 +121,23 @@ fn take(
     text: &[u8],
     id: u64,
     to: Option<&dyn ToClient>,
-) -> Result<Option<Reply>, UpstreamError> {
+) -> Result<Option<HttpReply>, UpstreamError> {
     let mut reply = None;
-    for message in incoming::messages(text, connection.has_batches()) {
-        match incoming::read(message)? {
-            Incoming::Answer { .. } if reply.is_some() => {
+    for message in server_message::messages(text, connection.has_batches()) {
+        match server_message::read(message)? {
+            ServerMessage::Answer { .. } if reply.is_some() => {
                 return Err(UpstreamError::Protocol("a batch answers the request twice".into()));
             }
-            Incoming::Answer { id: answered, answer } => reply = Some(own(answered, id, answer)?),
-            Incoming::Notification { notice: Notice::Progress, params } => {
-                if let (Some(to), Some((token, params))) = (to, incoming::progress(params))
+            ServerMessage::Answer { id: answered, answer } => reply = Some(own(answered, id, answer)?),
+            ServerMessage::Notification { notice: Notice::Progress, params } => {
+                if let (Some(to), Some((token, params))) = (to, server_message::progress(params))
                     && token == id
                 {
                     to.progress(params);
                 }
             }
             // On the stream of a request there is only what concerns it (MCP, Streamable HTTP).
-            Incoming::Notification { notice: Notice::Message, params: Some(params) } if to.is_some() => {
+            ServerMessage::Notification { notice: Notice::Message, params: Some(params) } if to.is_some() => {
                 to.into_iter().for_each(|to| to.message(params.to_owned()));
             }
             other => hear(connection, other),
@@ -147,15 +147,15 @@ fn take(
 }
 
 /// Deals with what a server sends besides answers and progress.
-pub(super) fn hear(connection: &Arc<Connection>, message: Incoming<'_>) {
+pub(super) fn hear(connection: &Arc<Connection>, message: ServerMessage<'_>) {
     let key = &connection.endpoint.target.plan.key;
     match message {
-        Incoming::Request { id, method } => connection.tell_later(wire::reply(id, &method)),
-        Incoming::Notification { notice: Notice::ToolsChanged, .. } => {
+        ServerMessage::Request { id, method } => connection.tell_later(wire::reply(id, &method)),
+        ServerMessage::Notification { notice: Notice::ToolsChanged, .. } => {
             connection.endpoint.shared.events.tell(UpstreamEvent::ToolsChanged(key.clone()));
         }
-        Incoming::Notification { .. } => {}
-        Incoming::Answer { .. } => tracing::debug!(upstream = %key, "an answer that nobody waits for was dropped"),
+        ServerMessage::Notification { .. } => {}
+        ServerMessage::Answer { .. } => tracing::debug!(upstream = %key, "an answer that nobody waits for was dropped"),
     }
 }
 
@@ -166,7 +166,7 @@ async fn refusal(
     media: Media,
     body: Body,
     id: u64,
-) -> Result<Reply, UpstreamError> {
+) -> Result<HttpReply, UpstreamError> {
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         return Err(UpstreamError::Unauthorized(format!("HTTP {}", status.as_u16())));
     }
@@ -175,16 +175,16 @@ async fn refusal(
     }
     let in_session = connection.era == Era::Legacy && connection.headers.contains_key(SESSION_ID);
     if in_session && status == StatusCode::NOT_FOUND {
-        return Ok(Reply::SessionEnded);
+        return Ok(HttpReply::SessionEnded);
     }
     let words = UpstreamError::Protocol(format!("HTTP {}", status.as_u16()));
     if media == Media::Json {
         let endpoint = &connection.endpoint;
         let reservation = endpoint.reservation();
         let text = whole(body, endpoint.target.max_response_size, &reservation).await?;
-        if let Ok(Incoming::Answer { id: answered, answer: Answer::Error(error) }) = incoming::read(&text) {
+        if let Ok(ServerMessage::Answer { id: answered, answer: Answer::Error(error) }) = server_message::read(&text) {
             if in_session && status == StatusCode::BAD_REQUEST && says_session_unknown(&error) {
-                return Ok(Reply::SessionEnded);
+                return Ok(HttpReply::SessionEnded);
             }
             if status.is_client_error() && !is_refusal_of_era(connection.era, &error) {
                 let (events, key) = (&endpoint.shared.events, endpoint.target.plan.key.clone());
@@ -193,8 +193,8 @@ async fn refusal(
             // Servers that refuse early may not have read the id, and give another.
             let early = answered.is_none_or(|a| a.get().parse() == Ok(id)) || status.is_client_error();
             return match early {
-                true if status.is_client_error() => Ok(Reply::Refused(error)),
-                true => Ok(Reply::Answer(Answer::Error(error))),
+                true if status.is_client_error() => Ok(HttpReply::Refused(error)),
+                true => Ok(HttpReply::Answer(Answer::Error(error))),
                 false => Err(words),
             };
         }
@@ -221,10 +221,10 @@ fn is_refusal_of_era(era: Era, error: &RawValue) -> bool {
 /// Servers after the TypeScript SDK's example answer 400 and -32000 where the specification has 404.
 fn says_session_unknown(error: &RawValue) -> bool {
     #[derive(Deserialize)]
-    struct ErrorText {
+    struct ErrorMessage {
         code: i64,
         message: String,
     }
-    serde_json::from_str::<ErrorText>(error.get())
+    serde_json::from_str::<ErrorMessage>(error.get())
         .is_ok_and(|e| e.code == REFUSED && e.message.to_ascii_lowercase().contains("session"))
 }

@@ -15,7 +15,7 @@ const IOCTLS: [u64; 7] = [0x5451, 0x5421, 0x5450, 0x541b, 0x5401, 0x802c_542a, 0
 
 /// A condition on one argument of a call, counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum When {
+pub enum ArgCondition {
     /// Its lower half is not this.
     IsNot(u8, u64),
     /// Of its lower half, these bits (first) are so (second).
@@ -26,16 +26,16 @@ pub enum When {
 
 /// A call that is known and refused: always, or where all conditions of one of the lists hold.
 #[derive(Debug)]
-pub struct RefusedCall {
+pub struct RefusedSyscall {
     pub(super) call: i64,
-    pub(super) when: Vec<Vec<When>>,
+    pub(super) when: Vec<Vec<ArgCondition>>,
 }
 
 /// What a process may ask of the kernel.
 #[derive(Debug)]
-pub struct Calls {
+pub struct SyscallRules {
     pub(super) free: Vec<i64>,
-    pub(super) refused: Vec<RefusedCall>,
+    pub(super) refused: Vec<RefusedSyscall>,
 }
 
 /// Memory, threads, signals to oneself, clocks, and reading and writing what is open.
@@ -286,11 +286,11 @@ const OLD_REFUSED: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_REFUSED: &[i64] = &[];
 
-impl Calls {
+impl SyscallRules {
     /// Of Node.js in this process.
     pub fn of_worker() -> Self {
         let free = [BASE, NODE, OLD_BASE, OLD_NODE].concat();
-        let always = REFUSED.iter().chain(OLD_REFUSED).map(|call| RefusedCall { call: *call, when: Vec::new() });
+        let always = REFUSED.iter().chain(OLD_REFUSED).map(|call| RefusedSyscall { call: *call, when: Vec::new() });
         Self { free, refused: always.chain(in_threads()).chain(of_files()).collect() }
     }
 
@@ -301,17 +301,17 @@ impl Calls {
 }
 
 /// Threads may be started and no process; a signal is for oneself.
-fn in_threads() -> Vec<RefusedCall> {
+fn in_threads() -> Vec<RefusedSyscall> {
     let own = u64::from(std::process::id());
-    let another = || vec![vec![When::IsNot(0, own)]];
+    let another = || vec![vec![ArgCondition::IsNot(0, own)]];
     vec![
         // clone3 has its flags in memory, where no filter sees them. It is in no list, and C libraries take clone then.
-        RefusedCall { call: libc::SYS_clone, when: vec![vec![When::Has(0, bits(CLONE_THREAD), 0)]] },
-        RefusedCall { call: libc::SYS_kill, when: another() },
-        RefusedCall { call: libc::SYS_tgkill, when: another() },
+        RefusedSyscall { call: libc::SYS_clone, when: vec![vec![ArgCondition::Has(0, bits(CLONE_THREAD), 0)]] },
+        RefusedSyscall { call: libc::SYS_kill, when: another() },
+        RefusedSyscall { call: libc::SYS_tgkill, when: another() },
         // The limits of another process of the same user could be set.
-        RefusedCall { call: libc::SYS_prlimit64, when: vec![vec![When::IsNot(0, 0)]] },
-        RefusedCall {
+        RefusedSyscall { call: libc::SYS_prlimit64, when: vec![vec![ArgCondition::IsNot(0, 0)]] },
+        RefusedSyscall {
             call: libc::SYS_prctl,
             when: none_of(
                 0,
@@ -331,26 +331,26 @@ fn in_threads() -> Vec<RefusedCall> {
 }
 
 /// Files are opened for reading only; of what can be done with an open one, what Node.js does.
-fn of_files() -> Vec<RefusedCall> {
+fn of_files() -> Vec<RefusedSyscall> {
     let opened = |flags| {
-        let has = |mask: i32, value: i32| vec![When::Has(flags, bits(mask), bits(value))];
+        let has = |mask: i32, value: i32| vec![ArgCondition::Has(flags, bits(mask), bits(value))];
         vec![has(O_ACCMODE, O_WRONLY), has(O_ACCMODE, O_RDWR), has(O_CREAT, O_CREAT), has(O_TRUNC, O_TRUNC)]
     };
     let files = [F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETPIPE_SZ, F_SETFD, F_SETFL].map(bits);
     vec![
-        RefusedCall { call: libc::SYS_openat, when: opened(2) },
+        RefusedSyscall { call: libc::SYS_openat, when: opened(2) },
         #[cfg(target_arch = "x86_64")]
-        RefusedCall { call: libc::SYS_open, when: opened(1) },
-        RefusedCall { call: libc::SYS_fcntl, when: none_of(1, &files) },
-        RefusedCall { call: libc::SYS_ioctl, when: none_of(1, &IOCTLS) },
+        RefusedSyscall { call: libc::SYS_open, when: opened(1) },
+        RefusedSyscall { call: libc::SYS_fcntl, when: none_of(1, &files) },
+        RefusedSyscall { call: libc::SYS_ioctl, when: none_of(1, &IOCTLS) },
         // To an address: the socket that it was given has its other end already.
-        RefusedCall { call: libc::SYS_sendto, when: vec![vec![When::Given(4)]] },
+        RefusedSyscall { call: libc::SYS_sendto, when: vec![vec![ArgCondition::Given(4)]] },
     ]
 }
 
 /// An argument that is none of these.
-fn none_of(argument: u8, values: &[u64]) -> Vec<Vec<When>> {
-    vec![values.iter().map(|value| When::IsNot(argument, *value)).collect()]
+fn none_of(argument: u8, values: &[u64]) -> Vec<Vec<ArgCondition>> {
+    vec![values.iter().map(|value| ArgCondition::IsNot(argument, *value)).collect()]
 }
 
 /// A flag word as the lower half of an argument.
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn no_call_is_in_two_lists() {
-        for calls in [Calls::of_worker(), Calls::of_parser()] {
+        for calls in [SyscallRules::of_worker(), SyscallRules::of_parser()] {
             let named: Vec<_> = calls.free.iter().copied().chain(calls.refused.iter().map(|r| r.call)).collect();
             assert_eq!(named.iter().collect::<BTreeSet<_>>().len(), named.len());
         }
@@ -374,7 +374,7 @@ mod tests {
 
     #[test]
     fn a_parser_cannot_open_or_run_anything() {
-        let calls = Calls::of_parser();
+        let calls = SyscallRules::of_parser();
         for call in [libc::SYS_openat, libc::SYS_execve, libc::SYS_socket, libc::SYS_sendmsg] {
             assert!(!calls.free.contains(&call) && calls.refused.iter().all(|refused| refused.call != call));
         }

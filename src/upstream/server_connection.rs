@@ -11,21 +11,21 @@ use crate::domain::ports::ToClient;
 use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 
-use super::failure::Failure;
-use super::stdio::Process;
-use super::streamable::Session;
-use super::wire::Request;
+use super::request_error::RequestError;
+use super::stdio::ServerProcess;
+use super::streamable::HttpSession;
+use super::wire::McpRequest;
 
 /// A connection after its handshake.
 #[derive(Debug)]
-pub(super) enum Link {
+pub(super) enum ServerConnection {
     /// A child process.
-    Process(Process),
+    Process(ServerProcess),
     /// A session, or stateless requests, over Streamable HTTP.
-    Http(Session),
+    Http(HttpSession),
 }
 
-impl Link {
+impl ServerConnection {
     /// What is known of the server.
     pub(super) fn facts(&self) -> &ServerFacts {
         match self {
@@ -74,10 +74,10 @@ impl Link {
     /// says so. Dropped before, it tells the server so.
     pub(super) async fn ask(
         &self,
-        request: Request<'_>,
+        request: McpRequest<'_>,
         to: Option<&dyn ToClient>,
         limit: Duration,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Answer, RequestError> {
         let patience = to.map(|client| Patience::new(client, limit));
         let to = patience.as_ref().map(|patience| patience as &dyn ToClient);
         let answered = async {
@@ -95,7 +95,7 @@ impl Link {
             let extended = patience.as_ref().filter(|_| request.extends_on_progress()).map(Patience::until);
             match extended {
                 Some(later) if later > until => until = later,
-                _ => return Err(Failure::Final(UpstreamError::Timeout(limit))),
+                _ => return Err(RequestError::Final(UpstreamError::Timeout(limit))),
             }
         }
     }

@@ -17,14 +17,14 @@ use sse_stream::SseByteStream;
 use super::client::chain;
 use crate::domain::budget::Reservation;
 use crate::domain::upstream::UpstreamError;
+use crate::upstream::context::UpstreamContext;
 use crate::upstream::flow::{EACH, Flow};
-use crate::upstream::shared::Shared;
 use crate::upstream::wire::ENVELOPE;
 
 /// Why a body ended early; the one error of the streams of this module.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(transparent)]
-struct Broken(UpstreamError);
+struct BodyError(UpstreamError);
 
 /// The whole body, held in `reservation`. One that came in one piece is not copied. Larger than `limit` bytes and an
 /// envelope, or than there is room for, it is given up and its connection with it.
@@ -71,7 +71,7 @@ impl<B: Body<Data = Bytes, Error: Error> + Unpin> Chunks for B {}
 
 /// The messages of an event stream, each of them bounded, the stream itself not.
 pub(super) struct Messages<B: Chunks = Incoming> {
-    events: SseByteStream<Counted<B>>,
+    events: SseByteStream<CountedBody<B>>,
     since_last: Arc<SinceLast>,
     /// How much is taken of what nobody asked for.
     unasked: Option<Flow>,
@@ -87,7 +87,7 @@ impl<B: Chunks> Messages<B> {
     /// Events of at most `limit` bytes and an envelope, each held in `reservation`.
     pub(super) fn new(body: B, limit: u64, reservation: Reservation) -> Self {
         let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), reservation });
-        let counted = Counted { body, since_last: Arc::clone(&since_last), limit };
+        let counted = CountedBody { body, since_last: Arc::clone(&since_last), limit };
         Self { events: SseByteStream::new(counted), since_last, unasked: None }
     }
 
@@ -103,7 +103,7 @@ impl<B: Chunks> Messages<B> {
             let _ = self.since_last.reservation.resize(self.since_last.bytes.load(Ordering::Relaxed));
             let Some(event) = self.events.next().await else { return Ok(None) };
             let event = event.map_err(|error| match error {
-                sse_stream::Error::Body(error) => match error.downcast::<Broken>() {
+                sse_stream::Error::Body(error) => match error.downcast::<BodyError>() {
                     Ok(broken) => broken.0,
                     Err(error) => UpstreamError::Lost(chain(&*error)),
                 },
@@ -125,7 +125,7 @@ impl<B: Chunks> Messages<B> {
 impl Messages {
     /// Reads to the end of the stream after its last message, so that the connection is used again. What does not end
     /// at once is waited for in the background for `patience`.
-    pub(super) fn finish(mut self, shared: &Shared, patience: Duration) {
+    pub(super) fn finish(mut self, shared: &UpstreamContext, patience: Duration) {
         if self.next().now_or_never().is_none() {
             // Where too many do so, the connection is closed.
             let _ = shared.spawn_small(async move {
@@ -136,30 +136,30 @@ impl Messages {
 }
 
 /// A body that fails when too much came since the last event.
-struct Counted<B: Chunks> {
+struct CountedBody<B: Chunks> {
     body: B,
     since_last: Arc<SinceLast>,
     limit: u64,
 }
 
-impl<B: Chunks> Stream for Counted<B> {
-    type Item = Result<Bytes, Broken>;
+impl<B: Chunks> Stream for CountedBody<B> {
+    type Item = Result<Bytes, BodyError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             let frame = match Pin::new(&mut self.body).poll_frame(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Ready(Some(Err(e))) => return Poll::Ready(Some(Err(Broken(UpstreamError::Lost(chain(&e)))))),
+                Poll::Ready(Some(Err(e))) => return Poll::Ready(Some(Err(BodyError(UpstreamError::Lost(chain(&e)))))),
                 Poll::Ready(Some(Ok(frame))) => frame,
             };
             let Ok(data) = frame.into_data() else { continue };
             let seen = self.since_last.bytes.fetch_add(data.len() as u64, Ordering::Relaxed) + data.len() as u64;
             if seen > self.limit.saturating_add(ENVELOPE) {
-                return Poll::Ready(Some(Err(Broken(UpstreamError::TooLarge(self.limit)))));
+                return Poll::Ready(Some(Err(BodyError(UpstreamError::TooLarge(self.limit)))));
             }
             if self.since_last.reservation.resize(seen).is_err() {
-                return Poll::Ready(Some(Err(Broken(UpstreamError::NoRoom))));
+                return Poll::Ready(Some(Err(BodyError(UpstreamError::NoRoom))));
             }
             return Poll::Ready(Some(Ok(data)));
         }

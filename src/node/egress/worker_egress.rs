@@ -8,11 +8,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Semaphore, mpsc};
 
-use super::dial::Refusal;
+use super::dial::DialError;
 use crate::domain::egress::EgressRule;
 use crate::node::log_mask::LogMask;
 use crate::node::metrics::{Direction, WorkerMetrics};
-use crate::node::protocol::frame::{Kind, begin};
+use crate::node::protocol::frame::{FrameKind, begin};
 
 /// Bytes that one call may send and receive.
 const MAX_BYTES: u64 = 64 << 20;
@@ -25,7 +25,7 @@ const QUEUED: usize = 8;
 
 /// One worker's line.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct WorkerEgress {
     pub(super) rules: Vec<EgressRule>,
     /// The right to have a name resolved.
     pub(super) lookups: Arc<Semaphore>,
@@ -52,7 +52,7 @@ struct CloseHeader<'a> {
     message: Option<String>,
 }
 
-impl Line {
+impl WorkerEgress {
     /// A line, and what writes its frames.
     pub(super) fn new(
         mut socket: OwnedWriteHalf,
@@ -82,11 +82,11 @@ impl Line {
     ///
     /// # Errors
     /// The call has had its share.
-    pub(super) fn spend(&self, bytes: usize, direction: Direction) -> Result<(), Refusal> {
+    pub(super) fn spend(&self, bytes: usize, direction: Direction) -> Result<(), DialError> {
         let bytes = bytes as u64;
         self.metrics.carried(self.log_mask.name(), direction, bytes);
         match self.used.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) > MAX_BYTES {
-            true => Err(Refusal::TooLarge(MAX_BYTES)),
+            true => Err(DialError::TooLarge(MAX_BYTES)),
             false => Ok(()),
         }
     }
@@ -97,7 +97,7 @@ impl Line {
     }
 
     /// A connection was not made, or broke.
-    pub(super) fn refused(&self, host: &str, port: u16, refusal: &Refusal) {
+    pub(super) fn refused(&self, host: &str, port: u16, refusal: &DialError) {
         self.metrics.connection(self.log_mask.name(), refusal.as_label());
         if refusal.is_denial() && !self.told.swap(true, Ordering::Relaxed) {
             let host = &host[..host.floor_char_boundary(MAX_NAME)];
@@ -108,22 +108,22 @@ impl Line {
 
     /// One more chunk may come.
     pub(super) async fn credit(&self, stream: u32) {
-        self.send(Kind::Credit, &StreamHeader { stream }, None).await;
+        self.send(FrameKind::Credit, &StreamHeader { stream }, None).await;
     }
 
     /// Bytes for the worker; none is the end of them.
     pub(super) async fn chunk(&self, stream: u32, bytes: &[u8]) {
-        self.send(Kind::Chunk, &StreamHeader { stream }, Some(bytes)).await;
+        self.send(FrameKind::Chunk, &StreamHeader { stream }, Some(bytes)).await;
     }
 
     /// The connection is over, well or not.
-    pub(super) async fn close(&self, stream: u32, refusal: Option<&Refusal>) {
-        let (code, message) = (refusal.map(Refusal::code), refusal.map(Refusal::to_string));
-        self.send(Kind::Close, &CloseHeader { stream, code, message }, None).await;
+    pub(super) async fn close(&self, stream: u32, refusal: Option<&DialError>) {
+        let (code, message) = (refusal.map(DialError::code), refusal.map(DialError::to_string));
+        self.send(FrameKind::Close, &CloseHeader { stream, code, message }, None).await;
     }
 
     /// Queues a whole frame: whoever is dropped while it waits has sent nothing of it.
-    async fn send(&self, kind: Kind, header: &impl Serialize, body: Option<&[u8]>) {
+    async fn send(&self, kind: FrameKind, header: &impl Serialize, body: Option<&[u8]>) {
         let mut frame = Vec::with_capacity(64 + body.map_or(0, <[u8]>::len));
         if begin(&mut frame, kind, header, body).is_some() {
             frame.extend_from_slice(body.unwrap_or_default());
@@ -140,19 +140,19 @@ mod tests {
 
     use super::*;
     use crate::node::protocol::socket::Socket;
-    use crate::node::protocol::wire::Incoming;
+    use crate::node::protocol::wire::FrameReader;
 
     #[tokio::test]
     async fn a_worker_is_told_what_it_may_send_what_came_and_how_a_connection_ended() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let metrics = WorkerMetrics::new().unwrap();
-        let (line, written) = Line::new(ours.into_split().1, Vec::new(), LogMask::named("p"), metrics);
-        let refusal = Refusal::TooMany(4);
+        let (line, written) = WorkerEgress::new(ours.into_split().1, Vec::new(), LogMask::named("p"), metrics);
+        let refusal = DialError::TooMany(4);
         let expected = [
-            (Kind::Credit, json!({"stream": 7}), &b""[..]),
-            (Kind::Chunk, json!({"stream": 7}), b"bytes"),
-            (Kind::Close, json!({"stream": 7, "code": refusal.code(), "message": refusal.to_string()}), b""),
-            (Kind::Close, json!({"stream": 8}), b""),
+            (FrameKind::Credit, json!({"stream": 7}), &b""[..]),
+            (FrameKind::Chunk, json!({"stream": 7}), b"bytes"),
+            (FrameKind::Close, json!({"stream": 7, "code": refusal.code(), "message": refusal.to_string()}), b""),
+            (FrameKind::Close, json!({"stream": 8}), b""),
         ];
         let telling = async move {
             line.credit(7).await;
@@ -161,7 +161,7 @@ mod tests {
             line.close(8, None).await;
         };
         tokio::join!(telling, written);
-        let mut heard = Incoming::new(Socket::new(theirs.into_std().unwrap()).unwrap().reader);
+        let mut heard = FrameReader::new(Socket::new(theirs.into_std().unwrap()).unwrap().reader);
         for (kind, header, body) in expected {
             let head = heard.receive(100).await.unwrap();
             let (json, bytes) = head.parts(heard.bytes());

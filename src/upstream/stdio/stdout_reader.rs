@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering;
 use serde_json::value::RawValue;
 use tokio::process::ChildStdout;
 
-use super::lines::{Lines, Piece};
-use super::log::printable;
+use super::line_reader::{LinePiece, LineReader};
 use super::pipes::ProcessPipes;
+use super::stderr_log::printable;
 use crate::domain::budget::Category;
 use crate::domain::upstream::{Answer, Target, UpstreamError, UpstreamEvent};
+use crate::upstream::context::UpstreamContext;
 use crate::upstream::flow::{Flow, UNASKED};
-use crate::upstream::incoming::{self, Fault, Incoming, Notice};
-use crate::upstream::members::{Members, Whose, number};
+use crate::upstream::members::{MessageMembers, Whose, number};
 use crate::upstream::metrics::Dropped;
-use crate::upstream::shared::Shared;
+use crate::upstream::server_message::{self, InvalidMessage, Notice, ServerMessage};
 use crate::upstream::wire::{self, ENVELOPE};
 
 /// The most bytes of a line that are passed over; one that does not end is given up, and the process with it.
@@ -26,9 +26,9 @@ const READ_OF_IT: usize = 4096;
 const SHOWN: usize = 200;
 
 /// Reads what one process writes to its stdout.
-pub(super) struct Reader {
+pub(super) struct StdoutReader {
     target: Target,
-    shared: Arc<Shared>,
+    shared: Arc<UpstreamContext>,
     wire: ProcessPipes,
     /// Whether it was said that the process writes what is no message.
     warned: bool,
@@ -38,14 +38,14 @@ pub(super) struct Reader {
 
 /// Whether somebody waited for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Line {
+enum LineOrigin {
     Awaited,
     Unasked,
 }
 
-impl Reader {
+impl StdoutReader {
     /// For a process of `target`.
-    pub(super) fn new(target: &Target, shared: &Arc<Shared>, wire: ProcessPipes) -> Self {
+    pub(super) fn new(target: &Target, shared: &Arc<UpstreamContext>, wire: ProcessPipes) -> Self {
         Self { target: Arc::clone(target), shared: Arc::clone(shared), wire, warned: false, passed_over: 0 }
     }
 
@@ -54,25 +54,25 @@ impl Reader {
         let limit = self.target.max_response_size.saturating_add(ENVELOPE);
         // A process is one upstream.
         let reservation = self.shared.budget.reservation_for(Category::Answer, &Arc::default());
-        let lines = Lines::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX), Some(reservation));
+        let lines = LineReader::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX), Some(reservation));
         let mut lines = lines.answering(&self.wire.calls);
         let mut unasked = Flow::of_bytes();
         while let Ok(Some(piece)) = lines.next().await {
             let cost = piece.cost();
             let read = match piece {
-                Piece::Line(line) => Ok(self.take(line)),
-                Piece::Last(line) => Ok(self.take_last(line)),
-                Piece::Cut(beginning) => {
+                LinePiece::Line(line) => Ok(self.take(line)),
+                LinePiece::Last(line) => Ok(self.take_last(line)),
+                LinePiece::Cut(beginning) => {
                     let too_large = UpstreamError::TooLarge(self.target.max_response_size);
                     Ok(self.take_cut(beginning, &too_large))
                 }
-                Piece::Unasked(beginning) => Ok(self.take_cut(beginning, &UpstreamError::TooLarge(UNASKED))),
-                Piece::NoRoom(beginning) => Ok(self.take_cut(beginning, &UpstreamError::NoRoom)),
-                Piece::Rest(size) => self.pass_over(size as u64),
+                LinePiece::Unasked(beginning) => Ok(self.take_cut(beginning, &UpstreamError::TooLarge(UNASKED))),
+                LinePiece::NoRoom(beginning) => Ok(self.take_cut(beginning, &UpstreamError::NoRoom)),
+                LinePiece::Rest(size) => self.pass_over(size as u64),
             };
             match read {
-                Ok(Line::Awaited) => {}
-                Ok(Line::Unasked) => unasked.spend(cost).await,
+                Ok(LineOrigin::Awaited) => {}
+                Ok(LineOrigin::Unasked) => unasked.spend(cost).await,
                 Err(error) => {
                     self.wire.calls.close(error);
                     break;
@@ -83,14 +83,14 @@ impl Reader {
     }
 
     /// Deals with the beginning of a line that is not read on. Only the call that it answers fails.
-    fn take_cut(&mut self, beginning: &[u8], why: &UpstreamError) -> Line {
+    fn take_cut(&mut self, beginning: &[u8], why: &UpstreamError) -> LineOrigin {
         self.passed_over = 0;
-        if self.fail(&Members::read(beginning).whose(), why) {
-            return Line::Awaited;
+        if self.fail(&MessageMembers::read(beginning).whose(), why) {
+            return LineOrigin::Awaited;
         }
         self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Large);
         tracing::warn!(upstream = %self.target.plan.key, "a message was dropped: {why}");
-        Line::Unasked
+        LineOrigin::Unasked
     }
 
     /// Fails the calls that a message answers which cannot be taken. False where there are none: others go on.
@@ -104,49 +104,49 @@ impl Reader {
     }
 
     /// Passes over the rest of a line that was too long, as fast as it comes: other answers wait behind it.
-    fn pass_over(&mut self, size: u64) -> Result<Line, UpstreamError> {
+    fn pass_over(&mut self, size: u64) -> Result<LineOrigin, UpstreamError> {
         self.passed_over += size;
         match self.passed_over > PASSED_OVER {
             true => Err(UpstreamError::TooLarge(self.target.max_response_size)),
-            false => Ok(Line::Awaited),
+            false => Ok(LineOrigin::Awaited),
         }
     }
 
     /// Deals with what stands after the last newline. A message that breaks off there is no fault of its own: the process
     /// ended, and what waits fails for that.
-    fn take_last(&mut self, line: &[u8]) -> Line {
-        let breaks_off = line.trim_ascii_start().first() == Some(&b'{') && !Members::read(line).whole;
-        if breaks_off { Line::Unasked } else { self.take(line) }
+    fn take_last(&mut self, line: &[u8]) -> LineOrigin {
+        let breaks_off = line.trim_ascii_start().first() == Some(&b'{') && !MessageMembers::read(line).whole;
+        if breaks_off { LineOrigin::Unasked } else { self.take(line) }
     }
 
     /// Deals with one line.
-    fn take(&mut self, line: &[u8]) -> Line {
+    fn take(&mut self, line: &[u8]) -> LineOrigin {
         let mut awaited = false;
-        for message in incoming::messages(line, self.wire.batches.load(Ordering::Acquire)) {
-            awaited |= match incoming::read(message) {
+        for message in server_message::messages(line, self.wire.batches.load(Ordering::Acquire)) {
+            awaited |= match server_message::read(message) {
                 Ok(message) => self.hear(message),
                 Err(fault) => self.take_broken(message, fault),
             };
         }
-        if awaited { Line::Awaited } else { Line::Unasked }
+        if awaited { LineOrigin::Awaited } else { LineOrigin::Unasked }
     }
 
     /// Deals with one message. True where somebody waited for it.
-    fn hear(&mut self, message: Incoming<'_>) -> bool {
+    fn hear(&mut self, message: ServerMessage<'_>) -> bool {
         match message {
-            Incoming::Answer { id, answer } => return self.hear_answer(id, answer),
-            Incoming::Request { id, method } => self.wire.offer(wire::reply(id, &method)),
-            Incoming::Notification { notice: Notice::Progress, params } => {
-                if let Some((token, params)) = incoming::progress(params)
+            ServerMessage::Answer { id, answer } => return self.hear_answer(id, answer),
+            ServerMessage::Request { id, method } => self.wire.offer(wire::reply(id, &method)),
+            ServerMessage::Notification { notice: Notice::Progress, params } => {
+                if let Some((token, params)) = server_message::progress(params)
                     && !self.wire.calls.progress(token, params)
                 {
                     self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Progress);
                 }
             }
-            Incoming::Notification { notice: Notice::ToolsChanged, .. } => {
+            ServerMessage::Notification { notice: Notice::ToolsChanged, .. } => {
                 self.shared.events.tell(UpstreamEvent::ToolsChanged(self.target.plan.key.clone()));
             }
-            Incoming::Notification { .. } => {}
+            ServerMessage::Notification { .. } => {}
         }
         false
     }
@@ -174,9 +174,9 @@ impl Reader {
 
     /// Deals with a text that is no message. The calls that it answers fail at once; what only quotes an answer makes
     /// them wait no longer than a while. All else is taken for words to people and passed over.
-    fn take_broken(&mut self, text: &[u8], fault: Fault) -> bool {
+    fn take_broken(&mut self, text: &[u8], fault: InvalidMessage) -> bool {
         let (whose, quoted, words) = (fault.whose.clone(), fault.quoted, fault.words);
-        let shown = incoming::may_be_shown(&fault, text);
+        let shown = server_message::may_be_shown(&fault, text);
         let reason = UpstreamError::from(fault);
         match whose {
             Whose::Calls(ids) if quoted => ids.into_iter().for_each(|id| self.wire.calls.doubt(id, reason.clone())),

@@ -46,7 +46,7 @@ pub enum CodeError {
     FileName,
 }
 
-/// The private folder of this process. Removed, with all in it, when it and every [`Code`] are dropped.
+/// The private folder of this process. Removed, with all in it, when it and every [`InstalledCode`] are dropped.
 #[derive(Debug)]
 pub struct CodeFolder {
     private: PrivateFolder,
@@ -55,7 +55,7 @@ pub struct CodeFolder {
 
 /// One plugin's code, ready to be run. Its folder is removed when it is dropped.
 #[derive(Debug)]
-pub struct Code {
+pub struct InstalledCode {
     folder: PathBuf,
     entry: PathBuf,
     /// What lies elsewhere and may be imported.
@@ -123,7 +123,7 @@ impl CodeFolder {
     ///
     /// # Errors
     /// Where the text is not what the plan's digest names, or the disk says no.
-    pub fn write(self: &Arc<Self>, plan: &PluginPlan, text: &str) -> Result<Code, CodeError> {
+    pub fn write(self: &Arc<Self>, plan: &PluginPlan, text: &str) -> Result<InstalledCode, CodeError> {
         if sha256_hex(text.as_bytes()) != plan.digest {
             return Err(CodeError::Digest(plan.digest.clone()));
         }
@@ -133,14 +133,14 @@ impl CodeFolder {
         let short = plan.digest.get(..12).unwrap_or_default();
         let folder = self.private.path().join(format!("{short}-{}", self.next.fetch_add(1, Ordering::Relaxed)));
         let entry = folder.join(&plan.file_name);
-        let mut code = Code { folder, entry, origins: Vec::new(), parent: Arc::clone(self) };
+        let mut code = InstalledCode { folder, entry, origins: Vec::new(), parent: Arc::clone(self) };
         code.fill(text, plan.folder.as_deref())
             .map_err(|source| CodeError::Write { path: code.entry.clone(), source })?;
         Ok(code)
     }
 }
 
-impl Code {
+impl InstalledCode {
     /// The file to run.
     pub fn entry(&self) -> &Path {
         &self.entry
@@ -211,7 +211,7 @@ fn copied(from: &Path, to: &Path, room: u64) -> Option<u64> {
     fs::write(to, read).ok().map(|()| bytes)
 }
 
-impl Drop for Code {
+impl Drop for InstalledCode {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }

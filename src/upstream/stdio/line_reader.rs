@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::calls::Calls;
+use super::open_requests::OpenRequests;
 use crate::domain::budget::Reservation;
 use crate::upstream::flow::{EACH, UNASKED};
 
@@ -15,7 +15,7 @@ const KEEP: usize = 4 * CHUNK;
 
 /// Reads lines.
 #[derive(Debug)]
-pub(super) struct Lines<R> {
+pub(super) struct LineReader<R> {
     reader: R,
     limit: usize,
     buffer: Vec<u8>,
@@ -28,7 +28,7 @@ pub(super) struct Lines<R> {
     /// Holds the buffer; its first chunk, which every process has, is not counted. None where lines are short.
     reservation: Option<Reservation>,
     /// Who waits for answers. None where nobody does, and lines are short.
-    calls: Option<Arc<Calls>>,
+    calls: Option<Arc<OpenRequests>>,
 }
 
 /// What came of filling the buffer.
@@ -42,7 +42,7 @@ enum Filled {
 
 /// What comes of reading on.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Piece<'a> {
+pub(super) enum LinePiece<'a> {
     /// A line without its newline.
     Line(&'a [u8]),
     /// What stands after the last newline, at the end.
@@ -57,7 +57,7 @@ pub(super) enum Piece<'a> {
     Rest(usize),
 }
 
-impl Piece<'_> {
+impl LinePiece<'_> {
     /// What it costs to take it.
     pub(super) fn cost(&self) -> u64 {
         let size = match self {
@@ -70,19 +70,19 @@ impl Piece<'_> {
     }
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> LineReader<R> {
     /// Lines of at most `limit` bytes, held in `reservation` while they are read. Short ones need none.
     pub(super) fn new(reader: R, limit: usize, reservation: Option<Reservation>) -> Self {
         Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skipping: false, reservation, calls: None }
     }
 
     /// Lines that may be long only while one of these calls waits for its answer.
-    pub(super) fn answering(self, calls: &Arc<Calls>) -> Self {
+    pub(super) fn answering(self, calls: &Arc<OpenRequests>) -> Self {
         Self { calls: Some(Arc::clone(calls)), ..self }
     }
 
     /// The next line or part of one; none at the end. Not to be dropped half-way.
-    pub(super) async fn next(&mut self) -> std::io::Result<Option<Piece<'_>>> {
+    pub(super) async fn next(&mut self) -> std::io::Result<Option<LinePiece<'_>>> {
         let (start, end, cut) = loop {
             if let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
                 let (start, end) = (self.start, self.searched + found);
@@ -96,7 +96,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if self.skipping {
                 let rest = self.searched - std::mem::replace(&mut self.start, self.searched);
                 if rest > 0 {
-                    return Ok(Some(Piece::Rest(rest)));
+                    return Ok(Some(LinePiece::Rest(rest)));
                 }
             } else if self.searched - self.start > self.limit {
                 let start = std::mem::replace(&mut self.start, self.searched);
@@ -111,14 +111,14 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             let beginning = &self.buffer[start..end];
             self.skipping = filled != Filled::End;
             return Ok(match filled {
-                Filled::NoRoom => Some(Piece::NoRoom(beginning)),
-                Filled::Unasked => Some(Piece::Unasked(beginning)),
-                _ => (start < end).then_some(Piece::Last(beginning)),
+                Filled::NoRoom => Some(LinePiece::NoRoom(beginning)),
+                Filled::Unasked => Some(LinePiece::Unasked(beginning)),
+                _ => (start < end).then_some(LinePiece::Last(beginning)),
             });
         };
         Ok(Some(match cut {
-            true => Piece::Cut(&self.buffer[start..start + self.limit]),
-            false => Piece::Line(&self.buffer[start..end]),
+            true => LinePiece::Cut(&self.buffer[start..start + self.limit]),
+            false => LinePiece::Line(&self.buffer[start..end]),
         }))
     }
 
@@ -164,7 +164,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 }
 
 /// Waits until none of the calls waits; without calls for ever.
-async fn none_wait(calls: Option<&Arc<Calls>>) {
+async fn none_wait(calls: Option<&Arc<OpenRequests>>) {
     match calls {
         Some(calls) => calls.none_wait().await,
         None => std::future::pending().await,
@@ -186,13 +186,13 @@ mod tests {
                 tokio::io::AsyncWriteExt::write_all(&mut far, &chunk).await.unwrap();
             }
         });
-        let (mut lines, mut seen) = (Lines::new(near, limit, None), Vec::new());
+        let (mut lines, mut seen) = (LineReader::new(near, limit, None), Vec::new());
         while let Some(piece) = lines.next().await.unwrap() {
             let (bytes, cut) = match piece {
-                Piece::Line(bytes) | Piece::Last(bytes) => (bytes, false),
-                Piece::Cut(bytes) => (bytes, true),
-                Piece::NoRoom(_) | Piece::Unasked(_) => panic!("there is room"),
-                Piece::Rest(_) => continue,
+                LinePiece::Line(bytes) | LinePiece::Last(bytes) => (bytes, false),
+                LinePiece::Cut(bytes) => (bytes, true),
+                LinePiece::NoRoom(_) | LinePiece::Unasked(_) => panic!("there is room"),
+                LinePiece::Rest(_) => continue,
             };
             seen.push((String::from_utf8_lossy(bytes).into_owned(), cut));
         }
@@ -222,9 +222,9 @@ mod tests {
     #[tokio::test]
     async fn a_line_that_does_not_end_is_given_up_once_no_call_waits() {
         let budget = Arc::new(ByteBudget::new(16 << 20));
-        let (calls, (mut far, near)) = (Arc::new(Calls::new()), tokio::io::duplex(CHUNK));
+        let (calls, (mut far, near)) = (Arc::new(OpenRequests::new()), tokio::io::duplex(CHUNK));
         let waiting = calls.open().unwrap();
-        let mut lines = Lines::new(near, usize::MAX, Some(budget.reservation(Category::Answer))).answering(&calls);
+        let mut lines = LineReader::new(near, usize::MAX, Some(budget.reservation(Category::Answer))).answering(&calls);
         {
             let mut next = std::pin::pin!(lines.next());
             let text = vec![b'x'; 2 << 20];
@@ -235,13 +235,13 @@ mod tests {
             }
             assert!(budget.held(Category::Answer) > UNASKED);
             assert!(calls.forget(waiting.id));
-            assert!(matches!(next.await, Ok(Some(Piece::Unasked(beginning))) if beginning.starts_with(b"xxx")));
+            assert!(matches!(next.await, Ok(Some(LinePiece::Unasked(beginning))) if beginning.starts_with(b"xxx")));
         }
         let end = tokio::spawn(async move { tokio::io::AsyncWriteExt::write_all(&mut far, b"x\nafter\n").await });
         let after = loop {
             match lines.next().await.unwrap().unwrap() {
-                Piece::Rest(_) => assert_eq!(budget.held(Category::Answer), 0),
-                Piece::Line(line) => break line.to_owned(),
+                LinePiece::Rest(_) => assert_eq!(budget.held(Category::Answer), 0),
+                LinePiece::Line(line) => break line.to_owned(),
                 other => panic!("{other:?}"),
             }
         };
@@ -259,18 +259,18 @@ mod tests {
                 others.resize(700 << 10).unwrap();
             }
             let before = budget.held(Category::Answer);
-            let mut lines = Lines::new(&text[..], usize::MAX, Some(budget.reservation(Category::Answer)));
+            let mut lines = LineReader::new(&text[..], usize::MAX, Some(budget.reservation(Category::Answer)));
             match lines.next().await.unwrap().unwrap() {
-                Piece::Line(line) => assert!(!no_room && line.len() == 500 << 10),
-                Piece::NoRoom(beginning) => assert!(no_room && beginning.starts_with(b"xxx")),
+                LinePiece::Line(line) => assert!(!no_room && line.len() == 500 << 10),
+                LinePiece::NoRoom(beginning) => assert!(no_room && beginning.starts_with(b"xxx")),
                 other => panic!("{other:?}"),
             }
             let most = if no_room { 68 << 10 } else { 1 << 20 };
             assert!((1..=most).contains(&(budget.held(Category::Answer) - before)), "{no_room}");
             let after = loop {
                 match lines.next().await.unwrap().unwrap() {
-                    Piece::Rest(_) => {}
-                    Piece::Line(line) => break line.to_owned(),
+                    LinePiece::Rest(_) => {}
+                    LinePiece::Line(line) => break line.to_owned(),
                     other => panic!("{other:?}"),
                 }
             };

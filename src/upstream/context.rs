@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::events::Events;
+use super::event_queue::EventQueue;
 use super::metrics::UpstreamMetrics;
 use super::stdio::ServerLauncher;
 use crate::domain::budget::ByteBudget;
@@ -22,9 +22,9 @@ pub(super) struct TooMany;
 
 /// Shared by every upstream.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct UpstreamContext {
     /// What upstreams tell unasked.
-    pub(super) events: Events,
+    pub(super) events: EventQueue,
     /// Every task, so that the end can be waited for.
     pub(super) tasks: TaskTracker,
     /// How servers are started.
@@ -41,7 +41,7 @@ pub(super) struct Shared {
     background: Arc<Semaphore>,
 }
 
-impl Shared {
+impl UpstreamContext {
     /// For the runtime that this is called in.
     pub(super) fn new(
         launcher: ServerLauncher,
@@ -50,7 +50,7 @@ impl Shared {
         instance: Instance,
     ) -> Self {
         Self {
-            events: Events::default(),
+            events: EventQueue::default(),
             tasks: TaskTracker::new(),
             launcher,
             metrics,

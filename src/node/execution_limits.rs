@@ -15,7 +15,7 @@ use crate::domain::reason::Reason;
 
 /// The bounds. They may change while executions run.
 #[derive(Debug)]
-pub struct Admission {
+pub struct ExecutionLimits {
     permits: Arc<Semaphore>,
     granted: Mutex<usize>,
     queue: Arc<Budget>,
@@ -52,8 +52,8 @@ impl Drop for Share {
     }
 }
 
-impl Admission {
-    /// Admits nothing until [`Admission::apply`].
+impl ExecutionLimits {
+    /// Admits nothing until [`ExecutionLimits::apply`].
     pub fn new(tasks: Tasks) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(0)),
@@ -163,7 +163,7 @@ mod tests {
 
     #[tokio::test]
     async fn permits_can_grow_and_shrink() {
-        let admission = Admission::new(Tasks::here());
+        let admission = ExecutionLimits::new(Tasks::here());
         admission.apply(&runtime(1, 10, 0));
         let first = admission.permit(soon()).await.unwrap();
         assert_eq!(admission.permit(soon()).await.unwrap_err().reason, Reason::PoolExhausted);
@@ -179,7 +179,7 @@ mod tests {
 
     #[tokio::test]
     async fn budgets_are_given_back() {
-        let admission = Admission::new(Tasks::here());
+        let admission = ExecutionLimits::new(Tasks::here());
         admission.apply(&runtime(1, 1, 100));
         let most = admission.content(80).unwrap();
         assert_eq!(admission.content(21).unwrap_err().reason, Reason::PoolExhausted);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::metrics::KillCause;
-use super::protocol::Call;
+use super::protocol::PluginCall;
 use super::seat::Seat;
 use super::worker::Disposition;
 use crate::domain::plugin::{Failure, Output};
@@ -26,7 +26,7 @@ pub trait SeatOwner: Debug + Send + Sync {
 
 /// A seat that is nobody else's.
 #[derive(Debug)]
-pub struct Lease {
+pub struct SeatLease {
     seat: Option<Seat>,
     owner: Arc<dyn SeatOwner>,
     disposition: Disposition,
@@ -35,7 +35,7 @@ pub struct Lease {
     went_well: bool,
 }
 
-impl Lease {
+impl SeatLease {
     /// The owner counts `seat` as leased.
     pub fn new(seat: Seat, owner: Arc<dyn SeatOwner>) -> Self {
         Self { seat: Some(seat), owner, disposition: Disposition::Keep, deadline: None, went_well: false }
@@ -61,7 +61,7 @@ impl Lease {
     ///
     /// # Errors
     /// See [`Reason`]'s list of one execution.
-    pub async fn run(mut self, call: &Call<'_>, timeout: Duration) -> Result<Output, Failure> {
+    pub async fn run(mut self, call: &PluginCall<'_>, timeout: Duration) -> Result<Output, Failure> {
         let Some(seat) = &mut self.seat else {
             return Err(Failure::new(Reason::Crashed, "ended before it was asked"));
         };
@@ -76,7 +76,7 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for SeatLease {
     fn drop(&mut self) {
         let Some(seat) = self.seat.take() else { return };
         match self.disposition {
