@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use hawsepipe::config::expr::Expression;
-use hawsepipe::config::variables::{Call, Content as Text, Upstream, Variables};
+use hawsepipe::config::variables::{CallVariable, ContentVariable as Text, UpstreamVariable, Variables};
 use hawsepipe::domain::plugin::{ContentType, Input, Metadata, Output, Role, View};
 use hawsepipe::domain::ports::{Answering, Host, PluginProgress};
 use hawsepipe::domain::raw::RawObject;
@@ -74,7 +74,7 @@ async fn converse(socket: UnixStream) -> String {
         Err(why) => return format!("not ready: {}", why.as_deref().map_or("gone", kind)),
     };
     for _ in 0..CALLS {
-        let call = protocol::Call {
+        let call = protocol::PluginCall {
             input: &input("{}"),
             deadline: Instant::now() + PATIENCE,
             max_output: MAX_OUTPUT,
@@ -128,12 +128,12 @@ pub fn answers(data: &[u8]) -> String {
     let Ok(content) = content else { return "no content".into() };
     let view = [View::Auto, View::Text, View::Json][usize::from(way / 3 % 3)];
     // A guard may see a result whole whose text alone a shaper sees, and the other way round once it is changed.
-    let seen = content.see(view, Role::Transform);
+    let seen = content.shown(view, Role::Transform);
     match content.replaced(&seen, &output.text) {
         Err(failure) => kind(&failure.message).to_owned(),
         Ok(None) => format!("{} {} unchanged", way % 9, output.proceed),
         Ok(Some(changed)) => {
-            let after = changed.see(view, Role::Transform);
+            let after = changed.shown(view, Role::Transform);
             // Space around JSON is none of it.
             let bare = |text: &str| text.trim_matches([' ', '\t', '\r', '\n']).to_owned();
             let same = after.kind != seen.kind || bare(&after.text) == bare(&output.text);
@@ -152,10 +152,11 @@ pub fn expressions(data: &[u8]) -> String {
     };
     let labels = BTreeMap::from([("tier".to_owned(), "internal".to_owned())]);
     let arguments = serde_json::json!({"n": 3, "list": [1, 2], "text": "a", "deep": {"a": {"b": null}}});
-    let call = Call { method: "tools/call", name: "a__b", arguments, user_query: "", max_tokens: 0, session: "" };
+    let call =
+        CallVariable { method: "tools/call", name: "a__b", arguments, user_query: "", max_tokens: 0, session: "" };
     let evaluated = expression.evaluate(&Variables {
         call: Some(call),
-        upstream: Some(Upstream { name: "a", namespace: "default", labels: &labels }),
+        upstream: Some(UpstreamVariable { name: "a", namespace: "default", labels: &labels }),
         content: Some(Text { text: "hello", kind: "text", size: 5 }),
         ..Variables::default()
     });

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::snapshot::{Shard, ShardEncoding, ShardKind, ShardRef, SnapshotRevision};
-use crate::config::shards::{JoinError, Piece, PieceKind, join};
+use crate::config::shards::{JoinError, PieceKind, PlanPiece, join};
 use crate::domain::digest::{self, sha256_hex};
 use crate::domain::plan::Plan;
 
@@ -49,7 +49,7 @@ pub enum UnpackError {
 /// Why a stored revision makes no plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// A shard lacks.
+    /// A shard is missing.
     #[error("shard {0} is not there")]
     Lacks(String),
     /// See [`UnpackError`].
@@ -76,7 +76,7 @@ pub fn plan(revision: &SnapshotRevision, shards: &HashMap<String, Shard>) -> Res
 }
 
 impl TooLarge {
-    fn of(piece: &Piece) -> Self {
+    fn of(piece: &PlanPiece) -> Self {
         Self { kind: piece.kind, size: piece.json.len() }
     }
 }
@@ -85,7 +85,7 @@ impl TooLarge {
 ///
 /// # Errors
 /// If it does not fit into an object.
-pub fn reference(gateway: &str, piece: &Piece) -> Result<ShardRef, TooLarge> {
+pub fn reference(gateway: &str, piece: &PlanPiece) -> Result<ShardRef, TooLarge> {
     let kind = kind(piece.kind);
     Ok(ShardRef {
         name: format!("{gateway}.{}.{:.32}", format!("{kind:?}").to_ascii_lowercase(), piece.sha256),
@@ -100,7 +100,7 @@ pub fn reference(gateway: &str, piece: &Piece) -> Result<ShardRef, TooLarge> {
 ///
 /// # Errors
 /// If it does not fit into an object.
-pub fn pack(piece: &Piece) -> Result<Shard, TooLarge> {
+pub fn pack(piece: &PlanPiece) -> Result<Shard, TooLarge> {
     let too_large = || TooLarge::of(piece);
     let packed = zstd::bulk::compress(piece.json.as_bytes(), LEVEL).map_err(|_| too_large())?;
     let data = STANDARD.encode(packed);
@@ -190,8 +190,8 @@ mod tests {
     use crate::config::shards::split;
     use crate::domain::ids::ObjectKey;
 
-    fn piece(json: &str) -> Piece {
-        Piece { kind: PieceKind::Chains, bucket: 3, json: json.to_owned(), sha256: sha256_hex(json.as_bytes()) }
+    fn piece(json: &str) -> PlanPiece {
+        PlanPiece { kind: PieceKind::Chains, bucket: 3, json: json.to_owned(), sha256: sha256_hex(json.as_bytes()) }
     }
 
     #[test]

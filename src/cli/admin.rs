@@ -13,7 +13,7 @@ use hyper_util::client::legacy::connect::Connect;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-use super::args::Admin;
+use super::args::AdminArgs;
 use super::output::seconds;
 use crate::domain::causes::causes;
 
@@ -46,16 +46,18 @@ pub async fn send(
         }
     };
     exchange.map_err(|fault| match fault {
-        Fault::Silent => anyhow!("{url} did not answer within {}. --timeout SECONDS waits longer", seconds(silence)),
-        Fault::Lost(why) => anyhow!(NoAnswer(format!(
+        ExchangeError::Silent => {
+            anyhow!("{url} did not answer within {}. --timeout SECONDS waits longer", seconds(silence))
+        }
+        ExchangeError::Lost(why) => anyhow!(NoAnswer(format!(
             "no gateway answers at {url} ({why}). Start one with `hawsepipe run -f PATH`, or name its address: {flag}"
         ))),
-        Fault::TooLarge => anyhow!("{url} answered with more than {MAX_ANSWER} bytes"),
+        ExchangeError::TooLarge => anyhow!("{url} answered with more than {MAX_ANSWER} bytes"),
     })
 }
 
 /// Why there is no answer.
-enum Fault {
+enum ExchangeError {
     /// Nothing came in time.
     Silent,
     /// There is no connection, or no longer.
@@ -68,21 +70,21 @@ async fn exchange<C>(
     client: Client<C, Full<Bytes>>,
     request: Request<Full<Bytes>>,
     silence: Duration,
-) -> Result<(StatusCode, String), Fault>
+) -> Result<(StatusCode, String), ExchangeError>
 where
     C: Connect + Clone + Send + Sync + 'static,
 {
-    let lost = |error: &(dyn std::error::Error + 'static)| Fault::Lost(causes(error));
-    let response = tokio::time::timeout(silence, client.request(request)).await.map_err(|_| Fault::Silent)?;
+    let lost = |error: &(dyn std::error::Error + 'static)| ExchangeError::Lost(causes(error));
+    let response = tokio::time::timeout(silence, client.request(request)).await.map_err(|_| ExchangeError::Silent)?;
     let response = response.map_err(|error| lost(&error))?;
     let status = response.status();
     let (mut body, mut read) = (response.into_body(), Vec::new());
-    while let Some(frame) = tokio::time::timeout(silence, body.frame()).await.map_err(|_| Fault::Silent)? {
+    while let Some(frame) = tokio::time::timeout(silence, body.frame()).await.map_err(|_| ExchangeError::Silent)? {
         if let Ok(data) = frame.map_err(|error| lost(&error))?.into_data() {
             read.extend_from_slice(&data);
         }
         if read.len() > MAX_ANSWER {
-            return Err(Fault::TooLarge);
+            return Err(ExchangeError::TooLarge);
         }
     }
     Ok((status, String::from_utf8_lossy(&read).into_owned()))
@@ -107,7 +109,7 @@ pub struct ApiError {
 ///
 /// # Errors
 /// Where it does not answer in time, or refuses.
-pub async fn get(admin: &Admin, path: &str) -> anyhow::Result<Value> {
+pub async fn get(admin: &AdminArgs, path: &str) -> anyhow::Result<Value> {
     get_within(admin, path, Duration::from_secs(admin.timeout)).await
 }
 
@@ -115,7 +117,7 @@ pub async fn get(admin: &Admin, path: &str) -> anyhow::Result<Value> {
 ///
 /// # Errors
 /// The same.
-pub async fn get_within(admin: &Admin, path: &str, deadline: Duration) -> anyhow::Result<Value> {
+pub async fn get_within(admin: &AdminArgs, path: &str, deadline: Duration) -> anyhow::Result<Value> {
     let url = format!("{}{path}", admin.url());
     let request = Request::get(&url).body(Full::default()).with_context(|| format!("{url} is not a URL"))?;
     let answer = tokio::time::timeout(deadline, send(&url, request, deadline, "--admin ADDR")).await;
@@ -140,7 +142,7 @@ pub async fn get_within(admin: &Admin, path: &str, deadline: Duration) -> anyhow
 /// # Errors
 /// Where it does not answer in time, or refuses.
 pub async fn list(
-    admin: &Admin,
+    admin: &AdminArgs,
     path: &str,
     query: &[(&str, Option<&str>)],
     limit: usize,
@@ -169,7 +171,7 @@ fn is_cursor_gone(error: &anyhow::Error) -> bool {
     error.downcast_ref::<ApiError>().is_some_and(|refused| refused.reason == "InvalidCursor")
 }
 
-async fn pages(admin: &Admin, path: &str, query: &str, limit: usize) -> anyhow::Result<Vec<Value>> {
+async fn pages(admin: &AdminArgs, path: &str, query: &str, limit: usize) -> anyhow::Result<Vec<Value>> {
     let (mut items, mut cursor) = (Vec::new(), String::new());
     while items.len() < limit {
         let size = PAGE.min(limit - items.len());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::source::RetryBackoff;
+use crate::source::DoublingBackoff;
 
 /// The waits between two tries.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -12,14 +12,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// The waits of one loop, and the one that runs: none where everything could be read.
 pub struct Again {
-    waits: RetryBackoff,
+    waits: DoublingBackoff,
     wait: Option<Duration>,
 }
 
 impl Again {
     /// Nothing was read yet.
     pub fn new() -> Self {
-        Self { waits: RetryBackoff::new(FIRST_WAIT, LONGEST_WAIT), wait: None }
+        Self { waits: DoublingBackoff::new(FIRST_WAIT, LONGEST_WAIT), wait: None }
     }
 
     /// After a reading that found these.
@@ -32,7 +32,7 @@ impl Again {
         }
     }
 
-    /// Waits until something is to be read again: for ever where nothing is.
+    /// Waits until something must be read again; forever if nothing must.
     pub async fn due(&self) {
         match self.wait {
             Some(wait) => tokio::time::sleep(wait).await,

@@ -7,10 +7,12 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-pub use self::asks::{Admin, Call, Calls, Executions, Explain, Status, Tools, Wait, Workers};
-pub use self::source::{Options, Source};
+pub use self::asks::{
+    AdminArgs, CallArgs, CallsArgs, ExecutionsArgs, ExplainArgs, StatusArgs, ToolsArgs, WaitArgs, WorkersArgs,
+};
+pub use self::source::{OptionArgs, SourceArgs};
 use super::address::Address;
-use super::formats::Format;
+use super::formats::ListFormat;
 use crate::source::cluster::ServiceAccountName;
 
 /// An MCP gateway that runs your own JavaScript on every tool call.
@@ -37,44 +39,44 @@ Examples:
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run a gateway from manifests on disk; edits are in force a moment after they are written
-    Run(Run),
+    Run(RunArgs),
     /// Run the operator: watch custom resources, compile them for gateways, tell the truth in status
-    Operator(super::operator::Operator),
+    Operator(super::operator::OperatorArgs),
     /// Run a gateway of a cluster, from what its operator compiled
-    Gateway(Gateway),
+    Gateway(GatewayArgs),
     /// Check manifests and plugins, and say what is wrong, where, and what to do
-    Validate(Validate),
+    Validate(ValidateArgs),
     /// Print what the operator compiled for a gateway, or what changed between two revisions
-    Snapshot(super::snapshot::Snapshot),
+    Snapshot(super::snapshot::SnapshotArgs),
     /// Keep a gateway at a revision, or let it follow edits again
-    Rollback(super::rollback::Rollback),
+    Rollback(super::rollback::RollbackArgs),
     /// Print the Role and RoleBinding that let a gateway of another namespace read Secrets
-    Grant(super::grant::Grant),
+    Grant(super::grant::GrantArgs),
     /// Print the CustomResourceDefinitions
-    Crds(Crds),
+    Crds(CrdsArgs),
     /// Write the reference pages of docs/reference anew
     #[command(hide = true)]
-    Docs(Docs),
+    Docs(DocsArgs),
     /// Show what a running gateway runs: upstreams, plugins, chains, and what is wrong with them
-    Status(Status),
+    Status(StatusArgs),
     /// Wait until everything that was written before is in force in a running gateway
-    Wait(Wait),
+    Wait(WaitArgs),
     /// List the tools of a running gateway
-    Tools(Tools),
+    Tools(ToolsArgs),
     /// Call a tool through a running gateway
-    Call(Call),
+    Call(CallArgs),
     /// Show recent calls of a running gateway, or calls as they end
-    Calls(Calls),
+    Calls(CallsArgs),
     /// Show recent plugin executions of a running gateway
-    Executions(Executions),
+    Executions(ExecutionsArgs),
     /// Show the worker processes of a running gateway
-    Workers(Workers),
+    Workers(WorkersArgs),
     /// Show which chains and entries would run on a tool, and why the others not
-    Explain(Explain),
+    Explain(ExplainArgs),
     /// Try a plugin out: run it once, measure it, print the types it is written with
-    Plugin(super::plugin::Plugin),
+    Plugin(super::plugin::PluginArgs),
     /// Print a completion script for a shell
-    Completion(Completion),
+    Completion(CompletionArgs),
 }
 
 /// `hawsepipe run`
@@ -85,9 +87,9 @@ Examples:
   hawsepipe run -f gateway.yaml -f team-a/ --listen 127.0.0.1:9000
 
 HAWSEPIPE_LOG sets the log level, or directives such as info,hawsepipe::node=debug.")]
-pub struct Run {
+pub struct RunArgs {
     #[command(flatten)]
-    pub source: Source,
+    pub source: SourceArgs,
     /// Address for MCP clients: HOST:PORT, or :PORT or PORT of 127.0.0.1. Default: the ports of the gateway's listeners,
     /// else 8080
     #[arg(long, value_name = "ADDR")]
@@ -117,7 +119,7 @@ Examples:
   KUBECONFIG=~/.kube/config hawsepipe gateway --name main --namespace mcp --listen 127.0.0.1:8080
 
 HAWSEPIPE_LOG sets the log level, or directives such as info,hawsepipe::node=debug.")]
-pub struct Gateway {
+pub struct GatewayArgs {
     /// The MCPGateway to run
     #[arg(long, value_name = "NAME", env = "HAWSEPIPE_GATEWAY_NAME")]
     pub name: String,
@@ -153,18 +155,18 @@ Exit code 1 when there is an error, 0 when there are only warnings.
 Examples:
   hawsepipe validate manifests/quickstart
   hawsepipe validate gateway.yaml chains/ -o json")]
-pub struct Validate {
+pub struct ValidateArgs {
     /// Manifests, or folders of them
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
-    pub options: Options,
+    pub options: OptionArgs,
     /// Do not try whether plugins can be loaded: nothing of them is run then, only parsed
     #[arg(long)]
     pub no_load: bool,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
+    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
+    pub output: ListFormat,
 }
 
 /// `hawsepipe crds`
@@ -173,7 +175,7 @@ pub struct Validate {
 Examples:
   hawsepipe crds | kubectl apply --server-side -f -
   hawsepipe crds --write crds")]
-pub struct Crds {
+pub struct CrdsArgs {
     /// Write them into this folder, a file for each kind, instead of printing them
     #[arg(long, value_name = "DIR")]
     pub write: Option<PathBuf>,
@@ -181,7 +183,7 @@ pub struct Crds {
 
 /// `hawsepipe docs`
 #[derive(Debug, clap::Args)]
-pub struct Docs {
+pub struct DocsArgs {
     /// The folder to write into
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
@@ -196,7 +198,7 @@ Examples:
   source <(hawsepipe completion bash)
   hawsepipe completion zsh > ~/.zfunc/_hawsepipe
   hawsepipe completion fish > ~/.config/fish/completions/hawsepipe.fish")]
-pub struct Completion {
+pub struct CompletionArgs {
     /// The shell
     pub shell: clap_complete::Shell,
 }

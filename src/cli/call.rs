@@ -9,17 +9,17 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::address::MCP_PORT;
-use super::args::Call;
+use super::args::CallArgs;
 use super::formats::ResultFormat;
-use super::mcp::{Answer, MCP_PATH, McpClient};
-use super::output::{Colour, column, paint, print_line, print_list, say, text, told};
-use super::raw;
+use super::mcp_client::{MCP_PATH, McpAnswer, McpClient};
+use super::ordered_json;
+use super::output::{Colour, column, outcome_text, paint, print_line, print_list, say, text};
 use crate::api::check::nearest;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::INVALID_PARAMS;
 
 /// Calls a tool and prints what came back.
-pub async fn call(args: Call) -> anyhow::Result<ExitCode> {
+pub async fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
     let mut params = RawObject::default();
     params.set("name", to_raw(&args.tool));
     params.set("arguments", arguments(&args.arguments)?);
@@ -35,8 +35,8 @@ pub async fn call(args: Call) -> anyhow::Result<ExitCode> {
     }
     let client = McpClient { url: args.url.url(MCP_PORT, MCP_PATH), silence: Duration::from_secs(args.timeout) };
     match client.request("tools/call", Some(&args.tool), params, meta).await? {
-        Answer::Result(result) => show(&args, &result),
-        Answer::Error { code, message } => {
+        McpAnswer::Result(result) => show(&args, &result),
+        McpAnswer::Error { code, message } => {
             let hint = if code == INVALID_PARAMS { did_you_mean(&client, &args.tool).await } else { String::new() };
             say(&format!("Error: {message} ({code}){hint}"));
             Ok(ExitCode::from(2))
@@ -67,17 +67,17 @@ fn arguments(written: &str) -> anyhow::Result<Box<RawValue>> {
     Ok(value)
 }
 
-fn show(args: &Call, result: &RawValue) -> anyhow::Result<ExitCode> {
+fn show(args: &CallArgs, result: &RawValue) -> anyhow::Result<ExitCode> {
     let read: Value = serde_json::from_str(result.get())?;
     match args.output {
-        ResultFormat::Json => print_line(&raw::to_json(result)?)?,
-        ResultFormat::Yaml => print_line(raw::to_yaml(result)?.trim_end())?,
+        ResultFormat::Json => print_line(&ordered_json::to_json(result)?)?,
+        ResultFormat::Yaml => print_line(ordered_json::to_yaml(result)?.trim_end())?,
         ResultFormat::Text => show_text(args, &read)?,
     }
     Ok(if read["isError"] == true { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn show_text(args: &Call, result: &Value) -> anyhow::Result<()> {
+fn show_text(args: &CallArgs, result: &Value) -> anyhow::Result<()> {
     for block in result["content"].as_array().into_iter().flatten() {
         match &block["text"] {
             Value::String(text) if result["isError"] == true => print_line(&paint(Colour::Red, text))?,
@@ -91,10 +91,10 @@ fn show_text(args: &Call, result: &Value) -> anyhow::Result<()> {
         column("PHASE", |e| text(&e["phase"])),
         column("CHAIN", |e| text(&e["chain"])),
         column("PLUGIN", |e| text(&e["plugin"])),
-        column("OUTCOME", |e| told(e, "outcome")),
+        column("OUTCOME", |e| outcome_text(e, "outcome")),
         column("CHANGED", |e| text(&e["changed"])),
         column("MS", |e| format!("{:.2}", e["durationMs"].as_f64().unwrap_or_default())),
         column("SAYS", |e| text(&e["metadata"])),
     ];
-    print_list(super::formats::Format::Table, &Value::Null, entries, &columns)
+    print_list(super::formats::ListFormat::Table, &Value::Null, entries, &columns)
 }

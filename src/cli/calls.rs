@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::admin::list;
-use super::args::Calls;
-use super::formats::Format;
+use super::args::CallsArgs;
+use super::formats::ListFormat;
 use super::known::{check_tool, check_upstream};
-use super::output::{Column, column, is_read, print_list, rows, text, time, told, wide};
+use super::output::{Column, column, is_read, outcome_text, print_list, rows, text, time, wide};
 
 /// How often a gateway is asked for calls that are new.
 const EVERY: Duration = Duration::from_millis(300);
@@ -20,7 +20,7 @@ const KEPT: usize = 1000;
 const FEW: usize = 20;
 
 /// Shows recent calls of a running gateway, and with `--follow` those that come.
-pub async fn calls(args: Calls) -> anyhow::Result<ExitCode> {
+pub async fn calls(args: CallsArgs) -> anyhow::Result<ExitCode> {
     let limit = args.limit as usize;
     let mut items = newest(&args, if args.follow { limit.max(KEPT) } else { limit }).await?;
     check_upstream(&args.admin, args.upstream.as_deref(), &items).await?;
@@ -29,7 +29,7 @@ pub async fn calls(args: Calls) -> anyhow::Result<ExitCode> {
         print_list(args.output, &json!({"items": items}), &items, &columns())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut seen = Seen::default();
+    let mut seen = PrintedCalls::default();
     items.retain(|call| seen.is_new(call));
     items.truncate(limit);
     let mut heading = true;
@@ -49,19 +49,19 @@ fn id(call: &Value) -> String {
     text(&call["requestId"])
 }
 
-async fn newest(args: &Calls, limit: usize) -> anyhow::Result<Vec<Value>> {
+async fn newest(args: &CallsArgs, limit: usize) -> anyhow::Result<Vec<Value>> {
     let query = [("upstream", args.upstream.as_deref()), ("tool", args.tool.as_deref())];
     list(&args.admin, "/api/v1/calls", &query, limit).await
 }
 
 /// Calls that were printed, as many as a gateway may still list.
 #[derive(Default)]
-struct Seen {
+struct PrintedCalls {
     ids: HashSet<String>,
     order: VecDeque<String>,
 }
 
-impl Seen {
+impl PrintedCalls {
     /// Whether a call is seen for the first time.
     fn is_new(&mut self, call: &Value) -> bool {
         let id = id(call);
@@ -77,7 +77,7 @@ impl Seen {
 }
 
 /// Calls that ended since the last question, the newest first.
-async fn unseen(args: &Calls, seen: &mut Seen) -> anyhow::Result<Vec<Value>> {
+async fn unseen(args: &CallsArgs, seen: &mut PrintedCalls) -> anyhow::Result<Vec<Value>> {
     let mut calls = newest(args, FEW).await?;
     if calls.len() == FEW && calls.iter().all(|call| !seen.ids.contains(&id(call))) {
         calls = newest(args, KEPT).await?;
@@ -87,17 +87,17 @@ async fn unseen(args: &Calls, seen: &mut Seen) -> anyhow::Result<Vec<Value>> {
 }
 
 /// Prints calls that came, and says whether somebody still reads.
-fn print_more(format: Format, items: &[Value], heading: bool) -> anyhow::Result<bool> {
+fn print_more(format: ListFormat, items: &[Value], heading: bool) -> anyhow::Result<bool> {
     if items.is_empty() && !heading {
         return Ok(true);
     }
     match format {
         // One document for each call, so that programs can read them as they come.
-        Format::Json => items.iter().try_fold(true, |read, item| Ok(is_read(&format!("{item}\n"))? && read)),
-        Format::Yaml => items.iter().try_fold(true, |read, item| {
+        ListFormat::Json => items.iter().try_fold(true, |read, item| Ok(is_read(&format!("{item}\n"))? && read)),
+        ListFormat::Yaml => items.iter().try_fold(true, |read, item| {
             Ok(is_read(&format!("---\n{}\n", serde_saphyr::to_string(item)?.trim_end()))? && read)
         }),
-        Format::Table | Format::Wide => is_read(&rows(format, items, &columns(), heading)),
+        ListFormat::Table | ListFormat::Wide => is_read(&rows(format, items, &columns(), heading)),
     }
 }
 
@@ -132,7 +132,7 @@ fn ran(call: &Value) -> String {
     let words = entries.filter_map(|entry| {
         let plugin = text(&entry["plugin"]);
         let plugin = plugin.strip_prefix("default/").unwrap_or(&plugin);
-        match &*told(entry, "outcome") {
+        match &*outcome_text(entry, "outcome") {
             "ran" => Some(plugin.to_owned()),
             _ if text(&entry["outcome"]).starts_with("skipped") => None,
             outcome => Some(format!("{plugin}:{outcome}")),

@@ -11,7 +11,7 @@ use clap_complete::env::{CompleteEnv, Shells};
 use serde_json::Value;
 
 use super::admin::list;
-use super::args::{Admin, Args};
+use super::args::{AdminArgs, Args};
 use super::output::{print, text};
 
 /// The variable that a shell sets to ask.
@@ -72,12 +72,12 @@ fn candidates(
 
 fn items(path: &str) -> anyhow::Result<Vec<Value>> {
     #[derive(Parser)]
-    struct Asked {
+    struct AdminAddress {
         #[command(flatten)]
-        admin: Admin,
+        admin: AdminArgs,
     }
     // The address of the environment, or the default one.
-    let Asked { admin } = Asked::try_parse_from([PROGRAM])?;
+    let AdminAddress { admin } = AdminAddress::try_parse_from([PROGRAM])?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async { tokio::time::timeout(DEADLINE, list(&admin, path, &[], usize::MAX)).await })?
 }

@@ -15,7 +15,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::upstream::UpstreamMetrics;
 
 /// Writes every page into a folder.
-pub(super) fn docs(args: &args::Docs) -> anyhow::Result<ExitCode> {
+pub(super) fn docs(args: &args::DocsArgs) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&args.folder).with_context(|| format!("cannot make {}", args.folder.display()))?;
     for (name, text) in pages()? {
         let file = args.folder.join(name);

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::admin::list;
-use super::args::Executions;
+use super::args::ExecutionsArgs;
 use super::known::check_plugin;
-use super::output::{column, print_list, text, time, told, wide};
+use super::output::{column, outcome_text, print_list, text, time, wide};
 
 /// Shows recent executions of a running gateway.
-pub async fn executions(args: Executions) -> anyhow::Result<ExitCode> {
+pub async fn executions(args: ExecutionsArgs) -> anyhow::Result<ExitCode> {
     let limit = args.limit as usize;
     let items = list(&args.admin, "/api/v1/executions", &[("plugin", args.plugin.as_deref())], limit).await?;
     check_plugin(&args.admin, args.plugin.as_deref(), &items).await?;
@@ -20,7 +20,7 @@ pub async fn executions(args: Executions) -> anyhow::Result<ExitCode> {
         column("CHAIN", |e| text(&e["chainId"])),
         column("PHASE", |e| text(&e["phase"])),
         column("TOOL", |e| format!("{}/{}", text(&e["upstream"]), text(&e["tool"]))),
-        column("STATUS", |e| told(e, "status")),
+        column("STATUS", |e| outcome_text(e, "status")),
         column("REASON", |e| text(&e["reason"])),
         column("MS", |e| milliseconds(&e["durationMs"])),
         column("IN", |e| text(&e["inputSizeBytes"])),

@@ -5,15 +5,15 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::admin::{ApiError, encode, get, list};
-use super::args::Explain;
-use super::formats::Format;
+use super::args::ExplainArgs;
+use super::formats::ListFormat;
 use super::output::{column, print_line, print_list, text, wide};
 use super::validate::directory;
 use crate::api::check::nearest;
 use crate::engine::views::explain::explain_plan;
 
 /// Shows which chains and entries would run on a tool.
-pub async fn explain(args: Explain) -> anyhow::Result<ExitCode> {
+pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     let explanation = if args.files.is_empty() {
         match get(&args.admin, &format!("/api/v1/explain?tool={}", encode(&args.tool))).await {
             Ok(explanation) => explanation,
@@ -24,7 +24,7 @@ pub async fn explain(args: Explain) -> anyhow::Result<ExitCode> {
         json!(explain_plan(compiled.plan, &compiled.secrets, &args.tool).map_err(anyhow::Error::msg)?)
     };
     let rows = rows(&explanation);
-    if matches!(args.output, Format::Table | Format::Wide) {
+    if matches!(args.output, ListFormat::Table | ListFormat::Wide) {
         print_line(&format!("{} (upstream {})", text(&explanation["tool"]), text(&explanation["upstream"])))?;
     }
     let columns = [
@@ -47,7 +47,7 @@ fn policy(entry: &Value) -> String {
 }
 
 /// The error, and which tool was probably meant where there is none of that name.
-async fn with_hint(args: &Explain, error: anyhow::Error) -> anyhow::Error {
+async fn with_hint(args: &ExplainArgs, error: anyhow::Error) -> anyhow::Error {
     if error.downcast_ref::<ApiError>().is_none_or(|refused| refused.reason != "ToolNotFound") {
         return error;
     }

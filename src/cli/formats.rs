@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 /// How lists are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Format {
+pub enum ListFormat {
     /// Columns
     Table,
     /// More columns

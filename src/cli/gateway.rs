@@ -14,27 +14,27 @@ use super::address::{ADMIN_PORT, MCP_PORT};
 use super::again::Again;
 use super::args;
 use super::listeners::Bind;
-use super::serve::{Gateway, Servers};
+use super::serve::{Gateway, HttpServers};
 use super::signals::EndSignals;
-use super::state::check_folder;
+use super::state_folder::check_folder;
 use super::wiring::engine;
 use crate::domain::ids::ObjectKey;
 use crate::domain::problem::Problem;
 use crate::node::{Inspector, Launcher, hide_memory};
-use crate::source::Watch;
-use crate::source::cluster::{ClusterSecrets, GatewayUid, News, PodCode, Received, Snapshots, Tokens, connect};
-use crate::telemetry::log::{self, LogLevel};
+use crate::source::FolderWatch;
+use crate::source::cluster::{ClusterSecrets, GatewayUid, News, OperatorTokens, PodCode, Received, Snapshots, connect};
+use crate::telemetry::log::{self, LogLevelHandle};
 use crate::web::CheckToken;
 
 /// Runs until a signal ends it.
-pub async fn gateway(args: args::Gateway) -> anyhow::Result<ExitCode> {
+pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
     let (log, traces) = log::start()?;
     hide_memory().context("cannot hide the gateway's memory from plugins")?;
     let client = connect().await?;
     // From here on there is something to end in order.
     let mut signals = EndSignals::listen()?;
     let engine = engine()?;
-    let mut servers = Servers::new(&engine);
+    let mut servers = HttpServers::new(&engine);
     let ended = tokio::select! {
         ended = serve(&args, client, log, &engine, &mut servers) => ended,
         () = signals.next() => Ok(()),
@@ -49,14 +49,15 @@ pub async fn gateway(args: args::Gateway) -> anyhow::Result<ExitCode> {
 
 /// Opens the admin port, then follows the cluster.
 async fn serve(
-    args: &args::Gateway,
+    args: &args::GatewayArgs,
     client: Client,
-    log: LogLevel,
+    log: LogLevelHandle,
     engine: &Gateway,
-    servers: &mut Servers,
+    servers: &mut HttpServers,
 ) -> anyhow::Result<()> {
     let uid = GatewayUid::default();
-    let tokens = args.operator.clone().map(|account| Arc::new(Tokens::new(client.clone(), account, uid.clone())));
+    let tokens =
+        args.operator.clone().map(|account| Arc::new(OperatorTokens::new(client.clone(), account, uid.clone())));
     let admin = args.admin.listen(IpAddr::V4(Ipv4Addr::UNSPECIFIED), ADMIN_PORT).await.context("--admin")?;
     servers.open_admin(admin, tokens.map(check)).await?;
     check_folder(args.state_dir.as_deref())?;
@@ -70,7 +71,7 @@ async fn serve(
         snapshots: Snapshots::new(client.clone(), gateway, args.state_dir.clone(), uid),
         secrets: ClusterSecrets::new(client, &args.namespace, args.secrets_dir.clone()),
         code: PodCode::new(Inspector::new(Launcher::current().context("cannot tell which program this is")?)),
-        watch: Watch::new().context("cannot watch files for changes")?,
+        watch: FolderWatch::new().context("cannot watch files for changes")?,
         node: args.node.clone(),
         reported: Vec::new(),
         again: Again::new(),
@@ -78,7 +79,7 @@ async fn serve(
     following.follow(servers, args).await
 }
 
-fn check(tokens: Arc<Tokens>) -> CheckToken {
+fn check(tokens: Arc<OperatorTokens>) -> CheckToken {
     Arc::new(move |token| {
         let tokens = Arc::clone(&tokens);
         async move { tokens.check(&token).await }.boxed()
@@ -88,11 +89,11 @@ fn check(tokens: Arc<Tokens>) -> CheckToken {
 /// Where the plan comes from, and what is put into it here.
 struct Following {
     engine: Gateway,
-    log: LogLevel,
+    log: LogLevelHandle,
     snapshots: Snapshots,
     secrets: ClusterSecrets,
     code: PodCode<Inspector>,
-    watch: Watch,
+    watch: FolderWatch,
     node: Option<PathBuf>,
     /// Problems that were logged last.
     reported: Vec<Problem>,
@@ -101,7 +102,7 @@ struct Following {
 
 impl Following {
     /// Keeps the newest plan in force. The endpoints open with the first, and follow the plan from then on.
-    async fn follow(mut self, servers: &mut Servers, args: &args::Gateway) -> anyhow::Result<()> {
+    async fn follow(mut self, servers: &mut HttpServers, args: &args::GatewayArgs) -> anyhow::Result<()> {
         let mut received = self.first().await;
         self.put_in_force(&mut received).await;
         let ip = IpAddr::V4(Ipv4Addr::UNSPECIFIED);

@@ -14,7 +14,7 @@ use kube::api::{ApiResource, DynamicObject};
 use kube::{Api, Client};
 
 use self::names::{key, object};
-use self::rights::{Secrets, manifests};
+use self::rights::{SecretNames, manifests};
 use super::output::print_line;
 use crate::api::canonical;
 use crate::api::lower::{Lowered, Place, document};
@@ -24,7 +24,7 @@ use crate::config::input::{InputValue, NamedInput, PluginInput, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::problem::Problem;
 use crate::source::cluster::connect;
-use crate::source::{Loaded, load, read_files};
+use crate::source::{LoadedManifests, load, read_files};
 
 /// `hawsepipe grant`
 #[derive(Debug, clap::Args)]
@@ -40,7 +40,7 @@ Examples:
   hawsepipe grant finance/ledger --to mcp/shared | kubectl apply -f -
   hawsepipe grant finance/ledger plugin/finance/redact --to mcp/shared
   hawsepipe grant finance/ledger --to mcp/shared -f finance.yaml")]
-pub struct Grant {
+pub struct GrantArgs {
     /// What names the Secrets: [KIND/]NAMESPACE/NAME of an MCPUpstream or a Plugin; without KIND an MCPUpstream
     #[arg(value_name = "OBJECT", required = true, value_parser = object)]
     pub objects: Vec<ObjectId>,
@@ -52,8 +52,8 @@ pub struct Grant {
     pub files: Vec<PathBuf>,
 }
 
-/// Prints what is to be applied. Nothing is printed where one object is not right.
-pub async fn grant(args: Grant) -> anyhow::Result<ExitCode> {
+/// Prints the manifests to apply, or nothing if one object is wrong.
+pub async fn grant(args: GrantArgs) -> anyhow::Result<ExitCode> {
     if let Some(own) = args.objects.iter().find(|id| id.key.namespace == args.to.namespace) {
         bail!("{own} is in the namespace of MCPGateway {}, which has its Secrets without a grant", args.to);
     }
@@ -67,9 +67,9 @@ pub async fn grant(args: Grant) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn from_cluster(objects: &[ObjectId]) -> anyhow::Result<Secrets> {
+async fn from_cluster(objects: &[ObjectId]) -> anyhow::Result<SecretNames> {
     let client = connect().await?;
-    let mut secrets = Secrets::new();
+    let mut secrets = SecretNames::new();
     for id in objects {
         let found = fetch(&client, id).await?;
         let written = canonical(&serde_json::to_value(found)?);
@@ -94,8 +94,8 @@ async fn fetch(client: &Client, id: &ObjectId) -> anyhow::Result<DynamicObject> 
     found.with_context(|| format!("there is no {id} in the cluster"))
 }
 
-fn from_files(objects: &[ObjectId], loaded: &Loaded) -> anyhow::Result<Secrets> {
-    let mut secrets = Secrets::new();
+fn from_files(objects: &[ObjectId], loaded: &LoadedManifests) -> anyhow::Result<SecretNames> {
+    let mut secrets = SecretNames::new();
     for id in objects {
         let upstream = loaded.upstreams.iter().find(|u| id.kind == Kind::MCPUpstream && u.plan.key == id.key);
         let plugin = loaded.plugins.iter().find(|p| id.kind == Kind::Plugin && p.key == id.key);
@@ -110,7 +110,7 @@ fn from_files(objects: &[ObjectId], loaded: &Loaded) -> anyhow::Result<Secrets> 
 }
 
 /// Why files do not have an object.
-fn not_in(loaded: &Loaded, id: &ObjectId) -> String {
+fn not_in(loaded: &LoadedManifests, id: &ObjectId) -> String {
     if loaded.invalid.iter().any(|invalid| invalid.id == *id) {
         let own = loaded.problems.iter().map(|located| &located.problem);
         return invalid(id, own.filter(|problem| problem.object.as_ref() == Some(id)));
@@ -142,7 +142,7 @@ fn names(values: &[NamedInput]) -> BTreeSet<String> {
     names.collect()
 }
 
-fn add(secrets: &mut Secrets, id: &ObjectId, names: BTreeSet<String>) -> anyhow::Result<()> {
+fn add(secrets: &mut SecretNames, id: &ObjectId, names: BTreeSet<String>) -> anyhow::Result<()> {
     if names.is_empty() {
         let field = if id.kind == Kind::Plugin { "spec.env" } else { "spec.external.headers" };
         bail!("{id} names no Secret in its {field}, so there is nothing to grant");

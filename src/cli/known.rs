@@ -4,7 +4,7 @@ use anyhow::bail;
 use serde_json::Value;
 
 use super::admin::list;
-use super::args::Admin;
+use super::args::AdminArgs;
 use super::output::text;
 use crate::api::check::nearest;
 
@@ -12,7 +12,7 @@ use crate::api::check::nearest;
 ///
 /// # Errors
 /// Says which plugins there are, or which one was probably meant.
-pub async fn check_plugin(admin: &Admin, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
+pub async fn check_plugin(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "Plugin", "/api/v1/plugins", "plugin", wanted.filter(|_| found.is_empty())).await
 }
 
@@ -20,7 +20,7 @@ pub async fn check_plugin(admin: &Admin, wanted: Option<&str>, found: &[Value]) 
 ///
 /// # Errors
 /// Says which upstreams there are, or which one was probably meant.
-pub async fn check_upstream(admin: &Admin, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
+pub async fn check_upstream(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "upstream", "/api/v1/upstreams", "name", wanted.filter(|_| found.is_empty())).await
 }
 
@@ -28,11 +28,11 @@ pub async fn check_upstream(admin: &Admin, wanted: Option<&str>, found: &[Value]
 ///
 /// # Errors
 /// Says which tools there are, or which one was probably meant.
-pub async fn check_tool(admin: &Admin, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
+pub async fn check_tool(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "tool", "/api/v1/tools", "upstreamName", wanted.filter(|_| found.is_empty())).await
 }
 
-async fn check(admin: &Admin, what: &str, path: &str, member: &str, wanted: Option<&str>) -> anyhow::Result<()> {
+async fn check(admin: &AdminArgs, what: &str, path: &str, member: &str, wanted: Option<&str>) -> anyhow::Result<()> {
     let Some(wanted) = wanted else { return Ok(()) };
     let names: Vec<_> = list(admin, path, &[], usize::MAX).await?.iter().map(|item| text(&item[member])).collect();
     let bare = |name: &str| name.rsplit('/').next().map(str::to_owned);

@@ -44,7 +44,7 @@ impl Bind {
     }
 
     /// What the router at an address goes by.
-    fn listener(&self, bound: SocketAddr) -> web::Listener {
+    fn listener(&self, bound: SocketAddr) -> web::ServedListener {
         let default = ListenerPlan {
             name: COMMAND_LINE.into(),
             port: MCP_PORT,
@@ -53,7 +53,7 @@ impl Bind {
             allowed_origins: Vec::new(),
             refusing: None,
         };
-        web::Listener { port: self.listen.is_none().then(|| bound.port()), default, bound, instance: instance() }
+        web::ServedListener { port: self.listen.is_none().then(|| bound.port()), default, bound, instance: instance() }
     }
 }
 

@@ -18,18 +18,18 @@ mod grant;
 mod greeting;
 mod known;
 mod listeners;
-mod mcp;
+mod mcp_client;
 mod operator;
+mod ordered_json;
 mod output;
 mod plugin;
 mod programs;
-mod raw;
 mod rollback;
 mod run;
 mod serve;
 mod signals;
 mod snapshot;
-mod state;
+mod state_folder;
 mod status;
 mod tools;
 mod validate;
@@ -115,7 +115,7 @@ fn help(asked: &clap::Error) -> ExitCode {
     }
 }
 
-fn crds(args: &args::Crds) -> anyhow::Result<ExitCode> {
+fn crds(args: &args::CrdsArgs) -> anyhow::Result<ExitCode> {
     match &args.write {
         Some(folder) => crate::api::write_crds(folder)?,
         None => print(&crate::api::crds_yaml())?,

@@ -28,7 +28,7 @@ Examples:
   hawsepipe operator --namespaces mcp,finance --listen 127.0.0.1:9091
 
 HAWSEPIPE_LOG sets the log level. Traces are sent where OTEL_EXPORTER_OTLP_ENDPOINT says, over HTTP.")]
-pub struct Operator {
+pub struct OperatorArgs {
     /// Namespaces to watch, with commas between them. Default: all
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = namespace, env = "HAWSEPIPE_NAMESPACES")]
     pub namespaces: Vec<String>,
@@ -41,7 +41,7 @@ pub struct Operator {
 }
 
 /// Runs until a signal ends it.
-pub async fn operator(args: Operator) -> anyhow::Result<ExitCode> {
+pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let (_, traces) = log::start()?;
     let config = infer().await?;
     let server = config.cluster_url.to_string();

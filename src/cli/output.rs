@@ -7,7 +7,7 @@ use comfy_table::{ContentArrangement, Table, TableStyle};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::formats::Format;
+use super::formats::ListFormat;
 
 /// A column: its heading, whether it is only in wide tables, how to read it from an item.
 pub struct Column {
@@ -52,17 +52,17 @@ pub fn seconds(duration: Duration) -> String {
 ///
 /// # Errors
 /// Where standard output is closed.
-pub fn print_list(format: Format, whole: &Value, items: &[Value], columns: &[Column]) -> anyhow::Result<()> {
+pub fn print_list(format: ListFormat, whole: &Value, items: &[Value], columns: &[Column]) -> anyhow::Result<()> {
     match format {
-        Format::Json => print_line(&serde_json::to_string_pretty(whole)?),
-        Format::Yaml => print_line(serde_saphyr::to_string(whole)?.trim_end()),
-        Format::Table | Format::Wide => print(&rows(format, items, columns, true)),
+        ListFormat::Json => print_line(&serde_json::to_string_pretty(whole)?),
+        ListFormat::Yaml => print_line(serde_saphyr::to_string(whole)?.trim_end()),
+        ListFormat::Table | ListFormat::Wide => print(&rows(format, items, columns, true)),
     }
 }
 
 /// The rows of a table, with the headings or without, each line ended.
-pub fn rows(format: Format, items: &[Value], columns: &[Column], with_headings: bool) -> String {
-    let shown: Vec<_> = columns.iter().filter(|c| format == Format::Wide || !c.wide).collect();
+pub fn rows(format: ListFormat, items: &[Value], columns: &[Column], with_headings: bool) -> String {
+    let shown: Vec<_> = columns.iter().filter(|c| format == ListFormat::Wide || !c.wide).collect();
     let rows = items.iter().map(|item| shown.iter().map(|c| (c.read)(item)).collect()).collect();
     let headings: Vec<_> = shown.iter().map(|c| c.heading).collect();
     let text = table(if with_headings { &headings } else { &[] }, rows);
@@ -83,7 +83,7 @@ pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// Prints a line to standard output. A reader that closed it (`| head`) is no fault.
+/// Prints a line to standard output. A closed pipe (`| head`) is not an error.
 ///
 /// # Errors
 /// Where it cannot be written for another reason, such as a full disk.
@@ -134,7 +134,7 @@ pub enum Colour {
     Yellow = 33,
 }
 /// What an entry did, as `field` has it; of a shadow, what it would have done: it changed and stopped nothing.
-pub fn told(entry: &Value, field: &str) -> String {
+pub fn outcome_text(entry: &Value, field: &str) -> String {
     let word = text(&entry[field]);
     if entry["mode"] == "Shadow" { format!("shadow({word})") } else { word }
 }

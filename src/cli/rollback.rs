@@ -27,7 +27,7 @@ Examples:
   hawsepipe snapshot -n mcp                 which revisions are kept
   hawsepipe rollback mcp/shared 3f1c
   hawsepipe rollback mcp/shared --unpin")]
-pub struct Rollback {
+pub struct RollbackArgs {
     /// The MCPGateway: NAME or NAMESPACE/NAME
     pub gateway: String,
     /// The revision, or how it begins
@@ -42,7 +42,7 @@ pub struct Rollback {
 }
 
 /// Pins a gateway to a revision that is kept, or unpins it.
-pub async fn rollback(args: Rollback) -> anyhow::Result<ExitCode> {
+pub async fn rollback(args: RollbackArgs) -> anyhow::Result<ExitCode> {
     let client = connect().await?;
     let key = key(&args.gateway, args.namespace.as_deref(), client.default_namespace())?;
     match &args.revision {

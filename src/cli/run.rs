@@ -9,29 +9,29 @@ use tokio::task::JoinHandle;
 
 use super::address::{ADMIN_PORT, MCP_PORT};
 use super::again::Again;
-use super::args::Run;
+use super::args::RunArgs;
 use super::greeting::greet;
 use super::listeners::Bind;
 use super::output::say;
-use super::serve::{Gateway, Servers};
+use super::serve::{Gateway, HttpServers};
 use super::signals::EndSignals;
-use super::state;
+use super::state_folder;
 use super::validate::{directory, line};
 use super::wiring::engine;
 use crate::domain::plan::GatewayPlan;
 use crate::node::{Inspector, hide_memory};
-use crate::source::{Compiled, Directory, Located, Watch};
-use crate::telemetry::log::{self, LogLevel};
+use crate::source::{CompiledManifests, Directory, FolderWatch, Located};
+use crate::telemetry::log::{self, LogLevelHandle};
 
 /// Where ports are opened for which no host is written.
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Runs until a signal ends it.
-pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
+pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let (log, traces) = log::start()?;
     hide_memory().context("cannot hide the gateway's memory from plugins")?;
     let (listen, admin) = addresses(&args).await?;
-    let state = state::folder(&args)?;
+    let state = state_folder::folder(&args)?;
     let mut directory = directory(args.source.files.clone(), args.source.options)?;
     let first = directory.read(None).await?;
     if !first.unreadable.is_empty() {
@@ -43,9 +43,9 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     // From here on there is something to end in order.
     let mut signals = EndSignals::listen()?;
     let engine = engine()?;
-    state::keep_seen_names(&engine, &state);
-    state::keep_loaded_plugins(&engine, &state);
-    let mut servers = Servers::new(&engine);
+    state_folder::keep_seen_names(&engine, &state);
+    state_folder::keep_loaded_plugins(&engine, &state);
+    let mut servers = HttpServers::new(&engine);
     let started = tokio::select! {
         started = start(&mut servers, &engine, log, directory, first, bind, admin) => started.map(Some),
         () = signals.next() => Ok(None),
@@ -61,14 +61,14 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     // A change that is read now would start what is about to end.
     following.abort();
     servers.end(&mut signals).await;
-    state::write_seen_names(&engine, &state);
-    state::write_loaded_plugins(&engine, &state);
+    state_folder::write_seen_names(&engine, &state);
+    state_folder::write_loaded_plugins(&engine, &state);
     traces.end().await;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The address for MCP clients, where one is written, and that of the admin API.
-async fn addresses(args: &Run) -> anyhow::Result<(Option<SocketAddr>, SocketAddr)> {
+async fn addresses(args: &RunArgs) -> anyhow::Result<(Option<SocketAddr>, SocketAddr)> {
     let admin = args.admin.listen(HERE, ADMIN_PORT).await.context("--admin")?;
     if !admin.ip().is_loopback() {
         bail!("--admin {admin}: the admin API has no authentication yet, so it is served on loopback only");
@@ -82,18 +82,18 @@ async fn addresses(args: &Run) -> anyhow::Result<(Option<SocketAddr>, SocketAddr
 
 /// Opens the listeners, puts the first plan in force, and follows changes from then on: what it gives does that.
 async fn start(
-    servers: &mut Servers,
+    servers: &mut HttpServers,
     engine: &Gateway,
-    log: LogLevel,
+    log: LogLevelHandle,
     directory: Directory<Inspector>,
-    first: Compiled,
+    first: CompiledManifests,
     bind: Bind,
     admin: SocketAddr,
 ) -> anyhow::Result<JoinHandle<()>> {
     engine.readings().follow();
     servers.open(bind, &first.plan.gateway).await?;
     servers.open_admin(admin, None).await?;
-    let mut watch = Watch::new().context("cannot watch the manifests for changes")?;
+    let mut watch = FolderWatch::new().context("cannot watch the manifests for changes")?;
     report(&first.located);
     let reported = first.located.clone();
     put_in_force(engine, &log, &mut watch, first).await;
@@ -130,7 +130,7 @@ fn report(problems: &[Located]) {
     }
 }
 
-async fn put_in_force(engine: &Gateway, log: &LogLevel, watch: &mut Watch, compiled: Compiled) {
+async fn put_in_force(engine: &Gateway, log: &LogLevelHandle, watch: &mut FolderWatch, compiled: CompiledManifests) {
     watch.set(compiled.folders);
     if let Some(level) = &compiled.plan.gateway.log_level {
         log.set(level);
@@ -142,9 +142,9 @@ async fn put_in_force(engine: &Gateway, log: &LogLevel, watch: &mut Watch, compi
 /// Reads again whenever something changed. What cannot be read leaves the plan as it is.
 async fn follow(
     engine: Gateway,
-    log: LogLevel,
+    log: LogLevelHandle,
     mut directory: Directory<Inspector>,
-    mut watch: Watch,
+    mut watch: FolderWatch,
     mut reported: Vec<Located>,
 ) {
     let mut again = Again::new();

@@ -21,14 +21,14 @@ const SWEEP: Duration = Duration::from_secs(10);
 pub type Gateway = Arc<Engine>;
 
 /// The open ports of a process.
-pub struct Servers {
+pub struct HttpServers {
     engine: Gateway,
     stop: CancellationToken,
     tasks: JoinSet<()>,
     url: Option<String>,
 }
 
-impl Servers {
+impl HttpServers {
     /// None is open yet.
     pub fn new(engine: &Gateway) -> Self {
         tokio::spawn(sweep(Arc::clone(engine)));

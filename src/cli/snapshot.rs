@@ -11,7 +11,7 @@ use self::diff::differences;
 pub use self::stored::Stored;
 use self::stored::indices;
 use super::cluster::key;
-use super::formats::Format;
+use super::formats::ListFormat;
 use super::output::{column, print_line, print_list, text, wide};
 use crate::api::snapshot::{SnapshotIndex, SnapshotRevision};
 use crate::domain::digest;
@@ -31,7 +31,7 @@ Examples:
   hawsepipe snapshot mcp/shared
   hawsepipe snapshot shared -n mcp --diff 3f1c             from that revision to the current one
   hawsepipe snapshot shared -n mcp --revision 3f1c --code")]
-pub struct Snapshot {
+pub struct SnapshotArgs {
     /// The MCPGateway: NAME or NAMESPACE/NAME. Default: none; then revisions of all are listed
     pub gateway: Option<String>,
     /// Its namespace. Default: that of the kubeconfig's context; for the list all
@@ -48,11 +48,11 @@ pub struct Snapshot {
     pub code: bool,
     /// How to print. Default: table; a plan as yaml
     #[arg(short, long, value_enum)]
-    pub output: Option<Format>,
+    pub output: Option<ListFormat>,
 }
 
 /// Lists revisions, prints one, or compares two.
-pub async fn snapshot(args: Snapshot) -> anyhow::Result<ExitCode> {
+pub async fn snapshot(args: SnapshotArgs) -> anyhow::Result<ExitCode> {
     let client = connect().await?;
     let Some(gateway) = &args.gateway else {
         print_revisions(args.output, &indices(client, args.namespace.as_deref()).await?)?;
@@ -68,7 +68,7 @@ pub async fn snapshot(args: Snapshot) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_revisions(output: Option<Format>, indices: &[(ObjectKey, SnapshotIndex)]) -> anyhow::Result<()> {
+fn print_revisions(output: Option<ListFormat>, indices: &[(ObjectKey, SnapshotIndex)]) -> anyhow::Result<()> {
     let all = indices.iter().flat_map(|(key, index)| index.revisions.iter().map(move |one| (key, index, one)));
     let items: Vec<_> = all.map(|(key, index, one)| revision_item(key, one, index.current == one.revision)).collect();
     let columns = [
@@ -82,7 +82,7 @@ fn print_revisions(output: Option<Format>, indices: &[(ObjectKey, SnapshotIndex)
         wide("FORMAT", |r| text(&r["formatVersion"])),
         wide("COMPILED BY", |r| text(&r["compiledBy"])),
     ];
-    print_list(output.unwrap_or(Format::Table), &json!({"items": items}), &items, &columns)
+    print_list(output.unwrap_or(ListFormat::Table), &json!({"items": items}), &items, &columns)
 }
 
 /// `sizeBytes` is that of the plain JSON.
@@ -102,7 +102,7 @@ fn revision_item(gateway: &ObjectKey, revision: &SnapshotRevision, current: bool
 }
 
 /// The plan itself, or as a table its objects.
-fn print_plan(output: Option<Format>, mut plan: Plan, with_code: bool) -> anyhow::Result<()> {
+fn print_plan(output: Option<ListFormat>, mut plan: Plan, with_code: bool) -> anyhow::Result<()> {
     plan.hide_values();
     let objects = objects(&plan);
     let mut whole = serde_json::to_value(&plan)?;
@@ -116,7 +116,7 @@ fn print_plan(output: Option<Format>, mut plan: Plan, with_code: bool) -> anyhow
         column("DIGEST", |o| text(&o["digest"])),
         column("CODE", |o| text(&o["code"])),
     ];
-    print_list(output.unwrap_or(Format::Yaml), &whole, &objects, &columns)
+    print_list(output.unwrap_or(ListFormat::Yaml), &whole, &objects, &columns)
 }
 
 /// What a plan consists of, with a digest of each.
@@ -133,10 +133,10 @@ fn objects(plan: &Plan) -> Vec<Value> {
     all
 }
 
-fn print_differences(output: Option<Format>, from: &Plan, to: &Plan) -> anyhow::Result<()> {
+fn print_differences(output: Option<ListFormat>, from: &Plan, to: &Plan) -> anyhow::Result<()> {
     let items: Vec<_> = differences(from, to).iter().map(|difference| json!(difference)).collect();
-    let output = output.unwrap_or(Format::Table);
-    if items.is_empty() && matches!(output, Format::Table | Format::Wide) {
+    let output = output.unwrap_or(ListFormat::Table);
+    if items.is_empty() && matches!(output, ListFormat::Table | ListFormat::Wide) {
         return print_line(&format!("revisions {} and {} have the same objects", from.revision, to.revision));
     }
     let columns = [

@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::admin::get;
-use super::args::Status;
-use super::formats::Format;
+use super::args::StatusArgs;
+use super::formats::ListFormat;
 use super::output::{Colour, Column, column, paint, print_line, print_list, text, wide};
 
 /// Shows a running gateway.
-pub async fn status(args: Status) -> anyhow::Result<ExitCode> {
+pub async fn status(args: StatusArgs) -> anyhow::Result<ExitCode> {
     let status = get(&args.admin, "/api/v1/status").await?;
-    if matches!(args.output, Format::Json | Format::Yaml) {
+    if matches!(args.output, ListFormat::Json | ListFormat::Yaml) {
         print_list(args.output, &status, &[], &[])?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -53,7 +53,7 @@ fn head(status: &Value) -> anyhow::Result<()> {
     lines.iter().try_for_each(|(name, value)| print_line(&format!("{name:<10}{value}")))
 }
 
-fn section(format: Format, list: &Value, columns: &[Column]) -> anyhow::Result<()> {
+fn section(format: ListFormat, list: &Value, columns: &[Column]) -> anyhow::Result<()> {
     let items = items(list);
     if items.is_empty() {
         return Ok(());

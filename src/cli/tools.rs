@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::admin::list;
-use super::args::Tools;
+use super::args::ToolsArgs;
 use super::output::{column, print_list, text, wide};
 
 /// Lists the tools of a running gateway.
-pub async fn tools(args: Tools) -> anyhow::Result<ExitCode> {
+pub async fn tools(args: ToolsArgs) -> anyhow::Result<ExitCode> {
     let items = list(&args.admin, "/api/v1/tools", &[], usize::MAX).await?;
     let columns = [
         column("NAME", |t| match &t["name"] {

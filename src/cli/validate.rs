@@ -6,8 +6,8 @@ use std::sync::Arc;
 use anyhow::Context;
 use serde_json::json;
 
-use super::args::{Options, Validate};
-use super::formats::Format;
+use super::args::{OptionArgs, ValidateArgs};
+use super::formats::ListFormat;
 use super::output::{Colour, column, paint, print_line, print_list, text, wide};
 use super::programs::missing;
 use super::wiring::workers;
@@ -18,14 +18,14 @@ use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 use crate::engine::views::explain::link_plugins;
 use crate::node::{Inspector, Launcher, find_node, hide_memory};
-use crate::source::{Compiled, Directory, Located, Settings};
+use crate::source::{CompiledManifests, Directory, DirectorySettings, Located};
 
 /// Plugins that are loaded at once.
 const AT_ONCE: usize = 4;
 
 /// Checks manifests and says what is wrong. What is started of them are plugins, each in its sandbox, to see whether they
 /// can be loaded.
-pub async fn validate(args: Validate) -> anyhow::Result<ExitCode> {
+pub async fn validate(args: ValidateArgs) -> anyhow::Result<ExitCode> {
     if !args.no_load {
         hide_memory().context("cannot hide this program's memory from plugins")?;
     }
@@ -38,18 +38,19 @@ pub async fn validate(args: Validate) -> anyhow::Result<ExitCode> {
 }
 
 /// The manifests that a command line names.
-pub fn directory(paths: Vec<std::path::PathBuf>, options: Options) -> anyhow::Result<Directory<Inspector>> {
-    let settings = Settings { paths, gateway: options.gateway, secrets_dir: options.secrets_dir, node: options.node };
+pub fn directory(paths: Vec<std::path::PathBuf>, options: OptionArgs) -> anyhow::Result<Directory<Inspector>> {
+    let settings =
+        DirectorySettings { paths, gateway: options.gateway, secrets_dir: options.secrets_dir, node: options.node };
     Ok(Directory::new(settings, Inspector::new(Launcher::current()?)))
 }
 
 /// What reading and compiling found, and what only linking and asking Node.js finds.
 async fn all_problems(
     directory: &Directory<Inspector>,
-    compiled: Compiled,
+    compiled: CompiledManifests,
     loads: bool,
 ) -> anyhow::Result<Vec<Located>> {
-    let Compiled { plan, secrets, mut located, .. } = compiled;
+    let CompiledManifests { plan, secrets, mut located, .. } = compiled;
     let node = &plan.gateway.runtime.node_executable;
     let uses_plugins = plan.chains.iter().any(|chain| !chain.entries.is_empty());
     let no_node = find_node(node).await.err();
@@ -94,8 +95,8 @@ async fn load_problems(plugins: &[Arc<LinkedPlugin>], runtime: &Runtime) -> anyh
     Ok(problems)
 }
 
-fn print(format: Format, located: &[Located], errors: usize) -> anyhow::Result<()> {
-    if format == Format::Table {
+fn print(format: ListFormat, located: &[Located], errors: usize) -> anyhow::Result<()> {
+    if format == ListFormat::Table {
         for problem in located {
             print_line(&line(problem))?;
         }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use super::admin::{NoAnswer, get_within};
-use super::args::Wait;
+use super::args::WaitArgs;
 use super::output::{print_line, say};
 use super::status::{problem_line, short};
 
@@ -12,7 +12,7 @@ use super::status::{problem_line, short};
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Waits for the edits of before.
-pub async fn wait(args: Wait) -> anyhow::Result<ExitCode> {
+pub async fn wait(args: WaitArgs) -> anyhow::Result<ExitCode> {
     let deadline = Instant::now() + Duration::from_secs(args.admin.timeout);
     let status = loop {
         let left = deadline.saturating_duration_since(Instant::now());

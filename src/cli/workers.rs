@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::admin::list;
-use super::args::Workers;
+use super::args::WorkersArgs;
 use super::known::check_plugin;
 use super::output::{column, print_list, text, time, wide};
 
 /// Shows the worker processes of a running gateway.
-pub async fn workers(args: Workers) -> anyhow::Result<ExitCode> {
+pub async fn workers(args: WorkersArgs) -> anyhow::Result<ExitCode> {
     let items = list(&args.admin, "/api/v1/workers", &[("plugin", args.plugin.as_deref())], usize::MAX).await?;
     check_plugin(&args.admin, args.plugin.as_deref(), &items).await?;
     let columns = [

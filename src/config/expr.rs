@@ -13,7 +13,7 @@ use kube_cel::KubeCelExt;
 use kube_cel::cel::{Context, Program, Value};
 use serde::Serialize;
 
-use self::walk::Walk;
+use self::walk::ExpressionWalk;
 use super::variables::Variables;
 
 /// The longest text, in bytes.
@@ -34,7 +34,7 @@ pub struct Expression {
     uses: Uses,
 }
 
-/// Which variables an expression reads, so that only those are made.
+/// The variables that an expression reads: only those are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Uses {
@@ -63,7 +63,7 @@ impl Expression {
         // The parser panics on some texts that are not CEL.
         let program = catch_unwind(|| Program::compile(text)).map_err(|_| "it is not a CEL expression".to_owned())?;
         let program = program.map_err(|e| describe(&e))?;
-        let mut walk = Walk::default();
+        let mut walk = ExpressionWalk::default();
         walk.visit(program.expression(), 0);
         if walk.loops > 1 {
             return Err(

@@ -98,10 +98,10 @@ pub struct FileCode {
     pub siblings: String,
 }
 
-/// An object that did not pass its schema or rules. Its Problems are reported by whoever found them.
+/// An object that did not pass its schema or rules. The code that found its Problems reports them.
 #[derive(Clone, Debug)]
 pub struct InvalidObject {
-    /// Which one.
+    /// The object.
     pub id: ObjectId,
     /// Of a chain: what it selects, as far as that could be read, without entries. None where that cannot be told: it
     /// selects everything, of each gateway that takes chains of its namespace.
@@ -175,7 +175,7 @@ pub enum InputValue {
         name: String,
         /// The key.
         key: String,
-        /// Whether its lack is no fault.
+        /// Whether it may be missing.
         optional: bool,
     },
     /// A key of a Secret.
@@ -184,7 +184,7 @@ pub enum InputValue {
         name: String,
         /// The key.
         key: String,
-        /// Whether its lack is no fault.
+        /// Whether it may be missing.
         optional: bool,
     },
     /// A variable of the gateway's own environment.

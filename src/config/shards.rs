@@ -38,7 +38,7 @@ pub enum PieceKind {
 
 /// One piece of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct PlanPiece {
     /// What is in it.
     pub kind: PieceKind,
     /// Which of its kind.
@@ -72,7 +72,7 @@ pub enum JoinError {
     /// It requires what this version does not have.
     #[error("the plan requires {}, which this version does not have: use a newer version of the gateway", .0.join(", "))]
     Features(Vec<String>),
-    /// A piece lacks.
+    /// An object is named and in no piece.
     #[error("{what} {key} is named, and in no piece")]
     Missing {
         /// The kind of object.
@@ -83,7 +83,7 @@ pub enum JoinError {
 }
 
 #[derive(Deserialize)]
-struct Format {
+struct PlanFormat {
     format_version: u32,
     #[serde(default)]
     requires: Vec<String>,
@@ -127,7 +127,7 @@ impl GatewayPiece {
 }
 
 #[derive(Serialize)]
-struct Objects {
+struct ChainObjects {
     plugins: Vec<Box<RawValue>>,
     chains: Vec<Box<RawValue>>,
 }
@@ -144,7 +144,7 @@ pub fn is_readable(format_version: u32) -> bool {
 }
 
 /// Takes a plan apart. The same plan gives the same pieces.
-pub fn split(plan: &Plan) -> Vec<Piece> {
+pub fn split(plan: &Plan) -> Vec<PlanPiece> {
     let objects = [
         (Kind::MCPUpstream, plan.upstreams.iter().map(|upstream| upstream.key.clone()).collect()),
         (Kind::Plugin, plan.plugins.iter().map(|plugin| plugin.key.clone()).collect()),
@@ -162,33 +162,33 @@ pub fn split(plan: &Plan) -> Vec<Piece> {
     for upstream in &plan.upstreams {
         upstreams.entry(bucket(&upstream.key)).or_default().push(raw(upstream));
     }
-    let mut objects: BTreeMap<u32, Vec<Object>> = BTreeMap::new();
+    let mut objects: BTreeMap<u32, Vec<ObjectJson>> = BTreeMap::new();
     for plugin in &plan.plugins {
-        objects.entry(bucket(&plugin.key)).or_default().push(Object::Plugin(raw(plugin)));
+        objects.entry(bucket(&plugin.key)).or_default().push(ObjectJson::Plugin(raw(plugin)));
     }
     for chain in &plan.chains {
-        objects.entry(bucket(&chain.key)).or_default().push(Object::Chain(raw(chain)));
+        objects.entry(bucket(&chain.key)).or_default().push(ObjectJson::Chain(raw(chain)));
     }
-    let mut pieces = vec![Piece::of(PieceKind::Gateway, 0, &gateway)];
+    let mut pieces = vec![PlanPiece::of(PieceKind::Gateway, 0, &gateway)];
     for (bucket, list) in upstreams {
         let parts = parts(list, |upstream| upstream.get().len());
-        pieces.extend(parts.iter().map(|part| Piece::of(PieceKind::Upstreams, bucket, part)));
+        pieces.extend(parts.iter().map(|part| PlanPiece::of(PieceKind::Upstreams, bucket, part)));
     }
     for (bucket, objects) in objects {
         let parts = parts(objects, |object| object.json().get().len());
-        pieces.extend(parts.into_iter().map(|part| Piece::of(PieceKind::Chains, bucket, &Objects::of(part))));
+        pieces.extend(parts.into_iter().map(|part| PlanPiece::of(PieceKind::Chains, bucket, &ChainObjects::of(part))));
     }
     pieces.extend(split_code(&plan.code));
     pieces
 }
 
 /// A plugin or a chain in JSON.
-enum Object {
+enum ObjectJson {
     Plugin(Box<RawValue>),
     Chain(Box<RawValue>),
 }
 
-impl Object {
+impl ObjectJson {
     fn json(&self) -> &RawValue {
         match self {
             Self::Plugin(json) | Self::Chain(json) => json,
@@ -196,13 +196,13 @@ impl Object {
     }
 }
 
-impl Objects {
-    fn of(part: Vec<Object>) -> Self {
+impl ChainObjects {
+    fn of(part: Vec<ObjectJson>) -> Self {
         let mut objects = Self { plugins: Vec::new(), chains: Vec::new() };
         for object in part {
             match object {
-                Object::Plugin(json) => objects.plugins.push(json),
-                Object::Chain(json) => objects.chains.push(json),
+                ObjectJson::Plugin(json) => objects.plugins.push(json),
+                ObjectJson::Chain(json) => objects.chains.push(json),
             }
         }
         objects
@@ -231,13 +231,13 @@ fn parts<T>(content: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
 }
 
 /// Texts by the first byte of their digest; a piece that grows too large is closed, and another one begun.
-fn split_code(code: &BTreeMap<String, String>) -> Vec<Piece> {
+fn split_code(code: &BTreeMap<String, String>) -> Vec<PlanPiece> {
     let mut pieces = Vec::new();
     let mut open: BTreeMap<&str, &str> = BTreeMap::new();
     let mut current = 0;
     let mut close = |bucket: u32, open: &mut BTreeMap<&str, &str>| {
         if !open.is_empty() {
-            pieces.push(Piece::of(PieceKind::Code, bucket, open));
+            pieces.push(PlanPiece::of(PieceKind::Code, bucket, open));
             open.clear();
         }
     };
@@ -254,8 +254,8 @@ fn split_code(code: &BTreeMap<String, String>) -> Vec<Piece> {
     pieces
 }
 
-/// Puts a plan together again, whatever the order of its pieces. That each piece is what its digest says is to be
-/// checked before.
+/// Puts a plan together again, whatever the order of its pieces. The caller must
+/// have checked each piece against its digest.
 ///
 /// # Errors
 /// See [`JoinError`]. A plan in part is never given.
@@ -303,7 +303,7 @@ pub fn join<'p>(pieces: impl IntoIterator<Item = (PieceKind, &'p str)>) -> Resul
 }
 
 fn read_gateway(json: &str) -> Result<GatewayPiece, JoinError> {
-    let Format { format_version: found, requires } = read(PieceKind::Gateway, json)?;
+    let PlanFormat { format_version: found, requires } = read(PieceKind::Gateway, json)?;
     if !is_readable(found) {
         return Err(JoinError::Format { found });
     }
@@ -324,7 +324,7 @@ fn in_order<T>(kind: Kind, piece: &mut GatewayPiece, mut objects: HashMap<Object
     piece.order(kind).into_iter().map(take).collect()
 }
 
-impl Piece {
+impl PlanPiece {
     fn of(kind: PieceKind, bucket: u32, content: &impl Serialize) -> Self {
         // What a plan holds always has a form in JSON.
         let json = serde_json::to_string(content).unwrap_or_default();

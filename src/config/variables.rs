@@ -8,21 +8,21 @@ use serde::{Serialize, Serializer};
 #[derive(Default)]
 pub struct Variables<'a> {
     /// `call {method, name, arguments, userQuery, maxTokens, session}`
-    pub call: Option<Call<'a>>,
+    pub call: Option<CallVariable<'a>>,
     /// `tool {name, upstreamName, annotations, _meta}`
-    pub tool: Option<Tool<'a>>,
+    pub tool: Option<ToolVariable<'a>>,
     /// `upstream {name, namespace, labels}`
-    pub upstream: Option<Upstream<'a>>,
+    pub upstream: Option<UpstreamVariable<'a>>,
     /// `identity {method, subject, groups, claims, scopes}`
-    pub identity: Option<Identity<'a>>,
+    pub identity: Option<IdentityVariable<'a>>,
     /// `content {text, type, size}`
-    pub content: Option<Content<'a>>,
+    pub content: Option<ContentVariable<'a>>,
 }
 
 /// The call; texts are empty and numbers 0 where absent.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Call<'a> {
+pub struct CallVariable<'a> {
     /// The MCP method.
     pub method: &'a str,
     /// The name that the client used.
@@ -41,13 +41,13 @@ pub struct Call<'a> {
 /// The tool.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Tool<'a> {
+pub struct ToolVariable<'a> {
     /// The name that clients see.
     pub name: &'a str,
     /// The server's own.
     pub upstream_name: &'a str,
     /// Hints, the protocol's defaults filled in.
-    pub annotations: Annotations,
+    pub annotations: AnnotationsVariable,
     /// The definition's `_meta`.
     #[serde(rename = "_meta")]
     pub meta: serde_json::Value,
@@ -57,7 +57,7 @@ pub struct Tool<'a> {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::struct_excessive_bools)]
-pub struct Annotations {
+pub struct AnnotationsVariable {
     /// Changes nothing.
     pub read_only_hint: bool,
     /// May destroy.
@@ -70,7 +70,7 @@ pub struct Annotations {
 
 /// The upstream.
 #[derive(Serialize)]
-pub struct Upstream<'a> {
+pub struct UpstreamVariable<'a> {
     /// Its name.
     pub name: &'a str,
     /// Its namespace.
@@ -81,7 +81,7 @@ pub struct Upstream<'a> {
 
 /// The caller.
 #[derive(Serialize)]
-pub struct Identity<'a> {
+pub struct IdentityVariable<'a> {
     /// How it was found out: `anonymous`.
     pub method: &'a str,
     /// Who.
@@ -96,7 +96,7 @@ pub struct Identity<'a> {
 
 /// The content that an entry would see.
 #[derive(Serialize)]
-pub struct Content<'a> {
+pub struct ContentVariable<'a> {
     /// The text.
     pub text: &'a str,
     /// `text` or `json`.

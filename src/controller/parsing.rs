@@ -11,7 +11,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::doubling::Doubling;
-use crate::config::compile::{Code, plugin_code};
+use crate::config::compile::{FoundCode, plugin_code};
 use crate::config::input::{Inputs, code_key};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ports::{CodeFacts, Inspect, Unavailable};
@@ -95,7 +95,7 @@ impl<I: Inspect + 'static> Parsing<I> {
     pub(super) async fn inspect(&mut self, inputs: &mut Inputs) {
         let patience = std::mem::replace(&mut self.patience, PATIENCE);
         let code = inputs.plugins.iter().filter_map(|plugin| Some((plugin, plugin_code(inputs, plugin)?)));
-        let wanted: BTreeMap<TextId, Code<'_>> = code
+        let wanted: BTreeMap<TextId, FoundCode<'_>> = code
             .map(|(plugin, code)| {
                 let key = code_key(&sha256_hex(code.text.as_bytes()), &code.file_name);
                 ((plugin.key.namespace.clone(), key), code)
@@ -133,7 +133,7 @@ impl<I: Inspect + 'static> Parsing<I> {
 
     /// Has what is `wanted` and not known parsed, and nothing else. What it gives end when the code that was not met
     /// before was tried once.
-    fn begin(&mut self, wanted: &BTreeMap<TextId, Code<'_>>) -> Vec<oneshot::Receiver<()>> {
+    fn begin(&mut self, wanted: &BTreeMap<TextId, FoundCode<'_>>) -> Vec<oneshot::Receiver<()>> {
         self.under_way.retain(|id, task| wanted.contains_key(id) && !task.is_finished());
         self.turns.retain(|_, turn| Arc::strong_count(turn) > 1);
         let mut begun = Vec::new();

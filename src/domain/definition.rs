@@ -7,14 +7,14 @@ use super::raw::RawObject;
 
 /// What a value must be, by how its JSON text begins.
 #[derive(Clone, Copy)]
-enum Kind {
+enum JsonType {
     Text,
     Flag,
     Object,
     List,
 }
 
-impl Kind {
+impl JsonType {
     fn is_of(self, value: &RawValue) -> bool {
         let text = value.get();
         match self {
@@ -36,23 +36,23 @@ impl Kind {
 }
 
 /// Members of a definition that clients check (MCP, `Tool`).
-const MEMBERS: [(&str, Kind); 8] = [
-    ("title", Kind::Text),
-    ("description", Kind::Text),
-    ("inputSchema", Kind::Object),
-    ("outputSchema", Kind::Object),
-    ("annotations", Kind::Object),
-    ("execution", Kind::Object),
-    ("icons", Kind::List),
-    ("_meta", Kind::Object),
+const MEMBERS: [(&str, JsonType); 8] = [
+    ("title", JsonType::Text),
+    ("description", JsonType::Text),
+    ("inputSchema", JsonType::Object),
+    ("outputSchema", JsonType::Object),
+    ("annotations", JsonType::Object),
+    ("execution", JsonType::Object),
+    ("icons", JsonType::List),
+    ("_meta", JsonType::Object),
 ];
 /// Members of its annotations (MCP, `ToolAnnotations`).
-const ANNOTATIONS: [(&str, Kind); 5] = [
-    ("title", Kind::Text),
-    ("readOnlyHint", Kind::Flag),
-    ("destructiveHint", Kind::Flag),
-    ("idempotentHint", Kind::Flag),
-    ("openWorldHint", Kind::Flag),
+const ANNOTATIONS: [(&str, JsonType); 5] = [
+    ("title", JsonType::Text),
+    ("readOnlyHint", JsonType::Flag),
+    ("destructiveHint", JsonType::Flag),
+    ("idempotentHint", JsonType::Flag),
+    ("openWorldHint", JsonType::Flag),
 ];
 
 /// The definition as clients can read it: without optional members that are null, and without an output schema that is
@@ -89,8 +89,8 @@ fn parse(value: &RawValue) -> Result<RawObject, String> {
     RawObject::parse(value.get()).map_err(|_| "its definition cannot be read".to_owned())
 }
 
-fn check(object: &RawObject, path: &str, members: &[(&str, Kind)]) -> Result<(), String> {
-    let wrong = |(name, kind): &&(&str, Kind)| object.get(name).is_some_and(|value| !kind.is_of(value));
+fn check(object: &RawObject, path: &str, members: &[(&str, JsonType)]) -> Result<(), String> {
+    let wrong = |(name, kind): &&(&str, JsonType)| object.get(name).is_some_and(|value| !kind.is_of(value));
     match members.iter().find(wrong) {
         Some((name, kind)) => Err(format!("its {path}{name} must be {}", kind.as_str())),
         None => Ok(()),
@@ -107,9 +107,9 @@ fn check_schema(schema: &RawValue, name: &str) -> Result<(), String> {
         return Err(format!("its {name}.type must be \"object\""));
     }
     let schema = parse(schema)?;
-    check(&schema, &format!("{name}."), &[("properties", Kind::Object), ("required", Kind::List)])?;
+    check(&schema, &format!("{name}."), &[("properties", JsonType::Object), ("required", JsonType::List)])?;
     if let Some(properties) = schema.get("properties")
-        && let Some((property, _)) = parse(properties)?.iter().find(|(_, schema)| !Kind::Object.is_of(schema))
+        && let Some((property, _)) = parse(properties)?.iter().find(|(_, schema)| !JsonType::Object.is_of(schema))
     {
         return Err(format!("its {name}.properties.{property:.60} must be an object"));
     }

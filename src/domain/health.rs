@@ -60,7 +60,7 @@ impl Health {
         Duration::from_secs(u64::from(plan.period_seconds))
     }
 
-    /// A probe failed at `now`. Returns the wait until the next one, or none where it is not to be tried again.
+    /// A probe failed at `now`. Returns the wait until the next one, or none if it must not be tried again.
     /// `jitter` is from 0 to 1 and stretches the wait by up to a tenth.
     pub fn failed(&mut self, plan: &HealthPlan, now: Duration, error: String, jitter: f64) -> Option<Duration> {
         self.state = ConnectionState::Error;

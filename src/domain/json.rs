@@ -16,12 +16,12 @@ use super::rpc::{MAX_DEPTH, after_string};
 /// Up to so many keys of an object are compared one by one.
 const FEW: usize = 16;
 
-/// A string as bytes: it may hold lone surrogates, which are no UTF-8.
+/// A string as bytes: it may hold lone surrogates, which are not UTF-8.
 type Bytes<'a> = Cow<'a, [u8]>;
 
 /// One step from a value to a value within it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum JsonStep {
     /// The member of this name.
     Member(String),
     /// The element of this index.
@@ -30,7 +30,7 @@ pub enum Step {
 
 /// A piece of a JSON text. Colons and commas are left out.
 #[derive(Clone, Copy)]
-enum Token<'a> {
+enum JsonToken<'a> {
     Object,
     Array,
     Close,
@@ -41,12 +41,12 @@ enum Token<'a> {
 }
 
 /// The pieces of a valid JSON text.
-struct Tokens<'a>(&'a str);
+struct JsonTokens<'a>(&'a str);
 
-impl<'a> Iterator for Tokens<'a> {
-    type Item = Token<'a>;
+impl<'a> Iterator for JsonTokens<'a> {
+    type Item = JsonToken<'a>;
 
-    fn next(&mut self) -> Option<Token<'a>> {
+    fn next(&mut self) -> Option<JsonToken<'a>> {
         let text = self.0.trim_start_matches([' ', '\t', '\r', '\n', ',', ':']);
         let first = *text.as_bytes().first()?;
         let length = match first {
@@ -57,24 +57,24 @@ impl<'a> Iterator for Tokens<'a> {
         let (token, rest) = text.split_at_checked(length)?;
         self.0 = rest;
         Some(match first {
-            b'{' => Token::Object,
-            b'[' => Token::Array,
-            b'}' | b']' => Token::Close,
-            b'"' => Token::String(token),
-            _ => Token::Other(token),
+            b'{' => JsonToken::Object,
+            b'[' => JsonToken::Array,
+            b'}' | b']' => JsonToken::Close,
+            b'"' => JsonToken::String(token),
+            _ => JsonToken::Other(token),
         })
     }
 }
 
 /// The keys of one object.
 #[derive(Default)]
-struct Keys<'a> {
+struct ObjectKeys<'a> {
     few: Vec<Bytes<'a>>,
     /// All of them, where they are more than a few.
     many: HashSet<Bytes<'a>>,
 }
 
-impl<'a> Keys<'a> {
+impl<'a> ObjectKeys<'a> {
     /// Whether it is new.
     fn insert(&mut self, key: Bytes<'a>) -> bool {
         if self.few.len() < FEW {
@@ -94,14 +94,14 @@ enum Open<'a> {
     /// With the number of elements so far.
     Array(usize),
     /// With its keys so far, and the one whose value comes next.
-    Object(Keys<'a>, Option<Bytes<'a>>),
+    Object(ObjectKeys<'a>, Option<Bytes<'a>>),
 }
 
 /// The way to the first key of `json`, a valid JSON text, that stands in its object already.
-pub fn doubled_key(json: &str) -> Option<Vec<Step>> {
+pub fn doubled_key(json: &str) -> Option<Vec<JsonStep>> {
     let mut open: Vec<Open<'_>> = Vec::new();
-    for token in Tokens(json) {
-        if let (Some(Open::Object(keys, next @ None)), Token::String(raw)) = (open.last_mut(), token) {
+    for token in JsonTokens(json) {
+        if let (Some(Open::Object(keys, next @ None)), JsonToken::String(raw)) = (open.last_mut(), token) {
             let key = unescaped(raw);
             *next = Some(key.clone());
             if !keys.insert(key) {
@@ -109,17 +109,17 @@ pub fn doubled_key(json: &str) -> Option<Vec<Step>> {
             }
             continue;
         }
-        if let (Some(Open::Array(count)), false) = (open.last_mut(), matches!(token, Token::Close)) {
+        if let (Some(Open::Array(count)), false) = (open.last_mut(), matches!(token, JsonToken::Close)) {
             *count += 1;
         }
         match token {
-            Token::Object => open.push(Open::Object(Keys::default(), None)),
-            Token::Array => open.push(Open::Array(0)),
-            Token::Close => {
+            JsonToken::Object => open.push(Open::Object(ObjectKeys::default(), None)),
+            JsonToken::Array => open.push(Open::Array(0)),
+            JsonToken::Close => {
                 open.pop();
                 value_ended(&mut open);
             }
-            Token::String(_) | Token::Other(_) => value_ended(&mut open),
+            JsonToken::String(_) | JsonToken::Other(_) => value_ended(&mut open),
         }
     }
     None
@@ -133,24 +133,24 @@ fn value_ended(open: &mut [Open<'_>]) {
 }
 
 impl Open<'_> {
-    fn step(&self) -> Step {
+    fn step(&self) -> JsonStep {
         match self {
-            Self::Array(count) => Step::Element(count.saturating_sub(1)),
+            Self::Array(count) => JsonStep::Element(count.saturating_sub(1)),
             Self::Object(_, key) => {
-                Step::Member(String::from_utf8_lossy(key.as_deref().unwrap_or_default()).into_owned())
+                JsonStep::Member(String::from_utf8_lossy(key.as_deref().unwrap_or_default()).into_owned())
             }
         }
     }
 }
 
 /// Steps as a JSON Pointer (RFC 6901).
-pub struct Pointer<'a>(pub &'a [Step]);
+pub struct Pointer<'a>(pub &'a [JsonStep]);
 
 impl fmt::Display for Pointer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|step| match step {
-            Step::Member(name) => write!(f, "/{}", name.replace('~', "~0").replace('/', "~1")),
-            Step::Element(index) => write!(f, "/{index}"),
+            JsonStep::Member(name) => write!(f, "/{}", name.replace('~', "~0").replace('/', "~1")),
+            JsonStep::Element(index) => write!(f, "/{index}"),
         })
     }
 }
@@ -165,45 +165,45 @@ enum Tree<'a> {
 }
 
 /// Whether two texts are the same JSON, whatever the space and the order of keys: strings by what they stand for,
-/// numbers by how they are written. Not where one is no JSON, has a key twice in an object, or is too deep.
+/// numbers by how they are written. False if one is not JSON, has a key twice in an object, or nests too deep.
 pub fn is_same(one: &str, other: &str) -> bool {
     let is_json = |text: &str| serde_json::from_str::<&RawValue>(text).is_ok();
     is_json(one) && is_json(other) && tree(one).is_some_and(|one| tree(other) == Some(one))
 }
 
 fn tree(json: &str) -> Option<Tree<'_>> {
-    let mut tokens = Tokens(json);
+    let mut tokens = JsonTokens(json);
     let first = tokens.next()?;
     grow(&mut tokens, first, 0)
 }
 
-fn grow<'a>(tokens: &mut Tokens<'a>, first: Token<'a>, depth: usize) -> Option<Tree<'a>> {
+fn grow<'a>(tokens: &mut JsonTokens<'a>, first: JsonToken<'a>, depth: usize) -> Option<Tree<'a>> {
     if depth > MAX_DEPTH {
         return None;
     }
     Some(match first {
-        Token::Other(text) => Tree::Other(text),
-        Token::String(raw) => Tree::String(unescaped(raw)),
-        Token::Array => {
+        JsonToken::Other(text) => Tree::Other(text),
+        JsonToken::String(raw) => Tree::String(unescaped(raw)),
+        JsonToken::Array => {
             let mut elements = Vec::new();
             loop {
                 match tokens.next()? {
-                    Token::Close => break Tree::Array(elements),
+                    JsonToken::Close => break Tree::Array(elements),
                     token => elements.push(grow(tokens, token, depth + 1)?),
                 }
             }
         }
-        Token::Object => {
+        JsonToken::Object => {
             let mut members = BTreeMap::new();
             loop {
-                let Token::String(key) = tokens.next()? else { break Tree::Object(members) };
+                let JsonToken::String(key) = tokens.next()? else { break Tree::Object(members) };
                 let value = tokens.next()?;
                 if members.insert(unescaped(key), grow(tokens, value, depth + 1)?).is_some() {
                     return None;
                 }
             }
         }
-        Token::Close => return None,
+        JsonToken::Close => return None,
     })
 }
 

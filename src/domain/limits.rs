@@ -80,7 +80,7 @@ pub enum Full {
 }
 
 impl Tracker {
-    /// Counts a call in, unless a limit is reached. Each success is to be paired with [`Tracker::leave`].
+    /// Counts a call in, unless a limit is reached. Each success must be paired with [`Tracker::leave`].
     ///
     /// # Errors
     /// The limit that is reached; then nothing is counted.

@@ -71,7 +71,7 @@ fn whole(number: &str) -> Option<&str> {
 /// The marked arguments of an input schema.
 ///
 /// # Errors
-/// What is wrong with a mark: then the tool is not to be offered, and nothing is mirrored.
+/// What is wrong with a mark: then the tool must not be offered, and nothing is mirrored.
 pub fn marks(schema: &RawValue) -> Result<Vec<Mirrored>, String> {
     if !schema.get().contains(MARK) {
         return Ok(Vec::new());
@@ -110,7 +110,7 @@ fn read_mark(path: Option<&[String]>, mark: &Value, kind: Option<&Value>) -> Res
     let path = path.filter(|path| !path.is_empty()).ok_or(format!("{MARK} does not stand on a plain property"))?;
     let token = mark.as_str().filter(|token| !token.is_empty());
     let header = token.filter(|token| token.bytes().all(is_token_byte));
-    let header = header.ok_or(format!("{MARK} on {:.60} is no header name", path.join(".")))?;
+    let header = header.ok_or(format!("{MARK} on {:.60} is not a header name", path.join(".")))?;
     let header = format!("mcp-param-{}", header.to_ascii_lowercase());
     match kind.and_then(Value::as_str) {
         Some(kind @ ("string" | "integer" | "boolean")) => {
@@ -188,8 +188,8 @@ mod tests {
         let mark = |kind: &str, name: &str| json!({"type": kind, "x-mcp-header": name});
         for (first, second, part) in [
             (mark("string", "City"), mark("string", "cITY"), "stands twice"),
-            (mark("string", ""), json!({}), "is no header name"),
-            (mark("string", "a b"), json!({}), "is no header name"),
+            (mark("string", ""), json!({}), "is not a header name"),
+            (mark("string", "a b"), json!({}), "is not a header name"),
             (mark("number", "City"), json!({}), "strings, integers and booleans only"),
             (json!({"x-mcp-header": "City"}), json!({}), "strings, integers and booleans only"),
         ] {

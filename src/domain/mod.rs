@@ -5,16 +5,15 @@
 
 pub mod budget;
 pub mod causes;
-pub mod chain;
 pub mod definition;
 pub mod digest;
 pub mod egress;
-pub mod form;
 pub mod header_text;
 pub mod health;
 pub mod ids;
 pub mod instance;
 pub mod json;
+pub mod kept_form;
 pub mod limits;
 pub mod log_level;
 pub mod mirror;
@@ -35,4 +34,5 @@ pub mod skim;
 pub mod tool;
 pub mod tool_name;
 pub mod upstream;
+pub mod verdict;
 pub mod version;

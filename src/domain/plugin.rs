@@ -240,7 +240,7 @@ impl Output {
     /// Reads one line of contract 1.0 output. `text` is given apart where the wire carries it beside the header.
     ///
     /// # Errors
-    /// `InvalidOutput` where it is no JSON object, a required field is missing or has another type, or `error` comes
+    /// `InvalidOutput` if it is not a JSON object, a required field is missing or has another type, or `error` comes
     /// with `continue: true`. The message holds no content.
     pub fn parse(json: &str, text: Option<String>) -> Result<Self, Failure> {
         let invalid = |what: String| Failure::new(Reason::InvalidOutput, what);

@@ -277,7 +277,7 @@ pub trait Inspect: Send + Sync {
     /// What the code exports and reads. `file_name`'s ending tells ESM from CommonJS. The same code gives the same facts.
     ///
     /// # Errors
-    /// Where it could not be looked at now: that says nothing about the code, and is not to be kept.
+    /// If the code could not be inspected now. That says nothing about the code and must not be cached.
     fn inspect(&self, code: &str, file_name: &str) -> impl Future<Output = Result<CodeFacts, Unavailable>> + Send;
 }
 

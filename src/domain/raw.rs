@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 pub struct RawObject(Vec<(String, Box<RawValue>)>);
 
 impl RawObject {
-    /// Takes `json` apart. Fails where it is no JSON object.
+    /// Takes `json` apart. Fails if it is not a JSON object.
     pub fn parse(json: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(json)
     }
@@ -64,8 +64,8 @@ impl RawObject {
 
 impl<'de> Deserialize<'de> for RawObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
+        struct RawObjectVisitor;
+        impl<'de> Visitor<'de> for RawObjectVisitor {
             type Value = RawObject;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a JSON object")
@@ -78,7 +78,7 @@ impl<'de> Deserialize<'de> for RawObject {
                 Ok(RawObject(members))
             }
         }
-        deserializer.deserialize_map(Members)
+        deserializer.deserialize_map(RawObjectVisitor)
     }
 }
 
@@ -92,7 +92,7 @@ impl Serialize for RawObject {
     }
 }
 
-/// `value` as raw JSON. Values whose serialisation can fail (maps with keys that are no strings) become `null`; none
+/// `value` as raw JSON. Values whose serialisation can fail (maps with keys that are not strings) become `null`; none
 /// of ours are such.
 pub fn to_raw(value: &impl Serialize) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())

@@ -29,7 +29,7 @@ macro_rules! reasons {
 
 reasons! {
     // -- of one execution -------------------------------------------------------------------------
-    /// The answer is no contract 1.0 output, or not a valid content for its phase.
+    /// The answer is not a contract 1.0 output, or its content is not valid for the phase.
     InvalidOutput,
     /// The plugin reported an `error`.
     PluginError,
@@ -134,7 +134,7 @@ reasons! {
     NotUsed,
     /// It is on its way.
     Pending,
-    /// The operator lacks a right that this needs.
+    /// The operator does not have a right that this needs.
     Forbidden,
     /// None of a gateway's pods is ready.
     NoReadyPods,

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use super::plugin::{Mode, Phase};
 use super::reason::Reason;
 
-/// Document 000's ExecutionStatus, with the two words that it lacks.
+/// Document 000's ExecutionStatus and two more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum ExecutionStatus {
     /// A usable answer.
@@ -205,7 +205,7 @@ pub enum CallOutcome {
     Denied,
     /// A plugin's failure failed it.
     Failed,
-    /// It was not let in.
+    /// Admission refused the call.
     Refused,
     /// The client gave it up.
     Cancelled,

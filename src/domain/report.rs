@@ -48,7 +48,7 @@ pub struct Report {
     /// What the pod's kernel does not enforce of the sandbox of plugins.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub sandbox_lacks: Vec<SandboxLack>,
-    /// Names of tools that upstreams of the plan were seen to have and that the index lacks, where tools keep their own.
+    /// Names of tools that upstreams of the plan were seen to have and that the index does not have, if tools keep theirs.
     #[serde(skip_serializing_if = "SeenNames::is_empty")]
     pub seen_names: SeenNames,
     /// A revision that it has seen and does not run.

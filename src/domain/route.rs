@@ -9,7 +9,7 @@ use super::plan::{PrefixMode, ToolOverride};
 use super::tool::Tool;
 use super::tool_name::MAX_NAME;
 
-/// One upstream's tools, as they are to be offered.
+/// One upstream's tools, as they are offered.
 #[derive(Debug)]
 pub struct Offer<'a> {
     /// The upstream's name.

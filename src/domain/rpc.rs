@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The text is no JSON.
+/// The text is not JSON.
 pub const PARSE_ERROR: i64 = -32700;
 /// JSON, but no request of this protocol.
 pub const INVALID_REQUEST: i64 = -32600;

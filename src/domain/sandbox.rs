@@ -74,8 +74,8 @@ impl SandboxState {
     }
 }
 
-/// Whether a variable is none for a plugin: it would steer how Node.js or its libraries start, before any code of the
-/// plugin runs.
+/// Whether a plugin must not have a variable: it would control how Node.js or its libraries start, before any code of
+/// the plugin runs.
 pub fn is_kept_from_plugins(name: &str) -> bool {
     const NAMES: [&str; 5] = ["NODE_OPTIONS", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES", "GLIBC_TUNABLES"];
     NAMES.contains(&name) || name.starts_with("LD_") || name.starts_with("DYLD_")

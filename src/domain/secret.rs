@@ -1,4 +1,4 @@
-//! A value that must not be seen, and why there is none.
+//! Secret values, and why one is missing.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -42,7 +42,7 @@ const HIDDEN: &str = "[secret]";
 /// Shorter values (`1`, `yes`) stand in too many words to be taken for secrets.
 const SHORTEST: usize = 4;
 
-/// Values that are not to be seen in what others say.
+/// Values that must not appear in text that plugins and servers write.
 #[derive(Clone, Debug, Default)]
 pub struct Mask(Vec<SecretText>);
 
@@ -79,7 +79,7 @@ impl Mask {
         }
     }
 
-    /// The same for the strings and numbers of a JSON text. None where it is no JSON, or nests too deep.
+    /// The same for the strings and numbers of a JSON text. None if it is not JSON, or nests too deep.
     pub fn masked_json(&self, json: Box<RawValue>) -> Option<Box<RawValue>> {
         if !self.0.iter().any(|word| json.get().contains(&word.0)) {
             return Some(json);
@@ -141,14 +141,14 @@ pub fn secret_uses(plan: &Plan) -> BTreeSet<(&ObjectKey, &str)> {
     named.collect()
 }
 
-/// Why there is no value.
+/// Why a secret value is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSecret {
     /// No such Secret, or no such key in it.
     NotFound,
     /// It is another namespace's, and its owner has not granted it.
     NotGranted,
-    /// It is no UTF-8 text, or too large.
+    /// It is not UTF-8 text, or too large.
     Invalid,
     /// It could not be asked for yet.
     NotRead,
@@ -182,7 +182,7 @@ impl NoSecret {
                 "{place} is not granted to this gateway: its owner has to bind the gateway's service account to a Role \
                  with get and watch on it"
             ),
-            Self::Invalid => format!("{place} is no UTF-8 text, or larger than {MAX_VALUE} bytes"),
+            Self::Invalid => format!("{place} is not UTF-8 text, or larger than {MAX_VALUE} bytes"),
         }
     }
 }

@@ -85,7 +85,7 @@ struct Definition {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Annotations {
+struct AnnotationsJson {
     read_only_hint: Option<bool>,
     destructive_hint: Option<bool>,
     idempotent_hint: Option<bool>,
@@ -93,14 +93,14 @@ struct Annotations {
 }
 
 impl Tool {
-    /// Reads one element of a server's `tools`. Fails with what is wrong where it is none.
+    /// Reads one element of a server's `tools`. Fails with what is wrong if it is not a tool.
     pub fn parse(definition: &RawValue) -> Result<Self, String> {
         let read: Definition = serde_json::from_str(definition.get()).map_err(|e| e.to_string())?;
         if !is_valid_name(&read.name) {
             return Err(format!("its name is not 1 to {MAX_NAME} of A-Z a-z 0-9 _ . -: {:.40?}", read.name));
         }
         let annotations =
-            read.annotations.and_then(|a| serde_json::from_str::<Option<Annotations>>(a.get()).ok()).flatten();
+            read.annotations.and_then(|a| serde_json::from_str::<Option<AnnotationsJson>>(a.get()).ok()).flatten();
         let default = Hints::default();
         let hints = annotations.map_or(default, |a| Hints {
             read_only: a.read_only_hint.unwrap_or(default.read_only),
@@ -117,7 +117,7 @@ impl Tool {
         })
     }
 
-    /// The definition as clients are to see it: under `public` name, with the override's title and description.
+    /// The definition that clients see: under `public` name, with the override's title and description.
     /// Everything else keeps its bytes.
     pub fn public_definition(&self, public: &str, change: Option<&ToolOverride>) -> Arc<RawValue> {
         let title = change.and_then(|c| c.title.as_ref());

@@ -1,4 +1,4 @@
-//! An upstream as the engine speaks of it: where it is, what it answered, how it failed.
+//! An upstream as the engine knows it: its target, its answers, its errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,7 +162,7 @@ impl UpstreamError {
         }
     }
 
-    /// What a client may be told. What a server says as it ends goes into the log: no Guard has seen it.
+    /// The text that clients may see. The last words of a server go into the log only, because no Guard has seen them.
     pub fn to_client(&self) -> String {
         match self {
             Self::Connect(_) => "it cannot be reached; the gateway's log says why".to_owned(),

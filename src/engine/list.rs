@@ -9,7 +9,7 @@ use super::request::Endpoint;
 use crate::domain::plan::{PrefixMode, UpstreamPlan};
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::engine::plan::snapshot::Snapshot;
-use crate::engine::upstreams::health::first_try;
+use crate::engine::upstreams::probing::first_try;
 
 /// Tools on a page.
 const PAGE: usize = 200;

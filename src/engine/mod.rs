@@ -28,7 +28,7 @@ pub use plan::snapshot::Snapshot;
 pub use request::{CallRequest, Caller, CheckMirrored, Endpoint, Reply, Within};
 
 use crate::domain::budget::ByteBudget;
-use crate::domain::form::KeptForm;
+use crate::domain::kept_form::KeptForm;
 use crate::domain::ports::{CallUpstream, Clock, Records, RunPlugin};
 use crate::domain::seen::SeenNames;
 use crate::telemetry::metrics::Metrics;
@@ -72,7 +72,7 @@ pub struct Engine {
     tried: watch::Sender<()>,
     /// Told whenever a plan is put in force, or other forms of its plugins are.
     plans: watch::Sender<()>,
-    state: state::State,
+    state: state::EngineState,
     probes: upstreams::probes::Probes,
 }
 
@@ -97,7 +97,7 @@ impl Engine {
             lists: watch::Sender::new(()),
             tried: watch::Sender::new(()),
             plans: watch::Sender::new(()),
-            state: state::State::default(),
+            state: state::EngineState::default(),
             probes: upstreams::probes::Probes::default(),
         })
     }
@@ -123,7 +123,7 @@ impl Engine {
     }
 
     /// Its sessions.
-    pub fn sessions(&self) -> &access::sessions::Sessions {
+    pub fn sessions(&self) -> &access::sessions::SessionTable {
         &self.state.sessions
     }
 
@@ -159,7 +159,7 @@ impl Engine {
         self.forms.lock().unwrap_or_else(PoisonError::into_inner).restore(kept);
     }
 
-    /// The names of tools that upstreams were ever seen to have, and each change of them. They are to outlive the
+    /// The names of tools that upstreams were ever seen to have, and each change of them. They must outlive the
     /// process: see [`Self::merge_seen_names`].
     pub fn seen_names(&self) -> watch::Receiver<Arc<SeenNames>> {
         self.state.seen.subscribe()

@@ -48,7 +48,7 @@ pub struct CallRequest<'a> {
     pub log_level: Option<LogLevel>,
     /// The way back while the call runs.
     pub client: &'a dyn ToClient,
-    /// Holds the answer, until whoever made the call is done with it.
+    /// Reserves memory for the answer until the caller is done with it.
     pub reservation: &'a Reservation,
     /// Compares the arguments that clients of the modern era mirror in headers with those; none where nothing is mirrored.
     pub check_mirrored: Option<&'a CheckMirrored<'a>>,

@@ -14,34 +14,34 @@ use crate::domain::limits::Tracker;
 use crate::domain::report::PendingReport;
 use crate::domain::seen::SeenNames;
 use crate::domain::tool::Listed;
-use crate::engine::access::sessions::Sessions;
+use crate::engine::access::sessions::SessionTable;
 use crate::engine::upstreams::state::{ToolList, UpstreamState};
 
 /// Everything that a new plan leaves as it is.
 #[derive(Default)]
-pub struct State {
+pub struct EngineState {
     upstreams: DashMap<ObjectKey, UpstreamState>,
     /// Names of tools that upstreams were ever seen to have.
     pub(super) seen: watch::Sender<Arc<SeenNames>>,
     /// Those of them that every process of the gateway gets at its start; none where nobody keeps them for others.
     pub(super) published: ArcSwapOption<SeenNames>,
     /// Legacy sessions.
-    pub sessions: Sessions,
+    pub sessions: SessionTable,
     /// Calls of this process.
     pub(super) calls: Arc<Tracker>,
     /// Executions off the path of their call.
     pub(super) background: Arc<Tracker>,
-    /// Fires when calls in flight are to end (`stopMode: Cancel`); a new one takes its place when calls run again.
+    /// Cancelled to end calls in flight (`stopMode: Cancel`). It is replaced when calls may run again.
     pub(super) cut: ArcSwap<CancellationToken>,
     /// Set when the process is about to end.
     pub(super) draining: std::sync::atomic::AtomicBool,
     /// Readings of the manifests that somebody waits for.
     pub readings: Readings,
-    /// What is to run and cannot.
+    /// What should run and cannot.
     pub(super) pending: ArcSwapOption<PendingReport>,
 }
 
-impl State {
+impl EngineState {
     /// The last good tool list of an upstream.
     pub(super) fn tools(&self, upstream: &ObjectKey) -> Option<Arc<ToolList>> {
         self.upstreams.get(upstream)?.tools.clone()
@@ -53,7 +53,7 @@ impl State {
     }
 
     /// Keeps what becomes known of an upstream from now on.
-    pub(super) fn know(&self, upstream: &ObjectKey) {
+    pub(super) fn track(&self, upstream: &ObjectKey) {
         self.upstreams.entry(upstream.clone()).or_default();
     }
 

@@ -34,7 +34,7 @@ pub struct NodeRuntime {
     pub data: u64,
 }
 
-/// What Node.js says of itself.
+/// What the Node.js program reports about itself.
 #[derive(Deserialize)]
 struct NodeProbe {
     program: PathBuf,
@@ -42,16 +42,16 @@ struct NodeProbe {
     kibibytes: u64,
 }
 
-/// Why there is none.
+/// Why plugins have no Node.js to run on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
-    /// Nobody has looked for it yet.
+    /// It was not looked for yet.
     #[error("Node.js was not looked for yet")]
     NotAsked,
     /// No such program.
-    #[error("Node.js was not found: {0} is no program; name one with `--node PATH` or `nodeExecutable`")]
+    #[error("Node.js was not found: {0} is not a program; name one with `--node PATH` or `nodeExecutable`")]
     NotFound(PathBuf),
-    /// It does not run, or is no Node.js.
+    /// It does not run, or is not Node.js.
     #[error("{program} is not a working Node.js: {what}")]
     NotWorking {
         /// The program.

@@ -123,7 +123,7 @@ impl ExecutionLimits {
     /// The right to execute.
     ///
     /// # Errors
-    /// `PoolExhausted` where there is none by `until`, or the queue is full.
+    /// `PoolExhausted` if no permit is free by `until`, or the queue is full.
     pub async fn permit(&self, until: Instant) -> Result<OwnedSemaphorePermit, Failure> {
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() {
             return Ok(permit);

@@ -42,7 +42,7 @@ pub enum CodeError {
     #[error("its code is not what its digest {0} names")]
     Digest(String),
     /// A name that would leave the folder.
-    #[error("its file name is no plain name")]
+    #[error("its file name is not a plain name")]
     FileName,
 }
 

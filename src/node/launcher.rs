@@ -70,7 +70,7 @@ impl Launcher {
     /// its environment. Variables that would steer how Node.js starts are left out.
     ///
     /// # Errors
-    /// Where a path of the confinement is no UTF-8.
+    /// If a path of the confinement is not UTF-8.
     pub fn command(
         &self,
         stdin: Stdin,

@@ -154,9 +154,9 @@ impl Seat {
     }
 }
 
-/// Waits until a script has likely come to the read of its input: it does not say so. One that has never worked may die
-/// before that, and nothing is to be sent to an upstream on the word of a Guard that cannot start. So that one is
-/// watched until it rests, where the system shows it.
+/// Waits until a script has likely come to the read of its input: it does not say so. A script that has never worked
+/// may die before that, and a Guard that cannot start must not let a call through to its upstream. So such a script is
+/// watched until it is idle, if the system shows that.
 async fn settled(pid: u32, proven: bool) {
     if proven || !IdleSample::is_shown() {
         return sleep(SETTLE).await;

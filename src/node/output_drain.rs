@@ -38,7 +38,7 @@ impl OutputDrain {
         Some(line.chars().take(300).collect())
     }
 
-    fn heard(&self, bytes: &[u8]) -> u64 {
+    fn record(&self, bytes: &[u8]) -> u64 {
         let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let room = OPENING.saturating_sub(opening.len()).min(bytes.len());
         opening.extend_from_slice(&bytes[..room]);
@@ -67,7 +67,7 @@ pub async fn drain(
         && read > 0
     {
         let chunk = chunk.get(..read).unwrap_or_default();
-        if drained.heard(chunk) >= limit {
+        if drained.record(chunk) >= limit {
             line.clear();
             continue;
         }

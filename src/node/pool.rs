@@ -38,7 +38,7 @@ pub struct WorkerPool {
     state: Mutex<PoolState>,
 }
 
-/// Who is where.
+/// The seats of a pool, and the calls that wait for one.
 #[derive(Debug, Default)]
 pub(super) struct PoolState {
     /// The last one was used last.
@@ -203,7 +203,7 @@ impl WorkerPool {
         }
     }
 
-    /// Hands a seat to whoever waits longest, or keeps it.
+    /// Hands a seat to the call that has waited longest, or keeps it.
     pub(super) fn offer(self: &Arc<Self>, state: &mut PoolState, mut seat: Seat) {
         if let Some(disposition) = seat.worker.leaving.get().copied() {
             return self.end(state, seat, disposition);

@@ -12,7 +12,7 @@ use crate::domain::plugin::Failure;
 pub(super) struct Pools {
     pub(super) by_identity: HashMap<String, Arc<WorkerPool>>,
     /// The program that was last looked for.
-    pub(super) asked: Option<PathBuf>,
+    pub(super) last_program: Option<PathBuf>,
     /// No plugin runs.
     pub(super) refusing: Option<Failure>,
 }

@@ -46,7 +46,7 @@ pub struct ChildProcess {
     exit: watch::Receiver<Option<ExitStatus>>,
 }
 
-/// The number of a process group for as long as it is certain to be ours: a reaped number may be given to another.
+/// The id of a process group while it is certainly ours: the id of a reaped process may be given to another one.
 #[derive(Debug)]
 pub struct Group {
     pid: u32,
@@ -83,7 +83,7 @@ impl ChildProcess {
         Self { group, exit }
     }
 
-    /// Its group, for whoever may have to kill it from elsewhere.
+    /// Its group, for a caller that may have to kill it later.
     pub fn group(&self) -> Arc<Group> {
         Arc::clone(&self.group)
     }
@@ -153,11 +153,11 @@ impl OwnMemory {
     }
 }
 
-/// A process of which every thread sleeps. Of two moments at which it rested alike, it rested all the time between.
+/// A sample of a process whose threads all sleep. If two samples are equal, the process was idle between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleSample {
     threads: usize,
-    /// How often they have given up the processor, or were made to, so far.
+    /// Their context switches so far.
     switches: u64,
 }
 

@@ -50,7 +50,7 @@ impl WorkerPool {
             Err(error) => {
                 self.starter.metrics.failed(&self.plugin.plan.key.to_string(), error.as_label());
                 state.is_own_fault = error.is_the_plugins();
-                self.say(&state, &error);
+                self.log_failure(&state, &error);
                 self.failed(&mut state, error.into());
             }
         }
@@ -59,7 +59,7 @@ impl WorkerPool {
     }
 
     /// Tells the log why a start failed; not again while further ones fail for the same reason.
-    fn say(&self, state: &PoolState, error: &StartError) {
+    fn log_failure(&self, state: &PoolState, error: &StartError) {
         let (plugin, digest) = (self.plugin.plan.key.to_string(), &self.plugin.plan.digest);
         let known = state.cause.as_ref().is_some_and(|cause| cause.message == error.failure().message);
         if known {
@@ -75,7 +75,7 @@ impl WorkerPool {
         self.starter.start(&self.plugin, code, cause, (self.seats, proven), move |id| exited(&pool, id)).await
     }
 
-    /// A start failed: the next one waits, and where there is no worker at all, so does nobody else.
+    /// A start failed: the next one is delayed. If there is no worker at all, calls that wait fail at once.
     pub(super) fn failed(self: &Arc<Self>, state: &mut PoolState, cause: Failure) {
         let wait = FIRST_WAIT.saturating_mul(1 << state.failures.min(16)).min(LONGEST_WAIT);
         let now = Instant::now();

@@ -24,7 +24,7 @@ const GRACE: Duration = Duration::from_secs(1);
 /// How long to wait for the status of a process whose socket closed.
 const STATUS_WAIT: Duration = Duration::from_millis(20);
 
-/// The way to a worker.
+/// The transport to a worker.
 #[derive(Debug)]
 pub enum Transport {
     /// Frames, many calls, one at a time.
@@ -39,7 +39,7 @@ pub enum Transport {
 
 impl Transport {
     /// Whether a worker can be told that its call is given up, instead of being killed.
-    pub fn can_be_told(&self, cause: KillCause) -> bool {
+    pub fn can_cancel(&self, cause: KillCause) -> bool {
         match self {
             Self::Module(_) => cause == KillCause::Cancelled,
             Self::Shared(_) => matches!(cause, KillCause::Cancelled | KillCause::Timeout),
@@ -53,9 +53,9 @@ impl Transport {
 pub struct Seat {
     /// Whose seat it is.
     pub worker: Arc<Worker>,
-    /// The way to it.
+    /// Its transport.
     pub transport: Transport,
-    /// Since when nobody has used it.
+    /// When it was last used.
     pub rested: Instant,
     /// Whether a call was begun and the seat is not released.
     busy: bool,
@@ -177,7 +177,7 @@ impl Seat {
     pub fn disposition_after(&self, exchange: &Exchange) -> Disposition {
         if exchange.reusable {
             if exchange.output.is_err() {
-                // It may have failed for lack of memory, and what it holds fail the next call too.
+                // It may have failed because memory ran out, and what it still holds may fail the next call too.
                 self.worker.stats.measure();
             }
             return self.worn().map_or(Disposition::Keep, Disposition::Recycle);
@@ -266,7 +266,7 @@ mod tests {
         };
         let told = |transport: &Transport| {
             let causes = [KillCause::Cancelled, KillCause::Timeout, KillCause::Broken];
-            causes.map(|cause| transport.can_be_told(cause))
+            causes.map(|cause| transport.can_cancel(cause))
         };
         // One whose only call is late does not listen. One with several calls may.
         assert_eq!(told(&Transport::Module(Box::new(channel()))), [true, false, false]);

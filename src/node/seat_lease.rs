@@ -80,7 +80,7 @@ impl Drop for SeatLease {
     fn drop(&mut self) {
         let Some(seat) = self.seat.take() else { return };
         match self.disposition {
-            Disposition::Kill(cause) if seat.transport.can_be_told(cause) => {
+            Disposition::Kill(cause) if seat.transport.can_cancel(cause) => {
                 Arc::clone(&self.owner).wind_down(seat, cause, self.deadline.unwrap_or_else(Instant::now));
             }
             disposition => Arc::clone(&self.owner).give_back(seat, disposition, self.went_well),

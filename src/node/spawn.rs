@@ -27,12 +27,12 @@ use crate::domain::ports::LinkedPlugin;
 /// other.
 const FEW_THREADS: &str = "--single-threaded-gc";
 
-/// A process that was just made.
+/// A process that was just started.
 #[derive(Debug)]
 pub struct Spawned {
     /// The process, leader of its own group.
     pub child: Child,
-    /// The way to it.
+    /// Its transport.
     pub transport: Transport,
     /// What it prints besides its answers.
     pub printed: PipeReader,
@@ -40,10 +40,10 @@ pub struct Spawned {
     pub egress: Option<UnixStream>,
 }
 
-/// A process, the way to it, and its way out.
+/// A process, its transport, and its egress socket.
 type Made = (Child, Transport, Option<UnixStream>);
 
-/// What a worker's process is made of.
+/// What a worker's process is started with.
 #[derive(Clone, Copy, Debug)]
 pub struct SpawnSpec<'a> {
     /// How processes are started.
@@ -54,7 +54,7 @@ pub struct SpawnSpec<'a> {
     pub plugin: &'a LinkedPlugin,
     /// Its code.
     pub code: &'a InstalledCode,
-    /// Whether it is not to start where its sandbox cannot be enforced.
+    /// Whether it must not start if its sandbox cannot be enforced.
     pub sandbox_required: bool,
 }
 

@@ -122,8 +122,8 @@ impl Starter {
         lock(&self.node).clone()
     }
 
-    /// Finds out how it stands with the sandbox where it matters so much. Workers are started by that from now on. Where
-    /// it cannot be found out, it shows as each worker starts: one that lacks what is required does not.
+    /// Finds out what of the sandbox the kernel enforces, if `mode` asks for it. Workers are started accordingly from now
+    /// on. If it cannot be found out, each start of a worker shows it: a worker without a required property does not start.
     pub async fn set_sandbox(&self, mode: Option<SandboxMode>) -> SandboxState {
         let default = if cfg!(target_os = "linux") { SandboxMode::Required } else { SandboxMode::BestEffort };
         let required = mode.unwrap_or(default) == SandboxMode::Required;

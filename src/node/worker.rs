@@ -20,11 +20,11 @@ use crate::domain::plugin::Protocol;
 pub enum Disposition {
     /// It serves on.
     Keep,
-    /// It has served all that it can.
+    /// It has served as many calls as it may.
     Spent,
-    /// It could serve on, but is to be replaced.
+    /// It could serve on, but must be replaced.
     Recycle(RecycleCause),
-    /// It is ended at once.
+    /// It is killed at once.
     Kill(KillCause),
 }
 
@@ -35,7 +35,7 @@ pub struct Worker {
     pub id: u64,
     /// Its process.
     pub process: ChildProcess,
-    /// What it prints besides.
+    /// Reads what it prints besides its answers.
     pub drained: Arc<OutputDrain>,
     /// What must not be seen in what it says.
     pub log_mask: LogMask,
@@ -47,7 +47,7 @@ pub struct Worker {
     pub max_executions: u64,
     /// When its process was made.
     pub born: Instant,
-    /// From when on the one that is to take its place is started.
+    /// When the start of its replacement begins.
     pub ages: Instant,
     /// Until when it may serve.
     pub expires: Instant,
@@ -67,7 +67,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Why it is to be replaced soon: it is in its last twentieth of calls or of time.
+    /// Why it must be replaced soon: it is in its last twentieth of calls or of time.
     pub fn nearly_worn(&self) -> Option<RecycleCause> {
         if self.stats.executions() >= self.max_executions - self.max_executions / 20 {
             Some(RecycleCause::Executions)

@@ -57,18 +57,18 @@ impl Workers {
     async fn apply(&self, runtime: &Runtime) {
         self.admission.apply(runtime);
         let refusing = self.apply_sandbox(runtime.sandbox).await.map(|why| Failure::new(Reason::NotLoaded, why));
-        let found = self.read(|pools| pools.asked.as_ref() == Some(&runtime.node_executable));
+        let found = self.read(|pools| pools.last_program.as_ref() == Some(&runtime.node_executable));
         if !found || self.starter.node().is_err() {
             self.starter.set_node(find_node(&runtime.node_executable).await);
         }
         let mut pools = self.pools.write().unwrap_or_else(PoisonError::into_inner);
-        pools.asked = Some(runtime.node_executable.clone());
+        pools.last_program = Some(runtime.node_executable.clone());
         pools.refusing = refusing;
     }
 
     /// Why no plugin runs, if so. What changed is said in the log.
     async fn apply_sandbox(&self, mode: Option<SandboxMode>) -> Option<String> {
-        let before = self.read(|pools| pools.asked.is_some()).then(|| self.starter.sandbox());
+        let before = self.read(|pools| pools.last_program.is_some()).then(|| self.starter.sandbox());
         let state = self.starter.set_sandbox(mode).await;
         let refusal = state.refusal();
         if before.as_ref() != Some(&state) {
@@ -99,7 +99,7 @@ impl Workers {
         new
     }
 
-    /// The plugin's pool; one that keeps nothing for a plugin that is no longer, or not yet, prepared.
+    /// The plugin's pool. A plugin that is not prepared gets a pool that keeps no workers.
     fn pool(&self, plugin: &Arc<LinkedPlugin>) -> Arc<WorkerPool> {
         self.read(|pools| pools.by_identity.get(&plugin.identity).cloned()).unwrap_or_else(|| {
             WorkerPool::unkept(Arc::clone(plugin), Arc::clone(&self.starter), Arc::clone(&self.admission))

@@ -9,7 +9,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::execution_limits::ExecutionLimits;
 use crate::domain::ports::{Answering, Host, PluginProgress};
 
-/// A host of one execution, which holds that execution's permit.
+/// The host of one execution. It holds the execution's permit.
 pub(super) struct Yielding<'a> {
     host: &'a dyn Host,
     admission: &'a ExecutionLimits,
@@ -17,9 +17,9 @@ pub(super) struct Yielding<'a> {
 }
 
 struct PermitState {
-    /// None while an answer is waited for.
+    /// None while the plugin waits for an answer.
     permit: Option<OwnedSemaphorePermit>,
-    /// Answers that are waited for.
+    /// The number of answers that the plugin waits for.
     waiting: usize,
 }
 

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::OFlags;
 
 use super::folders::{CODE, Folders};
-use crate::config::compile::{Code, plugin_code};
+use crate::config::compile::{FoundCode, plugin_code};
 use crate::config::input::{FileCode, Files, Inputs, PluginInput, SourceInput, Unread, code_key};
 use crate::domain::digest::sha256_hex;
 use crate::domain::reason::Reason;
@@ -104,12 +104,12 @@ fn digest_of_siblings(folder: &Path, entry: &Path) -> String {
 }
 
 /// Code that there is, by the key that its facts have.
-pub(super) fn wanted_code(inputs: &Inputs) -> BTreeMap<String, Code<'_>> {
+pub(super) fn wanted_code(inputs: &Inputs) -> BTreeMap<String, FoundCode<'_>> {
     by_key(inputs.plugins.iter().filter_map(|plugin| plugin_code(inputs, plugin)))
 }
 
 /// Code by the key that its facts have.
-pub(super) fn by_key<'c>(code: impl Iterator<Item = Code<'c>>) -> BTreeMap<String, Code<'c>> {
+pub(super) fn by_key<'c>(code: impl Iterator<Item = FoundCode<'c>>) -> BTreeMap<String, FoundCode<'c>> {
     code.map(|code| (code_key(&sha256_hex(code.text.as_bytes()), &code.file_name), code)).collect()
 }
 

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use super::code::{folders_of_code, paths_of, read_plugin_files, wanted_code};
-use super::facts::Facts;
+use super::facts_cache::FactsCache;
 use super::files::{FileText, read_files};
 use super::folders::{Folders, MANIFESTS};
-use super::load::{Loaded, load};
+use super::load::{LoadedManifests, load};
 use super::located::Located;
 use super::nothing::nothing_to_serve;
 use super::secrets::FileSecrets;
-use super::yaml::Place;
+use super::yaml::Position;
 use crate::config::compile::{check_config, compile, merge_config, plugin_code};
 use crate::config::input::{GatewayInput, Inputs, SourceInput, code_key};
 use crate::domain::digest::sha256_hex;
@@ -26,7 +26,7 @@ use crate::domain::reason::Reason;
 
 /// Where manifests are and how they are read.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct DirectorySettings {
     /// Files and folders.
     pub paths: Vec<PathBuf>,
     /// Which gateway, where there are several: a name or `namespace/name`.
@@ -37,26 +37,26 @@ pub struct Settings {
     pub node: Option<PathBuf>,
 }
 
-/// The manifests of [`Settings`], and what is remembered of them between two readings.
+/// The manifests of [`DirectorySettings`], and what is remembered of them between two readings.
 pub struct Directory<I> {
-    settings: Settings,
+    settings: DirectorySettings,
     /// Texts that stand in no file.
     more: Vec<FileText>,
-    loaded: Option<Arc<Loaded>>,
-    facts: Facts<I>,
+    loaded: Option<Arc<LoadedManifests>>,
+    facts: FactsCache<I>,
 }
 
-/// What one reading gave.
-pub struct Compiled {
-    /// To be put in force.
+/// The result of one reading.
+pub struct CompiledManifests {
+    /// The plan to put in force.
     pub plan: Plan,
-    /// Everything that is wrong, in the order of files.
+    /// All Problems, in the order of files.
     pub problems: Vec<Problem>,
     /// The same with places.
     pub located: Vec<Located>,
     /// The values that the plan names.
     pub secrets: FileSecrets,
-    /// Files that are no YAML or cannot be read.
+    /// Files that are not YAML or cannot be read.
     pub unreadable: Vec<PathBuf>,
     /// Files where a change may mean another plan.
     pub folders: Folders,
@@ -87,8 +87,8 @@ pub enum DirectoryError {
 
 impl<I: Inspect> Directory<I> {
     /// Nothing is read yet.
-    pub fn new(settings: Settings, inspect: I) -> Self {
-        Self { settings, more: Vec::new(), loaded: None, facts: Facts::new(inspect) }
+    pub fn new(settings: DirectorySettings, inspect: I) -> Self {
+        Self { settings, more: Vec::new(), loaded: None, facts: FactsCache::new(inspect) }
     }
 
     /// With these texts after those of its files.
@@ -100,7 +100,7 @@ impl<I: Inspect> Directory<I> {
     ///
     /// # Errors
     /// Where it cannot be told which gateway is meant.
-    pub async fn read(&mut self, previous: Option<&Plan>) -> Result<Compiled, DirectoryError> {
+    pub async fn read(&mut self, previous: Option<&Plan>) -> Result<CompiledManifests, DirectoryError> {
         let first = self.loaded.is_none();
         if let Some(folder) = self.settings.secrets_dir.as_ref().filter(|folder| first && !folder.is_dir()) {
             return Err(DirectoryError::NoSecretsDir(folder.clone()));
@@ -130,11 +130,11 @@ impl<I: Inspect> Directory<I> {
         let unreadable = loaded.unreadable.clone();
         self.loaded = Some(loaded);
         let problems = located.iter().map(|l| l.problem.clone()).collect();
-        Ok(Compiled { plan, problems, located, secrets, unreadable, folders })
+        Ok(CompiledManifests { plan, problems, located, secrets, unreadable, folders })
     }
 
-    /// A folder that cannot be listed now is no empty one: nothing in it was deleted.
-    fn all_there(&self, loaded: &Loaded) -> Result<(), DirectoryError> {
+    /// A folder that cannot be listed is not empty: nothing in it counts as deleted.
+    fn all_there(&self, loaded: &LoadedManifests) -> Result<(), DirectoryError> {
         let Some(before) = &self.loaded else { return Ok(()) };
         let lost = loaded.unreadable.iter().find(|path| self.settings.paths.contains(path) && !before.has_file(path));
         lost.map_or(Ok(()), |path| Err(DirectoryError::Unreadable(path.clone())))
@@ -195,7 +195,7 @@ fn in_code(inputs: &Inputs, plugin_dir: &Path, located: Located) -> Located {
         let code = plugin_code(inputs, plugin)?;
         let facts = inputs.facts.get(&code_key(&sha256_hex(code.text.as_bytes()), &code.file_name))?;
         let error = facts.error.as_ref().filter(|error| error.line > 0)?;
-        Some((plugin_dir.join(path), Place { line: error.line, column: error.column }))
+        Some((plugin_dir.join(path), Position { line: error.line, column: error.column }))
     };
     match place() {
         Some((file, place)) => Located { file: Some(file), place: Some(place), ..located },
@@ -203,8 +203,13 @@ fn in_code(inputs: &Inputs, plugin_dir: &Path, located: Located) -> Located {
     }
 }
 
-fn inputs(loaded: &Loaded, gateway: Option<GatewayInput>, default_plugin_dir: PathBuf, wanted: Option<&str>) -> Inputs {
-    // Where one gateway was chosen, another that is not valid is none of its business.
+fn inputs(
+    loaded: &LoadedManifests,
+    gateway: Option<GatewayInput>,
+    default_plugin_dir: PathBuf,
+    wanted: Option<&str>,
+) -> Inputs {
+    // If one gateway was chosen, another one that is not valid does not matter.
     let chosen = |key: &ObjectKey| gateway.is_none() && wanted.is_none_or(|wanted| is_named(key, wanted));
     let concerns = |id: &ObjectId| id.kind != Kind::MCPGateway || chosen(&id.key);
     let invalid = loaded.invalid.iter().filter(|o| concerns(&o.id)).cloned().collect();
@@ -233,7 +238,7 @@ fn is_named(key: &ObjectKey, name: &str) -> bool {
 }
 
 /// The gateway to run: the one that is named, else the only one, else none.
-fn choose<'a>(loaded: &'a Loaded, wanted: Option<&str>) -> Result<Option<&'a GatewayInput>, DirectoryError> {
+fn choose<'a>(loaded: &'a LoadedManifests, wanted: Option<&str>) -> Result<Option<&'a GatewayInput>, DirectoryError> {
     let invalid = loaded.invalid.iter().filter(|o| o.id.kind == Kind::MCPGateway).map(|o| &o.id.key);
     let keys: Vec<_> = loaded.gateways.iter().map(|g| &g.plan.key).chain(invalid).collect();
     let found = || keys.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");

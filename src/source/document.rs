@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::located::Located;
-use super::yaml::{self, Document, Place, Places};
+use super::yaml::{self, Document, Position, PositionTree};
 use crate::api::canonical;
 use crate::api::check::nearest;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
@@ -22,24 +22,24 @@ const KINDS: [&str; 7] =
 
 /// An object as a file has it. It may be a Secret, so it does not print.
 #[derive(Clone)]
-pub struct Object {
-    /// Which one.
+pub struct FileObject {
+    /// The object.
     pub id: ObjectId,
     /// The whole document, numbers as an API server has them.
     pub document: Arc<Value>,
     /// The file it stands in.
     pub file: Arc<PathBuf>,
     /// Where its parts stand.
-    pub places: Arc<Places>,
+    pub places: Arc<PositionTree>,
 }
 
-impl fmt::Debug for Object {
+impl fmt::Debug for FileObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Object").field("id", &self.id).field("file", &self.file).finish_non_exhaustive()
     }
 }
 
-impl Object {
+impl FileObject {
     /// A Problem of this object, with its place.
     pub fn locate(&self, problem: Problem) -> Located {
         let place = Some(self.places.find(&problem.field));
@@ -51,15 +51,15 @@ impl Object {
 #[derive(Clone, Debug, Default)]
 pub struct FileObjects {
     /// Its objects, in order.
-    pub objects: Vec<Object>,
-    /// What is wrong with documents that are no object of ours, and what other readers would read differently.
+    pub objects: Vec<FileObject>,
+    /// Problems of documents that are not our objects, and of text that other readers would read differently.
     pub problems: Vec<Located>,
 }
 
 /// Reads the text of a file. `is_json` where its name ends so.
 ///
 /// # Errors
-/// Text that is no YAML, or no JSON, with its place.
+/// If the text is not YAML, or not JSON, with the place.
 pub fn read(file: &Arc<PathBuf>, text: &str, is_json: bool) -> Result<FileObjects, Box<Located>> {
     let documents = if is_json { json(text) } else { yaml::read(text).map_err(|e| (e.place, e.message)) };
     let documents = documents.map_err(|(place, message)| {
@@ -78,25 +78,25 @@ pub fn read(file: &Arc<PathBuf>, text: &str, is_json: bool) -> Result<FileObject
 }
 
 /// JSON text: its syntax is JSON's own, its places are had by reading it as the YAML that it nearly always is.
-fn json(text: &str) -> Result<Vec<Document>, (Place, String)> {
+fn json(text: &str) -> Result<Vec<Document>, (Position, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let value: Value = serde_json::from_str(text).map_err(|error| {
-        (Place { line: number(error.line()), column: number(error.column()) }, format!("it is not JSON: {error}"))
+        (Position { line: number(error.line()), column: number(error.column()) }, format!("it is not JSON: {error}"))
     })?;
     let places = match yaml::read(text) {
         Ok(mut documents) if documents.len() == 1 => documents.swap_remove(0).places,
         Err(error) if !error.is_syntax => return Err((error.place, error.message)),
-        _ => Places::default(),
+        _ => PositionTree::default(),
     };
     Ok(vec![Document { value, places, ambiguous: Vec::new() }])
 }
 
 /// Adds a document, or the items of a `List`.
-fn add(found: &mut FileObjects, file: &Arc<PathBuf>, document: Value, places: Places) {
+fn add(found: &mut FileObjects, file: &Arc<PathBuf>, document: Value, places: PositionTree) {
     if document.get("kind").and_then(Value::as_str) == Some("List") {
         if let Some(Value::Array(items)) = document.get("items") {
             let inside = places.member_places("items");
@@ -109,48 +109,50 @@ fn add(found: &mut FileObjects, file: &Arc<PathBuf>, document: Value, places: Pl
     add_one(found, file, &document, places);
 }
 
-fn add_one(found: &mut FileObjects, file: &Arc<PathBuf>, document: &Value, places: Places) {
+fn add_one(found: &mut FileObjects, file: &Arc<PathBuf>, document: &Value, places: PositionTree) {
     match identify(document) {
-        Ok(id) => found.objects.push(Object {
+        Ok(id) => found.objects.push(FileObject {
             id,
             document: Arc::new(canonical(document)),
             file: Arc::clone(file),
             places: Arc::new(places),
         }),
-        Err(Unread { level, reason, field, message }) => {
+        Err(SkippedDocument { level, reason, field, message }) => {
             found.problems.push(finding(file, places.find(field), level, reason, message));
         }
     }
 }
 
-fn finding(file: &Path, place: Place, level: Level, reason: Reason, message: String) -> Located {
+fn finding(file: &Path, place: Position, level: Level, reason: Reason, message: String) -> Located {
     let problem = Problem { level, reason, object: None, field: String::new(), message };
     Located { problem, file: Some(file.to_owned()), place: Some(place) }
 }
 
-/// Why a document is no object that is read.
-struct Unread {
+/// Why a document is skipped.
+struct SkippedDocument {
     level: Level,
     reason: Reason,
     field: &'static str,
     message: String,
 }
 
-impl Unread {
+impl SkippedDocument {
     fn wrong(field: &'static str, message: impl Into<String>) -> Self {
         Self { level: Level::Error, reason: Reason::InvalidObject, field, message: message.into() }
     }
 }
 
-fn identify(document: &Value) -> Result<ObjectId, Unread> {
+fn identify(document: &Value) -> Result<ObjectId, SkippedDocument> {
     let text = |pointer: &str| document.pointer(pointer).and_then(Value::as_str);
-    let missing = |field, what| Unread::wrong(field, format!("it is not a Kubernetes object: {what} is missing"));
+    let missing =
+        |field, what| SkippedDocument::wrong(field, format!("it is not a Kubernetes object: {what} is missing"));
     let version = text("/apiVersion").ok_or_else(|| missing("apiVersion", "apiVersion"))?;
     let word = text("/kind").ok_or_else(|| missing("kind", "kind"))?;
     let kind = kind(version, word)?;
     let name = text("/metadata/name").filter(|name| !name.is_empty());
-    let name = name
-        .ok_or_else(|| Unread::wrong("metadata.name", format!("{word}: metadata.name is missing, or not a string")))?;
+    let name = name.ok_or_else(|| {
+        SkippedDocument::wrong("metadata.name", format!("{word}: metadata.name is missing, or not a string"))
+    })?;
     if kind == Kind::Namespace {
         return Ok(ObjectId::new(kind, ObjectKey::new(name, name)));
     }
@@ -158,7 +160,7 @@ fn identify(document: &Value) -> Result<ObjectId, Unread> {
         None => "default",
         Some(Value::String(namespace)) if !namespace.is_empty() => namespace,
         Some(_) => {
-            return Err(Unread::wrong(
+            return Err(SkippedDocument::wrong(
                 "metadata.namespace",
                 format!("{word} {name}: metadata.namespace must be a string"),
             ));
@@ -167,7 +169,7 @@ fn identify(document: &Value) -> Result<ObjectId, Unread> {
     Ok(ObjectId::new(kind, ObjectKey::new(namespace, name)))
 }
 
-fn kind(version: &str, word: &str) -> Result<Kind, Unread> {
+fn kind(version: &str, word: &str) -> Result<Kind, SkippedDocument> {
     let group = version.split_once('/').map_or("", |(group, _)| group);
     match (version, word) {
         (API_VERSION, "MCPGateway") => Ok(Kind::MCPGateway),
@@ -180,9 +182,9 @@ fn kind(version: &str, word: &str) -> Result<Kind, Unread> {
         ("v1", "ConfigMap") => Ok(Kind::ConfigMap),
         ("v1", "Namespace") => Ok(Kind::Namespace),
         (API_VERSION, "GatewaySnapshot") => {
-            Err(Unread::wrong("kind", "a GatewaySnapshot is written by the operator only; take it out"))
+            Err(SkippedDocument::wrong("kind", "a GatewaySnapshot is written by the operator only; take it out"))
         }
-        (API_VERSION, _) => Err(Unread::wrong(
+        (API_VERSION, _) => Err(SkippedDocument::wrong(
             "kind",
             match nearest(word, KINDS) {
                 Some(near) => format!("no such kind: {word:.64}; did you mean {near}?"),
@@ -190,9 +192,9 @@ fn kind(version: &str, word: &str) -> Result<Kind, Unread> {
             },
         )),
         _ if group == "hawsepipe.dev" || KINDS[..4].contains(&word) && nearest(group, ["hawsepipe.dev"]).is_some() => {
-            Err(Unread::wrong("apiVersion", format!("{word:.64}: apiVersion must be {API_VERSION}")))
+            Err(SkippedDocument::wrong("apiVersion", format!("{word:.64}: apiVersion must be {API_VERSION}")))
         }
-        _ => Err(Unread {
+        _ => Err(SkippedDocument {
             level: Level::Warning,
             reason: Reason::ClusterOnly,
             field: "kind",

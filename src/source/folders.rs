@@ -63,7 +63,7 @@ impl Folders {
         self.0.keys()
     }
 
-    /// Whether it is one of them.
+    /// Whether `folder` is one of them.
     pub fn contains(&self, folder: &Path) -> bool {
         self.0.contains_key(folder)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::document::{self, FileObjects, Object};
+use super::document::{self, FileObject, FileObjects};
 use super::files::FileText;
 use super::located::Located;
 use crate::api::lower::{self, Lowered, Place};
@@ -18,8 +18,8 @@ use crate::domain::secret::SecretText;
 
 /// Everything that files hold. Lists are in file order, then in order of their documents.
 #[derive(Clone, Debug, Default)]
-pub struct Loaded {
-    /// Every gateway; which of several is to run is for the command line to say.
+pub struct LoadedManifests {
+    /// Every gateway. If there are several, the command line names the one to run.
     pub gateways: Vec<GatewayInput>,
     /// Upstreams.
     pub upstreams: Vec<UpstreamInput>,
@@ -35,16 +35,16 @@ pub struct Loaded {
     pub namespaces: BTreeMap<String, Labels>,
     /// Values of Secrets.
     pub secrets: BTreeMap<ObjectKey, BTreeMap<String, SecretText>>,
-    /// What was found so far; what the compiler finds is located by [`Loaded::locate`].
+    /// What was found so far; what the compiler finds is located by [`LoadedManifests::locate`].
     pub problems: Vec<Located>,
-    /// Files that are no YAML, or cannot be read. Their last readable form is what counts, where there was one.
+    /// Files that are not YAML, or cannot be read. Their last readable form counts, if there was one.
     pub unreadable: Vec<PathBuf>,
-    objects: BTreeMap<ObjectId, Object>,
+    objects: BTreeMap<ObjectId, FileObject>,
     files: BTreeMap<PathBuf, FileObjects>,
     accepted: BTreeMap<ObjectId, Arc<Value>>,
 }
 
-impl Loaded {
+impl LoadedManifests {
     /// A Problem with the place in a file that it is about, where its object stands in one.
     pub fn locate(&self, problem: Problem) -> Located {
         match problem.object.as_ref().and_then(|id| self.objects.get(id)) {
@@ -64,11 +64,11 @@ impl Loaded {
     }
 }
 
-/// Reads what `files` hold. `previous` is what was loaded before: files that are no YAML now count as they were then,
+/// Reads what `files` hold. `previous` is what was loaded before: files that are not YAML now count as they were then,
 /// and rules about changes are asked against what was accepted then. `plugin_dir` is where `source.path` starts for a
 /// gateway that names no folder.
-pub fn load(files: Vec<FileText>, previous: Option<&Loaded>, plugin_dir: &Path) -> Loaded {
-    let mut loading = Loading { loaded: Loaded::default(), previous, plugin_dir };
+pub fn load(files: Vec<FileText>, previous: Option<&LoadedManifests>, plugin_dir: &Path) -> LoadedManifests {
+    let mut loading = ManifestLoader { loaded: LoadedManifests::default(), previous, plugin_dir };
     for file in files {
         let objects = loading.file(&file);
         for object in &objects.objects {
@@ -79,13 +79,13 @@ pub fn load(files: Vec<FileText>, previous: Option<&Loaded>, plugin_dir: &Path) 
     loading.loaded
 }
 
-struct Loading<'a> {
-    loaded: Loaded,
-    previous: Option<&'a Loaded>,
+struct ManifestLoader<'a> {
+    loaded: LoadedManifests,
+    previous: Option<&'a LoadedManifests>,
     plugin_dir: &'a Path,
 }
 
-impl Loading<'_> {
+impl ManifestLoader<'_> {
     /// The objects of a file; where it cannot be read now, those it held before.
     fn file(&mut self, file: &FileText) -> FileObjects {
         let read = match &file.text {
@@ -105,7 +105,7 @@ impl Loading<'_> {
         }
     }
 
-    fn object(&mut self, object: &Object, folder: &Path) {
+    fn object(&mut self, object: &FileObject, folder: &Path) {
         if let Some(first) = self.loaded.objects.get(&object.id) {
             let place = first.places.here();
             let message = format!("is declared twice; the first is in {}, line {}", first.file.display(), place.line);
@@ -120,8 +120,8 @@ impl Loading<'_> {
     }
 
     /// Adds the object, or what counts while it is not valid, and says what is wrong with it.
-    fn read(&mut self, object: &Object, folder: &Path) -> Vec<Problem> {
-        let Object { id, document, .. } = object;
+    fn read(&mut self, object: &FileObject, folder: &Path) -> Vec<Problem> {
+        let FileObject { id, document, .. } = object;
         let loaded = &mut self.loaded;
         match id.kind {
             Kind::Secret => {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::yaml::Place;
+use super::yaml::Position;
 use crate::domain::problem::{Level, Problem};
 
 /// A Problem and where it stands.
@@ -19,7 +19,7 @@ pub struct Located {
     pub file: Option<PathBuf>,
     /// Line and column; none for a file as a whole.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub place: Option<Position>,
 }
 
 impl fmt::Display for Located {

@@ -1,30 +1,30 @@
 //! Where a gateway gets its plan: files and folders on disk.
 
-mod backoff;
 pub mod cluster;
 mod code;
 pub mod directory;
 pub mod document;
+mod doubling_backoff;
 mod durable;
-mod facts;
+mod facts_cache;
 pub mod files;
 pub mod folders;
 pub mod load;
 pub mod located;
 mod nothing;
 pub mod secrets;
-pub mod state;
+pub mod state_folder;
 #[cfg(test)]
 mod tests;
 pub mod watch;
 pub mod yaml;
 
-pub use self::backoff::RetryBackoff;
-pub use self::directory::{Compiled, Directory, DirectoryError, Settings};
+pub use self::directory::{CompiledManifests, Directory, DirectoryError, DirectorySettings};
+pub use self::doubling_backoff::DoublingBackoff;
 pub use self::files::{FileText, read_files};
 pub use self::folders::Folders;
-pub use self::load::{Loaded, load};
+pub use self::load::{LoadedManifests, load};
 pub use self::located::Located;
 pub use self::secrets::FileSecrets;
-pub use self::state::{StateFile, StateFolder};
-pub use self::watch::Watch;
+pub use self::state_folder::{StateFile, StateFolder};
+pub use self::watch::FolderWatch;

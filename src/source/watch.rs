@@ -21,9 +21,9 @@ const LONGEST: Duration = Duration::from_millis(200);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A set of watched folders.
-pub struct Watch {
+pub struct FolderWatch {
     watcher: RecommendedWatcher,
-    /// What the watcher's thread asks whether a change counts.
+    /// The folders that count, which the watcher's thread checks for each change.
     wanted: Arc<Mutex<Folders>>,
     /// Those that are watched, with what tells a folder from another that took its path.
     folders: BTreeMap<PathBuf, (u64, u64)>,
@@ -32,7 +32,7 @@ pub struct Watch {
     changed: Arc<Notify>,
 }
 
-impl Watch {
+impl FolderWatch {
     /// Watches nothing yet.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Watch {
                 self.changed.notify_one();
             }
         }
-        // What appears in a folder that is watched is told by that.
+        // The watch of a folder reports what appears in it.
         missing.retain(|folder| !folder.parent().is_some_and(|parent| watched.contains_key(parent)));
         (self.folders, self.missing) = (watched, missing);
     }
@@ -124,13 +124,13 @@ fn united(mut folders: Folders) -> Folders {
         }
     }
     for same in paths.values().filter(|paths| paths.len() > 1) {
-        // The first one gathers, then gives to all.
+        // The first pass gathers everything in the first path, the second gives it to the others.
         (0..2).for_each(|_| same[1..].iter().for_each(|other| folders.unite(&same[0], other)));
     }
     folders
 }
 
-/// Device and inode of a folder; none where there is none.
+/// Device and inode of a folder; none if it does not exist.
 fn identity(folder: &Path) -> Option<(u64, u64)> {
     let found = std::fs::metadata(folder).ok().filter(std::fs::Metadata::is_dir)?;
     Some((found.dev(), found.ino()))
@@ -146,7 +146,7 @@ mod tests {
         folders
     }
 
-    async fn is_told(watch: &Watch) -> bool {
+    async fn is_told(watch: &FolderWatch) -> bool {
         tokio::time::timeout(Duration::from_secs(5), watch.changed()).await.is_ok()
     }
 
@@ -154,7 +154,7 @@ mod tests {
     async fn a_folder_that_is_not_there_is_waited_for() {
         let folder = std::env::temp_dir().join(format!("hawsepipe-watch-later-{}", std::process::id()));
         let inside = folder.join("a/b");
-        let mut watch = Watch::new().unwrap();
+        let mut watch = FolderWatch::new().unwrap();
         watch.set(all_of(&inside));
         let waiting = tokio::time::timeout(Duration::from_millis(50), watch.changed());
         assert!(waiting.await.is_err(), "nothing is there");
@@ -182,7 +182,7 @@ mod tests {
         let mut folders = Folders::default();
         folders.add_ending(&folder, &["yaml"]);
         folders.add_ending(&link, &["mjs"]);
-        let mut watch = Watch::new().unwrap();
+        let mut watch = FolderWatch::new().unwrap();
         watch.set(folders);
         assert!(is_told(&watch).await, "of the folder itself");
         std::fs::write(folder.join("log"), "a line").unwrap();
@@ -202,7 +202,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("hawsepipe-watch-{}", std::process::id()));
         let old = folder.with_extension("old");
         std::fs::create_dir_all(&folder).unwrap();
-        let mut watch = Watch::new().unwrap();
+        let mut watch = FolderWatch::new().unwrap();
         watch.set(all_of(&folder));
         assert!(is_told(&watch).await, "of the folder itself");
         std::fs::write(folder.join("a"), "1").unwrap();

@@ -3,7 +3,7 @@
 //! Scalars are those of YAML 1.2's core schema: `yes` and `on` are words. Where kubectl, which still reads YAML 1.1,
 //! would see something else, that is said.
 
-mod places;
+mod positions;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -14,7 +14,7 @@ use std::fmt;
 use saphyr_parser::{Event, Marker, Parser, ScanError, Span};
 use serde_json::{Map, Value};
 
-pub use self::places::{Place, Places};
+pub use self::positions::{Position, PositionTree};
 
 /// Levels of mappings and lists in each other.
 pub const MAX_DEPTH: usize = 128;
@@ -29,9 +29,9 @@ pub struct Document {
     /// What it says.
     pub value: Value,
     /// Where it says so.
-    pub places: Places,
+    pub places: PositionTree,
     /// What other readers would read differently: the place, and what to do.
-    pub ambiguous: Vec<(Place, String)>,
+    pub ambiguous: Vec<(Position, String)>,
 }
 
 impl fmt::Debug for Document {
@@ -40,25 +40,25 @@ impl fmt::Debug for Document {
     }
 }
 
-/// Text that is no YAML, or more than is read.
+/// Text that is not YAML, or larger than the limits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {}, column {}: {message}", place.line, place.column)]
 pub struct YamlError {
     /// Where reading ended.
-    pub place: Place,
+    pub place: Position,
     /// What was found.
     pub message: String,
-    /// Whether the text is no YAML, rather than YAML that is not read.
+    /// Whether the text is not YAML, rather than YAML that is not supported.
     pub is_syntax: bool,
 }
 
 /// The documents of `text` that are not empty.
 ///
 /// # Errors
-/// The first place that is no YAML, has a key twice, a tag or merge key, or exceeds [`MAX_DEPTH`] or [`MAX_NODES`].
+/// The first place that is not YAML, has a key twice, a tag or merge key, or exceeds [`MAX_DEPTH`] or [`MAX_NODES`].
 pub fn read(text: &str) -> Result<Vec<Document>, YamlError> {
     let mut parser = Parser::new_from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
-    let mut reader = Reader::default();
+    let mut reader = DocumentReader::default();
     while let Some(event) = parser.next_event() {
         let (event, span) = event.map_err(|error| no_yaml(&error))?;
         reader.event(event, span)?;
@@ -70,23 +70,23 @@ fn no_yaml(error: &ScanError) -> YamlError {
     YamlError { place: place(error.marker()), message: format!("it is not YAML: {}", error.info()), is_syntax: true }
 }
 
-fn place(marker: &Marker) -> Place {
+fn place(marker: &Marker) -> Position {
     let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Place { line: number(marker.line()), column: number(marker.col().saturating_add(1)) }
+    Position { line: number(marker.line()), column: number(marker.col().saturating_add(1)) }
 }
 
 /// A value that is read whole.
 #[derive(Clone)]
 struct Whole {
     value: Value,
-    places: Places,
+    places: PositionTree,
     nodes: usize,
 }
 
 /// A mapping or list whose end is not read yet.
 enum Open {
-    Mapping { members: Map<String, Value>, places: Places, key: Option<(String, Place)> },
-    List { items: Vec<Value>, places: Places },
+    Mapping { members: Map<String, Value>, places: PositionTree, key: Option<(String, Position)> },
+    List { items: Vec<Value>, places: PositionTree },
 }
 
 /// An open collection, its anchor, and the nodes in it so far.
@@ -97,15 +97,15 @@ struct Level {
 }
 
 #[derive(Default)]
-struct Reader {
+struct DocumentReader {
     documents: Vec<Document>,
-    ambiguous: Vec<(Place, String)>,
+    ambiguous: Vec<(Position, String)>,
     levels: Vec<Level>,
     anchors: HashMap<usize, Whole>,
     nodes: usize,
 }
 
-impl Reader {
+impl DocumentReader {
     fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), YamlError> {
         let at = place(&span.start);
         match event {
@@ -122,17 +122,17 @@ impl Reader {
                 let (value, warning) = scalar.or_else(|message| fail(at, message))?;
                 self.ambiguous.extend(warning.map(|warning| (at, warning)));
                 self.whole(
-                    Whole { value, places: Places::leaf(at), nodes: 1 + text.len() / BYTES_PER_NODE },
+                    Whole { value, places: PositionTree::leaf(at), nodes: 1 + text.len() / BYTES_PER_NODE },
                     anchor,
                     at,
                 )
             }
             Event::MappingStart(anchor, tag) => {
-                let places = Places::leaf(at);
+                let places = PositionTree::leaf(at);
                 self.open(Open::Mapping { members: Map::new(), places, key: None }, anchor, tag.is_some(), at)
             }
             Event::SequenceStart(anchor, tag) => {
-                self.open(Open::List { items: Vec::new(), places: Places::leaf(at) }, anchor, tag.is_some(), at)
+                self.open(Open::List { items: Vec::new(), places: PositionTree::leaf(at) }, anchor, tag.is_some(), at)
             }
             Event::MappingEnd | Event::SequenceEnd => self.close(at),
             Event::Alias(anchor) => match self.anchors.get(&anchor).cloned() {
@@ -147,7 +147,7 @@ impl Reader {
         matches!(self.levels.last(), Some(Level { open: Open::Mapping { key: None, .. }, .. }))
     }
 
-    fn key(&mut self, text: &str, at: Place) -> Result<(), YamlError> {
+    fn key(&mut self, text: &str, at: Position) -> Result<(), YamlError> {
         let Some(Level { open: Open::Mapping { members, places, key }, nodes, .. }) = self.levels.last_mut() else {
             return Ok(());
         };
@@ -164,7 +164,7 @@ impl Reader {
         Ok(())
     }
 
-    fn open(&mut self, open: Open, anchor: usize, tagged: bool, at: Place) -> Result<(), YamlError> {
+    fn open(&mut self, open: Open, anchor: usize, tagged: bool, at: Position) -> Result<(), YamlError> {
         if tagged {
             return fail(at, "tags are not read on mappings and lists; take it out");
         }
@@ -178,7 +178,7 @@ impl Reader {
         Ok(())
     }
 
-    fn close(&mut self, at: Place) -> Result<(), YamlError> {
+    fn close(&mut self, at: Position) -> Result<(), YamlError> {
         let Some(Level { open, anchor, nodes }) = self.levels.pop() else { return Ok(()) };
         let (value, places) = match open {
             Open::Mapping { members, places, .. } => (Value::Object(members), places),
@@ -191,7 +191,7 @@ impl Reader {
     }
 
     /// Puts a value where it belongs: under its key, into its list, or as a document.
-    fn whole(&mut self, whole: Whole, anchor: usize, at: Place) -> Result<(), YamlError> {
+    fn whole(&mut self, whole: Whole, anchor: usize, at: Position) -> Result<(), YamlError> {
         self.nodes = self.nodes.saturating_add(whole.nodes);
         if self.nodes > MAX_NODES {
             return fail(at, format!("more than {MAX_NODES} values, aliases counted as what they stand for"));
@@ -226,6 +226,6 @@ impl Reader {
     }
 }
 
-fn fail<T>(place: Place, message: impl Into<String>) -> Result<T, YamlError> {
+fn fail<T>(place: Position, message: impl Into<String>) -> Result<T, YamlError> {
     Err(YamlError { place, message: message.into(), is_syntax: false })
 }

@@ -12,8 +12,8 @@ const CALLS: usize = 1000;
 /// Plugins that have a ring of their own; beyond it the one that was used longest ago goes.
 const PLUGINS: usize = 1000;
 
-/// Rings of the newest rows. Each has its own lock, so that whoever lists them holds up no call for longer than one ring
-/// takes to be copied.
+/// Rings of the newest rows. Each has its own lock, so that a listing delays a call no longer
+/// than the copy of one ring takes.
 pub struct MemoryRecords {
     per_plugin: AtomicUsize,
     executions: RwLock<HashMap<String, Arc<Ring<PluginExecution>>>>,

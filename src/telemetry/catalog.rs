@@ -126,7 +126,7 @@ impl Catalog {
     }
 }
 
-/// What a collector holds: its type stands in what it collects, its labels in its descriptors.
+/// The metrics of a collector: their types come from what it collects, their labels from its descriptors.
 fn describe(collector: &impl Collector) -> Vec<Described> {
     let families = collector.collect();
     let kind = |name: &str| {

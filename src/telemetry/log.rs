@@ -17,14 +17,14 @@ use tracing_subscriber::reload::{self, Handle};
 use super::terminal::Terminal;
 use super::traces::{self, Traces};
 
-/// What these log of failures is logged by whoever made the request. Directives for the same targets win.
+/// Targets whose failures the caller logs. Directives for the same targets win.
 const TOLD_ELSEWHERE: &str = "kube_client::client::builder=off,kube_runtime::watcher=off";
 
 /// Changes the level while the process runs.
 #[derive(Clone)]
-pub struct LogLevel(Handle<EnvFilter, Registry>);
+pub struct LogLevelHandle(Handle<EnvFilter, Registry>);
 
-impl LogLevel {
+impl LogLevelHandle {
     /// Sets the level that a manifest names; the variable `HAWSEPIPE_LOG` wins over it.
     pub fn set(&self, level: &str) {
         if std::env::var_os("HAWSEPIPE_LOG").is_none() {
@@ -59,7 +59,7 @@ where
 ///
 /// # Errors
 /// Where `HAWSEPIPE_LOG` is not what it may be; it names the variable.
-pub fn start() -> anyhow::Result<(LogLevel, Traces)> {
+pub fn start() -> anyhow::Result<(LogLevelHandle, Traces)> {
     let (filter, handle) = reload::Layer::new(filter_of_environment()?.map_or_else(|| filter("info"), Ok)?);
     let terminal = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
@@ -85,7 +85,7 @@ pub fn start() -> anyhow::Result<(LogLevel, Traces)> {
         tracing::error!("no traces are sent: {why}");
         Traces::default()
     });
-    Ok((LogLevel(handle), traces))
+    Ok((LogLevelHandle(handle), traces))
 }
 
 /// What `HAWSEPIPE_LOG` asks for; none where it is not set.

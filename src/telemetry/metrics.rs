@@ -11,7 +11,7 @@ use dashmap::DashSet;
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec};
 
 use super::catalog::Catalog;
-use super::moment::{Moment, Names};
+use super::scrape_input::{PlannedNames, ScrapeInput};
 use crate::domain::health::ConnectionState;
 use crate::domain::ports::{PluginLoad, WorkerInfo};
 use crate::domain::problem::{Level, Problem};
@@ -196,7 +196,7 @@ impl Metrics {
     }
 
     /// All of it in the text format of Prometheus.
-    pub fn render(&self, now: &Moment<'_>) -> String {
+    pub fn render(&self, now: &ScrapeInput<'_>) -> String {
         // Two that render at once would count each worker twice.
         let _alone = self.rendering.lock().unwrap_or_else(PoisonError::into_inner);
         self.prune(&now.names);
@@ -327,13 +327,13 @@ impl Metrics {
 
     /// Takes out the series of what no plan names any more. A call that ends after its plan was replaced may bring one
     /// back, so this is done whenever metrics are read.
-    fn prune(&self, names: &Names<'_>) {
+    fn prune(&self, names: &PlannedNames<'_>) {
         self.catalog.prune(&|label, value| names.is_gone(label, value));
         self.tools.retain(|key| key.split_once('/').is_some_and(|(name, _)| names.upstreams.contains(name)));
         self.tool_count.store(self.tools.len(), Ordering::Relaxed);
     }
 
-    fn bytes_and_rows(&self, now: &Moment<'_>) {
+    fn bytes_and_rows(&self, now: &ScrapeInput<'_>) {
         let set = |counter: &IntCounterVec, label: &str, total: u64| {
             let counter = counter.with_label_values(&[label]);
             counter.inc_by(total.saturating_sub(counter.get()));

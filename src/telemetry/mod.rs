@@ -1,9 +1,9 @@
 //! Metrics, logs and traces.
 
 pub mod catalog;
-pub mod lines;
 pub mod log;
 pub mod metrics;
-pub mod moment;
+pub mod plugin_log;
+pub mod scrape_input;
 pub mod terminal;
 pub mod traces;

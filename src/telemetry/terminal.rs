@@ -28,7 +28,7 @@ where
         let (dim, plain) = if to.has_ansi_escapes() { ("\x1b[2m", "\x1b[0m") } else { ("", "") };
         write!(to, "{dim}{}{plain} ", Timestamp::now().strftime("%H:%M:%S%.3f"))?;
         if [SERVER, PLUGIN].contains(&metadata.target()) {
-            let mut words = Words::default();
+            let mut words = ForeignLine::default();
             event.record(&mut words);
             return writeln!(to, "{dim}{} |{plain} {}", words.from, words.text);
         }
@@ -45,14 +45,14 @@ where
     }
 }
 
-/// What is read of a line that is not the gateway's own.
+/// The fields of a line that a server or a plugin wrote.
 #[derive(Default)]
-struct Words {
+struct ForeignLine {
     from: String,
     text: String,
 }
 
-impl Visit for Words {
+impl Visit for ForeignLine {
     fn record_str(&mut self, field: &Field, value: &str) {
         if ["upstream", "plugin"].contains(&field.name()) {
             value.clone_into(&mut self.from);

@@ -1,7 +1,7 @@
 //! Traces (OpenTelemetry), sent as OTLP over HTTP. Off unless the standard variables name a receiver.
 //!
-//! Spans are those of `tracing` that name the target [`TARGET`]: whoever makes one pays for it only while traces are
-//! sent. Sending is never in the way: spans wait in a queue with a bound, and what a receiver does not take is dropped.
+//! Spans are those of `tracing` that name the target [`TARGET`]: a span costs something only while traces are
+//! sent. Sending never blocks: spans wait in a bounded queue, and those that the receiver does not take are dropped.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -108,26 +108,26 @@ impl Cause {
     }
 }
 
-/// Sends for the exporter, whose thread is none of the runtime's.
+/// Sends for the exporter, whose thread is not one of the runtime's.
 #[derive(Debug)]
 struct Sending {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     runtime: Handle,
     /// When it was last said that spans are lost.
-    said: Mutex<Option<Instant>>,
+    last_logged: Mutex<Option<Instant>>,
 }
 
 impl Sending {
     fn new() -> Result<Self, String> {
         let roots = HttpsConnectorBuilder::new().with_native_roots().map_err(|error| error.to_string())?;
         let client = Client::builder(TokioExecutor::new()).build(roots.https_or_http().enable_http1().build());
-        Ok(Self { client, runtime: Handle::current(), said: Mutex::default() })
+        Ok(Self { client, runtime: Handle::current(), last_logged: Mutex::default() })
     }
 
-    fn say(&self, error: &str) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_none_or(|said| said.elapsed() > QUIET) {
-            *said = Some(Instant::now());
+    fn log_failure(&self, error: &str) {
+        let mut last_logged = self.last_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_logged.is_none_or(|last_logged| last_logged.elapsed() > QUIET) {
+            *last_logged = Some(Instant::now());
             tracing::warn!("traces are not taken: {error}. This is said once in {} minutes", QUIET.as_secs() / 60);
         }
     }
@@ -150,9 +150,11 @@ impl HttpClient for Sending {
             Err(error) => Err(error.to_string()),
         };
         match &answer {
-            Ok(answer) if !answer.status().is_success() => self.say(&format!("the answer is {}", answer.status())),
+            Ok(answer) if !answer.status().is_success() => {
+                self.log_failure(&format!("the answer is {}", answer.status()))
+            }
             Ok(_) => {}
-            Err(error) => self.say(error),
+            Err(error) => self.log_failure(error),
         }
         answer.map_err(Into::into)
     }

@@ -16,7 +16,7 @@ use crate::domain::instance::Instance;
 /// Small messages that are sent off the path of calls: cancellations, answers to servers, ends of sessions.
 const BACKGROUND: usize = 128;
 
-/// As many small tasks run as may.
+/// The limit of small tasks is reached.
 #[derive(Debug)]
 pub(super) struct TooMany;
 
@@ -79,7 +79,7 @@ impl UpstreamContext {
     }
 
     /// The same of a message to an upstream. One that is dropped is counted.
-    pub(super) fn tell_later(&self, upstream: &str, telling: impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn notify_later(&self, upstream: &str, telling: impl Future<Output = ()> + Send + 'static) {
         if self.spawn_small(telling).is_err() {
             self.metrics.unsent(upstream).inc();
             tracing::debug!(upstream, "a message was dropped: too many wait");

@@ -1,4 +1,4 @@
-//! What upstreams tell unasked, until it is read. An event that is already waiting is not kept twice, so there are at
+//! A queue of events that upstreams report unasked. An event that is already waiting is not kept twice, so there are at
 //! most three for each upstream, and none is lost.
 
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::domain::upstream::UpstreamEvent;
 
-/// Events that wait for their reader.
+/// Events that wait to be read.
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
     waiting: Mutex<VecDeque<UpstreamEvent>>,
@@ -17,7 +17,7 @@ pub(super) struct EventQueue {
 
 impl EventQueue {
     /// Adds an event, unless it waits already.
-    pub(super) fn tell(&self, event: UpstreamEvent) {
+    pub(super) fn push(&self, event: UpstreamEvent) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !waiting.contains(&event) {
             waiting.push_back(event);
@@ -48,12 +48,12 @@ mod tests {
         let events = EventQueue::default();
         let changed = |name: &str| UpstreamEvent::ToolsChanged(ObjectKey::new("default", name));
         for name in ["a", "b", "a", "a"] {
-            events.tell(changed(name));
+            events.push(changed(name));
         }
         assert_eq!(events.next().await, changed("a"));
-        events.tell(changed("a"));
+        events.push(changed("a"));
         assert_eq!(events.next().await, changed("b"));
         assert_eq!(events.next().await, changed("a"));
-        tokio::join!(async { assert_eq!(events.next().await, changed("c")) }, async { events.tell(changed("c")) });
+        tokio::join!(async { assert_eq!(events.next().await, changed("c")) }, async { events.push(changed("c")) });
     }
 }

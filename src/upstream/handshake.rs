@@ -1,7 +1,7 @@
 //! How a connection finds out what its server speaks: a state machine that is asked what to send next. No IO.
 //!
-//! Modern first: whatever is no proof of a modern server leads on to `initialize`, so that old servers that answer
-//! an unknown method in ways of their own are still reached (MCP 2026-07-28, versioning; backward compatibility).
+//! Modern first: any answer that does not prove a modern server leads on to `initialize`, so that old servers that
+//! answer an unknown method in their own ways are still reached (MCP 2026-07-28, versioning; backward compatibility).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -11,7 +11,7 @@ use crate::domain::rpc::{CAPABILITY_REQUIRED, HEADER_MISMATCH, INVALID_PARAMS, I
 use crate::domain::upstream::{Answer, Era, ServerFacts, UpstreamError};
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
 
-use super::request_error::{ErrorFields, code_of, is_of_hop};
+use super::request_failure::{ErrorFields, code_of, is_of_hop};
 
 /// What to do next.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,23 +30,23 @@ pub(super) enum HandshakeStep {
 #[derive(Debug)]
 pub(super) struct Handshake {
     setting: EraSetting,
-    asked: HandshakeStep,
+    last_step: HandshakeStep,
     discovered: u8,
 }
 
 impl Handshake {
     /// Begins with what the setting wants, else with what was found `before`.
     pub(super) fn new(setting: EraSetting, before: Option<Era>) -> Self {
-        let asked = match (setting, before) {
+        let last_step = match (setting, before) {
             (EraSetting::Legacy, _) | (EraSetting::Auto, Some(Era::Legacy)) => HandshakeStep::Initialize,
             _ => HandshakeStep::Discover,
         };
-        Self { setting, discovered: u8::from(asked == HandshakeStep::Discover), asked }
+        Self { setting, discovered: u8::from(last_step == HandshakeStep::Discover), last_step }
     }
 
     /// What to send first.
     pub(super) fn first(&self) -> HandshakeStep {
-        match self.asked {
+        match self.last_step {
             HandshakeStep::Initialize => HandshakeStep::Initialize,
             _ => HandshakeStep::Discover,
         }
@@ -54,7 +54,7 @@ impl Handshake {
 
     /// What follows from the outcome of what was sent last.
     pub(super) fn next(&mut self, outcome: Result<Answer, UpstreamError>) -> HandshakeStep {
-        if self.asked == HandshakeStep::Initialize { self.initialized(outcome) } else { self.discovered(outcome) }
+        if self.last_step == HandshakeStep::Initialize { self.initialized(outcome) } else { self.discovered(outcome) }
     }
 
     fn discovered(&mut self, outcome: Result<Answer, UpstreamError>) -> HandshakeStep {
@@ -73,7 +73,7 @@ impl Handshake {
         if self.setting == EraSetting::Modern {
             return HandshakeStep::Failed(refusal);
         }
-        self.asked = HandshakeStep::Initialize;
+        self.last_step = HandshakeStep::Initialize;
         HandshakeStep::Initialize
     }
 
@@ -88,7 +88,7 @@ impl Handshake {
                 // A slow modern server may have taken the first probe for good after we gave it up.
                 if code == Some(UNSUPPORTED_VERSION) && self.setting == EraSetting::Auto && self.discovered < 2 {
                     self.discovered += 1;
-                    self.asked = HandshakeStep::Discover;
+                    self.last_step = HandshakeStep::Discover;
                     return HandshakeStep::Discover;
                 }
                 HandshakeStep::Failed(refused("initialize", code))

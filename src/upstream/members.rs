@@ -43,7 +43,7 @@ pub(super) enum Whose {
     Calls(Vec<u64>),
     /// It answers a request, and which one cannot be read.
     SomeCall,
-    /// It is no answer, or answers what was not asked.
+    /// It is not an answer, or answers a request that was never sent.
     Nobody,
 }
 
@@ -69,8 +69,8 @@ impl<'a> MessageMembers<'a> {
         })
     }
 
-    /// Whether it has what answers have. A text without it that is no whole object may be the beginning of a request of
-    /// ours that the server repeats.
+    /// Whether it has a member that only answers have. A truncated text without one may be a request of ours that the
+    /// server echoes.
     pub(super) fn carries_answer(&self) -> bool {
         self.result.seen || self.error.seen
     }

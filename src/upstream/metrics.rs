@@ -70,7 +70,7 @@ impl UpstreamMetrics {
         self.dropped.with_label_values(&[upstream, what.as_str()]).inc();
     }
 
-    /// The count of messages that it was not sent.
+    /// The counter of messages that were not sent to it.
     pub(super) fn unsent(&self, upstream: &str) -> IntCounter {
         self.unsent.with_label_values(&[upstream])
     }

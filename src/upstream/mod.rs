@@ -10,7 +10,7 @@ mod flow;
 mod handshake;
 mod members;
 mod metrics;
-mod request_error;
+mod request_failure;
 mod server;
 mod server_connection;
 mod server_message;

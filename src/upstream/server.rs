@@ -15,7 +15,7 @@ use crate::domain::upstream::{Answer, Era, FIRST_START, OutCall, Probed, Target,
 
 use super::context::UpstreamContext;
 use super::handshake::speaks_still;
-use super::request_error::RequestError;
+use super::request_failure::RequestFailure;
 use super::server_connection::ServerConnection;
 use super::slot::{ConnectionUse, Purpose, Slot};
 use super::stdio::ServerProcess;
@@ -35,11 +35,11 @@ pub(super) struct Server {
     slot: Arc<Slot>,
 }
 
-/// How connections to it are made.
+/// Makes connections to the upstream.
 #[derive(Debug)]
 struct Connector {
     target: Target,
-    way: ConnectMethod,
+    method: ConnectMethod,
     shared: Arc<UpstreamContext>,
     /// The era of the last handshake; none before the first one and after one that failed.
     era: Mutex<Option<Era>>,
@@ -57,7 +57,7 @@ enum ConnectMethod {
 impl Server {
     /// Nothing is connected yet.
     pub(super) fn new(target: &Target, shared: &Arc<UpstreamContext>) -> Self {
-        let way = match &target.plan.transport {
+        let method = match &target.plan.transport {
             _ if !target.plan.enabled => ConnectMethod::None(UpstreamError::Connect("it is disabled".into())),
             TransportPlan::Process { .. } => ConnectMethod::Process,
             TransportPlan::External { url, .. } => match HttpEndpoint::new(target, url, shared) {
@@ -69,7 +69,7 @@ impl Server {
             }
         };
         let (target, shared) = (Arc::clone(target), Arc::clone(shared));
-        let plan = Connector { target, way, shared, era: Mutex::default(), connected: Mutex::default() };
+        let plan = Connector { target, method, shared, era: Mutex::default(), connected: Mutex::default() };
         Self { plan: Arc::new(plan), slot: Arc::default() }
     }
 
@@ -101,11 +101,11 @@ impl Server {
             Ok(answer) if speaks_still(lease.facts().era, lease.is_process(), &answer) => {
                 return Ok(Probed::Up(lease.facts().clone()));
             }
-            Ok(_) | Err(RequestError::Refused(_) | RequestError::Final(UpstreamError::Protocol(_))) => {
+            Ok(_) | Err(RequestFailure::Refused(_) | RequestFailure::Final(UpstreamError::Protocol(_))) => {
                 self.renounce(&lease)
             }
-            Err(RequestError::Stale(_)) => {}
-            Err(RequestError::Final(error)) => {
+            Err(RequestFailure::Stale(_)) => {}
+            Err(RequestFailure::Final(error)) => {
                 if matches!(error, UpstreamError::Timeout(_)) && lease.is_process() && !lease.is_sole() {
                     return Ok(Probed::Busy);
                 }
@@ -189,7 +189,7 @@ impl Server {
             };
             match lease.ask(request, to, deadline - Instant::now()).await {
                 Ok(answer) => return Ok((answer, lease)),
-                Err(RequestError::Refused(refusal)) => {
+                Err(RequestFailure::Refused(refusal)) => {
                     if refusal.ends_connection() {
                         self.renounce(&lease);
                     }
@@ -197,8 +197,8 @@ impl Server {
                         return Err(refusal.into());
                     }
                 }
-                Err(RequestError::Stale(_)) if std::mem::take(&mut again) => {}
-                Err(RequestError::Final(UpstreamError::Timeout(_))) => return Err(UpstreamError::Timeout(limit)),
+                Err(RequestFailure::Stale(_)) if std::mem::take(&mut again) => {}
+                Err(RequestFailure::Final(UpstreamError::Timeout(_))) => return Err(UpstreamError::Timeout(limit)),
                 Err(failure) => return Err(failure.into()),
             }
         }
@@ -224,14 +224,14 @@ impl Connector {
         tracing::info!(upstream = %key, era = facts.era.as_str(), version = facts.version, "connected");
         if std::mem::replace(&mut *lock(&self.connected), true) {
             // What the server said of its tools in between is lost.
-            self.shared.events.tell(UpstreamEvent::ToolsChanged(key.clone()));
+            self.shared.events.push(UpstreamEvent::ToolsChanged(key.clone()));
         }
         Ok(link)
     }
 
     async fn open(&self, before: Option<Era>, slot: &Weak<Slot>) -> Result<ServerConnection, UpstreamError> {
         let limit = Duration::from_millis(u64::from(self.target.plan.connect_timeout_ms));
-        let link = match &self.way {
+        let link = match &self.method {
             ConnectMethod::None(error) => return Err(error.clone()),
             ConnectMethod::Process => {
                 let limit = if *lock(&self.connected) { limit } else { limit.max(FIRST_START) };

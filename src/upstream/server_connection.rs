@@ -11,7 +11,7 @@ use crate::domain::ports::ToClient;
 use crate::domain::tool::Listed;
 use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 
-use super::request_error::RequestError;
+use super::request_failure::RequestFailure;
 use super::stdio::ServerProcess;
 use super::streamable::HttpSession;
 use super::wire::McpRequest;
@@ -63,7 +63,7 @@ impl ServerConnection {
         }
     }
 
-    /// Keeps what later calls need of a whole tool list, and drops tools that the protocol forbids to call.
+    /// Keeps what later calls need of a tool list, and drops tools that the protocol forbids to call.
     pub(super) fn note_tools(&self, listed: &mut Listed) {
         if let Self::Http(session) = self {
             session.note_tools(listed);
@@ -77,7 +77,7 @@ impl ServerConnection {
         request: McpRequest<'_>,
         to: Option<&dyn ToClient>,
         limit: Duration,
-    ) -> Result<Answer, RequestError> {
+    ) -> Result<Answer, RequestFailure> {
         let patience = to.map(|client| Patience::new(client, limit));
         let to = patience.as_ref().map(|patience| patience as &dyn ToClient);
         let answered = async {
@@ -95,7 +95,7 @@ impl ServerConnection {
             let extended = patience.as_ref().filter(|_| request.extends_on_progress()).map(Patience::until);
             match extended {
                 Some(later) if later > until => until = later,
-                _ => return Err(RequestError::Final(UpstreamError::Timeout(limit))),
+                _ => return Err(RequestFailure::Final(UpstreamError::Timeout(limit))),
             }
         }
     }

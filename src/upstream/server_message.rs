@@ -1,4 +1,4 @@
-//! What a server's text says: messages, and what is wrong with those that are none. No IO.
+//! Parses the messages of a server, and says what is wrong with text that is not a message. No IO.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -45,26 +45,26 @@ impl Notice {
     }
 }
 
-/// Why a message cannot be taken.
+/// Why a message is not valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InvalidMessage {
-    /// What is wrong, in words that hold nothing of the message.
-    pub(super) words: &'static str,
-    /// Who waits for it.
+    /// What is wrong. Holds nothing of the message.
+    pub(super) message: &'static str,
+    /// The calls that wait for it.
     pub(super) whose: Whose,
-    /// Whether it may as well be a line of a log that quotes a message.
+    /// Whether it may also be a log line that quotes a message.
     pub(super) quoted: bool,
 }
 
 impl InvalidMessage {
-    fn new(words: &'static str, whose: Whose) -> Self {
-        Self { words, whose, quoted: false }
+    fn new(message: &'static str, whose: Whose) -> Self {
+        Self { message, whose, quoted: false }
     }
 }
 
 impl From<InvalidMessage> for UpstreamError {
     fn from(fault: InvalidMessage) -> Self {
-        Self::Protocol(fault.words.into())
+        Self::Protocol(fault.message.into())
     }
 }
 
@@ -74,9 +74,9 @@ pub(super) fn read(text: &[u8]) -> Result<ServerMessage<'_>, InvalidMessage> {
         return Err(misplaced(text));
     }
     let members = MessageMembers::read(text);
-    understood(&members).map_err(|words| match members.whole {
-        true => InvalidMessage::new(words, members.whose()),
-        false => InvalidMessage::new(words, whose_of(text)),
+    understood(&members).map_err(|message| match members.whole {
+        true => InvalidMessage::new(message, members.whose()),
+        false => InvalidMessage::new(message, whose_of(text)),
     })
 }
 
@@ -85,7 +85,7 @@ pub(super) fn may_be_shown(fault: &InvalidMessage, text: &[u8]) -> bool {
     fault.whose == Whose::Nobody && memchr::memmem::find(text, b"result").is_none()
 }
 
-/// Whose a text is that is not one object: what follows an object may be another message.
+/// Finds the calls that a text belongs to if it is not one object: another message may follow the first.
 fn whose_of(text: &[u8]) -> Whose {
     let mut objects = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>();
     let mut calls = Vec::new();
@@ -107,7 +107,7 @@ fn whose_of(text: &[u8]) -> Whose {
 fn understood<'a>(members: &MessageMembers<'a>) -> Result<ServerMessage<'a>, &'static str> {
     let MessageMembers { jsonrpc, id, method, params, result, error, .. } = *members;
     if !members.whole {
-        return Err("a message is no valid JSON-RPC");
+        return Err("a message is not valid JSON-RPC");
     }
     if members.doubled {
         return Err("a member of a message stands twice");
@@ -120,7 +120,7 @@ fn understood<'a>(members: &MessageMembers<'a>) -> Result<ServerMessage<'a>, &'s
             return Err("a message is a request and an answer");
         }
         let JsonString(method) =
-            serde_json::from_str(method.get()).map_err(|_| "the method of a message is no string")?;
+            serde_json::from_str(method.get()).map_err(|_| "the method of a message is not a string")?;
         return Ok(match id.value {
             Some(id) => ServerMessage::Request { id, method },
             None => ServerMessage::Notification { notice: Notice::of(&method), params: params.value },
@@ -144,20 +144,20 @@ fn misplaced(text: &[u8]) -> InvalidMessage {
     if let Some(batch) = batch(text) {
         let whose = batch.into_iter().map(|message| MessageMembers::read(message.get().as_bytes()).whose());
         let ids = whose.flat_map(|whose| if let Whose::Calls(ids) = whose { ids } else { Vec::new() });
-        let words = "it sent a batch, which this version of the protocol does not have";
-        return InvalidMessage::new(words, Whose::Calls(ids.collect()));
+        let message = "it sent a batch, which this version of the protocol does not have";
+        return InvalidMessage::new(message, Whose::Calls(ids.collect()));
     }
     let quoted = memchr::memchr(b'{', text).map(|at| MessageMembers::read(&text[at..]));
     match quoted.filter(MessageMembers::carries_answer).map(MessageMembers::whose) {
         Some(whose @ Whose::Calls(_)) => {
             InvalidMessage { quoted: true, ..InvalidMessage::new("text stands before a message on its line", whose) }
         }
-        _ => InvalidMessage::new("a message is no JSON object", Whose::Nobody),
+        _ => InvalidMessage::new("a message is not a JSON object", Whose::Nobody),
     }
 }
 
-/// The objects of an array of nothing else. One with more of them than a server has reason to send is none: each element
-/// takes memory that no budget counts.
+/// The objects of an array, if it has nothing else. An array with more of them than a server has reason to send does not
+/// count as a batch: each element takes memory that no budget counts.
 fn batch(text: &[u8]) -> Option<Vec<&RawValue>> {
     if text.trim_ascii_start().first() != Some(&b'[') {
         return None;
@@ -232,17 +232,17 @@ mod tests {
     #[test]
     fn a_message_that_cannot_be_taken_names_its_fault_and_its_call() {
         const ONE: &[u64] = &[1];
-        for (text, words, ids) in [
-            ("", "no JSON object", &[][..]),
-            ("nonsense", "no JSON object", &[]),
-            (r#"["2.0",1]"#, "no JSON object", &[]),
-            (r#"recv {"jsonrpc":"2.0","id":1,"me..."#, "no JSON object", &[]),
-            (r#"recv {"jsonrpc":"2.0","id":1}"#, "no JSON object", &[]),
-            (r#"{"jsonrpc":"2.0","id":1,"me..."#, "no valid", &[]),
+        for (text, message, ids) in [
+            ("", "not a JSON object", &[][..]),
+            ("nonsense", "not a JSON object", &[]),
+            (r#"["2.0",1]"#, "not a JSON object", &[]),
+            (r#"recv {"jsonrpc":"2.0","id":1,"me..."#, "not a JSON object", &[]),
+            (r#"recv {"jsonrpc":"2.0","id":1}"#, "not a JSON object", &[]),
+            (r#"{"jsonrpc":"2.0","id":1,"me..."#, "not valid", &[]),
             (r#"[{"jsonrpc":"2.0","id":1,"error":{}}]"#, "batch", ONE),
-            ("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{", "no valid", ONE),
-            (r#"{"jsonrpc":"2.0","id":1,"result":{}} {}"#, "no valid", ONE),
-            (r#"{"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","id":2,"result":"#, "no valid", &[1, 2]),
+            ("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{", "not valid", ONE),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}} {}"#, "not valid", ONE),
+            (r#"{"jsonrpc":"2.0","id":1,"result":{}}{"jsonrpc":"2.0","id":2,"result":"#, "not valid", &[1, 2]),
             (r#"{"id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
             (r#"{"jsonrpc":2.0,"id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
             (r#"{"jsonrpc":"1.0","id":1,"result":{}}"#, "not of JSON-RPC 2.0", ONE),
@@ -259,7 +259,7 @@ mod tests {
         ] {
             let fault = read(text.as_bytes()).unwrap_err();
             let named = if let Whose::Calls(ids) = fault.whose { ids } else { Vec::new() };
-            assert!(fault.words.contains(words) && named == ids, "{text}: {} {named:?}", fault.words);
+            assert!(fault.message.contains(message) && named == ids, "{text}: {} {named:?}", fault.message);
         }
         assert!(read(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"\xff\"}").is_err());
     }

@@ -1,5 +1,5 @@
-//! The place of an upstream's one connection: who asks first makes it, the others wait for it, and whoever uses it
-//! holds a lease, so that it is seen when nobody does.
+//! The slot of an upstream's one connection. The first request makes the connection, the others wait for it. Each request
+//! holds a [`ConnectionUse`], so that an idle connection is noticed.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -15,7 +15,7 @@ use crate::domain::upstream::UpstreamError;
 
 use super::server_connection::ServerConnection;
 
-/// For how long a failure to connect answers the calls that follow, lest each call starts a process of its own.
+/// How long a failure to connect answers later calls, so that not every call starts a process.
 const PAUSE: Duration = Duration::from_secs(1);
 
 type Outcome = Option<Result<(), UpstreamError>>;
@@ -39,7 +39,7 @@ enum SlotState {
     Closed,
 }
 
-/// A connection and who uses it.
+/// A connection and the count of its users.
 #[derive(Debug)]
 pub(super) struct LiveConnection {
     link: ServerConnection,
@@ -49,7 +49,7 @@ pub(super) struct LiveConnection {
     last_used_ms: AtomicU64,
 }
 
-/// What a connection is wanted for.
+/// The purpose of using a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// A call, which keeps it from being idle.
@@ -58,7 +58,7 @@ pub(super) enum Purpose {
     Care,
 }
 
-/// The right to use a connection; it is not closed for idleness meanwhile.
+/// One use of the connection, which is not closed as idle meanwhile.
 #[derive(Debug)]
 pub(super) struct ConnectionUse {
     live: Arc<LiveConnection>,
@@ -78,7 +78,7 @@ impl ConnectionUse {
         Self { live: Arc::clone(live), purpose }
     }
 
-    /// Whether nobody else uses the connection.
+    /// Whether this is the only use of the connection.
     pub(super) fn is_sole(&self) -> bool {
         self.live.users.load(Ordering::Acquire) == 1
     }

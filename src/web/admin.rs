@@ -12,7 +12,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
-use super::asked::{AdminError, Asked, Shared};
+use super::admin_query::{AdminError, AdminQuery, AdminState};
 use super::guard::{CheckToken, Guard, guard};
 use super::status;
 use crate::domain::digest::sha256_hex;
@@ -52,14 +52,14 @@ impl ListQuery {
 
 /// One page of a list.
 #[derive(Serialize)]
-struct Page<T> {
+struct ListPage<T> {
     items: Vec<T>,
     /// The cursor of the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
 
-type Listed<T> = Result<Json<Page<T>>, AdminError>;
+type PageResult<T> = Result<Json<ListPage<T>>, AdminError>;
 
 /// The admin API of `engine`. `check` lets those in who come from elsewhere; none is nobody.
 pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
@@ -87,7 +87,7 @@ pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
 }
 
 /// The page of `items` that is wanted. `key` names an item: its cursor.
-fn page<T>(items: Vec<T>, wanted: &ListQuery, key: impl Fn(&T) -> &str) -> Listed<T> {
+fn page<T>(items: Vec<T>, wanted: &ListQuery, key: impl Fn(&T) -> &str) -> PageResult<T> {
     let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT);
     if !(1..=MAX_LIMIT).contains(&limit) {
         let message = format!("limit must be 1 to {MAX_LIMIT}");
@@ -105,28 +105,31 @@ fn page<T>(items: Vec<T>, wanted: &ListQuery, key: impl Fn(&T) -> &str) -> Liste
     let more = items.len() > from + limit;
     let items: Vec<_> = items.into_iter().skip(from).take(limit).collect();
     let next = items.last().filter(|_| more).map(|item| key(item).to_owned());
-    Ok(Json(Page { items, next }))
+    Ok(Json(ListPage { items, next }))
 }
 
-async fn executions(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn executions(
+    State(engine): AdminState,
+    AdminQuery(wanted): AdminQuery<ListQuery>,
+) -> PageResult<impl Serialize> {
     let mut rows = engine.records().recent_executions(wanted.plugin.as_deref(), MAX_ROWS);
     rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id));
     page(rows, &wanted, |row| &row.id)
 }
 
-async fn calls(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn calls(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
     let mut rows = engine.records().recent_calls(MAX_ROWS);
     rows.retain(|row| wanted.admits(&row.upstream, &row.tool, &row.request_id));
     page(rows, &wanted, |row| &row.request_id)
 }
 
-async fn plugins(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn plugins(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
     page(engine.plugins(), &wanted, |plugin| &plugin.plugin)
 }
 
-async fn workers(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn workers(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
     #[derive(Serialize)]
-    struct Worker {
+    struct WorkerRow {
         #[serde(skip)]
         key: String,
         #[serde(flatten)]
@@ -134,7 +137,7 @@ async fn workers(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> List
     }
     let mut workers = engine.workers();
     workers.retain(|worker| wanted.plugin.as_deref().is_none_or(|name| is_named(&worker.plugin, name)));
-    let workers = workers.into_iter().map(|worker| Worker { key: worker.pid.to_string(), worker });
+    let workers = workers.into_iter().map(|worker| WorkerRow { key: worker.pid.to_string(), worker });
     page(workers.collect(), &wanted, |worker| &worker.key)
 }
 
@@ -143,17 +146,17 @@ fn is_named(object: &str, name: &str) -> bool {
     object == name || object.rsplit('/').next() == Some(name)
 }
 
-async fn chains(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn chains(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
     page(engine.chains(), &wanted, |chain| &chain.chain)
 }
 
-async fn upstreams(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn upstreams(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
     page(engine.upstreams(), &wanted, |upstream| &upstream.name)
 }
 
-async fn tools(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn tools(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
     #[derive(Serialize)]
-    struct Tool {
+    struct ToolRow {
         #[serde(skip)]
         key: String,
         #[serde(flatten)]
@@ -161,21 +164,22 @@ async fn tools(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed
     }
     let mut tools = engine.tools().await;
     tools.retain(|tool| wanted.upstream.as_ref().is_none_or(|upstream| *upstream == tool.upstream));
-    let tools = tools.into_iter().map(|tool| Tool { key: format!("{}/{}", tool.upstream, tool.upstream_name), tool });
+    let tools =
+        tools.into_iter().map(|tool| ToolRow { key: format!("{}/{}", tool.upstream, tool.upstream_name), tool });
     page(tools.collect(), &wanted, |tool| &tool.key)
 }
 
-async fn sessions(State(engine): Shared, Asked(wanted): Asked<ListQuery>) -> Listed<impl Serialize> {
+async fn sessions(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQuery>) -> PageResult<impl Serialize> {
     page(engine.sessions().view(), &wanted, |session| &session.id)
 }
 
-async fn plan(State(engine): Shared) -> impl IntoResponse {
+async fn plan(State(engine): AdminState) -> impl IntoResponse {
     Json(engine.plan())
 }
 
 /// What the gateway's operator reads. Its tag is the digest of the body, so that an operator that asks often is told
 /// little while nothing changes.
-async fn report(State(engine): Shared, headers: HeaderMap) -> Response {
+async fn report(State(engine): AdminState, headers: HeaderMap) -> Response {
     let body = serde_json::to_vec(&engine.report()).unwrap_or_default();
     let tag = format!("\"{:.32}\"", sha256_hex(&body));
     let known = headers.get(header::IF_NONE_MATCH).and_then(|tags| tags.to_str().ok()).unwrap_or_default();
@@ -185,7 +189,7 @@ async fn report(State(engine): Shared, headers: HeaderMap) -> Response {
     ([(header::ETAG, tag), (header::CONTENT_TYPE, "application/json".to_owned())], body).into_response()
 }
 
-/// What is to be explained.
+/// What to explain.
 #[derive(Deserialize)]
 struct Explained {
     /// A public name, or `upstream/tool`.
@@ -193,19 +197,19 @@ struct Explained {
 }
 
 async fn explain(
-    State(engine): Shared,
-    Asked(Explained { tool }): Asked<Explained>,
+    State(engine): AdminState,
+    AdminQuery(Explained { tool }): AdminQuery<Explained>,
 ) -> Result<impl IntoResponse, AdminError> {
     engine.explain(&tool).await.map(Json).map_err(|why| AdminError(StatusCode::NOT_FOUND, "ToolNotFound", why))
 }
 
-async fn readyz(State(engine): Shared) -> (StatusCode, &'static str) {
+async fn readyz(State(engine): AdminState) -> (StatusCode, &'static str) {
     if engine.snapshot().plan().revision.is_empty() {
         return (StatusCode::SERVICE_UNAVAILABLE, "not ready: no plan is in force yet\n");
     }
     (StatusCode::OK, "ready\n")
 }
 
-async fn metrics(State(engine): Shared) -> impl IntoResponse {
+async fn metrics(State(engine): AdminState) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], engine.render_metrics())
 }

@@ -35,10 +35,10 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
 
 /// What a client sent.
 #[derive(Debug)]
-pub(super) enum Incoming<'a> {
+pub(super) enum ClientMessage<'a> {
     /// A request; `id` is raw JSON, a string or a number.
     Request {
-        /// To be echoed as it came.
+        /// Echoed unchanged in the answer.
         id: &'a str,
         /// Its method.
         method: Cow<'a, str>,
@@ -82,7 +82,7 @@ pub(super) struct Params<'a> {
 
 /// The members of `_meta` that are read here, raw.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Meta<'a> {
+pub(super) struct EnvelopeMeta<'a> {
     #[serde(borrow, default, rename = "progressToken")]
     pub(super) progress_token: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
@@ -102,12 +102,12 @@ pub(super) struct Unreadable<'a> {
     pub(super) error: RpcError,
 }
 
-impl<'a> Incoming<'a> {
+impl<'a> ClientMessage<'a> {
     /// Reads one message.
     ///
     /// # Errors
-    /// `-32700` for what is no JSON, `-32600` for what is no message of this protocol (a batch among them), `-32602`
-    /// for parameters or a `_meta` that are no object or have a key twice.
+    /// `-32700` if the body is not JSON, `-32600` if it is not a message of this protocol (a batch is not), `-32602`
+    /// if parameters or `_meta` are not an object or have a key twice.
     pub(super) fn parse(body: &'a [u8]) -> Result<Self, Unreadable<'a>> {
         let unreadable = |id, code, message: &str| Unreadable { id, error: RpcError::new(code, message) };
         let invalid = |id, message: &str| unreadable(id, INVALID_REQUEST, message);
@@ -120,9 +120,9 @@ impl<'a> Incoming<'a> {
         let envelope: Envelope<'_> = serde_json::from_slice(body).map_err(|error| {
             let is_json = error.classify() == serde_json::error::Category::Data;
             let (code, what) = if is_json {
-                (INVALID_REQUEST, "the request is no JSON-RPC message")
+                (INVALID_REQUEST, "the request is not a JSON-RPC message")
             } else {
-                (PARSE_ERROR, "the request is no valid JSON")
+                (PARSE_ERROR, "the request is not valid JSON")
             };
             unreadable("null", code, &format!("{what} (line {}, column {})", error.line(), error.column()))
         })?;
@@ -164,13 +164,13 @@ impl<'a> Params<'a> {
     }
 
     /// What is read of `_meta`; none where there is none.
-    pub(super) fn read_meta(&self) -> Option<Meta<'a>> {
+    pub(super) fn read_meta(&self) -> Option<EnvelopeMeta<'a>> {
         serde_json::from_str(object(self.meta?)?).ok()
     }
 }
 
-impl<'a> Meta<'a> {
-    /// The token that progress is to carry, where one of an allowed kind is given.
+impl<'a> EnvelopeMeta<'a> {
+    /// The token that progress must carry, if the request has a valid one.
     pub(super) fn progress_token(&self) -> Option<&'a str> {
         self.progress_token.map(RawValue::get).filter(|token| is_id(token))
     }

@@ -15,28 +15,28 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::gate::Gate;
 use super::outbox::Outbox;
-use super::reply::{Answer, KEEP_ALIVE, KEEP_ALIVE_EVERY, event, event_stream};
+use super::response::{KEEP_ALIVE, KEEP_ALIVE_EVERY, RpcResponse, event, event_stream};
 use crate::domain::upstream::Era;
 use crate::engine::Engine;
 
 /// The handling of one message while it runs.
-pub(super) struct Running {
-    future: Option<Pin<Box<dyn Future<Output = Answer> + Send>>>,
+pub(super) struct RunningMessage {
+    future: Option<Pin<Box<dyn Future<Output = RpcResponse> + Send>>>,
     outlives: bool,
 }
 
-impl Running {
+impl RunningMessage {
     /// Runs `future`. One that outlives its client runs on when this is dropped: a legacy client's disconnect does not
     /// cancel. Otherwise dropping cancels.
-    pub(super) fn new(future: impl Future<Output = Answer> + Send + 'static, outlives: bool) -> Self {
+    pub(super) fn new(future: impl Future<Output = RpcResponse> + Send + 'static, outlives: bool) -> Self {
         Self { future: Some(Box::pin(future)), outlives }
     }
 }
 
-impl Future for Running {
-    type Output = Answer;
+impl Future for RunningMessage {
+    type Output = RpcResponse;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Answer> {
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<RpcResponse> {
         let Some(future) = &mut self.future else { return Poll::Pending };
         let answer = ready!(future.as_mut().poll(cx));
         self.future = None;
@@ -44,7 +44,7 @@ impl Future for Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningMessage {
     fn drop(&mut self) {
         let Some(future) = self.future.take().filter(|_| self.outlives) else { return };
         if let Ok(runtime) = Handle::try_current() {
@@ -77,7 +77,7 @@ impl Drop for OpenStream {
 /// be waited for: an error found at once then still has its HTTP status.
 pub(super) async fn respond(
     gate: &Gate,
-    mut running: Running,
+    mut running: RunningMessage,
     outbox: Arc<Outbox>,
     accepts_events: bool,
     era: Era,
@@ -110,9 +110,9 @@ pub(super) async fn respond(
 struct CallStream {
     first: Option<String>,
     /// None where the answer is there, or was sent.
-    running: Option<AbortOnDropHandle<Answer>>,
+    running: Option<AbortOnDropHandle<RpcResponse>>,
     outbox: Arc<Outbox>,
-    answer: Option<Answer>,
+    answer: Option<RpcResponse>,
     _open: OpenStream,
 }
 

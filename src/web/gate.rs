@@ -12,7 +12,7 @@ use crate::engine::{Endpoint, Engine};
 
 /// Where a router is reached, and which of the plan's listeners it serves. Their settings count from the next request on.
 #[derive(Clone, Debug)]
-pub struct Listener {
+pub struct ServedListener {
     /// The listener of this port; none is the plan's first, whatever its port.
     pub port: Option<u16>,
     /// What is served where a plan has no listeners.
@@ -23,7 +23,7 @@ pub struct Listener {
     pub instance: Instance,
 }
 
-impl Listener {
+impl ServedListener {
     /// The settings that count; none where the gateway has no such listener.
     pub fn current<'a>(&'a self, gateway: &'a GatewayPlan) -> Option<&'a ListenerPlan> {
         let listeners = &gateway.listeners;
@@ -38,23 +38,23 @@ impl Listener {
 /// What the handlers of one listener share.
 pub(super) struct Gate {
     pub(super) engine: Arc<Engine>,
-    pub(super) listener: Listener,
+    pub(super) listener: ServedListener,
     /// Closes streams that would else stay open.
     pub(super) shutdown: CancellationToken,
     /// Counts open legacy GET streams.
     pub(super) streams: Tracker,
 }
 
-/// The endpoint that a request names.
+/// The endpoint that a request's path names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(super) enum PathEndpoint {
     /// All upstreams.
     All,
     /// One, by name.
     One(String),
 }
 
-impl Scope {
+impl PathEndpoint {
     /// What `path` names on a listener whose endpoint for all is `all`: that, or `{all without /mcp}/{upstream}/mcp`.
     pub(super) fn of(path: &str, all: &str) -> Option<Self> {
         if path == all {
@@ -65,7 +65,7 @@ impl Scope {
         (!name.is_empty() && !name.contains('/')).then(|| Self::One(name.to_owned()))
     }
 
-    /// As the engine has it.
+    /// As the engine's [`Endpoint`].
     pub(super) fn endpoint(&self) -> Endpoint<'_> {
         match self {
             Self::All => Endpoint::All,

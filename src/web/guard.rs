@@ -12,8 +12,8 @@ use axum::response::{IntoResponse, Response};
 use futures_util::future::BoxFuture;
 
 use super::access;
-use super::asked::AdminError;
-use super::server::Peer;
+use super::admin_query::AdminError;
+use super::connections::Peer;
 use crate::engine::Engine;
 
 /// Checks a token; an error says why it is not accepted, and holds nothing of it.
@@ -29,7 +29,7 @@ pub(super) struct Guard {
     pub(super) check: Option<CheckToken>,
 }
 
-/// What a token admits to: the operator reads it, and whoever took the token from it gets no more.
+/// The only path that a token opens: a stolen token gives no more than the operator reads.
 const REPORT: &str = "/api/v1/report";
 
 /// Lets a request in, or says why not.

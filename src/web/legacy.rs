@@ -14,14 +14,14 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::accept::Accept;
-use super::envelope::{Incoming, Params, object, text};
+use super::envelope::{ClientMessage, Params, object, text};
 use super::exchange::OpenStream;
-use super::gate::{Gate, Scope};
+use super::gate::{Gate, PathEndpoint};
 use super::headers::VERSION_HEADER;
 use super::headers::{Presence, check_routing};
 use super::methods::{ANONYMOUS, NAME, VERSION, call_tool, list_tools, unknown_method};
 use super::outbox::{Outbox, WantedNotices};
-use super::reply::{Answer, KEEP_ALIVE, KEEP_ALIVE_EVERY, SESSION_HEADER, event, event_stream, refuse};
+use super::response::{KEEP_ALIVE, KEEP_ALIVE_EVERY, RpcResponse, SESSION_HEADER, event, event_stream, refuse};
 use crate::domain::log_level::LogLevel;
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
@@ -42,56 +42,56 @@ const MAX_CLIENT: usize = 128;
 /// Answers one message.
 pub(super) async fn answer(
     gate: &Arc<Gate>,
-    scope: &Scope,
+    scope: &PathEndpoint,
     headers: &HeaderMap,
-    incoming: Incoming<'_>,
+    incoming: ClientMessage<'_>,
     outbox: &Outbox,
-) -> Answer {
+) -> RpcResponse {
     if let Err((id, error)) = check_headers(headers, &incoming) {
-        return Answer::error(StatusCode::BAD_REQUEST, id, &error);
+        return RpcResponse::error(StatusCode::BAD_REQUEST, id, &error);
     }
     let id = match &incoming {
-        Incoming::Request { id, method, params } if method == "initialize" => {
+        ClientMessage::Request { id, method, params } if method == "initialize" => {
             return initialize(gate, scope, id, params);
         }
-        Incoming::Request { id, .. } => id,
+        ClientMessage::Request { id, .. } => id,
         _ => "null",
     };
     let session = match find_session(gate, scope, headers) {
         Ok(session) => session,
-        Err((status, message)) => return Answer::error(status, id, &RpcError::new(INVALID_REQUEST, message)),
+        Err((status, message)) => return RpcResponse::error(status, id, &RpcError::new(INVALID_REQUEST, message)),
     };
     match incoming {
-        Incoming::Answer => Answer::accepted(),
-        Incoming::Notification { method, params } => {
+        ClientMessage::Answer => RpcResponse::accepted(),
+        ClientMessage::Notification { method, params } => {
             if method == "notifications/initialized" {
                 session.set_ready();
             }
             if let Some(request) = params.request_id.filter(|_| method == "notifications/cancelled") {
                 session.cancel(request.get());
             }
-            Answer::accepted()
+            RpcResponse::accepted()
         }
-        Incoming::Request { id, method, params } => {
+        ClientMessage::Request { id, method, params } => {
             let reply = request(gate, scope, &session, id, &method, &params, outbox).await;
-            Answer::reply(id, &reply, Era::Legacy)
+            RpcResponse::reply(id, &reply, Era::Legacy)
         }
     }
 }
 
 /// This era does not ask for headers that repeat the body; what routes by them in front may trust those that are there.
-fn check_headers<'a>(headers: &HeaderMap, incoming: &Incoming<'a>) -> Result<(), (&'a str, RpcError)> {
+fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Result<(), (&'a str, RpcError)> {
     let (id, method, params) = match incoming {
-        Incoming::Request { id, method, params } => (*id, method, params),
-        Incoming::Notification { method, params } => ("null", method, params),
-        Incoming::Answer => return Ok(()),
+        ClientMessage::Request { id, method, params } => (*id, method, params),
+        ClientMessage::Notification { method, params } => ("null", method, params),
+        ClientMessage::Answer => return Ok(()),
     };
     check_routing(headers, method, params, Presence::Optional).map_err(|error| (id, error))
 }
 
 async fn request(
     gate: &Arc<Gate>,
-    scope: &Scope,
+    scope: &PathEndpoint,
     session: &Arc<Session>,
     id: &str,
     method: &str,
@@ -147,10 +147,10 @@ impl Drop for InFlight<'_> {
 }
 
 /// `initialize`: a session, and the version asked for where it is spoken, else the newest one.
-fn initialize(gate: &Gate, scope: &Scope, id: &str, params: &Params<'_>) -> Answer {
+fn initialize(gate: &Gate, scope: &PathEndpoint, id: &str, params: &Params<'_>) -> RpcResponse {
     let Some(asked) = params.protocol_version.and_then(text) else {
         let error = RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a string");
-        return Answer::reply(id, &Reply::Error(error), Era::Legacy);
+        return RpcResponse::reply(id, &Reply::Error(error), Era::Legacy);
     };
     let version = LEGACY_VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(LEGACY_VERSIONS[0]);
     let upstream = scope.upstream().map(ToOwned::to_owned);
@@ -158,7 +158,7 @@ fn initialize(gate: &Gate, scope: &Scope, id: &str, params: &Params<'_>) -> Answ
     let Some(session) = gate.engine.sessions().open(version.to_owned(), client_of(params), upstream, now) else {
         let data = json!({"reason": "Sessions", "retryAfterMs": 1000});
         let error = RpcError::new(REFUSED, "there are as many sessions as this gateway takes").with_data(data);
-        return Answer::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
+        return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     };
     gate.engine.metrics().sessions(gate.engine.sessions().count());
     let result = to_raw(&json!({
@@ -166,7 +166,7 @@ fn initialize(gate: &Gate, scope: &Scope, id: &str, params: &Params<'_>) -> Answ
         "capabilities": {"logging": {}, "tools": {"listChanged": true}},
         "serverInfo": {"name": NAME, "version": VERSION},
     }));
-    Answer::reply(id, &Reply::Result(result), Era::Legacy).with_session(session.id.clone())
+    RpcResponse::reply(id, &Reply::Result(result), Era::Legacy).with_session(session.id.clone())
 }
 
 /// The client's own name and version, for people.
@@ -183,7 +183,7 @@ fn client_of(params: &Params<'_>) -> String {
 }
 
 /// The session of a request, on the endpoint that it was begun on.
-fn find_session(gate: &Gate, scope: &Scope, headers: &HeaderMap) -> Result<Arc<Session>, (StatusCode, String)> {
+fn find_session(gate: &Gate, scope: &PathEndpoint, headers: &HeaderMap) -> Result<Arc<Session>, (StatusCode, String)> {
     if let Some(version) = headers.get(VERSION_HEADER)
         && !LEGACY_VERSIONS.iter().any(|known| version.as_bytes() == known.as_bytes())
     {
@@ -200,7 +200,7 @@ fn find_session(gate: &Gate, scope: &Scope, headers: &HeaderMap) -> Result<Arc<S
 }
 
 /// DELETE: ends a session.
-pub(super) fn end_session(gate: &Gate, scope: &Scope, headers: &HeaderMap) -> Response {
+pub(super) fn end_session(gate: &Gate, scope: &PathEndpoint, headers: &HeaderMap) -> Response {
     match find_session(gate, scope, headers) {
         Ok(session) => {
             gate.engine.sessions().end(&session.id);
@@ -213,8 +213,8 @@ pub(super) fn end_session(gate: &Gate, scope: &Scope, headers: &HeaderMap) -> Re
     }
 }
 
-/// GET: a stream of what is told unasked. There is no resumption: `Last-Event-ID` is not looked at.
-pub(super) fn open_stream(gate: &Arc<Gate>, scope: &Scope, headers: &HeaderMap) -> Response {
+/// GET: a stream of notifications. It cannot be resumed: `Last-Event-ID` is ignored.
+pub(super) fn open_stream(gate: &Arc<Gate>, scope: &PathEndpoint, headers: &HeaderMap) -> Response {
     if !Accept::read(headers).events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
     }
@@ -222,7 +222,7 @@ pub(super) fn open_stream(gate: &Arc<Gate>, scope: &Scope, headers: &HeaderMap) 
         Ok(session) => session,
         Err((status, message)) => return refuse(status, message),
     };
-    let Some(places) = Places::take(gate, &session) else {
+    let Some(places) = StreamSlots::take(gate, &session) else {
         return refuse(
             StatusCode::TOO_MANY_REQUESTS,
             format!("as many streams are open as may be: {STREAMS_PER_SESSION} a session, {MAX_STREAMS} in all"),
@@ -238,12 +238,12 @@ pub(super) fn open_stream(gate: &Arc<Gate>, scope: &Scope, headers: &HeaderMap) 
 }
 
 /// A stream's places among those of its session and of the listener.
-struct Places {
+struct StreamSlots {
     gate: Arc<Gate>,
     session: Arc<Session>,
 }
 
-impl Places {
+impl StreamSlots {
     fn take(gate: &Arc<Gate>, session: &Arc<Session>) -> Option<Self> {
         session.streams.enter(Some(STREAMS_PER_SESSION), None).ok()?;
         if gate.streams.enter(Some(MAX_STREAMS), None).is_err() {
@@ -254,18 +254,18 @@ impl Places {
     }
 }
 
-impl Drop for Places {
+impl Drop for StreamSlots {
     fn drop(&mut self) {
         self.session.streams.leave();
         self.gate.streams.leave();
     }
 }
 
-/// What a session is told unasked: that the tool list changed.
+/// The notifications of a session: that the tool list changed.
 struct ListenStream {
     lists: watch::Receiver<()>,
     session: Arc<Session>,
-    places: Places,
+    places: StreamSlots,
     _open: OpenStream,
 }
 

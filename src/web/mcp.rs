@@ -8,9 +8,9 @@ use axum::http::{Method, StatusCode};
 use axum::response::Response;
 use tokio_util::sync::CancellationToken;
 
-use super::gate::{Gate, Listener, Scope};
+use super::gate::{Gate, PathEndpoint, ServedListener};
 use super::post::post;
-use super::reply::{method_not_allowed, refuse};
+use super::response::{method_not_allowed, refuse};
 use super::{access, legacy, modern};
 use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
@@ -18,7 +18,7 @@ use crate::engine::Engine;
 
 /// A router that speaks MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), one at
 /// `/{upstream}/mcp` beside it. `shutdown` closes the streams that clients hold open.
-pub fn mcp_router(engine: Arc<Engine>, listener: Listener, shutdown: CancellationToken) -> Router {
+pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: CancellationToken) -> Router {
     let gate = Arc::new(Gate { engine, listener, shutdown, streams: Tracker::default() });
     // Paths are matched on each request, because a plan may change them.
     Router::new().fallback(handle).with_state(gate)
@@ -40,10 +40,10 @@ async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
         let why = "this gateway sent the request itself: the URL of one of its upstreams leads back to it";
         return refuse(StatusCode::LOOP_DETECTED, why);
     }
-    let response = match (&listener.refusing, Scope::of(request.uri().path(), &listener.path)) {
+    let response = match (&listener.refusing, PathEndpoint::of(request.uri().path(), &listener.path)) {
         (Some(refusal), _) => refuse(StatusCode::SERVICE_UNAVAILABLE, refusal.message.clone()),
         (None, None) => refuse(StatusCode::NOT_FOUND, format!("MCP is spoken at {}", listener.path)),
-        (None, Some(Scope::One(name))) if plan.upstream(&name).is_none() => {
+        (None, Some(PathEndpoint::One(name))) if plan.upstream(&name).is_none() => {
             refuse(StatusCode::NOT_FOUND, format!("there is no upstream {name:.253?} here"))
         }
         (None, Some(scope)) => {
@@ -62,7 +62,7 @@ async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
     }
 }
 
-async fn dispatch(gate: &Arc<Gate>, scope: Scope, request: Request, limit: u64) -> Response {
+async fn dispatch(gate: &Arc<Gate>, scope: PathEndpoint, request: Request, limit: u64) -> Response {
     let is_modern = modern::is_meant(request.headers());
     match *request.method() {
         Method::POST => post(gate, scope, request, limit).await,

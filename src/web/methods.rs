@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::envelope::{Params, object, text};
-use super::outbox::{Outbox, WantedNotices, WayBack};
+use super::outbox::{Outbox, OutboxSender, WantedNotices};
 use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
 use crate::engine::{CallRequest, Caller, CheckMirrored, Endpoint, Engine, Reply};
@@ -84,7 +84,7 @@ pub(super) async fn call_tool(
         meta: params.meta,
         wants_progress: wanted.progress.is_some(),
         log_level: wanted.log_level,
-        client: &WayBack { wanted, outbox },
+        client: &OutboxSender { wanted, outbox },
         reservation: outbox.reservation(),
         check_mirrored,
         within: None,

@@ -5,8 +5,8 @@
 mod accept;
 mod access;
 mod admin;
-mod asked;
-mod body;
+mod admin_query;
+mod connections;
 mod envelope;
 mod exchange;
 mod gate;
@@ -19,16 +19,16 @@ mod modern;
 mod operator;
 mod outbox;
 mod post;
-mod reply;
-mod server;
+mod request_body;
+mod response;
 mod status;
 
 pub use admin::admin_router;
-pub use gate::Listener;
+pub use connections::serve;
+pub use gate::ServedListener;
 pub use guard::CheckToken;
 pub use mcp::mcp_router;
 pub use operator::{CheckAlive, operator_router};
-pub use server::serve;
 
 #[cfg(test)]
 mod tests;

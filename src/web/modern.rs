@@ -7,12 +7,12 @@ use axum::http::HeaderMap;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::envelope::{Incoming, Meta, Params, text};
-use super::gate::{Gate, Scope};
+use super::envelope::{ClientMessage, EnvelopeMeta, Params, text};
+use super::gate::{Gate, PathEndpoint};
 use super::headers::{Presence, VERSION_HEADER, check_routing, check_single, header, mismatch};
 use super::methods::{ANONYMOUS, KEPT, NAME, VERSION, call_tool, list_tools, unknown_method};
 use super::outbox::{Outbox, WantedNotices};
-use super::reply::{Answer, SESSION_HEADER};
+use super::response::{RpcResponse, SESSION_HEADER};
 use crate::domain::header_text::decode;
 use crate::domain::mirror::Mirrored;
 use crate::domain::raw::to_raw;
@@ -32,8 +32,8 @@ pub(super) fn is_meant(headers: &HeaderMap) -> bool {
 
 /// Whether a message belongs to this era. The body counts where the headers do not say so: then they are not what they
 /// must be.
-pub(super) fn is_of(headers: &HeaderMap, incoming: &Incoming<'_>) -> bool {
-    let Incoming::Request { method, params, .. } = incoming else { return is_meant(headers) };
+pub(super) fn is_of(headers: &HeaderMap, incoming: &ClientMessage<'_>) -> bool {
+    let ClientMessage::Request { method, params, .. } = incoming else { return is_meant(headers) };
     let said = params.read_meta().is_some_and(|meta| meta.protocol_version.is_some());
     let by_body = said && !headers.contains_key(SESSION_HEADER);
     // `initialize` offers a version, whichever it is, and is answered with one that is spoken (MCP 2025-11-25, version
@@ -48,28 +48,28 @@ fn names_version(headers: &HeaderMap) -> bool {
 /// Answers one message that came from `peer`.
 pub(super) async fn answer(
     gate: &Arc<Gate>,
-    scope: &Scope,
+    scope: &PathEndpoint,
     headers: &HeaderMap,
     peer: IpAddr,
-    incoming: Incoming<'_>,
+    incoming: ClientMessage<'_>,
     outbox: &Outbox,
-) -> Answer {
+) -> RpcResponse {
     match incoming {
         // This era knows no answers of clients.
-        Incoming::Answer => {
+        ClientMessage::Answer => {
             let error = RpcError::new(INVALID_REQUEST, "the body must be a JSON-RPC request or notification");
-            Answer::modern_error("null", &error)
+            RpcResponse::modern_error("null", &error)
         }
         // Nor notifications that mean something without a session; they are taken, as each one may be.
-        Incoming::Notification { method, params } => {
+        ClientMessage::Notification { method, params } => {
             let supported = supported(header(headers, VERSION_HEADER).unwrap_or_default());
             match supported.and_then(|()| check_routing(headers, &method, &params, Presence::Optional)) {
-                Ok(()) => Answer::accepted(),
-                Err(error) => Answer::modern_error("null", &error),
+                Ok(()) => RpcResponse::accepted(),
+                Err(error) => RpcResponse::modern_error("null", &error),
             }
         }
-        Incoming::Request { id, method, params } => match check_envelope(headers, &method, &params) {
-            Err(error) => Answer::modern_error(id, &error),
+        ClientMessage::Request { id, method, params } => match check_envelope(headers, &method, &params) {
+            Err(error) => RpcResponse::modern_error(id, &error),
             Ok(meta) => {
                 let reply = match &*method {
                     "tools/call" => call(gate, scope, headers, peer, &params, &meta, outbox).await,
@@ -77,7 +77,7 @@ pub(super) async fn answer(
                     "server/discover" => discover(),
                     _ => unknown_method(&method),
                 };
-                Answer::reply(id, &reply, Era::Modern)
+                RpcResponse::reply(id, &reply, Era::Modern)
             }
         },
     }
@@ -85,11 +85,11 @@ pub(super) async fn answer(
 
 async fn call(
     gate: &Arc<Gate>,
-    scope: &Scope,
+    scope: &PathEndpoint,
     headers: &HeaderMap,
     peer: IpAddr,
     params: &Params<'_>,
-    meta: &Meta<'_>,
+    meta: &EnvelopeMeta<'_>,
     outbox: &Outbox,
 ) -> Reply {
     let caller = Caller {
@@ -132,7 +132,7 @@ fn check_mirrored(headers: &HeaderMap, argument: &Mirrored, arguments: Option<&R
 }
 
 /// The envelope's checks, in the order in which the specification's own servers make them.
-fn check_envelope<'a>(headers: &HeaderMap, method: &str, params: &Params<'a>) -> Result<Meta<'a>, RpcError> {
+fn check_envelope<'a>(headers: &HeaderMap, method: &str, params: &Params<'a>) -> Result<EnvelopeMeta<'a>, RpcError> {
     check_single(headers, &[VERSION_HEADER])?;
     let invalid = |what: &str| RpcError::new(INVALID_PARAMS, what);
     let meta =
@@ -149,7 +149,7 @@ fn check_envelope<'a>(headers: &HeaderMap, method: &str, params: &Params<'a>) ->
 }
 
 fn lacks(key: &str) -> RpcError {
-    RpcError::new(INVALID_PARAMS, format!("`params._meta` lacks io.modelcontextprotocol/{key}"))
+    RpcError::new(INVALID_PARAMS, format!("io.modelcontextprotocol/{key} is missing in `params._meta`"))
 }
 
 fn supported(version: &str) -> Result<(), RpcError> {

@@ -1,4 +1,4 @@
-//! What an operator serves of itself: whether it lives, whether it sees the cluster, its metrics.
+//! The HTTP endpoints of an operator: whether it is alive, whether it sees the cluster, its metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,9 +11,9 @@ use axum::routing::get;
 
 use crate::telemetry::catalog::Catalog;
 
-/// What is shown.
+/// The state of the handlers.
 #[derive(Clone)]
-struct Shown {
+struct OperatorState {
     catalog: Arc<Catalog>,
     ready: Arc<AtomicBool>,
     alive: CheckAlive,
@@ -29,24 +29,24 @@ pub fn operator_router(catalog: Arc<Catalog>, ready: Arc<AtomicBool>, alive: Che
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .with_state(Shown { catalog, ready, alive })
+        .with_state(OperatorState { catalog, ready, alive })
 }
 
-async fn healthz(State(shown): State<Shown>) -> (StatusCode, String) {
+async fn healthz(State(shown): State<OperatorState>) -> (StatusCode, String) {
     match (shown.alive)() {
         Ok(()) => (StatusCode::OK, "ok\n".to_owned()),
         Err(why) => (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
     }
 }
 
-async fn readyz(State(shown): State<Shown>) -> (StatusCode, &'static str) {
+async fn readyz(State(shown): State<OperatorState>) -> (StatusCode, &'static str) {
     if shown.ready.load(Ordering::Acquire) {
         return (StatusCode::OK, "ready\n");
     }
     (StatusCode::SERVICE_UNAVAILABLE, "not ready: not every kind was listed yet; the log says which cannot be\n")
 }
 
-async fn metrics(State(shown): State<Shown>) -> impl IntoResponse {
+async fn metrics(State(shown): State<OperatorState>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], shown.catalog.render())
 }
 
@@ -58,7 +58,7 @@ mod tests {
     async fn a_process_that_is_stuck_is_not_healthy() {
         let asked = |alive: Result<(), String>| {
             let alive: CheckAlive = Arc::new(move || alive.clone());
-            healthz(State(Shown { catalog: Arc::default(), ready: Arc::default(), alive }))
+            healthz(State(OperatorState { catalog: Arc::default(), ready: Arc::default(), alive }))
         };
         assert_eq!(asked(Ok(())).await, (StatusCode::OK, "ok\n".to_owned()));
         let stuck = asked(Err("the loop of plans is stuck".to_owned())).await;

@@ -19,7 +19,7 @@ const MAX_BYTES: usize = 1 << 20;
 /// Messages on their way to one client, in order, and the room for the answer that comes after them.
 #[derive(Debug)]
 pub(super) struct Outbox {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<OutboxQueue>,
     filled: Notify,
     /// Whether the client takes events: else nothing is sent before the answer.
     is_read: bool,
@@ -27,13 +27,13 @@ pub(super) struct Outbox {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct OutboxQueue {
     messages: VecDeque<String>,
     bytes: usize,
     reservation: Reservation,
 }
 
-impl Waiting {
+impl OutboxQueue {
     fn pop(&mut self) -> Option<String> {
         let message = self.messages.pop_front()?;
         self.bytes -= message.len();
@@ -60,7 +60,7 @@ impl Outbox {
     /// Nothing yet, for a client that reads what comes or does not. All of it is held in `budget`, charged to this account.
     pub(super) fn new(budget: &Arc<ByteBudget>, account: &Arc<Account>, is_read: bool) -> Self {
         let reservation = budget.reservation_for(Category::Progress, account);
-        let waiting = Waiting { messages: VecDeque::new(), bytes: 0, reservation };
+        let waiting = OutboxQueue { messages: VecDeque::new(), bytes: 0, reservation };
         let reservation = Arc::new(budget.reservation_for(Category::Answer, account));
         Self { waiting: Mutex::new(waiting), filled: Notify::new(), is_read, reservation }
     }
@@ -108,12 +108,12 @@ impl Outbox {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, OutboxQueue> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a client wants to hear before the answer.
+/// The notices that a client wants before the answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WantedNotices<'a> {
     /// The token, raw JSON, under which it wants progress; none where it wants none.
@@ -122,15 +122,15 @@ pub(super) struct WantedNotices<'a> {
     pub(super) log_level: Option<LogLevel>,
 }
 
-/// The way back to a client.
-pub(super) struct WayBack<'a> {
-    /// What goes this way.
+/// Sends messages to a client through its outbox.
+pub(super) struct OutboxSender<'a> {
+    /// The notices that the client wants.
     pub(super) wanted: WantedNotices<'a>,
-    /// Where it goes.
+    /// The client's outbox.
     pub(super) outbox: &'a Outbox,
 }
 
-impl ToClient for WayBack<'_> {
+impl ToClient for OutboxSender<'_> {
     fn progress(&self, params: Box<RawValue>) {
         let Some(token) = self.wanted.progress else { return };
         let Some(rest) = params.get().trim_start().strip_prefix('{') else { return };
@@ -162,7 +162,7 @@ mod tests {
     fn sent(params: &str) -> Option<String> {
         let (outbox, _) = outbox(1 << 20);
         let wanted = WantedNotices { progress: Some("\"t\""), log_level: None };
-        WayBack { wanted, outbox: &outbox }.progress(RawValue::from_string(params.into()).unwrap());
+        OutboxSender { wanted, outbox: &outbox }.progress(RawValue::from_string(params.into()).unwrap());
         outbox.pop()
     }
 
@@ -171,7 +171,7 @@ mod tests {
         let (outbox, _) = outbox(1 << 20);
         let tell = |log_level: Option<LogLevel>, params: &str| {
             let wanted = WantedNotices { progress: None, log_level };
-            WayBack { wanted, outbox: &outbox }.message(RawValue::from_string(params.into()).unwrap());
+            OutboxSender { wanted, outbox: &outbox }.message(RawValue::from_string(params.into()).unwrap());
             outbox.pop()
         };
         let params = r#"{"level":"warning","data": 1.0}"#;

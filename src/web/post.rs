@@ -11,13 +11,13 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 
 use super::accept::Accept;
-use super::body::{self, BodyError};
-use super::envelope::Incoming;
-use super::exchange::{Running, respond};
-use super::gate::{Gate, Scope};
+use super::connections::Peer;
+use super::envelope::ClientMessage;
+use super::exchange::{RunningMessage, respond};
+use super::gate::{Gate, PathEndpoint};
 use super::outbox::Outbox;
-use super::reply::{Answer, refuse};
-use super::server::Peer;
+use super::request_body::{self, BodyError};
+use super::response::{RpcResponse, refuse};
 use super::{legacy, modern};
 use crate::domain::budget::{Category, Reservation};
 use crate::domain::upstream::Era;
@@ -26,7 +26,7 @@ use crate::domain::upstream::Era;
 const COPIES: u64 = 2;
 
 /// Reads a message of at most `limit` bytes and answers it.
-pub(super) async fn post(gate: &Arc<Gate>, scope: Scope, request: Request, limit: u64) -> Response {
+pub(super) async fn post(gate: &Arc<Gate>, scope: PathEndpoint, request: Request, limit: u64) -> Response {
     let (head, body) = request.into_parts();
     if !is_json(&head.headers) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
@@ -43,9 +43,9 @@ pub(super) async fn post(gate: &Arc<Gate>, scope: Scope, request: Request, limit
     let peer = head.extensions.get().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer: &Peer| peer.remote.ip());
     let account = gate.engine.sessions().accounts().of(peer);
     let reservation = budget.reservation_for(Category::Request, &account);
-    let body = match body::read(body, declared, limit, &reservation).await {
+    let body = match request_body::read(body, declared, limit, &reservation).await {
         Ok(body) if reservation.resize(COPIES * body.len() as u64).is_ok() => body,
-        Ok(_) | Err(BodyError::NoRoom(_)) => return Answer::no_room("null").into_response(),
+        Ok(_) | Err(BodyError::NoRoom(_)) => return RpcResponse::no_room("null").into_response(),
         Err(error) => return refuse(status_of(error), error.to_string()),
     };
     let outbox = Arc::new(Outbox::new(budget, &account, accept.events));
@@ -61,14 +61,14 @@ pub(super) async fn post(gate: &Arc<Gate>, scope: Scope, request: Request, limit
         era,
         _reservation: reservation,
     };
-    let running = Running::new(post.answer(), era == Era::Legacy);
+    let running = RunningMessage::new(post.answer(), era == Era::Legacy);
     respond(gate, running, outbox, accept.events, era).await
 }
 
 /// One message that was read whole.
 struct Post {
     gate: Arc<Gate>,
-    scope: Scope,
+    scope: PathEndpoint,
     headers: HeaderMap,
     peer: IpAddr,
     body: Bytes,
@@ -80,23 +80,23 @@ struct Post {
 }
 
 impl Post {
-    async fn answer(self) -> Answer {
+    async fn answer(self) -> RpcResponse {
         let id = OnceLock::new();
         let answer = AssertUnwindSafe(self.answer_in_era(&id)).catch_unwind().await;
         // Calls that panic are ended and recorded by the engine. This is for all else: a client must not wait for an
         // answer that does not come.
-        let answer = answer.unwrap_or_else(|_| Answer::panicked(id.get().copied(), self.era));
+        let answer = answer.unwrap_or_else(|_| RpcResponse::panicked(id.get().copied(), self.era));
         answer.held_in(self.outbox.reservation(), id.get().copied(), self.era)
     }
 
     /// `id` is set as soon as it is known.
-    async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> Answer {
+    async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> RpcResponse {
         let Self { gate, scope, headers, peer, body, outbox, .. } = self;
-        let incoming = match Incoming::parse(body) {
+        let incoming = match ClientMessage::parse(body) {
             Ok(incoming) => incoming,
-            Err(unreadable) => return Answer::error(StatusCode::BAD_REQUEST, unreadable.id, &unreadable.error),
+            Err(unreadable) => return RpcResponse::error(StatusCode::BAD_REQUEST, unreadable.id, &unreadable.error),
         };
-        if let Incoming::Request { id: read, .. } = &incoming {
+        if let ClientMessage::Request { id: read, .. } = &incoming {
             id.get_or_init(|| read);
         }
         if modern::is_of(headers, &incoming) {

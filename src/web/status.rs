@@ -6,19 +6,19 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use serde::Deserialize;
 
-use super::asked::{AdminError, Asked, Shared};
+use super::admin_query::{AdminError, AdminQuery, AdminState};
 
-/// How the gateway is to be seen.
+/// Query of the status.
 #[derive(Deserialize)]
 pub(super) struct StatusQuery {
-    /// Whether everything that was written before is to be in force first.
+    /// Whether to wait until every earlier edit is in force.
     #[serde(default)]
     settled: bool,
 }
 
 pub(super) async fn status(
-    State(engine): Shared,
-    Asked(StatusQuery { settled }): Asked<StatusQuery>,
+    State(engine): AdminState,
+    AdminQuery(StatusQuery { settled }): AdminQuery<StatusQuery>,
 ) -> Result<impl IntoResponse, AdminError> {
     if settled {
         let settled = engine.readings().settle().await;

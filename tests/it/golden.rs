@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use hawsepipe::domain::plan::Plan;
 use hawsepipe::node::{Inspector, Launcher};
-use hawsepipe::source::{Compiled, Directory, DirectoryError, Settings};
+use hawsepipe::source::{CompiledManifests, Directory, DirectoryError, DirectorySettings};
 
 use crate::fixtures::checkout;
 use crate::fixtures::program;
@@ -97,7 +97,7 @@ fn shown(plan: &Plan, place: &Place) -> String {
     place.strip(&serde_json::to_string_pretty(&plan).unwrap()) + "\n"
 }
 
-fn problems(compiled: &Compiled, place: &Place) -> String {
+fn problems(compiled: &CompiledManifests, place: &Place) -> String {
     compiled.located.iter().map(|located| place.strip(&format!("{located}\n"))).collect()
 }
 
@@ -117,7 +117,7 @@ fn hold(file: &Path, found: &str, differ: &mut Vec<String>) {
 /// Reads the steps of a case one after another and holds what comes out against the files.
 async fn check(case: &Path, gateway: Option<&str>, differ: &mut Vec<String>) {
     let place = Place::of(case.file_name().unwrap().to_str().unwrap());
-    let settings = Settings {
+    let settings = DirectorySettings {
         paths: vec![place.path.clone()],
         gateway: gateway.map(str::to_owned),
         secrets_dir: None,
@@ -167,7 +167,8 @@ async fn of_several_gateways_one_is_to_be_named() {
     for (case, _) in SEVERAL {
         let place = Place::of(case);
         place.fill(&checkout().join("tests/golden/plans").join(case));
-        let settings = Settings { paths: vec![place.path.clone()], gateway: None, secrets_dir: None, node: None };
+        let settings =
+            DirectorySettings { paths: vec![place.path.clone()], gateway: None, secrets_dir: None, node: None };
         let read = Directory::new(settings, Inspector::new(Launcher::at(program()))).read(None).await;
         assert!(matches!(read, Err(DirectoryError::SeveralGateways(_))), "{:?}", read.err());
     }

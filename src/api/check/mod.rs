@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use kube_cel::{CompiledSchema, ErrorKind, compile_schema, validate_compiled};
 use serde_json::Value;
 
-use self::schema::Node;
+use self::schema::SchemaNode;
 use self::walk::{Finding, MAX_PROBLEMS};
 use crate::api::crds::crds;
 use crate::domain::ids::ObjectId;
@@ -29,7 +29,7 @@ pub use self::names::nearest;
 
 /// What one kind's objects are checked by.
 struct Definition {
-    schema: Node,
+    schema: SchemaNode,
     rules: CompiledSchema,
     /// The messages of its rules, by their expressions.
     messages: HashMap<String, String>,

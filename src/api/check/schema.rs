@@ -10,9 +10,9 @@ use serde_json::Value;
 
 /// One place of a schema.
 #[derive(Default)]
-pub struct Node {
+pub struct SchemaNode {
     /// What may stand there.
-    pub kind: Type,
+    pub kind: SchemaType,
     /// The words that a string may be; empty is any.
     pub words: Vec<String>,
     /// The least number.
@@ -24,18 +24,18 @@ pub struct Node {
     /// What a string must match.
     pub pattern: Option<Regex>,
     /// Members by name.
-    pub properties: BTreeMap<String, Node>,
+    pub properties: BTreeMap<String, SchemaNode>,
     /// Members that must be there.
     pub required: Vec<String>,
     /// What members of other names are; none where there may be none.
-    pub values: Option<Box<Node>>,
+    pub values: Option<Box<SchemaNode>>,
     /// What items are.
-    pub items: Option<Box<Node>>,
+    pub items: Option<Box<SchemaNode>>,
     /// What tells items apart.
     pub unique: Unique,
 }
 
-impl Node {
+impl SchemaNode {
     /// What a member of this name is; none where there may be none.
     pub fn member(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(self.values.as_deref())
@@ -64,7 +64,7 @@ impl Node {
 
 /// What may stand in a place.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub enum Type {
+pub enum SchemaType {
     /// Anything.
     #[default]
     Any,
@@ -99,9 +99,9 @@ pub enum Unique {
 }
 
 /// The schema of whole objects, with the members that every object of Kubernetes has.
-pub fn root(props: &JSONSchemaProps) -> Node {
+pub fn root(props: &JSONSchemaProps) -> SchemaNode {
     let mut root = node(props);
-    let text = || Node { kind: Type::String, ..Node::default() };
+    let text = || SchemaNode { kind: SchemaType::String, ..SchemaNode::default() };
     root.properties.insert("apiVersion".into(), text());
     root.properties.insert("kind".into(), text());
     root.properties.insert("metadata".into(), metadata());
@@ -109,7 +109,7 @@ pub fn root(props: &JSONSchemaProps) -> Node {
 }
 
 /// `metadata`: what users write of it, and what servers add, which passes as it is.
-fn metadata() -> Node {
+fn metadata() -> SchemaNode {
     const ADDED: [&str; 11] = [
         "creationTimestamp",
         "deletionGracePeriodSeconds",
@@ -123,22 +123,26 @@ fn metadata() -> Node {
         "selfLink",
         "uid",
     ];
-    let text =
-        |size, pattern: &str| Node { kind: Type::String, size, pattern: Regex::new(pattern).ok(), ..Node::default() };
-    let map = |values| Node { kind: Type::Object, values: Some(Box::new(values)), ..Node::default() };
+    let text = |size, pattern: &str| SchemaNode {
+        kind: SchemaType::String,
+        size,
+        pattern: Regex::new(pattern).ok(),
+        ..SchemaNode::default()
+    };
+    let map = |values| SchemaNode { kind: SchemaType::Object, values: Some(Box::new(values)), ..SchemaNode::default() };
     let label = text((None, None), crate::api::values::LABEL_VALUE);
-    let mut properties: BTreeMap<_, _> = ADDED.iter().map(|name| ((*name).to_owned(), Node::default())).collect();
+    let mut properties: BTreeMap<_, _> = ADDED.iter().map(|name| ((*name).to_owned(), SchemaNode::default())).collect();
     // Each kind has a rule of its own for names.
     properties.insert("name".into(), text((Some(1), None), ""));
     properties.insert("namespace".into(), text((Some(1), Some(63)), crate::api::values::DNS_LABEL));
     properties.insert("labels".into(), map(label));
     properties.insert("annotations".into(), map(text((None, Some(262_144)), "")));
-    Node { kind: Type::Object, properties, required: vec!["name".into()], ..Node::default() }
+    SchemaNode { kind: SchemaType::Object, properties, required: vec!["name".into()], ..SchemaNode::default() }
 }
 
-fn node(props: &JSONSchemaProps) -> Node {
+fn node(props: &JSONSchemaProps) -> SchemaNode {
     let properties = props.properties.iter().flatten();
-    Node {
+    SchemaNode {
         kind: kind(props),
         words: props.enum_.iter().flatten().filter_map(|word| word.0.as_str().map(Into::into)).collect(),
         minimum: props.minimum,
@@ -166,17 +170,17 @@ fn node(props: &JSONSchemaProps) -> Node {
     }
 }
 
-fn kind(props: &JSONSchemaProps) -> Type {
+fn kind(props: &JSONSchemaProps) -> SchemaType {
     let free = props.x_kubernetes_preserve_unknown_fields == Some(true);
     match props.type_.as_deref() {
-        Some("object") if free => Type::AnyObject,
-        Some("object") => Type::Object,
-        Some("array") => Type::Array,
-        Some("string") => Type::String,
-        Some("boolean") => Type::Boolean,
-        Some("integer") => Type::Integer,
-        Some("number") => Type::Number,
-        _ if props.x_kubernetes_int_or_string == Some(true) => Type::IntOrString,
-        _ => Type::Any,
+        Some("object") if free => SchemaType::AnyObject,
+        Some("object") => SchemaType::Object,
+        Some("array") => SchemaType::Array,
+        Some("string") => SchemaType::String,
+        Some("boolean") => SchemaType::Boolean,
+        Some("integer") => SchemaType::Integer,
+        Some("number") => SchemaType::Number,
+        _ if props.x_kubernetes_int_or_string == Some(true) => SchemaType::IntOrString,
+        _ => SchemaType::Any,
     }
 }

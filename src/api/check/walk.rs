@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-use super::schema::{Node, Type, Unique};
+use super::schema::{SchemaNode, SchemaType, Unique};
 use super::words::{in_words, unknown, unknown_word, wrong_type};
 
 /// A field and what is wrong with it.
@@ -14,7 +14,7 @@ pub type Finding = (String, String);
 
 /// What is found in a document, of each up to [`MAX_PROBLEMS`].
 #[derive(Default)]
-pub struct Found {
+pub struct WalkFindings {
     /// What is wrong.
     pub faults: Vec<Finding>,
     /// Whether a fault is such that rules cannot be asked: an API server asks none then.
@@ -24,18 +24,18 @@ pub struct Found {
 }
 
 /// Everything that is wrong with `document`.
-pub fn walk(schema: &Node, document: &Value) -> Found {
-    let mut walk = Walk { found: Found::default(), path: String::new() };
+pub fn walk(schema: &SchemaNode, document: &Value) -> WalkFindings {
+    let mut walk = DocumentWalk { found: WalkFindings::default(), path: String::new() };
     walk.value(schema, document);
     walk.found
 }
 
-struct Walk {
-    found: Found,
+struct DocumentWalk {
+    found: WalkFindings,
     path: String,
 }
 
-impl Walk {
+impl DocumentWalk {
     /// A fault of a value that rules can be asked of.
     fn say(&mut self, message: impl Into<String>) {
         if self.found.faults.len() < MAX_PROBLEMS {
@@ -76,19 +76,21 @@ impl Walk {
         self.path.truncate(end);
     }
 
-    fn value(&mut self, schema: &Node, value: &Value) {
+    fn value(&mut self, schema: &SchemaNode, value: &Value) {
         match (schema.kind, value) {
-            (Type::Any, _) | (Type::AnyObject, Value::Object(_)) | (Type::Boolean, Value::Bool(_)) => {}
-            (Type::Object, Value::Object(members)) => self.object(schema, members),
-            (Type::Array, Value::Array(items)) => self.array(schema, items),
-            (Type::String | Type::IntOrString, Value::String(text)) => self.string(schema, text),
-            (Type::Integer | Type::IntOrString, value) if is_whole(value) => self.number(schema, value),
-            (Type::Number, Value::Number(_)) => self.number(schema, value),
+            (SchemaType::Any, _)
+            | (SchemaType::AnyObject, Value::Object(_))
+            | (SchemaType::Boolean, Value::Bool(_)) => {}
+            (SchemaType::Object, Value::Object(members)) => self.object(schema, members),
+            (SchemaType::Array, Value::Array(items)) => self.array(schema, items),
+            (SchemaType::String | SchemaType::IntOrString, Value::String(text)) => self.string(schema, text),
+            (SchemaType::Integer | SchemaType::IntOrString, value) if is_whole(value) => self.number(schema, value),
+            (SchemaType::Number, Value::Number(_)) => self.number(schema, value),
             (kind, value) => self.stop(wrong_type(kind, value)),
         }
     }
 
-    fn object(&mut self, schema: &Node, members: &Map<String, Value>) {
+    fn object(&mut self, schema: &SchemaNode, members: &Map<String, Value>) {
         self.size(schema, members.values().filter(|value| !value.is_null()).count(), "member");
         for name in schema.required.iter().filter(|name| !members.contains_key(*name)) {
             self.at(name, |walk| walk.stop("is required; add it"));
@@ -105,7 +107,7 @@ impl Walk {
         }
     }
 
-    fn array(&mut self, schema: &Node, items: &[Value]) {
+    fn array(&mut self, schema: &SchemaNode, items: &[Value]) {
         self.size(schema, items.len(), "item");
         for (i, item) in items.iter().enumerate() {
             if let Some(child) = &schema.items {
@@ -129,7 +131,7 @@ impl Walk {
         }
     }
 
-    fn string(&mut self, schema: &Node, text: &str) {
+    fn string(&mut self, schema: &SchemaNode, text: &str) {
         if !schema.words.is_empty() {
             if !schema.words.iter().any(|word| word == text) {
                 self.stop(unknown_word(text, &schema.words));
@@ -144,7 +146,7 @@ impl Walk {
         }
     }
 
-    fn size(&mut self, schema: &Node, size: usize, unit: &str) {
+    fn size(&mut self, schema: &SchemaNode, size: usize, unit: &str) {
         let found = i64::try_from(size).unwrap_or(i64::MAX);
         let plural = |n: i64| if n == 1 { "" } else { "s" };
         match schema.size {
@@ -156,7 +158,7 @@ impl Walk {
         }
     }
 
-    fn number(&mut self, schema: &Node, value: &Value) {
+    fn number(&mut self, schema: &SchemaNode, value: &Value) {
         let number = value.as_f64().unwrap_or(f64::NAN);
         let low = schema.minimum.is_some_and(|least| number < least);
         if low || schema.maximum.is_some_and(|most| number > most) {

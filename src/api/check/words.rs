@@ -3,40 +3,42 @@
 use serde_json::Value;
 
 use super::names::nearest;
-use super::schema::{Node, Type};
+use super::schema::{SchemaNode, SchemaType};
 use crate::api::values::{
     DNS_LABEL, GLOB, HEADER_NAME, HOST_PORT, HTTP_URL, LABEL_VALUE, QUANTITY, SHA256, TOOL_NAME, URL_PATH,
 };
 
 /// Something that has another type than is wanted.
-pub fn wrong_type(kind: Type, found: &Value) -> String {
+pub fn wrong_type(kind: SchemaType, found: &Value) -> String {
     let wanted = match kind {
-        Type::Object | Type::AnyObject => "a mapping",
-        Type::Array => "a list",
-        Type::String => "a string",
-        Type::Boolean => "true or false",
-        Type::Integer => "a whole number",
-        Type::Number => "a number",
-        Type::IntOrString => "a whole number or a string",
-        Type::Any => "something",
+        SchemaType::Object | SchemaType::AnyObject => "a mapping",
+        SchemaType::Array => "a list",
+        SchemaType::String => "a string",
+        SchemaType::Boolean => "true or false",
+        SchemaType::Integer => "a whole number",
+        SchemaType::Number => "a number",
+        SchemaType::IntOrString => "a whole number or a string",
+        SchemaType::Any => "something",
     };
     let (is, advice) = match (kind, found) {
         (_, Value::Null) => ("empty", "; give it a value, or take it out"),
-        (Type::Boolean, Value::String(text)) if is_old_boolean(text) => {
+        (SchemaType::Boolean, Value::String(text)) if is_old_boolean(text) => {
             ("a string", " (yes, no, on and off are words in YAML 1.2); write true or false")
         }
-        (Type::Boolean, Value::String(text)) if text.parse::<bool>().is_ok() => ("a string", "; take the quotes out"),
-        (Type::Integer | Type::Number, Value::String(text)) if text.parse::<f64>().is_ok() => {
+        (SchemaType::Boolean, Value::String(text)) if text.parse::<bool>().is_ok() => {
             ("a string", "; take the quotes out")
         }
-        (Type::Boolean | Type::Integer | Type::Number, Value::String(_)) => ("a string", ""),
-        (Type::String, Value::Number(_)) => ("a number", "; put it in quotes"),
-        (Type::String, Value::Bool(_)) => ("true or false", "; put it in quotes"),
+        (SchemaType::Integer | SchemaType::Number, Value::String(text)) if text.parse::<f64>().is_ok() => {
+            ("a string", "; take the quotes out")
+        }
+        (SchemaType::Boolean | SchemaType::Integer | SchemaType::Number, Value::String(_)) => ("a string", ""),
+        (SchemaType::String, Value::Number(_)) => ("a number", "; put it in quotes"),
+        (SchemaType::String, Value::Bool(_)) => ("true or false", "; put it in quotes"),
         (_, Value::Bool(_)) => ("true or false", ""),
-        (Type::Integer | Type::IntOrString, Value::Number(number)) if has_no_fraction(number) => {
+        (SchemaType::Integer | SchemaType::IntOrString, Value::Number(number)) if has_no_fraction(number) => {
             ("a number that is too large", "")
         }
-        (Type::Integer | Type::IntOrString, Value::Number(_)) => ("a number with a fraction", ""),
+        (SchemaType::Integer | SchemaType::IntOrString, Value::Number(_)) => ("a number with a fraction", ""),
         (_, Value::Number(_)) => ("a number", ""),
         (_, Value::String(_)) => ("a string", ""),
         (_, Value::Array(_)) => ("a list", ""),
@@ -54,7 +56,7 @@ fn is_old_boolean(text: &str) -> bool {
 }
 
 /// A field that the schema does not have.
-pub fn unknown(name: &str, schema: &Node) -> String {
+pub fn unknown(name: &str, schema: &SchemaNode) -> String {
     let known = || schema.properties.keys().map(String::as_str);
     match nearest(name, known()) {
         Some(near) => format!("unknown field; did you mean {near}?"),
@@ -63,7 +65,7 @@ pub fn unknown(name: &str, schema: &Node) -> String {
     }
 }
 
-/// A text that is no word of an enum.
+/// A text that is not a value of an enum.
 pub fn unknown_word(text: &str, words: &[String]) -> String {
     let known = words.join(", ");
     match nearest(text, words.iter().map(String::as_str)) {

@@ -25,7 +25,7 @@ pub fn chain(object: &PluginChain) -> (ChainInput, Vec<Problem>) {
     let key = key(&object.metadata);
     let mut findings = Findings::new(ObjectId::new(Kind::PluginChain, key.clone()));
     note_later(spec, &mut findings);
-    let scope = Scope {
+    let scope = WrittenScope {
         order: spec.order,
         gateways: spec.gateways.clone(),
         upstreams: spec.upstreams.clone(),
@@ -47,7 +47,7 @@ pub fn invalid_chain(key: &ObjectKey, document: &Value, problems: &[Problem]) ->
     if part.is_bad("gateways") {
         return None;
     }
-    let scope = Scope {
+    let scope = WrittenScope {
         order: part.read("order"),
         gateways: part.read("gateways"),
         upstreams: part.read("upstreams"),
@@ -59,7 +59,7 @@ pub fn invalid_chain(key: &ObjectKey, document: &Value, problems: &[Problem]) ->
 }
 
 /// What a chain applies to, as written.
-struct Scope {
+struct WrittenScope {
     order: Option<u32>,
     gateways: Option<Vec<ObjectRef>>,
     upstreams: Option<ChainUpstreams>,
@@ -67,7 +67,7 @@ struct Scope {
     methods: Option<Vec<Method>>,
 }
 
-impl Scope {
+impl WrittenScope {
     fn into_input(self, key: ObjectKey, labels: Labels, phase: domain::Phase) -> ChainInput {
         let tools = self.tools.unwrap_or_default();
         let gateways = self.gateways.unwrap_or_default();

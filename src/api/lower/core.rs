@@ -28,7 +28,7 @@ pub fn secret(key: &ObjectKey, document: &Value) -> (BTreeMap<String, SecretText
                 Reason::InvalidSecret,
                 id.clone(),
                 format!("data.{name}"),
-                "the value is no base64 of UTF-8 text; write it under stringData as it is",
+                "the value is not base64 of UTF-8 text; write it under stringData as it is",
             )),
         }
     }
@@ -53,7 +53,7 @@ pub fn namespace(name: &str, document: &Value) -> (Labels, Vec<Problem>) {
     (labels, problems)
 }
 
-/// The members of the mapping at `field`, all of which are to be strings.
+/// The members of the mapping at `field`, which must all be strings.
 fn strings(id: &ObjectId, document: &Value, field: &str, problems: &mut Vec<Problem>) -> Vec<(String, String)> {
     let mut wrong = |field: String| {
         let message = "must be a string; put the value in quotes";

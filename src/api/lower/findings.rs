@@ -25,7 +25,7 @@ impl Findings {
         Self { object, problems: Vec::new(), in_cluster: false, cluster_only: Vec::new() }
     }
 
-    /// Of an object that stands there.
+    /// No findings yet, for an object at this place.
     pub(super) fn at(object: ObjectId, place: Place<'_>) -> Self {
         Self { in_cluster: matches!(place, Place::Cluster), ..Self::new(object) }
     }

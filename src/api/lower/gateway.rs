@@ -119,7 +119,7 @@ fn prefix(prefix: Option<Prefix>) -> PrefixMode {
 fn limits(written: &GatewayLimits) -> Limits {
     let defaults = Limits::default();
     let session = written.per_session.clone().unwrap_or_default();
-    // -1 is no limit: it is no u32.
+    // -1, which is not a u32, means no limit.
     let concurrent = session.concurrent_calls.map(|calls| u32::try_from(calls).ok());
     let total = session.total_calls.map(|calls| u64::try_from(calls).ok());
     Limits {

@@ -1,7 +1,7 @@
 //! From the typed objects to the compiler's inputs: defaults that the object alone decides are filled in, and what
 //! this version does not do is said.
 //!
-//! An object is to be checked (`api::check`) before it comes here.
+//! An object must be checked (`api::check`) before it comes here.
 
 mod chain;
 mod core;

@@ -65,9 +65,9 @@ pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<P
     (UpstreamInput { plan, values, server, share_with }, findings.finish())
 }
 
-type Transport = (TransportPlan, Vec<NamedInput>, Option<Refusal>);
+type LoweredTransport = (TransportPlan, Vec<NamedInput>, Option<Refusal>);
 
-fn transport(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) -> Transport {
+fn transport(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) -> LoweredTransport {
     match (&spec.external, &spec.process, &spec.server_ref, place) {
         (Some(server), ..) => external(server, findings),
         (_, Some(server), _, Place::File { folder, .. }) => process(server, folder, findings),
@@ -82,7 +82,7 @@ fn transport(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) 
 }
 
 /// A server that cannot be reached here, and why not.
-fn unreachable(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) -> Transport {
+fn unreachable(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) -> LoweredTransport {
     let (only_there, elsewhere, field) = if spec.process.is_some() {
         (Reason::StandaloneOnly, "only a standalone gateway starts processes", "spec.process")
     } else if spec.managed.is_some() {
@@ -122,7 +122,7 @@ fn server(reference: &ServerRef) -> ServerInput {
     }
 }
 
-fn external(server: &External, findings: &mut Findings) -> Transport {
+fn external(server: &External, findings: &mut Findings) -> LoweredTransport {
     let sse = server.transport == Some(HttpTransport::SSE);
     let refusals = [
         findings.refuse(sse, "spec.external.transport", ITS_CALLS),
@@ -137,7 +137,7 @@ fn external(server: &External, findings: &mut Findings) -> Transport {
     (plan, headers.collect(), refusals.into_iter().flatten().next())
 }
 
-fn process(server: &Process, folder: &Path, findings: &mut Findings) -> Transport {
+fn process(server: &Process, folder: &Path, findings: &mut Findings) -> LoweredTransport {
     let apart = server.session == Some(ProcessSession::PerSession);
     let refusing = findings.refuse(apart, "spec.process.session", ITS_CALLS);
     let env = server.env.iter().flatten().enumerate().map(|(i, var)| variable(var, i));

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap_complete::engine::ArgValueCompleter;
 
-use super::source::Options;
+use super::source::OptionArgs;
 use crate::cli::address::{ADMIN_PORT, Address};
 use crate::cli::complete;
-use crate::cli::formats::{Format, ResultFormat};
+use crate::cli::formats::{ListFormat, ResultFormat};
 
 /// Where a running gateway's admin API is.
 #[derive(Clone, Debug, clap::Args)]
-pub struct Admin {
+pub struct AdminArgs {
     /// Address of the admin API: HOST:PORT, :PORT, PORT or a URL
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", env = "HAWSEPIPE_ADMIN")]
     pub admin: Address,
@@ -21,7 +21,7 @@ pub struct Admin {
     pub timeout: u64,
 }
 
-impl Admin {
+impl AdminArgs {
     /// What paths of the admin API are appended to.
     pub fn url(&self) -> String {
         self.admin.url(ADMIN_PORT, "")
@@ -35,12 +35,12 @@ Examples:
   hawsepipe tools
   hawsepipe tools -o wide
   hawsepipe tools -o json | jq -r '.items[].name'")]
-pub struct Tools {
+pub struct ToolsArgs {
     #[command(flatten)]
-    pub admin: Admin,
+    pub admin: AdminArgs,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
+    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
+    pub output: ListFormat,
 }
 
 /// `hawsepipe call`
@@ -52,7 +52,7 @@ Examples:
   hawsepipe call everything__echo '{\"message\": \"hi\"}'
   hawsepipe call files__read_text_file '{\"path\": \"notes.md\"}' --trace
   jq -n '{message: \"hi\"}' | hawsepipe call everything__echo -")]
-pub struct Call {
+pub struct CallArgs {
     /// The tool's name, as `hawsepipe tools` prints it
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::tools))]
     pub tool: String,
@@ -85,9 +85,9 @@ pub struct Call {
 Examples:
   hawsepipe executions --limit 20
   hawsepipe executions --plugin redact -o wide")]
-pub struct Executions {
+pub struct ExecutionsArgs {
     #[command(flatten)]
-    pub admin: Admin,
+    pub admin: AdminArgs,
     /// Only of this plugin: NAME or NAMESPACE/NAME
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::plugins))]
     pub plugin: Option<String>,
@@ -95,8 +95,8 @@ pub struct Executions {
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
+    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
+    pub output: ListFormat,
 }
 
 /// `hawsepipe workers`
@@ -108,15 +108,15 @@ Examples:
   hawsepipe workers
   hawsepipe workers --plugin redact -o wide
   hawsepipe workers -o json | jq '[.items[].memoryBytes] | add'")]
-pub struct Workers {
+pub struct WorkersArgs {
     #[command(flatten)]
-    pub admin: Admin,
+    pub admin: AdminArgs,
     /// Only of this plugin: NAME or NAMESPACE/NAME
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::plugins))]
     pub plugin: Option<String>,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
+    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
+    pub output: ListFormat,
 }
 
 /// `hawsepipe explain`
@@ -125,20 +125,20 @@ pub struct Workers {
 Examples:
   hawsepipe explain files__read_text_file                 of a running gateway
   hawsepipe explain files/read_text_file -f manifests/    of manifests, nothing running")]
-pub struct Explain {
+pub struct ExplainArgs {
     /// The tool's name as clients see it, or UPSTREAM/TOOL with the server's own name
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::tools))]
     pub tool: String,
     #[command(flatten)]
-    pub admin: Admin,
+    pub admin: AdminArgs,
     /// Manifests to ask instead of a running gateway; the tool is then UPSTREAM/TOOL or UPSTREAM__TOOL
     #[arg(short, long = "file", value_name = "PATH")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
-    pub options: Options,
+    pub options: OptionArgs,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
+    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
+    pub output: ListFormat,
 }
 
 /// `hawsepipe status`
@@ -150,12 +150,12 @@ Examples:
   hawsepipe status
   hawsepipe status -o wide
   hawsepipe status -o json | jq -r '.upstreams[] | select(.error) | .name'")]
-pub struct Status {
+pub struct StatusArgs {
     #[command(flatten)]
-    pub admin: Admin,
+    pub admin: AdminArgs,
     /// How to print
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
+    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
+    pub output: ListFormat,
 }
 
 /// `hawsepipe wait`
@@ -168,9 +168,9 @@ good form runs on, where there is one.
 Examples:
   hawsepipe run -f demo & hawsepipe wait
   sed -i s/hello/goodbye/ demo/plugins/greet.mjs && hawsepipe wait && hawsepipe call everything__echo")]
-pub struct Wait {
+pub struct WaitArgs {
     #[command(flatten)]
-    pub admin: Admin,
+    pub admin: AdminArgs,
 }
 
 /// `hawsepipe calls`
@@ -183,9 +183,9 @@ Examples:
   hawsepipe calls --follow
   hawsepipe calls --upstream files -o wide
   hawsepipe calls --follow -o json | jq -c 'select(.outcome != \"ok\") | {tool, outcome, reason}'")]
-pub struct Calls {
+pub struct CallsArgs {
     #[command(flatten)]
-    pub admin: Admin,
+    pub admin: AdminArgs,
     /// Go on with calls as they end, until interrupted
     #[arg(short, long)]
     pub follow: bool,
@@ -199,6 +199,6 @@ pub struct Calls {
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// How to print; with --follow, json is one line for each call
-    #[arg(short, long, value_enum, default_value_t = Format::Table)]
-    pub output: Format,
+    #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
+    pub output: ListFormat,
 }

@@ -4,17 +4,17 @@ use std::path::PathBuf;
 
 /// Where manifests come from.
 #[derive(Debug, clap::Args)]
-pub struct Source {
+pub struct SourceArgs {
     /// A manifest or a folder of them (*.yaml, *.yml, *.json); may be repeated
     #[arg(short, long = "file", value_name = "PATH", required = true)]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
-    pub options: Options,
+    pub options: OptionArgs,
 }
 
 /// How manifests are read.
 #[derive(Debug, clap::Args)]
-pub struct Options {
+pub struct OptionArgs {
     /// Which MCPGateway to run, where there are several: NAME or NAMESPACE/NAME
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub gateway: Option<String>,

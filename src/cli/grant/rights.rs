@@ -8,13 +8,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use crate::domain::ids::ObjectKey;
 
 /// Names of Secrets by their namespace.
-pub type Secrets = BTreeMap<String, BTreeSet<String>>;
+pub type SecretNames = BTreeMap<String, BTreeSet<String>>;
 
 /// YAML documents that let the pods of `gateway` read exactly these Secrets.
 ///
 /// # Errors
 /// Where they have no form in YAML, which all have.
-pub fn manifests(secrets: &Secrets, gateway: &ObjectKey) -> anyhow::Result<String> {
+pub fn manifests(secrets: &SecretNames, gateway: &ObjectKey) -> anyhow::Result<String> {
     let mut documents = Vec::with_capacity(2 * secrets.len());
     for (namespace, names) in secrets {
         documents.push(serde_saphyr::to_string(&role(namespace, names, gateway))?);

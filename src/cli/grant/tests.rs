@@ -38,7 +38,7 @@ metadata: {name: broken, namespace: finance}
 spec: {external: {address: https://open.example/mcp}}
 ";
 
-fn loaded(text: &str) -> Loaded {
+fn loaded(text: &str) -> LoadedManifests {
     let path = Arc::new(PathBuf::from("finance.yaml"));
     load(vec![FileText { path, folder: PathBuf::new(), text: Ok(text.to_owned()) }], None, Path::new("plugins"))
 }

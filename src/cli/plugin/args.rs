@@ -9,7 +9,7 @@ use crate::cli::formats::ResultFormat;
 
 /// `hawsepipe plugin`
 #[derive(Debug, Args)]
-pub struct Plugin {
+pub struct PluginArgs {
     /// What to do.
     #[command(subcommand)]
     pub command: PluginCommand,
@@ -19,9 +19,9 @@ pub struct Plugin {
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
     /// Run a plugin once, as a gateway would, and show what it did
-    Run(Run),
+    Run(PluginRunArgs),
     /// Measure a plugin in warm workers, beside a cold start and the floor
-    Bench(Bench),
+    Bench(BenchArgs),
     /// Print the TypeScript types of what a plugin gets and answers
     Types,
 }
@@ -38,11 +38,11 @@ Examples:
   hawsepipe plugin run guard.mjs --phase request --tool files/read_file --text '{\"path\": \"/etc/passwd\"}'
   hawsepipe plugin run curate.mjs --input input.json --env ANTHROPIC_API_KEY --egress api.anthropic.com:443
   hawsepipe plugin run manifests/ --plugin redact --text hello --watch")]
-pub struct Run {
+pub struct PluginRunArgs {
     #[command(flatten)]
-    pub subject: Subject,
+    pub subject: SubjectArgs,
     #[command(flatten)]
-    pub case: Case,
+    pub case: CaseArgs,
     /// Run again whenever the plugin changes, until interrupted
     #[arg(long)]
     pub watch: bool,
@@ -60,11 +60,11 @@ is an echo of the same bytes by a thread, over the kind of socket that workers h
 Examples:
   hawsepipe plugin bench shout.mjs
   hawsepipe plugin bench redact/index.mjs --input page.json --duration 10 --concurrency 4 -o json")]
-pub struct Bench {
+pub struct BenchArgs {
     #[command(flatten)]
-    pub subject: Subject,
+    pub subject: SubjectArgs,
     #[command(flatten)]
-    pub case: Case,
+    pub case: CaseArgs,
     /// Seconds for each size
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub duration: u64,
@@ -82,7 +82,7 @@ pub struct Bench {
 
 /// Which plugin, and what it is given besides a call.
 #[derive(Debug, Args)]
-pub struct Subject {
+pub struct SubjectArgs {
     /// A plugin's code (*.js, *.mjs, *.cjs), or a manifest or folder of manifests that holds a Plugin
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -117,7 +117,7 @@ pub struct Subject {
 
 /// What the plugin runs on.
 #[derive(Clone, Debug, Args)]
-pub struct Case {
+pub struct CaseArgs {
     /// The content; `-` reads standard input. In the request phase the JSON text of the arguments
     #[arg(long, value_name = "TEXT", conflicts_with = "input", allow_hyphen_values = true)]
     pub text: Option<String>,

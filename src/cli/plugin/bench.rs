@@ -9,15 +9,15 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::args::Bench;
-use super::case::Case;
+use super::args::BenchArgs;
 use super::floor::echoes;
-use super::stage::{Scene, Stage};
 use super::subject::Subject;
-use crate::cli::formats::{Format, ResultFormat};
+use super::test_gateway::{TestCase, TestGateway};
+use super::test_input::TestInput;
+use crate::cli::formats::{ListFormat, ResultFormat};
 use crate::cli::output::{column, print_line, print_list, text};
 use crate::domain::plugin::Phase;
-use crate::telemetry::lines::Lines;
+use crate::telemetry::plugin_log::PluginLog;
 
 /// Content sizes that are always measured, in bytes.
 const SIZES: [(&str, usize); 2] = [("1 KB", 1 << 10), ("50 KB", 50 << 10)];
@@ -30,32 +30,32 @@ const LONGEST_WARMING: Duration = Duration::from_secs(1);
 const POOL: u32 = 5;
 
 /// Measures a plugin and prints a table.
-pub async fn bench(args: Bench) -> anyhow::Result<ExitCode> {
+pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     let is_given = args.case.text.is_some() || args.case.input.is_some();
     let mut written = args.case.clone();
     if !is_given {
         written.text = Some("{}".to_owned());
     }
-    let (given, config) = Case::read(&written)?;
+    let (given, config) = TestInput::read(&written)?;
     let mut subject = Subject::new(&args.subject, config)?;
     // Nobody reads what it logs.
-    let _lines = Lines::start()?;
+    let _lines = PluginLog::start()?;
     let phase = phase(&mut subject, &given).await?;
-    let mut cases: Vec<_> = SIZES.map(|(name, bytes)| (name, given.with_text(filler(bytes, phase)))).into();
-    cases.extend(is_given.then_some(("given", given)));
+    let mut inputs: Vec<_> = SIZES.map(|(name, bytes)| (name, given.with_text(filler(bytes, phase)))).into();
+    inputs.extend(is_given.then_some(("given", given)));
     subject.measure(0);
-    let cold = cold(&mut subject, &cases[0].1).await?;
+    let cold = cold(&mut subject, &inputs[0].1).await?;
     subject.measure(args.concurrency.max(POOL));
-    let stage = Arc::new(Stage::new()?);
+    let gateway = Arc::new(TestGateway::new()?);
     let mut rows = Vec::new();
     let mut measured = Ok(());
-    for (name, case) in cases {
-        match measure(&stage, &mut subject, &case, &args).await {
+    for (name, input) in inputs {
+        match measure(&gateway, &mut subject, &input, &args).await {
             Ok(row) => rows.push(named(row, name)),
             Err(error) => measured = Err(error),
         }
     }
-    stage.end().await;
+    gateway.end().await;
     measured?;
     let failed = rows.iter().any(|row| row["failed"] != 0);
     print(&args, phase, &cold, &rows)?;
@@ -63,26 +63,26 @@ pub async fn bench(args: Bench) -> anyhow::Result<ExitCode> {
 }
 
 /// When in the call it runs. What is wrong with a plugin that cannot run is the error.
-async fn phase(subject: &mut Subject, case: &Case) -> anyhow::Result<Phase> {
-    match subject.read(case).await?.read {
+async fn phase(subject: &mut Subject, input: &TestInput) -> anyhow::Result<Phase> {
+    match subject.read(input).await?.read {
         Ok(read) => Ok(read.phase),
         Err(problems) => bail!("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")),
     }
 }
 
 /// Milliseconds of calls that each start a worker of their own.
-async fn cold(subject: &mut Subject, case: &Case) -> anyhow::Result<Vec<f64>> {
-    let stage = Stage::new()?;
+async fn cold(subject: &mut Subject, input: &TestInput) -> anyhow::Result<Vec<f64>> {
+    let gateway = TestGateway::new()?;
     let samples = async {
-        let (Ok(scene), _) = stage.put(subject, case).await? else { bail!("the plugin changed just now") };
+        let (Ok(case), _) = gateway.load(subject, input).await? else { bail!("the plugin changed just now") };
         let mut samples = Vec::new();
         for _ in 0..COLD {
-            samples.extend(stage.execute(&scene).await.iter().map(|row| row.duration_ms));
+            samples.extend(gateway.execute(&case).await.iter().map(|row| row.duration_ms));
         }
         Ok::<_, anyhow::Error>(samples)
     };
     let samples = samples.await;
-    stage.end().await;
+    gateway.end().await;
     let mut samples = samples?;
     samples.sort_by(f64::total_cmp);
     Ok(samples)
@@ -98,16 +98,21 @@ struct Samples {
     message: Option<String>,
 }
 
-async fn measure(stage: &Arc<Stage>, subject: &mut Subject, case: &Case, args: &Bench) -> anyhow::Result<Value> {
-    let (Ok(scene), _) = stage.put(subject, case).await? else { bail!("the plugin changed just now") };
-    let scene = Arc::new(scene);
-    calls(stage, &scene, WARMING, LONGEST_WARMING, args.concurrency).await?;
+async fn measure(
+    gateway: &Arc<TestGateway>,
+    subject: &mut Subject,
+    input: &TestInput,
+    args: &BenchArgs,
+) -> anyhow::Result<Value> {
+    let (Ok(case), _) = gateway.load(subject, input).await? else { bail!("the plugin changed just now") };
+    let case = Arc::new(case);
+    calls(gateway, &case, WARMING, LONGEST_WARMING, args.concurrency).await?;
     let started = Instant::now();
     let Samples { mut took, failed, message } =
-        calls(stage, &scene, args.count, Duration::from_secs(args.duration), args.concurrency).await?;
+        calls(gateway, &case, args.count, Duration::from_secs(args.duration), args.concurrency).await?;
     let seconds = started.elapsed().as_secs_f64();
     took.sort_by(f64::total_cmp);
-    let bytes = case.text.len();
+    let bytes = input.text.len();
     let mut floor = tokio::task::spawn_blocking(move || echoes(bytes)).await?.context("no floor")?;
     floor.sort_by(f64::total_cmp);
     Ok(json!({
@@ -125,8 +130,8 @@ async fn measure(stage: &Arc<Stage>, subject: &mut Subject, case: &Case, args: &
 
 /// Calls until there were `count`, or `longest` is over.
 async fn calls(
-    stage: &Arc<Stage>,
-    scene: &Arc<Scene>,
+    gateway: &Arc<TestGateway>,
+    case: &Arc<TestCase>,
     count: u64,
     longest: Duration,
     concurrency: u32,
@@ -134,11 +139,11 @@ async fn calls(
     let (begun, until) = (Arc::new(AtomicU64::new(0)), Instant::now() + longest);
     let mut tasks = JoinSet::new();
     for _ in 0..concurrency {
-        let (stage, scene, begun) = (Arc::clone(stage), Arc::clone(scene), Arc::clone(&begun));
+        let (gateway, case, begun) = (Arc::clone(gateway), Arc::clone(case), Arc::clone(&begun));
         tasks.spawn(async move {
             let mut samples = Samples::default();
             while Instant::now() < until && begun.fetch_add(1, Ordering::Relaxed) < count {
-                for row in stage.execute(&scene).await {
+                for row in gateway.execute(&case).await {
                     samples.took.push(row.duration_ms);
                     if row.reason.is_some() {
                         samples.failed += 1;
@@ -183,7 +188,7 @@ fn named(mut row: Value, name: &str) -> Value {
     row
 }
 
-fn print(args: &Bench, phase: Phase, cold: &[f64], rows: &[Value]) -> anyhow::Result<()> {
+fn print(args: &BenchArgs, phase: Phase, cold: &[f64], rows: &[Value]) -> anyhow::Result<()> {
     let whole = json!({
         "phase": phase.wire(),
         "concurrency": args.concurrency,
@@ -191,9 +196,9 @@ fn print(args: &Bench, phase: Phase, cold: &[f64], rows: &[Value]) -> anyhow::Re
         "warm": rows,
     });
     let format = match args.output {
-        ResultFormat::Json => Format::Json,
-        ResultFormat::Yaml => Format::Yaml,
-        ResultFormat::Text => Format::Table,
+        ResultFormat::Json => ListFormat::Json,
+        ResultFormat::Yaml => ListFormat::Yaml,
+        ResultFormat::Text => ListFormat::Table,
     };
     let columns = [
         column("CONTENT", |r| text(&r["content"])),
@@ -207,7 +212,7 @@ fn print(args: &Bench, phase: Phase, cold: &[f64], rows: &[Value]) -> anyhow::Re
         column("FLOOR", |r| ms(&r["floorP50Ms"])),
     ];
     print_list(format, &whole, rows, &columns)?;
-    if format == Format::Table {
+    if format == ListFormat::Table {
         let cold = percentile(cold, 50).unwrap_or_default();
         print_line(&format!("\nA call that has to start a worker first: {cold:.1} ms (the median of {COLD})."))?;
         let failure = rows.iter().find_map(|row| row["message"].as_str());

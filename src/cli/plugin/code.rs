@@ -15,7 +15,7 @@ pub(super) fn is_code(file: &Path) -> bool {
 }
 
 /// The manifest that a file of code would have.
-pub(super) fn manifest(args: &args::Subject) -> anyhow::Result<FileText> {
+pub(super) fn manifest(args: &args::SubjectArgs) -> anyhow::Result<FileText> {
     let file = std::path::absolute(&args.file)?;
     let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
         bail!("{} is not a file", args.file.display());
@@ -40,7 +40,7 @@ pub(super) fn manifest(args: &args::Subject) -> anyhow::Result<FileText> {
 }
 
 /// The Plugin of the file `name`.
-fn spec(args: &args::Subject, name: &str) -> anyhow::Result<Value> {
+fn spec(args: &args::SubjectArgs, name: &str) -> anyhow::Result<Value> {
     let mut spec = json!({"source": {"path": name}});
     if let Some(protocol) = args.protocol {
         spec["protocol"] = json!(match protocol {

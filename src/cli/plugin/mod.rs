@@ -2,18 +2,18 @@
 
 mod args;
 mod bench;
-mod case;
 mod code;
 mod diff;
 mod floor;
 mod ports;
 mod run;
-mod stage;
 mod subject;
+mod test_gateway;
+mod test_input;
 
 use std::process::ExitCode;
 
-pub use self::args::Plugin;
+pub use self::args::PluginArgs;
 use self::args::PluginCommand;
 use super::output::print_line;
 
@@ -21,7 +21,7 @@ use super::output::print_line;
 const TYPES: &str = include_str!("../../../plugins/sdk/index.d.ts");
 
 /// Does what the command line asks for.
-pub async fn plugin(args: Plugin) -> anyhow::Result<ExitCode> {
+pub async fn plugin(args: PluginArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         PluginCommand::Run(args) => run::run(args).await,
         PluginCommand::Bench(args) => bench::bench(args).await,

@@ -1,5 +1,4 @@
-//! What stands behind the ports of a gateway that runs one plugin: real workers; an upstream that answers what it is
-//! told, and rows that are taken away.
+//! The adapters of a gateway that runs one plugin: an upstream that gives a set answer, and records that are read once.
 
 use async_trait::async_trait;
 use std::future::pending;
@@ -16,35 +15,35 @@ use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 
-/// The most that is kept of what a plugin says of its progress.
+/// The most progress notifications of a plugin that are kept.
 const MAX_PROGRESS: usize = 1000;
 
-/// One server with one tool. Clones are the same.
+/// One server with one tool. Clones share it.
 #[derive(Clone, Default)]
-pub struct Upstream(Arc<Mutex<Given>>);
+pub struct TestUpstream(Arc<Mutex<TestTool>>);
 
 #[derive(Default)]
-struct Given {
+struct TestTool {
     tool: String,
     answer: Option<Answer>,
     /// The arguments of the last call.
     sent: Option<Box<RawValue>>,
 }
 
-impl Upstream {
-    /// From here on the tool is `tool`, and answers `answer`.
-    pub fn give(&self, tool: &str, answer: Answer) {
-        *lock(&self.0) = Given { tool: tool.to_owned(), answer: Some(answer), sent: None };
+impl TestUpstream {
+    /// Sets the tool and its answer.
+    pub fn set(&self, tool: &str, answer: Answer) {
+        *lock(&self.0) = TestTool { tool: tool.to_owned(), answer: Some(answer), sent: None };
     }
 
-    /// The arguments that arrived, where a call did.
+    /// The arguments of the last call, if there was one.
     pub fn sent(&self) -> Option<Box<RawValue>> {
         lock(&self.0).sent.take()
     }
 }
 
 #[async_trait]
-impl CallUpstream for Upstream {
+impl CallUpstream for TestUpstream {
     fn prepare(&self, _: &[Target]) {}
 
     fn retire(&self, _: &[Target]) {}
@@ -62,9 +61,9 @@ impl CallUpstream for Upstream {
     }
 
     async fn call(&self, _: &Target, call: OutCall, _: &dyn ToClient) -> Result<Answer, UpstreamError> {
-        let mut given = lock(&self.0);
-        given.sent = call.arguments;
-        given.answer.clone().ok_or_else(|| UpstreamError::Protocol("nothing is given".into()))
+        let mut tool = lock(&self.0);
+        tool.sent = call.arguments;
+        tool.answer.clone().ok_or_else(|| UpstreamError::Protocol("no answer is set".into()))
     }
 
     async fn next_event(&self) -> UpstreamEvent {
@@ -76,43 +75,43 @@ impl CallUpstream for Upstream {
     async fn abort(&self) {}
 }
 
-/// What was written down since it was last taken. Whoever makes calls takes their rows after each.
+/// The rows that were recorded since they were last taken. The caller takes them after each call.
 #[derive(Default)]
 pub struct Rows {
-    kept: Mutex<(Vec<PluginExecution>, Vec<CallRecord>)>,
-    told: Notify,
+    rows: Mutex<(Vec<PluginExecution>, Vec<CallRecord>)>,
+    call_recorded: Notify,
 }
 
 impl Rows {
     /// The rows of executions.
     pub fn executions(&self) -> Vec<PluginExecution> {
-        std::mem::take(&mut lock(&self.kept).0)
+        std::mem::take(&mut lock(&self.rows).0)
     }
 
     /// The row of the call that was made alone, not of those that its plugin made.
     pub async fn call(&self) -> CallRecord {
         loop {
-            if let Some(row) = std::mem::take(&mut lock(&self.kept).1).into_iter().find(|row| row.within.is_none()) {
+            if let Some(row) = std::mem::take(&mut lock(&self.rows).1).into_iter().find(|row| row.within.is_none()) {
                 return row;
             }
-            self.told.notified().await;
+            self.call_recorded.notified().await;
         }
     }
 
     /// Forgets the rows of calls.
     pub fn forget_calls(&self) {
-        lock(&self.kept).1.clear();
+        lock(&self.rows).1.clear();
     }
 }
 
 impl Records for Rows {
     fn execution(&self, row: PluginExecution) {
-        lock(&self.kept).0.push(row);
+        lock(&self.rows).0.push(row);
     }
 
     fn call(&self, row: CallRecord) {
-        lock(&self.kept).1.push(row);
-        self.told.notify_one();
+        lock(&self.rows).1.push(row);
+        self.call_recorded.notify_one();
     }
 
     fn recent_executions(&self, _: Option<&str>, _: usize) -> Vec<Arc<PluginExecution>> {
@@ -124,22 +123,22 @@ impl Records for Rows {
     }
 }
 
-/// What the client of the call is told of progress.
+/// The progress that the client of the call gets.
 #[derive(Default)]
-pub struct Heard(Mutex<Vec<Box<RawValue>>>);
+pub struct ProgressLog(Mutex<Vec<Box<RawValue>>>);
 
-impl Heard {
+impl ProgressLog {
     /// All of it, in order.
     pub fn into_all(self) -> Vec<Box<RawValue>> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl ToClient for Heard {
+impl ToClient for ProgressLog {
     fn progress(&self, params: Box<RawValue>) {
-        let mut heard = lock(&self.0);
-        if heard.len() < MAX_PROGRESS {
-            heard.push(params);
+        let mut log = lock(&self.0);
+        if log.len() < MAX_PROGRESS {
+            log.push(params);
         }
     }
 }

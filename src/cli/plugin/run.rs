@@ -5,34 +5,34 @@ use std::process::ExitCode;
 use anyhow::Context;
 use serde_json::{Value, json};
 
-use super::args::Run;
-use super::case::Case;
+use super::args::PluginRunArgs;
 use super::diff::diff;
-use super::stage::{Scene, Stage, Tried};
 use super::subject::Subject;
+use super::test_gateway::{TestCase, TestGateway, TestOutcome};
+use super::test_input::TestInput;
 use crate::cli::formats::ResultFormat;
 use crate::cli::output::{Colour, paint, print_line, say, text};
 use crate::cli::signals::EndSignals;
 use crate::domain::record::EntryOutcome;
-use crate::source::{Folders, Located, Watch};
-use crate::telemetry::lines::Lines;
+use crate::source::{FolderWatch, Folders, Located};
+use crate::telemetry::plugin_log::PluginLog;
 
 /// Runs a plugin and prints what it did; with `--watch` again and again.
-pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
-    let (case, config) = Case::read(&args.case)?;
+pub async fn run(args: PluginRunArgs) -> anyhow::Result<ExitCode> {
+    let (input, config) = TestInput::read(&args.case)?;
     let mut subject = Subject::new(&args.subject, config)?;
-    let lines = Lines::start()?;
+    let lines = PluginLog::start()?;
     if !args.watch {
-        let (report, _) = once(&mut subject, &case, &lines).await?;
+        let (report, _) = once(&mut subject, &input, &lines).await?;
         return print(&report, args.output);
     }
     let mut signals = EndSignals::listen()?;
-    let mut watch = Watch::new().context("cannot watch the plugin for changes")?;
+    let mut watch = FolderWatch::new().context("cannot watch the plugin for changes")?;
     let mut last = None;
     loop {
-        let now = subject.read(&case).await?.stamp();
+        let now = subject.read(&input).await?.stamp();
         if last.as_ref() != Some(&now) {
-            let (report, folders) = once(&mut subject, &case, &lines).await?;
+            let (report, folders) = once(&mut subject, &input, &lines).await?;
             print(&report, args.output)?;
             watch.set(folders);
             last = Some(now);
@@ -44,18 +44,18 @@ pub async fn run(args: Run) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// One run in workers of its own, and the folders where a change may mean another plugin.
-async fn once(subject: &mut Subject, case: &Case, lines: &Lines) -> anyhow::Result<(Value, Folders)> {
-    let stage = Stage::new()?;
-    let put = stage.put(subject, case).await;
-    let report = match &put {
-        Ok((Ok(scene), _)) => Some(played(&stage, scene, case).await),
+/// Runs the plugin once in workers of its own. Also returns the folders where a change may mean another plugin.
+async fn once(subject: &mut Subject, input: &TestInput, lines: &PluginLog) -> anyhow::Result<(Value, Folders)> {
+    let gateway = TestGateway::new()?;
+    let loaded = gateway.load(subject, input).await;
+    let report = match &loaded {
+        Ok((Ok(case), _)) => Some(run_case(&gateway, case, input).await),
         _ => None,
     };
-    // What workers print last is read before they are gone.
-    stage.end().await;
-    let (scene, folders) = put?;
-    let mut report = match (report, scene) {
+    // Read what workers print last before they are gone.
+    gateway.end().await;
+    let (case, folders) = loaded?;
+    let mut report = match (report, case) {
         (Some(report), _) => report,
         (None, Ok(_)) => Value::Null,
         (None, Err(problems)) => refused(&problems),
@@ -77,18 +77,18 @@ fn refused(problems: &[Located]) -> Value {
     })
 }
 
-async fn played(stage: &Stage, scene: &Scene, case: &Case) -> Value {
-    let tried = stage.play(scene).await;
-    let Tried { call, execution, after, told, refused, progress } = &tried;
+async fn run_case(gateway: &TestGateway, case: &TestCase, input: &TestInput) -> Value {
+    let outcome = gateway.run(case).await;
+    let TestOutcome { call, execution, after, client_text, refused, progress } = &outcome;
     let entry = call.entries.first();
     let changed = entry.is_some_and(|entry| entry.changed);
     let row = execution.as_ref();
     let failed = entry.is_none_or(|entry| matches!(entry.outcome, EntryOutcome::Failed(_)));
     json!({
-        "plugin": scene.plugin.key.to_string(),
-        "role": scene.plugin.role,
-        "protocol": scene.plugin.protocol,
-        "phase": scene.phase.wire(),
+        "plugin": case.plugin.key.to_string(),
+        "role": case.plugin.role,
+        "protocol": case.plugin.protocol,
+        "phase": case.phase.wire(),
         "outcome": entry.map_or_else(|| "failed".to_owned(), |entry| entry.outcome.to_string()),
         "changed": changed,
         "stops": entry.is_some_and(|entry| entry.stops),
@@ -98,15 +98,15 @@ async fn played(stage: &Stage, scene: &Scene, case: &Case) -> Value {
         },
         "message": row.and_then(|row| row.error_message.clone()).or(refused.clone()).or_else(|| call.reason.clone()),
         "text": if failed { &None } else { after },
-        "told": told,
-        "diff": after.as_ref().filter(|_| changed).map(|after| diff(&case.text, after, false)),
-        "before": case.text,
+        "told": client_text,
+        "diff": after.as_ref().filter(|_| changed).map(|after| diff(&input.text, after, false)),
+        "before": input.text,
         "metadata": entry.and_then(|entry| entry.metadata.clone()),
-        "startMs": stage.start(scene).map(|start| start.as_secs_f64() * 1e3),
+        "startMs": gateway.start(case).map(|start| start.as_secs_f64() * 1e3),
         "queueMs": row.map(|row| row.queue_ms),
         "runMs": row.map(|row| row.run_ms),
         "progress": progress,
-        "problems": scene.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "problems": case.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
 }
 

@@ -7,8 +7,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::args;
-use super::case::Case;
 use super::code::{NAME, is_code, manifest};
+use super::test_input::TestInput;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::json::{Pointer, doubled_key};
 use crate::domain::plan::{
@@ -19,7 +19,7 @@ use crate::domain::problem::Problem;
 use crate::domain::raw::to_raw;
 use crate::domain::reason::Reason;
 use crate::node::{Inspector, Launcher};
-use crate::source::{Directory, FileSecrets, Folders, Located, Settings};
+use crate::source::{Directory, DirectorySettings, FileSecrets, Folders, Located};
 
 /// The plugin that a command line names.
 pub struct Subject {
@@ -29,33 +29,33 @@ pub struct Subject {
     config: Option<Box<RawValue>>,
     timeout_ms: Option<u32>,
     is_code: bool,
-    /// Warm workers to keep, where it is to be measured.
+    /// Warm workers to keep while it is measured.
     measured: Option<u32>,
 }
 
 /// What reading it gave.
-pub struct Read {
+pub struct ReadSubject {
     /// The plan that runs it alone.
     pub plan: Plan,
     /// Values that the plan names.
     pub secrets: FileSecrets,
     /// The plugin.
     pub plugin: PluginPlan,
-    /// When in the call it is to run.
+    /// The phase that it runs in.
     pub phase: Phase,
     /// What is wrong with it, short of not running.
     pub warnings: Vec<Located>,
 }
 
 /// What came of a reading.
-pub struct Reading {
+pub struct SubjectReading {
     /// The plugin, or why it is not accepted.
-    pub read: Result<Box<Read>, Vec<Located>>,
+    pub read: Result<Box<ReadSubject>, Vec<Located>>,
     /// Files where a change may mean another plugin.
     pub folders: Folders,
 }
 
-impl Reading {
+impl SubjectReading {
     /// What tells it from another: all that the plugin is made of, or all that is wrong with it.
     pub fn stamp(&self) -> String {
         match &self.read {
@@ -76,7 +76,7 @@ fn config_of(text: &str) -> anyhow::Result<Value> {
 
 impl Subject {
     /// Nothing is read yet. `config` is what an input holds; a flag wins over it.
-    pub fn new(args: &args::Subject, config: Option<Value>) -> anyhow::Result<Self> {
+    pub fn new(args: &args::SubjectArgs, config: Option<Value>) -> anyhow::Result<Self> {
         let config = match &args.config {
             Some(text) => Some(config_of(text)?),
             None => config,
@@ -95,7 +95,7 @@ impl Subject {
         }
         let paths = if is_code { Vec::new() } else { vec![args.file.clone()] };
         let settings =
-            Settings { paths, gateway: None, secrets_dir: args.secrets_dir.clone(), node: args.node.clone() };
+            DirectorySettings { paths, gateway: None, secrets_dir: args.secrets_dir.clone(), node: args.node.clone() };
         let more = if is_code { vec![manifest(args)?] } else { Vec::new() };
         Ok(Self {
             directory: Directory::new(settings, Inspector::new(Launcher::current()?)).with(more),
@@ -113,31 +113,31 @@ impl Subject {
     }
 
     /// Reads it as it is now.
-    pub async fn read(&mut self, case: &Case) -> anyhow::Result<Reading> {
+    pub async fn read(&mut self, input: &TestInput) -> anyhow::Result<SubjectReading> {
         let compiled = self.directory.read(None).await?;
         let folders = compiled.folders;
         if !compiled.unreadable.is_empty() {
-            return Ok(Reading { read: Err(compiled.located), folders });
+            return Ok(SubjectReading { read: Err(compiled.located), folders });
         }
         let object = self.choose(&compiled.plan, &compiled.located)?;
         let concerns = |located: &Located| located.problem.object.as_ref() == Some(&object);
         let problems: Vec<_> = compiled.located.into_iter().filter(concerns).map(|l| self.placed(l)).collect();
         let Some(plugin) = compiled.plan.plugin(&object.key).cloned() else {
-            return Ok(Reading { read: Err(problems), folders });
+            return Ok(SubjectReading { read: Err(problems), folders });
         };
         if let Err(message) = self.directory.check_config(&object.key, self.config.as_deref()) {
             let problem = Problem::error(Reason::InvalidConfig, object, "--config", message);
-            return Ok(Reading { read: Err(vec![Located { problem, file: None, place: None }]), folders });
+            return Ok(SubjectReading { read: Err(vec![Located { problem, file: None, place: None }]), folders });
         }
         let serves = |phase: &Phase| plugin.phases.contains(phase);
-        let phase = case.phase.or_else(|| [Phase::Response, Phase::Request].into_iter().find(serves));
+        let phase = input.phase.or_else(|| [Phase::Response, Phase::Request].into_iter().find(serves));
         let phase = phase.unwrap_or(Phase::Response);
         if !serves(&phase) {
             bail!("{} does not serve the {} phase", object.key, phase.wire());
         }
-        let plan = self.alone(compiled.plan, &plugin, case, phase);
-        let read = Read { plan, secrets: compiled.secrets, plugin, phase, warnings: problems };
-        Ok(Reading { read: Ok(Box::new(read)), folders })
+        let plan = self.alone(compiled.plan, &plugin, input, phase);
+        let read = ReadSubject { plan, secrets: compiled.secrets, plugin, phase, warnings: problems };
+        Ok(SubjectReading { read: Ok(Box::new(read)), folders })
     }
 
     /// A Problem of code stands in no manifest of the user's.
@@ -167,7 +167,7 @@ impl Subject {
     }
 
     /// `plan` with nothing in it but this plugin on this tool.
-    fn alone(&self, mut plan: Plan, plugin: &PluginPlan, case: &Case, phase: Phase) -> Plan {
+    fn alone(&self, mut plan: Plan, plugin: &PluginPlan, input: &TestInput, phase: Phase) -> Plan {
         let gateway = &mut plan.gateway;
         (gateway.refusing, gateway.stopped) = (None, false);
         gateway.required.clear();
@@ -180,7 +180,7 @@ impl Subject {
             role = if role == Role::Observe { Role::Transform } else { role };
         }
         let key = ObjectKey::new(plugin.key.namespace.clone(), NAME);
-        plan.upstreams = vec![upstream(&case.server, &key.namespace)];
+        plan.upstreams = vec![upstream(&input.server, &key.namespace)];
         plan.chains = vec![ChainPlan {
             key,
             revision: String::new(),
@@ -192,25 +192,25 @@ impl Subject {
             include: Vec::new(),
             exclude: Vec::new(),
             notifications_pass: true,
-            entries: vec![EntryPlan { role, ..self.entry(plugin, case) }],
+            entries: vec![EntryPlan { role, ..self.entry(plugin, input) }],
             refusing: None,
         }];
         plan
     }
 
-    fn entry(&self, plugin: &PluginPlan, case: &Case) -> EntryPlan {
+    fn entry(&self, plugin: &PluginPlan, input: &TestInput) -> EntryPlan {
         EntryPlan {
             plugin: plugin.key.clone(),
             place: 0,
             enabled: true,
             timeout_ms: self.timeout_ms,
-            max_tokens: case.max_tokens,
+            max_tokens: input.max_tokens,
             order: None,
             config: self.config.clone(),
-            view: if case.is_json { View::Json } else { View::Auto },
+            view: if input.is_json { View::Json } else { View::Auto },
             when: None,
             written_policy: None,
-            // A failure is to be seen as it is, not as what it does to a call.
+            // The output must show the failure itself, not its effect on a call.
             failure_policy: FailurePolicy::LastGood,
             mode: Mode::Enforce,
             role: plugin.role,

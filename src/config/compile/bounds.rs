@@ -5,7 +5,7 @@ use std::io;
 
 use serde::Serialize;
 
-use super::Fault;
+use super::FieldFault;
 use crate::config::input::Inputs;
 use crate::domain::ids::ObjectId;
 use crate::domain::reason::Reason;
@@ -30,7 +30,7 @@ pub(super) const PARTS: usize = 64;
 ///
 /// # Errors
 /// If it is too large.
-pub(super) fn check(inputs: &Inputs, id: &ObjectId, object: &impl Serialize) -> Result<(), Fault> {
+pub(super) fn check(inputs: &Inputs, id: &ObjectId, object: &impl Serialize) -> Result<(), FieldFault> {
     if let Some(why) = inputs.no_room.get(id) {
         return Err((Reason::TooLarge, "spec".to_owned(), why.clone()));
     }
@@ -49,7 +49,7 @@ pub(super) fn check(inputs: &Inputs, id: &ObjectId, object: &impl Serialize) -> 
 ///
 /// # Errors
 /// If it is too large.
-pub(super) fn check_code(text: &str, field: &str) -> Result<(), Fault> {
+pub(super) fn check_code(text: &str, field: &str) -> Result<(), FieldFault> {
     if text.len() <= MAX_CODE && size(&text) <= MAX_CODE_JSON {
         return Ok(());
     }

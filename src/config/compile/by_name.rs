@@ -52,11 +52,11 @@ impl<'p> ByName<'p> {
 /// A glob over names: what it begins with literally, and the rest. Most are a name, or the beginning of names.
 struct NameGlob<'g> {
     literal: &'g str,
-    rest: Rest,
+    rest: GlobTail,
 }
 
 /// What a glob asks for behind its literal beginning.
-enum Rest {
+enum GlobTail {
     Nothing,
     Anything,
     Pattern(GlobMatcher),
@@ -67,18 +67,18 @@ impl<'g> NameGlob<'g> {
         let end = glob.find(['?', '*', '[', ']', '{', '}', '\\']).unwrap_or(glob.len());
         let (literal, rest) = glob.split_at(end);
         let rest = match rest {
-            "" => Rest::Nothing,
-            "*" => Rest::Anything,
-            _ => Rest::Pattern(Glob::new(glob).ok()?.compile_matcher()),
+            "" => GlobTail::Nothing,
+            "*" => GlobTail::Anything,
+            _ => GlobTail::Pattern(Glob::new(glob).ok()?.compile_matcher()),
         };
         Some(Self { literal, rest })
     }
 
     fn matches(&self, name: &str) -> bool {
         match &self.rest {
-            Rest::Nothing => name == self.literal,
-            Rest::Anything => name.starts_with(self.literal),
-            Rest::Pattern(glob) => name.starts_with(self.literal) && glob.is_match(name),
+            GlobTail::Nothing => name == self.literal,
+            GlobTail::Anything => name.starts_with(self.literal),
+            GlobTail::Pattern(glob) => name.starts_with(self.literal) && glob.is_match(name),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Chains: which the gateway takes, their last accepted form, the order in which they run.
 
 use super::plugins::{self};
-use super::resolve::{self, Found};
+use super::resolve::{self, ResolvedPlugin};
 use super::world::World;
-use super::{Fault, bounds, id, takes, values};
+use super::{FieldFault, bounds, id, takes, values};
 use crate::config::expr::Expression;
 use crate::config::input::{ChainInput, EntryInput};
 use crate::domain::digest::revision;
@@ -93,7 +93,7 @@ impl World<'_> {
     }
 
     /// The chain as written, or what is wrong with it.
-    fn accept(&self, chain: &ChainInput) -> Result<ChainPlan, Fault> {
+    fn accept(&self, chain: &ChainInput) -> Result<ChainPlan, FieldFault> {
         let names = chain.upstreams.as_ref().map_or(&[][..], |u| &u.names);
         let globs = [
             ("spec.upstreams.names", names),
@@ -111,7 +111,7 @@ impl World<'_> {
         Ok(form)
     }
 
-    fn accept_entry(&self, chain: &ChainInput, entry: &EntryInput, index: usize) -> Result<(), Fault> {
+    fn accept_entry(&self, chain: &ChainInput, entry: &EntryInput, index: usize) -> Result<(), FieldFault> {
         let field = format!("spec.entries[{index}]");
         if let Some(when) = &entry.when {
             Expression::compile(when).map_err(|e| (Reason::InvalidExpression, format!("{field}.when"), e))?;
@@ -122,7 +122,7 @@ impl World<'_> {
             .accepted(&chain.key)
             .is_some_and(|form| form.phase != chain.phase || !form.entries.iter().any(|e| asks_the_same(e, entry)));
         let found = resolve::find(self, &chain.key, &entry.plugin, entry.config.is_some(), chain.phase);
-        if let (Found::Missing(refusal), true) = (&found, is_new) {
+        if let (ResolvedPlugin::Missing(refusal), true) = (&found, is_new) {
             return Err((refusal.reason, field, refusal.message.clone()));
         }
         let Some(plugin) = self.plugins.inputs.get(&entry.plugin) else { return Ok(()) };

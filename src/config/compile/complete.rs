@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::lost_exports::Lost;
-use super::plugin_code::{Judged, WantedCode, file_code, judge, warn_of_missing_variables};
+use super::plugin_code::{JudgedCode, WantedCode, file_code, judge, warn_of_missing_variables};
 use super::plugins::still_runs;
 use super::resolve::{report_entry, withhold, wrong_phase};
-use super::{Fault, id};
+use super::{FieldFault, id};
 use crate::config::input::{Files, ProtocolSetting};
 use crate::domain::ids::Kind;
 use crate::domain::plan::{ChainPlan, Plan, PluginPlan};
@@ -55,7 +55,7 @@ pub fn complete(
 }
 
 /// Checks that code exports still what chains of the plan run.
-fn follows(before: &PluginPlan, after: &PluginPlan, chains: &[ChainPlan]) -> Result<(), Fault> {
+fn follows(before: &PluginPlan, after: &PluginPlan, chains: &[ChainPlan]) -> Result<(), FieldFault> {
     let lost = Lost::between(before, after, after.wanted_protocol.is_some(), after.wanted_phases.is_some());
     lost.and_then(|lost| lost.fault(&after.key, chains, FIELD)).map_or(Ok(()), Err)
 }
@@ -66,7 +66,7 @@ fn put_in(
     files: &Files,
     facts: &BTreeMap<String, CodeFacts>,
     problems: &mut Vec<Problem>,
-) -> Result<(PluginPlan, String), Fault> {
+) -> Result<(PluginPlan, String), FieldFault> {
     let path = plugin.path.as_deref().unwrap_or_default();
     let code = file_code(files, path).map_err(|why| (why.reason, FIELD.to_owned(), why.message))?;
     let parsing = BTreeSet::new();
@@ -85,7 +85,7 @@ fn put_in(
     };
     let (judged, facts) = judge(&wanted, &code, facts)?;
     warn_of_missing_variables(plugin, facts, problems);
-    let Judged { digest, file_name, protocol, phases } = judged;
+    let JudgedCode { digest, file_name, protocol, phases } = judged;
     let (folder, siblings) = (code.folder.map(Into::into), code.siblings.to_owned());
     let plugin = PluginPlan { digest, file_name, protocol, phases, folder, siblings, ..plugin.clone() };
     Ok((plugin, code.text.to_owned()))
@@ -100,7 +100,7 @@ fn kept_form<'p>(previous: &'p Plan, plugin: &PluginPlan) -> Option<(PluginPlan,
     (may_run || !plugin.enabled).then(|| (PluginPlan { enabled: plugin.enabled, ..form.clone() }, text))
 }
 
-/// Makes entries unavailable whose code does not serve their chain's phase: whoever made the plan could not know.
+/// Makes entries unavailable whose code does not serve their chain's phase. The operator could not know: it has no code.
 fn withhold_wrong_phases(plan: &mut Plan, problems: &mut Vec<Problem>) {
     let known = plan.plugins.iter().filter(|plugin| plugin.path.is_some() && !plugin.digest.is_empty());
     let known: BTreeMap<_, _> = known.map(|plugin| (&plugin.key, &plugin.phases)).collect();

@@ -5,7 +5,7 @@ use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::reason::Reason;
 
 /// A fault of an object as it is written: reason, field, message.
-pub(super) type Fault = (Reason, String, String);
+pub(super) type FieldFault = (Reason, String, String);
 
 /// The id of an object of this kind.
 pub(super) fn id(kind: Kind, key: &ObjectKey) -> ObjectId {

@@ -1,6 +1,6 @@
 //! Code that exports less than the form that runs: where a chain runs what is gone, that is a mistake, and no act.
 
-use super::Fault;
+use super::FieldFault;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{ChainPlan, EntryPlan, PluginPlan};
 use crate::domain::plugin::{Phase, Protocol};
@@ -16,7 +16,7 @@ pub(super) struct Lost {
 }
 
 impl Lost {
-    /// What `after` lacks of `before`, if anything. What the manifest says of protocol and phases is meant.
+    /// What `before` has and `after` does not, if anything. A protocol or phases that the manifest names are intended.
     pub(super) fn between(
         before: &PluginPlan,
         after: &PluginPlan,
@@ -30,7 +30,7 @@ impl Lost {
     }
 
     /// What is wrong with it where one of `chains` runs what is gone. `field` says where the code is.
-    pub(super) fn fault(&self, plugin: &ObjectKey, chains: &[ChainPlan], field: &str) -> Option<Fault> {
+    pub(super) fn fault(&self, plugin: &ObjectKey, chains: &[ChainPlan], field: &str) -> Option<FieldFault> {
         let can_run =
             |entry: &EntryPlan| entry.unavailable.as_ref().is_none_or(|refusal| refusal.reason == Reason::WrongPhase);
         let runs = |entry: &EntryPlan| entry.plugin == *plugin && entry.enabled && can_run(entry);

@@ -25,9 +25,9 @@ use std::collections::{BTreeMap, HashSet};
 
 pub use self::by_name::ByName;
 pub use self::complete::complete;
-use self::fault::{Fault, id, is_invalid, switched_off};
+use self::fault::{FieldFault, id, is_invalid, switched_off};
 pub use self::gateway::implicit;
-pub use self::plugin_code::{Code, file_code, plugin_code};
+pub use self::plugin_code::{FoundCode, file_code, plugin_code};
 pub use self::plugins::{check_config, merge_config};
 pub use self::restrictions::{restrict, restrictions};
 pub use self::shares::{grown_beyond, keep_within_bounds};

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::{Fault, id, values};
+use super::{FieldFault, id, values};
 use crate::config::input::{Files, Inputs, PluginInput, ProtocolSetting, SourceInput, Unread, code_key};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::Kind;
@@ -17,7 +17,7 @@ use crate::domain::reason::Reason;
 const INLINE: &str = "spec.source.inline";
 
 /// Code found for a plugin.
-pub struct Code<'a> {
+pub struct FoundCode<'a> {
     /// Its text.
     pub text: &'a str,
     /// The name that it goes by; its ending tells ESM from CommonJS.
@@ -28,18 +28,18 @@ pub struct Code<'a> {
     pub(super) siblings: &'a str,
 }
 
-/// The code of a plugin, where it can be had.
-pub fn plugin_code<'a>(inputs: &'a Inputs, plugin: &'a PluginInput) -> Option<Code<'a>> {
+/// The code of a plugin, if it is available.
+pub fn plugin_code<'a>(inputs: &'a Inputs, plugin: &'a PluginInput) -> Option<FoundCode<'a>> {
     find_code(inputs, plugin).ok()
 }
 
 /// The code in a file below the plugin folder.
 ///
 /// # Errors
-/// Why it cannot be had.
-pub fn file_code<'a>(files: &'a Files, path: &str) -> Result<Code<'a>, Unread> {
+/// Why it is not available.
+pub fn file_code<'a>(files: &'a Files, path: &str) -> Result<FoundCode<'a>, Unread> {
     match files.get(path) {
-        Some(Ok(file)) => Ok(Code {
+        Some(Ok(file)) => Ok(FoundCode {
             text: &file.text,
             file_name: file_name(path).to_owned(),
             folder: Some(&file.folder),
@@ -66,57 +66,57 @@ pub(super) fn source_field(input: &PluginInput) -> &'static str {
 }
 
 /// # Errors
-/// Where it cannot be had.
-pub(super) fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Result<Code<'a>, Fault> {
+/// If the code is not available.
+pub(super) fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Result<FoundCode<'a>, FieldFault> {
     let field = source_field(input).to_owned();
     match &input.source {
-        SourceInput::Inline(text) => Ok(Code { text, file_name: "index.js".into(), folder: None, siblings: "" }),
+        SourceInput::Inline(text) => Ok(FoundCode { text, file_name: "index.js".into(), folder: None, siblings: "" }),
         SourceInput::ConfigMap { name, key } => {
             let text = values::config_map(inputs, &input.key.namespace, name, key).map_err(|(r, m)| (r, field, m))?;
-            Ok(Code { text, file_name: key.clone(), folder: None, siblings: "" })
+            Ok(FoundCode { text, file_name: key.clone(), folder: None, siblings: "" })
         }
         SourceInput::Path(path) => file_code(&inputs.files, path).map_err(|why| (why.reason, field, why.message)),
         SourceInput::NotBuilt => Err((Reason::NotImplemented, field, "this source is not built".into())),
     }
 }
 
-/// What a manifest wants of the code.
+/// What a manifest asks of the code.
 pub(super) struct WantedCode<'a> {
-    /// Where the manifest says where the code is.
+    /// The field of the manifest that names the code.
     pub(super) field: &'static str,
     /// The digest that it must have, hex; none is any.
     pub(super) sha256: Option<&'a str>,
-    /// How it is to be spoken with.
+    /// The protocol to use.
     pub(super) protocol: ProtocolSetting,
     /// Whether its script is run again and again in one process.
     pub(super) reuse: bool,
-    /// Phases that it is to serve; none is all that it can.
+    /// Phases that it must serve; none is all that it can.
     pub(super) phases: Option<&'a [Phase]>,
     /// Keys of code that is being parsed for the first time.
     pub(super) parsing: &'a BTreeSet<String>,
 }
 
-/// What the code turned out to be.
-pub(super) struct Judged {
+/// Code that was accepted, and what is known of it.
+pub(super) struct JudgedCode {
     /// SHA-256 of its text.
     pub(super) digest: String,
     /// The name that workers load it under.
     pub(super) file_name: String,
-    /// How it is spoken with.
+    /// The protocol.
     pub(super) protocol: Protocol,
     /// Phases that it serves.
     pub(super) phases: Vec<Phase>,
 }
 
-/// Judges code by what is wanted of it and what parsing it showed.
+/// Checks code against what the manifest asks for and what parsing it showed.
 ///
 /// # Errors
 /// It is not the one that is wanted, does not parse, or does not export what it should.
 pub(super) fn judge<'f>(
     wanted: &WantedCode<'_>,
-    code: &Code<'_>,
+    code: &FoundCode<'_>,
     facts: &'f BTreeMap<String, CodeFacts>,
-) -> Result<(Judged, &'f CodeFacts), Fault> {
+) -> Result<(JudgedCode, &'f CodeFacts), FieldFault> {
     let digest = sha256_hex(code.text.as_bytes());
     wanted.check_digest(&digest)?;
     let key = code_key(&digest, &code.file_name);
@@ -126,7 +126,7 @@ pub(super) fn judge<'f>(
     let phases = wanted.phases(protocol, facts)?;
     let file_name = loaded_name(&code.file_name, facts);
     wanted.check_reuse(&file_name)?;
-    Ok((Judged { digest, file_name, protocol, phases }, facts))
+    Ok((JudgedCode { digest, file_name, protocol, phases }, facts))
 }
 
 /// `.js` becomes what it is, so that no `package.json` and no version of Node decides.
@@ -139,7 +139,7 @@ fn loaded_name(file_name: &str, facts: &CodeFacts) -> String {
 
 impl WantedCode<'_> {
     /// Checks that the code is the one that the manifest names, where it names one.
-    fn check_digest(&self, digest: &str) -> Result<(), Fault> {
+    fn check_digest(&self, digest: &str) -> Result<(), FieldFault> {
         match self.sha256.filter(|wanted| *wanted != digest) {
             Some(wanted) => {
                 let message = format!(
@@ -152,7 +152,7 @@ impl WantedCode<'_> {
     }
 
     /// Code of which nothing is known: not yet, or since the parser could not be asked.
-    fn not_parsed(&self, key: &str) -> Fault {
+    fn not_parsed(&self, key: &str) -> FieldFault {
         if self.parsing.contains(key) {
             return (Reason::Pending, self.field.into(), "the code is being parsed".into());
         }
@@ -161,7 +161,7 @@ impl WantedCode<'_> {
     }
 
     /// Checks that the code parses. A place is told as people click on it, where the code is a file.
-    fn check_syntax(&self, facts: &CodeFacts, file_name: &str) -> Result<(), Fault> {
+    fn check_syntax(&self, facts: &CodeFacts, file_name: &str) -> Result<(), FieldFault> {
         let Some(error) = &facts.error else { return Ok(()) };
         let place = match (error.line, error.column) {
             (0, _) => String::new(),
@@ -172,7 +172,7 @@ impl WantedCode<'_> {
     }
 
     /// Checks that a script which is run again is CommonJS: a module is evaluated once in a process.
-    fn check_reuse(&self, file_name: &str) -> Result<(), Fault> {
+    fn check_reuse(&self, file_name: &str) -> Result<(), FieldFault> {
         if !self.reuse || !file_name.ends_with(".mjs") {
             return Ok(());
         }
@@ -182,7 +182,7 @@ impl WantedCode<'_> {
     }
 
     /// How a worker speaks with it, `Auto` resolved.
-    fn protocol(&self, facts: &CodeFacts) -> Result<Protocol, Fault> {
+    fn protocol(&self, facts: &CodeFacts) -> Result<Protocol, FieldFault> {
         let exports_any = facts.exports.iter().any(|e| matches!(e.as_str(), "default" | "onRequest" | "onResponse"));
         match self.protocol {
             ProtocolSetting::Once => Ok(Protocol::Once),
@@ -198,7 +198,7 @@ impl WantedCode<'_> {
     }
 
     /// The phases that it serves: those written, or all that its code can.
-    fn phases(&self, protocol: Protocol, facts: &CodeFacts) -> Result<Vec<Phase>, Fault> {
+    fn phases(&self, protocol: Protocol, facts: &CodeFacts) -> Result<Vec<Phase>, FieldFault> {
         let exports = |name: &str| facts.exports.iter().any(|e| e == name);
         let serves = |phase: Phase| {
             protocol != Protocol::Module

@@ -5,8 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::value::RawValue;
 
 use super::lost_exports::Lost;
-use super::plugin_code::{Judged, WantedCode, file_name, find_code, judge, source_field, warn_of_missing_variables};
-use super::{Fault, bounds, id, is_invalid, takes, values};
+use super::plugin_code::{
+    JudgedCode, WantedCode, file_name, find_code, judge, source_field, warn_of_missing_variables,
+};
+use super::{FieldFault, bounds, id, is_invalid, takes, values};
 use crate::config::input::{Inputs, PluginInput, SourceInput};
 use crate::domain::digest::sha256_hex;
 use crate::domain::egress::EgressRule;
@@ -62,7 +64,7 @@ pub(super) fn still_runs(message: String, kept: &PluginPlan) -> String {
     }
 }
 
-/// What the code lacks of the form that ran. Of code that is in the gateway's pod the exports are seen there.
+/// What the form that ran has and the new code does not. Exports of code in the gateway's pod are checked there.
 fn lost(input: &PluginInput, kept: &PluginPlan, plan: &PluginPlan) -> Option<Lost> {
     let is_open = kept.path.is_some() || plan.path.is_some();
     let written = (input.protocol.written().is_some(), input.phases.is_some());
@@ -132,7 +134,7 @@ fn last_form<'a>(inputs: &'a Inputs, previous: &'a Plan, key: &ObjectKey) -> Opt
 }
 
 /// A form that is accepted, unless it is known that it cannot be loaded.
-fn loadable<T>(inputs: &Inputs, input: &PluginInput, accepted: (PluginPlan, T)) -> Result<(PluginPlan, T), Fault> {
+fn loadable<T>(inputs: &Inputs, input: &PluginInput, accepted: (PluginPlan, T)) -> Result<(PluginPlan, T), FieldFault> {
     match inputs.not_loaded.get(&input.key).filter(|lost| lost.form == accepted.0.form()) {
         Some(lost) => Err((Reason::NotLoaded, source_field(input).to_owned(), lost.message.clone())),
         None => Ok(accepted),
@@ -144,7 +146,7 @@ fn accept<'a>(
     inputs: &'a Inputs,
     input: &'a PluginInput,
     problems: &mut Vec<Problem>,
-) -> Result<(PluginPlan, Option<&'a str>), Fault> {
+) -> Result<(PluginPlan, Option<&'a str>), FieldFault> {
     if let Some(refusal) = &input.refusing {
         return Err((refusal.reason, "spec".into(), refusal.message.clone()));
     }
@@ -182,9 +184,9 @@ fn plan_of_path(
     input: &PluginInput,
     path: &str,
     problems: &mut Vec<Problem>,
-) -> Result<PluginPlan, Fault> {
+) -> Result<PluginPlan, FieldFault> {
     let wanted_protocol = input.protocol.written();
-    let open = Judged {
+    let open = JudgedCode {
         digest: String::new(),
         file_name: file_name(path).to_owned(),
         protocol: wanted_protocol.unwrap_or(Protocol::Module),
@@ -198,9 +200,9 @@ fn plan_of_path(
 fn plan(
     inputs: &Inputs,
     input: &PluginInput,
-    judged: Judged,
+    judged: JudgedCode,
     problems: &mut Vec<Problem>,
-) -> Result<PluginPlan, Fault> {
+) -> Result<PluginPlan, FieldFault> {
     let env = values::resolve(inputs, &id(Kind::Plugin, &input.key), &input.env, problems)?;
     Ok(PluginPlan {
         key: input.key.clone(),
@@ -234,7 +236,7 @@ fn plan(
     })
 }
 
-fn check_settings(input: &PluginInput) -> Result<(), Fault> {
+fn check_settings(input: &PluginInput) -> Result<(), FieldFault> {
     if let Some(place) = input.env.iter().position(|variable| is_kept_from_plugins(&variable.name)) {
         let message = "it would steer how Node.js starts, before any code of the plugin runs: take it out";
         return Err((Reason::InvalidConfig, format!("spec.env[{place}].name"), message.into()));

@@ -9,11 +9,11 @@ use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// What an entry's plugin is found to be.
-pub(super) enum Found<'a> {
-    /// It can run.
+/// The plugin that an entry names, as far as it may run.
+pub(super) enum ResolvedPlugin<'a> {
+    /// The plugin, which can run.
     Accepted(&'a PluginPlan),
-    /// It cannot.
+    /// Why it cannot run.
     Missing(Refusal),
 }
 
@@ -24,8 +24,8 @@ pub(super) fn find<'a>(
     plugin: &ObjectKey,
     configures: bool,
     phase: Phase,
-) -> Found<'a> {
-    let missing = |reason, message| Found::Missing(Refusal { reason, message });
+) -> ResolvedPlugin<'a> {
+    let missing = |reason, message| ResolvedPlugin::Missing(Refusal { reason, message });
     let input = world.plugins.inputs.get(plugin);
     if chain.namespace != plugin.namespace
         && let Err(message) = consent(world, chain, plugin, configures)
@@ -33,8 +33,8 @@ pub(super) fn find<'a>(
         return missing(Reason::RefNotPermitted, message);
     }
     match world.plugins.accepted.get(plugin) {
-        Some(accepted) if accepted.phases.contains(&phase) => Found::Accepted(accepted),
-        Some(_) => Found::Missing(wrong_phase(plugin, phase)),
+        Some(accepted) if accepted.phases.contains(&phase) => ResolvedPlugin::Accepted(accepted),
+        Some(_) => ResolvedPlugin::Missing(wrong_phase(plugin, phase)),
         // A call that the entry is to guard waits for no plan, and passes by no guard: it is refused until then.
         None if world.plugins.parsing.contains(plugin) => {
             missing(Reason::Pending, format!("the code of Plugin {plugin} is being parsed"))
@@ -76,11 +76,11 @@ pub(super) fn resolve(world: &World<'_>, chain: &mut ChainPlan, problems: &mut V
     for entry in &mut chain.entries {
         let found = find(world, &chain.key, &entry.plugin, entry.config.is_some(), chain.phase);
         let own_order = match found {
-            Found::Accepted(plugin) => {
+            ResolvedPlugin::Accepted(plugin) => {
                 (entry.role, entry.unavailable) = (plugin.role, None);
                 plugin.order
             }
-            Found::Missing(refusal) => {
+            ResolvedPlugin::Missing(refusal) => {
                 withhold(entry, refusal);
                 world.plugins.inputs.get(&entry.plugin).map_or(0, |input| input.order)
             }

@@ -68,7 +68,7 @@ pub fn grown_beyond(plan: &Plan, previous: &Plan) -> BTreeMap<ObjectId, String> 
         .collect()
 }
 
-/// What is beyond bounds, and why.
+/// The objects that exceed their namespace's share, and why.
 fn beyond(plan: &Plan, previous: Option<&Plan>, problems: &mut Vec<Problem>) -> HashMap<ObjectId, Refusal> {
     let there: HashSet<_> = previous.into_iter().flat_map(in_force).collect();
     let mut objects = sizes(plan);

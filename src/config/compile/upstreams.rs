@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use super::{Fault, bounds, id, is_invalid, switched_off, takes, values};
+use super::{FieldFault, bounds, id, is_invalid, switched_off, takes, values};
 use crate::config::input::{Inputs, UpstreamInput};
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{GatewayTakes, NamedValue, Plan, Refusal, Takes, TransportPlan, UpstreamPlan};
@@ -119,7 +119,7 @@ fn refusing(written: &UpstreamPlan, reason: Reason, message: &str) -> UpstreamPl
 }
 
 /// The upstream as written, or what is wrong with it.
-fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>) -> Result<UpstreamPlan, Fault> {
+fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>) -> Result<UpstreamPlan, FieldFault> {
     let mut plan = upstream.plan.clone();
     if let Some((field, message)) = bad_glob(&plan) {
         return Err((Reason::InvalidPattern, field, message));

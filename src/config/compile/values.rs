@@ -2,7 +2,7 @@
 
 use globset::Glob;
 
-use super::Fault;
+use super::FieldFault;
 use crate::config::input::{InputValue, Inputs, NamedInput};
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::plan::{NamedValue, ValueSource};
@@ -18,7 +18,7 @@ pub(super) fn resolve(
     object: &ObjectId,
     values: &[NamedInput],
     problems: &mut Vec<Problem>,
-) -> Result<Vec<NamedValue>, Fault> {
+) -> Result<Vec<NamedValue>, FieldFault> {
     let mut resolved = Vec::with_capacity(values.len());
     let mut fault = None;
     for value in values {
@@ -87,6 +87,6 @@ pub(super) fn config_map<'a>(
 pub(super) fn bad_glob(field: &str, globs: &[String]) -> Option<(String, String)> {
     globs.iter().enumerate().find_map(|(index, glob)| {
         let error = Glob::new(glob).err()?;
-        Some((format!("{field}[{index}]"), format!("{glob:?} is no glob: {}", error.kind())))
+        Some((format!("{field}[{index}]"), format!("{glob:?} is not a glob: {}", error.kind())))
     })
 }

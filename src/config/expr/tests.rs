@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::config::variables::{Call, Content, Upstream};
+use crate::config::variables::{CallVariable, ContentVariable, UpstreamVariable};
 
 fn evaluate(text: &str) -> Result<bool, String> {
     let labels = BTreeMap::from([("tier".to_owned(), "internal".to_owned())]);
     Expression::compile(text)?.evaluate(&Variables {
-        call: Some(Call {
+        call: Some(CallVariable {
             method: "tools/call",
             name: "a__b",
             arguments: serde_json::json!({"n": 3, "list": [1, 2]}),
@@ -16,8 +16,8 @@ fn evaluate(text: &str) -> Result<bool, String> {
             max_tokens: 0,
             session: "",
         }),
-        upstream: Some(Upstream { name: "a", namespace: "default", labels: &labels }),
-        content: Some(Content { text: "hello", kind: "text", size: 5 }),
+        upstream: Some(UpstreamVariable { name: "a", namespace: "default", labels: &labels }),
+        content: Some(ContentVariable { text: "hello", kind: "text", size: 5 }),
         ..Variables::default()
     })
 }

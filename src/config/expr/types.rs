@@ -8,7 +8,7 @@ use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, Li
 
 /// The type of a part of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum CelType {
     /// Only a call shows it.
     Unknown,
     /// true or false.
@@ -22,65 +22,71 @@ pub(super) enum Type {
     /// A map from text to text.
     Labels,
     /// One of the variables, or a part of one whose members are known.
-    Members(&'static str, &'static [(&'static str, Type)]),
+    Members(&'static str, &'static [(&'static str, CelType)]),
 }
 
-const HINTS: &[(&str, Type)] = &[
-    ("readOnlyHint", Type::Boolean),
-    ("destructiveHint", Type::Boolean),
-    ("idempotentHint", Type::Boolean),
-    ("openWorldHint", Type::Boolean),
+const HINTS: &[(&str, CelType)] = &[
+    ("readOnlyHint", CelType::Boolean),
+    ("destructiveHint", CelType::Boolean),
+    ("idempotentHint", CelType::Boolean),
+    ("openWorldHint", CelType::Boolean),
 ];
 
 /// The variables, member by member.
-pub(super) const VARIABLES: &[(&str, Type)] = &[
+pub(super) const VARIABLES: &[(&str, CelType)] = &[
     (
         "call",
-        Type::Members(
+        CelType::Members(
             "call",
             &[
-                ("method", Type::Text),
-                ("name", Type::Text),
-                ("arguments", Type::Unknown),
-                ("userQuery", Type::Text),
-                ("maxTokens", Type::Number),
-                ("session", Type::Text),
+                ("method", CelType::Text),
+                ("name", CelType::Text),
+                ("arguments", CelType::Unknown),
+                ("userQuery", CelType::Text),
+                ("maxTokens", CelType::Number),
+                ("session", CelType::Text),
             ],
         ),
     ),
     (
         "tool",
-        Type::Members(
+        CelType::Members(
             "tool",
             &[
-                ("name", Type::Text),
-                ("upstreamName", Type::Text),
-                ("annotations", Type::Members("tool.annotations", HINTS)),
-                ("_meta", Type::Unknown),
+                ("name", CelType::Text),
+                ("upstreamName", CelType::Text),
+                ("annotations", CelType::Members("tool.annotations", HINTS)),
+                ("_meta", CelType::Unknown),
             ],
         ),
     ),
     (
         "upstream",
-        Type::Members("upstream", &[("name", Type::Text), ("namespace", Type::Text), ("labels", Type::Labels)]),
+        CelType::Members(
+            "upstream",
+            &[("name", CelType::Text), ("namespace", CelType::Text), ("labels", CelType::Labels)],
+        ),
     ),
     (
         "identity",
-        Type::Members(
+        CelType::Members(
             "identity",
             &[
-                ("method", Type::Text),
-                ("subject", Type::Text),
-                ("groups", Type::Other("a list")),
-                ("claims", Type::Unknown),
-                ("scopes", Type::Other("a list")),
+                ("method", CelType::Text),
+                ("subject", CelType::Text),
+                ("groups", CelType::Other("a list")),
+                ("claims", CelType::Unknown),
+                ("scopes", CelType::Other("a list")),
             ],
         ),
     ),
-    ("content", Type::Members("content", &[("text", Type::Text), ("type", Type::Text), ("size", Type::Number)])),
+    (
+        "content",
+        CelType::Members("content", &[("text", CelType::Text), ("type", CelType::Text), ("size", CelType::Number)]),
+    ),
 ];
 
-impl Type {
+impl CelType {
     fn words(self) -> &'static str {
         match self {
             Self::Unknown => "a value",
@@ -99,7 +105,7 @@ impl Type {
 
 /// Refuses an expression that cannot yield a boolean.
 pub(super) fn check(expr: &IdedExpr) -> Result<(), String> {
-    let found = Scope::default().type_of(expr)?;
+    let found = BoundNames::default().type_of(expr)?;
     if found.may_be_boolean() {
         return Ok(());
     }
@@ -108,49 +114,49 @@ pub(super) fn check(expr: &IdedExpr) -> Result<(), String> {
 
 /// Names that macros bind around a place.
 #[derive(Default)]
-struct Scope(Vec<(String, Type)>);
+struct BoundNames(Vec<(String, CelType)>);
 
-impl Scope {
+impl BoundNames {
     /// The recursion is bounded as that of the parser is, by the scan before it.
-    fn type_of(&mut self, expr: &IdedExpr) -> Result<Type, String> {
+    fn type_of(&mut self, expr: &IdedExpr) -> Result<CelType, String> {
         Ok(match &expr.expr {
             Expr::Literal(literal) => of_literal(literal),
             Expr::List(list) => {
                 list.elements.iter().try_for_each(|element| self.type_of(element).map(drop))?;
-                Type::Other("a list")
+                CelType::Other("a list")
             }
-            Expr::Map(_) | Expr::Struct(_) => Type::Other("a map"),
+            Expr::Map(_) | Expr::Struct(_) => CelType::Other("a map"),
             Expr::Ident(name) => self.named(name),
             Expr::Select(select) => self.of_select(select)?,
             Expr::Call(call) => self.of_call(call)?,
             Expr::Comprehension(comprehension) => self.of_comprehension(comprehension)?,
-            Expr::Unspecified => Type::Unknown,
+            Expr::Unspecified => CelType::Unknown,
         })
     }
 
-    fn named(&self, name: &str) -> Type {
+    fn named(&self, name: &str) -> CelType {
         let bound = self.0.iter().rev().find(|(bound, _)| bound == name).map(|(_, found)| *found);
         let variable = || VARIABLES.iter().find(|(known, _)| *known == name).map(|(_, found)| *found);
-        bound.or_else(variable).unwrap_or(Type::Unknown)
+        bound.or_else(variable).unwrap_or(CelType::Unknown)
     }
 
-    fn of_select(&mut self, select: &SelectExpr) -> Result<Type, String> {
+    fn of_select(&mut self, select: &SelectExpr) -> Result<CelType, String> {
         let found = match self.type_of(&select.operand)? {
-            Type::Members(name, members) => {
+            CelType::Members(name, members) => {
                 let member = members.iter().find(|(member, _)| *member == select.field);
                 member.map(|(_, found)| *found).ok_or_else(|| {
                     let known: Vec<_> = members.iter().map(|(member, _)| *member).collect();
                     format!("{name} has no member {:?}; there are {}", select.field, known.join(", "))
                 })?
             }
-            Type::Labels => Type::Text,
-            _ => Type::Unknown,
+            CelType::Labels => CelType::Text,
+            _ => CelType::Unknown,
         };
         // `has(a.b)`
-        Ok(if select.test { Type::Boolean } else { found })
+        Ok(if select.test { CelType::Boolean } else { found })
     }
 
-    fn of_call(&mut self, call: &CallExpr) -> Result<Type, String> {
+    fn of_call(&mut self, call: &CallExpr) -> Result<CelType, String> {
         let target = call.target.as_ref().map(|target| self.type_of(target)).transpose()?;
         let arguments: Vec<_> = call.args.iter().map(|argument| self.type_of(argument)).collect::<Result<_, _>>()?;
         let boolean = |place: usize, what: &str| match arguments.get(place) {
@@ -170,12 +176,12 @@ impl Scope {
     }
 
     /// What the macros become.
-    fn of_comprehension(&mut self, all: &ComprehensionExpr) -> Result<Type, String> {
+    fn of_comprehension(&mut self, all: &ComprehensionExpr) -> Result<CelType, String> {
         self.type_of(&all.iter_range)?;
         let found = self.type_of(&all.accu_init)?;
         let outside = self.0.len();
-        self.0.push((all.iter_var.clone(), Type::Unknown));
-        self.0.extend(all.iter_var2.clone().map(|name| (name, Type::Unknown)));
+        self.0.push((all.iter_var.clone(), CelType::Unknown));
+        self.0.extend(all.iter_var2.clone().map(|name| (name, CelType::Unknown)));
         self.0.push((all.accu_var.clone(), found));
         let inner = self.type_of(&all.loop_step).and_then(|_| self.type_of(&all.result));
         self.0.truncate(outside);
@@ -183,19 +189,19 @@ impl Scope {
     }
 }
 
-fn of_literal(literal: &LiteralValue) -> Type {
+fn of_literal(literal: &LiteralValue) -> CelType {
     match literal {
-        LiteralValue::Boolean(_) => Type::Boolean,
-        LiteralValue::Bytes(_) => Type::Other("bytes"),
-        LiteralValue::Double(_) | LiteralValue::Int(_) | LiteralValue::UInt(_) => Type::Number,
-        LiteralValue::Null => Type::Other("null"),
-        LiteralValue::String(_) => Type::Text,
+        LiteralValue::Boolean(_) => CelType::Boolean,
+        LiteralValue::Bytes(_) => CelType::Other("bytes"),
+        LiteralValue::Double(_) | LiteralValue::Int(_) | LiteralValue::UInt(_) => CelType::Number,
+        LiteralValue::Null => CelType::Other("null"),
+        LiteralValue::String(_) => CelType::Text,
     }
 }
 
 /// What a function or an operator yields.
-fn of_function(name: &str, target: Option<Type>, arguments: &[Type]) -> Type {
-    let argument = |place: usize| arguments.get(place).copied().unwrap_or(Type::Unknown);
+fn of_function(name: &str, target: Option<CelType>, arguments: &[CelType]) -> CelType {
+    let argument = |place: usize| arguments.get(place).copied().unwrap_or(CelType::Unknown);
     let first = target.unwrap_or_else(|| argument(0));
     match name {
         op::LOGICAL_NOT
@@ -211,28 +217,30 @@ fn of_function(name: &str, target: Option<Type>, arguments: &[Type]) -> Type {
         | "startsWith"
         | "endsWith"
         | "contains"
-        | "matches" => Type::Boolean,
+        | "matches" => CelType::Boolean,
         // No overload of these yields a boolean.
         op::ADD | op::SUBSTRACT | op::MULTIPLY | op::DIVIDE | op::MODULO | op::NEGATE => match (first, argument(1)) {
-            (Type::Unknown | Type::Boolean, Type::Unknown | Type::Boolean) => Type::Other("a sum or the like"),
-            (Type::Unknown, known) | (known, _) => known,
+            (CelType::Unknown | CelType::Boolean, CelType::Unknown | CelType::Boolean) => {
+                CelType::Other("a sum or the like")
+            }
+            (CelType::Unknown, known) | (known, _) => known,
         },
         op::CONDITIONAL => match (argument(1), argument(2)) {
             (one, other) if one.may_be_boolean() || other.may_be_boolean() => {
                 if one == other {
                     one
                 } else {
-                    Type::Unknown
+                    CelType::Unknown
                 }
             }
             (one, _) => one,
         },
-        op::INDEX if first == Type::Labels => Type::Text,
-        "size" | "int" | "uint" | "double" | "indexOf" | "lastIndexOf" => Type::Number,
-        "string" | "lowerAscii" | "upperAscii" | "trim" | "replace" | "substring" | "join" | "charAt" => Type::Text,
-        "timestamp" => Type::Other("a moment"),
-        "duration" => Type::Other("a duration"),
-        _ => Type::Unknown,
+        op::INDEX if first == CelType::Labels => CelType::Text,
+        "size" | "int" | "uint" | "double" | "indexOf" | "lastIndexOf" => CelType::Number,
+        "string" | "lowerAscii" | "upperAscii" | "trim" | "replace" | "substring" | "join" | "charAt" => CelType::Text,
+        "timestamp" => CelType::Other("a moment"),
+        "duration" => CelType::Other("a duration"),
+        _ => CelType::Unknown,
     }
 }
 

@@ -6,7 +6,7 @@ use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 
 /// What a walk over an expression finds.
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct ExpressionWalk {
     /// Names that macros bind around the place.
     bound: Vec<String>,
     /// Names that are read and not bound.
@@ -17,7 +17,7 @@ pub(super) struct Walk {
     pub(super) members: BTreeSet<(String, Option<String>)>,
 }
 
-impl Walk {
+impl ExpressionWalk {
     /// The recursion is bounded by `check_bounds`.
     pub(super) fn visit(&mut self, expr: &IdedExpr, depth: usize) {
         match &expr.expr {

@@ -5,7 +5,7 @@ use crate::config::compile::compile;
 use crate::config::compile::tests::random::random_folders;
 use crate::config::compile::tests::{add_plugin, chain, folder, upstream};
 
-fn joined(pieces: &[Piece]) -> Result<Plan, JoinError> {
+fn joined(pieces: &[PlanPiece]) -> Result<Plan, JoinError> {
     join(pieces.iter().rev().map(|piece| (piece.kind, piece.json.as_str())))
 }
 
@@ -85,7 +85,7 @@ fn a_plan_in_part_is_no_plan() {
 }
 
 /// The pieces of `folder` with the first one, the gateway's, changed.
-fn changed(change: impl FnOnce(&mut serde_json::Value)) -> (Plan, Vec<Piece>) {
+fn changed(change: impl FnOnce(&mut serde_json::Value)) -> (Plan, Vec<PlanPiece>) {
     let plan = compile(&folder(), None).0;
     let mut pieces = split(&plan);
     let mut gateway = serde_json::from_str(&pieces[0].json).unwrap();

@@ -1,4 +1,4 @@
-//! The plan: what a gateway is to do, as data. The compiler writes it, `link` makes it run.
+//! The plan: what a gateway does, as data. The compiler writes it, `link` makes it run.
 //!
 //! A plan holds references to secrets, never values, and plugin code by digest. It carries a format version, so that
 //! gateways of neighbouring versions can read it.

@@ -25,10 +25,10 @@ pub struct PluginPlan {
     /// The digest that the code of `path` must have, hex; none is any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// How the code of `path` is to be spoken with; none is what its exports say.
+    /// The protocol of the code of `path`; none is what its exports say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted_protocol: Option<Protocol>,
-    /// Phases that the code of `path` is to serve; none is what its exports say.
+    /// Phases that the code of `path` must serve; none is what its exports say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted_phases: Option<Vec<Phase>>,
     /// File name that the code is written under: its ending tells ESM from CommonJS.
@@ -88,7 +88,7 @@ impl PluginPlan {
         revision(self)
     }
 
-    /// Whether `egress` and `env` grant every right that this form has. A literal value is no right.
+    /// Whether `egress` and `env` grant every right that this form has. A literal value is not a right.
     pub fn keeps_its_rights(&self, egress: &[String], env: &[NamedValue]) -> bool {
         let listed = self.egress.iter().all(|host| egress.contains(host));
         let mut given = self.env.iter().filter(|named| !matches!(named.value, ValueSource::Literal(_)));

@@ -15,7 +15,7 @@ pub enum ValueSource {
         secret: ObjectKey,
         /// The key in it.
         key: String,
-        /// Whether its lack is no fault.
+        /// Whether it may be missing.
         optional: bool,
     },
     /// A variable of the gateway's own environment (standalone only).

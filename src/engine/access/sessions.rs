@@ -22,7 +22,7 @@ const MAX_CANCELLABLE: usize = 1024;
 
 /// All sessions of this process.
 #[derive(Default)]
-pub struct Sessions {
+pub struct SessionTable {
     by_id: DashMap<String, Arc<Session>>,
     /// Ids of those whose client has not said that it is ready, the oldest first, and of some that have.
     fresh: Mutex<VecDeque<String>>,
@@ -78,7 +78,7 @@ pub struct SessionView {
     pub calls_total: u64,
 }
 
-impl Sessions {
+impl SessionTable {
     /// Begins a session. Where there are too many, the oldest goes whose client never said that it is ready, and where
     /// there is no such, the one that was idle longest; none where each has a call or a stream.
     pub fn open(&self, version: String, client: String, upstream: Option<String>, now: u64) -> Option<Arc<Session>> {
@@ -183,7 +183,7 @@ impl Sessions {
         });
     }
 
-    /// Forgets what nobody uses: sessions as [`Sessions::expire`] does, and addresses.
+    /// Forgets what nobody uses: sessions as [`SessionTable::expire`] does, and addresses.
     pub(crate) fn sweep(&self, now: u64, idle_ms: u64) {
         self.expire(now, idle_ms);
         self.addresses.sweep();
@@ -266,13 +266,13 @@ impl Session {
 mod tests {
     use super::*;
 
-    fn open(sessions: &Sessions, now: u64) -> Option<Arc<Session>> {
+    fn open(sessions: &SessionTable, now: u64) -> Option<Arc<Session>> {
         sessions.open("2025-11-25".into(), "t".into(), None, now)
     }
 
     #[test]
     fn a_session_whose_client_never_says_that_it_is_ready_is_short() {
-        let sessions = Sessions::default();
+        let sessions = SessionTable::default();
         let [silent, ready, busy] = [(); 3].map(|()| open(&sessions, 0).unwrap());
         ready.set_ready();
         busy.tracker.enter(None, None).unwrap();
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_sessions_that_nobody_uses_shuts_no_client_out() {
-        let sessions = Sessions::default();
+        let sessions = SessionTable::default();
         let used = open(&sessions, 0).unwrap();
         used.set_ready();
         let flood: Vec<_> = (1..MAX_SESSIONS).map(|_| open(&sessions, 0).unwrap()).collect();
@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_flood_of_ready_sessions_shuts_no_client_out() {
-        let sessions = Sessions::default();
+        let sessions = SessionTable::default();
         let all: Vec<_> = (0..MAX_SESSIONS).map(|n| open(&sessions, n as u64).unwrap()).collect();
         all.iter().for_each(|session| session.set_ready());
         all[0].tracker.enter(None, None).unwrap();
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn an_idle_session_ends_unless_a_call_is_in_flight() {
-        let sessions = Sessions::default();
+        let sessions = SessionTable::default();
         let open = || sessions.open("2025-11-25".into(), "t".into(), None, 0).unwrap();
         let (idle, busy) = (open(), open());
         busy.tracker.enter(None, None).unwrap();

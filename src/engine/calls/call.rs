@@ -10,11 +10,11 @@ use tracing::Instrument;
 
 use super::chain::CallContext;
 use super::content::Content;
-use super::meta::Meta;
+use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
 use super::progress::{Progress, is_guarded};
 use super::recorder::CallRecorder;
-use super::routed::Routed;
+use super::routed_call::Routed;
 use super::spans;
 use super::tool_result::ResultFacts;
 use crate::domain::json::doubled_key;
@@ -37,7 +37,7 @@ impl Engine {
         let snapshot = self.snapshot();
         let gateway = snapshot.plan().gateway.key.to_string();
         let mut recorder = CallRecorder::begin(self, gateway, &request);
-        let meta = Meta::read(request.meta);
+        let meta = CallMeta::read(request.meta);
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
         let cut = self.state.cut.load_full();
         // A fault of ours ends this call alone, and with an answer. What it had begun is dropped as if it was cancelled.
@@ -59,7 +59,7 @@ impl Engine {
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
         request: &CallRequest<'_>,
-        meta: &Meta,
+        meta: &CallMeta,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
         let end = self.run(snapshot, request, meta, recorder).await;
@@ -73,7 +73,7 @@ impl Engine {
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
         request: &CallRequest<'_>,
-        meta: &Meta,
+        meta: &CallMeta,
         recorder: &mut CallRecorder,
     ) -> CallEnd {
         let mut admitted = match self.admit(snapshot, request) {

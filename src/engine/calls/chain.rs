@@ -7,14 +7,14 @@ use serde_json::value::RawValue;
 use super::content::Content;
 use super::outcome::{CallEnd, Denial, DenialKind};
 use super::recorder::EntryTraces;
-use super::routed::Facts;
-use super::when::When;
+use super::routed_call::CallFacts;
+use super::when::WhenInput;
 use crate::domain::budget::{Category, NoRoom, Reservation};
-use crate::domain::chain::{Verdict, skip};
 use crate::domain::plugin::Failure;
 use crate::domain::ports::ToClient;
 use crate::domain::reason::Reason;
 use crate::domain::record::{EntryOutcome, Skip};
+use crate::domain::verdict::{Verdict, skip};
 use crate::engine::Engine;
 use crate::engine::access::admission::Counted;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
@@ -26,7 +26,7 @@ const MAX_BACKGROUND: u32 = 1000;
 /// What goes along with a call's content through its chains.
 #[derive(Clone, Copy)]
 pub(crate) struct CallContext<'a> {
-    pub(crate) facts: &'a Arc<Facts>,
+    pub(crate) facts: &'a Arc<CallFacts>,
     /// The way back to the client.
     pub(crate) client: &'a dyn ToClient,
     /// Whether content that an entry changes must have each key once in an object: a Guard may see the last one where
@@ -61,17 +61,17 @@ impl Engine {
         self: &Arc<Self>,
         context: CallContext<'_>,
         selected: &[Selected],
-        when: &When<'_>,
+        when: &WhenInput<'_>,
         content: &Content,
         traces: &mut EntryTraces,
     ) -> Result<Option<Content>, CallEnd> {
         let (whole, mut changed) = (content, None);
-        for Selected { chain, admitted } in selected {
+        for Selected { chain, filter_admits } in selected {
             let mut stopped = false;
-            for (entry, admitted) in chain.entries.iter().zip(admitted) {
+            for (entry, filter_admits) in chain.entries.iter().zip(filter_admits) {
                 let place = traces.advance();
                 let content = changed.as_ref().unwrap_or(content);
-                if let Some(why) = skipped(entry, *admitted, stopped, when, content) {
+                if let Some(why) = skipped(entry, *filter_admits, stopped, when, content) {
                     traces.set(place, EntryOutcome::Skipped(why));
                     continue;
                 }
@@ -132,8 +132,14 @@ impl Engine {
     }
 }
 
-fn skipped(entry: &LinkedEntry, admitted: bool, stopped: bool, when: &When<'_>, content: &Content) -> Option<Skip> {
-    let skip = skip(entry.enabled, admitted, stopped, entry.rules.role);
+fn skipped(
+    entry: &LinkedEntry,
+    filter_admits: bool,
+    stopped: bool,
+    when: &WhenInput<'_>,
+    content: &Content,
+) -> Option<Skip> {
+    let skip = skip(entry.enabled, filter_admits, stopped, entry.rules.role);
     skip.or_else(|| (!when.holds(entry, content)).then_some(Skip::When))
 }
 

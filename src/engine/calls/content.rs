@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::text_block::{Mirror, TextBlock};
-use crate::domain::json::{Step, doubled_key};
+use crate::domain::json::{JsonStep, doubled_key};
 use crate::domain::plugin::{ContentType, Failure, Role, View};
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::reason::Reason;
@@ -22,9 +22,9 @@ pub enum Content {
     Answer(Answer),
 }
 
-/// What an entry sees.
+/// The content that an entry sees.
 #[derive(Debug)]
-pub struct Seen<'a> {
+pub struct ShownContent<'a> {
     /// The content, or the text in it.
     pub text: Cow<'a, str>,
     /// Which of the two.
@@ -33,9 +33,9 @@ pub struct Seen<'a> {
     mirror: Mirror,
 }
 
-/// What is read of a block that a plugin gave.
+/// The checked members of a content block that a plugin returned.
 #[derive(Deserialize)]
-struct Block<'a> {
+struct ContentBlock<'a> {
     #[serde(borrow, rename = "type")]
     kind: Cow<'a, str>,
     #[serde(borrow)]
@@ -45,22 +45,22 @@ struct Block<'a> {
 impl Content {
     /// What an entry of this role with this `view` sees. With `Auto`, a Guard sees a result whole where anything besides
     /// its text could hold what the Guard is there for.
-    pub fn see(&self, view: View, role: Role) -> Seen<'_> {
+    pub fn shown(&self, view: View, role: Role) -> ShownContent<'_> {
         let result = match self {
-            Self::Arguments(text) => return Seen::json(text),
-            Self::Answer(Answer::Error(error)) => return Seen::json(error.get()),
+            Self::Arguments(text) => return ShownContent::json(text),
+            Self::Answer(Answer::Error(error)) => return ShownContent::json(error.get()),
             Self::Answer(Answer::Result(result)) => result,
         };
         let block = if view == View::Json { None } else { TextBlock::of(result) };
         let says_all = |block: &TextBlock<'_>| block.mirror != Mirror::Other && !(block.more && role == Role::Guard);
         let shown = block.filter(|block| view == View::Text || says_all(block));
         shown.map_or_else(
-            || Seen::json(result.get()),
-            |TextBlock { text, mirror, .. }| Seen { text, kind: ContentType::Text, mirror },
+            || ShownContent::json(result.get()),
+            |TextBlock { text, mirror, .. }| ShownContent { text, kind: ContentType::Text, mirror },
         )
     }
 
-    /// Bytes of it.
+    /// Its size in bytes.
     pub fn size(&self) -> u64 {
         let text = match self {
             Self::Arguments(text) => text,
@@ -69,19 +69,19 @@ impl Content {
         text.len() as u64
     }
 
-    /// The way to the first key that stands twice in an object of it.
-    pub fn doubled_key(&self) -> Option<Vec<Step>> {
+    /// The path to the first key that an object of it has twice.
+    pub fn doubled_key(&self) -> Option<Vec<JsonStep>> {
         doubled_key(match self {
             Self::Arguments(text) => text,
             Self::Answer(Answer::Result(raw) | Answer::Error(raw)) => raw.get(),
         })
     }
 
-    /// Puts the text that a plugin gave in the place of what it saw. `None` where nothing changed.
+    /// Replaces what the plugin saw with the text that it returned. `None` if nothing changed.
     ///
     /// # Errors
     /// `InvalidOutput` where the changed content is not valid for its phase.
-    pub fn replaced(&self, seen: &Seen<'_>, text: &str) -> Result<Option<Self>, Failure> {
+    pub fn replaced(&self, seen: &ShownContent<'_>, text: &str) -> Result<Option<Self>, Failure> {
         if text == seen.text {
             return Ok(None);
         }
@@ -103,7 +103,7 @@ impl Content {
     }
 }
 
-impl<'a> Seen<'a> {
+impl<'a> ShownContent<'a> {
     fn json(text: &'a str) -> Self {
         Self { text: Cow::Borrowed(text), kind: ContentType::Json, mirror: Mirror::Absent }
     }
@@ -145,10 +145,10 @@ fn with_text(result: &RawValue, mirror: Mirror, text: &str) -> Result<Box<RawVal
 fn valid_result(text: &str) -> Result<Box<RawValue>, Failure> {
     let object = RawObject::parse(text).map_err(|_| invalid("the result must stay a JSON object"))?;
     let blocks = object.get("content").ok_or_else(|| invalid("the result has no `content`"))?;
-    let blocks: Vec<Block> =
+    let blocks: Vec<ContentBlock> =
         serde_json::from_str(blocks.get()).map_err(|_| invalid("`content` must be a list of objects with a `type`"))?;
     let bad_text =
-        |block: &Block| block.kind == "text" && block.text.as_ref().is_none_or(|t| !t.get().starts_with('"'));
+        |block: &ContentBlock| block.kind == "text" && block.text.as_ref().is_none_or(|t| !t.get().starts_with('"'));
     if blocks.iter().any(bad_text) {
         return Err(invalid("a block of type text has no `text`"));
     }
@@ -172,7 +172,7 @@ fn valid_error(text: &str) -> Result<Box<RawValue>, Failure> {
 }
 
 fn raw(text: &str) -> Result<Box<RawValue>, Failure> {
-    RawValue::from_string(text.to_owned()).map_err(|_| invalid("it is no JSON"))
+    RawValue::from_string(text.to_owned()).map_err(|_| invalid("it is not JSON"))
 }
 
 #[cfg(test)]
@@ -193,7 +193,7 @@ mod tests {
     /// What an entry sees, and what comes of answering `text`.
     fn pass(json: &str, view: View, text: &str) -> (String, Result<Option<String>, Reason>) {
         let content = result(json);
-        let seen = content.see(view, Role::Transform);
+        let seen = content.shown(view, Role::Transform);
         let replaced = content.replaced(&seen, text).map(|c| c.map(|c| json_of(&c).to_owned())).map_err(|f| f.reason);
         (seen.text.into_owned(), replaced)
     }
@@ -241,12 +241,16 @@ mod tests {
         ];
         for json in hidden {
             let content = result(json);
-            let seen = content.see(View::Auto, Role::Guard);
+            let seen = content.shown(View::Auto, Role::Guard);
             assert_eq!((seen.kind, &*seen.text), (ContentType::Json, json), "{json}");
         }
         for json in &hidden[..4] {
-            assert_eq!(result(json).see(View::Auto, Role::Transform).text, "s", "a shaper is not handed JSON: {json}");
-            assert_eq!(result(json).see(View::Text, Role::Guard).text, "s", "its owner wants the text alone: {json}");
+            assert_eq!(
+                result(json).shown(View::Auto, Role::Transform).text,
+                "s",
+                "a shaper is not handed JSON: {json}"
+            );
+            assert_eq!(result(json).shown(View::Text, Role::Guard).text, "s", "its owner wants the text alone: {json}");
         }
     }
 
@@ -260,7 +264,7 @@ mod tests {
             r#"{"content":[{"type":"text","text":"{\"a\": 1}"}],"structuredContent":null}"#,
         ] {
             let content = result(json);
-            let seen = content.see(View::Auto, Role::Guard);
+            let seen = content.shown(View::Auto, Role::Guard);
             assert_eq!((seen.kind, &*seen.text), (ContentType::Text, r#"{"a": 1}"#), "{json}");
         }
     }
@@ -296,15 +300,15 @@ mod tests {
             assert_eq!(pass(json, View::Json, bad).1, Err(Reason::InvalidOutput), "{bad}");
         }
         let arguments = Content::Arguments("{}".into());
-        assert!(arguments.replaced(&arguments.see(View::Auto, Role::Guard), "[]").is_err());
-        assert!(arguments.replaced(&arguments.see(View::Auto, Role::Guard), r#"{"a":1}"#).unwrap().is_some());
+        assert!(arguments.replaced(&arguments.shown(View::Auto, Role::Guard), "[]").is_err());
+        assert!(arguments.replaced(&arguments.shown(View::Auto, Role::Guard), r#"{"a":1}"#).unwrap().is_some());
     }
 
     #[test]
     fn an_error_stays_an_error() {
         let error =
             Content::Answer(Answer::Error(RawValue::from_string(r#"{"code":-1,"message":"m"}"#.into()).unwrap()));
-        let seen = error.see(View::Auto, Role::Transform);
+        let seen = error.shown(View::Auto, Role::Transform);
         assert_eq!(seen.kind, ContentType::Json);
         assert!(error.replaced(&seen, r#"{"code":-1,"message":"n"}"#).unwrap().is_some());
         assert!(error.replaced(&seen, r#"{"content":[]}"#).is_err());

@@ -7,24 +7,24 @@ use serde_json::value::RawValue;
 use tracing::Instrument;
 
 use super::chain::CallContext;
-use super::content::{Content, Seen};
+use super::content::{Content, ShownContent};
 use super::host::CallHost;
 use super::recorder::millis;
 use super::recorder::trace;
-use super::routed::Facts;
+use super::routed_call::CallFacts;
 use super::spans;
-use crate::domain::chain::Verdict;
 use crate::domain::plugin::{Failure, Input, Metadata, Output, Ran, Role};
 use crate::domain::reason::Reason;
 use crate::domain::record::{
     EntryOutcome, EntryTrace, ExecutionStatus, MAX_TRACE_DEPTH, MAX_TRACE_METADATA, PluginExecution,
 };
 use crate::domain::rpc::deeper_than;
+use crate::domain::verdict::Verdict;
 use crate::engine::Engine;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 
-/// One execution, judged.
-pub(crate) struct Judged {
+/// One execution and its verdict.
+pub(crate) struct JudgedExecution {
     pub(crate) verdict: Verdict,
     /// The content after it, where it differs.
     pub(crate) changed: Option<Content>,
@@ -39,8 +39,8 @@ impl Engine {
         chain: &LinkedChain,
         entry: &LinkedEntry,
         content: &Content,
-    ) -> Judged {
-        let seen = content.see(entry.plan.view, entry.rules.role);
+    ) -> JudgedExecution {
+        let seen = content.shown(entry.plan.view, entry.rules.role);
         let started_at = self.clock.unix_millis();
         let span = spans::plugin(chain, entry);
         let asked = self.ask(context, chain, entry, &seen).instrument(span.clone());
@@ -73,7 +73,7 @@ impl Engine {
         };
         span.record("hawsepipe.outcome", tracing::field::display(trace.outcome));
         self.write_down(row);
-        Judged { verdict, changed, trace }
+        JudgedExecution { verdict, changed, trace }
     }
 
     /// Asks the entry's plugin what becomes of the content.
@@ -82,7 +82,7 @@ impl Engine {
         context: CallContext<'_>,
         chain: &LinkedChain,
         entry: &LinkedEntry,
-        seen: &Seen<'_>,
+        seen: &ShownContent<'_>,
     ) -> Ran {
         let facts = context.facts;
         let plugin = match &entry.plugin {
@@ -145,7 +145,7 @@ impl Engine {
 fn check(
     output: Result<Output, Failure>,
     content: &Content,
-    seen: &Seen<'_>,
+    seen: &ShownContent<'_>,
     unique_keys: bool,
 ) -> (Result<Output, Failure>, Option<Content>) {
     let output = match output {
@@ -188,7 +188,13 @@ fn outcome(verdict: &Verdict) -> EntryOutcome {
     }
 }
 
-fn row(facts: &Facts, chain: &LinkedChain, entry: &LinkedEntry, verdict: &Verdict, started_at: u64) -> PluginExecution {
+fn row(
+    facts: &CallFacts,
+    chain: &LinkedChain,
+    entry: &LinkedEntry,
+    verdict: &Verdict,
+    started_at: u64,
+) -> PluginExecution {
     let (status, reason, error_message) = match verdict {
         Verdict::Go { .. } => (ExecutionStatus::Success, None, None),
         Verdict::Deny { error, .. } => (ExecutionStatus::Denied, None, Some(format!("denied the call: {error}"))),

@@ -2,13 +2,13 @@
 
 use serde_json::value::RawValue;
 
-use super::meta::Meta;
+use super::meta::CallMeta;
 use super::outcome::{CallEnd, Denial};
 use super::recorder::CallRecorder;
-use super::routed::Routed;
+use super::routed_call::Routed;
 use super::tool_result::{complete, with_meta};
 use crate::domain::budget::Reservation;
-use crate::domain::json::{Pointer, Step};
+use crate::domain::json::{JsonStep, Pointer};
 use crate::domain::raw::to_raw;
 use crate::domain::record::EntryTrace;
 use crate::domain::upstream::{Era, UpstreamError};
@@ -40,7 +40,7 @@ const KNOWN_MEMBERS: [&str; 17] = [
 ];
 
 impl Engine {
-    /// It was not let in.
+    /// Admission refused the call.
     pub(crate) fn not_admitted(&self, error: &AdmissionError) -> CallEnd {
         self.metrics.refused(error.reason.as_str());
         CallEnd::not_admitted(error)
@@ -67,7 +67,7 @@ impl Engine {
         CallEnd::upstream_failed(call, error)
     }
 
-    /// There is no tool of that name, or not now.
+    /// No tool has that name, at least not now.
     pub(crate) fn unknown_tool(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> CallEnd {
         let name: String = request.name.chars().take(128).collect();
         let named = match &request.endpoint {
@@ -97,9 +97,9 @@ impl Engine {
 
     /// Its upstream's answer has a key twice, and a Guard is on it. No Guard saw the names of its members, so of the place
     /// only those are told that the protocol itself gives.
-    pub(crate) fn withheld(&self, call: &Routed<'_>, steps: &[Step]) -> CallEnd {
-        let shown = |step: &Step| match step {
-            Step::Member(name) if !KNOWN_MEMBERS.contains(&name.as_str()) => Step::Member("*".to_owned()),
+    pub(crate) fn withheld(&self, call: &Routed<'_>, steps: &[JsonStep]) -> CallEnd {
+        let shown = |step: &JsonStep| match step {
+            JsonStep::Member(name) if !KNOWN_MEMBERS.contains(&name.as_str()) => JsonStep::Member("*".to_owned()),
             step => step.clone(),
         };
         let steps: Vec<_> = steps.iter().map(shown).collect();
@@ -118,7 +118,7 @@ impl Engine {
         &self,
         end: CallEnd,
         mut recorder: CallRecorder,
-        meta: &Meta,
+        meta: &CallMeta,
         request: &CallRequest<'_>,
     ) -> Reply {
         let end = end.held_in(request.reservation);

@@ -1,28 +1,28 @@
-//! What the gateway reads of a call's `_meta`, and what of it travels on.
+//! The keys of a call's `_meta` that the gateway reads, and those that it forwards.
 
 use serde_json::value::RawValue;
 
 use crate::domain::raw::RawObject;
 
 /// A call's `_meta`.
-pub(crate) struct Meta {
+pub(crate) struct CallMeta {
     /// `hawsepipe.dev/trace`
     pub(crate) trace: bool,
     /// `hawsepipe.dev/userQuery`
     pub(crate) user_query: Option<String>,
     /// `hawsepipe.dev/maxTokens`
     pub(crate) max_tokens: Option<u32>,
-    /// What travels on: all but the protocol's own and ours.
+    /// The keys that are forwarded: all but the protocol's own and ours.
     pub(crate) onward: Vec<(String, Box<RawValue>)>,
 }
 
-impl Meta {
-    /// Reads it; what is no object counts as none.
+impl CallMeta {
+    /// Reads it. A `_meta` that is not an object counts as missing.
     pub(crate) fn read(meta: Option<&RawValue>) -> Self {
         let object = meta.and_then(|meta| RawObject::parse(meta.get()).ok()).unwrap_or_default();
         let flag = |key: &str| object.get(key).is_some_and(|value| value.get() == "true");
         let number = |key: &str| object.get(key).and_then(|value| value.get().parse::<u32>().ok());
-        // What is the protocol's own is made anew for the upstream, what is ours stays here.
+        // The protocol's own keys are written anew for the upstream; ours are not forwarded.
         let ours = |key: &str| {
             key == "progressToken" || key.starts_with("hawsepipe.dev/") || key.starts_with("io.modelcontextprotocol/")
         };

@@ -11,7 +11,7 @@ pub(crate) mod outcome;
 pub(crate) mod progress;
 pub(crate) mod ready;
 pub(crate) mod recorder;
-pub(crate) mod routed;
+pub(crate) mod routed_call;
 pub(crate) mod spans;
 pub(crate) mod text_block;
 pub(crate) mod tool_result;

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::routed::Routed;
+use super::routed_call::Routed;
 use super::tool_result::{ResultFacts, error_result};
 use crate::domain::budget::{NO_ROOM, NoRoom, Reservation};
-use crate::domain::json::{Pointer, Step};
+use crate::domain::json::{JsonStep, Pointer};
 use crate::domain::limits::RefusalReason;
 use crate::domain::plan::Refusal;
 use crate::domain::raw::to_raw;
@@ -126,7 +126,7 @@ impl CallEnd {
         Self::new(Reply::Result(denial.to_result()), outcome, denial.reason)
     }
 
-    /// It was not let in.
+    /// Admission refused the call.
     pub(crate) fn not_admitted(error: &AdmissionError) -> Self {
         Self::new(Reply::Error(error.to_error()), CallOutcome::Refused, error.reason.as_str().to_owned())
     }
@@ -193,7 +193,7 @@ impl CallEnd {
     }
 
     /// The arguments have a key twice.
-    pub(crate) fn doubled_argument(steps: &[Step]) -> Self {
+    pub(crate) fn doubled_argument(steps: &[JsonStep]) -> Self {
         let place: String = Pointer(steps).to_string().chars().take(MAX_PLACE).collect();
         let message = format!(
             "arguments{place}: this key stands twice in its object. Some readers take the first, some the last: send it \

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
-use crate::engine::plan::snapshot::ToolLink;
+use crate::engine::plan::snapshot::LinkedTool;
 
 /// Passes the progress of one call on, its server's and its plugins', as long as it rises: MCP wants that of all that goes
 /// by one token. While a Guard is on the response, the numbers alone, because text could carry what the Guard takes out;
@@ -64,7 +64,7 @@ impl ToClient for Progress<'_> {
 
 /// Whether the words of progress are kept from the client: a Guard is on the tool's response, in a chain that does not
 /// let notifications pass.
-pub(crate) fn is_guarded(tool: &ToolLink) -> bool {
+pub(crate) fn is_guarded(tool: &LinkedTool) -> bool {
     tool.response.iter().any(|selected| !selected.chain.plan.notifications_pass && selected.guards())
 }
 

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use super::content::Content;
 use super::outcome::{Denial, DenialKind};
 use super::recorder::EntryTraces;
-use super::routed::Routed;
+use super::routed_call::Routed;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plugin::{Failure, Mode, Phase};
 use crate::domain::ports::{LinkedPlugin, Loading};
@@ -30,8 +30,8 @@ impl Engine {
         let (tool, queue) = (&snapshot.tools[route.index], snapshot.plan().gateway.runtime.queue_timeout_ms);
         let (mut waited, began) = (false, Instant::now());
         for selected in tool.request.iter().chain(&tool.response) {
-            let entries = selected.chain.entries.iter().zip(&selected.admitted);
-            for (entry, _) in entries.filter(|(entry, admitted)| **admitted && entry.must_run()) {
+            let entries = selected.chain.entries.iter().zip(&selected.filter_admits);
+            for (entry, _) in entries.filter(|(entry, filter_admits)| **filter_admits && entry.must_run()) {
                 let Ok(plugin) = &entry.plugin else { continue };
                 if self.plugins.loading(plugin) != Loading::Underway {
                     continue;
@@ -91,8 +91,8 @@ impl Engine {
         let _ = self.plans.subscribe().wait_for(|()| !Arc::ptr_eq(&self.snapshot().linked, linked)).await;
     }
 
-    /// The first thing that guards this call and cannot run here. A response that would have to be withheld is no
-    /// reason to run the tool, so both phases are asked before anything is sent.
+    /// The first thing that guards this call and cannot run here. A tool must not run if its
+    /// response would have to be withheld, so both phases are checked before anything is sent.
     pub(crate) fn cannot_guard(&self, call: &Routed<'_>, traces: &mut EntryTraces) -> Option<Denial> {
         let mut first = 0;
         for selected in call.tool.request.iter().chain(&call.tool.response) {
@@ -116,15 +116,17 @@ impl Engine {
     fn first_unable<'a>(&self, selected: &'a Selected, call: &Routed<'_>) -> Option<(usize, &'a LinkedEntry, Failure)> {
         let content = || Content::Arguments(call.arguments().to_owned());
         let when = call.when(call.arguments());
-        selected.chain.entries.iter().zip(&selected.admitted).enumerate().find_map(|(place, (entry, admitted))| {
-            if !(*admitted && entry.must_run()) {
-                return None;
-            }
-            let failure = self.unable(entry).or_else(|| self.still_loading(entry))?;
-            // What a response would hold is not known yet, so there `when` cannot excuse it.
-            let excused = selected.chain.plan.phase == Phase::Request && !when.holds(entry, &content());
-            (!excused).then_some((place, &**entry, failure))
-        })
+        selected.chain.entries.iter().zip(&selected.filter_admits).enumerate().find_map(
+            |(place, (entry, filter_admits))| {
+                if !(*filter_admits && entry.must_run()) {
+                    return None;
+                }
+                let failure = self.unable(entry).or_else(|| self.still_loading(entry))?;
+                // What a response would hold is not known yet, so there `when` cannot excuse it.
+                let excused = selected.chain.plan.phase == Phase::Request && !when.holds(entry, &content());
+                (!excused).then_some((place, &**entry, failure))
+            },
+        )
     }
 
     /// Why a chain refuses what it selects, as far as this process knows now. What the filter of a plugin leaves out,

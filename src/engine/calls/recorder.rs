@@ -7,13 +7,13 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
 use super::spans;
-use crate::domain::chain::skip;
 use crate::domain::plugin::{Mode, Role};
 use crate::domain::reason::Reason;
 use crate::domain::record::{CallOutcome, CallRecord, EntryOutcome, EntryTrace, Skip};
+use crate::domain::verdict::skip;
 use crate::engine::Engine;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
-use crate::engine::plan::snapshot::{Selected, ToolLink};
+use crate::engine::plan::snapshot::{LinkedTool, Selected};
 use crate::engine::request::CallRequest;
 
 /// A call while it runs. Dropped before it was ended, it is written down as cancelled.
@@ -216,10 +216,10 @@ pub(crate) struct EntryTraces {
 impl EntryTraces {
     /// Writes down every entry of every chain that selects the tool as one that was not reached, so that the record is
     /// whole however the call ends.
-    pub(crate) fn begin(&mut self, tool: &ToolLink) {
-        for Selected { chain, admitted } in tool.request.iter().chain(&tool.response) {
-            for (entry, admitted) in chain.entries.iter().zip(admitted) {
-                let why = skip(entry.enabled, *admitted, true, Role::Transform).unwrap_or(Skip::Stopped);
+    pub(crate) fn begin(&mut self, tool: &LinkedTool) {
+        for Selected { chain, filter_admits } in tool.request.iter().chain(&tool.response) {
+            for (entry, filter_admits) in chain.entries.iter().zip(filter_admits) {
+                let why = skip(entry.enabled, *filter_admits, true, Role::Transform).unwrap_or(Skip::Stopped);
                 self.entries.push(trace(chain, entry, EntryOutcome::Skipped(why)));
             }
         }

@@ -3,7 +3,7 @@
 use tracing::field::Empty;
 use tracing::{Span, debug_span};
 
-use super::routed::Routed;
+use super::routed_call::Routed;
 use crate::domain::record::CallOutcome;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::telemetry::traces::TARGET;

@@ -34,9 +34,9 @@ pub(crate) struct TextBlock<'a> {
 }
 
 /// The members of a JSON object.
-struct Members<'a>(Vec<(Cow<'a, str>, Skim<'a>)>);
+struct ObjectMembers<'a>(Vec<(Cow<'a, str>, Skim<'a>)>);
 
-impl<'a> Members<'a> {
+impl<'a> ObjectMembers<'a> {
     /// The value of a member that stands there once.
     fn once(&self, name: &str) -> Option<Skim<'a>> {
         let mut found = self.0.iter().filter(|(member, _)| member == name).map(|(_, value)| *value);
@@ -52,10 +52,10 @@ impl<'a> TextBlock<'a> {
     /// The only text block of a result; none where there is another block, or where its text has lone surrogates, or
     /// where a member that counts stands twice.
     pub(crate) fn of(result: &'a RawValue) -> Option<Self> {
-        let result = Members(Skim::from(result).members()?);
+        let result = ObjectMembers(Skim::from(result).members()?);
         let mut blocks = result.once("content")?.elements()?;
         let (Some(block), None) = (blocks.next(), blocks.next()) else { return None };
-        let block = Members(block.members()?);
+        let block = ObjectMembers(block.members()?);
         if block.once("type")?.text()? != "text" {
             return None;
         }

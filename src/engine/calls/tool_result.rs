@@ -61,7 +61,7 @@ pub(crate) fn error_result(text: &str) -> Box<RawValue> {
     to_raw(&json!({"content": [{"type": "text", "text": text}], "isError": true}))
 }
 
-/// `result` with one more member in its `_meta`. What is no object stays as it is.
+/// `result` with one more member in its `_meta`. A result that is not an object stays as it is.
 pub(crate) fn with_meta(result: &RawValue, key: &str, value: Box<RawValue>) -> Box<RawValue> {
     let Ok(mut object) = RawObject::parse(result.get()) else { return result.to_owned() };
     let meta = object.get("_meta").map_or("{}", RawValue::get);

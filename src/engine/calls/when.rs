@@ -3,37 +3,37 @@
 use serde_json::{Map, Value};
 
 use super::content::Content;
-use super::routed::Routed;
+use super::routed_call::Routed;
 use crate::config::variables::{self, Variables};
 use crate::domain::plugin::ContentType;
 use crate::engine::plan::link::LinkedEntry;
 
 /// What a `when` is asked about: a call, and its arguments of the moment.
-pub(crate) struct When<'a> {
+pub(crate) struct WhenInput<'a> {
     call: &'a Routed<'a>,
     arguments: &'a str,
 }
 
 impl Routed<'_> {
-    /// `when`s are to be asked with these arguments.
-    pub(crate) fn when<'a>(&'a self, arguments: &'a str) -> When<'a> {
-        When { call: self, arguments }
+    /// What `when` expressions see of this call with these arguments.
+    pub(crate) fn when<'a>(&'a self, arguments: &'a str) -> WhenInput<'a> {
+        WhenInput { call: self, arguments }
     }
 }
 
-impl When<'_> {
+impl WhenInput<'_> {
     /// Whether the entry's `when` holds for this content. An entry without one always runs. So does one whose
     /// expression errs: in doubt the plugin runs.
     pub(crate) fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool {
         let Some(when) = &entry.when else { return true };
         let uses = when.uses();
-        let seen = uses.content.then(|| content.see(entry.plan.view, entry.rules.role));
+        let seen = uses.content.then(|| content.shown(entry.plan.view, entry.rules.role));
         let variables = Variables {
             call: uses.call.then(|| self.call(uses.arguments)),
             tool: uses.tool.then(|| self.tool()),
             upstream: uses.upstream.then(|| self.upstream()),
             identity: uses.identity.then(|| self.identity()),
-            content: seen.as_ref().map(|seen| variables::Content {
+            content: seen.as_ref().map(|seen| variables::ContentVariable {
                 text: &seen.text,
                 kind: if seen.kind == ContentType::Text { "text" } else { "json" },
                 size: i64::try_from(seen.text.len()).unwrap_or(i64::MAX),
@@ -42,9 +42,9 @@ impl When<'_> {
         when.evaluate(&variables).unwrap_or(true)
     }
 
-    fn call(&self, with_arguments: bool) -> variables::Call<'_> {
+    fn call(&self, with_arguments: bool) -> variables::CallVariable<'_> {
         let (request, meta) = (self.call.request, self.call.meta);
-        variables::Call {
+        variables::CallVariable {
             method: "tools/call",
             name: request.name,
             arguments: if with_arguments { read(self.arguments) } else { Value::Null },
@@ -54,12 +54,12 @@ impl When<'_> {
         }
     }
 
-    fn tool(&self) -> variables::Tool<'_> {
+    fn tool(&self) -> variables::ToolVariable<'_> {
         let tool = &self.call.route.tool;
-        variables::Tool {
+        variables::ToolVariable {
             name: self.call.request.name,
             upstream_name: &tool.name,
-            annotations: variables::Annotations {
+            annotations: variables::AnnotationsVariable {
                 read_only_hint: tool.hints.read_only,
                 destructive_hint: tool.hints.destructive,
                 idempotent_hint: tool.hints.idempotent,
@@ -69,13 +69,13 @@ impl When<'_> {
         }
     }
 
-    fn upstream(&self) -> variables::Upstream<'_> {
+    fn upstream(&self) -> variables::UpstreamVariable<'_> {
         let plan = self.call.plan();
-        variables::Upstream { name: &plan.key.name, namespace: &plan.key.namespace, labels: &plan.labels }
+        variables::UpstreamVariable { name: &plan.key.name, namespace: &plan.key.namespace, labels: &plan.labels }
     }
 
-    fn identity(&self) -> variables::Identity<'_> {
-        variables::Identity {
+    fn identity(&self) -> variables::IdentityVariable<'_> {
+        variables::IdentityVariable {
             method: "anonymous",
             subject: &self.call.request.caller.principal,
             groups: &[],
@@ -85,7 +85,7 @@ impl When<'_> {
     }
 }
 
-/// Null for what is no JSON.
+/// Null if it is not JSON.
 fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or(Value::Null)
 }

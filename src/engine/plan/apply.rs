@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
-use super::forms::{Choice, Newest};
+use super::forms::{FormChoice, WantedPlan};
 use super::link::{Linked, link};
 use super::snapshot::Snapshot;
 use crate::domain::plan::Plan;
@@ -23,7 +23,7 @@ impl Engine {
         let newest = self.newest(linked, problems, secrets);
         self.plugins.prepare(&newest.plugins(), &newest.linked.plan.gateway.runtime).await;
         let choice = self.choose(&newest);
-        self.snapshot().linked.tell(&choice);
+        self.snapshot().linked.log_changes(&choice);
         let linked = Arc::new(newest.linked.with(&choice));
         let problems = newest.problems_with(&choice);
         self.hold(&linked);
@@ -74,17 +74,17 @@ impl Engine {
         self.upstreams.retire(&keep);
     }
 
-    fn newest(&self, linked: Linked, problems: Vec<Problem>, secrets: &impl Secrets) -> Newest {
+    fn newest(&self, linked: Linked, problems: Vec<Problem>, secrets: &impl Secrets) -> WantedPlan {
         self.stop_following();
         let mut forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
         if forms.retain(&linked.plan) {
             self.forms_changed.send_modify(|count| *count += 1);
         }
-        Newest { candidates: forms.candidates(&linked, secrets), linked, problems }
+        WantedPlan { candidates: forms.candidates(&linked, secrets), linked, problems }
     }
 
     /// What runs of it now. What is loaded of it is what stands in for later forms.
-    fn choose(&self, newest: &Newest) -> Choice {
+    fn choose(&self, newest: &WantedPlan) -> FormChoice {
         let choice = newest.choose(&*self.plugins);
         let mut forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
         let news = choice.loaded.iter().filter(|plugin| forms.accept(&newest.linked.plan, plugin)).count();
@@ -95,7 +95,7 @@ impl Engine {
     }
 
     /// Puts the plan's forms of plugins in the place of older ones as they are loaded.
-    fn follow_loads(self: &Arc<Self>, newest: Newest) {
+    fn follow_loads(self: &Arc<Self>, newest: WantedPlan) {
         let engine = Arc::clone(self);
         let following = tokio::spawn(async move {
             let mut seen = 0;
@@ -117,11 +117,11 @@ impl Engine {
     }
 
     /// A load has ended. Says whether every plugin runs in the form of the plan by now.
-    fn settle(self: &Arc<Self>, newest: &Newest) -> bool {
+    fn settle(self: &Arc<Self>, newest: &WantedPlan) -> bool {
         let choice = self.choose(newest);
         let before = Arc::clone(&self.snapshot().linked);
         if before.differs(&choice) {
-            before.tell(&choice);
+            before.log_changes(&choice);
             let linked = Arc::new(newest.linked.with(&choice));
             let problems = newest.problems_with(&choice);
             self.hold(&linked);
@@ -132,8 +132,7 @@ impl Engine {
         choice.is_settled
     }
 
-    /// Before a plan that is not stopped is in force: calls that it lets in are not to find the old word that ended
-    /// calls.
+    /// Called before a plan that is not stopped comes into force, so that its calls do not see the cancelled token.
     fn let_calls_run(&self, linked: &Linked) {
         if !linked.plan.gateway.stopped && self.state.cut.load().is_cancelled() {
             self.state.cut.store(Arc::default());
@@ -182,6 +181,6 @@ impl Engine {
                 Some(_) => {}
             }
         }
-        linked.upstreams.iter().for_each(|upstream| self.state.know(&upstream.target.plan.key));
+        linked.upstreams.iter().for_each(|upstream| self.state.track(&upstream.target.plan.key));
     }
 }

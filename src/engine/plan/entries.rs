@@ -7,10 +7,10 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde_json::value::RawValue;
 
 use crate::config::expr::Expression;
-use crate::domain::chain::EntryRules;
 use crate::domain::plan::{ChainPlan, EntryPlan, UpstreamPlan};
 use crate::domain::plugin::{Failure, FailurePolicy, Mode};
 use crate::domain::ports::LinkedPlugin;
+use crate::domain::verdict::EntryRules;
 
 /// A chain with its globs, and its entries ready to run.
 pub(crate) struct LinkedChain {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::domain::form::{KeptEntry, KeptForm};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
+use crate::domain::kept_form::{KeptEntry, KeptForm};
 use crate::domain::plan::{ChainPlan, EntryPlan, Plan};
 use crate::domain::plugin::{Failure, FailurePolicy, Role};
 use crate::domain::ports::LinkedPlugin;
@@ -79,7 +79,7 @@ impl Form {
 
 /// A plugin of the plan whose form could not be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct NotLoaded {
+pub(crate) struct FailedForm {
     pub(crate) plugin: ObjectKey,
     /// Of the code that could not be.
     pub(crate) digest: String,
@@ -90,7 +90,7 @@ pub(crate) struct NotLoaded {
     pub(crate) runs: Option<String>,
 }
 
-impl NotLoaded {
+impl FailedForm {
     pub(crate) fn problem(&self) -> Problem {
         let message = match &self.runs {
             Some(runs) => format!("{}. Not loaded; revision {runs:.8} still runs", self.failure.message),

@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::form::{Form, NotLoaded, StandIns};
+use super::form::{FailedForm, Form, StandIns};
 use super::link::{Linked, link_plugin};
 use crate::domain::digest::{revision, sha256_hex};
-use crate::domain::form::KeptForm;
 use crate::domain::ids::ObjectKey;
+use crate::domain::kept_form::KeptForm;
 use crate::domain::plan::Plan;
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin, Secrets};
@@ -20,9 +20,9 @@ use crate::domain::problem::Problem;
 
 /// The last form of each plugin that was loaded.
 #[derive(Default)]
-pub(crate) struct Forms(BTreeMap<ObjectKey, Loaded>);
+pub(crate) struct Forms(BTreeMap<ObjectKey, LoadedForm>);
 
-struct Loaded {
+struct LoadedForm {
     form: Form,
     /// Tells it from another: a digest of all that is kept of it.
     stamp: String,
@@ -43,7 +43,7 @@ impl Forms {
                 );
                 continue;
             }
-            let loaded = Loaded { stamp: revision(&form), form: Form::restored(form) };
+            let loaded = LoadedForm { stamp: revision(&form), form: Form::restored(form) };
             self.0.entry(loaded.form.plugin.plan.key.clone()).or_insert(loaded);
         }
     }
@@ -64,7 +64,7 @@ impl Forms {
     pub(crate) fn accept(&mut self, plan: &Plan, plugin: &Arc<LinkedPlugin>) -> bool {
         let form = Form::of(plan, plugin);
         let stamp = revision(&form.to_kept());
-        let before = self.0.insert(plugin.plan.key.clone(), Loaded { form, stamp: stamp.clone() });
+        let before = self.0.insert(plugin.plan.key.clone(), LoadedForm { form, stamp: stamp.clone() });
         before.is_none_or(|before| before.stamp != stamp)
     }
 
@@ -96,23 +96,23 @@ impl Forms {
 }
 
 /// The plan that is wanted, with what may stand in for its plugins.
-pub(crate) struct Newest {
+pub(crate) struct WantedPlan {
     pub(crate) linked: Linked,
     pub(crate) candidates: BTreeMap<ObjectKey, Vec<Arc<Form>>>,
     pub(crate) problems: Vec<Problem>,
 }
 
 /// What runs of a plan at a moment.
-pub(crate) struct Choice {
+pub(crate) struct FormChoice {
     pub(crate) stand_ins: StandIns,
-    pub(crate) not_loaded: Vec<NotLoaded>,
+    pub(crate) not_loaded: Vec<FailedForm>,
     /// Plugins that run in the form of the plan.
     pub(crate) loaded: Vec<Arc<LinkedPlugin>>,
     /// Whether all of them do.
     pub(crate) is_settled: bool,
 }
 
-impl Newest {
+impl WantedPlan {
     /// The plugins of the plan, then those that may stand in.
     pub(crate) fn plugins(&self) -> Vec<Arc<LinkedPlugin>> {
         let wanted = self.linked.wanted();
@@ -121,12 +121,12 @@ impl Newest {
     }
 
     /// What is wrong with it, and with what could not be loaded of it.
-    pub(crate) fn problems_with(&self, choice: &Choice) -> Vec<Problem> {
-        self.problems.iter().cloned().chain(choice.not_loaded.iter().map(NotLoaded::problem)).collect()
+    pub(crate) fn problems_with(&self, choice: &FormChoice) -> Vec<Problem> {
+        self.problems.iter().cloned().chain(choice.not_loaded.iter().map(FailedForm::problem)).collect()
     }
 
-    /// [`Newest::plugins`] without those whose place is taken.
-    pub(crate) fn needed(&self, choice: &Choice) -> Vec<Arc<LinkedPlugin>> {
+    /// [`WantedPlan::plugins`] without those whose place is taken.
+    pub(crate) fn needed(&self, choice: &FormChoice) -> Vec<Arc<LinkedPlugin>> {
         let taken = |plugin: &LinkedPlugin| {
             let key = &plugin.plan.key;
             choice.loaded.iter().any(|loaded| loaded.plan.key == *key && loaded.identity != plugin.identity)
@@ -136,9 +136,9 @@ impl Newest {
 
     /// Of each plugin what is loaded: the plan's form where it is, else an older one. Where none is, calls wait for the
     /// plan's, and where that cannot be loaded, for an older one that may.
-    pub(crate) fn choose(&self, plugins: &dyn RunPlugin) -> Choice {
+    pub(crate) fn choose(&self, plugins: &dyn RunPlugin) -> FormChoice {
         let mut choice =
-            Choice { stand_ins: StandIns::new(), not_loaded: Vec::new(), loaded: Vec::new(), is_settled: true };
+            FormChoice { stand_ins: StandIns::new(), not_loaded: Vec::new(), loaded: Vec::new(), is_settled: true };
         for (key, newest) in self.linked.wanted() {
             let loading = newest.as_ref().ok().map(|newest| (newest, plugins.loading(newest)));
             if let Some((newest, Loading::Loaded)) = &loading {
@@ -151,7 +151,7 @@ impl Newest {
             let waits = matches!(loading, Some((_, Loading::Underway)));
             let stand_in = of(Loading::Loaded).or_else(|| of(Loading::Underway).filter(|_| !waits));
             if let Some((newest, Loading::Failed { failure, own })) = loading {
-                choice.not_loaded.push(NotLoaded {
+                choice.not_loaded.push(FailedForm {
                     plugin: key.clone(),
                     digest: newest.plan.digest.clone(),
                     failure,
@@ -167,12 +167,12 @@ impl Newest {
 
 impl Linked {
     /// The same plan with older forms where this choice has them.
-    pub(crate) fn with(&self, choice: &Choice) -> Self {
+    pub(crate) fn with(&self, choice: &FormChoice) -> Self {
         self.relinked(choice.stand_ins.clone(), choice.not_loaded.clone())
     }
 
     /// Whether another choice runs.
-    pub(crate) fn differs(&self, choice: &Choice) -> bool {
+    pub(crate) fn differs(&self, choice: &FormChoice) -> bool {
         let runs = |stand_ins: &StandIns| -> Vec<_> {
             stand_ins.iter().map(|(key, form)| (key.clone(), form.plugin.identity.clone())).collect()
         };
@@ -180,7 +180,7 @@ impl Linked {
     }
 
     /// Tells the log what another choice changes.
-    pub(crate) fn tell(&self, choice: &Choice) {
+    pub(crate) fn log_changes(&self, choice: &FormChoice) {
         for lost in choice.not_loaded.iter().filter(|lost| !self.not_loaded.contains(lost)) {
             let (plugin, revision) = (lost.plugin.to_string(), &lost.digest);
             match &lost.runs {

@@ -7,10 +7,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use super::entries::{Globs, LinkedChain, LinkedEntry};
-use super::form::{NotLoaded, StandIns};
+use super::form::{FailedForm, StandIns};
 use crate::config::compile::merge_config;
 use crate::config::expr::Expression;
-use crate::domain::chain::EntryRules;
 use crate::domain::digest::revision;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{
@@ -23,6 +22,7 @@ use crate::domain::reason::Reason;
 use crate::domain::report::{SecretReport, SecretState};
 use crate::domain::secret::{NoSecret, SecretText, secret_uses};
 use crate::domain::upstream::{Target, UpstreamTarget};
+use crate::domain::verdict::EntryRules;
 
 /// A plan that can run, apart from tool lists.
 pub(crate) struct Linked {
@@ -36,7 +36,7 @@ pub(crate) struct Linked {
     /// Older forms of plugins, which run in the place of those of the plan.
     pub(crate) stand_ins: StandIns,
     /// Plugins of the plan that could not be loaded.
-    pub(crate) not_loaded: Vec<NotLoaded>,
+    pub(crate) not_loaded: Vec<FailedForm>,
     /// Whether the keys of Secrets that it names were found.
     pub(crate) secrets: Vec<SecretReport>,
     /// Fires when no call and no snapshot is left that holds it.
@@ -62,7 +62,7 @@ pub(crate) struct LinkedUpstream {
     pub(crate) refusing: Option<Refusal>,
 }
 
-/// Links a plan. What lacks is a Problem, and fails with its reason where it is used.
+/// Links a plan. What is missing becomes a Problem, and an entry that needs it fails with its reason.
 pub(crate) fn link(plan: Plan, secrets: &impl Secrets) -> (Linked, Vec<Problem>) {
     let mut problems = Vec::new();
     let upstreams = plan.upstreams.iter().map(|u| link_upstream(&plan, u, secrets, &mut problems)).collect();
@@ -193,7 +193,7 @@ fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
 
 impl Linked {
     /// The same plan with these older forms in the place of its own, and what could not be loaded.
-    pub(crate) fn relinked(&self, stand_ins: StandIns, not_loaded: Vec<NotLoaded>) -> Self {
+    pub(crate) fn relinked(&self, stand_ins: StandIns, not_loaded: Vec<FailedForm>) -> Self {
         let mut linked = Self {
             plan: Arc::clone(&self.plan),
             chains: Vec::new(),

@@ -146,7 +146,7 @@ impl Arguments {
 
     fn judge(&self, arguments: &str, line: impl Fn(&ValidationError<'_>) -> String) -> Result<(), String> {
         let Some(validator) = &self.validator else { return Ok(()) };
-        let value: Value = serde_json::from_str(arguments).map_err(|e| format!("the arguments are no JSON: {e}"))?;
+        let value: Value = serde_json::from_str(arguments).map_err(|e| format!("the arguments are not JSON: {e}"))?;
         if validator.is_valid(&value) {
             return Ok(());
         }

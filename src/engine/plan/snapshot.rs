@@ -16,7 +16,7 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::route::{Offer, Route, Routes};
 use crate::domain::seen::{MAX_BYTES, MAX_OF_NAMESPACE, MAX_OF_ONE, MAX_SEEN, SeenNames};
-use crate::engine::state::State;
+use crate::engine::state::EngineState;
 use crate::engine::upstreams::state::ToolList;
 
 /// Immutable; a call holds one from its start to its end.
@@ -24,7 +24,7 @@ pub struct Snapshot {
     pub(crate) linked: Arc<Linked>,
     pub(crate) routes: Routes,
     /// By [`Route::index`].
-    pub(crate) tools: Vec<ToolLink>,
+    pub(crate) tools: Vec<LinkedTool>,
     /// Of the plan, of linking it, and of the tool lists.
     pub(crate) problems: Vec<Problem>,
     /// Digest of the tools as clients see them; cursors hold it.
@@ -34,7 +34,7 @@ pub struct Snapshot {
 }
 
 /// What a call of one tool needs besides its route.
-pub(crate) struct ToolLink {
+pub(crate) struct LinkedTool {
     pub(crate) arguments: Arc<Arguments>,
     /// Arguments that modern clients mirror in headers; none where a mark is not valid, as clients drop such tools.
     pub(crate) mirrored: Arc<[Mirrored]>,
@@ -46,7 +46,7 @@ pub(crate) struct ToolLink {
 pub(crate) struct Selected {
     pub(crate) chain: Arc<LinkedChain>,
     /// For each entry, whether its plugin's own filter admits the tool.
-    pub(crate) admitted: Vec<bool>,
+    pub(crate) filter_admits: Vec<bool>,
 }
 
 impl Snapshot {
@@ -79,7 +79,12 @@ impl Snapshot {
     }
 
     /// A snapshot of `linked` with the tool lists that `state` has now.
-    pub(crate) fn build(linked: Arc<Linked>, plan_problems: Vec<Problem>, state: &State, previous: &Self) -> Self {
+    pub(crate) fn build(
+        linked: Arc<Linked>,
+        plan_problems: Vec<Problem>,
+        state: &EngineState,
+        previous: &Self,
+    ) -> Self {
         let lists: Vec<_> = linked.upstreams.iter().map(|u| state.tools(&u.target.plan.key)).collect();
         let (seen, none) = (Arc::clone(&state.seen.borrow()), BTreeSet::new());
         let offers: Vec<Offer<'_>> = linked
@@ -99,7 +104,7 @@ impl Snapshot {
             .collect();
         let routes = Routes::build(linked.plan.gateway.prefix, &offers);
         drop(offers);
-        let tools = routes.all().iter().map(|route| ToolLink::new(&linked, route, previous)).collect();
+        let tools = routes.all().iter().map(|route| LinkedTool::new(&linked, route, previous)).collect();
         let mut problems = plan_problems.clone();
         problems.extend(unnamed(&linked, &routes));
         problems.extend(no_room_for_names(&linked, &lists, &seen));
@@ -111,7 +116,7 @@ impl Snapshot {
     }
 
     /// The same plan with the tool lists of now.
-    pub(crate) fn relist(&self, state: &State) -> Self {
+    pub(crate) fn relist(&self, state: &EngineState) -> Self {
         Self::build(Arc::clone(&self.linked), self.plan_problems.clone(), state, self)
     }
 
@@ -134,12 +139,13 @@ impl Snapshot {
 impl Selected {
     /// Whether a Guard in it acts on the tool.
     pub(crate) fn guards(&self) -> bool {
-        let mut admitted = self.chain.entries.iter().zip(&self.admitted).filter(|(_, admitted)| **admitted);
-        admitted.any(|(entry, _)| entry.enforces() && entry.rules.role == Role::Guard)
+        let mut filter_admits =
+            self.chain.entries.iter().zip(&self.filter_admits).filter(|(_, filter_admits)| **filter_admits);
+        filter_admits.any(|(entry, _)| entry.enforces() && entry.rules.role == Role::Guard)
     }
 }
 
-impl ToolLink {
+impl LinkedTool {
     /// Whether a Guard is on its response.
     pub(crate) fn guards_response(&self) -> bool {
         self.response.iter().any(Selected::guards)
@@ -166,7 +172,7 @@ impl ToolLink {
                 .filter(|chain| chain.selects("tools/call", upstream, &route.tool.name))
                 .map(|chain| {
                     let admits = |entry: &Arc<LinkedEntry>| entry.admits(&upstream.key.name, &route.tool.name);
-                    Selected { admitted: chain.entries.iter().map(admits).collect(), chain: Arc::clone(chain) }
+                    Selected { filter_admits: chain.entries.iter().map(admits).collect(), chain: Arc::clone(chain) }
                 })
                 .collect()
         };

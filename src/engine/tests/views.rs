@@ -5,7 +5,7 @@ use crate::domain::health::ConnectionState;
 use crate::domain::plan::{ToolOverride, UpstreamPlan};
 use crate::domain::ports::WorkerState;
 use crate::domain::upstream::Probed;
-use crate::engine::views::objects::PluginState;
+use crate::engine::views::objects::LivePluginState;
 
 #[tokio::test]
 async fn tools_that_an_upstream_leaves_out_are_not_offered() {
@@ -82,6 +82,7 @@ async fn a_plugin_is_shown_as_executing_while_one_of_its_own_workers_is() {
         worker(&ids[1], WorkerState::Available),
     ];
     let shown: Vec<_> = engine.plugins().into_iter().map(|plugin| (plugin.state, plugin.workers)).collect();
-    let expected = [PluginState::Executing, PluginState::Enabled, PluginState::Disabled, PluginState::Registered];
+    let expected =
+        [LivePluginState::Executing, LivePluginState::Enabled, LivePluginState::Disabled, LivePluginState::Registered];
     assert_eq!(shown, expected.into_iter().zip([2, 1, 0, 0]).collect::<Vec<_>>());
 }

@@ -1,5 +1,5 @@
 //! What is known of upstreams: probes of their health, and their tool lists.
 
-pub(crate) mod health;
 pub(crate) mod probes;
+pub(crate) mod probing;
 pub(crate) mod state;

@@ -66,12 +66,12 @@ pub struct PluginView {
     pub not_loaded: Option<String>,
     /// What it is for.
     pub role: Role,
-    /// How it is spoken with.
+    /// The protocol.
     pub protocol: Protocol,
     /// Phases it serves.
     pub phases: Vec<Phase>,
     /// Registered, Enabled, Executing or Disabled; Failed where it cannot be started.
-    pub state: PluginState,
+    pub state: LivePluginState,
     /// Why it cannot be started, or its newest form not loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -83,7 +83,7 @@ pub struct PluginView {
 
 /// Document 000's states of a Plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub enum PluginState {
+pub enum LivePluginState {
     /// No chain names it.
     Registered,
     /// It can run.
@@ -198,11 +198,11 @@ impl Engine {
         let own = workers.iter().filter(|w| w.plugin_id == plugin.id);
         let executing = own.clone().any(|w| w.state == crate::domain::ports::WorkerState::Executing);
         let state = match (&error, plugin.enabled, chains.is_empty()) {
-            (_, false, _) => PluginState::Disabled,
-            (Some(_), _, _) => PluginState::Failed,
-            (_, _, true) => PluginState::Registered,
-            _ if executing => PluginState::Executing,
-            _ => PluginState::Enabled,
+            (_, false, _) => LivePluginState::Disabled,
+            (Some(_), _, _) => LivePluginState::Failed,
+            (_, _, true) => LivePluginState::Registered,
+            _ if executing => LivePluginState::Executing,
+            _ => LivePluginState::Enabled,
         };
         PluginView {
             id: plugin.id.clone(),

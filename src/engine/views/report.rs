@@ -1,4 +1,4 @@
-//! What this process reports to whoever made its plan.
+//! What this process reports to the operator that made its plan.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::domain::report::{
 };
 use crate::domain::seen::SeenNames;
 use crate::engine::Engine;
-use crate::engine::calls::routed::timestamp;
-use crate::engine::plan::form::NotLoaded;
+use crate::engine::calls::routed_call::timestamp;
+use crate::engine::plan::form::FailedForm;
 use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::Snapshot;
 
@@ -44,7 +44,7 @@ impl Engine {
         }
     }
 
-    /// Notes what is to run and cannot; none where that is over.
+    /// Notes what should run and cannot; none once that is over.
     pub fn set_pending(&self, pending: Option<PendingReport>) {
         self.state.pending.store(pending.map(Into::into));
     }
@@ -149,7 +149,7 @@ impl Engine {
     }
 }
 
-fn not_loaded(lost: &NotLoaded) -> NotLoadedReport {
+fn not_loaded(lost: &FailedForm) -> NotLoadedReport {
     NotLoadedReport {
         plugin: lost.plugin.to_string(),
         digest: lost.digest.clone(),

@@ -6,7 +6,7 @@ use crate::domain::budget::Category;
 use crate::domain::plugin::{FailurePolicy, Mode, Role};
 use crate::engine::Engine;
 use crate::engine::plan::link::{Linked, LinkedChain};
-use crate::telemetry::moment::{Moment, Names};
+use crate::telemetry::scrape_input::{PlannedNames, ScrapeInput};
 
 impl Engine {
     /// All metrics in the text format of Prometheus.
@@ -15,7 +15,7 @@ impl Engine {
         let chains = &snapshot.linked.chains;
         let refusing = chains.iter().filter_map(|chain| Some((&*chain.name, self.refusing(chain)?.as_str())));
         let weakened = chains.iter().filter(|chain| is_weakened(chain)).map(|chain| (&*chain.name, "GuardWeakened"));
-        self.metrics.render(&Moment {
+        self.metrics.render(&ScrapeInput {
             load: self.plugins.load(),
             workers: self.plugins.workers(),
             refusing: refusing.collect(),
@@ -28,10 +28,10 @@ impl Engine {
 }
 
 /// What there may be series of: what a chain names and is not there counts too.
-fn names(linked: &Linked) -> Names<'_> {
+fn names(linked: &Linked) -> PlannedNames<'_> {
     let entries = linked.chains.iter().flat_map(|chain| &chain.entries).map(|entry| Cow::Borrowed(&*entry.name));
     let plugins = linked.plan.plugins.iter().map(|plugin| Cow::Owned(plugin.key.to_string()));
-    Names {
+    PlannedNames {
         plugins: entries.chain(plugins).collect(),
         chains: linked.chains.iter().map(|chain| &*chain.name).collect(),
         upstreams: linked.upstreams.iter().map(|upstream| &*upstream.target.plan.key.name).collect(),

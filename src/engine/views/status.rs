@@ -22,7 +22,7 @@ pub struct StatusView {
     /// Why every call is refused, for another reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusing: Option<String>,
-    /// What is to run and cannot.
+    /// What should run and cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingReport>,
     /// Tools that it offers now.

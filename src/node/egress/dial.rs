@@ -13,9 +13,9 @@ use tokio::time::timeout;
 use super::reachability::lets_reach;
 use crate::domain::egress::EgressRule;
 
-/// For the name and every address together.
+/// The deadline of the lookup and all attempts together.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// For one address, so that another gets its turn.
+/// The deadline of one address, so that the next one is tried.
 const ATTEMPT: Duration = Duration::from_secs(3);
 /// Addresses of a name that are tried.
 const MAX_ADDRESSES: usize = 8;

@@ -15,7 +15,7 @@ use rustix::net::{
 
 /// Where a worker finds the socket. Written in `egress.cjs` too.
 const SOCKET: i32 = 4;
-/// Tells the launcher that its standard input is to be exchanged. No plugin's variable can have this name there.
+/// Tells the launcher to replace its standard input. No plugin's variable can have this name there.
 const MARK: &str = "HAWSEPIPE_HANDED";
 
 /// Sets `command` (the launcher) up to find a new socket on descriptor 4 and `stdin` on descriptor 0. Returns our end

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::dial::{DialError, dial};
-use super::worker_egress::WorkerEgress;
+use super::worker_egress::{StreamHeader, WorkerEgress};
 use crate::node::metrics::Direction;
 use crate::node::protocol::frame::{FrameKind, Head, Start};
 
@@ -44,11 +44,6 @@ struct OpenHeader {
     stream: u32,
     host: String,
     port: u16,
-}
-
-#[derive(Deserialize)]
-struct StreamHeader {
-    stream: u32,
 }
 
 /// The worker broke the protocol.

@@ -1,9 +1,9 @@
-//! What the connections of one worker share: its socket, the rules, the count of bytes.
+//! What the connections of one worker share: the socket, the rules and the byte count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWriteExt;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{Semaphore, mpsc};
@@ -16,31 +16,32 @@ use crate::node::protocol::frame::{FrameKind, begin};
 
 /// Bytes that one call may send and receive.
 const MAX_BYTES: u64 = 64 << 20;
-/// Names that are resolved at once: a resolver may take its time, and cannot be told to stop.
+/// Names that are resolved at once: a resolver may be slow, and a lookup cannot be cancelled.
 const LOOKUPS: usize = 4;
 /// Bytes of a host's name that the log holds: no name is longer.
 const MAX_NAME: usize = 253;
 /// Frames on their way to a worker that does not read.
 const QUEUED: usize = 8;
 
-/// One worker's line.
+/// The egress of one worker.
 #[derive(Debug)]
 pub(super) struct WorkerEgress {
     pub(super) rules: Vec<EgressRule>,
-    /// The right to have a name resolved.
+    /// Permits to resolve a name.
     pub(super) lookups: Arc<Semaphore>,
     frames: mpsc::Sender<Vec<u8>>,
     /// Bytes since the call began.
     used: AtomicU64,
-    /// Whether the log holds a denial of this call: one is enough.
-    told: AtomicBool,
+    /// Whether a denial of this call was logged: one is enough.
+    denial_logged: AtomicBool,
     log_mask: LogMask,
     metrics: WorkerMetrics,
 }
 
-#[derive(Serialize)]
-struct StreamHeader {
-    stream: u32,
+/// The header of a frame that is about a stream and says no more.
+#[derive(Deserialize, Serialize)]
+pub(super) struct StreamHeader {
+    pub(super) stream: u32,
 }
 
 #[derive(Serialize)]
@@ -53,7 +54,7 @@ struct CloseHeader<'a> {
 }
 
 impl WorkerEgress {
-    /// A line, and what writes its frames.
+    /// The egress, and the task that writes its frames.
     pub(super) fn new(
         mut socket: OwnedWriteHalf,
         rules: Vec<EgressRule>,
@@ -61,8 +62,9 @@ impl WorkerEgress {
         metrics: WorkerMetrics,
     ) -> (Self, impl Future<Output = ()> + Send) {
         let (frames, mut queue) = mpsc::channel::<Vec<u8>>(QUEUED);
-        let (used, told, lookups) = (AtomicU64::new(0), AtomicBool::new(false), Arc::new(Semaphore::new(LOOKUPS)));
-        let line = Self { rules, lookups, frames, used, told, log_mask, metrics };
+        let (used, denial_logged, lookups) =
+            (AtomicU64::new(0), AtomicBool::new(false), Arc::new(Semaphore::new(LOOKUPS)));
+        let line = Self { rules, lookups, frames, used, denial_logged, log_mask, metrics };
         let writing = async move {
             while let Some(frame) = queue.recv().await {
                 if socket.write_all(&frame).await.is_err() {
@@ -75,7 +77,7 @@ impl WorkerEgress {
 
     pub(super) fn begin_call(&self) {
         self.used.store(0, Ordering::Relaxed);
-        self.told.store(false, Ordering::Relaxed);
+        self.denial_logged.store(false, Ordering::Relaxed);
     }
 
     /// Counts bytes of a connection.
@@ -99,7 +101,7 @@ impl WorkerEgress {
     /// A connection was not made, or broke.
     pub(super) fn refused(&self, host: &str, port: u16, refusal: &DialError) {
         self.metrics.connection(self.log_mask.name(), refusal.as_label());
-        if refusal.is_denial() && !self.told.swap(true, Ordering::Relaxed) {
+        if refusal.is_denial() && !self.denial_logged.swap(true, Ordering::Relaxed) {
             let host = &host[..host.floor_char_boundary(MAX_NAME)];
             let (plugin, host) = (self.log_mask.name(), self.log_mask.masked(host));
             tracing::warn!(target: "hawsepipe::plugin", plugin, "may not connect to {host}:{port}: {refusal}");
@@ -122,7 +124,7 @@ impl WorkerEgress {
         self.send(FrameKind::Close, &CloseHeader { stream, code, message }, None).await;
     }
 
-    /// Queues a whole frame: whoever is dropped while it waits has sent nothing of it.
+    /// Queues a whole frame. A future that is dropped while it waits has sent nothing of the frame.
     async fn send(&self, kind: FrameKind, header: &impl Serialize, body: Option<&[u8]>) {
         let mut frame = Vec::with_capacity(64 + body.map_or(0, <[u8]>::len));
         if begin(&mut frame, kind, header, body).is_some() {

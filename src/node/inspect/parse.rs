@@ -12,7 +12,7 @@ use oxc_span::SourceType;
 
 use crate::domain::ports::{CodeFacts, SyntaxProblem};
 
-/// Names of each kind that are told.
+/// The most names of each kind that are reported.
 const MAX_NAMES: usize = 256;
 /// Characters of a name, and of a message.
 const MAX_NAME: usize = 128;
@@ -33,7 +33,7 @@ pub fn facts(code: &str, file_name: &str) -> CodeFacts {
     };
     let Some(problem) = problem(&first, code) else { return look(&first) };
     if !matches!(ending, "mjs" | "cjs") {
-        // Node wraps a script in a function, so that it may return; and what is no script it takes for a module.
+        // Node wraps a script in a function, so that it may return; and treats code that is not a script as a module.
         for kind in [SourceType::cjs(), SourceType::mjs()] {
             let parsed = parse(kind);
             if self::problem(&parsed, code).is_none() {

@@ -13,7 +13,7 @@ use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::upstream::Answer;
 
-/// An answer that is to be sent.
+/// An answer to send.
 pub(super) struct AskReply {
     ask: u64,
     answer: Answer,
@@ -53,7 +53,7 @@ impl<'a> Asks<'a> {
         open.push(Box::pin(async move {
             let answer = match arguments.transpose() {
                 Ok(arguments) => host.call_tool(&tool, arguments.as_deref()).await,
-                Err(()) => Answer::Error(to_raw(&RpcError::new(INVALID_PARAMS, "the arguments are no JSON"))),
+                Err(()) => Answer::Error(to_raw(&RpcError::new(INVALID_PARAMS, "the arguments are not JSON"))),
             };
             AskReply { ask, answer }
         }));

@@ -1,5 +1,5 @@
-//! The gateway's side of the Module protocol: one call at a time over a [`Wire`]. Knows no process and no deadline;
-//! whoever drops an exchange before its end must give the call up before the channel is used again.
+//! The gateway's side of the Module protocol: one call at a time over a [`Wire`]. Knows no process and no deadline.
+//! A caller that drops an exchange before its end must give up the call before it uses the channel again.
 
 use std::io;
 
@@ -19,7 +19,7 @@ use crate::domain::ports::PluginProgress;
 use crate::domain::reason::Reason;
 use crate::node::log_mask::LogMask;
 
-/// The way of calls to a worker.
+/// Carries the calls to a worker.
 #[derive(Debug)]
 pub struct Channel<W> {
     wire: W,

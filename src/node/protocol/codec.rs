@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use crate::domain::plugin::{Encoding, Failure, Input, Output, WireOutput};
 use crate::domain::reason::Reason;
 
-/// Bytes of the big-endian length before a message that is no line.
+/// Bytes of the big-endian length before a message that is not a line.
 const LENGTH: usize = 4;
 /// How deep the values of an answer may lie in each other, as in JSON.
 const MAX_DEPTH: usize = 128;

@@ -89,11 +89,11 @@ pub struct Head {
 pub enum Start {
     /// A whole frame.
     Whole(Head),
-    /// A part of one: this many bytes more are wanted.
+    /// A part of a frame, which needs this many bytes more.
     Part(usize),
 }
 
-/// Bytes that are no frame.
+/// Bytes that are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// A kind that is not known.
@@ -106,7 +106,7 @@ impl Start {
     /// Looks at the beginning of `bytes`. `max_body` says how large the body of a kind may be.
     ///
     /// # Errors
-    /// Where it is no frame, or too large a one. No byte of such a frame need be there but its head.
+    /// If the bytes are not a frame, or the frame is too large. The head of a frame is enough to tell.
     pub fn of(bytes: &[u8], max_body: impl FnOnce(FrameKind) -> usize) -> Result<Self, Malformed> {
         let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(Self::Part(HEAD - bytes.len())) };
         let head = Head::decode(*head).ok_or(Malformed::Kind)?;
@@ -163,7 +163,7 @@ impl Head {
     }
 }
 
-/// Puts all of a frame into `out` but its body, which is to be sent right after it. None where it does not fit a frame.
+/// Puts all of a frame into `out` but its body, which must be sent right after it. None where it does not fit a frame.
 pub fn begin(out: &mut Vec<u8>, kind: FrameKind, header: &impl Serialize, body: Option<&[u8]>) -> Option<()> {
     out.clear();
     out.resize(HEAD, 0);

@@ -59,7 +59,7 @@ pub(super) struct ProgressHeader {
 pub(super) struct AskHeader {
     /// The call that it is asked within.
     pub(super) id: u64,
-    /// What its answer is to name.
+    /// The id that its answer must name.
     pub(super) ask: u64,
     /// The tool to call.
     pub(super) tool: String,

@@ -1,5 +1,5 @@
 //! Scripts that stay: a message to standard input, a message from standard output, again and again. Knows no pool and
-//! no deadline; whoever drops an exchange before its end must not use the script again.
+//! no deadline. A caller that drops an exchange before its end must not use the script again.
 //!
 //! An answer has no name of the call that it is for. So it is only ever the one message that follows an input: a script
 //! that says more than it was asked, or before it was asked, is of no more use.
@@ -173,7 +173,7 @@ mod tests {
         for (code, codec, said, expected) in [
             (0, Codec::Json, &answer[..], Ok("a")),
             (0, Codec::Json, b" \n", Err("ended without an answer")),
-            // Of a message with a length, a part is no answer.
+            // A part of a message with a length is not an answer.
             (0, Codec::MessagePack, b"\0\0\0\x09abc", Err("ended without an answer")),
             (0, Codec::Printed, b"\0\0\0\x09abc", Err("ended without an answer")),
             (3, Codec::Json, answer, Err("exited with code 3")),

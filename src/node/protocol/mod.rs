@@ -1,5 +1,5 @@
-//! How a worker is spoken with. A protocol turns one input into one answer; which process it speaks to, for how long,
-//! and what becomes of it afterwards is decided elsewhere.
+//! The protocols between the gateway and workers. A protocol turns one input into one answer; which
+//! process it speaks to, for how long, and what becomes of the process afterwards is decided elsewhere.
 
 pub mod asks;
 pub mod channel;
@@ -47,7 +47,7 @@ impl Exchange {
         Self { output, reusable: true }
     }
 
-    /// An answer, or the lack of one, after which the worker is of no more use.
+    /// An answer, or its failure, after which the worker cannot be used again.
     pub fn last(output: Result<Output, Failure>) -> Self {
         Self { output, reusable: false }
     }

@@ -23,18 +23,18 @@ const QUEUED: usize = 8;
 /// How long the header of a frame that is too large may take: it is sent with the rest of it.
 const HEADER_WAIT: Duration = Duration::from_millis(100);
 
-/// One seat's part in the socket.
+/// The wire of one seat. The seats of a worker share its socket.
 #[derive(Debug)]
 pub struct SharedWire {
     trunk: Arc<SharedSocket>,
-    /// The call whose frames come, and how.
+    /// The call whose frames arrive.
     call: u64,
     frames: mpsc::Receiver<Frame>,
     /// The frame that was received and is not taken.
     current: Vec<u8>,
 }
 
-/// The socket, shared. It is closed with the last part in it.
+/// The shared socket. It is closed with its last wire.
 #[derive(Debug)]
 struct SharedSocket {
     outgoing: mpsc::Sender<Vec<u8>>,
@@ -45,11 +45,11 @@ struct SharedSocket {
 /// A whole frame, or why the call gets no other.
 type Frame = Result<(Head, Vec<u8>), WireError>;
 
-/// Which frames go where.
+/// The receivers of frames, by call.
 #[derive(Debug, Default)]
 struct FrameRoutes {
     open: HashMap<u64, mpsc::Sender<Frame>>,
-    /// No frame comes any more.
+    /// Why no more frames arrive.
     broken: Option<WireError>,
 }
 
@@ -124,7 +124,7 @@ impl Wire for SharedWire {
     }
 }
 
-/// Hands each frame to the call that it names, until there is none any more.
+/// Hands each frame to the call that it names, until the socket ends.
 async fn hand_out(mut incoming: FrameReader, routes: Arc<Mutex<FrameRoutes>>, log_mask: LogMask, max_output: usize) {
     let broken = loop {
         let head = match incoming.receive(max_output).await {
@@ -136,7 +136,7 @@ async fn hand_out(mut incoming: FrameReader, routes: Arc<Mutex<FrameRoutes>>, lo
             log_line(&log_mask, json, body);
         } else if let Some(call) = route(&routes, json) {
             let whole = incoming.bytes().get(..head.length()).unwrap_or_default().to_vec();
-            // One that nobody waits for any more is lost.
+            // A frame for a call that has ended is dropped.
             let _ = call.send(Ok((head, whole))).await;
         }
         incoming.take(&head);

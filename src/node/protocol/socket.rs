@@ -1,7 +1,7 @@
 //! A socket that wakes us only when there is something to read.
 //!
 //! tokio's own `UnixStream` also asks for the events of writing, and a Unix socket raises one for each buffer that the
-//! other side has read: two or three wake-ups a call, in the middle of the plugin's work, for nothing. Here a write
+//! other side has read: two or three needless wake-ups a call, while the plugin works. Here a write
 //! that does not fit, which is rare, waits on a descriptor of its own.
 
 use std::io::{self, IoSlice, Write};
@@ -33,7 +33,7 @@ pub struct SocketReader(
 pub struct SocketWriter(UnixStream);
 
 impl Socket {
-    /// Takes over a stream.
+    /// Takes ownership of a stream.
     ///
     /// # Errors
     /// Where it cannot be watched.

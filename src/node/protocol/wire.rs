@@ -61,7 +61,7 @@ pub trait Wire: Send {
 pub enum WireError {
     /// The other side is gone.
     Closed,
-    /// It sent what is no frame.
+    /// It sent bytes that are not a frame.
     Malformed(Malformed),
 }
 

@@ -18,7 +18,7 @@ const PARSER_MEMORY: u64 = 256 << 20;
 /// What one worker may use.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Confinement {
-    /// Whether it is not to start where a property cannot be enforced.
+    /// Whether it must not start if a property cannot be enforced.
     pub required: bool,
     /// Bytes of data that it may map, what Node.js maps by itself among them.
     pub data: u64,
@@ -26,22 +26,22 @@ pub struct Confinement {
     pub programs: Vec<PathBuf>,
     /// Files and folders that may be read.
     pub readable: Vec<PathBuf>,
-    /// The process without which it is not to live: the gateway. 0 is none.
+    /// The gateway's process id: the process ends with it. 0 is none.
     #[serde(default)]
     pub parent: u32,
 }
 
 impl Confinement {
-    /// Applies all of it to this process, which is to become Node.js. Says what the kernel does not enforce.
+    /// Applies all of it to this process, before it becomes Node.js. Returns what the kernel does not enforce.
     ///
     /// # Errors
-    /// Where a part of it fails that every kernel has, or a property is required and lacks.
+    /// If a part fails that every kernel supports, or a required property cannot be enforced.
     pub fn apply(&self) -> io::Result<Vec<SandboxLack>> {
         if self.parent > 0 {
             die_with(self.parent)?;
         }
-        // Where memory runs out in spite of the limits, the kernel is to end this process and not the gateway. No more
-        // than a preference: a system without /proc has none.
+        // If memory runs out in spite of the limits, the kernel should kill this process rather than the gateway. This is
+        // only a preference, so a system without /proc does without it.
         let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
         limit(Resource::Data, self.data)?;
         limit(Resource::Nofile, MAX_DESCRIPTORS)?;
@@ -49,7 +49,9 @@ impl Confinement {
         limit(Resource::Core, 0)?;
         let lacks = enforce(self)?;
         match lacks.first().filter(|_| self.required) {
-            Some(lack) => Err(io::Error::other(format!("the sandbox is required, and lacks {lack}"))),
+            Some(lack) => {
+                Err(io::Error::other(format!("the sandbox is required, and the kernel does not enforce {lack}")))
+            }
             None => Ok(lacks),
         }
     }
@@ -76,7 +78,7 @@ pub fn confine_parser(seconds: u64) -> io::Result<()> {
 }
 
 /// Hides this process's memory and environment from other processes of its user: no core file, no `/proc/PID/environ`,
-/// no debugger. A system that is not Linux has no word for it.
+/// no debugger. There is no such call on other systems than Linux.
 ///
 /// # Errors
 /// Where the system refuses.
@@ -87,7 +89,7 @@ pub fn hide_memory() -> io::Result<()> {
 }
 
 /// Has the kernel kill this process when its parent ends, however that ends: what Node.js does with the sockets that then
-/// close is up to it, and a script with a timer would live on. A system that is not Linux has no word for it.
+/// close is up to it, and a script with a timer would live on. There is no such call on other systems than Linux.
 ///
 /// The kernel means the thread that made this process. The gateway makes workers on threads of its runtime, which last as
 /// long as it does.

@@ -1,4 +1,4 @@
-//! What this process may ask of the kernel: two seccomp filters.
+//! The system calls that this process may make, as two seccomp filters.
 //!
 //! The one that is installed last knows every call of [`SyscallRules`] and answers any other number with ENOSYS, as a kernel
 //! does that has no such call: programs then take the way that they have for older kernels. So calls that kernels get in

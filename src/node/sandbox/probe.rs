@@ -15,7 +15,7 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// Bytes of data of the child: far more than it takes.
 const DATA: u64 = 64 << 20;
 
-/// Runs `command`, which is to come to [`probe_main`], and reads what it found.
+/// Runs `command`, which must call [`probe_main`], and reads its findings.
 ///
 /// # Errors
 /// Where it does not run, or says nothing that can be read.

@@ -24,14 +24,14 @@ pub enum ArgCondition {
     Given(u8),
 }
 
-/// A call that is known and refused: always, or where all conditions of one of the lists hold.
+/// A known system call that is refused: always, or if all conditions of one of the lists hold.
 #[derive(Debug)]
 pub struct RefusedSyscall {
     pub(super) call: i64,
     pub(super) when: Vec<Vec<ArgCondition>>,
 }
 
-/// What a process may ask of the kernel.
+/// The system calls that a process may make.
 #[derive(Debug)]
 pub struct SyscallRules {
     pub(super) free: Vec<i64>,
@@ -348,7 +348,7 @@ fn of_files() -> Vec<RefusedSyscall> {
     ]
 }
 
-/// An argument that is none of these.
+/// An argument that is not one of these.
 fn none_of(argument: u8, values: &[u64]) -> Vec<Vec<ArgCondition>> {
     vec![values.iter().map(|value| ArgCondition::IsNot(argument, *value)).collect()]
 }

@@ -41,7 +41,7 @@ pub enum ConnectError {
 /// # Errors
 /// See [`ConnectError`].
 pub async fn infer() -> Result<Config, ConnectError> {
-    // Its cause is what is wrong with the kubeconfig; that this is no pod is no news.
+    // Only the cause says what is wrong with the kubeconfig. The rest says that this is not a pod, which is expected.
     let why = |error: InferConfigError| error.source().map_or_else(|| error.to_string(), ToString::to_string);
     Config::infer().await.map_err(|error| ConnectError::Config(why(error)))
 }

@@ -8,12 +8,12 @@ use crate::domain::plan::Plan;
 use crate::domain::ports::Inspect;
 use crate::domain::problem::Problem;
 use crate::source::code::{by_key, folders_of_code, read_plugin_files};
-use crate::source::facts::Facts;
+use crate::source::facts_cache::FactsCache;
 use crate::source::folders::Folders;
 
 /// Puts code of the pod into plans.
 pub struct PodCode<I> {
-    facts: Facts<I>,
+    facts: FactsCache<I>,
 }
 
 /// A plan with all the code there is.
@@ -29,7 +29,7 @@ pub struct Completed {
 impl<I: Inspect> PodCode<I> {
     /// Nothing was read yet.
     pub fn new(inspect: I) -> Self {
-        Self { facts: Facts::new(inspect) }
+        Self { facts: FactsCache::new(inspect) }
     }
 
     /// Reads the files that `plan` names and puts them in. `running` is the plan in force.

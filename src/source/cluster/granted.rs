@@ -13,7 +13,7 @@ use kube::{Api, Client, ResourceExt};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
-use super::super::backoff::RetryBackoff;
+use super::super::doubling_backoff::DoublingBackoff;
 use crate::api::item::WATCH_SECONDS;
 use crate::domain::ids::ObjectKey;
 use crate::domain::secret::{NoSecret, SecretText, text_of};
@@ -31,19 +31,19 @@ const DENIALS: u32 = 3;
 
 type Values = BTreeMap<String, Result<SecretText, NoSecret>>;
 
-/// What is known of one Secret.
-type Known = Result<Values, NoSecret>;
+/// The last result of reading one Secret.
+type SecretReading = Result<Values, NoSecret>;
 
 /// The Secrets that are followed.
 pub(super) struct Granted {
     client: Client,
-    shared: Arc<Shared>,
+    shared: Arc<GrantedState>,
     following: HashMap<ObjectKey, AbortHandle>,
 }
 
 #[derive(Default)]
-struct Shared {
-    known: Mutex<HashMap<ObjectKey, Known>>,
+struct GrantedState {
+    known: Mutex<HashMap<ObjectKey, SecretReading>>,
     changed: Notify,
     answered: Notify,
 }
@@ -111,12 +111,12 @@ impl Drop for Granted {
     }
 }
 
-impl Shared {
-    fn known(&self) -> MutexGuard<'_, HashMap<ObjectKey, Known>> {
+impl GrantedState {
+    fn known(&self) -> MutexGuard<'_, HashMap<ObjectKey, SecretReading>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, key: &ObjectKey, now: Known) {
+    fn set(&self, key: &ObjectKey, now: SecretReading) {
         let before = self.known().insert(key.clone(), now.clone());
         if before.as_ref() != Some(&now) {
             self.changed.notify_one();
@@ -129,16 +129,16 @@ impl Shared {
 struct One {
     api: Api<Secret>,
     key: ObjectKey,
-    shared: Arc<Shared>,
+    shared: Arc<GrantedState>,
 }
 
 impl One {
     async fn follow(self) {
-        let mut waits = RetryBackoff::new(FIRST_WAIT, LONGEST_WAIT);
+        let mut waits = DoublingBackoff::new(FIRST_WAIT, LONGEST_WAIT);
         let mut denials = 0;
         loop {
             match self.read_and_watch().await {
-                Ok(()) => (waits, denials) = (RetryBackoff::new(FIRST_WAIT, LONGEST_WAIT), 0),
+                Ok(()) => (waits, denials) = (DoublingBackoff::new(FIRST_WAIT, LONGEST_WAIT), 0),
                 Err(error) => {
                     denials = if is_code(&error, 403) { denials + 1 } else { 0 };
                     self.note(&error, denials);

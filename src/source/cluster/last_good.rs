@@ -232,7 +232,7 @@ mod tests {
             fs::write(folder.join(FILE), damaged).unwrap();
             assert!(matches!(state.read(), Err(LastGoodError::Damaged { .. })));
         }
-        // One that was being written when the power went counts for nothing.
+        // A file that was half written at a power failure is ignored.
         fs::write(folder.join(FILE), &whole).unwrap();
         fs::write(folder.join(format!("{FILE}.new")), "torn").unwrap();
         assert_eq!(state.read().unwrap().revision.revision, "first");

@@ -9,9 +9,9 @@ mod failure;
 mod granted;
 mod last_good;
 mod owner;
-mod parts;
 mod received;
 mod secrets;
+mod shard_cache;
 mod snapshots;
 mod tokens;
 
@@ -21,4 +21,4 @@ pub use self::owner::GatewayUid;
 pub use self::received::Received;
 pub use self::secrets::ClusterSecrets;
 pub use self::snapshots::{News, Snapshots};
-pub use self::tokens::{ServiceAccountName, Tokens};
+pub use self::tokens::{OperatorTokens, ServiceAccountName};

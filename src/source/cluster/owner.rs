@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// The uid of the MCPGateway, once the index of its snapshots was seen: that is owned by it.
+/// The uid of the MCPGateway. It is known once the index, which the MCPGateway owns, was read.
 #[derive(Clone, Debug, Default)]
 pub struct GatewayUid(Arc<ArcSwapOption<String>>);
 

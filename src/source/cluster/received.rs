@@ -71,7 +71,7 @@ fn held(index: &SnapshotIndex, current: Option<Restrictions>, before: Option<&Re
     Some(held)
 }
 
-/// What an index says beside its revisions.
+/// What an index says besides its revisions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct IndexExtras {
@@ -92,16 +92,16 @@ impl IndexExtras {
 /// A plan to put in force.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// It is called what the index calls it. Plugins with a path have no code yet.
+    /// The plan, named as in the index. Plugins with a path have no code yet.
     pub plan: Plan,
-    /// What the index says beside it.
+    /// What the index says besides the plan.
     pub extras: IndexExtras,
-    /// What it came from, to be kept once it is in force; none where it came from there.
-    pub(super) from: Option<Origin>,
+    /// The objects of the plan, to be stored on disk once it is in force; none if it came from disk.
+    pub(super) from: Option<PlanObjects>,
 }
 
 impl Received {
-    /// The plan as it is to be run.
+    /// The plan to run.
     pub fn in_force(&self) -> Plan {
         let mut plan = self.plan.clone();
         if let Some(restrictions) = &self.extras.restrictions {
@@ -113,7 +113,7 @@ impl Received {
 
 /// The objects of a plan.
 #[derive(Clone, Debug)]
-pub(super) struct Origin {
+pub(super) struct PlanObjects {
     pub(super) version: Version,
     pub(super) revision: SnapshotRevision,
     /// By name.

@@ -15,12 +15,12 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, ResourceExt};
 use tokio::time::Instant;
 
-use super::super::backoff::RetryBackoff;
+use super::super::doubling_backoff::DoublingBackoff;
 use super::failure::{is_unreachable, why};
 use super::last_good::{Kept, KeptExtras, LastGood};
 use super::owner::GatewayUid;
-use super::parts::{Found, Parts};
-use super::received::{IndexExtras, Origin, Received, Version};
+use super::received::{IndexExtras, PlanObjects, Received, Version};
+use super::shard_cache::{ShardCache, ShardLookup};
 use crate::api::item::{Item, watch, watch_config};
 use crate::api::snapshot::{GATEWAY_LABEL, GatewaySnapshot, SnapshotIndex, SnapshotRevision};
 use crate::domain::ids::ObjectKey;
@@ -33,24 +33,24 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// An object of ours, or why it is none: one that cannot be read does not hide the others.
-type Object = DeserializeGuard<GatewaySnapshot>;
+/// A snapshot, or why it cannot be read: one that cannot be read does not hide the others.
+type ReadableSnapshot = DeserializeGuard<GatewaySnapshot>;
 
-/// What became known.
+/// A change that the watch found.
 #[derive(Debug)]
 pub enum News {
     /// A plan to put in force.
     Plan(Box<Received>),
-    /// The plan stays, and the index says something else beside it.
+    /// The plan stays, and the notes of the index changed.
     Extras(IndexExtras),
-    /// What the gateway is to run and cannot; none where that is over.
+    /// What the gateway should run and cannot; none once that is over.
     Pending(Option<PendingReport>),
 }
 
-/// What the watch gave.
-enum Heard {
+/// The outcome of waiting for the watch.
+enum WatchOutcome {
     Objects,
-    /// Nothing for too long, or that nobody is there.
+    /// No event for too long, or no connection, with the reason.
     Nobody(String),
 }
 
@@ -59,8 +59,8 @@ pub struct Snapshots {
     gateway: ObjectKey,
     /// Whose snapshots they are, as the index says.
     uid: GatewayUid,
-    events: BoxStream<'static, watcher::Result<Event<Object>>>,
-    objects: Store<Object>,
+    events: BoxStream<'static, watcher::Result<Event<ReadableSnapshot>>>,
+    objects: Store<ReadableSnapshot>,
     /// Whether all objects were listed once.
     listed: bool,
     /// Whether the last that was heard is a failure.
@@ -70,7 +70,7 @@ pub struct Snapshots {
     /// Until when a start waits; none once it is over.
     start_until: Option<Instant>,
     last_good: Option<LastGood>,
-    parts: Parts,
+    parts: ShardCache,
     /// The revision that was given last.
     running: String,
     /// The newest state of the index that was read.
@@ -85,21 +85,21 @@ pub struct Snapshots {
 impl Snapshots {
     /// Watches those of `gateway`. `state_dir` keeps the last good one. `uid` is told of whom they are.
     pub fn new(client: Client, gateway: ObjectKey, state_dir: Option<PathBuf>, uid: GatewayUid) -> Self {
-        let api: Api<Item<Object>> = Api::namespaced(client, &gateway.namespace);
+        let api: Api<Item<ReadableSnapshot>> = Api::namespaced(client, &gateway.namespace);
         let config = watch_config().labels(&format!("{GATEWAY_LABEL}={}", gateway.name));
         let (objects, writer) = store();
         // That a list begins says nothing yet, and must not begin the waits anew.
         let tells = |event: &watcher::Result<_>| future::ready(!matches!(event, Ok(Event::Init)));
         let events = watch(api, config).reflect(writer).filter(tells);
         Self {
-            events: events.backoff(RetryBackoff::new(FIRST_WAIT, LONGEST_WAIT)).boxed(),
+            events: events.backoff(DoublingBackoff::new(FIRST_WAIT, LONGEST_WAIT)).boxed(),
             objects,
             listed: false,
             failing: false,
             absent: false,
             start_until: Some(Instant::now() + PATIENCE),
             last_good: state_dir.map(|folder| LastGood::new(folder, gateway.clone())),
-            parts: Parts::default(),
+            parts: ShardCache::default(),
             running: String::new(),
             version: None,
             extras: IndexExtras::default(),
@@ -113,10 +113,10 @@ impl Snapshots {
     /// Waits for something new. Dropping the future loses nothing.
     pub async fn next(&mut self) -> News {
         loop {
-            let news = match self.hear().await {
-                Heard::Objects if self.listed => self.look(),
-                Heard::Objects => None,
-                Heard::Nobody(why) => self.start_without(&why).await,
+            let news = match self.next_event().await {
+                WatchOutcome::Objects if self.listed => self.look(),
+                WatchOutcome::Objects => None,
+                WatchOutcome::Nobody(why) => self.start_without(&why).await,
             };
             if let Some(news) = news {
                 return news;
@@ -124,13 +124,13 @@ impl Snapshots {
         }
     }
 
-    /// What the gateway is to run and cannot.
+    /// What the gateway should run and cannot.
     pub fn pending(&self) -> Option<PendingReport> {
         self.pending.clone()
     }
 
     /// Waits for events, and takes all there are.
-    async fn hear(&mut self) -> Heard {
+    async fn next_event(&mut self) -> WatchOutcome {
         let start_until = self.start_until;
         let silent = async {
             match start_until {
@@ -140,7 +140,7 @@ impl Snapshots {
         };
         let mut event = tokio::select! {
             event = self.events.next() => event,
-            () = silent => return Heard::Nobody(format!("the API server did not answer within {PATIENCE:?}")),
+            () = silent => return WatchOutcome::Nobody(format!("the API server did not answer within {PATIENCE:?}")),
         };
         while let Some(heard) = event {
             match heard {
@@ -148,16 +148,16 @@ impl Snapshots {
                 Err(error) => {
                     self.note_failure(&error);
                     if self.start_until.is_some() && is_unreachable(&error) {
-                        return Heard::Nobody(why(&error));
+                        return WatchOutcome::Nobody(why(&error));
                     }
                 }
             }
             event = self.events.next().now_or_never().flatten();
         }
-        Heard::Objects
+        WatchOutcome::Objects
     }
 
-    fn note(&mut self, event: &Event<Object>) {
+    fn note(&mut self, event: &Event<ReadableSnapshot>) {
         if matches!(event, Event::InitDone) {
             (self.listed, self.start_until) = (true, None);
         }
@@ -218,7 +218,7 @@ impl Snapshots {
         }
     }
 
-    /// Which revision is to run, where that is new.
+    /// The revision to run, if it is new.
     fn look_at(&mut self, index: &SnapshotIndex, version: Version) -> Option<News> {
         if index.current == self.running {
             return self.set_pending(None);
@@ -235,9 +235,9 @@ impl Snapshots {
             revision.shards.iter().filter_map(|shard| self.objects.get(&self.reference(&shard.name))).collect();
         let find = |name: &str| match found.iter().find(|object| object.name_unchecked() == name).map(|found| &found.0)
         {
-            None => Found::Absent,
-            Some(Err(invalid)) => Found::Invalid(&invalid.error),
-            Some(Ok(snapshot)) => snapshot.spec.shard.as_ref().map_or(Found::Absent, Found::Shard),
+            None => ShardLookup::Absent,
+            Some(Err(invalid)) => ShardLookup::Invalid(&invalid.error),
+            Some(Ok(snapshot)) => snapshot.spec.shard.as_ref().map_or(ShardLookup::Absent, ShardLookup::Shard),
         };
         let plan = match self.parts.plan(revision, find) {
             Ok(plan) => plan,
@@ -247,7 +247,7 @@ impl Snapshots {
             let snapshot = object.0.as_ref().ok()?;
             Some((snapshot.name_unchecked(), snapshot.spec.shard.clone()?))
         });
-        let from = Origin { version, revision: revision.clone(), shards: shards.collect() };
+        let from = PlanObjects { version, revision: revision.clone(), shards: shards.collect() };
         (self.pending, self.running) = (None, index.current.clone());
         self.extras = IndexExtras::of(index, &self.running, None);
         Some(News::Plan(Box::new(Received { plan, extras: self.extras.clone(), from: Some(from) })))
@@ -262,7 +262,7 @@ impl Snapshots {
             read.inspect_err(|error| tracing::warn!("{why}; there is no plan to start with: {error}")).ok()?;
         let find = |name: &str| {
             let shard = shards.iter().find(|(known, _)| known == name);
-            shard.map_or(Found::Absent, |(_, shard)| Found::Shard(shard))
+            shard.map_or(ShardLookup::Absent, |(_, shard)| ShardLookup::Shard(shard))
         };
         let unusable = |error: &_| tracing::warn!("{why}; the last good plan cannot be used: {error}");
         let plan = self.parts.plan(&revision, find).inspect_err(unusable).ok()?;
@@ -278,7 +278,7 @@ impl Snapshots {
         let Some(last_good) = self.last_good.clone() else { return };
         let (extras, gateway) = (received.extras.clone(), self.gateway.clone());
         if let Some(from) = received.from.take() {
-            let Origin { version, revision, shards } = from;
+            let PlanObjects { version, revision, shards } = from;
             let kept = Arc::new(Kept { gateway, version, revision, shards, extras });
             let writes = Arc::clone(&kept);
             match tokio::task::spawn_blocking(move || last_good.write(&writes)).await {
@@ -287,7 +287,7 @@ impl Snapshots {
                     warn_of_not_kept(&error);
                     // Nothing is kept beside a plan that is not: it is tried again with the next.
                     let Kept { version, revision, shards, .. } = Arc::unwrap_or_clone(kept);
-                    received.from = Some(Origin { version, revision, shards });
+                    received.from = Some(PlanObjects { version, revision, shards });
                 }
                 Err(_) => {}
             }
@@ -312,7 +312,7 @@ impl Snapshots {
         Some(News::Pending(pending))
     }
 
-    fn reference(&self, name: &str) -> ObjectRef<Object> {
+    fn reference(&self, name: &str) -> ObjectRef<ReadableSnapshot> {
         ObjectRef::new(name).within(&self.gateway.namespace)
     }
 }

@@ -65,7 +65,7 @@ struct Claims {
 
 /// Where the API server says who it is (OpenID Connect Discovery).
 #[derive(Deserialize)]
-struct Discovery {
+struct OidcDiscovery {
     issuer: String,
 }
 
@@ -75,22 +75,22 @@ struct Published {
     keys: JwkSet,
 }
 
-/// What was published, and when it was asked for last.
+/// The published keys, and when they were last fetched.
 #[derive(Default)]
-struct Keys {
+struct KeyCache {
     published: Option<Arc<Published>>,
     asked: Option<Instant>,
 }
 
 /// Tells tokens of one service account for one gateway from all others.
-pub struct Tokens {
+pub struct OperatorTokens {
     client: Client,
     account: ServiceAccountName,
     gateway: GatewayUid,
-    keys: Mutex<Keys>,
+    keys: Mutex<KeyCache>,
 }
 
-impl Tokens {
+impl OperatorTokens {
     /// Takes tokens of `account` for the pods of `gateway`. Nothing is asked yet.
     pub fn new(client: Client, account: ServiceAccountName, gateway: GatewayUid) -> Self {
         Self { client, account, gateway, keys: Mutex::default() }
@@ -99,15 +99,15 @@ impl Tokens {
     /// Checks a token.
     ///
     /// # Errors
-    /// Why it is not accepted, for whoever showed it; holds nothing of it.
+    /// Why it is not accepted. The text goes to the client and holds nothing of the token.
     pub async fn check(&self, token: &str) -> Result<(), String> {
         if token.len() > MAX_TOKEN {
             return Err(format!("it is longer than {MAX_TOKEN} bytes"));
         }
-        let header = decode_header(token).map_err(|_| "it is no JSON Web Token".to_owned())?;
+        let header = decode_header(token).map_err(|_| "it is not a JSON Web Token".to_owned())?;
         let kid = header.kid.as_deref().ok_or("it does not name its key")?;
         let published = self.published(kid).await?;
-        let key = published.keys.find(kid).ok_or("its key is none that the API server publishes")?;
+        let key = published.keys.find(kid).ok_or("the API server does not publish its key")?;
         let uid = self.gateway.get().ok_or("this pod has seen no index of its MCPGateway yet")?;
         let wanted =
             ExpectedClaims { issuer: &published.issuer, account: &self.account, audience: format!("{AUDIENCE}{uid}") };
@@ -130,7 +130,7 @@ impl Tokens {
     }
 
     async fn ask(&self) -> Result<Published, String> {
-        let Discovery { issuer } = self.get("/.well-known/openid-configuration").await?;
+        let OidcDiscovery { issuer } = self.get("/.well-known/openid-configuration").await?;
         Ok(Published { issuer, keys: self.get("/openid/v1/jwks").await? })
     }
 

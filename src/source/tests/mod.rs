@@ -14,11 +14,11 @@ fn file(name: &str, text: &str) -> FileText {
     FileText { path: Arc::new(name.into()), folder: "/m".into(), text: Ok(text.to_owned()) }
 }
 
-fn one(text: &str) -> Loaded {
+fn one(text: &str) -> LoadedManifests {
     load(vec![file("a.yaml", text)], None, Path::new("/m/plugins"))
 }
 
-fn said(loaded: &Loaded) -> Vec<String> {
+fn said(loaded: &LoadedManifests) -> Vec<String> {
     loaded.problems.iter().map(ToString::to_string).collect()
 }
 

@@ -7,7 +7,7 @@ use crate::domain::ports::WorkerState;
 fn every_metric_can_be_registered() {
     let metrics = Metrics::new().unwrap();
     metrics.refused("Stopped");
-    let text = metrics.render(&Moment::default());
+    let text = metrics.render(&ScrapeInput::default());
     assert!(text.contains("hawsepipe_calls_refused_total{reason=\"Stopped\"} 1"), "{text}");
 }
 
@@ -30,7 +30,7 @@ fn worker(plugin: &str, memory_bytes: Option<u64>) -> WorkerInfo {
 fn workers_are_counted_and_their_memory_added_up_for_each_plugin() {
     let metrics = Metrics::new().unwrap();
     let workers = vec![worker("n/a", Some(10)), worker("n/a", Some(5)), worker("n/b", None)];
-    let mut now = Moment { workers, ..Moment::default() };
+    let mut now = ScrapeInput { workers, ..ScrapeInput::default() };
     for _ in 0..2 {
         let text = metrics.render(&now);
         let lines: Vec<_> = text.lines().filter(|line| line.starts_with("hawsepipe_worker")).collect();

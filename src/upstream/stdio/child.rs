@@ -64,7 +64,7 @@ pub(super) fn start(
         let status = supervisor.watch(&mut child, pid).await;
         let _ = tokio::time::timeout(LAST_WORDS, logged).await;
         let last = std::mem::take(&mut *last_words.lock().unwrap_or_else(PoisonError::into_inner));
-        supervisor.bury(status, last);
+        supervisor.report_end(status, last);
     });
     Ok((wire, ready))
 }
@@ -174,8 +174,8 @@ impl Supervisor {
         }
     }
 
-    /// Tells everybody. `status` is there where it ended unasked.
-    fn bury(&self, status: Option<ExitStatus>, last: String) {
+    /// Reports the end to all who wait. `status` is set if the process ended by itself.
+    fn report_end(&self, status: Option<ExitStatus>, last: String) {
         let key = &self.target.plan.key;
         let reason = match status {
             Some(status) if last.is_empty() => format!("the process ended ({status})"),
@@ -184,7 +184,7 @@ impl Supervisor {
         };
         if status.is_some() && self.ready.is_cancelled() {
             tracing::warn!(upstream = %key, "{reason}");
-            self.shared.events.tell(UpstreamEvent::Disconnected(key.clone()));
+            self.shared.events.push(UpstreamEvent::Disconnected(key.clone()));
         }
         self.calls.close(UpstreamError::Lost(reason));
     }

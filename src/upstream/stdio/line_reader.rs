@@ -31,7 +31,7 @@ pub(super) struct LineReader<R> {
     calls: Option<Arc<OpenRequests>>,
 }
 
-/// What came of filling the buffer.
+/// The outcome of filling the buffer.
 #[derive(PartialEq, Eq)]
 enum Filled {
     More,
@@ -40,7 +40,7 @@ enum Filled {
     Unasked,
 }
 
-/// What comes of reading on.
+/// What the reader found next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LinePiece<'a> {
     /// A line without its newline.
@@ -147,7 +147,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Ok(if read > 0 { Filled::More } else { Filled::End })
     }
 
-    /// Makes room for another chunk. False where there is none.
+    /// Makes room for another chunk. False if the budget has none.
     fn grow(&mut self) -> bool {
         let needed = self.buffer.len() + CHUNK;
         if needed <= self.buffer.capacity() {

@@ -26,7 +26,7 @@ use self::open_requests::OpenRequest;
 use self::pipes::ProcessPipes;
 use super::context::UpstreamContext;
 use super::handshake::{Handshake, HandshakeStep};
-use super::request_error::RequestError;
+use super::request_failure::RequestFailure;
 use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`, which old servers may leave unanswered.
@@ -124,7 +124,11 @@ impl ServerProcess {
     }
 
     /// Sends a request and waits for its answer.
-    pub(super) async fn ask(&self, request: McpRequest<'_>, to: Option<&dyn ToClient>) -> Result<Answer, RequestError> {
+    pub(super) async fn ask(
+        &self,
+        request: McpRequest<'_>,
+        to: Option<&dyn ToClient>,
+    ) -> Result<Answer, RequestFailure> {
         self.wire.ask(request, self.facts.era, to).await
     }
 }
@@ -136,12 +140,17 @@ impl Drop for ServerProcess {
 }
 
 impl ProcessPipes {
-    async fn ask(&self, request: McpRequest<'_>, era: Era, to: Option<&dyn ToClient>) -> Result<Answer, RequestError> {
-        let OpenRequest { id, mut answer, doubt, mut progress } = self.calls.open().map_err(RequestError::Stale)?;
+    async fn ask(
+        &self,
+        request: McpRequest<'_>,
+        era: Era,
+        to: Option<&dyn ToClient>,
+    ) -> Result<Answer, RequestFailure> {
+        let OpenRequest { id, mut answer, doubt, mut progress } = self.calls.open().map_err(RequestFailure::Stale)?;
         let strays = self.strays.load(Ordering::Relaxed);
-        let mut pending = RequestGuard { wire: self, id, tell: false, strays };
+        let mut pending = RequestGuard { wire: self, id, cancels: false, strays };
         self.send(request.render(era, id)).await?;
-        pending.tell = request.may_be_cancelled();
+        pending.cancels = request.may_be_cancelled();
         let doubted = doubted(doubt);
         tokio::pin!(doubted);
         let answered = loop {
@@ -149,7 +158,7 @@ impl ProcessPipes {
                 biased;
                 Some(params) = progress.recv() => if let Some(to) = to { to.progress(params) },
                 answered = &mut answer => {
-                    pending.tell = false;
+                    pending.cancels = false;
                     break answered;
                 }
                 reason = &mut doubted => break Ok(Err(reason)),
@@ -157,7 +166,7 @@ impl ProcessPipes {
         };
         match answered {
             Ok(answered) => Ok(answered?),
-            Err(_) => Err(RequestError::Final(UpstreamError::Lost("it ended".into()))),
+            Err(_) => Err(RequestFailure::Final(UpstreamError::Lost("it ended".into()))),
         }
     }
 }
@@ -177,7 +186,7 @@ async fn doubted(doubt: oneshot::Receiver<UpstreamError>) -> UpstreamError {
 struct RequestGuard<'a> {
     wire: &'a ProcessPipes,
     id: u64,
-    tell: bool,
+    cancels: bool,
     /// What the process had written before that nobody takes.
     strays: u64,
 }
@@ -187,7 +196,7 @@ impl Drop for RequestGuard<'_> {
         if !self.wire.calls.forget(self.id) {
             return;
         }
-        if self.tell {
+        if self.cancels {
             self.wire.offer(wire::cancelled(self.id));
         }
         let lines = self.wire.strays.load(Ordering::Relaxed).saturating_sub(self.strays);

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::open_requests::OpenRequests;
 use crate::domain::ids::ObjectKey;
 use crate::domain::upstream::UpstreamError;
-use crate::upstream::request_error::RequestError;
+use crate::upstream::request_failure::RequestFailure;
 
 /// Messages that wait to be written to a process.
 pub(super) const OUTGOING: usize = 64;
@@ -44,9 +44,9 @@ pub(super) struct ProcessPipes {
 
 impl ProcessPipes {
     /// Queues one message. Fails where nothing is written any more; then it was not sent.
-    pub(super) async fn send(&self, mut text: Vec<u8>) -> Result<(), RequestError> {
+    pub(super) async fn send(&self, mut text: Vec<u8>) -> Result<(), RequestFailure> {
         one_line(&mut text);
-        let gone = || RequestError::Stale(UpstreamError::Lost("it reads no more".into()));
+        let gone = || RequestFailure::Stale(UpstreamError::Lost("it reads no more".into()));
         let room = Arc::clone(&self.room).acquire_many_owned(room_of(&text)).await.map_err(|_| gone())?;
         self.outgoing.send((text, room)).await.map_err(|_| gone())
     }

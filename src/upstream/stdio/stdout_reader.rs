@@ -1,4 +1,4 @@
-//! What a process writes to its stdout: messages, and what is none.
+//! Reads what a process writes to its stdout: messages, and lines that are not messages.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,13 +30,13 @@ pub(super) struct StdoutReader {
     target: Target,
     shared: Arc<UpstreamContext>,
     wire: ProcessPipes,
-    /// Whether it was said that the process writes what is no message.
+    /// Whether the log already says that the process writes lines that are not messages.
     warned: bool,
     /// Bytes of the last line that was too long that were passed over.
     passed_over: u64,
 }
 
-/// Whether somebody waited for a line.
+/// Whether a request waited for a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineOrigin {
     Awaited,
@@ -112,8 +112,8 @@ impl StdoutReader {
         }
     }
 
-    /// Deals with what stands after the last newline. A message that breaks off there is no fault of its own: the process
-    /// ended, and what waits fails for that.
+    /// Handles what follows the last newline. A message that is cut off there is not reported by itself: the process ended,
+    /// and the calls that wait fail for that.
     fn take_last(&mut self, line: &[u8]) -> LineOrigin {
         let breaks_off = line.trim_ascii_start().first() == Some(&b'{') && !MessageMembers::read(line).whole;
         if breaks_off { LineOrigin::Unasked } else { self.take(line) }
@@ -124,7 +124,7 @@ impl StdoutReader {
         let mut awaited = false;
         for message in server_message::messages(line, self.wire.batches.load(Ordering::Acquire)) {
             awaited |= match server_message::read(message) {
-                Ok(message) => self.hear(message),
+                Ok(message) => self.handle(message),
                 Err(fault) => self.take_broken(message, fault),
             };
         }
@@ -132,9 +132,9 @@ impl StdoutReader {
     }
 
     /// Deals with one message. True where somebody waited for it.
-    fn hear(&mut self, message: ServerMessage<'_>) -> bool {
+    fn handle(&mut self, message: ServerMessage<'_>) -> bool {
         match message {
-            ServerMessage::Answer { id, answer } => return self.hear_answer(id, answer),
+            ServerMessage::Answer { id, answer } => return self.handle_answer(id, answer),
             ServerMessage::Request { id, method } => self.wire.offer(wire::reply(id, &method)),
             ServerMessage::Notification { notice: Notice::Progress, params } => {
                 if let Some((token, params)) = server_message::progress(params)
@@ -144,14 +144,14 @@ impl StdoutReader {
                 }
             }
             ServerMessage::Notification { notice: Notice::ToolsChanged, .. } => {
-                self.shared.events.tell(UpstreamEvent::ToolsChanged(self.target.plan.key.clone()));
+                self.shared.events.push(UpstreamEvent::ToolsChanged(self.target.plan.key.clone()));
             }
             ServerMessage::Notification { .. } => {}
         }
         false
     }
 
-    fn hear_answer(&mut self, id: Option<&RawValue>, answer: Answer) -> bool {
+    fn handle_answer(&mut self, id: Option<&RawValue>, answer: Answer) -> bool {
         let calls = &self.wire.calls;
         match id.and_then(|id| id.get().parse().ok()) {
             Some(id) if calls.answer(id, answer) => return true,
@@ -166,16 +166,16 @@ impl StdoutReader {
         if self.strays() {
             tracing::warn!(
                 upstream = %self.target.plan.key,
-                "it answers what it was not asked: the id is none that it was sent"
+                "it sent an answer whose id is not that of any request"
             );
         }
         false
     }
 
-    /// Deals with a text that is no message. The calls that it answers fail at once; what only quotes an answer makes
-    /// them wait no longer than a while. All else is taken for words to people and passed over.
+    /// Handles a text that is not a message. The calls that it answers fail at once; if it only quotes an answer, they fail
+    /// after a short wait. Any other text is meant for people and is skipped.
     fn take_broken(&mut self, text: &[u8], fault: InvalidMessage) -> bool {
-        let (whose, quoted, words) = (fault.whose.clone(), fault.quoted, fault.words);
+        let (whose, quoted, message) = (fault.whose.clone(), fault.quoted, fault.message);
         let shown = server_message::may_be_shown(&fault, text);
         let reason = UpstreamError::from(fault);
         match whose {
@@ -183,7 +183,7 @@ impl StdoutReader {
             whose if self.fail(&whose, &reason) => return true,
             _ => {}
         }
-        self.warn_of(text, if shown { None } else { Some(words) });
+        self.warn_of(text, if shown { None } else { Some(message) });
         false
     }
 
@@ -200,16 +200,16 @@ impl StdoutReader {
         printable(&self.target.mask(), line).chars().take(SHOWN).collect()
     }
 
-    /// Says once that the process writes what is no message, and how that begins; or only `words`, what is wrong with it,
-    /// where it may be the content of an answer, which plugins may have to guard.
-    fn warn_of(&mut self, line: &[u8], words: Option<&str>) {
+    /// Logs once that the process writes lines that are not messages, and how the first begins. If the line may hold an
+    /// answer, which plugins may have to guard, the log gets only `message`, which says what is wrong.
+    fn warn_of(&mut self, line: &[u8], message: Option<&str>) {
         if line.trim_ascii().is_empty() {
             return;
         }
         if !self.strays() {
             return;
         }
-        let begins = words.map_or_else(|| self.beginning(line), str::to_owned);
+        let begins = message.map_or_else(|| self.beginning(line), str::to_owned);
         tracing::warn!(
             upstream = %self.target.plan.key,
             "it writes to stdout what is not an MCP message, which is passed over; a server must log to stderr: {begins}"

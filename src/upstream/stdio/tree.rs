@@ -1,11 +1,11 @@
-//! What a server started and moved to a process group of its own, as browsers are: its descendants, as the system shows
-//! them (`/proc`). Elsewhere there are none.
+//! The descendants of a server, as `/proc` shows them. Some, such as browsers, move to a process group of their own. On
+//! systems without `/proc` there are none.
 
 use std::collections::HashMap;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A process, told from a later one of the same number by when it started.
+/// A process. Its start time tells it from a later process with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ProcessIdentity {
     pid: i32,
@@ -45,7 +45,7 @@ impl Descendants {
         Self(found)
     }
 
-    /// Kills those that still run, whoever their parent is by now.
+    /// Kills those that still run, even if they have another parent by now.
     pub(super) fn kill(&self) {
         for old in &self.0 {
             let lives = ProcessIdentity::of(old.pid).is_some_and(|now| now.started == old.started);

@@ -84,8 +84,10 @@ impl Connection {
         headers.insert(METHOD, HeaderValue::from_static(request.method()));
         if let McpRequest::CallTool(call) = request {
             let name = HeaderValue::from_str(&encode(&call.tool));
-            headers
-                .insert(NAME, name.map_err(|_| UpstreamError::Protocol("the tool's name is no header value".into()))?);
+            headers.insert(
+                NAME,
+                name.map_err(|_| UpstreamError::Protocol("the tool's name is not a header value".into()))?,
+            );
             self.endpoint.params.add(&mut headers, &call.tool, call.arguments.as_deref());
         }
         Ok(headers)
@@ -97,7 +99,7 @@ impl Connection {
     }
 
     /// Sends a notification or an answer; whatever the server says to it is passed over, except that it is not there.
-    pub(super) async fn tell(&self, text: String) -> Result<(), UpstreamError> {
+    pub(super) async fn notify(&self, text: String) -> Result<(), UpstreamError> {
         let sent = self.endpoint.client.send(Method::POST, &self.uri, self.headers.clone(), text.into_bytes());
         let response = sent.await?;
         // Read to its end, so that the connection is used again.
@@ -108,10 +110,10 @@ impl Connection {
     }
 
     /// The same off the path of calls, and failures passed over.
-    pub(super) fn tell_later(self: &Arc<Self>, text: String) {
+    pub(super) fn notify_later(self: &Arc<Self>, text: String) {
         let connection = Arc::clone(self);
-        self.endpoint.shared.tell_later(&self.endpoint.target.plan.key.name, async move {
-            let sent = tokio::time::timeout(SMALL, connection.tell(text)).await;
+        self.endpoint.shared.notify_later(&self.endpoint.target.plan.key.name, async move {
+            let sent = tokio::time::timeout(SMALL, connection.notify(text)).await;
             if !matches!(sent, Ok(Ok(()))) {
                 tracing::debug!(upstream = %connection.endpoint.target.plan.key, "a message could not be sent");
             }

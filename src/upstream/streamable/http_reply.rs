@@ -16,7 +16,7 @@ use crate::domain::upstream::{Answer, Era, UpstreamError, UpstreamEvent};
 use crate::upstream::server_message::{self, Notice, ServerMessage};
 use crate::upstream::wire;
 
-/// What came of a request.
+/// The outcome of a request over HTTP.
 #[derive(Debug)]
 pub(super) enum HttpReply {
     /// Its answer.
@@ -46,7 +46,7 @@ fn media(headers: &HeaderMap) -> Media {
     }
 }
 
-/// How a response is encoded, where it is.
+/// The content coding of a response, if it has one.
 pub(super) fn encoding(headers: &HeaderMap) -> Option<String> {
     let value = headers.get(CONTENT_ENCODING)?.as_bytes().trim_ascii();
     let named = !value.is_empty() && !value.eq_ignore_ascii_case(b"identity");
@@ -140,26 +140,26 @@ fn take(
             ServerMessage::Notification { notice: Notice::Message, params: Some(params) } if to.is_some() => {
                 to.into_iter().for_each(|to| to.message(params.to_owned()));
             }
-            other => hear(connection, other),
+            other => handle(connection, other),
         }
     }
     Ok(reply)
 }
 
 /// Deals with what a server sends besides answers and progress.
-pub(super) fn hear(connection: &Arc<Connection>, message: ServerMessage<'_>) {
+pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
     let key = &connection.endpoint.target.plan.key;
     match message {
-        ServerMessage::Request { id, method } => connection.tell_later(wire::reply(id, &method)),
+        ServerMessage::Request { id, method } => connection.notify_later(wire::reply(id, &method)),
         ServerMessage::Notification { notice: Notice::ToolsChanged, .. } => {
-            connection.endpoint.shared.events.tell(UpstreamEvent::ToolsChanged(key.clone()));
+            connection.endpoint.shared.events.push(UpstreamEvent::ToolsChanged(key.clone()));
         }
         ServerMessage::Notification { .. } => {}
         ServerMessage::Answer { .. } => tracing::debug!(upstream = %key, "an answer that nobody waits for was dropped"),
     }
 }
 
-/// The response is no success: the JSON-RPC error in it, if there is one, is the answer.
+/// The response has an error status: the JSON-RPC error in it, if there is one, is the answer.
 async fn refusal(
     connection: &Arc<Connection>,
     status: StatusCode,
@@ -188,7 +188,7 @@ async fn refusal(
             }
             if status.is_client_error() && !is_refusal_of_era(connection.era, &error) {
                 let (events, key) = (&endpoint.shared.events, endpoint.target.plan.key.clone());
-                events.tell(UpstreamEvent::Doubtful(key));
+                events.push(UpstreamEvent::Doubtful(key));
             }
             // Servers that refuse early may not have read the id, and give another.
             let early = answered.is_none_or(|a| a.get().parse() == Ok(id)) || status.is_client_error();

@@ -26,7 +26,7 @@ pub(super) use self::connection::HttpEndpoint;
 use self::connection::{Connection, PROTOCOL_VERSION, SESSION_ID};
 use self::http_reply::HttpReply;
 use super::handshake::{Handshake, HandshakeStep};
-use super::request_error::{HopRefusal, RequestError, is_of_version};
+use super::request_failure::{HopRefusal, RequestFailure, is_of_version};
 use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`.
@@ -78,7 +78,7 @@ impl HttpSession {
                     let session =
                         Self { open: AtomicBool::new(true), connection: Arc::new(first.join(&facts)?), facts };
                     if session.facts.era == Era::Legacy {
-                        session.connection.tell(wire::INITIALIZED.to_owned()).await?;
+                        session.connection.notify(wire::INITIALIZED.to_owned()).await?;
                         stream::listen(&session.connection);
                     }
                     return Ok(session);
@@ -110,7 +110,7 @@ impl HttpSession {
         if self.open.swap(false, Ordering::AcqRel) && self.connection.headers.contains_key(SESSION_ID) {
             let connection = Arc::clone(&self.connection);
             let HttpEndpoint { target, shared, .. } = &*self.connection.endpoint;
-            shared.tell_later(&target.plan.key.name, async move { connection.delete().await });
+            shared.notify_later(&target.plan.key.name, async move { connection.delete().await });
         }
     }
 
@@ -122,29 +122,33 @@ impl HttpSession {
     }
 
     /// Sends a request and waits for its answer.
-    pub(super) async fn ask(&self, request: McpRequest<'_>, to: Option<&dyn ToClient>) -> Result<Answer, RequestError> {
+    pub(super) async fn ask(
+        &self,
+        request: McpRequest<'_>,
+        to: Option<&dyn ToClient>,
+    ) -> Result<Answer, RequestFailure> {
         match self.connection.ask(request, to).await? {
             HttpReply::Answer(Answer::Result(result)) => Ok(Answer::Result(result)),
-            HttpReply::Answer(Answer::Error(error)) => self.judged(error, false),
-            HttpReply::Refused(error) => self.judged(error, true),
+            HttpReply::Answer(Answer::Error(error)) => self.classify_error(error, false),
+            HttpReply::Refused(error) => self.classify_error(error, true),
             HttpReply::SessionEnded => {
                 // The server ended it: there is nothing to delete.
                 self.open.store(false, Ordering::Release);
                 self.connection.stop.cancel();
-                Err(RequestError::Stale(UpstreamError::Protocol("it ended the session again and again".into())))
+                Err(RequestFailure::Stale(UpstreamError::Protocol("it ended the session again and again".into())))
             }
         }
     }
 
-    /// An error that a client may have. `refused` is whether the status of its response said too that nothing ran.
-    fn judged(&self, error: Box<RawValue>, refused: bool) -> Result<Answer, RequestError> {
+    /// Decides what an error from the server means. `refused` is whether the HTTP status also says that nothing ran.
+    fn classify_error(&self, error: Box<RawValue>, refused: bool) -> Result<Answer, RequestFailure> {
         if let Some(refusal) = HopRefusal::over_http(self.facts.era, &error, refused) {
-            return Err(RequestError::Refused(refusal));
+            return Err(RequestFailure::Refused(refusal));
         }
         if is_of_version(&error) {
             // It may be a tool's own, or of a server that is legacy no more: a probe shows which.
             let HttpEndpoint { target, shared, .. } = &*self.connection.endpoint;
-            shared.events.tell(UpstreamEvent::Doubtful(target.plan.key.clone()));
+            shared.events.push(UpstreamEvent::Doubtful(target.plan.key.clone()));
         }
         Ok(Answer::Error(error))
     }
@@ -197,7 +201,7 @@ impl First {
         let Connection { endpoint, era, uri, headers, .. } = &*self.connection;
         let mut headers = headers.clone();
         let version = HeaderValue::from_str(&facts.version);
-        let version = version.map_err(|_| UpstreamError::Protocol("its version is no header value".into()))?;
+        let version = version.map_err(|_| UpstreamError::Protocol("its version is not a header value".into()))?;
         headers.insert(PROTOCOL_VERSION, version);
         if let Some(id) = self.session_id.filter(|_| *era == Era::Legacy) {
             if id.len() > LONGEST_SESSION_ID || !id.as_bytes().iter().all(u8::is_ascii_graphic) {
@@ -217,10 +221,10 @@ impl Connection {
         to: Option<&dyn ToClient>,
     ) -> Result<HttpReply, UpstreamError> {
         let id = self.endpoint.next_id.fetch_add(1, Ordering::Relaxed);
-        let tell = self.era == Era::Legacy && request.may_be_cancelled();
-        let mut pending = LegacyRequestGuard { connection: self, id, tell };
+        let cancels = self.era == Era::Legacy && request.may_be_cancelled();
+        let mut pending = LegacyRequestGuard { connection: self, id, cancels };
         let answered = async { http_reply::read(self, self.post(&request, id).await?, id, to).await }.await;
-        pending.tell = false;
+        pending.cancels = false;
         answered
     }
 }
@@ -230,13 +234,13 @@ impl Connection {
 struct LegacyRequestGuard<'a> {
     connection: &'a Arc<Connection>,
     id: u64,
-    tell: bool,
+    cancels: bool,
 }
 
 impl Drop for LegacyRequestGuard<'_> {
     fn drop(&mut self) {
-        if self.tell {
-            self.connection.tell_later(wire::cancelled(self.id));
+        if self.cancels {
+            self.connection.notify_later(wire::cancelled(self.id));
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::upstream::wire::ENVELOPE;
 /// Why a body ended early; the one error of the streams of this module.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(transparent)]
-struct BodyError(UpstreamError);
+struct BrokenBody(UpstreamError);
 
 /// The whole body, held in `reservation`. One that came in one piece is not copied. Larger than `limit` bytes and an
 /// envelope, or than there is room for, it is given up and its connection with it.
@@ -73,7 +73,7 @@ impl<B: Body<Data = Bytes, Error: Error> + Unpin> Chunks for B {}
 pub(super) struct Messages<B: Chunks = Incoming> {
     events: SseByteStream<CountedBody<B>>,
     since_last: Arc<SinceLast>,
-    /// How much is taken of what nobody asked for.
+    /// Limits the rate of messages that no request waits for.
     unasked: Option<Flow>,
 }
 
@@ -103,7 +103,7 @@ impl<B: Chunks> Messages<B> {
             let _ = self.since_last.reservation.resize(self.since_last.bytes.load(Ordering::Relaxed));
             let Some(event) = self.events.next().await else { return Ok(None) };
             let event = event.map_err(|error| match error {
-                sse_stream::Error::Body(error) => match error.downcast::<BodyError>() {
+                sse_stream::Error::Body(error) => match error.downcast::<BrokenBody>() {
                     Ok(broken) => broken.0,
                     Err(error) => UpstreamError::Lost(chain(&*error)),
                 },
@@ -143,23 +143,23 @@ struct CountedBody<B: Chunks> {
 }
 
 impl<B: Chunks> Stream for CountedBody<B> {
-    type Item = Result<Bytes, BodyError>;
+    type Item = Result<Bytes, BrokenBody>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
             let frame = match Pin::new(&mut self.body).poll_frame(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => return Poll::Ready(None),
-                Poll::Ready(Some(Err(e))) => return Poll::Ready(Some(Err(BodyError(UpstreamError::Lost(chain(&e)))))),
+                Poll::Ready(Some(Err(e))) => return Poll::Ready(Some(Err(BrokenBody(UpstreamError::Lost(chain(&e)))))),
                 Poll::Ready(Some(Ok(frame))) => frame,
             };
             let Ok(data) = frame.into_data() else { continue };
             let seen = self.since_last.bytes.fetch_add(data.len() as u64, Ordering::Relaxed) + data.len() as u64;
             if seen > self.limit.saturating_add(ENVELOPE) {
-                return Poll::Ready(Some(Err(BodyError(UpstreamError::TooLarge(self.limit)))));
+                return Poll::Ready(Some(Err(BrokenBody(UpstreamError::TooLarge(self.limit)))));
             }
             if self.since_last.reservation.resize(seen).is_err() {
-                return Poll::Ready(Some(Err(BodyError(UpstreamError::NoRoom))));
+                return Poll::Ready(Some(Err(BrokenBody(UpstreamError::NoRoom))));
             }
             return Poll::Ready(Some(Ok(data)));
         }

@@ -7,7 +7,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
 
 use super::connection::Connection;
-use super::http_reply::{encoding, hear};
+use super::http_reply::{encoding, handle};
 use super::response_body::Messages;
 use crate::domain::upstream::{UpstreamError, UpstreamEvent};
 use crate::upstream::flow::UNASKED;
@@ -40,7 +40,7 @@ async fn keep_listening(connection: &Arc<Connection>) {
             Ok(Some(mut messages)) => {
                 if told || wait > FIRST_WAIT {
                     // What was said in between is lost.
-                    connection.endpoint.shared.events.tell(UpstreamEvent::ToolsChanged(key.clone()));
+                    connection.endpoint.shared.events.push(UpstreamEvent::ToolsChanged(key.clone()));
                 }
                 told = true;
                 let opened = Instant::now();
@@ -49,14 +49,14 @@ async fn keep_listening(connection: &Arc<Connection>) {
                     messages
                         .into_iter()
                         .filter_map(|text| server_message::read(text).ok())
-                        .for_each(|one| hear(connection, one));
+                        .for_each(|one| handle(connection, one));
                 }
                 if opened.elapsed() >= LONGEST_WAIT {
                     wait = FIRST_WAIT;
                 }
             }
             Err(UpstreamError::Connect(_)) if told => {
-                connection.endpoint.shared.events.tell(UpstreamEvent::Disconnected(key.clone()));
+                connection.endpoint.shared.events.push(UpstreamEvent::Disconnected(key.clone()));
                 told = false;
             }
             Err(_) => {}

@@ -34,8 +34,8 @@ use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 use crate::engine::{Engine, Ports};
 use crate::telemetry::metrics::Metrics;
-use crate::web::server::Peer;
-use crate::web::{Listener, admin_router, mcp_router};
+use crate::web::connections::Peer;
+use crate::web::{ServedListener, admin_router, mcp_router};
 
 pub(super) struct NoPlugins;
 
@@ -296,7 +296,7 @@ impl Gateway {
         let default = ListenerPlan { hosts: Vec::new(), ..listener() };
         let mcp = mcp_router(
             Arc::clone(&engine),
-            Listener { port: None, default, bound, instance: Instance::new("this") },
+            ServedListener { port: None, default, bound, instance: Instance::new("this") },
             shutdown.clone(),
         );
         let admin = admin_router(Arc::clone(&engine), None);

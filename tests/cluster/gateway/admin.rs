@@ -97,7 +97,7 @@ async fn from_elsewhere_only_the_operators_token_for_this_gateway_opens_the_repo
     let of_another = outside.token("other", &audience).await;
     for (token, why) in [
         (None, "a bearer token is needed"),
-        (Some("no-token"), "no JSON Web Token"),
+        (Some("no-token"), "not a JSON Web Token"),
         (Some(&right[..right.len() - 4]), "signature"),
         (Some(&for_another), "audience"),
         (Some(&for_another_gateway), "audience"),

@@ -10,7 +10,7 @@ use hawsepipe::api::snapshot::{
 };
 use hawsepipe::config::compile::compile;
 use hawsepipe::config::input::{Inputs, SourceInput, code_key};
-use hawsepipe::config::shards::{Piece, split};
+use hawsepipe::config::shards::{PlanPiece, split};
 use hawsepipe::domain::digest::sha256_hex;
 use hawsepipe::domain::plan::{FORMAT_VERSION, Plan};
 use hawsepipe::domain::ports::CodeFacts;
@@ -65,7 +65,7 @@ impl Revision {
     }
 
     fn of_plan(plan: &Plan) -> Self {
-        let packed = |piece: &Piece| (reference(GATEWAY, piece).unwrap(), pack(piece).unwrap());
+        let packed = |piece: &PlanPiece| (reference(GATEWAY, piece).unwrap(), pack(piece).unwrap());
         let shards: Vec<_> = split(plan).iter().map(packed).collect();
         let references: Vec<_> = shards.iter().map(|(reference, _)| reference.clone()).collect();
         let entry = SnapshotRevision {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hawsepipe::domain::reason::Reason;
-use hawsepipe::source::{FileText, Loaded, load};
+use hawsepipe::source::{FileText, LoadedManifests, load};
 use serde_json::Value;
 
 use super::faults::{Kind, Verdict};
@@ -31,7 +31,7 @@ pub fn verdict(object: &Value, before: Option<&Value>, rules: &BTreeSet<String>)
     verdict
 }
 
-fn loaded(object: &Value, previous: Option<&Loaded>) -> Loaded {
+fn loaded(object: &Value, previous: Option<&LoadedManifests>) -> LoadedManifests {
     let path = Arc::new(PathBuf::from("object.json"));
     let file = FileText { path, folder: PathBuf::from("/"), text: Ok(object.to_string()) };
     load(vec![file], previous, Path::new("/plugins"))

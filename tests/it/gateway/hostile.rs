@@ -216,9 +216,15 @@ fn bad_messages() -> Vec<Bad> {
     let deep = call_body("raw__args", &format!(r#"{{"a":{brackets}}}"#), &json!({}));
     let large = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"x":"{}"}}}}"#, "x".repeat(5 << 20));
     vec![
-        Bad::post("no JSON", "{\"jsonrpc\":", 400, -32700, "no valid JSON"),
-        Bad::post("nothing", "", 400, -32700, "no valid JSON"),
-        Bad::post("no UTF-8", &b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}"[..], 400, -32700, "no valid JSON"),
+        Bad::post("no JSON", "{\"jsonrpc\":", 400, -32700, "not valid JSON"),
+        Bad::post("nothing", "", 400, -32700, "not valid JSON"),
+        Bad::post(
+            "no UTF-8",
+            &b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\"}"[..],
+            400,
+            -32700,
+            "not valid JSON",
+        ),
         Bad::post("a batch", format!("[{ping}]"), 400, -32600, "batches are not spoken here"),
         Bad::post("10,000 brackets", brackets, 400, -32600, "nests deeper than 128 levels"),
         Bad::post("10,000 brackets in arguments", deep, 400, -32600, "nests deeper than 128 levels"),

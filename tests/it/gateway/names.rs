@@ -55,6 +55,6 @@ fn a_state_folder_that_is_none_ends_a_start() {
         let output = run(&["run", "-f", path, "--listen", "0", "--admin", "0", "--state-dir", state]);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains(&format!("--state-dir {state}: {} is no folder", file.display())), "{said}");
+        assert!(said.contains(&format!("--state-dir {state}: {} is not a folder", file.display())), "{said}");
     }
 }

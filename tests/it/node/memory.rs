@@ -2,7 +2,7 @@
 
 use hawsepipe::domain::ports::RunPlugin;
 use hawsepipe::telemetry::metrics::Metrics;
-use hawsepipe::telemetry::moment::Moment;
+use hawsepipe::telemetry::scrape_input::ScrapeInput;
 
 use super::{Rig, module};
 
@@ -10,7 +10,8 @@ const MEBIBYTE: f64 = (1 << 20) as f64;
 
 /// What the metric says, in MiB.
 fn shown(rig: &Rig) -> f64 {
-    let text = Metrics::new().unwrap().render(&Moment { workers: rig.workers.workers(), ..Moment::default() });
+    let text =
+        Metrics::new().unwrap().render(&ScrapeInput { workers: rig.workers.workers(), ..ScrapeInput::default() });
     let line = text.lines().find(|line| line.starts_with("hawsepipe_worker_memory_bytes{plugin=\"default/p\"} "));
     line.unwrap_or_else(|| panic!("{text}")).rsplit_once(' ').unwrap().1.parse::<f64>().unwrap() / MEBIBYTE
 }

@@ -6,40 +6,46 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config::expr::Expression;
-use crate::config::variables::{Annotations, Call, Content, Identity, Tool, Upstream};
+use crate::config::variables::{
+    AnnotationsVariable, CallVariable, ContentVariable, IdentityVariable, ToolVariable, UpstreamVariable,
+};
 
 /// The members of what is known of a variable are those that it has.
-fn same(name: &str, value: &Value, known: Type) {
+fn same(name: &str, value: &Value, known: CelType) {
     match known {
-        Type::Members(_, members) => {
+        CelType::Members(_, members) => {
             let members: BTreeMap<_, _> = members.iter().copied().collect();
             let object = value.as_object().unwrap();
             assert_eq!(object.keys().collect::<Vec<_>>(), members.keys().collect::<Vec<_>>(), "{name}");
             members.iter().for_each(|(member, known)| same(member, &object[*member], *known));
         }
-        Type::Boolean => assert!(value.is_boolean(), "{name}"),
-        Type::Number => assert!(value.is_number(), "{name}"),
-        Type::Text => assert!(value.is_string(), "{name}"),
-        Type::Other(_) => assert!(value.is_array(), "{name}"),
-        Type::Labels => assert!(value.is_object(), "{name}"),
-        Type::Unknown => assert!(["arguments", "_meta", "claims"].contains(&name), "{name}"),
+        CelType::Boolean => assert!(value.is_boolean(), "{name}"),
+        CelType::Number => assert!(value.is_number(), "{name}"),
+        CelType::Text => assert!(value.is_string(), "{name}"),
+        CelType::Other(_) => assert!(value.is_array(), "{name}"),
+        CelType::Labels => assert!(value.is_object(), "{name}"),
+        CelType::Unknown => assert!(["arguments", "_meta", "claims"].contains(&name), "{name}"),
     }
 }
 
 #[test]
 fn the_members_are_those_of_the_variables() {
     let (labels, none) = (BTreeMap::new(), Value::Null);
-    let annotations =
-        Annotations { read_only_hint: true, destructive_hint: true, idempotent_hint: true, open_world_hint: true };
+    let annotations = AnnotationsVariable {
+        read_only_hint: true,
+        destructive_hint: true,
+        idempotent_hint: true,
+        open_world_hint: true,
+    };
     let (method, name, arguments) = ("", "", none.clone());
     let values = json!({
-        "call": Call { method, name, arguments, user_query: "", max_tokens: 0, session: "" },
-        "tool": Tool { name, upstream_name: "", annotations, meta: none.clone() },
-        "upstream": Upstream { name, namespace: "", labels: &labels },
-        "identity": Identity { method, subject: "", groups: &[], claims: none, scopes: &[] },
-        "content": Content { text: "", kind: "", size: 0 },
+        "call": CallVariable { method, name, arguments, user_query: "", max_tokens: 0, session: "" },
+        "tool": ToolVariable { name, upstream_name: "", annotations, meta: none.clone() },
+        "upstream": UpstreamVariable { name, namespace: "", labels: &labels },
+        "identity": IdentityVariable { method, subject: "", groups: &[], claims: none, scopes: &[] },
+        "content": ContentVariable { text: "", kind: "", size: 0 },
     });
-    same("variables", &values, Type::Members("variables", VARIABLES));
+    same("variables", &values, CelType::Members("variables", VARIABLES));
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub struct McpClient {
 }
 
 /// What came back.
-pub enum Answer {
+pub enum McpAnswer {
     /// A result, as it came.
     Result(Box<RawValue>),
     /// A JSON-RPC error.
@@ -53,11 +53,11 @@ struct Sent<'a> {
 #[derive(Deserialize)]
 struct Response {
     result: Option<Box<RawValue>>,
-    error: Option<RpcError>,
+    error: Option<AnsweredError>,
 }
 
 #[derive(Deserialize)]
-struct RpcError {
+struct AnsweredError {
     code: i64,
     #[serde(default)]
     message: String,
@@ -74,7 +74,7 @@ impl McpClient {
         name: Option<&str>,
         mut params: RawObject,
         mut meta: Value,
-    ) -> anyhow::Result<Answer> {
+    ) -> anyhow::Result<McpAnswer> {
         meta["io.modelcontextprotocol/protocolVersion"] = json!(MODERN_VERSION);
         meta["io.modelcontextprotocol/clientInfo"] = json!({"name": "hawsepipe", "version": env!("CARGO_PKG_VERSION")});
         meta["io.modelcontextprotocol/clientCapabilities"] = json!({});
@@ -102,8 +102,8 @@ impl McpClient {
         let (mut names, mut params) = (Vec::new(), RawObject::default());
         for _ in 0..MAX_PAGES {
             let result: Value = match self.request("tools/list", None, params.clone(), json!({})).await? {
-                Answer::Result(result) => serde_json::from_str(result.get())?,
-                Answer::Error { message, .. } => bail!("{message}"),
+                McpAnswer::Result(result) => serde_json::from_str(result.get())?,
+                McpAnswer::Error { message, .. } => bail!("{message}"),
             };
             let tools = result["tools"].as_array().into_iter().flatten();
             names.extend(tools.filter_map(|tool| tool["name"].as_str().map(str::to_owned)));
@@ -117,11 +117,11 @@ impl McpClient {
 }
 
 /// The JSON-RPC answer of a JSON body, or of the last event of a stream.
-fn read(body: &str) -> anyhow::Result<Answer> {
+fn read(body: &str) -> anyhow::Result<McpAnswer> {
     let data = body.lines().filter_map(|line| line.strip_prefix("data:")).next_back();
     match serde_json::from_str(data.unwrap_or(body))? {
-        Response { error: Some(RpcError { code, message }), .. } => Ok(Answer::Error { code, message }),
-        Response { result: Some(result), .. } => Ok(Answer::Result(result)),
+        Response { error: Some(AnsweredError { code, message }), .. } => Ok(McpAnswer::Error { code, message }),
+        Response { result: Some(result), .. } => Ok(McpAnswer::Result(result)),
         Response { .. } => bail!("neither a result nor an error is in it"),
     }
 }
@@ -146,12 +146,12 @@ mod tests {
         let stream =
             "event: message\ndata: {\"method\":\"notifications/progress\"}\n\ndata: {\"result\":{\"b\":1,\"a\":2}}\n\n";
         for body in ["{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"b\":1,\"a\":2}}", stream] {
-            let Answer::Result(result) = read(body).unwrap() else { panic!("{body}") };
+            let McpAnswer::Result(result) = read(body).unwrap() else { panic!("{body}") };
             assert_eq!(result.get(), "{\"b\":1,\"a\":2}");
         }
         assert!(matches!(
             read("{\"error\":{\"code\":-32602,\"message\":\"no\"}}"),
-            Ok(Answer::Error { code: -32602, .. })
+            Ok(McpAnswer::Error { code: -32602, .. })
         ));
         for body in ["", "<html>", "{}", "{\"error\":{\"reason\":\"MethodNotAllowed\",\"message\":\"it only reads\"}}"]
         {

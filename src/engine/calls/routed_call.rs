@@ -1,4 +1,4 @@
-//! A call that found its tool: what its way needs to know of it.
+//! A call whose tool was found, with what the next steps need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,24 +6,24 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::value::RawValue;
 
-use super::meta::Meta;
+use super::meta::CallMeta;
 use crate::domain::plan::{Refusal, ToolOverride, UpstreamPlan};
 use crate::domain::record::CallRecord;
 use crate::domain::route::Route;
 use crate::engine::plan::link::LinkedUpstream;
-use crate::engine::plan::snapshot::{Snapshot, ToolLink};
+use crate::engine::plan::snapshot::{LinkedTool, Snapshot};
 use crate::engine::request::{CallRequest, Caller};
 
-/// A call on its way through the chains and to its upstream. All of it is of one snapshot.
+/// A call on its way through the chains and to its upstream. All references are into one snapshot.
 pub(crate) struct Routed<'a> {
     pub(crate) request: &'a CallRequest<'a>,
-    pub(crate) meta: &'a Meta,
+    pub(crate) meta: &'a CallMeta,
     pub(crate) route: &'a Route,
-    pub(crate) tool: &'a ToolLink,
+    pub(crate) tool: &'a LinkedTool,
     pub(crate) upstream: &'a LinkedUpstream,
     /// For the upstream's answer.
     pub(crate) timeout: Duration,
-    pub(crate) facts: Arc<Facts>,
+    pub(crate) facts: Arc<CallFacts>,
     change: Option<&'a ToolOverride>,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Routed<'a> {
         snapshot: &'a Snapshot,
         route: &'a Route,
         request: &'a CallRequest<'a>,
-        meta: &'a Meta,
+        meta: &'a CallMeta,
         record: &CallRecord,
     ) -> Self {
         let upstream = &snapshot.linked.upstreams[route.upstream];
@@ -48,7 +48,7 @@ impl<'a> Routed<'a> {
             tool: &snapshot.tools[route.index],
             upstream,
             timeout: Duration::from_millis(u64::from(timeout)),
-            facts: Arc::new(Facts::new(request, record, &plan.key.name, &route.tool.name, meta)),
+            facts: Arc::new(CallFacts::new(request, record, &plan.key.name, &route.tool.name, meta)),
             change,
         }
     }
@@ -76,8 +76,8 @@ impl<'a> Routed<'a> {
     }
 }
 
-/// What every entry of one call is told alike.
-pub(crate) struct Facts {
+/// The facts about a call that every entry gets.
+pub(crate) struct CallFacts {
     pub(crate) request_id: String,
     /// RFC 3339.
     pub(crate) timestamp: String,
@@ -94,8 +94,8 @@ pub(crate) struct Facts {
     pub(crate) max_tokens: Option<u32>,
 }
 
-impl Facts {
-    fn new(request: &CallRequest<'_>, record: &CallRecord, upstream: &str, tool: &str, meta: &Meta) -> Self {
+impl CallFacts {
+    fn new(request: &CallRequest<'_>, record: &CallRecord, upstream: &str, tool: &str, meta: &CallMeta) -> Self {
         Self {
             request_id: record.request_id.clone(),
             timestamp: timestamp(record.started_at),

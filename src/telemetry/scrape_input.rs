@@ -1,13 +1,13 @@
-//! What metrics are made of when they are read.
+//! What metrics are computed from when they are read.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::domain::ports::{PluginLoad, WorkerInfo};
 
-/// How things are when metrics are read.
+/// The state that gauges show when metrics are read.
 #[derive(Debug, Default)]
-pub struct Moment<'a> {
+pub struct ScrapeInput<'a> {
     /// What plugins share.
     pub load: PluginLoad,
     /// Every worker.
@@ -16,8 +16,8 @@ pub struct Moment<'a> {
     pub refusing: Vec<(&'a str, &'static str)>,
     /// The chains that fail open, each with the reason.
     pub failing_open: Vec<(&'a str, &'static str)>,
-    /// What there is to count: series of all else are taken out.
-    pub names: Names<'a>,
+    /// The names that the plan has: series of any other name are removed.
+    pub names: PlannedNames<'a>,
     /// What bytes are held for, how many, and how often there was no room.
     pub held: Vec<(&'static str, u64, u64)>,
     /// Rows that left the history, by kind.
@@ -26,7 +26,7 @@ pub struct Moment<'a> {
 
 /// What a plan names, as labels have it.
 #[derive(Debug, Default)]
-pub struct Names<'a> {
+pub struct PlannedNames<'a> {
     /// `namespace/name`.
     pub plugins: HashSet<Cow<'a, str>>,
     /// `namespace/name`.
@@ -35,7 +35,7 @@ pub struct Names<'a> {
     pub upstreams: HashSet<&'a str>,
 }
 
-impl Names<'_> {
+impl PlannedNames<'_> {
     /// Whether a series with this label is of something that no plan names.
     pub(super) fn is_gone(&self, label: &str, value: &str) -> bool {
         match label {

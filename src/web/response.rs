@@ -23,7 +23,7 @@ pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 
 /// The answer to one message.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct RpcResponse {
     status: StatusCode,
     /// JSON; empty where there is nothing to say.
     body: String,
@@ -33,7 +33,7 @@ pub(super) struct Answer {
     reservation: Option<Arc<Reservation>>,
 }
 
-impl Answer {
+impl RpcResponse {
     /// 202: a notification or an answer was taken.
     pub(super) fn accepted() -> Self {
         Self { status: StatusCode::ACCEPTED, body: String::new(), session: None, reservation: None }
@@ -116,24 +116,24 @@ impl Answer {
 
 /// Bytes that keep their place until they are written.
 fn written(bytes: Bytes, reservation: Option<Arc<Reservation>>) -> Bytes {
-    struct Owner {
+    struct BudgetedBytes {
         bytes: Bytes,
         _reservation: Arc<Reservation>,
     }
-    impl AsRef<[u8]> for Owner {
+    impl AsRef<[u8]> for BudgetedBytes {
         fn as_ref(&self) -> &[u8] {
             &self.bytes
         }
     }
     match reservation {
-        Some(reservation) => Bytes::from_owner(Owner { bytes, _reservation: reservation }),
+        Some(reservation) => Bytes::from_owner(BudgetedBytes { bytes, _reservation: reservation }),
         None => bytes,
     }
 }
 
 /// A refusal before any message was read: the HTTP status, and an error under no id.
 pub(super) fn refuse(status: StatusCode, message: impl Into<String>) -> Response {
-    Answer::error(status, "null", &RpcError::new(INVALID_REQUEST, message)).into_response()
+    RpcResponse::error(status, "null", &RpcError::new(INVALID_REQUEST, message)).into_response()
 }
 
 /// 405, with the methods that are served.
@@ -191,9 +191,9 @@ mod tests {
     fn an_upstream_s_error_is_no_status_of_ours() {
         for code in [METHOD_NOT_FOUND, INVALID_PARAMS, UNSUPPORTED_VERSION] {
             let error = RpcError::new(code, "m");
-            let theirs = Answer::reply("1", &Reply::UpstreamError(to_raw(&error)), Era::Modern);
+            let theirs = RpcResponse::reply("1", &Reply::UpstreamError(to_raw(&error)), Era::Modern);
             assert_eq!(theirs.status, StatusCode::OK, "{code}");
-            assert_ne!(Answer::reply("1", &Reply::Error(error), Era::Modern).status, StatusCode::OK, "{code}");
+            assert_ne!(RpcResponse::reply("1", &Reply::Error(error), Era::Modern).status, StatusCode::OK, "{code}");
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
         others.resize(768 << 10).unwrap();
         for era in [Era::Modern, Era::Legacy] {
             let result = to_raw(&"x".repeat(64 << 10));
-            let answer = Answer::reply("7", &Reply::Result(result), era).held_in(&reservation, Some("7"), era);
+            let answer = RpcResponse::reply("7", &Reply::Result(result), era).held_in(&reservation, Some("7"), era);
             assert_eq!(answer.status, StatusCode::OK);
             let body: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
             assert_eq!((&body["id"], &body["error"]["data"]), (&json!(7), &json!({"reason": NO_ROOM})));

@@ -1,4 +1,4 @@
-//! How the admin API is asked, and how it refuses.
+//! Queries and errors of the admin API.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::engine::Engine;
 
-/// What every handler has.
-pub(super) type Shared = State<Arc<Engine>>;
+/// The state of every handler.
+pub(super) type AdminState = State<Arc<Engine>>;
 
 /// An answer that is an error.
 pub(super) struct AdminError(pub(super) StatusCode, pub(super) &'static str, pub(super) String);
@@ -25,10 +25,10 @@ impl IntoResponse for AdminError {
     }
 }
 
-/// A query whose faults are answered as all errors are.
-pub(super) struct Asked<T>(pub(super) T);
+/// A query. An invalid one is answered like every other error.
+pub(super) struct AdminQuery<T>(pub(super) T);
 
-impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for Asked<T> {
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for AdminQuery<T> {
     type Rejection = AdminError;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, AdminError> {

@@ -20,7 +20,7 @@ const TOOL: &str = "test/tool";
 
 /// One content of one call.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct TestInput {
     /// The upstream's name.
     pub server: String,
     /// Its own name of the tool.
@@ -40,16 +40,16 @@ pub struct Case {
 /// What is read of contract 1.0's input. What a gateway makes anew for each call (id, time) is not.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Input {
+struct ContractInput {
     tool_name: Option<String>,
     raw_content: Option<String>,
     max_tokens: Option<u32>,
-    metadata: Metadata,
+    metadata: ContractMetadata,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Metadata {
+struct ContractMetadata {
     phase: Option<String>,
     server_name: Option<String>,
     user_query: Option<String>,
@@ -57,12 +57,15 @@ struct Metadata {
     config: Option<Value>,
 }
 
-impl Case {
+impl TestInput {
     /// Reads it, and the configuration that an input holds. What flags say wins over what the input says.
-    pub fn read(args: &args::Case) -> anyhow::Result<(Self, Option<Value>)> {
+    pub fn read(args: &args::CaseArgs) -> anyhow::Result<(Self, Option<Value>)> {
         let input = match &args.input {
             Some(input) => input_of(input)?,
-            None => Input { raw_content: args.text.as_deref().map(content).transpose()?, ..Input::default() },
+            None => ContractInput {
+                raw_content: args.text.as_deref().map(content).transpose()?,
+                ..ContractInput::default()
+            },
         };
         let Some(text) = input.raw_content else {
             bail!("say what the plugin is to run on: --text TEXT, or --input with a rawContent");
@@ -137,7 +140,7 @@ fn content(text: &str) -> anyhow::Result<String> {
     if text == "-" { standard_input() } else { Ok(text.to_owned()) }
 }
 
-fn input_of(written: &str) -> anyhow::Result<Input> {
+fn input_of(written: &str) -> anyhow::Result<ContractInput> {
     let text = if written == "-" {
         standard_input()?
     } else if written.trim_start().starts_with('{') {

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::bail;
 
-use super::args::Run;
+use super::args::RunArgs;
 use super::serve::Gateway;
 use crate::domain::digest::sha256_hex;
-use crate::domain::form::KeptForm;
+use crate::domain::kept_form::KeptForm;
 use crate::domain::seen::SeenNames;
 use crate::source::{StateFile, StateFolder};
 
@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// Where there can be none at the path that is written.
-pub fn folder(args: &Run) -> anyhow::Result<Arc<StateFolder>> {
+pub fn folder(args: &RunArgs) -> anyhow::Result<Arc<StateFolder>> {
     check_folder(args.state_dir.as_deref())?;
     let default = || default_folder(args, std::env::var_os("XDG_STATE_HOME").as_deref(), std::env::home_dir());
     Ok(Arc::new(StateFolder::at(args.state_dir.clone().or_else(default))))
@@ -39,7 +39,7 @@ pub fn check_folder(written: Option<&Path>) -> anyhow::Result<()> {
     let Some(written) = written else { return Ok(()) };
     match written.ancestors().find(|path| path.exists()) {
         Some(there) if !there.is_dir() => {
-            bail!("--state-dir {}: {} is no folder", written.display(), there.display())
+            bail!("--state-dir {}: {} is not a folder", written.display(), there.display())
         }
         _ => Ok(()),
     }
@@ -47,7 +47,7 @@ pub fn check_folder(written: Option<&Path>) -> anyhow::Result<()> {
 
 /// A folder for these manifests and this gateway, below the user's state folder (XDG Base Directory Specification:
 /// a path that is not absolute counts as not set).
-fn default_folder(args: &Run, state_home: Option<&OsStr>, home: Option<PathBuf>) -> Option<PathBuf> {
+fn default_folder(args: &RunArgs, state_home: Option<&OsStr>, home: Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
     let below_home = || Some(absolute(home?)?.join(".local/state"));
     let base = state_home.map(PathBuf::from).and_then(absolute).or_else(below_home)?;

@@ -1,4 +1,4 @@
-//! Where in a file the parts of a document stand.
+//! The positions of a document's values in its file.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use serde::Serialize;
 
 /// A line and a column, both from 1; columns count characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Place {
+pub struct Position {
     /// The line.
     pub line: u32,
     /// The column.
     pub column: u32,
 }
 
-/// The place of a value and of everything in it: of a member that of its key, of an item its own.
+/// The position of a value and of everything in it. A member has the position of its key.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
-    here: Place,
-    members: BTreeMap<String, Places>,
-    items: Vec<Places>,
+pub struct PositionTree {
+    here: Position,
+    members: BTreeMap<String, PositionTree>,
+    items: Vec<PositionTree>,
 }
 
-impl Places {
-    pub(super) fn leaf(here: Place) -> Self {
+impl PositionTree {
+    pub(super) fn leaf(here: Position) -> Self {
         Self { here, ..Self::default() }
     }
 
-    pub(super) fn moved(self, here: Place) -> Self {
+    pub(super) fn moved(self, here: Position) -> Self {
         Self { here, ..self }
     }
 
@@ -38,12 +38,12 @@ impl Places {
         self.items.push(places);
     }
 
-    pub(super) fn member(&self, key: &str) -> Option<Place> {
+    pub(super) fn member(&self, key: &str) -> Option<Position> {
         self.members.get(key).map(|member| member.here)
     }
 
     /// The place of the value itself.
-    pub fn here(&self) -> Place {
+    pub fn here(&self) -> Position {
         self.here
     }
 
@@ -58,7 +58,7 @@ impl Places {
     }
 
     /// The place of a field such as `spec.entries[0].when`; of one that is not there, that of what it would stand in.
-    pub fn find(&self, field: &str) -> Place {
+    pub fn find(&self, field: &str) -> Position {
         let field = field.strip_prefix('.').unwrap_or(field);
         if let Some((index, rest)) = field.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             let item = index.parse::<usize>().ok().and_then(|index| self.items.get(index));

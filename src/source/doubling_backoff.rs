@@ -1,26 +1,26 @@
-//! How long to wait before what failed is tried again.
+//! Delays between retries.
 
 use std::time::Duration;
 
 use kube::runtime::utils::Backoff;
 
-/// Waits that double up to a longest one, each stretched by up to a half at random, so that a fleet of gateways does not
-/// ask in step.
+/// Delays that double up to a maximum, each with a random half added, so that a fleet of gateways does not retry
+/// in step.
 #[derive(Debug)]
-pub struct RetryBackoff {
+pub struct DoublingBackoff {
     next: Duration,
     first: Duration,
     longest: Duration,
 }
 
-impl RetryBackoff {
+impl DoublingBackoff {
     /// From `first` on.
     pub fn new(first: Duration, longest: Duration) -> Self {
         Self { next: first, first, longest }
     }
 }
 
-impl Iterator for RetryBackoff {
+impl Iterator for DoublingBackoff {
     type Item = Duration;
 
     fn next(&mut self) -> Option<Duration> {
@@ -31,7 +31,7 @@ impl Iterator for RetryBackoff {
     }
 }
 
-impl Backoff for RetryBackoff {
+impl Backoff for DoublingBackoff {
     fn reset(&mut self) {
         self.next = self.first;
     }
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn waits_grow_to_the_longest_and_begin_anew() {
         let first = Duration::from_millis(200);
-        let mut waits = RetryBackoff::new(first, Duration::from_secs(5));
+        let mut waits = DoublingBackoff::new(first, Duration::from_secs(5));
         let seen: Vec<_> = waits.by_ref().take(8).collect();
         assert!(seen[0] >= first && seen[0] <= first * 3 / 2, "{seen:?}");
         assert!(seen[4] >= first * 16, "{seen:?}");

@@ -1,13 +1,13 @@
-//! A gateway that runs one plugin: real workers, pool and engine; one tool that answers what it is told.
+//! A gateway for one plugin: real workers, pool and engine, and one tool whose answer the command line gives.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::case::Case;
-use super::ports::{Heard, Rows, Upstream};
-use super::subject::{Read, Subject};
+use super::ports::{ProgressLog, Rows, TestUpstream};
+use super::subject::{ReadSubject, Subject};
+use super::test_input::TestInput;
 use crate::cli::clock::SystemClock;
 use crate::cli::wiring::workers;
 use crate::domain::budget::Category;
@@ -23,48 +23,48 @@ use crate::source::{Folders, Located};
 /// How long calls in flight may go on at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The gateway.
-pub struct Stage {
+/// A gateway that runs one plugin.
+pub struct TestGateway {
     engine: Arc<Engine>,
     rows: Arc<Rows>,
-    upstream: Upstream,
+    upstream: TestUpstream,
     metrics: WorkerMetrics,
 }
 
-/// A plugin on the stage, with what it is run on.
-pub struct Scene {
+/// A plugin that the gateway has loaded, and the call that it is run on.
+pub struct TestCase {
     /// The plugin.
     pub plugin: PluginPlan,
     /// When in the call it runs.
     pub phase: Phase,
-    /// What is wrong with it, short of not running.
+    /// Problems that do not keep it from running.
     pub warnings: Vec<Located>,
-    case: Case,
+    input: TestInput,
     arguments: Box<RawValue>,
     meta: Box<RawValue>,
 }
 
-/// What came of one call.
-pub struct Tried {
+/// The result of one call.
+pub struct TestOutcome {
     /// The call, with what its only entry did.
     pub call: CallRecord,
     /// The execution, where there was one.
     pub execution: Option<PluginExecution>,
-    /// The content after the plugin; none where there is none, because it denied the call.
+    /// The content after the plugin; none if the plugin denied the call.
     pub after: Option<String>,
-    /// What the client was told, where the call was denied.
-    pub told: Option<String>,
-    /// Why the call was refused, or its answer withheld, before the plugin was asked.
+    /// The text that the client got, if the plugin denied the call.
+    pub client_text: Option<String>,
+    /// Why the call was refused, or its answer withheld, before the plugin ran.
     pub refused: Option<String>,
-    /// What the client was told of progress.
+    /// The progress that the client got.
     pub progress: Vec<Box<RawValue>>,
 }
 
-impl Stage {
-    /// Nothing is on it.
+impl TestGateway {
+    /// A gateway without a plugin.
     pub fn new() -> anyhow::Result<Self> {
         let (workers, metrics, own) = workers()?;
-        let upstream = Upstream::default();
+        let upstream = TestUpstream::default();
         let rows = Arc::new(Rows::default());
         let ports = Ports {
             plugins: Arc::new(workers),
@@ -75,58 +75,58 @@ impl Stage {
         Ok(Self { engine: Engine::new(ports, metrics, Arc::default()), rows, upstream, metrics: own })
     }
 
-    /// Puts the plugin as it is now on the stage, in the place of what was there, and waits until it is warm. Also the
+    /// Loads the plugin as it is now in place of the one before, and waits until its workers are warm. Also returns the
     /// folders where a change may mean another plugin.
     ///
     /// # Errors
     /// What does not suit the command line.
-    pub async fn put(
+    pub async fn load(
         &self,
         subject: &mut Subject,
-        case: &Case,
-    ) -> anyhow::Result<(Result<Scene, Vec<Located>>, Folders)> {
-        let reading = subject.read(case).await?;
-        let Read { plan, secrets, plugin, phase, warnings } = match reading.read {
+        input: &TestInput,
+    ) -> anyhow::Result<(Result<TestCase, Vec<Located>>, Folders)> {
+        let reading = subject.read(input).await?;
+        let ReadSubject { plan, secrets, plugin, phase, warnings } = match reading.read {
             Ok(read) => *read,
             Err(problems) => return Ok((Err(problems), reading.folders)),
         };
-        self.upstream.give(&case.tool, case.answer(phase)?);
-        let (arguments, meta) = (case.arguments(phase)?, case.meta());
+        self.upstream.set(&input.tool, input.answer(phase)?);
+        let (arguments, meta) = (input.arguments(phase)?, input.meta());
         self.engine.apply(plan, Vec::new(), &secrets).await;
         self.engine.wait_for_loads().await;
-        Ok((Ok(Scene { plugin, phase, warnings, case: case.clone(), arguments, meta }), reading.folders))
+        Ok((Ok(TestCase { plugin, phase, warnings, input: input.clone(), arguments, meta }), reading.folders))
     }
 
     /// Makes the call.
-    pub async fn play(&self, scene: &Scene) -> Tried {
-        let heard = Heard::default();
-        let reply = self.call(scene, &heard).await;
+    pub async fn run(&self, case: &TestCase) -> TestOutcome {
+        let progress = ProgressLog::default();
+        let reply = self.call(case, &progress).await;
         let call = self.rows.call().await;
         let execution = self.rows.executions().pop();
         let sent = self.upstream.sent();
-        let (mut after, mut told) = (None, None);
-        match scene.phase {
-            Phase::Response => after = scene.case.content_of(&reply),
-            Phase::Request if sent.is_none() => told = only_text(&reply),
+        let (mut after, mut client_text) = (None, None);
+        match case.phase {
+            Phase::Response => after = case.input.content_of(&reply),
+            Phase::Request if sent.is_none() => client_text = only_text(&reply),
             Phase::Request => after = sent.map(|sent| sent.get().to_owned()),
         }
         let refused = match reply {
             Reply::Error(error) => Some(error.message),
             _ => None,
         };
-        Tried { call, execution, after, told, refused, progress: heard.into_all() }
+        TestOutcome { call, execution, after, client_text, refused, progress: progress.into_all() }
     }
 
-    /// Makes the call and gives only what was written down of executions by then.
-    pub async fn execute(&self, scene: &Scene) -> Vec<PluginExecution> {
-        self.call(scene, &Heard::default()).await;
+    /// Makes the call and returns the executions that were recorded by then.
+    pub async fn execute(&self, case: &TestCase) -> Vec<PluginExecution> {
+        self.call(case, &ProgressLog::default()).await;
         self.rows.forget_calls();
         self.rows.executions()
     }
 
-    async fn call(&self, scene: &Scene, client: &dyn ToClient) -> Reply {
+    async fn call(&self, case: &TestCase, client: &dyn ToClient) -> Reply {
         let caller = Caller {
-            // The modern era marks results; those are to stay as they are.
+            // The modern era marks results, and the plugin's content must stay as it is.
             era: Era::Legacy,
             principal: "anonymous".to_owned(),
             session: String::new(),
@@ -134,11 +134,11 @@ impl Stage {
             by_address: false,
         };
         let request = CallRequest {
-            endpoint: Endpoint::One(&scene.case.server),
+            endpoint: Endpoint::One(&case.input.server),
             caller: &caller,
-            name: &scene.case.tool,
-            arguments: Some(&scene.arguments),
-            meta: Some(&scene.meta),
+            name: &case.input.tool,
+            arguments: Some(&case.arguments),
+            meta: Some(&case.meta),
             wants_progress: true,
             log_level: None,
             within: None,
@@ -150,8 +150,8 @@ impl Stage {
     }
 
     /// How long starts of a worker of the plugin took, from spawn to readiness, on average.
-    pub fn start(&self, scene: &Scene) -> Option<Duration> {
-        self.metrics.mean_start(&scene.plugin.key.to_string())
+    pub fn start(&self, case: &TestCase) -> Option<Duration> {
+        self.metrics.mean_start(&case.plugin.key.to_string())
     }
 
     /// Ends every worker, and waits for what they print last.
@@ -160,8 +160,8 @@ impl Stage {
     }
 }
 
-impl Case {
-    /// The content of a response that came back.
+impl TestInput {
+    /// The content of the response.
     fn content_of(&self, reply: &Reply) -> Option<String> {
         match reply {
             Reply::Result(raw) | Reply::UpstreamError(raw) if self.is_json => Some(raw.get().to_owned()),

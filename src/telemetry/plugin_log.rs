@@ -18,7 +18,7 @@ const MAX_LINES: usize = 10_000;
 
 /// One line.
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct LogLine {
     /// `error`, `warn`, `info` or `debug`; `stderr` for what was printed and not logged.
     pub level: &'static str,
     /// What it says.
@@ -27,9 +27,9 @@ pub struct Line {
 
 /// Lines as they come. Clones keep the same ones.
 #[derive(Clone, Debug, Default)]
-pub struct Lines(Arc<Mutex<Vec<Line>>>);
+pub struct PluginLog(Arc<Mutex<Vec<LogLine>>>);
 
-impl Lines {
+impl PluginLog {
     /// From here on plugins' lines are kept. Everything else is logged to standard error as far as `HAWSEPIPE_LOG` asks
     /// for it, and otherwise not at all.
     ///
@@ -46,14 +46,14 @@ impl Lines {
     }
 
     /// Those since the last time.
-    pub fn take(&self) -> Vec<Line> {
+    pub fn take(&self) -> Vec<LogLine> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl<S: Subscriber> Layer<S> for Lines {
+impl<S: Subscriber> Layer<S> for PluginLog {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut words = Words::default();
+        let mut words = PluginEvent::default();
         event.record(&mut words);
         let level = match *event.metadata().level() {
             _ if words.is_printed => "stderr",
@@ -64,20 +64,20 @@ impl<S: Subscriber> Layer<S> for Lines {
         };
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() < MAX_LINES {
-            lines.push(Line { level, text: words.text });
+            lines.push(LogLine { level, text: words.text });
         }
     }
 }
 
-/// What is read of an event.
+/// The fields of an event of a plugin.
 #[derive(Default)]
-struct Words {
+struct PluginEvent {
     text: String,
     /// A worker's process printed it: it names the worker, and no call.
     is_printed: bool,
 }
 
-impl Visit for Words {
+impl Visit for PluginEvent {
     fn record_u64(&mut self, field: &Field, _: u64) {
         self.is_printed |= field.name() == "worker";
     }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn only_plugins_are_heard() {
-        let lines = Lines::default();
+        let lines = PluginLog::default();
         let kept = lines.clone().with_filter(Targets::new().with_target(TARGET, Level::DEBUG));
         tracing::subscriber::with_default(tracing_subscriber::registry().with(kept), || {
             tracing::info!(target: TARGET, plugin = "n/p", call = 1_u64, "{}", "said");

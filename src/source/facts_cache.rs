@@ -1,8 +1,8 @@
-//! What is known of code from parsing it, kept between two readings.
+//! Caches what parsing showed of code between two readings.
 
 use std::collections::BTreeMap;
 
-use crate::config::compile::Code;
+use crate::config::compile::FoundCode;
 use crate::domain::ports::{CodeFacts, Inspect};
 
 /// The most code texts whose facts are kept.
@@ -11,12 +11,12 @@ const MAX_FACTS: usize = 10_000;
 const AT_ONCE: usize = 4;
 
 /// Facts by the key of their code.
-pub(super) struct Facts<I> {
+pub(super) struct FactsCache<I> {
     inspect: I,
     known: BTreeMap<String, CodeFacts>,
 }
 
-impl<I: Inspect> Facts<I> {
+impl<I: Inspect> FactsCache<I> {
     /// Nothing is known yet.
     pub(super) fn new(inspect: I) -> Self {
         Self { inspect, known: BTreeMap::new() }
@@ -24,7 +24,7 @@ impl<I: Inspect> Facts<I> {
 
     /// The facts of all this code. What was not seen before is inspected; what cannot be now is left out, and inspected
     /// again the next time.
-    pub(super) async fn of(&mut self, wanted: &BTreeMap<String, Code<'_>>) -> BTreeMap<String, CodeFacts> {
+    pub(super) async fn of(&mut self, wanted: &BTreeMap<String, FoundCode<'_>>) -> BTreeMap<String, CodeFacts> {
         let new: Vec<_> = wanted.iter().filter(|(key, _)| !self.known.contains_key(*key)).collect();
         for few in new.chunks(AT_ONCE) {
             let inspections = few.iter().map(|(key, code)| async {
@@ -71,7 +71,7 @@ mod tests {
         let files: Files = [("a.js".to_owned(), Ok(file))].into();
         let wanted: BTreeMap<_, _> = [("key".to_owned(), file_code(&files, "a.js").unwrap())].into();
         let parser = Parser(AtomicBool::new(false));
-        let mut facts = Facts::new(&parser);
+        let mut facts = FactsCache::new(&parser);
         assert!(facts.of(&wanted).await.is_empty());
         parser.0.store(true, Ordering::Relaxed);
         assert_eq!(facts.of(&wanted).await.len(), 1);

@@ -65,25 +65,25 @@ impl Unusable {
     }
 }
 
-/// A shard as it is found under its name.
-pub(super) enum Found<'s> {
+/// The result of looking up a shard by its name.
+pub(super) enum ShardLookup<'s> {
     Shard(&'s Shard),
     Invalid(&'s str),
     Absent,
 }
 
-/// What the shards of the last revision hold, by their digests: an edit unpacks only what it touched.
+/// The unpacked shards of the last revision by their digests, so that an edit unpacks only the shards that it changed.
 #[derive(Default)]
-pub(super) struct Parts {
+pub(super) struct ShardCache {
     known: HashMap<String, (PieceKind, Arc<str>)>,
 }
 
-impl Parts {
-    /// The plan of a revision. It is called what the index calls it.
+impl ShardCache {
+    /// The plan of a revision, named as in the index.
     pub(super) fn plan<'s>(
         &mut self,
         revision: &SnapshotRevision,
-        find: impl Fn(&str) -> Found<'s>,
+        find: impl Fn(&str) -> ShardLookup<'s>,
     ) -> Result<Plan, Unusable> {
         if !is_readable(revision.format_version) {
             return Err(Unusable::Format(revision.format_version));
@@ -91,11 +91,11 @@ impl Parts {
         let mut parts = HashMap::with_capacity(revision.shards.len());
         for named in revision.shards.iter().filter(|shard| is_known(shard.kind)) {
             let shard = match find(&named.name) {
-                Found::Shard(shard) => shard,
-                Found::Invalid(error) => {
+                ShardLookup::Shard(shard) => shard,
+                ShardLookup::Invalid(error) => {
                     return Err(Unusable::Invalid { name: named.name.clone(), error: error.to_owned() });
                 }
-                Found::Absent => return Err(Unusable::Absent(named.name.clone())),
+                ShardLookup::Absent => return Err(Unusable::Absent(named.name.clone())),
             };
             parts.insert(named.sha256.clone(), self.part(named, shard)?);
         }
@@ -141,15 +141,15 @@ mod tests {
         (revision, objects)
     }
 
-    fn find<'s>(shards: &'s Shards) -> impl Fn(&str) -> Found<'s> {
-        |name| shards.get(name).map_or(Found::Absent, Found::Shard)
+    fn find<'s>(shards: &'s Shards) -> impl Fn(&str) -> ShardLookup<'s> {
+        |name| shards.get(name).map_or(ShardLookup::Absent, ShardLookup::Shard)
     }
 
     #[test]
     fn a_revision_becomes_the_plan_that_it_was_made_from() {
         let inputs = folder();
         let (revision, shards) = packed(&inputs);
-        let plan = Parts::default().plan(&revision, find(&shards)).unwrap();
+        let plan = ShardCache::default().plan(&revision, find(&shards)).unwrap();
         let written = compile(&inputs, None).0;
         assert_eq!(plan.revision, revision.revision);
         let plan = Plan { revision: written.revision.clone(), ..plan };
@@ -160,7 +160,7 @@ mod tests {
     fn an_edit_unpacks_only_what_it_touched() {
         let mut inputs = folder();
         let (first, shards) = packed(&inputs);
-        let mut parts = Parts::default();
+        let mut parts = ShardCache::default();
         parts.plan(&first, find(&shards)).unwrap();
         add_plugin(&mut inputs, "new", |_| {});
         let (second, mut shards) = packed(&inputs);
@@ -171,7 +171,7 @@ mod tests {
             }
         }
         assert!(parts.plan(&second, find(&shards)).is_ok());
-        assert!(Parts::default().plan(&second, find(&shards)).is_err());
+        assert!(ShardCache::default().plan(&second, find(&shards)).is_err());
         assert_eq!(parts.known.len(), second.shards.len(), "nothing else is kept");
     }
 
@@ -179,7 +179,7 @@ mod tests {
     fn what_is_not_whole_is_refused_with_its_reason() {
         let (revision, shards) = packed(&folder());
         let reason = |revision: &SnapshotRevision, shards: &Shards| {
-            let unusable = Parts::default().plan(revision, find(shards)).unwrap_err();
+            let unusable = ShardCache::default().plan(revision, find(shards)).unwrap_err();
             unusable.report("r").reason
         };
         let name = &revision.shards[0].name;
@@ -199,7 +199,7 @@ mod tests {
         let mut fewer = revision.clone();
         fewer.shards.retain(|shard| shard.kind != crate::api::snapshot::ShardKind::Chains);
         assert_eq!(reason(&fewer, &shards), "SnapshotIncomplete");
-        let invalid = |_: &str| Found::Invalid("unknown variant");
-        assert!(matches!(Parts::default().plan(&revision, invalid), Err(Unusable::Invalid { .. })));
+        let invalid = |_: &str| ShardLookup::Invalid("unknown variant");
+        assert!(matches!(ShardCache::default().plan(&revision, invalid), Err(Unusable::Invalid { .. })));
     }
 }

@@ -8,7 +8,7 @@ use crate::domain::upstream::{Era, UpstreamError};
 
 /// Why a request has no answer.
 #[derive(Debug)]
-pub(super) enum RequestError {
+pub(super) enum RequestFailure {
     /// It was not executed, and another connection may do better.
     Stale(UpstreamError),
     /// It refused how this gateway speaks with it.
@@ -17,17 +17,17 @@ pub(super) enum RequestError {
     Final(UpstreamError),
 }
 
-impl From<UpstreamError> for RequestError {
+impl From<UpstreamError> for RequestFailure {
     fn from(error: UpstreamError) -> Self {
         Self::Final(error)
     }
 }
 
-impl From<RequestError> for UpstreamError {
-    fn from(failure: RequestError) -> Self {
+impl From<RequestFailure> for UpstreamError {
+    fn from(failure: RequestFailure) -> Self {
         match failure {
-            RequestError::Stale(error) | RequestError::Final(error) => error,
-            RequestError::Refused(refusal) => refusal.into(),
+            RequestFailure::Stale(error) | RequestFailure::Final(error) => error,
+            RequestFailure::Refused(refusal) => refusal.into(),
         }
     }
 }
