@@ -150,6 +150,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
                 () = stop.cancelled() => {}
             }
         }
+        self.hear();
         for (key, kept) in &mut self.gateways {
             if let Err(error) = kept.write_names(&self.writer).await {
                 tracing::warn!(gateway = %key, "names of tools that pods saw are not written: {error}");

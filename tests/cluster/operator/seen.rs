@@ -59,3 +59,22 @@ async fn a_pod_that_starts_during_an_outage_gives_the_names_to_no_other_upstream
     operated.delete("mcpupstream/first").await;
     until("the name is free", async || (named(&served.gateway).await? == "whoami").then_some(())).await;
 }
+
+#[tokio::test]
+async fn an_operator_that_ends_writes_the_names_that_wait_for_it() {
+    let operated = Operated::start().await;
+    let spec = json!({"authentication": {"anonymous": {}}, "upstreams": {"prefix": "OnConflict"}});
+    operated.apply(&[object("MCPGateway", "main", &spec), external("first", &upstream::start().await)]).await;
+    let _served = operated.serve("main", &[]).await;
+    let named = async || operated.object("gatewaysnapshots", "main").await["spec"]["index"]["seenNames"].clone();
+    until("the index has the first name", async || (!named().await.is_null()).then_some(())).await;
+    // Its name waits for others: the index was just written for one.
+    operated.apply(&[external("second", &upstream::start().await)]).await;
+    until("the operator heard of the second one's tool", async || {
+        let status = operated.object("mcpupstreams", "second").await["status"].clone();
+        (status["toolCount"] == 1).then_some(())
+    })
+    .await;
+    operated.operator.signal("TERM");
+    until("the index has both", async || (named().await.as_array()?.len() == 2).then_some(())).await;
+}
