@@ -177,7 +177,7 @@ function cards(text) {
     const end = cardEnd(text, head.index);
     if (!end) continue;
     found.push({ start: head.index, end });
-    CARD_HEAD.lastIndex = end;
+    // On from the next group: what was found may be another number's digits and the first of a card.
   }
   return found;
 }

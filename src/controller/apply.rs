@@ -24,7 +24,7 @@ use super::planned::{Digests, Planned};
 use super::pods::Pods;
 use super::rights::RequestError;
 use super::writer::Writer;
-use crate::api::snapshot::{GatewaySnapshot, ShardRef, SnapshotIndex};
+use crate::api::snapshot::{GatewaySnapshot, ShardRef, SnapshotIndex, SnapshotRevision};
 use crate::config::compile::restrict;
 use crate::domain::plan::Plan;
 use crate::domain::seen::SeenNames;
@@ -66,14 +66,16 @@ pub(super) struct SnapshotStore {
 
 /// A revision whose plan cannot be made of what is stored: to find that out, all of it is read.
 struct Damaged {
-    revision: String,
+    /// How the index named it.
+    entry: SnapshotRevision,
     /// What was seen of its shards then.
     marks: Vec<ShardMark>,
     why: String,
 }
 
-/// What tells whether a shard is as it was: its name, uid and generation.
-type ShardMark = (String, Option<String>, Option<i64>);
+/// What tells whether a shard is as it was: its name, uid and generation, and whether it has the labels that it is found
+/// by.
+type ShardMark = (String, Option<String>, Option<i64>, bool);
 
 /// What cannot be stored: to find that out takes long, and each round asks.
 struct Refused {

@@ -121,10 +121,22 @@ impl GatewayTokens {
     /// Waits until one that was asked for came, or the reason why it does not; for ever where none is asked for.
     pub(super) async fn hear(&mut self) {
         loop {
-            match self.under_way.join_next().await {
-                Some(Ok((uid, found))) if self.asked.remove(&uid) => return self.keep(uid, found),
-                Some(_) => {}
-                None => std::future::pending().await,
+            let Some(first) = self.under_way.join_next().await else { return std::future::pending().await };
+            let (mut next, mut heard) = (Some(first), false);
+            while let Some(done) = next {
+                match done {
+                    Ok((uid, found)) if self.asked.remove(&uid) => {
+                        self.keep(uid, found);
+                        heard = true;
+                    }
+                    Ok(_) => {}
+                    // It is not known which one panicked: all of them are asked for again.
+                    Err(_) => self.asked.clear(),
+                }
+                next = self.under_way.try_join_next();
+            }
+            if heard {
+                return;
             }
         }
     }

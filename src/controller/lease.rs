@@ -153,7 +153,7 @@ impl Keeper {
     async fn look(&mut self) -> Duration {
         let began = self.leadership.now();
         let mut wait = PERIOD;
-        match timeout(MARGIN, self.round(began)).await {
+        match timeout(MARGIN, self.round()).await {
             Ok(Ok(holds)) => {
                 self.waits = RetryBackoff::default();
                 self.leadership.set(holds.then_some(began + DURATION - MARGIN));
@@ -178,14 +178,16 @@ impl Keeper {
         wait
     }
 
-    /// One look at the lease at `now`. Says whether it is ours after that.
-    async fn round(&mut self, now: Instant) -> Result<bool, kube::Error> {
+    /// One look at the lease. Says whether it is ours after that.
+    async fn round(&mut self) -> Result<bool, kube::Error> {
         let settings = &self.settings;
         let Some(mut lease) = self.api.get_opt(&settings.name).await? else {
             let metadata = ObjectMeta { name: Some(settings.name.clone()), ..ObjectMeta::default() };
             let spec = Some(held(settings, None));
             return won(self.api.create(&PostParams::default(), &Lease { metadata, spec }).await);
         };
+        // What was read may have been renewed right before the answer: it counts from then on, not from the question.
+        let now = self.leadership.now();
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty());
         let ours = holder.as_ref() == Some(&settings.holder);
@@ -289,12 +291,14 @@ mod tests {
         LeaseSettings { namespace: "ns".into(), name: "lease".into(), holder: holder.into() }
     }
 
-    /// An API server with one Lease. It does not answer to `cut` of its clients.
-    fn client(lease: &Arc<Mutex<Value>>, cut: &Arc<AtomicBool>) -> Client {
+    /// An API server with one Lease. It does not answer to `cut` of its clients. `asked` is called for each of their
+    /// requests before it is served.
+    fn client(lease: &Arc<Mutex<Value>>, cut: &Arc<AtomicBool>, asked: impl Fn() + Clone + Send + 'static) -> Client {
         let (lease, cut) = (Arc::clone(lease), Arc::clone(cut));
         let server = tower::service_fn(move |request: Request<Body>| {
-            let (lease, cut) = (Arc::clone(&lease), Arc::clone(&cut));
+            let (lease, cut, asked) = (Arc::clone(&lease), Arc::clone(&cut), asked.clone());
             async move {
+                asked();
                 let reads = request.method() == Method::GET;
                 let body = request.into_body().collect().await?.to_bytes();
                 if cut.load(Ordering::Relaxed) {
@@ -318,7 +322,7 @@ mod tests {
         let (lease, cut) =
             (Arc::new(Mutex::new(json!({"metadata": {"name": "lease"}}))), Arc::new(AtomicBool::new(false)));
         let keeper =
-            |holder, cut| Keeper::new(client(&lease, cut), settings(holder), Leadership::by(Arc::clone(&clock)));
+            |holder, cut| Keeper::new(client(&lease, cut, || ()), settings(holder), Leadership::by(Arc::clone(&clock)));
         let (mut one, mut other) = (keeper("one", &cut), keeper("other", &Arc::default()));
         let writer =
             Writer::new(one.api.clone().into_client(), one.leadership.clone(), Liveness::default().pulse("plans"));
@@ -343,6 +347,29 @@ mod tests {
         assert!(last_write > PERIOD + MARGIN, "a renewal that takes its whole time leaves room for the next");
         let taken = *passed.lock().unwrap();
         assert!(last_write + WRITE < taken, "the last write began at {last_write:?}, another led at {taken:?}");
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_was_renewed_while_it_was_asked_for_counts_from_the_answer_on() {
+        let passed = Arc::new(Mutex::new(Duration::ZERO));
+        let (start, time, slow) = (Instant::now(), Arc::clone(&passed), Arc::clone(&passed));
+        let clock: Clock = Arc::new(move || start + *time.lock().unwrap());
+        let renewed = LeaseSpec { holder_identity: Some("one".into()), ..held(&settings("one"), None) };
+        let lease = Arc::new(Mutex::new(json!({"metadata": {"name": "lease"}, "spec": renewed})));
+        // Only the first answer takes long.
+        let delayed = move || {
+            let mut passed = slow.lock().unwrap();
+            *passed = (*passed).max(MARGIN);
+        };
+        let client = client(&lease, &Arc::default(), delayed);
+        let mut other = Keeper::new(client, settings("other"), Leadership::by(clock));
+        other.look().await;
+        assert_eq!(*passed.lock().unwrap(), MARGIN);
+        for (later, leads) in [(DURATION + MARGIN, false), (DURATION + MARGIN + Duration::from_millis(1), true)] {
+            *passed.lock().unwrap() = later;
+            other.look().await;
+            assert_eq!(other.leadership.leads(), leads, "{later:?} after it was asked for first");
+        }
     }
 
     #[test]

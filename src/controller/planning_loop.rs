@@ -320,7 +320,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         let snapshots = self.watches.snapshots_by_owner();
         damaged.any(|kept| {
             let seen = snapshots.get(&kept.planned.owner.uid).map(Vec::as_slice).unwrap_or_default();
-            kept.stored.may_be_repaired(seen)
+            kept.stored.may_be_repaired(seen, &kept.planned.owner)
         })
     }
 

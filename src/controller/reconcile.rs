@@ -28,8 +28,8 @@ pub(super) struct OwnedObjects {
 
 /// An object that is somebody else's.
 struct Taken {
-    /// The uid and resourceVersion with which it is seen; none where it is not, since it does not have our label.
-    seen: Option<(String, String)>,
+    /// Its uid and those of its owners, as it is seen; none where it is not, since it does not have our label.
+    seen: Option<(String, Vec<String>)>,
     waits: RetryBackoff,
     /// When to ask for it again.
     again: Instant,
@@ -81,7 +81,10 @@ impl OwnedObjects {
             return round.writer.delete_this(&api, &what, &ours.metadata).await.map_err(failed);
         };
         match ours {
-            Some(ours) if is_as_desired(ours, &desired) => return Ok(()),
+            Some(ours) if is_as_desired(ours, &desired) => {
+                self.taken.remove(&plural);
+                return Ok(());
+            }
             Some(_) => {}
             None => self.check_free(round, &api, name, seen.as_deref()).await?,
         }
@@ -106,7 +109,8 @@ impl OwnedObjects {
         }
         let (plural, namespace) = (K::plural(&()), &round.owner.key.namespace);
         let taken = || ApplyError::Taken(format!("{} {namespace}/{name}", K::kind(&())));
-        let seen = seen.map(|seen| (seen.uid().unwrap_or_default(), seen.resource_version().unwrap_or_default()));
+        let owners = |seen: &DynamicObject| seen.owner_references().iter().map(|owner| owner.uid.clone()).collect();
+        let seen = seen.map(|seen| (seen.uid().unwrap_or_default(), owners(seen)));
         if self.is_taken(&plural, seen.as_ref(), Instant::now()) {
             return Err(taken());
         }
@@ -121,12 +125,12 @@ impl OwnedObjects {
     }
 
     /// Whether an object was found to be somebody else's, is seen as it was then, and is not asked for again yet.
-    fn is_taken(&self, plural: &str, seen: Option<&(String, String)>, now: Instant) -> bool {
+    fn is_taken(&self, plural: &str, seen: Option<&(String, Vec<String>)>, now: Instant) -> bool {
         self.taken.get(plural).is_some_and(|taken| taken.seen.as_ref() == seen && now < taken.again)
     }
 
     /// An object is somebody else's: it is asked for less and less often, for as long as it is seen as it is.
-    fn found_taken(&mut self, plural: Cow<'static, str>, seen: Option<(String, String)>, now: Instant) {
+    fn found_taken(&mut self, plural: Cow<'static, str>, seen: Option<(String, Vec<String>)>, now: Instant) {
         let before = self.taken.remove(&plural).filter(|before| before.seen == seen);
         let mut waits = before.map(|before| before.waits).unwrap_or_default();
         let again = now + waits.after_code(Some(409), now);
@@ -205,7 +209,7 @@ mod tests {
         let pause = |taken: &Taken| taken.again.duration_since(now);
         assert!(owned.taken.values().all(|taken| pause(taken) >= Duration::from_secs(1)), "the pause grows");
         let account = owned.taken.get_mut("serviceaccounts").unwrap();
-        account.seen = Some(("theirs".into(), "1".into()));
+        account.seen = Some(("theirs".into(), Vec::new()));
         round(&mut owned, 1).await;
     }
 

@@ -10,7 +10,7 @@ use futures_util::Stream;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Service};
 use kube::api::{ApiResource, DynamicObject, ObjectMeta, PartialObjectMeta};
 use kube::core::NamespaceResourceScope;
-use kube::runtime::reflector::{Lookup, Store, store};
+use kube::runtime::reflector::{Lookup, ObjectRef, Store, store};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
@@ -44,8 +44,8 @@ pub(super) struct Watches {
     pub(super) pods: Stores<Pod>,
     /// Indices and shards.
     pub(super) snapshots: Stores<PartialObjectMeta<GatewaySnapshot>>,
-    /// What this operator made beside snapshots, by the plural of its kind; of each object only what is ours.
-    owned: Vec<(String, Stores<DynamicObject>)>,
+    /// What this operator made beside snapshots, by kind; of each object only what is ours.
+    owned: Vec<(ApiResource, Stores<DynamicObject>)>,
     /// What of it is seen, and what is not.
     pub(super) cache_sync: Arc<CacheSync>,
     /// Told whenever anything changed.
@@ -76,7 +76,12 @@ impl Watches {
             // Plans are not made of them, and those who ask them look by themselves.
             pods: starting.typed_with(&with(GATEWAY_LABEL), |_, _| true),
             snapshots: starting.metadata(&with(&managed)),
-            owned: owned_kinds().map(|kind| (kind.plural.clone(), starting.owned(&kind, &with(&managed)))).into(),
+            owned: owned_kinds()
+                .map(|kind| {
+                    let stores = starting.owned(&kind, &with(&managed));
+                    (kind, stores)
+                })
+                .into(),
             _tasks: starting.tasks,
             scope: namespaces,
             cache_sync,
@@ -86,10 +91,9 @@ impl Watches {
 
     /// An object that this operator made, as far as it is seen; only what is ours of it.
     pub(super) fn owned(&self, plural: &str, namespace: &str, name: &str) -> Option<Arc<DynamicObject>> {
-        let (_, stores) = self.owned.iter().find(|(known, _)| known == plural)?;
-        all(stores).find(|object| {
-            object.metadata.namespace.as_deref() == Some(namespace) && object.metadata.name.as_deref() == Some(name)
-        })
+        let (kind, stores) = self.owned.iter().find(|(known, _)| known.plural == plural)?;
+        let object = ObjectRef::new_with(name, kind.clone()).within(namespace);
+        stores.iter().find_map(|store| store.get(&object))
     }
 
     /// All snapshots, by the uids of their owners.

@@ -9,7 +9,7 @@ use kube::{Api, ResourceExt};
 
 use super::{ApplyError, Damaged, ShardMark, SnapshotStore, without_code};
 use crate::api::item::Item;
-use crate::api::snapshot::{GatewaySnapshot, ShardRef};
+use crate::api::snapshot::{GatewaySnapshot, ShardRef, SnapshotRevision};
 use crate::api::{pack, seen};
 use crate::controller::GATEWAY_LABEL;
 use crate::controller::compiled::Running;
@@ -103,8 +103,9 @@ impl SnapshotStore {
             self.damaged = None;
             return Ok(Some(Ok(plan)));
         }
-        let marks = self.marks(&wanted, seen);
-        let damaged = self.damaged.as_ref().filter(|damaged| damaged.revision == wanted && damaged.marks == marks);
+        let entry = self.entry(&wanted).cloned();
+        let marks = entry.as_ref().map(|entry| marks(entry, seen, owner)).unwrap_or_default();
+        let damaged = self.damaged.as_ref().filter(|d| Some(&d.entry) == entry.as_ref() && d.marks == marks);
         if let Some(damaged) = damaged {
             return Ok(Some(Err(damaged.why.clone())));
         }
@@ -112,7 +113,7 @@ impl SnapshotStore {
         self.running = read.running.filter(|(revision, _)| *revision == wanted);
         let Some((_, plan)) = &self.running else {
             let why = format!("revision {wanted} cannot be read from its GatewaySnapshots");
-            self.damaged = Some(Damaged { revision: wanted, marks, why: why.clone() });
+            self.damaged = entry.map(|entry| Damaged { entry, marks, why: why.clone() });
             return Ok(Some(Err(why)));
         };
         self.damaged = None;
@@ -124,21 +125,17 @@ impl SnapshotStore {
         self.damaged.is_some()
     }
 
-    /// Whether shards of a revision that was damaged changed since: then [`Self::running`] is to be asked again.
-    pub(in crate::controller) fn may_be_repaired(&self, seen: &[Seen]) -> bool {
-        self.damaged.as_ref().is_some_and(|damaged| damaged.marks != self.marks(&damaged.revision, seen))
+    /// Whether a revision that was damaged changed since: then [`Self::running`] is to be asked again.
+    pub(in crate::controller) fn may_be_repaired(&self, seen: &[Seen], owner: &Owner) -> bool {
+        self.damaged.as_ref().is_some_and(|damaged| {
+            let entry = self.entry(&damaged.entry.revision);
+            entry != Some(&damaged.entry) || damaged.marks != marks(&damaged.entry, seen, owner)
+        })
     }
 
-    /// What is seen of a revision's shards.
-    fn marks(&self, revision: &str, seen: &[Seen]) -> Vec<ShardMark> {
-        let known = self.index.iter().flat_map(|index| &index.revisions).filter(|known| known.revision == revision);
-        let names: BTreeSet<_> = known.flat_map(|known| &known.shards).map(|shard| shard.name.as_str()).collect();
-        let there =
-            seen.iter().filter(|object| object.metadata.name.as_deref().is_some_and(|name| names.contains(name)));
-        let mut marks: Vec<_> =
-            there.map(|object| (object.name_any(), object.metadata.uid.clone(), object.metadata.generation)).collect();
-        marks.sort();
-        marks
+    /// How the index names a revision.
+    fn entry(&self, revision: &str) -> Option<&SnapshotRevision> {
+        self.index.iter().flat_map(|index| &index.revisions).find(|known| known.revision == revision)
     }
 
     /// Reads what is stored anew. What is known of plans stays.
@@ -183,6 +180,19 @@ impl SnapshotStore {
         self.deleted.retain(|name, when| shards.contains(name.as_str()) && now.saturating_duration_since(*when) < LAG);
         intact && shards.into_iter().all(|name| self.shards.contains_key(name) || self.deleted.contains_key(name))
     }
+}
+
+/// What is seen of a revision's shards.
+fn marks(entry: &SnapshotRevision, seen: &[Seen], owner: &Owner) -> Vec<ShardMark> {
+    let names: BTreeSet<_> = entry.shards.iter().map(|shard| shard.name.as_str()).collect();
+    let there = seen.iter().filter(|object| object.metadata.name.as_deref().is_some_and(|name| names.contains(name)));
+    let mark = |object: &Seen| {
+        let metadata = &object.metadata;
+        (object.name_any(), metadata.uid.clone(), metadata.generation, is_part(metadata, "shard", owner))
+    };
+    let mut marks: Vec<_> = there.map(mark).collect();
+    marks.sort();
+    marks
 }
 
 /// The snapshots of a gateway. One that is none is left out.

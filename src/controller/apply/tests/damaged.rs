@@ -64,9 +64,19 @@ async fn a_damaged_revision_is_read_again_when_one_of_its_shards_changed_and_a_f
         assert_eq!(asked(), expected);
     }
     let other = [seen(&name, "shard", "one", 1), seen("other", "shard", "one", 2)];
-    assert!(stored.is_damaged() && !stored.may_be_repaired(&other), "another shard says nothing of it");
+    assert!(stored.is_damaged() && !stored.may_be_repaired(&other, &owner), "another shard says nothing of it");
     stored.refresh(&writer, &owner).await.unwrap();
-    assert!(stored.may_be_repaired(&shard(2)) && !stored.may_be_repaired(&shard(1)), "it outlives a reading");
+    assert!(
+        stored.may_be_repaired(&shard(2), &owner) && !stored.may_be_repaired(&shard(1), &owner),
+        "it outlives a reading"
+    );
+
+    let unlabelled = {
+        let mut shard = shard(1);
+        Arc::make_mut(&mut shard[0]).metadata.labels = None;
+        shard
+    };
+    assert!(stored.may_be_repaired(&unlabelled, &owner), "it is read by its labels");
 
     asked();
     *server.lock().unwrap() = (StatusCode::SERVICE_UNAVAILABLE, whole, 0);
