@@ -49,7 +49,7 @@ impl From<Written> for Quantity {
 }
 
 impl Quantity {
-    /// The whole number that is meant, fractions rounded up, or none where it is no quantity. What exceeds `u64` is
+    /// The whole number that is meant, fractions rounded up, or none if it is not a quantity. What exceeds `u64` is
     /// its largest value.
     pub fn value(&self) -> Option<u64> {
         let end = self.0.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(self.0.len());

@@ -117,8 +117,8 @@ impl Following {
         }
     }
 
-    /// Waits until something is to be put in force, whether the plan is new or what is put into it here. Names of tools
-    /// alone are no reason to link a plan again: they are taken in meanwhile.
+    /// Waits until something must be put in force: a new plan, or new code, secrets or restrictions of the running one. New
+    /// names of tools alone need no new link of the plan, so they are applied while waiting.
     async fn woken(&mut self, received: &mut Received) {
         let Self { engine, snapshots, secrets, watch, again, .. } = self;
         // Whatever wakes it, all is read again; what is waited out is not begun anew by names.

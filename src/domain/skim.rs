@@ -25,7 +25,7 @@ impl<'a> Skim<'a> {
         self.0
     }
 
-    /// The string that it is; none where it is no string, or one with a lone surrogate.
+    /// Its string; none if it is not a string, or has a lone surrogate.
     pub fn text(self) -> Option<Cow<'a, str>> {
         let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
         match memchr::memchr(b'\\', inner.as_bytes()) {

@@ -75,7 +75,10 @@ impl Workers {
             match &refusal {
                 Some(refusal) => tracing::error!("no plugin runs: {refusal}"),
                 None if state.lacks.is_empty() => tracing::info!("plugins run in the sandbox"),
-                None => tracing::warn!("plugins run in a part of the sandbox; the kernel lacks {}", state.lacking()),
+                None => tracing::warn!(
+                    "plugins run in a part of the sandbox; the kernel does not enforce {}",
+                    state.lacking()
+                ),
             }
         }
         refusal

@@ -54,7 +54,7 @@ pub fn grown_beyond(plan: &Plan, previous: &Plan) -> BTreeMap<ObjectId, String> 
     let grown = there.into_iter().filter(|(_, before, now)| now > before);
     grown
         .filter_map(|(object, before, now)| {
-            let step = used.step(&object.key.namespace, is_own(plan, object), Amount::of(before), Amount::of(now));
+            let step = used.step(&object.key.namespace, is_own(plan, object), ShareAmount::of(before), ShareAmount::of(now));
             if step.is_within_bounds() {
                 used.take(&object.key.namespace, step);
                 return None;
@@ -112,12 +112,12 @@ fn in_force(plan: &Plan) -> impl Iterator<Item = ObjectId> {
 
 /// Bytes and objects.
 #[derive(Clone, Copy, Default)]
-struct Amount {
+struct ShareAmount {
     bytes: usize,
     objects: usize,
 }
 
-impl Amount {
+impl ShareAmount {
     /// One object of so many bytes.
     fn of(bytes: usize) -> Self {
         Self { bytes, objects: 1 }
@@ -145,22 +145,22 @@ impl Amount {
 #[derive(Default)]
 struct Used {
     /// By namespace.
-    of: HashMap<String, Amount>,
+    of: HashMap<String, ShareAmount>,
     /// By all but the gateway's own.
-    others: Amount,
+    others: ShareAmount,
     /// The same, without the part that each has for itself.
-    common: Amount,
+    common: ShareAmount,
 }
 
 /// What is taken after an object changed.
-struct Step {
+struct ShareStep {
     /// Of its namespace.
-    own: Amount,
-    others: Amount,
-    common: Amount,
+    own: ShareAmount,
+    others: ShareAmount,
+    common: ShareAmount,
 }
 
-impl Step {
+impl ShareStep {
     fn is_within_bounds(&self) -> bool {
         self.own.is_within(1) && self.others.is_within(1) && self.common.is_within(2)
     }
@@ -171,7 +171,8 @@ impl Used {
     fn of_all(plan: &Plan, objects: &[(ObjectId, usize)]) -> Self {
         let mut used = Self::default();
         for (object, size) in objects {
-            let step = used.step(&object.key.namespace, is_own(plan, object), Amount::default(), Amount::of(*size));
+            let step =
+                used.step(&object.key.namespace, is_own(plan, object), ShareAmount::default(), ShareAmount::of(*size));
             used.take(&object.key.namespace, step);
         }
         used
@@ -182,17 +183,17 @@ impl Used {
     }
 
     /// What would be taken where an object of this namespace that has `before` had `after`.
-    fn step(&self, namespace: &str, is_own: bool, before: Amount, after: Amount) -> Step {
+    fn step(&self, namespace: &str, is_own: bool, before: ShareAmount, after: ShareAmount) -> ShareStep {
         let used = self.of.get(namespace).copied().unwrap_or_default();
         let own = used.with(before, after);
         let (mut others, mut common) = (self.others, self.common);
         if !is_own {
             (others, common) = (others.with(before, after), common.with(used.beyond_part(), own.beyond_part()));
         }
-        Step { own, others, common }
+        ShareStep { own, others, common }
     }
 
-    fn take(&mut self, namespace: &str, step: Step) {
+    fn take(&mut self, namespace: &str, step: ShareStep) {
         self.of.insert(namespace.to_owned(), step.own);
         (self.others, self.common) = (step.others, step.common);
     }
@@ -201,7 +202,7 @@ impl Used {
     /// Where there is no room for it. What `was_there` needs room in its namespace only.
     fn add(&mut self, object: &ObjectId, size: usize, is_own: bool, was_there: bool) -> Result<(), String> {
         let namespace = &object.key.namespace;
-        let step = self.step(namespace, is_own, Amount::default(), Amount::of(size));
+        let step = self.step(namespace, is_own, ShareAmount::default(), ShareAmount::of(size));
         if !step.own.is_within(1) {
             return Err(format!(
                 "the objects of namespace {namespace} in this gateway have more than {MAX_NAMESPACE} bytes, or are more \

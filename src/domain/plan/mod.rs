@@ -80,7 +80,7 @@ impl Plan {
     }
 
     /// Blanks where people put secrets although they should not, for showing the plan: values of headers and variables,
-    /// arguments of processes, what of a URL is no address.
+    /// arguments of processes, the parts of a URL that are not the address.
     pub fn hide_values(&mut self) {
         for upstream in &mut self.upstreams {
             match &mut upstream.transport {

@@ -27,7 +27,7 @@ async fn a_plugins_call_takes_the_way_of_every_call() {
     call_as(&engine, &caller, "{}", None, &Heard::default()).await;
     assert_eq!(sent(&engine)[0], r#"up/other {"n":1}"#);
     assert_eq!(said(&engine)["content"][0]["text"], "hello");
-    // It counts as a call of whoever made the one that it lies within, and is written down as such.
+    // It counts, and is recorded, as a call of the client that made the outer call.
     assert_eq!(caller.tracker.total(), 2);
     let calls = engine.records.calls.lock().unwrap().clone();
     let [inner, outer] = &calls[..] else { panic!("two calls: {calls:?}") };

@@ -104,7 +104,7 @@ async fn parameters_that_readers_take_in_different_ways_are_refused() {
     }
     let absent = r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"up__echo","_meta":null}}"#;
     assert_eq!(gateway.post(&[("mcp-session-id", &id)], absent).await.code(), 0);
-    assert_eq!(gateway.engine.records().recent_calls(9).len(), 1, "what is refused is no call");
+    assert_eq!(gateway.engine.records().recent_calls(9).len(), 1, "a refused request is not a call");
 }
 
 #[tokio::test]

@@ -106,7 +106,7 @@ fn a_file_that_is_not_accepted_changes_nothing_that_runs() {
     let (running, _) = Pod::has("text", &["default"]).complete(&open, None);
     let (kept, problems) = Pod::cannot_read().complete(&open, Some(&running));
     assert_eq!((problems, code_of(&kept, "shape")), (vec!["FileNotFound spec.source.path".to_owned()], "text"));
-    // It lacks what a chain runs.
+    // What a chain runs is missing in it.
     for exports in [&["onResponse"][..], &[]] {
         let (kept, problems) = Pod::has("other", exports).complete(&open, Some(&running));
         assert_eq!(problems, [UNKNOWN_VARIABLE, "UnsupportedExports spec.source.path"]);

@@ -251,7 +251,7 @@ fn accepted_after(inputs: &Inputs, previous: &Plan) -> Plan {
     check(inputs, Some(previous), &[])
 }
 
-/// The guard may reach a host and read a Secret; then its code is broken, or lacks what the chain runs, in one edit with
+/// The guard may reach a host and read a Secret; then its code is broken, or what the chain runs is missing, in one edit with
 /// `change`.
 fn after_a_bad_edit_with(change: impl Fn(&mut PluginInput)) -> [Plan; 2] {
     let secret = InputValue::Secret { name: "s".into(), key: "k".into(), optional: false };

@@ -101,7 +101,7 @@ fn a_weakened_guard_is_said_and_a_transform_is_none() {
         (checks.entries[0].mode, checks.entries[0].failure_policy) = (Mode::Shadow, policy);
         check(&inputs, None, &["?GuardWeakened PluginChain default/checks spec.entries[0].mode"]);
     }
-    // That of what is no Guard weakens nothing, nor does one that is off.
+    // Removing an entry that is not a Guard, or is disabled, weakens nothing.
     let checks = chain_of(&mut inputs, "checks");
     (checks.entries[0].enabled, checks.entries[1].mode) = (false, Mode::Shadow);
     accepted(&inputs);
