@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::address::ADMIN_PORT;
 use super::address::Address;
 use super::signals::EndSignals;
-use crate::controller::{self, ControllerMetrics, Health, LeaseSettings, Settings};
+use crate::controller::{self, ControllerMetrics, LeaseSettings, OperatorHealth, Settings};
 use crate::node::{Inspector, Launcher};
 use crate::source::cluster::{client, infer};
 use crate::telemetry::catalog::Catalog;
@@ -48,7 +48,7 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let client = client(config)?;
     let catalog = Arc::new(Catalog::default());
     let metrics = ControllerMetrics::register(&catalog).context("cannot register metrics")?;
-    let health = Health::default();
+    let health = OperatorHealth::default();
     let launcher = Launcher::current().context("cannot tell which program this is")?;
     let settings = Settings {
         lease: lease(args.lease.as_deref(), client.default_namespace()),

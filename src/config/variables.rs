@@ -58,13 +58,13 @@ pub struct ToolVariable<'a> {
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::struct_excessive_bools)]
 pub struct AnnotationsVariable {
-    /// Changes nothing.
+    /// Whether the tool changes nothing (`readOnlyHint`).
     pub read_only_hint: bool,
-    /// May destroy.
+    /// Whether the tool may destroy data (`destructiveHint`).
     pub destructive_hint: bool,
-    /// Twice is once.
+    /// Whether calling it again with the same arguments has no further effect (`idempotentHint`).
     pub idempotent_hint: bool,
-    /// Reaches the outside.
+    /// Whether the tool reaches the outside world (`openWorldHint`).
     pub open_world_hint: bool,
 }
 

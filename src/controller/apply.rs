@@ -14,15 +14,15 @@ use k8s_openapi::jiff::Timestamp;
 use kube::{Api, ResourceExt};
 
 pub(super) use self::fault::ApplyError;
-use super::build::{self, BuildError, Revision};
+use super::build::{self, BuildError, BuiltRevision};
 use super::compiled::KeptPlans;
 use super::ever_seen;
 use super::index::{self, WantedIndex};
-use super::marks::{Mark, There};
 use super::owner::Owner;
-use super::planned::{Digests, Planned};
+use super::planned_gateway::{Digests, PlannedGateway};
 use super::pods::Pods;
 use super::rights::RequestError;
+use super::seen_marks::{SeenMark, StoredShard};
 use super::writer::Writer;
 use crate::api::snapshot::{GatewaySnapshot, ShardRef, SnapshotIndex, SnapshotRevision};
 use crate::config::compile::restrict;
@@ -43,9 +43,9 @@ pub(super) struct SnapshotStore {
     /// Whether somebody else put something else around the index than what is to be there.
     disturbed: bool,
     /// When it was read or written last, and whether it was seen since.
-    written: Mark,
+    written: SeenMark,
     /// Shards that are there, by name.
-    shards: BTreeMap<String, There>,
+    shards: BTreeMap<String, StoredShard>,
     /// Shards that were deleted here, and when: they may be seen for a while.
     deleted: HashMap<String, Instant>,
     /// Names of tools that upstreams were ever seen to have.
@@ -79,7 +79,7 @@ type ShardMark = (String, Option<String>, Option<i64>, bool);
 
 /// What cannot be stored: to find that out takes long, and each round asks.
 struct Refused {
-    /// [`Planned::wanted`] of it.
+    /// [`PlannedGateway::wanted`] of it.
     wanted: String,
     why: BuildError,
 }
@@ -87,7 +87,7 @@ struct Refused {
 impl SnapshotStore {
     /// Writes what lacks of the plan's revision, then the index, then deletes what no kept revision names. Of a plan that
     /// cannot be stored, what counts at once is.
-    pub(super) async fn write(&mut self, writer: &Writer, planned: &Planned) -> Result<(), ApplyError> {
+    pub(super) async fn write(&mut self, writer: &Writer, planned: &PlannedGateway) -> Result<(), ApplyError> {
         let owner = &planned.owner;
         let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
         let what = format!("gatewaysnapshots in {}", owner.key.namespace);
@@ -132,8 +132,8 @@ impl SnapshotStore {
         self.clean(writer, &api, &what).await.map_err(|error| ApplyError::Request { what, error })
     }
 
-    /// The revision that holds `plan`; `wanted` is [`Planned::wanted`].
-    fn built(&mut self, owner: &Owner, wanted: &str, plan: &Plan) -> Result<Revision, BuildError> {
+    /// The revision that holds `plan`; `wanted` is [`PlannedGateway::wanted`].
+    fn built(&mut self, owner: &Owner, wanted: &str, plan: &Plan) -> Result<BuiltRevision, BuildError> {
         if let Some(refused) = self.refused.as_ref().filter(|refused| refused.wanted == wanted) {
             return Err(refused.why.clone());
         }
@@ -147,7 +147,7 @@ impl SnapshotStore {
     }
 
     /// The index with this newest revision, or without; see [`index::index`].
-    fn index_after(&self, planned: &Planned, newest: Option<&Revision>) -> Option<SnapshotIndex> {
+    fn index_after(&self, planned: &PlannedGateway, newest: Option<&BuiltRevision>) -> Option<SnapshotIndex> {
         let wanted = WantedIndex {
             newest: newest.map(|newest| &newest.entry),
             pinned: planned.pinned.as_deref(),
@@ -161,7 +161,7 @@ impl SnapshotStore {
     }
 
     /// Whether the index that is stored lacks some of what counts at once.
-    fn lacks_restrictions(&self, planned: &Planned) -> bool {
+    fn lacks_restrictions(&self, planned: &PlannedGateway) -> bool {
         let said = |index: &SnapshotIndex| {
             let of_older: Vec<_> = index.revisions.iter().map(|known| known.restrictions.clone()).collect();
             (index.restrictions.clone(), of_older)
@@ -174,7 +174,7 @@ impl SnapshotStore {
         &mut self,
         writer: &Writer,
         api: &Api<GatewaySnapshot>,
-        planned: &Planned,
+        planned: &PlannedGateway,
     ) -> Result<(), ApplyError> {
         let Some(index) = self.index_after(planned, None) else { return Ok(()) };
         self.write_index(writer, api, &planned.owner, &index).await?;
@@ -187,7 +187,7 @@ impl SnapshotStore {
         writer: &Writer,
         api: &Api<GatewaySnapshot>,
         what: &str,
-        newest: &Revision,
+        newest: &BuiltRevision,
     ) -> Result<(), RequestError> {
         for name in newest.lacking.iter().map(ResourceExt::name_any) {
             if self.shards.contains_key(&name) {
@@ -204,7 +204,7 @@ impl SnapshotStore {
         let written: Vec<_> = stream::iter(writes).buffer_unordered(AT_ONCE).try_collect().await?;
         for (name, sha256) in written {
             self.deleted.remove(&name);
-            self.shards.insert(name, There::of(&sha256));
+            self.shards.insert(name, StoredShard::of(&sha256));
         }
         Ok(())
     }
@@ -228,7 +228,7 @@ impl SnapshotStore {
         }
         self.version = applied.resource_version();
         self.generation = applied.metadata.generation;
-        self.written = Mark::default();
+        self.written = SeenMark::default();
         self.disturbed = false;
         self.index = Some(index);
         Ok(())
@@ -261,7 +261,7 @@ impl SnapshotStore {
     }
 
     /// Notes what pods are to run by what was written.
-    fn note_in_force(&mut self, planned: &Planned, newest: Option<&Revision>) {
+    fn note_in_force(&mut self, planned: &PlannedGateway, newest: Option<&BuiltRevision>) {
         let Some(current) = self.index.as_ref().map(|index| index.current.clone()) else { return };
         if newest.is_some_and(|newest| newest.entry.revision == current) {
             self.in_force = Some(Arc::clone(&planned.plan));

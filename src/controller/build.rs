@@ -13,7 +13,7 @@ const MAX_SHARDS: usize = 1024;
 
 /// A revision: how the index names it, and those of its shards that are not stored yet.
 #[derive(Clone, Debug)]
-pub(super) struct Revision {
+pub(super) struct BuiltRevision {
     pub(super) entry: SnapshotRevision,
     pub(super) lacking: Vec<GatewaySnapshot>,
 }
@@ -50,7 +50,7 @@ pub(super) fn revision(
     is_stored: impl Fn(&ShardRef) -> bool,
     kept: &[SnapshotRevision],
     now: String,
-) -> Result<Revision, BuildError> {
+) -> Result<BuiltRevision, BuildError> {
     let mut entries = Vec::new();
     let mut lacking = Vec::new();
     let pieces = split(plan);
@@ -76,7 +76,7 @@ pub(super) fn revision(
         restrictions: None,
         shards: entries,
     };
-    Ok(Revision { entry, lacking })
+    Ok(BuiltRevision { entry, lacking })
 }
 
 /// The index as an object.

@@ -5,26 +5,26 @@ use std::collections::BTreeMap;
 use tokio::sync::watch;
 
 /// A watch: the resource, and its namespace; empty where it is of all.
-pub(super) type Watched = (String, String);
+pub(super) type WatchKey = (String, String);
 
 /// One watch.
 #[derive(Clone, Default, PartialEq, Eq)]
-struct State {
+struct WatchState {
     /// Whether everything was listed once.
     listed: bool,
     /// What fails now.
-    fault: Option<Fault>,
+    fault: Option<WatchFault>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-struct Fault {
+struct WatchFault {
     words: String,
     /// Only a person changes that: nobody needs to wait for it.
     lasting: bool,
 }
 
 /// What is seen of the cluster, and what is not.
-pub(super) struct CacheSync(watch::Sender<BTreeMap<Watched, State>>);
+pub(super) struct CacheSync(watch::Sender<BTreeMap<WatchKey, WatchState>>);
 
 impl Default for CacheSync {
     fn default() -> Self {
@@ -34,17 +34,17 @@ impl Default for CacheSync {
 
 impl CacheSync {
     /// A watch begins.
-    pub(super) fn begins(&self, watched: &Watched) {
+    pub(super) fn begins(&self, watched: &WatchKey) {
         self.set(watched, |_| ());
     }
 
     /// All of it was listed.
-    pub(super) fn listed(&self, watched: &Watched) {
-        self.set(watched, |state| *state = State { listed: true, fault: None });
+    pub(super) fn listed(&self, watched: &WatchKey) {
+        self.set(watched, |state| *state = WatchState { listed: true, fault: None });
     }
 
     /// What was listed and failed then works again. Says whether that is news.
-    pub(super) fn works(&self, watched: &Watched) -> bool {
+    pub(super) fn works(&self, watched: &WatchKey) -> bool {
         self.set(watched, |state| {
             if state.listed {
                 state.fault = None;
@@ -53,11 +53,11 @@ impl CacheSync {
     }
 
     /// It failed. What is `lasting` does not pass by itself.
-    pub(super) fn failed(&self, watched: &Watched, words: String, lasting: bool) {
-        self.set(watched, |state| state.fault = Some(Fault { words, lasting }));
+    pub(super) fn failed(&self, watched: &WatchKey, words: String, lasting: bool) {
+        self.set(watched, |state| state.fault = Some(WatchFault { words, lasting }));
     }
 
-    fn set(&self, watched: &Watched, change: impl FnOnce(&mut State)) -> bool {
+    fn set(&self, watched: &WatchKey, change: impl FnOnce(&mut WatchState)) -> bool {
         self.0.send_if_modified(|states| {
             let state = states.get(watched).cloned();
             let mut changed = state.clone().unwrap_or_default();
@@ -72,7 +72,7 @@ impl CacheSync {
 
     /// Waits until each watch has listed its kind, or says that it will not.
     pub(super) async fn settled(&self) {
-        let is_settled = |state: &State| state.listed || state.fault.as_ref().is_some_and(|fault| fault.lasting);
+        let is_settled = |state: &WatchState| state.listed || state.fault.as_ref().is_some_and(|fault| fault.lasting);
         // The other end is `self`.
         let _ = self.0.subscribe().wait_for(|states| states.values().all(is_settled)).await;
     }
@@ -97,7 +97,7 @@ impl CacheSync {
     }
 }
 
-fn told((resource, namespace): &Watched, state: &State) -> String {
+fn told((resource, namespace): &WatchKey, state: &WatchState) -> String {
     let place = if namespace.is_empty() { String::new() } else { format!(" in {namespace}") };
     let why = state.fault.as_ref().map_or("it was not listed yet", |fault| &fault.words);
     format!("{resource}{place}: {why}")
@@ -110,8 +110,8 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_seen_is_named_until_it_is() {
         let cache_sync = CacheSync::default();
-        let pods: Watched = ("pods".into(), "a".into());
-        let of_b: Watched = ("pods".into(), "b".into());
+        let pods: WatchKey = ("pods".into(), "a".into());
+        let of_b: WatchKey = ("pods".into(), "b".into());
         cache_sync.begins(&pods);
         cache_sync.begins(&of_b);
         assert_eq!(cache_sync.unseen(&["pods"]).unwrap(), "pods in a: it was not listed yet");

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::build;
-use super::dereference::Found;
-use super::loading::Loading;
+use super::dereference::Dereferenced;
+use super::load_reports::LoadReports;
 use super::lowered::{LoweredObject, Objects};
 use super::owner::Owner;
-use super::planned::{Planned, digests};
+use super::planned_gateway::{PlannedGateway, digests};
 use crate::api::lower::Lowered;
 use crate::api::restrictions;
 use crate::config::compile::{self, ByName, compile_unnamed, grown_beyond, keep_within_bounds, plugin_code};
@@ -25,7 +25,7 @@ use crate::domain::reason::Reason;
 
 /// What is known of every object.
 #[derive(Default)]
-pub(super) struct Compiled {
+pub(super) struct CompiledObjects {
     pub(super) objects: Objects,
     /// Problems that objects have whatever gateway takes them, by object.
     pub(super) own: HashMap<ObjectId, Vec<Problem>>,
@@ -59,7 +59,7 @@ pub(super) fn applied_code(inputs: &Inputs) -> HashMap<ObjectKey, AppliedCode> {
     code.collect()
 }
 
-impl Compiled {
+impl CompiledObjects {
     pub(super) fn new(
         objects: Objects,
         own: HashMap<ObjectId, Vec<Problem>>,
@@ -78,16 +78,16 @@ impl Compiled {
 
 /// The plan that runs for as long as the newest does not: the pinned one, else the one that was stored last. An error
 /// says why it cannot be read.
-pub(super) type Running = Result<Arc<Plan>, String>;
+pub(super) type RunningPlan = Result<Arc<Plan>, String>;
 
 /// The plans of the revisions that are kept, without their code, by name.
-pub(super) type KeptPlans = BTreeMap<String, Running>;
+pub(super) type KeptPlans = BTreeMap<String, RunningPlan>;
 
 /// Upstreams that a chain covers are counted so far.
 pub(super) const MANY: usize = 33;
 
 /// The compiler's inputs but the gateway.
-pub(super) fn inputs(objects: &[LoweredObject], found: &Found) -> Inputs {
+pub(super) fn inputs(objects: &[LoweredObject], found: &Dereferenced) -> Inputs {
     let mut inputs = Inputs {
         config_maps: found.config_maps.clone(),
         servers: found.servers.clone(),
@@ -134,10 +134,10 @@ pub(super) fn plan(
     gateway: &LoweredObject,
     inputs: &mut Inputs,
     previous: Option<&Plan>,
-    running: Option<&Running>,
+    running: Option<&RunningPlan>,
     kept: &KeptPlans,
-    loading: &mut Loading,
-) -> Planned {
+    loading: &mut LoadReports,
+) -> PlannedGateway {
     let taken = match &*gateway.lowered {
         Ok(Lowered::Gateway(input)) => Some(input.clone()),
         _ => None,
@@ -165,7 +165,7 @@ pub(super) fn plan(
     // Plugins name their code by its digest.
     let content = (&plan.requires, &plan.gateway, &plan.takes, &plan.upstreams, &plan.plugins, &plan.chains);
     let wanted = digest::revision(&(content, &pinned, &restrictions, &restrictions_of_kept, &not_loaded));
-    Planned {
+    PlannedGateway {
         owner,
         pinned,
         restrictions,
@@ -204,7 +204,7 @@ pub(super) fn pinned(gateway: &LoweredObject) -> Option<&str> {
 }
 
 /// What counts at once. It is as gateways will read it.
-fn restrictions(inputs: &Inputs, plan: &Plan, running: Option<&Running>) -> Restrictions {
+fn restrictions(inputs: &Inputs, plan: &Plan, running: Option<&RunningPlan>) -> Restrictions {
     let taken = match running {
         Some(Ok(running)) => compile::restrictions(inputs, running),
         Some(Err(why)) => {

@@ -37,7 +37,7 @@ struct Known {
 
 /// What references lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct Dereferenced {
     pub(super) config_maps: BTreeMap<ObjectKey, ConfigMapData>,
     pub(super) servers: BTreeMap<(String, ServerInput), Result<String, (Reason, String)>>,
     pub(super) namespaces: BTreeMap<String, Labels>,
@@ -50,7 +50,7 @@ impl Dereferencing {
     }
 
     /// Follows `references`. What cannot be read now is as it was read last.
-    pub(super) async fn find(&mut self, references: &References, watches: &Watches) -> Found {
+    pub(super) async fn find(&mut self, references: &References, watches: &Watches) -> Dereferenced {
         self.read_config_maps(references, watches).await;
         let services = by_key(&watches.services);
         let unseen = watches.cache_sync.unseen(&["services"]);
@@ -67,7 +67,7 @@ impl Dereferencing {
             (named.clone(), url)
         }));
         let namespaces = all(&watches.namespaces).map(|namespace| (namespace.name_any(), namespace.labels().clone()));
-        Found {
+        Dereferenced {
             config_maps: self.config_maps.iter().map(|(key, known)| (key.clone(), known.data.clone())).collect(),
             servers,
             namespaces: namespaces.collect(),

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use super::apply::{ApplyError, SnapshotStore};
 use super::desired::Desired;
 use super::doubling::Doubling;
-use super::loading::Loading;
-use super::marks::LAG;
-use super::planned::Planned;
+use super::load_reports::LoadReports;
+use super::planned_gateway::PlannedGateway;
 use super::pods::Pods;
 use super::reconcile::OwnedObjects;
 use super::rights::RequestError;
+use super::seen_marks::LAG;
 use super::status::{GatewayState, Pin};
 use super::watches::{Seen, Watches};
 use super::writer::Writer;
@@ -30,10 +30,10 @@ const MAX_CONFLICTS: usize = 5;
 
 /// One gateway.
 pub(super) struct GatewayReconciler {
-    pub(super) planned: Arc<Planned>,
+    pub(super) planned: Arc<PlannedGateway>,
     pub(super) stored: SnapshotStore,
     /// What is known of loading its plugins.
-    pub(super) loading: Loading,
+    pub(super) loading: LoadReports,
     /// Why its objects are not as they are to be.
     pub(super) fault: Option<(Reason, String)>,
     /// When it was brought back last what somebody else had changed or deleted.
@@ -54,9 +54,9 @@ pub(super) struct GatewayReconciler {
 impl GatewayReconciler {
     /// A new plan, of which nothing is written yet. `fault` is what stopped the one before.
     pub(super) fn new(
-        planned: Planned,
+        planned: PlannedGateway,
         stored: SnapshotStore,
-        loading: Loading,
+        loading: LoadReports,
         fault: Option<(Reason, String)>,
     ) -> Self {
         let planned = Arc::new(planned);
@@ -76,7 +76,7 @@ impl GatewayReconciler {
     }
 
     /// The same gateway with a new plan. Where that asks for nothing new, what failed is not tried any sooner.
-    pub(super) fn with_plan(self, planned: Planned) -> Self {
+    pub(super) fn with_plan(self, planned: PlannedGateway) -> Self {
         let (repaired, damaged) = (self.repaired, self.damaged);
         let (named, names_written) = (self.named, self.names_written);
         let asks_for_news = planned.wanted != self.planned.wanted;
@@ -219,28 +219,28 @@ mod tests {
     use super::*;
     use crate::controller::apply::tests::urgent::{Sent, api_server};
     use crate::controller::compiled;
-    use crate::controller::dereference::Found;
+    use crate::controller::dereference::Dereferenced;
     use crate::controller::pods::Reported;
     use crate::controller::status::tests::read;
     use crate::domain::ids::{Kind, ObjectKey};
     use crate::domain::report::Report;
 
     /// A gateway with an upstream at this URL.
-    fn planned(url: &str) -> Planned {
+    fn planned(url: &str) -> PlannedGateway {
         let spec = json!({"authentication": {"anonymous": {}}, "upstreams": {"prefix": "OnConflict"}});
         let objects = [
             read(Kind::MCPGateway, "main", &spec, &json!({})),
             read(Kind::MCPUpstream, "up", &json!({"external": {"url": url}}), &json!({})),
         ];
-        let mut inputs = compiled::inputs(&objects, &Found::default());
-        compiled::plan(&objects[0], &mut inputs, None, None, &BTreeMap::new(), &mut Loading::default())
+        let mut inputs = compiled::inputs(&objects, &Dereferenced::default());
+        compiled::plan(&objects[0], &mut inputs, None, None, &BTreeMap::new(), &mut LoadReports::default())
     }
 
     #[test]
     fn an_edit_of_something_else_does_not_shorten_the_wait_of_a_gateway_that_fails() {
         let fails = || Err(ApplyError::Request { what: String::new(), error: RequestError::Conflict });
         let mut kept =
-            GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), Loading::default(), None);
+            GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), LoadReports::default(), None);
         let now = Instant::now();
         assert!(kept.note(fails(), now) && !kept.note(fails(), now));
         let again = |kept: &GatewayReconciler| kept.retry.map(|(_, again)| again.duration_since(now));
@@ -274,7 +274,7 @@ mod tests {
     async fn names_of_tools_alone_are_written_now_and_then_and_with_a_new_plan_at_once() {
         let (writer, sent) = api_server(None);
         let mut kept =
-            GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), Loading::default(), None);
+            GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), LoadReports::default(), None);
         kept.write(&writer, false).await.unwrap();
         let (_, first) = indexes(&sent).pop().unwrap();
         // Another plan that is not written shows that it is not looked at.
@@ -316,7 +316,7 @@ mod tests {
         ] {
             let mut planned = planned("http://up/mcp");
             planned.pinned = pinned.map(ToOwned::to_owned);
-            let mut kept = GatewayReconciler::new(planned, SnapshotStore::default(), Loading::default(), None);
+            let mut kept = GatewayReconciler::new(planned, SnapshotStore::default(), LoadReports::default(), None);
             let index = current.map(|current| json!({"current": current, "revisions": revisions}));
             kept.stored.index = index.map(|index| serde_json::from_value(index).unwrap());
             assert_eq!(kept.state().pin, expected, "{pinned:?} {current:?}");

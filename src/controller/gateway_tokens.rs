@@ -37,7 +37,7 @@ pub(super) type Shown = Result<Arc<str>, String>;
 /// The tokens, by the uids of gateways.
 pub(super) struct GatewayTokens {
     requests: Arc<Requests>,
-    known: HashMap<String, Known>,
+    known: HashMap<String, TokenState>,
     /// Gateways whose token is asked for now.
     asked: HashSet<String>,
     under_way: JoinSet<(String, Result<TokenRequestStatus, String>)>,
@@ -47,18 +47,18 @@ pub(super) struct GatewayTokens {
 struct Requests {
     writer: Writer,
     /// Whom the operator runs as, once that is known.
-    account: OnceLock<Account>,
+    account: OnceLock<OperatorAccount>,
     places: Semaphore,
 }
 
 /// A service account.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Account {
+struct OperatorAccount {
     namespace: String,
     name: String,
 }
 
-impl fmt::Display for Account {
+impl fmt::Display for OperatorAccount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
     }
@@ -66,7 +66,7 @@ impl fmt::Display for Account {
 
 /// What is known of one token.
 #[derive(Clone)]
-struct Known {
+struct TokenState {
     shown: Shown,
     /// When it is asked for again.
     again: Instant,
@@ -148,11 +148,11 @@ impl GatewayTokens {
             Ok(status) => {
                 let left = status.expiration_timestamp.0.duration_since(Timestamp::now());
                 let left = Duration::try_from(left).unwrap_or_default();
-                Known { shown: Ok(status.token.into()), again: now + (left / 2).max(PAUSE), until: now + left }
+                TokenState { shown: Ok(status.token.into()), again: now + (left / 2).max(PAUSE), until: now + left }
             }
             Err(why) => match self.known.remove(&uid).filter(|known| known.shown.is_ok() && now < known.until) {
-                Some(before) => Known { again: now + PAUSE, ..before },
-                None => Known { shown: Err(why), again: now + PAUSE, until: now },
+                Some(before) => TokenState { again: now + PAUSE, ..before },
+                None => TokenState { shown: Err(why), again: now + PAUSE, until: now },
             },
         };
         self.known.insert(uid, known);
@@ -160,7 +160,7 @@ impl GatewayTokens {
 }
 
 impl Requests {
-    async fn token(&self, account: &Account, uid: &str) -> Result<TokenRequestStatus, String> {
+    async fn token(&self, account: &OperatorAccount, uid: &str) -> Result<TokenRequestStatus, String> {
         let api: Api<ServiceAccount> = Api::namespaced(self.writer.client.clone(), &account.namespace);
         let spec = TokenRequestSpec {
             audiences: vec![audience(uid)],
@@ -179,7 +179,7 @@ impl Requests {
     }
 
     /// Whom the operator runs as.
-    async fn find_account(&self) -> Result<Account, String> {
+    async fn find_account(&self) -> Result<OperatorAccount, String> {
         if let Some(account) = self.account.get() {
             return Ok(account.clone());
         }
@@ -197,9 +197,9 @@ impl Requests {
 }
 
 /// The service account that a user is (Kubernetes, authentication of service accounts).
-fn account(user: &str) -> Option<Account> {
+fn account(user: &str) -> Option<OperatorAccount> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-    Some(Account { namespace: namespace.to_owned(), name: name.to_owned() })
+    Some(OperatorAccount { namespace: namespace.to_owned(), name: name.to_owned() })
 }
 
 #[cfg(test)]

@@ -1,13 +1,11 @@
 //! The operator: custom resources in; what gateways run, and what is true of it, in status, out.
 //!
 //! Seen ([`watches`]) -> lowered ([`lowered`]) -> what it refers to read ([`dereference`]) -> compiled ([`compiled`])
-//! -> built ([`build`]) -> applied ([`apply`]): a round of [`planning_loop`]. Reported by pods ([`asking`], [`pods`])
+//! -> built ([`build`]) -> applied ([`apply`]): a round of [`planning_loop`]. Reported by pods ([`pod_poller`], [`pods`])
 //! -> told in status ([`status`]): a round of [`status_loop`]. Whatever is written goes through [`writer`] (the
 //! leader's Lease apart), which writes while this process leads and never otherwise.
 
 mod apply;
-mod asked;
-mod asking;
 mod backoff;
 mod build;
 mod cache_sync;
@@ -24,23 +22,25 @@ mod index;
 mod kinds;
 mod lease;
 mod liveness;
-mod loading;
+mod load_reports;
 mod lowered;
-mod marks;
 mod metrics;
 mod namespaces;
 mod operator;
 mod owned;
 mod owner;
 mod parsing;
-mod planned;
-mod planning;
+mod planned_gateway;
 mod planning_loop;
+mod planning_state;
 mod pod;
+mod pod_poller;
 mod pods;
+mod polled_pod;
 mod reconcile;
 mod references;
 mod rights;
+mod seen_marks;
 mod servers;
 mod status;
 mod status_loop;
@@ -51,7 +51,7 @@ mod writer;
 pub use self::lease::LeaseSettings;
 pub use self::liveness::Liveness;
 pub use self::metrics::ControllerMetrics;
-pub use self::operator::{Health, Settings, run};
+pub use self::operator::{OperatorHealth, Settings, run};
 
 use crate::api::snapshot::{GATEWAY_LABEL, PART_LABEL};
 

@@ -11,12 +11,12 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::asking::{self, Asking};
 use super::lease::{self, Leadership, LeaseSettings};
 use super::liveness::Liveness;
 use super::metrics::ControllerMetrics;
-use super::planning::Planning;
 use super::planning_loop::PlanningLoop;
+use super::planning_state::PlanningState;
+use super::pod_poller::{self, PodPoller};
 use super::pods::ByGateway;
 use super::status_loop::StatusLoop;
 use super::watches::Watches;
@@ -37,7 +37,7 @@ pub struct Settings {
 
 /// What the operator tells of itself while it runs.
 #[derive(Clone, Default)]
-pub struct Health {
+pub struct OperatorHealth {
     /// Whether every kind was listed once.
     pub ready: Arc<AtomicBool>,
     /// Whether its loops go round.
@@ -71,7 +71,7 @@ pub async fn run(
     settings: Settings,
     inspect: impl Inspect + 'static,
     metrics: ControllerMetrics,
-    Health { ready, liveness }: Health,
+    OperatorHealth { ready, liveness }: OperatorHealth,
     stop: CancellationToken,
 ) {
     let watches = Arc::new(Watches::start(&client, settings.namespaces));
@@ -80,10 +80,10 @@ pub async fn run(
     let keeping = (leadership.clone(), liveness.pulse("the lease"));
     let (mut tasks, written) = (JoinSet::new(), CancellationToken::new());
     tasks.spawn(lease::keep(client, settings.lease, keeping, written.clone()));
-    let (planning, plans) = watch::channel(Planning::default());
+    let (planning, plans) = watch::channel(PlanningState::default());
     let (reports, reported) = watch::channel(ByGateway::new());
     let status_changed = Arc::new(Notify::new());
-    let asking = Asking::new(writer.for_loop(liveness.pulse("pods")));
+    let asking = PodPoller::new(writer.for_loop(liveness.pulse("pods")));
     let planning = PlanningLoop::new(
         Arc::clone(&watches),
         writer.clone(),
@@ -100,7 +100,7 @@ pub async fn run(
     tasks.spawn(async move { statuses.run(&changed).await });
     tokio::select! {
         () = plan(planning, &ready, &stop, &written) => {}
-        () = asking::follow(watches, asking, reports, status_changed) => {}
+        () = pod_poller::follow(watches, asking, reports, status_changed) => {}
         // After `stop` the lease was given back, and no write is under way.
         // A panic is to end the process.
         Some(ended) = tasks.join_next() => if let Err(error) = ended {

@@ -36,7 +36,7 @@ type TextId = (String, String);
 /// What is parsed, and what is known from it.
 pub(super) struct Parsing<I> {
     inspect: Arc<I>,
-    known: Arc<Known>,
+    known: Arc<KnownFacts>,
     /// Texts that are parsed now, or wait for it.
     under_way: BTreeMap<TextId, AbortOnDropHandle<()>>,
     /// Of each namespace one text is parsed at a time, so that the others find the parser free.
@@ -49,7 +49,7 @@ pub(super) struct Parsing<I> {
 }
 
 /// What is known of code.
-struct Known {
+struct KnownFacts {
     /// By the key of the code.
     facts: Mutex<BTreeMap<String, Fact>>,
     /// Whether there is more than when it was read last.
@@ -82,7 +82,7 @@ impl<I: Inspect + 'static> Parsing<I> {
     pub(super) fn new(inspect: I, changed: Arc<Notify>) -> Self {
         Self {
             inspect: Arc::new(inspect),
-            known: Arc::new(Known { facts: Mutex::default(), news: AtomicBool::new(false), changed }),
+            known: Arc::new(KnownFacts { facts: Mutex::default(), news: AtomicBool::new(false), changed }),
             under_way: BTreeMap::new(),
             turns: BTreeMap::new(),
             taken: None,
@@ -142,7 +142,7 @@ impl<I: Inspect + 'static> Parsing<I> {
                 continue;
             }
             let (tried, is_tried) = oneshot::channel();
-            let text = Text {
+            let text = CodeText {
                 key: id.1.clone(),
                 text: code.text.to_owned(),
                 file_name: code.file_name.clone(),
@@ -159,16 +159,16 @@ impl<I: Inspect + 'static> Parsing<I> {
 }
 
 /// One text on its way.
-struct Text<I> {
+struct CodeText<I> {
     key: String,
     text: String,
     file_name: String,
     turn: Arc<tokio::sync::Mutex<()>>,
     inspect: Arc<I>,
-    known: Arc<Known>,
+    known: Arc<KnownFacts>,
 }
 
-impl<I: Inspect> Text<I> {
+impl<I: Inspect> CodeText<I> {
     /// Asks until there is an answer. That the parser could not be asked says nothing of the code, however often.
     async fn parse(self, mut pauses: Doubling, tried: oneshot::Sender<()>) {
         let (mut tried, mut late) = (Some(tried), 0);
@@ -200,7 +200,7 @@ impl<I: Inspect> Text<I> {
     }
 }
 
-impl Known {
+impl KnownFacts {
     fn facts(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Fact>> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }

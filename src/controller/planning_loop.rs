@@ -11,17 +11,17 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span, debug_span, instrument};
 
 use super::apply::SnapshotStore;
-use super::compiled::{self, Compiled, Running};
-use super::dereference::{Dereferencing, Found};
+use super::compiled::{self, CompiledObjects, RunningPlan};
+use super::dereference::{Dereferenced, Dereferencing};
 use super::gateway_reconciler::{GatewayReconciler, LONGEST_RETRY};
 use super::lease::Leadership;
-use super::loading::Loading;
+use super::load_reports::LoadReports;
 use super::lowered::{LoweredObject, Lowering, Objects};
 use super::metrics::ControllerMetrics;
 use super::namespaces::Namespaces;
 use super::owner::Owner;
 use super::parsing::Parsing;
-use super::planning::Planning;
+use super::planning_state::PlanningState;
 use super::pods::ByGateway;
 use super::references::references;
 use super::watches::{PLANNED_FROM, Seen, Watches};
@@ -75,16 +75,16 @@ pub(super) struct PlanningLoop<I> {
     dereferencing: Dereferencing,
     parsing: Parsing<I>,
     metrics: ControllerMetrics,
-    planning: watch::Sender<Planning>,
+    planning: watch::Sender<PlanningState>,
     reported: watch::Receiver<ByGateway>,
     /// Whether plans are to be made anew since a pod could not load a plugin.
     lost: bool,
     status_changed: Arc<Notify>,
     lowering: Lowering,
-    found: Found,
+    found: Dereferenced,
     gateways: HashMap<ObjectKey, GatewayReconciler>,
     /// What was compiled last: it is told together with what came of writing it, and never before.
-    compiled: Arc<Compiled>,
+    compiled: Arc<CompiledObjects>,
     /// Gateways that wait because what is stored for them cannot be read, and why.
     unread: BTreeMap<ObjectKey, String>,
     /// The round that compiled it.
@@ -102,7 +102,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         leadership: Leadership,
         inspect: I,
         metrics: ControllerMetrics,
-        (planning, reported): (watch::Sender<Planning>, watch::Receiver<ByGateway>),
+        (planning, reported): (watch::Sender<PlanningState>, watch::Receiver<ByGateway>),
         status_changed: Arc<Notify>,
     ) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             lost: false,
             status_changed,
             lowering: Lowering::default(),
-            found: Found::default(),
+            found: Dereferenced::default(),
             gateways: HashMap::new(),
             compiled: Arc::default(),
             unread: BTreeMap::new(),
@@ -235,8 +235,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         let held = self.watches.cache_sync.unseen(&PLANNED_FROM);
         let is_held = held.is_some();
         if is_held {
-            let compiled = Arc::new(Compiled { objects: Arc::clone(objects), ..Compiled::default() });
-            self.planning.send_replace(Planning { compiled, held, ..Planning::default() });
+            let compiled = Arc::new(CompiledObjects { objects: Arc::clone(objects), ..CompiledObjects::default() });
+            self.planning.send_replace(PlanningState { compiled, held, ..PlanningState::default() });
         }
         if is_held || differs {
             self.status_changed.notify_one();
@@ -292,18 +292,23 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
                 }
             };
             let running = self.running(gateway, &mut stored, seen).await;
-            let mut loading = Loading::stored(stored.index.as_ref(), &plans);
+            let mut loading = LoadReports::stored(stored.index.as_ref(), &plans);
             let newest = plans.first().map(Arc::as_ref);
             let planned = compiled::plan(gateway, &mut inputs, newest, running.as_ref(), &stored.plans, &mut loading);
             self.gateways.insert(key.clone(), GatewayReconciler::new(planned, stored, loading, None));
         }
-        self.compiled = Arc::new(Compiled::new(objects, own, protocols, code));
+        self.compiled = Arc::new(CompiledObjects::new(objects, own, protocols, code));
         self.unread = unread;
     }
 
     /// The plan of a gateway that runs until the next one does; see [`SnapshotStore::running`]. Where it cannot be read now,
     /// the gateway is planned anew in the next round.
-    async fn running(&mut self, gateway: &LoweredObject, stored: &mut SnapshotStore, seen: &[Seen]) -> Option<Running> {
+    async fn running(
+        &mut self,
+        gateway: &LoweredObject,
+        stored: &mut SnapshotStore,
+        seen: &[Seen],
+    ) -> Option<RunningPlan> {
         let running = stored.running(&self.writer, &owner_of(gateway), compiled::pinned(gateway), seen).await;
         running.unwrap_or_else(|error| {
             self.lowering.forget(&gateway.id);
@@ -359,7 +364,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
     /// while nobody runs them.
     fn publish(&mut self) {
         let gateways = self.gateways.iter().map(|(key, kept)| (key.clone(), kept.state())).collect();
-        self.planning.send_replace(Planning {
+        self.planning.send_replace(PlanningState {
             compiled: Arc::clone(&self.compiled),
             gateways,
             unread: self.unread.clone(),

@@ -56,10 +56,10 @@ pub(super) fn ready_address(pod: &Pod) -> Option<String> {
 }
 
 /// A tag, and the report that has it.
-pub(super) type Answer = (String, Arc<Reported>);
+pub(super) type TaggedReport = (String, Arc<Reported>);
 
 /// A request for a report.
-pub(super) struct Request {
+pub(super) struct ReportRequest {
     pub(super) address: String,
     /// What is shown.
     pub(super) token: Option<Shown>,
@@ -67,13 +67,13 @@ pub(super) struct Request {
     pub(super) account: Option<String>,
 }
 
-impl Request {
+impl ReportRequest {
     /// The report; `known` where it is that still.
     pub(super) async fn send(
         &self,
         http: &Client<HttpConnector, Empty<Bytes>>,
-        known: Option<Answer>,
-    ) -> Result<Answer, String> {
+        known: Option<TaggedReport>,
+    ) -> Result<TaggedReport, String> {
         let exchange = async {
             let request = self.with_headers(known.as_ref()).map_err(|error| error.to_string())?;
             let response = http.request(request).await.map_err(|error| causes(&error))?;
@@ -95,7 +95,7 @@ impl Request {
         tokio::time::timeout(TIMEOUT, exchange).await.map_err(|_| "it does not answer".to_owned())?
     }
 
-    fn with_headers(&self, known: Option<&Answer>) -> http::Result<http::Request<Empty<Bytes>>> {
+    fn with_headers(&self, known: Option<&TaggedReport>) -> http::Result<http::Request<Empty<Bytes>>> {
         let mut request = http::Request::get(format!("http://{}{REPORT}", self.address));
         if let Some(Ok(token)) = &self.token {
             request = request.header(http::header::AUTHORIZATION, format!("Bearer {token}"));
@@ -148,7 +148,7 @@ mod tests {
             while stream.write_all(&[b' '; 1 << 16]).await.is_ok() {}
         });
         let http = Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();
-        let answer = Request { address, token: None, account: None }.send(&http, None).await;
+        let answer = ReportRequest { address, token: None, account: None }.send(&http, None).await;
         assert_eq!(answer.map(|_| ()).unwrap_err(), "its report has more than 16 MiB, which is the most that is read");
     }
 

@@ -23,11 +23,11 @@ use super::writer::Writer;
 #[derive(Default)]
 pub(super) struct OwnedObjects {
     /// By resource: objects that are somebody else's.
-    taken: HashMap<Cow<'static, str>, Taken>,
+    taken: HashMap<Cow<'static, str>, ForeignObject>,
 }
 
 /// An object that is somebody else's.
-struct Taken {
+struct ForeignObject {
     /// Its uid and those of its owners, as it is seen; none where it is not, since it does not have our label.
     seen: Option<(String, Vec<String>)>,
     waits: RetryBackoff,
@@ -134,7 +134,7 @@ impl OwnedObjects {
         let before = self.taken.remove(&plural).filter(|before| before.seen == seen);
         let mut waits = before.map(|before| before.waits).unwrap_or_default();
         let again = now + waits.after_code(Some(409), now);
-        self.taken.insert(plural, Taken { seen, waits, again });
+        self.taken.insert(plural, ForeignObject { seen, waits, again });
     }
 }
 
@@ -206,7 +206,7 @@ mod tests {
             taken.again = now;
         }
         round(&mut owned, 3).await;
-        let pause = |taken: &Taken| taken.again.duration_since(now);
+        let pause = |taken: &ForeignObject| taken.again.duration_since(now);
         assert!(owned.taken.values().all(|taken| pause(taken) >= Duration::from_secs(1)), "the pause grows");
         let account = owned.taken.get_mut("serviceaccounts").unwrap();
         account.seen = Some(("theirs".into(), Vec::new()));

@@ -75,7 +75,7 @@ pub(super) fn words(error: &kube::Error) -> String {
 
 /// What is known of one right.
 #[derive(Default)]
-enum Known {
+enum RightState {
     /// Nothing: whoever asks first finds out, and the others wait for that.
     #[default]
     Unknown,
@@ -87,7 +87,7 @@ enum Known {
 
 /// Everything that is known of rights, by verb, resource and namespace.
 #[derive(Clone, Default)]
-pub(super) struct Rights(Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<Known>>>>>);
+pub(super) struct Rights(Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<RightState>>>>>);
 
 impl Rights {
     /// Sends `request`, unless that was forbidden a short time ago. `what` is a verb, a resource and a namespace. `may`
@@ -101,10 +101,10 @@ impl Rights {
         let right = self.right(what);
         let mut known = right.lock().await;
         match &*known {
-            Known::Lacking(words, again) if Instant::now() < *again => {
+            RightState::Lacking(words, again) if Instant::now() < *again => {
                 return Err(RequestError::Forbidden(words.clone(), *again));
             }
-            Known::Given(when) if when.elapsed() < FORBIDDEN_PAUSE => {
+            RightState::Given(when) if when.elapsed() < FORBIDDEN_PAUSE => {
                 drop(known);
                 let result = sent(may, request).await;
                 if let Err(RequestError::Forbidden(..)) = result {
@@ -125,7 +125,7 @@ impl Rights {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|what, _| !is_of(what));
     }
 
-    fn right(&self, what: &str) -> Arc<tokio::sync::Mutex<Known>> {
+    fn right(&self, what: &str) -> Arc<tokio::sync::Mutex<RightState>> {
         let mut rights = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if rights.len() >= MAX_RIGHTS && !rights.contains_key(what) {
             rights.clear();
@@ -134,7 +134,7 @@ impl Rights {
     }
 }
 
-impl Known {
+impl RightState {
     fn learn<T>(&mut self, what: &str, result: &Result<T, RequestError>) {
         match result {
             Err(RequestError::Forbidden(words, again)) => {

@@ -12,7 +12,7 @@ use kube::runtime::reflector::ObjectRef;
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::shares::{Known, MAX_WATCHES, Shares, refusal, share};
+use self::shares::{KindState, MAX_WATCHES, Shares, refusal, share};
 use self::watching::{Shared, State, Watched, follow};
 use crate::config::input::ServerInput;
 use crate::domain::reason::Reason;
@@ -56,7 +56,7 @@ impl Servers {
         let kinds = self.kinds(servers.clone());
         let Shares { granted, is_full } = share(&kinds, |watched| self.known(watched));
         let now = Instant::now();
-        let new = granted.iter().filter(|watched| self.known(watched) == Known::New).count();
+        let new = granted.iter().filter(|watched| self.known(watched) == KindState::New).count();
         let is_room = self.watches.len() + new <= MAX_WATCHES;
         let may_stay = |watch: &Watch| is_room && now.saturating_duration_since(watch.named) < KEPT;
         self.watches.retain(|watched, watch| granted.contains(watched) || may_stay(watch));
@@ -79,7 +79,7 @@ impl Servers {
         servers.map(|named| (named.clone(), url(named))).collect()
     }
 
-    /// The kinds that each namespace names, in the order of [`Known`].
+    /// The kinds that each namespace names, in the order of [`KindState`].
     fn kinds<'r>(&self, servers: impl Iterator<Item = &'r Named>) -> BTreeMap<&'r str, Vec<Watched>> {
         let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (namespace, server) in servers {
@@ -93,12 +93,12 @@ impl Servers {
         kinds
     }
 
-    fn known(&self, watched: &Watched) -> Known {
+    fn known(&self, watched: &Watched) -> KindState {
         match self.watches.get(watched) {
-            None => Known::New,
-            Some(watch) if watch.shared.is_absent() => Known::Absent,
-            Some(watch) if watch.has_place => Known::There,
-            Some(_) => Known::Found,
+            None => KindState::New,
+            Some(watch) if watch.shared.is_absent() => KindState::Absent,
+            Some(watch) if watch.has_place => KindState::There,
+            Some(_) => KindState::Found,
         }
     }
 

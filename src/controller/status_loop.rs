@@ -18,7 +18,7 @@ use super::events::Events;
 use super::kinds::resource;
 use super::lowered::LoweredObject;
 use super::metrics::ControllerMetrics;
-use super::planning::Planning;
+use super::planning_state::PlanningState;
 use super::pods::ByGateway;
 use super::rights::RequestError;
 use super::status::{self, StatusInput};
@@ -45,7 +45,7 @@ const IDLE: Duration = Duration::from_secs(60);
 pub(super) struct StatusLoop {
     writer: Writer,
     watches: Arc<Watches>,
-    plans: watch::Receiver<Planning>,
+    plans: watch::Receiver<PlanningState>,
     reported: watch::Receiver<ByGateway>,
     metrics: ControllerMetrics,
     events: Events,
@@ -79,7 +79,7 @@ impl StatusLoop {
     pub(super) fn new(
         writer: Writer,
         watches: Arc<Watches>,
-        plans: watch::Receiver<Planning>,
+        plans: watch::Receiver<PlanningState>,
         reported: watch::Receiver<ByGateway>,
         metrics: ControllerMetrics,
     ) -> Self {
@@ -203,7 +203,7 @@ impl StatusLoop {
 
     /// The statuses that are not as they are to be. What was written and is not seen yet counts as seen.
     fn wanted(&mut self) -> Vec<WantedStatus> {
-        let Planning { compiled, gateways, unread, held, .. } = self.plans.borrow_and_update().clone();
+        let PlanningState { compiled, gateways, unread, held, .. } = self.plans.borrow_and_update().clone();
         let pods = self.reported.borrow_and_update().clone();
         let cache_sync = &self.watches.cache_sync;
         let (blind, no_pods) = (cache_sync.faults(), cache_sync.unseen(&["pods"]));

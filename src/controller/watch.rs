@@ -11,7 +11,7 @@ use kube::runtime::watcher;
 use tokio::sync::Notify;
 
 use super::backoff::{RetryBackoff, is_absent, is_lasting, words};
-use super::cache_sync::{CacheSync, Watched};
+use super::cache_sync::{CacheSync, WatchKey};
 
 /// A watch that was begun again and has said nothing for so long works: an API server that answers refuses at once.
 const QUIET: Duration = Duration::from_secs(5);
@@ -19,7 +19,7 @@ const QUIET: Duration = Duration::from_secs(5);
 /// Reads a watch for ever. `hear` takes each event, and says whether it is news.
 pub(super) async fn keep<K>(
     mut stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Unpin,
-    (cache_sync, watched): (&CacheSync, &Watched),
+    (cache_sync, watched): (&CacheSync, &WatchKey),
     changed: &Notify,
     mut hear: impl FnMut(&watcher::Event<K>) -> bool,
 ) {

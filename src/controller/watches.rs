@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use super::cache_sync::{CacheSync, Watched};
+use super::cache_sync::{CacheSync, WatchKey};
 use super::kinds::{KINDS, owned_kinds, resource};
 use super::lowered::Origin;
 use super::owned::{keep_own, keep_own_status};
@@ -238,7 +238,7 @@ impl Starting<'_> {
     /// Keeps a store. Tells when anything in it changed, but for objects of which `same` says that nothing did.
     fn follow<K>(
         &mut self,
-        watched: Watched,
+        watched: WatchKey,
         kind: <K as Resource>::DynamicType,
         stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
         same: impl Fn(&K, &K) -> bool + Send + 'static,

@@ -92,8 +92,8 @@ impl Serialize for RawObject {
     }
 }
 
-/// `value` as raw JSON. Values whose serialisation can fail (maps with keys that are not strings) become `null`; none
-/// of ours are such.
+/// `value` as raw JSON. Values whose serialisation can fail (maps with keys that are not strings) become `null`; no
+/// type of this crate has such values.
 pub fn to_raw(value: &impl Serialize) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -17,7 +17,7 @@ use crate::domain::reason::Reason;
 
 /// How long a plugin may take to load.
 pub(super) const START_DEADLINE: Duration = Duration::from_secs(10);
-/// How long a plugin that loads keeps others from being started: one that never ends must not hold up the rest.
+/// How long a plugin may hold a start slot while it loads. One that never finishes must not block the others.
 const SLOT_HOLD: Duration = Duration::from_secs(1);
 /// A script that is known to work and was not over by then has come to the read of its input, or soon will.
 const SETTLE: Duration = Duration::from_millis(50);

@@ -17,7 +17,7 @@ use super::folders::Folders;
 const QUIET: Duration = Duration::from_millis(25);
 /// The longest that a change waits for quiet.
 const LONGEST: Duration = Duration::from_millis(200);
-/// How often a folder that is not there is looked for.
+/// How often a missing folder is checked for.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A set of watched folders.

@@ -250,7 +250,7 @@ impl Connector {
     }
 }
 
-/// Whether it is an error as JSON-RPC has it: clients drop an answer with any other, and wait on.
+/// Whether it is a valid JSON-RPC error object. Clients drop an answer with an invalid one and keep waiting.
 fn is_error(error: &RawValue) -> bool {
     #[derive(Deserialize)]
     #[expect(dead_code, reason = "that they can be read is all")]

@@ -66,7 +66,7 @@ impl PathEndpoint {
     }
 
     /// As the engine's [`Endpoint`].
-    pub(super) fn endpoint(&self) -> Endpoint<'_> {
+    pub(super) fn as_engine(&self) -> Endpoint<'_> {
         match self {
             Self::All => Endpoint::All,
             Self::One(upstream) => Endpoint::One(upstream),

@@ -42,7 +42,7 @@ const MAX_CLIENT: usize = 128;
 /// Answers one message.
 pub(super) async fn answer(
     gate: &Arc<Gate>,
-    scope: &PathEndpoint,
+    endpoint: &PathEndpoint,
     headers: &HeaderMap,
     incoming: ClientMessage<'_>,
     outbox: &Outbox,
@@ -52,12 +52,12 @@ pub(super) async fn answer(
     }
     let id = match &incoming {
         ClientMessage::Request { id, method, params } if method == "initialize" => {
-            return initialize(gate, scope, id, params);
+            return initialize(gate, endpoint, id, params);
         }
         ClientMessage::Request { id, .. } => id,
         _ => "null",
     };
-    let session = match find_session(gate, scope, headers) {
+    let session = match find_session(gate, endpoint, headers) {
         Ok(session) => session,
         Err((status, message)) => return RpcResponse::error(status, id, &RpcError::new(INVALID_REQUEST, message)),
     };
@@ -73,7 +73,7 @@ pub(super) async fn answer(
             RpcResponse::accepted()
         }
         ClientMessage::Request { id, method, params } => {
-            let reply = request(gate, scope, &session, id, &method, &params, outbox).await;
+            let reply = request(gate, endpoint, &session, id, &method, &params, outbox).await;
             RpcResponse::reply(id, &reply, Era::Legacy)
         }
     }
@@ -91,7 +91,7 @@ fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Resul
 
 async fn request(
     gate: &Arc<Gate>,
-    scope: &PathEndpoint,
+    endpoint: &PathEndpoint,
     session: &Arc<Session>,
     id: &str,
     method: &str,
@@ -112,12 +112,12 @@ async fn request(
             let cancelled = session.begin(id);
             let _in_flight = InFlight { session, id };
             tokio::select! {
-                reply = call_tool(&gate.engine, scope.endpoint(), &caller, params, wanted, outbox, None) => reply,
+                reply = call_tool(&gate.engine, endpoint.as_engine(), &caller, params, wanted, outbox, None) => reply,
                 // Each POST of this era ends with an answer, that of a cancelled request too.
                 () = cancelled.cancelled() => Reply::Error(RpcError::new(REQUEST_CANCELLED, "Request cancelled")),
             }
         }
-        "tools/list" => list_tools(&gate.engine, scope.endpoint(), params, None).await,
+        "tools/list" => list_tools(&gate.engine, endpoint.as_engine(), params, None).await,
         "ping" => Reply::Result(to_raw(&json!({}))),
         "logging/setLevel" => set_log_level(session, params),
         _ => unknown_method(method),
@@ -147,13 +147,13 @@ impl Drop for InFlight<'_> {
 }
 
 /// `initialize`: a session, and the version asked for where it is spoken, else the newest one.
-fn initialize(gate: &Gate, scope: &PathEndpoint, id: &str, params: &Params<'_>) -> RpcResponse {
+fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_>) -> RpcResponse {
     let Some(asked) = params.protocol_version.and_then(text) else {
         let error = RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a string");
         return RpcResponse::reply(id, &Reply::Error(error), Era::Legacy);
     };
     let version = LEGACY_VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(LEGACY_VERSIONS[0]);
-    let upstream = scope.upstream().map(ToOwned::to_owned);
+    let upstream = endpoint.upstream().map(ToOwned::to_owned);
     let now = gate.engine.now();
     let Some(session) = gate.engine.sessions().open(version.to_owned(), client_of(params), upstream, now) else {
         let data = json!({"reason": "Sessions", "retryAfterMs": 1000});
@@ -183,7 +183,11 @@ fn client_of(params: &Params<'_>) -> String {
 }
 
 /// The session of a request, on the endpoint that it was begun on.
-fn find_session(gate: &Gate, scope: &PathEndpoint, headers: &HeaderMap) -> Result<Arc<Session>, (StatusCode, String)> {
+fn find_session(
+    gate: &Gate,
+    endpoint: &PathEndpoint,
+    headers: &HeaderMap,
+) -> Result<Arc<Session>, (StatusCode, String)> {
     if let Some(version) = headers.get(VERSION_HEADER)
         && !LEGACY_VERSIONS.iter().any(|known| version.as_bytes() == known.as_bytes())
     {
@@ -194,14 +198,14 @@ fn find_session(gate: &Gate, scope: &PathEndpoint, headers: &HeaderMap) -> Resul
         return Err((StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing: begin with initialize".to_owned()));
     };
     let session = gate.engine.sessions().find(id, gate.engine.now());
-    session.filter(|session| session.upstream.as_deref() == scope.upstream()).ok_or_else(|| {
+    session.filter(|session| session.upstream.as_deref() == endpoint.upstream()).ok_or_else(|| {
         (StatusCode::NOT_FOUND, "Session not found: it ended, or was begun elsewhere; initialize again".to_owned())
     })
 }
 
 /// DELETE: ends a session.
-pub(super) fn end_session(gate: &Gate, scope: &PathEndpoint, headers: &HeaderMap) -> Response {
-    match find_session(gate, scope, headers) {
+pub(super) fn end_session(gate: &Gate, endpoint: &PathEndpoint, headers: &HeaderMap) -> Response {
+    match find_session(gate, endpoint, headers) {
         Ok(session) => {
             gate.engine.sessions().end(&session.id);
             gate.engine.metrics().sessions(gate.engine.sessions().count());
@@ -214,11 +218,11 @@ pub(super) fn end_session(gate: &Gate, scope: &PathEndpoint, headers: &HeaderMap
 }
 
 /// GET: a stream of notifications. It cannot be resumed: `Last-Event-ID` is ignored.
-pub(super) fn open_stream(gate: &Arc<Gate>, scope: &PathEndpoint, headers: &HeaderMap) -> Response {
+pub(super) fn open_stream(gate: &Arc<Gate>, endpoint: &PathEndpoint, headers: &HeaderMap) -> Response {
     if !Accept::read(headers).events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
     }
-    let session = match find_session(gate, scope, headers) {
+    let session = match find_session(gate, endpoint, headers) {
         Ok(session) => session,
         Err((status, message)) => return refuse(status, message),
     };

@@ -46,10 +46,10 @@ async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
         (None, Some(PathEndpoint::One(name))) if plan.upstream(&name).is_none() => {
             refuse(StatusCode::NOT_FOUND, format!("there is no upstream {name:.253?} here"))
         }
-        (None, Some(scope)) => {
+        (None, Some(endpoint)) => {
             let limit = plan.gateway.limits.max_request_size;
             drop(snapshot);
-            dispatch(&gate, scope, request, limit).await
+            dispatch(&gate, endpoint, request, limit).await
         }
     };
     match origin {
@@ -62,16 +62,16 @@ async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
     }
 }
 
-async fn dispatch(gate: &Arc<Gate>, scope: PathEndpoint, request: Request, limit: u64) -> Response {
+async fn dispatch(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Request, limit: u64) -> Response {
     let is_modern = modern::is_meant(request.headers());
     match *request.method() {
-        Method::POST => post(gate, scope, request, limit).await,
+        Method::POST => post(gate, endpoint, request, limit).await,
         Method::OPTIONS if access::is_preflight(request.method(), request.headers()) => {
             access::preflight(request.headers())
         }
         _ if is_modern => method_not_allowed("POST"),
-        Method::GET => legacy::open_stream(gate, &scope, request.headers()),
-        Method::DELETE => legacy::end_session(gate, &scope, request.headers()),
+        Method::GET => legacy::open_stream(gate, &endpoint, request.headers()),
+        Method::DELETE => legacy::end_session(gate, &endpoint, request.headers()),
         _ => method_not_allowed("GET, POST, DELETE"),
     }
 }

@@ -48,7 +48,7 @@ fn names_version(headers: &HeaderMap) -> bool {
 /// Answers one message that came from `peer`.
 pub(super) async fn answer(
     gate: &Arc<Gate>,
-    scope: &PathEndpoint,
+    endpoint: &PathEndpoint,
     headers: &HeaderMap,
     peer: IpAddr,
     incoming: ClientMessage<'_>,
@@ -72,8 +72,8 @@ pub(super) async fn answer(
             Err(error) => RpcResponse::modern_error(id, &error),
             Ok(meta) => {
                 let reply = match &*method {
-                    "tools/call" => call(gate, scope, headers, peer, &params, &meta, outbox).await,
-                    "tools/list" => list_tools(&gate.engine, scope.endpoint(), &params, Some(KEPT)).await,
+                    "tools/call" => call(gate, endpoint, headers, peer, &params, &meta, outbox).await,
+                    "tools/list" => list_tools(&gate.engine, endpoint.as_engine(), &params, Some(KEPT)).await,
                     "server/discover" => discover(),
                     _ => unknown_method(&method),
                 };
@@ -85,7 +85,7 @@ pub(super) async fn answer(
 
 async fn call(
     gate: &Arc<Gate>,
-    scope: &PathEndpoint,
+    endpoint: &PathEndpoint,
     headers: &HeaderMap,
     peer: IpAddr,
     params: &Params<'_>,
@@ -103,7 +103,7 @@ async fn call(
     let check = |marked: &[Mirrored]| {
         marked.iter().try_for_each(|argument| check_mirrored(headers, argument, params.arguments))
     };
-    call_tool(&gate.engine, scope.endpoint(), &caller, params, wanted, outbox, Some(&check)).await
+    call_tool(&gate.engine, endpoint.as_engine(), &caller, params, wanted, outbox, Some(&check)).await
 }
 
 fn discover() -> Reply {

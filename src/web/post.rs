@@ -26,7 +26,7 @@ use crate::domain::upstream::Era;
 const COPIES: u64 = 2;
 
 /// Reads a message of at most `limit` bytes and answers it.
-pub(super) async fn post(gate: &Arc<Gate>, scope: PathEndpoint, request: Request, limit: u64) -> Response {
+pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Request, limit: u64) -> Response {
     let (head, body) = request.into_parts();
     if !is_json(&head.headers) {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "Content-Type must be application/json");
@@ -53,7 +53,7 @@ pub(super) async fn post(gate: &Arc<Gate>, scope: PathEndpoint, request: Request
     let (gate_of_post, outbox_of_post) = (Arc::clone(gate), Arc::clone(&outbox));
     let post = Post {
         gate: gate_of_post,
-        scope,
+        endpoint,
         headers: head.headers,
         peer,
         body,
@@ -68,7 +68,7 @@ pub(super) async fn post(gate: &Arc<Gate>, scope: PathEndpoint, request: Request
 /// One message that was read whole.
 struct Post {
     gate: Arc<Gate>,
-    scope: PathEndpoint,
+    endpoint: PathEndpoint,
     headers: HeaderMap,
     peer: IpAddr,
     body: Bytes,
@@ -91,7 +91,7 @@ impl Post {
 
     /// `id` is set as soon as it is known.
     async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> RpcResponse {
-        let Self { gate, scope, headers, peer, body, outbox, .. } = self;
+        let Self { gate, endpoint, headers, peer, body, outbox, .. } = self;
         let incoming = match ClientMessage::parse(body) {
             Ok(incoming) => incoming,
             Err(unreadable) => return RpcResponse::error(StatusCode::BAD_REQUEST, unreadable.id, &unreadable.error),
@@ -100,9 +100,9 @@ impl Post {
             id.get_or_init(|| read);
         }
         if modern::is_of(headers, &incoming) {
-            modern::answer(gate, scope, headers, *peer, incoming, outbox).await
+            modern::answer(gate, endpoint, headers, *peer, incoming, outbox).await
         } else {
-            legacy::answer(gate, scope, headers, incoming, outbox).await
+            legacy::answer(gate, endpoint, headers, incoming, outbox).await
         }
     }
 }

@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The seeds' plugin descriptor.
+/// How a plugin describes itself, as in its `plugin.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// The seeds' `name`. Default: the object's name.
+    /// Its name for people, `name` of a `plugin.json`. Default: the object's name.
     #[schemars(length(max = 128))]
     pub display_name: Option<String>,
     /// Default: none.

@@ -139,7 +139,7 @@ pub struct PluginSpec {
     pub share_with: Option<PluginShareWith>,
 }
 
-/// What a plugin is, in the seeds' own words.
+/// What kind of plugin it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PluginType {
     /// Code of a chain.

@@ -12,12 +12,12 @@ use crate::api::item::Item;
 use crate::api::snapshot::{GatewaySnapshot, ShardRef, SnapshotRevision};
 use crate::api::{pack, seen};
 use crate::controller::GATEWAY_LABEL;
-use crate::controller::compiled::Running;
-use crate::controller::marks::LAG;
-use crate::controller::marks::{There, is_part};
+use crate::controller::compiled::RunningPlan;
 use crate::controller::owner::Owner;
-use crate::controller::planned::digests;
+use crate::controller::planned_gateway::digests;
 use crate::controller::rights::RequestError;
+use crate::controller::seen_marks::LAG;
+use crate::controller::seen_marks::{StoredShard, is_part};
 use crate::controller::watches::Seen;
 use crate::controller::writer::Writer;
 use crate::domain::ids::ObjectKey;
@@ -50,7 +50,7 @@ impl SnapshotStore {
                 stored.index = object.spec.index.filter(|_| !owner.is_anothers(&object.metadata));
             } else if let Some(shard) = object.spec.shard {
                 if is_part(&object.metadata, "shard", owner) {
-                    stored.shards.insert(name.clone(), There::of(&shard.sha256));
+                    stored.shards.insert(name.clone(), StoredShard::of(&shard.sha256));
                 }
                 shards.insert(name, shard);
             }
@@ -96,7 +96,7 @@ impl SnapshotStore {
         owner: &Owner,
         pinned: Option<&str>,
         seen: &[Seen],
-    ) -> Result<Option<Running>, ApplyError> {
+    ) -> Result<Option<RunningPlan>, ApplyError> {
         let Some(wanted) = self.keeps(pinned).cloned() else { return Ok(None) };
         let known = self.running.as_ref().filter(|(revision, _)| *revision == wanted).map(|(_, plan)| Arc::clone(plan));
         if let Some(plan) = known {

@@ -16,8 +16,8 @@ use crate::config::compile::compile;
 use crate::config::compile::tests::folder;
 use crate::controller::lease::Leadership;
 use crate::controller::liveness::Liveness;
-use crate::controller::marks::LAG;
-use crate::controller::marks::is_part;
+use crate::controller::seen_marks::LAG;
+use crate::controller::seen_marks::is_part;
 use crate::controller::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
@@ -37,7 +37,7 @@ fn owner() -> Owner {
 }
 
 fn stored() -> SnapshotStore {
-    let shards = ["a", "b"].map(|name| (name.to_owned(), There::of(name)));
+    let shards = ["a", "b"].map(|name| (name.to_owned(), StoredShard::of(name)));
     SnapshotStore { generation: Some(3), shards: shards.into(), ..SnapshotStore::default() }
 }
 
@@ -79,7 +79,7 @@ fn what_kept_revisions_name_stays_and_the_rest_goes() {
     let index = json!({"current": "new", "revisions": [kept("new", &["one", "two"]), kept("old", &["two", "three"])]});
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     let mut stored = SnapshotStore::default();
-    stored.shards.extend(["one", "two", "three", "four"].map(|name| (name.to_owned(), There::of(name))));
+    stored.shards.extend(["one", "two", "three", "four"].map(|name| (name.to_owned(), StoredShard::of(name))));
     stored.revisions = names(&["new", "old", "older"]).into_iter().map(|name| (name, Arc::default())).collect();
     assert!(stored.forget_revisions().is_empty(), "nothing goes before there is an index");
     stored.index = Some(serde_json::from_value(index).unwrap());

@@ -69,8 +69,8 @@ fn gateway(name: &str) -> Value {
 
 /// Runs an operator in a cluster with these MCPGateways until `check`, which is given what it tells of itself, and told
 /// when a request of it hangs.
-async fn run_until(gateways: Value, check: impl AsyncFnOnce(&Health, &Notify)) {
-    let (health, hangs) = (Health::default(), Arc::new(Notify::new()));
+async fn run_until(gateways: Value, check: impl AsyncFnOnce(&OperatorHealth, &Notify)) {
+    let (health, hangs) = (OperatorHealth::default(), Arc::new(Notify::new()));
     let told = Arc::clone(&hangs);
     let server = tower::service_fn(move |request| serve(request, gateways.clone(), Arc::clone(&told)));
     let metrics = ControllerMetrics::register(&Catalog::default()).unwrap();
@@ -159,7 +159,7 @@ async fn the_lease_is_given_back_after_the_last_write() {
     let served = Arc::clone(&writes);
     let client = Client::new(tower::service_fn(move |request| Arc::clone(&served).serve(request)), "ns");
     let (metrics, stop) = (ControllerMetrics::register(&Catalog::default()).unwrap(), CancellationToken::new());
-    let operator = run(client, settings(), NoCode, metrics, Health::default(), stop.clone());
+    let operator = run(client, settings(), NoCode, metrics, OperatorHealth::default(), stop.clone());
     let stops = async {
         writes.began.notified().await;
         stop.cancel();

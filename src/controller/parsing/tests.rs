@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 use crate::controller::compiled;
-use crate::controller::dereference::Found;
+use crate::controller::dereference::Dereferenced;
 use crate::controller::lowered::LoweredObject;
 use crate::controller::status::tests::read;
 use crate::domain::ids::Kind;
@@ -65,7 +65,7 @@ fn parsing() -> (Arc<Parser>, Parsing<Arc<Parser>>) {
 /// A round over these texts, each with its namespace: how many facts it has.
 async fn round(parsing: &mut Parsing<Arc<Parser>>, texts: &[(&str, &str)]) -> Vec<Option<String>> {
     let objects: Vec<_> = texts.iter().map(|(namespace, code)| plugin(namespace, code)).collect();
-    let mut inputs = compiled::inputs(&objects, &Found::default());
+    let mut inputs = compiled::inputs(&objects, &Dereferenced::default());
     parsing.inspect(&mut inputs).await;
     inputs.facts.into_values().map(|facts| facts.error.map(|error| error.message)).collect()
 }
@@ -125,7 +125,7 @@ async fn code_is_said_to_be_parsed_until_it_was_tried() {
     let (parser, mut parsing) = parsing();
     let changed = Arc::clone(&parsing.known.changed);
     let objects = [plugin("a", "slow"), plugin("b", "told")];
-    let mut inputs = compiled::inputs(&objects, &Found::default());
+    let mut inputs = compiled::inputs(&objects, &Dereferenced::default());
     parsing.inspect(&mut inputs).await;
     assert_eq!((inputs.parsing.len(), inputs.facts.len()), (2, 0));
     parser.told.notify_one();

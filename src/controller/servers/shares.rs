@@ -14,7 +14,7 @@ pub(super) const MAX_FOLLOWED: usize = 320;
 /// What is known of what may be watched, in the order in which it keeps a place: what has one loses it to nothing that
 /// has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Known {
+pub(super) enum KindState {
     /// It is watched, or being looked for.
     There,
     /// It is watched now, and was absent when places were given last.
@@ -34,13 +34,13 @@ pub(super) struct Shares {
 
 /// What is followed of what each namespace names, in this order. They take turns: nobody gets a second one before
 /// everybody who names something has one.
-pub(super) fn share(named: &BTreeMap<&str, Vec<Watched>>, known: impl Fn(&Watched) -> Known) -> Shares {
+pub(super) fn share(named: &BTreeMap<&str, Vec<Watched>>, known: impl Fn(&Watched) -> KindState) -> Shares {
     let (mut granted, mut there) = (HashSet::new(), 0);
     for turn in 0..MAX_OF_NAMESPACE {
         let mut next: Vec<_> = named.values().filter_map(|kinds| kinds.get(turn)).collect();
         next.sort_by_key(|watched| known(watched));
         for watched in next {
-            let is_there = known(watched) != Known::Absent;
+            let is_there = known(watched) != KindState::Absent;
             let is_room = granted.len() < MAX_FOLLOWED && (!is_there || there < MAX_WATCHES);
             if is_room && granted.insert(watched.clone()) && is_there {
                 there += 1;
@@ -96,14 +96,14 @@ mod tests {
     fn one_tenant_with_many_namespaces_does_not_take_what_another_needs() {
         let greedy: Vec<_> = (0..8).map(|number| format!("greedy-{number}")).collect();
         let modest = "modest".to_owned();
-        let before = share(&named(greedy.iter().map(|name| (name, 20))), |_| Known::New).granted;
+        let before = share(&named(greedy.iter().map(|name| (name, 20))), |_| KindState::New).granted;
         assert_eq!(before.len(), MAX_WATCHES, "while nobody else needs them");
         let all = named(greedy.iter().map(|name| (name, 20)).chain([(&modest, 2)]));
-        let known = |watched: &Watched| if before.contains(watched) { Known::There } else { Known::New };
+        let known = |watched: &Watched| if before.contains(watched) { KindState::There } else { KindState::New };
         let after = share(&all, known).granted;
         assert_eq!((after.len(), of(&after, &modest).len()), (MAX_WATCHES, 2));
         assert!(greedy.iter().all(|name| (7..=8).contains(&of(&after, name).len())), "no one pays alone");
-        let known = |watched: &Watched| if after.contains(watched) { Known::There } else { Known::New };
+        let known = |watched: &Watched| if after.contains(watched) { KindState::There } else { KindState::New };
         assert_eq!(share(&all, known), Shares { granted: after.clone(), is_full: true }, "it stays so");
     }
 
@@ -113,12 +113,12 @@ mod tests {
         let modest = "modest".to_owned();
         let all = named(greedy.iter().map(|name| (name, 8)).chain([(&modest, 8)]));
         let known = |watched: &Watched| {
-            if watched.namespace.as_ref() == Some(&modest) { Known::New } else { Known::Absent }
+            if watched.namespace.as_ref() == Some(&modest) { KindState::New } else { KindState::Absent }
         };
         let granted = share(&all, known).granted;
         assert_eq!((granted.len(), of(&granted, &modest).len()), (32 * 8 + 8, 8));
         let many: Vec<_> = (0..100).map(|number| format!("greedy-{number}")).collect();
-        let granted = share(&named(many.iter().map(|name| (name, 8))), |_| Known::Absent).granted;
+        let granted = share(&named(many.iter().map(|name| (name, 8))), |_| KindState::Absent).granted;
         assert_eq!(granted.len(), MAX_FOLLOWED, "and are bounded too");
         assert!(many.iter().all(|name| (3..=4).contains(&of(&granted, name).len())));
     }
@@ -127,16 +127,16 @@ mod tests {
     fn a_kind_that_was_absent_takes_no_place_of_one_that_is_watched() {
         let names: Vec<_> = (0..=MAX_WATCHES).map(|number| format!("n{number:02}")).collect();
         let all = named(names.iter().map(|name| (name, 1)));
-        let after = |first: Known| {
+        let after = |first: KindState| {
             let known = |watched: &Watched| match watched.namespace.as_ref() == names.first() {
                 true => first,
-                false => Known::There,
+                false => KindState::There,
             };
             share(&all, known).granted
         };
         let first = watched(&names[0], 0);
-        assert!(after(Known::Absent).contains(&first), "it is looked for");
-        let found = after(Known::Found);
+        assert!(after(KindState::Absent).contains(&first), "it is looked for");
+        let found = after(KindState::Found);
         assert!(found.len() == MAX_WATCHES && !found.contains(&first));
     }
 
@@ -145,7 +145,7 @@ mod tests {
         let namespaces: Vec<_> = (0..100).map(|number| format!("n{number}")).collect();
         let one = Watched { namespace: None, ..watched("", 0) };
         let all = namespaces.iter().map(|name| (name.as_str(), vec![one.clone()])).collect();
-        assert_eq!(share(&all, |_| Known::New).granted, [one].into());
+        assert_eq!(share(&all, |_| KindState::New).granted, [one].into());
     }
 
     #[test]

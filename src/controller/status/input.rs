@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::controller::compiled::Compiled;
-use crate::controller::planned::Digests;
-use crate::controller::planned::Planned;
+use crate::controller::compiled::CompiledObjects;
+use crate::controller::planned_gateway::Digests;
+use crate::controller::planned_gateway::PlannedGateway;
 use crate::controller::pods::ByGateway;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
@@ -14,7 +14,7 @@ use crate::domain::reason::Reason;
 /// Everything that statuses follow from.
 #[derive(Default)]
 pub(in crate::controller) struct StatusInput {
-    pub(in crate::controller) compiled: Arc<Compiled>,
+    pub(in crate::controller) compiled: Arc<CompiledObjects>,
     pub(in crate::controller) gateways: BTreeMap<ObjectKey, GatewayState>,
     pub(in crate::controller) pods: ByGateway,
     /// What cannot be watched now.
@@ -48,7 +48,7 @@ pub(in crate::controller) enum Pin {
 /// A gateway as it is stored.
 #[derive(Clone)]
 pub(in crate::controller) struct GatewayState {
-    pub(in crate::controller) planned: Arc<Planned>,
+    pub(in crate::controller) planned: Arc<PlannedGateway>,
     /// The plan of the revision that pods are to run, with what counts at once; the newest before the first is stored.
     pub(in crate::controller) in_force: Arc<Plan>,
     /// The revision that pods are to run; none before the first.

@@ -16,8 +16,8 @@ use crate::config::compile::plugin_code;
 use crate::config::input::code_key;
 use crate::controller::compiled;
 use crate::controller::condition_type::ConditionType;
-use crate::controller::dereference::Found;
-use crate::controller::loading::Loading;
+use crate::controller::dereference::Dereferenced;
+use crate::controller::load_reports::LoadReports;
 use crate::controller::lowered::{LoweredObject, Lowering};
 use crate::controller::pods::{Pods, Reported};
 use crate::domain::digest::sha256_hex;
@@ -69,12 +69,12 @@ fn chain_for(upstream: &str) -> Vec<LoweredObject> {
 
 /// What is true of `objects`, the first of which is the gateway, where its pods are these.
 fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusInput {
-    let mut inputs = compiled::inputs(objects, &Found::default());
+    let mut inputs = compiled::inputs(objects, &Dereferenced::default());
     let exports = CodeFacts { is_module: true, exports: vec!["default".into()], ..CodeFacts::default() };
     let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(&inputs, plugin));
     inputs.facts =
         code.map(|code| (code_key(&sha256_hex(code.text.as_bytes()), &code.file_name), exports.clone())).collect();
-    let planned = compiled::plan(&objects[0], &mut inputs, None, None, &BTreeMap::new(), &mut Loading::default());
+    let planned = compiled::plan(&objects[0], &mut inputs, None, None, &BTreeMap::new(), &mut LoadReports::default());
     let revision = "0123456789ab";
     let state = GatewayState {
         in_force: Arc::clone(&planned.plan),

@@ -110,7 +110,8 @@ impl Default for Limits {
     }
 }
 
-/// What a declared gateway takes. Kept in the plan for when an edit of the gateway is not valid.
+/// Which objects an MCPGateway selects. Kept in the plan, so that it still counts if a later edit of the gateway is not
+/// valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayTakes {
     /// Which MCPUpstreams it takes.

@@ -32,7 +32,7 @@ pub(crate) struct JudgedExecution {
 }
 
 impl Engine {
-    /// Runs one entry and writes it down.
+    /// Runs one entry and records the execution.
     pub(crate) async fn execute(
         self: &Arc<Self>,
         context: CallContext<'_>,

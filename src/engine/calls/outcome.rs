@@ -100,7 +100,7 @@ impl CallEnd {
         Self { reply, outcome, reason: reason.into(), typed: false }
     }
 
-    /// With the upstream's answer, which has this facts.
+    /// With the upstream's answer, which has these facts.
     pub(crate) fn answered(answer: Answer, facts: ResultFacts) -> Self {
         let (reply, outcome) = match answer {
             Answer::Result(result) if facts.is_error => (Reply::Result(result), CallOutcome::ToolError),

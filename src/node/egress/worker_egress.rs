@@ -80,10 +80,10 @@ impl WorkerEgress {
         self.denial_logged.store(false, Ordering::Relaxed);
     }
 
-    /// Counts bytes of a connection.
+    /// Counts bytes that a connection sent or received.
     ///
     /// # Errors
-    /// The call has had its share.
+    /// The call has used all that one may.
     pub(super) fn spend(&self, bytes: usize, direction: Direction) -> Result<(), DialError> {
         let bytes = bytes as u64;
         self.metrics.carried(self.log_mask.name(), direction, bytes);

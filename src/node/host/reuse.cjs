@@ -200,7 +200,7 @@ function failed(error) {
 process.on('uncaughtException', failed);
 process.on('beforeExit', () => { if (run !== null) finish(run); });
 
-// What reads and writes by descriptor, the script's packages included, reads and writes the call's own.
+// Code that uses descriptors 0 and 1, the script's packages included, gets this call's input and output.
 const isInput = (from) => from === 0 || from === '/dev/stdin';
 const isOutput = (to) => to === 1 || to === '/dev/stdout';
 fs.readFileSync = (from, options) => {

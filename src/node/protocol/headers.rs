@@ -5,7 +5,7 @@ use serde_json::Number;
 
 use crate::domain::plugin::Input;
 
-/// Of [`Kind::Call`](super::frame::Kind::Call).
+/// The header of a [`FrameKind::Call`](super::frame::FrameKind::Call) frame.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CallHeader<'a> {
@@ -29,7 +29,7 @@ pub(super) struct LogHeader {
     pub(super) level: String,
 }
 
-/// That the plugin is loaded.
+/// The header of the frame that says that the plugin is loaded.
 #[derive(Deserialize)]
 pub(super) struct ReadyHeader {
     pub(super) version: u32,

@@ -32,7 +32,7 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Applies all of it to this process, before it becomes Node.js. Returns what the kernel does not enforce.
+    /// Confines this process, before it becomes Node.js. Returns the properties that the kernel does not enforce.
     ///
     /// # Errors
     /// If a part fails that every kernel supports, or a required property cannot be enforced.

@@ -60,7 +60,7 @@ impl SeccompFilters {
         })
     }
 
-    /// Installs both on this process.
+    /// Installs both filters on this process.
     ///
     /// # Errors
     /// Where the kernel has no such filters.
@@ -133,7 +133,7 @@ mod tests {
         }
     }
 
-    /// What both filters together answer: the one that was installed last where both refuse.
+    /// The combined answer of both filters. If both refuse, the one that was installed last decides.
     fn judged(architecture: u32, call: i64, arguments: [u64; 6]) -> u32 {
         let filter = of_worker().unwrap();
         let refusing = answer(&filter.refusing, architecture, call, arguments);

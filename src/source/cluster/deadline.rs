@@ -91,7 +91,8 @@ fn over(time: Duration) -> BoxError {
     format!("the API server did not answer within {time:?}").into()
 }
 
-/// How long a watch may take, as it says by `timeoutSeconds`; none where the request is not a watch.
+/// How long a watch may take: its `timeoutSeconds`, or `WATCH` if it has none, plus a margin. None if the request is
+/// not a watch.
 fn time_of_watch(uri: &Uri) -> Option<Duration> {
     let parameters = || uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     parameters().find(|(name, value)| *name == "watch" && matches!(*value, "true" | "1"))?;

@@ -160,7 +160,7 @@ async fn ask_over(
 async fn from_elsewhere_a_token_is_needed() {
     let gateway = Gateway::start().await;
     let (here, mapped) = (("127.0.0.1", "127.0.0.1"), ("::ffff:127.0.0.1", "::1"));
-    // A mesh's sidecar passes everything on from a loopback address, to the pod's own.
+    // A service mesh's sidecar connects from a loopback address to the pod's own address.
     let (there, sidecar) = (("10.0.0.9", "10.0.0.1"), ("127.0.0.6", "10.0.0.1"));
     let (good, bad) = (("authorization", "bearer good"), ("authorization", "Bearer bad"));
     let report = "/api/v1/report";

@@ -11,10 +11,10 @@ use serde_json::json;
 
 use super::super::*;
 use crate::controller::compiled;
-use crate::controller::dereference::Found;
+use crate::controller::dereference::Dereferenced;
 use crate::controller::lease::Leadership;
 use crate::controller::liveness::Liveness;
-use crate::controller::loading::Loading;
+use crate::controller::load_reports::LoadReports;
 use crate::controller::status::tests::read;
 use crate::domain::ids::Kind;
 
@@ -44,8 +44,8 @@ async fn write(lost_at: Option<usize>) -> (Vec<String>, Result<(), ApplyError>) 
     });
     let writer = Writer::new(Client::new(server, "mcp"), leadership, Liveness::default().pulse("plans"));
     let gateway = read(Kind::MCPGateway, "main", &json!({"authentication": {"anonymous": {}}}), &json!({}));
-    let mut inputs = compiled::inputs(&[], &Found::default());
-    let planned = compiled::plan(&gateway, &mut inputs, None, None, &BTreeMap::new(), &mut Loading::default());
+    let mut inputs = compiled::inputs(&[], &Dereferenced::default());
+    let planned = compiled::plan(&gateway, &mut inputs, None, None, &BTreeMap::new(), &mut LoadReports::default());
     let outcome = SnapshotStore::default().write(&writer, &planned).await;
     let written = written.lock().unwrap().clone();
     (written, outcome)

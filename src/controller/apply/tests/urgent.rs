@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use super::super::*;
 use crate::controller::compiled;
-use crate::controller::dereference::Found;
+use crate::controller::dereference::Dereferenced;
 use crate::controller::lease::Leadership;
 use crate::controller::liveness::Liveness;
-use crate::controller::loading::Loading;
+use crate::controller::load_reports::LoadReports;
 use crate::controller::status::tests::read;
 use crate::domain::ids::{Kind, ObjectKey};
 
@@ -50,11 +50,11 @@ pub(in crate::controller) fn api_server(unknown: Option<&'static str>) -> (Write
     (Writer::new(Client::new(server, "mcp"), leadership, Liveness::default().pulse("plans")), sent)
 }
 
-fn planned(prefix: &str, stopped: bool) -> Planned {
+fn planned(prefix: &str, stopped: bool) -> PlannedGateway {
     let spec = json!({"authentication": {"anonymous": {}}, "upstreams": {"prefix": prefix}, "stopped": stopped});
     let gateway = read(Kind::MCPGateway, "main", &spec, &json!({}));
-    let mut inputs = compiled::inputs(&[], &Found::default());
-    compiled::plan(&gateway, &mut inputs, None, None, &BTreeMap::new(), &mut Loading::default())
+    let mut inputs = compiled::inputs(&[], &Dereferenced::default());
+    compiled::plan(&gateway, &mut inputs, None, None, &BTreeMap::new(), &mut LoadReports::default())
 }
 
 #[tokio::test]

@@ -1,8 +1,8 @@
 //! Statuses of objects that a gateway takes: from manifests to what its pod says.
 
 use super::*;
-use crate::controller::compiled::Compiled;
-use crate::controller::loading::Loading;
+use crate::controller::compiled::CompiledObjects;
+use crate::controller::load_reports::LoadReports;
 use crate::controller::lowered::Objects;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
@@ -28,7 +28,7 @@ impl Namespace {
             (*kind, Arc::new(serde_json::from_value(object).unwrap()))
         });
         let (objects, _) = Lowering::default().read(objects);
-        let mut inputs = compiled::inputs(&objects, &Found::default());
+        let mut inputs = compiled::inputs(&objects, &Dereferenced::default());
         let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(&inputs, plugin));
         let known = code.map(|code| code_key(&sha256_hex(code.text.as_bytes()), &code.file_name));
         let facts = CodeFacts { is_module: true, exports: vec!["default".into()], ..CodeFacts::default() };
@@ -39,7 +39,7 @@ impl Namespace {
         let code = compiled::applied_code(&inputs);
         let gateway = objects.iter().find(|object| object.id.kind == Kind::MCPGateway).unwrap();
         let planned =
-            Arc::new(compiled::plan(gateway, &mut inputs, before, None, &BTreeMap::new(), &mut Loading::default()));
+            Arc::new(compiled::plan(gateway, &mut inputs, before, None, &BTreeMap::new(), &mut LoadReports::default()));
         let (key, revisions) = (gateway.id.key.clone(), [("new".to_owned(), Arc::clone(&planned.digests))].into());
         let state = GatewayState {
             in_force: Arc::clone(&planned.plan),
@@ -50,7 +50,7 @@ impl Namespace {
             revisions,
             fault: None,
         };
-        let compiled = Arc::new(Compiled::new(Arc::clone(&objects), own, protocols, code));
+        let compiled = Arc::new(CompiledObjects::new(Arc::clone(&objects), own, protocols, code));
         let mut input = StatusInput { compiled, gateways: [(key, state)].into(), ..StatusInput::default() };
         input.runs(Some("new"));
         Self { objects, input }

@@ -15,10 +15,10 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::GATEWAY_LABEL;
-use super::asked::{Asked, PERIOD};
 use super::gateway_tokens::GatewayTokens;
-use super::pod::{Answer, REPORT, Request, ready_address, stranger};
+use super::pod::{REPORT, ReportRequest, TaggedReport, ready_address, stranger};
 use super::pods::{ByGateway, Pods};
+use super::polled_pod::{PERIOD, PolledPod};
 use super::watches::{Watches, all};
 use super::writer::Writer;
 use crate::domain::ids::ObjectKey;
@@ -29,41 +29,41 @@ const AT_ONCE: usize = 16;
 const OTHERS_AT_ONCE: usize = 8;
 
 /// Asks pods.
-pub(super) struct Asking {
+pub(super) struct PodPoller {
     http: Client<HttpConnector, Empty<Bytes>>,
     writer: Writer,
     tokens: GatewayTokens,
-    found: Found,
+    found: GatewayPods,
     /// How asking each pod went.
-    asked: HashMap<PodId, Asked>,
+    asked: HashMap<PodId, PolledPod>,
     /// By the gateway's uid.
-    gates: HashMap<String, Gates>,
+    gates: HashMap<String, PollSlots>,
     /// By the gateway's uid: its pods as they were told last.
     told: HashMap<String, Pods>,
-    under_way: JoinSet<(PodId, Result<Answer, String>)>,
+    under_way: JoinSet<(PodId, Result<TaggedReport, String>)>,
 }
 
 /// What bounds how many pods of one gateway are asked at once.
-struct Gates {
+struct PollSlots {
     answering: Arc<Semaphore>,
     others: Arc<Semaphore>,
 }
 
-impl Default for Gates {
+impl Default for PollSlots {
     fn default() -> Self {
         let [answering, others] = [AT_ONCE, OTHERS_AT_ONCE].map(|most| Arc::new(Semaphore::new(most)));
         Self { answering, others }
     }
 }
 
-impl Asking {
+impl PodPoller {
     /// `writer` asks for the tokens that are shown to pods.
     pub(super) fn new(writer: Writer) -> Self {
         Self {
             http: Client::builder(TokioExecutor::new()).build_http(),
             tokens: GatewayTokens::new(writer.clone()),
             writer,
-            found: Found::default(),
+            found: GatewayPods::default(),
             asked: HashMap::new(),
             gates: HashMap::new(),
             told: HashMap::new(),
@@ -72,7 +72,7 @@ impl Asking {
     }
 
     /// Takes in which pods there are, and has those asked that it is time for.
-    fn look(&mut self, found: Found) {
+    fn look(&mut self, found: GatewayPods) {
         self.found = found;
         self.tokens.begin(&self.found.ready.iter().map(|pod| pod.uid.clone()).collect());
         self.ask();
@@ -80,13 +80,13 @@ impl Asking {
 
     /// Has pods asked that it is time for. Those of a gateway wait until it is known what is shown to them.
     fn ask(&mut self) {
-        let pods: HashSet<_> = self.found.ready.iter().map(Ready::id).collect();
+        let pods: HashSet<_> = self.found.ready.iter().map(ReadyPod::id).collect();
         let gateways: BTreeSet<_> = self.found.ready.iter().map(|pod| &pod.uid).collect();
         self.asked.retain(|id, _| pods.contains(id));
         self.gates.retain(|uid, _| gateways.contains(uid));
         let account = self.tokens.account();
         for pod in &self.found.ready {
-            let asked = self.asked.entry(pod.id()).or_insert_with(|| Asked::new(Instant::now()));
+            let asked = self.asked.entry(pod.id()).or_insert_with(|| PolledPod::new(Instant::now()));
             let Some(token) = self.tokens.shown(&pod.uid) else { continue };
             if !asked.begin(Instant::now()) {
                 continue;
@@ -94,7 +94,7 @@ impl Asking {
             let gates = self.gates.entry(pod.uid.clone()).or_default();
             let gate = Arc::clone(if asked.answers() { &gates.answering } else { &gates.others });
             let request =
-                Request { address: pod.address.clone(), token: Some(token.clone()), account: account.clone() };
+                ReportRequest { address: pod.address.clone(), token: Some(token.clone()), account: account.clone() };
             let (http, id, known) = (self.http.clone(), pod.id(), asked.said().cloned());
             self.under_way.spawn(async move {
                 // It is never closed.
@@ -153,20 +153,20 @@ impl Asking {
 
 /// The pods of every gateway that exists.
 #[derive(Default)]
-struct Found {
+struct GatewayPods {
     /// The uids of gateways.
     gateways: BTreeMap<ObjectKey, String>,
     /// The pods, without what those that are asked report.
     pods: ByGateway,
     /// Those that are asked.
-    ready: Vec<Ready>,
+    ready: Vec<ReadyPod>,
 }
 
 /// The uids of a gateway and of its pod: another gateway of the same name is told nothing that was said to this one.
 type PodId = (String, String);
 
 /// A ready pod of a gateway that exists.
-struct Ready {
+struct ReadyPod {
     gateway: ObjectKey,
     /// The gateway's.
     uid: String,
@@ -175,15 +175,15 @@ struct Ready {
     address: String,
 }
 
-impl Ready {
+impl ReadyPod {
     fn id(&self) -> PodId {
         (self.uid.clone(), self.pod_uid.clone())
     }
 }
 
 /// The pods of every gateway that exists.
-fn find(watches: &Watches) -> Found {
-    let mut found = Found { gateways: watches.gateways(), ..Found::default() };
+fn find(watches: &Watches) -> GatewayPods {
+    let mut found = GatewayPods { gateways: watches.gateways(), ..GatewayPods::default() };
     for pod in all(&watches.pods) {
         let Some(label) = pod.labels().get(GATEWAY_LABEL) else { continue };
         let gateway = ObjectKey::new(pod.namespace().unwrap_or_default(), label);
@@ -196,7 +196,7 @@ fn find(watches: &Watches) -> Found {
             Some(why) => drop(pods.ready.insert(name, Err(why))),
             None => {
                 let (uid, pod_uid) = (uid.clone(), pod.uid().unwrap_or_default());
-                found.ready.push(Ready { gateway, uid, pod_uid, name, address });
+                found.ready.push(ReadyPod { gateway, uid, pod_uid, name, address });
             }
         }
     }
@@ -206,7 +206,7 @@ fn find(watches: &Watches) -> Found {
 /// Asks for ever; tells when anything changed.
 pub(super) async fn follow(
     watches: Arc<Watches>,
-    mut asking: Asking,
+    mut asking: PodPoller,
     found: watch::Sender<ByGateway>,
     changed: Arc<Notify>,
 ) {

@@ -8,33 +8,33 @@ use super::owner::Owner;
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 
 /// A shard that is there.
-pub(super) struct There {
+pub(super) struct StoredShard {
     /// The digest of what it holds.
     pub(super) sha256: String,
     /// When it was read or written, and whether it was seen since.
-    pub(super) mark: Mark,
+    pub(super) mark: SeenMark,
 }
 
-impl There {
+impl StoredShard {
     pub(super) fn of(sha256: &str) -> Self {
-        Self { sha256: sha256.to_owned(), mark: Mark::default() }
+        Self { sha256: sha256.to_owned(), mark: SeenMark::default() }
     }
 }
 
 /// When something was read or written, and whether it was seen since.
 #[derive(Clone, Copy)]
-pub(super) struct Mark {
+pub(super) struct SeenMark {
     pub(super) at: Instant,
     seen: bool,
 }
 
-impl Default for Mark {
+impl Default for SeenMark {
     fn default() -> Self {
         Self { at: Instant::now(), seen: false }
     }
 }
 
-impl Mark {
+impl SeenMark {
     /// Whether it is gone, where `is_seen` says whether it is seen at `now`.
     pub(super) fn is_lost(&mut self, is_seen: bool, now: Instant) -> bool {
         self.seen |= is_seen;

@@ -11,7 +11,7 @@ use crate::domain::plan::{Plan, Restrictions, UpstreamPlan};
 use crate::domain::problem::Problem;
 
 /// A gateway with its plan.
-pub(super) struct Planned {
+pub(super) struct PlannedGateway {
     pub(super) owner: Owner,
     /// `spec.pinnedRevision`, whatever else of the gateway is not valid.
     pub(super) pinned: Option<String>,
@@ -34,7 +34,7 @@ pub(super) struct Planned {
     pub(super) problems: HashMap<ObjectId, Vec<Problem>>,
 }
 
-impl Planned {
+impl PlannedGateway {
     /// What counts at once although the newest plan runs, which knows the rest.
     pub(super) fn restrictions_of_newest(&self) -> Restrictions {
         Restrictions { refusing: None, revoked: Vec::new(), ..self.restrictions.clone() }

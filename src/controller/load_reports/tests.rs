@@ -6,7 +6,7 @@ use super::*;
 use crate::config::compile::plugin_code;
 use crate::config::input::code_key;
 use crate::controller::compiled;
-use crate::controller::dereference::Found;
+use crate::controller::dereference::Dereferenced;
 use crate::controller::lowered::LoweredObject;
 use crate::controller::pods::Reported;
 use crate::controller::status::tests::{plugin, read};
@@ -18,8 +18,8 @@ use crate::domain::report::{NotLoadedReport, PluginReport, Report};
 /// A gateway with one Guard, from edit to edit.
 #[derive(Default)]
 struct Edited {
-    loading: Loading,
-    last: Option<Arc<Planned>>,
+    loading: LoadReports,
+    last: Option<Arc<PlannedGateway>>,
 }
 
 impl Edited {
@@ -36,7 +36,7 @@ impl Edited {
             read(Kind::PluginChain, "checks", &chain, &none),
             plugin,
         ];
-        let mut inputs = compiled::inputs(&objects, &Found::default());
+        let mut inputs = compiled::inputs(&objects, &Dereferenced::default());
         let exports = CodeFacts { is_module: true, exports: vec!["default".into()], ..CodeFacts::default() };
         let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(&inputs, plugin));
         inputs.facts =
@@ -82,7 +82,7 @@ impl Edited {
     }
 
     /// What the next operator has: what is stored, newest first.
-    fn restarted(&self, plans: &[&Arc<Planned>]) -> Self {
+    fn restarted(&self, plans: &[&Arc<PlannedGateway>]) -> Self {
         let last = self.last.clone().unwrap();
         let not_loaded = Some(last.not_loaded.clone());
         let index = SnapshotIndex {
@@ -93,7 +93,7 @@ impl Edited {
             seen_names: None,
         };
         let plans: Vec<_> = plans.iter().map(|planned| Arc::clone(&planned.plan)).collect();
-        Self { loading: Loading::stored(Some(&index), &plans), last: Some(last) }
+        Self { loading: LoadReports::stored(Some(&index), &plans), last: Some(last) }
     }
 }
 

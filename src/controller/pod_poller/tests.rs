@@ -39,7 +39,7 @@ async fn answering() -> String {
 }
 
 /// It is given no tokens, and hears nothing of those for the pods of the gateway `silent`.
-fn asking() -> Asking {
+fn asking() -> PodPoller {
     let account = json!({"status": {"userInfo": {"username": "system:serviceaccount:system:operator"}}});
     let answer = move |request: Request<Body>| {
         let account = account.to_string().into_bytes();
@@ -55,11 +55,11 @@ fn asking() -> Asking {
         }
     };
     let client = kube::Client::new(tower::service_fn(answer), "mcp");
-    Asking::new(Writer::new(client, Leadership::default(), Liveness::default().pulse("pods")))
+    PodPoller::new(Writer::new(client, Leadership::default(), Liveness::default().pulse("pods")))
 }
 
-fn pod(gateway: &str, name: &str, address: &str) -> Ready {
-    Ready {
+fn pod(gateway: &str, name: &str, address: &str) -> ReadyPod {
+    ReadyPod {
         gateway: ObjectKey::new("mcp", gateway),
         uid: gateway.to_owned(),
         pod_uid: format!("{gateway}-{name}"),
@@ -69,17 +69,17 @@ fn pod(gateway: &str, name: &str, address: &str) -> Ready {
 }
 
 /// The gateways of these pods, and the pods.
-fn found(ready: Vec<Ready>) -> Found {
+fn found(ready: Vec<ReadyPod>) -> GatewayPods {
     let gateways = ready.iter().map(|pod| (pod.gateway.clone(), pod.uid.clone())).collect();
-    Found { gateways, pods: ByGateway::new(), ready }
+    GatewayPods { gateways, pods: ByGateway::new(), ready }
 }
 
-fn is_waited_for(asking: &Asking, gateway: &str, name: &str) -> bool {
+fn is_waited_for(asking: &PodPoller, gateway: &str, name: &str) -> bool {
     asking.asked[&(gateway.to_owned(), format!("{gateway}-{name}"))].is_waited_for()
 }
 
 /// Hears until there is news.
-async fn hear(asking: &mut Asking) {
+async fn hear(asking: &mut PodPoller) {
     while !asking.hear().await {}
 }
 
@@ -103,7 +103,7 @@ async fn no_report_waits_for_pods_that_never_answer() {
     let began = Instant::now();
     asking.told.clear();
     asking.look(found(ready));
-    let reports_other = |asking: &mut Asking| reports(&asking.tell(), "other", "good");
+    let reports_other = |asking: &mut PodPoller| reports(&asking.tell(), "other", "good");
     while is_waited_for(&asking, "main", "good") || !reports_other(&mut asking) {
         asking.hear().await;
     }
@@ -127,7 +127,7 @@ async fn what_a_pod_said_to_a_gateway_is_not_told_of_another_of_its_name() {
     asking.look(found(vec![pod("main", "good", &address)]));
     hear(&mut asking).await;
     assert!(reports(&asking.tell(), "main", "good"));
-    let next = |name| Ready { uid: "next".into(), ..pod("main", name, &address) };
+    let next = |name| ReadyPod { uid: "next".into(), ..pod("main", name, &address) };
     asking.look(found(vec![next("good")]));
     assert!(!asking.tell().contains_key(&ObjectKey::new("mcp", "main")), "it was not asked for this one yet");
     hear(&mut asking).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::doubling::Doubling;
-use super::pod::Answer;
+use super::pod::TaggedReport;
 use super::pods::Reported;
 
 /// How often each pod is asked. `Programmed` is to be right within 2 s.
@@ -17,9 +17,9 @@ const COUNTS: Duration = Duration::from_secs(5);
 const FIRST: Duration = Duration::from_secs(2);
 
 /// One pod.
-pub(super) struct Asked {
+pub(super) struct PolledPod {
     /// What it said last, and when.
-    said: Option<(Answer, Instant)>,
+    said: Option<(TaggedReport, Instant)>,
     /// Why it has not said anything since.
     fault: Option<String>,
     pauses: Doubling,
@@ -28,7 +28,7 @@ pub(super) struct Asked {
     is_under_way: bool,
 }
 
-impl Asked {
+impl PolledPod {
     /// A pod that is there since `now`.
     pub(super) fn new(now: Instant) -> Self {
         Self { said: None, fault: None, pauses: PAUSES, again: now, found: now, is_under_way: false }
@@ -40,7 +40,7 @@ impl Asked {
     }
 
     /// What it said last.
-    pub(super) fn said(&self) -> Option<&Answer> {
+    pub(super) fn said(&self) -> Option<&TaggedReport> {
         self.said.as_ref().map(|(answer, _)| answer)
     }
 
@@ -58,7 +58,7 @@ impl Asked {
     }
 
     /// What came of it. Says whether that is news.
-    pub(super) fn end(&mut self, answer: Result<Answer, String>, now: Instant) -> bool {
+    pub(super) fn end(&mut self, answer: Result<TaggedReport, String>, now: Instant) -> bool {
         self.is_under_way = false;
         match answer {
             Ok(answer) => {
@@ -94,18 +94,18 @@ mod tests {
     use super::*;
     use crate::domain::report::Report;
 
-    fn answer() -> Answer {
+    fn answer() -> TaggedReport {
         ("tag".into(), Arc::new(Reported::new(Report::default())))
     }
 
-    fn silent() -> Result<Answer, String> {
+    fn silent() -> Result<TaggedReport, String> {
         Err("it does not answer".to_owned())
     }
 
     #[test]
     fn what_a_pod_said_last_counts_for_a_while_after_it_stops_answering() {
         let began = Instant::now();
-        let mut asked = Asked::new(began);
+        let mut asked = PolledPod::new(began);
         assert!(asked.counts(began).is_none(), "it is waited for");
         assert!(asked.end(silent(), began) && asked.counts(began).unwrap().is_err());
         assert!(asked.end(Ok(answer()), began) && !asked.end(Ok(answer()), began));
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn one_that_does_not_answer_is_asked_more_and_more_seldom_until_it_does() {
         let mut now = Instant::now();
-        let mut asked = Asked::new(now);
+        let mut asked = PolledPod::new(now);
         let mut pauses = Vec::new();
         for _ in 0..7 {
             assert!(asked.begin(now) && !asked.begin(now), "it is asked once at a time");
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_pod_that_is_not_asked_in_time_is_told_of() {
         let began = Instant::now();
-        let asked = Asked::new(began);
+        let asked = PolledPod::new(began);
         assert!(asked.counts(began + FIRST).unwrap().unwrap_err().contains("waits to be asked"));
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::planned::{Digests, Planned, digests};
+use super::planned_gateway::{Digests, PlannedGateway, digests};
 use super::pods::Pods;
 use crate::api::snapshot::{NotLoadedForm, SnapshotIndex};
 use crate::config::input::NotLoaded;
@@ -21,7 +21,7 @@ const MAX_MESSAGE: usize = 512;
 
 /// What is known of loading the plugins of one gateway.
 #[derive(Default)]
-pub(super) struct Loading {
+pub(super) struct LoadReports {
     /// What to go back to. At most one form of each plugin of the plan.
     before: HashMap<ObjectKey, Before>,
     /// Plugins whose form of the plan a pod has loaded.
@@ -40,7 +40,7 @@ struct Before {
     loaded: bool,
 }
 
-impl Loading {
+impl LoadReports {
     /// What a stored index says, and the plans of its revisions, the newest first.
     pub(super) fn stored(index: Option<&SnapshotIndex>, plans: &[Arc<Plan>]) -> Self {
         let mut loading = Self::default();
@@ -77,7 +77,12 @@ impl Loading {
 
     /// Takes in what pods report of the forms that are in the newest plan. `revisions` are digests of each kept
     /// revision's objects. Says whether a form could not be loaded that there is another for.
-    pub(super) fn hear(&mut self, planned: &Planned, revisions: &BTreeMap<String, Arc<Digests>>, pods: &Pods) -> bool {
+    pub(super) fn hear(
+        &mut self,
+        planned: &PlannedGateway,
+        revisions: &BTreeMap<String, Arc<Digests>>,
+        pods: &Pods,
+    ) -> bool {
         let mut news = false;
         let plugins: HashMap<_, _> = planned.plan.plugins.iter().map(|plugin| (&plugin.key, plugin)).collect();
         self.failing.clear();
