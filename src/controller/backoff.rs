@@ -6,35 +6,38 @@ use kube::core::Status;
 use kube::runtime::watcher;
 
 use super::doubling::Doubling;
-use super::rights::FORBIDDEN_PAUSE;
+use super::rights::FORBIDDEN_PAUSES;
 use crate::domain::causes::causes;
 
 /// The first pause after a failure.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const PAUSES: Doubling = Doubling::new(FIRST_WAIT, Duration::from_secs(5));
-/// An API server that was gone forbids what it is asked until it has read its roles: for so long it is not believed, and
-/// asked again so often.
-pub(super) const STARTING: Duration = Duration::from_secs(30);
-const STARTING_WAIT: Duration = Duration::from_secs(2);
+/// What was not forbidden for so long is asked for soon again when it is.
+const FORGOTTEN: Duration = Duration::from_secs(150);
 
 /// The waits of one watch.
 pub(super) struct RetryBackoff {
     pauses: Doubling,
     /// Whether the last failure was an answer.
     answers: bool,
-    /// Whether the API server was gone, and has given nothing since.
-    was_gone: bool,
-    /// Since when it forbids the watch.
-    forbidden_since: Option<Instant>,
+    /// The pauses while it is forbidden, and when it last was. A list that may be read does not begin them anew: what
+    /// follows on it may still be forbidden.
+    forbidden: Doubling,
+    last_forbidden: Option<Instant>,
 }
 
 impl Default for RetryBackoff {
     fn default() -> Self {
-        Self { pauses: PAUSES, answers: true, was_gone: false, forbidden_since: None }
+        Self { pauses: PAUSES, answers: true, forbidden: FORBIDDEN_PAUSES, last_forbidden: None }
     }
 }
 
 impl RetryBackoff {
+    /// After an answer that is no failure.
+    pub(super) fn worked(&mut self) {
+        (self.pauses, self.answers) = (PAUSES, true);
+    }
+
     /// After one more failure, which came at `now`.
     pub(super) fn after(&mut self, error: &watcher::Error, now: Instant) -> Duration {
         self.after_code(status(error).map(|status| status.code), now)
@@ -48,14 +51,14 @@ impl RetryBackoff {
             self.pauses = PAUSES;
         }
         self.answers = answers;
-        self.was_gone |= !answers;
-        if code == Some(403) {
-            let since = *self.forbidden_since.get_or_insert(now);
-            let is_starting = self.was_gone && now.saturating_duration_since(since) < STARTING;
-            return if is_starting { STARTING_WAIT } else { FORBIDDEN_PAUSE };
+        if code != Some(403) {
+            return self.pauses.pause();
         }
-        self.forbidden_since = None;
-        self.pauses.pause()
+        let last = self.last_forbidden.replace(now);
+        if last.is_some_and(|last| now.saturating_duration_since(last) > FORGOTTEN) {
+            self.forbidden = FORBIDDEN_PAUSES;
+        }
+        self.forbidden.pause()
     }
 }
 
@@ -97,24 +100,34 @@ mod tests {
     }
 
     #[test]
-    fn waits_grow_and_what_is_forbidden_waits_for_a_person() {
-        let (mut waits, now) = (RetryBackoff::default(), Instant::now());
-        let seconds: Vec<_> = (0..7).map(|_| waits.after(&gone(), now).as_secs_f64()).collect();
-        assert_eq!(seconds, [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0]);
-        assert_eq!(RetryBackoff::default().after(&answered(403), now), FORBIDDEN_PAUSE);
-        assert_eq!(RetryBackoff::default().after(&answered(410), now), FIRST_WAIT);
+    fn waits_grow_up_to_five_seconds_and_up_to_a_minute_while_it_is_forbidden() {
+        let pauses = |error: fn() -> watcher::Error| {
+            let (mut waits, now) = (RetryBackoff::default(), Instant::now());
+            [(); 8].map(|()| waits.after(&error(), now).as_secs_f64())
+        };
+        assert_eq!(pauses(gone), [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0, 5.0]);
+        assert_eq!(pauses(|| answered(403)), [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]);
+        assert_eq!(RetryBackoff::default().after(&answered(410), Instant::now()), FIRST_WAIT);
     }
 
     #[test]
-    fn an_api_server_that_comes_back_is_not_believed_at_once() {
-        for error in [gone(), answered(503)] {
-            let (mut waits, now) = (RetryBackoff::default(), Instant::now());
-            waits.after(&error, now);
-            waits.after(&error, now);
-            assert_eq!(waits.after(&answered(403), now), STARTING_WAIT);
-            assert_eq!(waits.after(&answered(410), now), FIRST_WAIT);
-            assert_eq!(waits.after(&answered(403), now), STARTING_WAIT);
-            assert_eq!(waits.after(&answered(403), now + STARTING), FORBIDDEN_PAUSE);
+    fn an_api_server_that_answers_again_begins_anew() {
+        let (mut waits, now) = (RetryBackoff::default(), Instant::now());
+        waits.after(&gone(), now);
+        waits.after(&gone(), now);
+        assert_eq!(waits.after(&answered(410), now), FIRST_WAIT);
+    }
+
+    #[test]
+    fn a_watch_that_is_forbidden_after_each_list_is_tried_less_and_less_often() {
+        let (mut waits, mut now) = (RetryBackoff::default(), Instant::now());
+        for wanted in [1, 2, 4, 8, 16, 32, 60, 60] {
+            waits.worked();
+            let pause = waits.after(&answered(403), now);
+            assert_eq!(pause.as_secs(), wanted);
+            now += pause;
         }
+        waits.worked();
+        assert_eq!(waits.after(&answered(403), now + FORGOTTEN).as_secs(), 1);
     }
 }

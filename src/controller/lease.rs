@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::backoff::RetryBackoff;
+use super::doubling::Doubling;
 use super::liveness::Pulse;
-use super::rights::words;
+use super::rights::{FORBIDDEN_PAUSES, words};
 
 /// How long a lease counts after it was renewed.
 const DURATION: Duration = Duration::from_secs(15);
@@ -140,13 +140,14 @@ struct LeaseKeeper {
     settings: LeaseSettings,
     leadership: Leadership,
     observed: Option<ObservedLease>,
-    waits: RetryBackoff,
+    /// The pauses while it may not be read or written.
+    forbidden: Doubling,
 }
 
 impl LeaseKeeper {
     fn new(client: Client, settings: LeaseSettings, leadership: Leadership) -> Self {
         let api = Api::namespaced(client, &settings.namespace);
-        Self { api, settings, leadership, observed: None, waits: RetryBackoff::default() }
+        Self { api, settings, leadership, observed: None, forbidden: FORBIDDEN_PAUSES }
     }
 
     /// Takes or renews the lease, where that can be. Says when to look again.
@@ -155,20 +156,17 @@ impl LeaseKeeper {
         let mut wait = PERIOD;
         match timeout(MARGIN, self.round()).await {
             Ok(Ok(holds)) => {
-                self.waits = RetryBackoff::default();
+                self.forbidden = FORBIDDEN_PAUSES;
                 self.leadership.set(holds.then_some(began + DURATION - MARGIN));
             }
             // Until its time is over, nobody else can have it.
             Ok(Err(error)) => {
-                let code = if let kube::Error::Api(status) = &error { Some(status.code) } else { None };
-                let after = self.waits.after_code(code, self.leadership.now());
-                if code == Some(403) {
-                    wait = after;
+                if matches!(&error, kube::Error::Api(status) if status.code == 403) {
+                    wait = self.forbidden.pause();
                 }
                 tracing::warn!(error = words(&error), "the lease can be neither taken nor renewed");
             }
             Err(_) => {
-                self.waits.after_code(None, self.leadership.now());
                 tracing::warn!("the lease can be neither taken nor renewed: the API server does not answer");
             }
         }

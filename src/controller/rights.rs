@@ -6,10 +6,15 @@ use std::time::{Duration, Instant};
 
 use kube::core::Status;
 
+use super::doubling::Doubling;
 use crate::domain::causes::causes;
 
-/// How long what was forbidden is not tried again: only a person changes that.
-pub(super) const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
+/// How long what was forbidden is not tried again. An API server knows new roles a moment after they were written, and
+/// those of before some time after its start; later only a person changes what is forbidden.
+pub(super) const FORBIDDEN_PAUSES: Doubling = Doubling::new(Duration::from_secs(1), LONGEST_PAUSE);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// How long a right that was given is taken for granted.
+const GRANTED: Duration = Duration::from_secs(60);
 /// The most rights that are remembered: verbs, resources and namespaces.
 const MAX_RIGHTS: usize = 10_000;
 
@@ -50,7 +55,7 @@ impl From<kube::Error> for RequestError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) if status.code == 403 && !is_ending(&status) => {
-                Self::Forbidden(status.message.clone(), Instant::now() + FORBIDDEN_PAUSE)
+                Self::Forbidden(status.message.clone(), Instant::now() + LONGEST_PAUSE)
             }
             kube::Error::Api(status) if status.code == 409 => Self::Conflict,
             other => Self::Api(Box::new(other)),
@@ -81,8 +86,17 @@ enum RightState {
     Unknown,
     /// It was there at this time.
     Given(Instant),
-    /// It was not, in these words; when to ask again.
-    Lacking(String, Instant),
+    /// It was not.
+    Lacking(Refusal),
+}
+
+/// What was forbidden.
+struct Refusal {
+    /// In these words.
+    words: String,
+    /// When to ask again.
+    again: Instant,
+    pauses: Doubling,
 }
 
 /// Everything that is known of rights, by verb, resource and namespace.
@@ -101,22 +115,19 @@ impl Rights {
         let right = self.right(what);
         let mut known = right.lock().await;
         match &*known {
-            RightState::Lacking(words, again) if Instant::now() < *again => {
-                return Err(RequestError::Forbidden(words.clone(), *again));
-            }
-            RightState::Given(when) if when.elapsed() < FORBIDDEN_PAUSE => {
+            RightState::Lacking(refusal) if Instant::now() < refusal.again => return Err(refusal.error()),
+            RightState::Given(when) if when.elapsed() < GRANTED => {
                 drop(known);
                 let result = sent(may, request).await;
-                if let Err(RequestError::Forbidden(..)) = result {
-                    right.lock().await.learn(what, &result);
-                }
-                return result;
+                return match result {
+                    Err(RequestError::Forbidden(..)) => right.lock().await.learn(what, result, Instant::now()),
+                    other => other,
+                };
             }
             _ => {}
         }
         let result = sent(may, request).await;
-        known.learn(what, &result);
-        result
+        known.learn(what, result, Instant::now())
     }
 
     /// Forgets what is known of rights in a namespace: it is gone, and another of its name has bindings of its own.
@@ -134,18 +145,38 @@ impl Rights {
     }
 }
 
+impl Refusal {
+    fn error(&self) -> RequestError {
+        RequestError::Forbidden(self.words.clone(), self.again)
+    }
+}
+
 impl RightState {
-    fn learn<T>(&mut self, what: &str, result: &Result<T, RequestError>) {
-        match result {
-            Err(RequestError::Forbidden(words, again)) => {
-                tracing::warn!("{what}: {words}; it is tried again in {FORBIDDEN_PAUSE:?}");
-                *self = Self::Lacking(words.clone(), *again);
-            }
+    /// Remembers what an answer that came at `now` says of the right. A refusal gets the time of the next try.
+    fn learn<T>(&mut self, what: &str, result: Result<T, RequestError>, now: Instant) -> Result<T, RequestError> {
+        match &result {
+            Err(RequestError::Forbidden(words, _)) => return Err(self.refused(what, words, now)),
             Err(RequestError::Api(error)) if !matches!(**error, kube::Error::Api(_)) => {}
             Err(RequestError::NotLeading) => {}
             // Whatever else was answered, it was not forbidden.
-            _ => *self = Self::Given(Instant::now()),
+            _ => *self = Self::Given(now),
         }
+        result
+    }
+
+    fn refused(&mut self, what: &str, words: &str, now: Instant) -> RequestError {
+        let mut pauses = match self {
+            // Of several requests that were under way at once, the first refusal counts.
+            Self::Lacking(refusal) if now < refusal.again => return refusal.error(),
+            Self::Lacking(refusal) => refusal.pauses,
+            _ => FORBIDDEN_PAUSES,
+        };
+        let pause = pauses.pause();
+        tracing::warn!("{what}: {words}; it is tried again in {pause:?}");
+        let refusal = Refusal { words: words.to_owned(), again: now + pause, pauses };
+        let error = refusal.error();
+        *self = Self::Lacking(refusal);
+        error
     }
 }
 
@@ -187,6 +218,27 @@ mod tests {
         assert_eq!(other.unwrap(), 1, "another namespace is another right");
         let not_leading = rights.attempt("patch pods in b", || false, async { Ok::<_, kube::Error>(1) }).await;
         assert!(matches!(not_leading, Err(RequestError::NotLeading)));
+    }
+
+    #[test]
+    fn what_is_forbidden_is_tried_soon_at_first_and_then_once_a_minute() {
+        let (mut right, mut now) = (RightState::default(), Instant::now());
+        let refused = || Err::<(), _>(RequestError::Forbidden("no".into(), Instant::now()));
+        let mut pauses = Vec::new();
+        for _ in 0..8 {
+            for _ in 0..3 {
+                let Err(RequestError::Forbidden(_, again)) = right.learn("patch pods in a", refused(), now) else {
+                    panic!("it was refused");
+                };
+                pauses.push(again.duration_since(now).as_secs());
+            }
+            now += Duration::from_secs(*pauses.last().unwrap());
+        }
+        pauses.dedup();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60]);
+        right.learn("patch pods in a", Ok(()), now).unwrap();
+        let Err(RequestError::Forbidden(_, again)) = right.learn("patch pods in a", refused(), now) else { panic!() };
+        assert_eq!(again.duration_since(now).as_secs(), 1);
     }
 
     /// Sends a request that is refused with 403, for this cause where there is one. Says whether it was sent.

@@ -51,7 +51,7 @@ pub(super) async fn keep<K>(
             None => (true, false),
         };
         if works {
-            waits = RetryBackoff::default();
+            waits.worked();
             if failing.take().is_some() {
                 tracing::info!(resource = watched.0, "the watch works again");
             }

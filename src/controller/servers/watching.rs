@@ -14,12 +14,14 @@ use kube::{Api, Client, discovery};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use super::super::backoff::{RetryBackoff, STARTING, is_absent, words};
+use super::super::backoff::{RetryBackoff, is_absent, words};
 use crate::api::item::{Item, watch, watch_config};
 use crate::domain::causes::causes;
 
 /// How often a kind that is not there, or may not be read, is looked for.
 const PERIOD: Duration = Duration::from_secs(60);
+/// How long an API server that has just started may not know yet what it will serve.
+const STARTING: Duration = Duration::from_secs(30);
 
 /// What is watched: a group, a kind in it, and the namespace; none is all.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -126,7 +128,7 @@ async fn follow_version(
             Ok(event) => {
                 // That a list begins says nothing yet.
                 if !matches!(event, Event::Init) {
-                    *waits = RetryBackoff::default();
+                    waits.worked();
                 }
                 listed |= matches!(event, Event::InitDone);
                 if listed && news.load(Ordering::Relaxed) {

@@ -11,7 +11,7 @@ use self::case::{Case, give, rights};
 use super::harness::ACCOUNT;
 use crate::harness::{Cluster, Request, SOON};
 
-/// How often what is forbidden may be tried.
+/// How often what is forbidden may be tried, once the pauses have grown to this.
 const PERIOD: Duration = Duration::from_secs(60);
 /// What a busy machine adds to that before everything works again.
 const SLACK: Duration = Duration::from_secs(30);
@@ -36,15 +36,17 @@ async fn until_none(cases: &[Case], within: Duration, ask: impl AsyncFn(&Case) -
     }
 }
 
-/// What was forbidden more often than once a minute, by user and what it was.
+/// What was forbidden and tried again earlier than after pauses of 1, 2, 4 .. seconds, up to a minute, by user and what
+/// it was.
 fn too_often(requests: &[Request]) -> Vec<String> {
     let mut times: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for request in requests.iter().filter(|request| request.code == 403 && request.user.ends_with(ACCOUNT)) {
         let what = (&request.user, &request.verb, &request.resource, &request.namespace);
         times.entry(what).or_default().push(request.received);
     }
-    let period = i64::try_from(PERIOD.as_millis()).unwrap() - 500;
-    let is_too_often = |times: &Vec<_>| times.windows(2).any(|two: &[_]| two[1] - two[0] < period);
+    let longest = i64::try_from(PERIOD.as_millis()).unwrap();
+    let is_early = |(n, two): (usize, &[i64])| two[1] - two[0] < (1000 << n.min(16)).min(longest) - 500;
+    let is_too_often = |times: &Vec<_>| times.windows(2).enumerate().any(is_early);
     times.into_iter().filter(|(_, times)| is_too_often(times)).map(|found| format!("{found:?}")).collect()
 }
 
@@ -58,7 +60,7 @@ async fn each_right_that_lacks_is_told_seldom_tried_and_missed_no_longer_than_it
     let (second, last) = ("export default () => ({ continue: true });", "export default () => ({ continue: false });");
     futures_util::future::join_all(cases.iter().map(|case| case.edit(second))).await;
     until_none(&cases, SOON, async |case| case.untold().await).await;
-    // Long enough for a second try, which must not come earlier.
+    // Long enough for several tries, of which none must come earlier.
     tokio::time::sleep(PERIOD).await;
 
     let requests = cluster.requests_since(mark).await;
