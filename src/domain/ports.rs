@@ -194,7 +194,7 @@ pub trait CallUpstream: Send + Sync + 'static {
     /// upstreams stay until [`CallUpstream::retire`].
     fn prepare(&self, targets: &[Target]);
 
-    /// Ends the connections of all upstreams but these.
+    /// Closes the connections of all upstreams except these.
     fn retire(&self, keep: &[Target]);
 
     /// Connects to the server with a handshake, or sends a request to a server that is connected (`ping`,

@@ -126,7 +126,7 @@ reasons! {
     Stopped,
     /// An entry cannot run.
     EntryUnavailable,
-    /// The object is shared with this gateway, but the gateway does not select objects from its namespace.
+    /// No gateway selects the object, or the object is not shared with the gateway that does.
     NoGateway,
     /// No gateway selects the chain.
     NotTaken,
