@@ -50,8 +50,8 @@ pub struct Report {
     /// The properties of the plugin sandbox that the pod's kernel cannot enforce.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub sandbox_lacks: Vec<SandboxLack>,
-    /// Names of tools that upstreams of the plan were seen to have and that are not in the index. Empty if tools always
-    /// have their upstream's prefix.
+    /// Names of tools that upstreams of the plan were seen to have and that are not in the index. Empty unless the
+    /// prefix mode is `OnConflict`.
     #[serde(skip_serializing_if = "SeenNames::is_empty")]
     pub seen_names: SeenNames,
     /// A revision that the pod has received but cannot run.

@@ -58,7 +58,7 @@ pub(crate) struct LinkedUpstream {
     pub(crate) target: Target,
     pub(crate) include: Globs,
     pub(crate) exclude: Globs,
-    /// Why its calls are refused.
+    /// Why calls to it are refused.
     pub(crate) refusing: Option<Refusal>,
 }
 

@@ -29,7 +29,7 @@ pub struct Snapshot {
     pub(crate) problems: Vec<Problem>,
     /// Digest of the tools as clients see them. Cursors contain it.
     pub(crate) list_revision: String,
-    /// Problems of the plan alone, to build the next snapshot from.
+    /// Problems of the plan and of linking it. The next snapshot is built from them.
     plan_problems: Vec<Problem>,
 }
 
