@@ -25,7 +25,7 @@ pub enum Content {
 /// The content that an entry sees.
 #[derive(Debug)]
 pub struct ShownContent<'a> {
-    /// The content, or the text in it.
+    /// The content as JSON, or the text of its only text block.
     pub text: Cow<'a, str>,
     /// Whether `text` is JSON or plain text.
     pub kind: ContentType,

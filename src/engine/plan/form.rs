@@ -87,7 +87,7 @@ pub(crate) struct FailedForm {
     pub(crate) failure: Failure,
     /// Whether the code is the cause, rather than this machine.
     pub(crate) own: bool,
-    /// Digest of what runs in its place.
+    /// Digest of the code that runs instead.
     pub(crate) runs: Option<String>,
 }
 

@@ -304,7 +304,7 @@ impl Linked {
         self.upstreams.iter().map(|upstream| Arc::clone(&upstream.target)).collect()
     }
 
-    /// The first entry that names a plugin.
+    /// Returns the first entry that names a plugin.
     pub(crate) fn entry_of(&self, plugin: &ObjectKey) -> Option<&Arc<LinkedEntry>> {
         self.chains.iter().flat_map(|chain| &chain.entries).find(|entry| entry.plan.plugin == *plugin)
     }
