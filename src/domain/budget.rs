@@ -13,13 +13,13 @@ pub const FREE: u64 = 16 << 10;
 /// The purpose that bytes are held for. Each category has a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Category {
-    /// Bodies of clients' messages, while they are read and answered.
+    /// Bodies of clients' requests, while they are read and answered.
     Request,
     /// Progress and log messages that wait to be sent to a client before its answer.
     Progress,
-    /// Upstreams' answers, while they are read and until they are written to the client.
+    /// Answers of upstreams, from their first bytes until they are written to the client.
     Answer,
-    /// Upstreams' tool lists.
+    /// Tool lists of upstreams.
     List,
     /// Copies of content for plugins that run off the path of their call: observers and shadows.
     Beside,
@@ -29,7 +29,7 @@ impl Category {
     /// All categories.
     pub const ALL: [Self; 5] = [Self::Request, Self::Progress, Self::Answer, Self::List, Self::Beside];
 
-    /// The metric label.
+    /// The category as a metric label.
     pub fn as_label(self) -> &'static str {
         match self {
             Self::Request => "request",
@@ -56,7 +56,7 @@ impl Category {
 #[error("this gateway holds as many bytes as it may: try again later, or send less at once")]
 pub struct NoRoom;
 
-/// The word for it in data of errors.
+/// The `reason` of this error, in the data of JSON-RPC errors.
 pub const NO_ROOM: &str = "NoRoom";
 
 /// The bytes that one client or one server makes the process hold. Behind an ingress all clients can share one account,

@@ -33,9 +33,9 @@ pub enum Kind {
     MCPGateway,
     /// An MCP server.
     MCPUpstream,
-    /// Code that chains run.
+    /// The code that entries of chains run.
     Plugin,
-    /// Plugins in order, on the calls it selects.
+    /// An ordered list of plugins, and the calls that they run on.
     PluginChain,
     /// A pipeline of tools and typed plugins.
     ToolPipeline,

@@ -22,9 +22,9 @@ type Bytes<'a> = Cow<'a, [u8]>;
 /// A step from a value to one of its members or elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonStep {
-    /// The member of this name.
+    /// To the member with this name.
     Member(String),
-    /// The element of this index.
+    /// To the element at this index.
     Element(usize),
 }
 
@@ -91,9 +91,9 @@ impl<'a> ObjectKeys<'a> {
 
 /// An array or object that is being read.
 enum Open<'a> {
-    /// With the number of elements so far.
+    /// An array, with the number of elements so far.
     Array(usize),
-    /// With its keys so far, and the one whose value comes next.
+    /// An object, with its keys so far, and the key whose value comes next.
     Object(ObjectKeys<'a>, Option<Bytes<'a>>),
 }
 

@@ -27,7 +27,7 @@ pub struct KeptForm {
 pub struct KeptEntry {
     /// The chain of the entry.
     pub chain: ObjectKey,
-    /// The entry's configuration.
+    /// The configuration of the entry, without that of its plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<Box<RawValue>>,
     /// The part of a response that the entry sees.

@@ -19,9 +19,9 @@ pub enum RefusalReason {
     SessionTotalCalls,
     /// The process is shutting down.
     Draining,
-    /// The upstream left routing.
+    /// The upstream has left routing, because its probes failed.
     AutoDisabled,
-    /// A guard cannot run, so that the call would be unguarded: one of a chain, an upstream or the gateway.
+    /// A guard of the chain, the upstream or the gateway cannot be enforced, so the call would be unguarded.
     FailsClosed,
     /// Plugins called tools from within calls of plugins, to a greater depth than is allowed.
     TooDeep,
@@ -80,7 +80,7 @@ pub enum Full {
 }
 
 impl Tracker {
-    /// Counts a call in, unless a limit is reached. Each success must be paired with [`Tracker::leave`].
+    /// Counts a call in, unless a limit is reached. Each success must be followed by one [`Tracker::leave`].
     ///
     /// # Errors
     /// The limit that is reached. Nothing is counted then.

@@ -15,7 +15,7 @@ pub enum LogLevel {
     Notice,
     /// It can lead to an error.
     Warning,
-    /// Something failed.
+    /// An operation failed.
     Error,
     /// A component failed.
     Critical,

@@ -102,7 +102,7 @@ pub enum Protocol {
     Once,
     /// A script that repeatedly reads one message and writes one.
     Lines,
-    /// A module with exported functions, loaded once in a warm worker.
+    /// A module that exports functions. A warm worker loads it once.
     Module,
 }
 

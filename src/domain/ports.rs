@@ -135,13 +135,13 @@ pub struct PluginLoad {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerInfo {
-    /// Process id.
+    /// The process id.
     pub pid: u32,
     /// The plugin it runs, as `namespace/name`.
     pub plugin: String,
-    /// The plugin's id.
+    /// Document 000's Plugin.id.
     pub plugin_id: String,
-    /// Digest of the code that it loaded.
+    /// SHA-256 of the code that the worker loaded, in hex.
     pub revision: String,
     /// When it was started, in Unix milliseconds.
     pub spawned_at: u64,
@@ -162,9 +162,9 @@ pub struct WorkerInfo {
 /// The lifecycle of document 000's PluginProcess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum WorkerState {
-    /// Started, not yet ready.
+    /// Started, but not ready yet.
     Spawned,
-    /// Idle.
+    /// Ready and idle.
     Available,
     /// Serving an execution.
     Executing,
@@ -231,10 +231,10 @@ pub trait ToClient: Send + Sync {
 
 /// Stores the records of calls and executions.
 pub trait Records: Send + Sync + 'static {
-    /// One row for each plugin execution. Never blocks.
+    /// Stores the record of one plugin execution. Never blocks.
     fn execution(&self, row: PluginExecution);
 
-    /// One row for each call. Never blocks.
+    /// Stores the record of one call. Never blocks.
     fn call(&self, row: CallRecord);
 
     /// The most recent executions, newest first, at most `limit`. If `plugin` (`namespace/name`, or a bare name) is
@@ -329,6 +329,6 @@ pub struct SyntaxProblem {
     pub line: u32,
     /// Column, from 1; 0 if unknown.
     pub column: u32,
-    /// What is wrong.
+    /// What the parser expected.
     pub message: String,
 }

@@ -11,14 +11,14 @@ use super::reason::Reason;
 pub enum Level {
     /// A part of the object has no effect, or less than intended.
     Warning,
-    /// Something cannot run as it was written.
+    /// A part of the object cannot run as written.
     Error,
 }
 
 /// One finding: the object, the field, what was found, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// Error or warning.
+    /// The severity: error or warning.
     pub level: Level,
     /// The category of the finding.
     pub reason: Reason,

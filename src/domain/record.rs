@@ -41,7 +41,7 @@ impl ExecutionStatus {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginExecution {
-    /// A UUIDv7.
+    /// A UUIDv7 that identifies the execution.
     pub id: String,
     /// The id of the call.
     pub request_id: String,
@@ -57,7 +57,7 @@ pub struct PluginExecution {
     pub duration_ms: f64,
     /// Milliseconds until a worker was free.
     pub queue_ms: f64,
-    /// Milliseconds in the worker.
+    /// Milliseconds from getting a worker to its answer.
     pub run_ms: f64,
     /// The result of the execution.
     pub status: ExecutionStatus,
@@ -108,7 +108,7 @@ pub enum Skip {
 }
 
 impl Skip {
-    /// The word in records and metric labels.
+    /// The reason as it appears in records and metric labels.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::When => "when",
@@ -196,11 +196,11 @@ pub const MAX_TRACE_DEPTH: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
-    /// A result.
+    /// The client got a result.
     Ok,
-    /// A result that says `isError`.
+    /// The client got a result with `isError: true`.
     ToolError,
-    /// A JSON-RPC error, the upstream's or ours.
+    /// The client got a JSON-RPC error, from the upstream or the gateway.
     RpcError,
     /// A plugin denied the call.
     Denied,

@@ -63,7 +63,7 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamReport {
-    /// `namespace/name`.
+    /// The upstream, as `namespace/name`.
     pub upstream: String,
     /// The connection state of document 003.
     pub connection_state: ConnectionState,
@@ -145,7 +145,7 @@ pub fn bound_tools(upstreams: &mut [UpstreamReport], most: usize) {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginReport {
-    /// `namespace/name`.
+    /// The plugin, as `namespace/name`.
     pub plugin: String,
     /// Whether it runs in this pod.
     pub state: PluginState,
@@ -184,7 +184,7 @@ pub enum PluginState {
 /// digest of that one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotLoadedReport {
-    /// `namespace/name`.
+    /// The plugin, as `namespace/name`.
     pub plugin: String,
     /// SHA-256 of the code that the plan names, in hex.
     pub digest: String,
@@ -221,7 +221,7 @@ pub enum SecretState {
 /// A revision that a pod has received but cannot run. The pod continues to run what it had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingReport {
-    /// The revision.
+    /// The revision that cannot run.
     pub revision: String,
     /// Why it cannot run, a [`Reason`](super::reason::Reason) of the pod's version.
     pub reason: String,

@@ -36,7 +36,7 @@ pub struct Route {
     pub own: String,
     /// The tool as its upstream lists it.
     pub tool: Tool,
-    /// Index of its override in the upstream's plan.
+    /// Index of the tool's override in the upstream's plan; `None` if it has none.
     pub change: Option<usize>,
     /// The definition that clients see, with the name `public`.
     pub public_definition: Option<Arc<RawValue>>,

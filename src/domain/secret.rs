@@ -148,7 +148,7 @@ pub fn secret_uses(plan: &Plan) -> BTreeSet<(&ObjectKey, &str)> {
 /// Why a secret value is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSecret {
-    /// No such Secret, or no such key in it.
+    /// There is no such Secret, or no such key in it.
     NotFound,
     /// The Secret is in another namespace, and its owner has not granted it.
     NotGranted,

@@ -39,7 +39,7 @@ impl UpstreamTarget {
 pub enum Era {
     /// Sessions that `initialize` begins: 2025-11-25 and earlier.
     Legacy,
-    /// Stateless: 2026-07-28.
+    /// No sessions: 2026-07-28.
     Modern,
 }
 

@@ -7,7 +7,7 @@ use super::record::Skip;
 /// The properties of an entry that decide what its answer does.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryRules {
-    /// The chain's phase.
+    /// The phase of the entry's chain.
     pub phase: Phase,
     /// The plugin's role; `Guard` for an entry that cannot run.
     pub role: Role,

@@ -21,7 +21,7 @@ pub struct Caller {
     pub era: Era,
     /// `anonymous`, or the identity that the credentials prove.
     pub principal: String,
-    /// The session's id; empty in the stateless era.
+    /// The id of the session; empty in the modern era, which has none.
     pub session: String,
     /// Counts the calls of the session, principal or address.
     pub tracker: Arc<Tracker>,

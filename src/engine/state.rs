@@ -26,7 +26,7 @@ pub struct EngineState {
     /// The names in `seen` that every process of the gateway gets at its start; `None` if nobody stores names for other
     /// processes.
     pub(super) published: ArcSwapOption<SeenNames>,
-    /// Legacy sessions.
+    /// Sessions of clients of the legacy era.
     pub sessions: SessionTable,
     /// Counts the calls of this process.
     pub(super) calls: Arc<Tracker>,

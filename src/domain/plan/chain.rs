@@ -45,7 +45,7 @@ pub struct ChainPlan {
 pub struct UpstreamScope {
     /// Only upstreams of this namespace can be covered; `None` means any namespace.
     pub namespace: Option<String>,
-    /// Whether all upstreams of the namespace are covered, because the chain lists no names and no labels.
+    /// Whether all upstreams of the namespace are covered, such as when the chain lists no names and no labels.
     pub all: bool,
     /// Globs over the names of upstreams.
     pub names: Vec<String>,
@@ -56,7 +56,7 @@ pub struct UpstreamScope {
 /// The place of one plugin in a chain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EntryPlan {
-    /// The plugin.
+    /// The Plugin object.
     pub plugin: ObjectKey,
     /// Its index in `spec.entries`.
     pub place: u32,

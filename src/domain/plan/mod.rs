@@ -39,7 +39,7 @@ pub const FEATURES: &[&str] = &[];
 /// Everything that one gateway runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// See [`FORMAT_VERSION`].
+    /// The format version of the plan; see [`FORMAT_VERSION`].
     pub format_version: u32,
     /// Digest of the fields below, 12 hex characters.
     pub revision: String,
@@ -60,7 +60,7 @@ pub struct Plan {
     pub plugins: Vec<PluginPlan>,
     /// In the order in which they run on a call that several chains select.
     pub chains: Vec<ChainPlan>,
-    /// Plugin code by its SHA-256 in hex.
+    /// Plugin code, by its SHA-256 in hex.
     pub code: BTreeMap<String, String>,
 }
 

@@ -30,7 +30,7 @@ pub struct PluginPlan {
     /// The protocol of the code of `path`; `None` means that its exports decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted_protocol: Option<Protocol>,
-    /// Phases that the code of `path` must serve; none is what its exports say.
+    /// The phases that the code of `path` must serve; `None` means that its exports decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted_phases: Option<Vec<Phase>>,
     /// The name of the file that the code is written to. Its ending tells ESM from CommonJS.

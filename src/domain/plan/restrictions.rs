@@ -30,7 +30,7 @@ pub enum Revoked {
     Upstream(ObjectKey),
     /// A plugin that was deleted, or that a chain must not use any more.
     Plugin {
-        /// The plugin.
+        /// The revoked plugin.
         plugin: ObjectKey,
         /// The chain that must not use it; `None` means every chain.
         chain: Option<ObjectKey>,

@@ -14,11 +14,11 @@ use crate::domain::ids::ObjectKey;
 pub struct UpstreamPlan {
     /// The MCPUpstream object. Its name is unique in a gateway, even without the namespace.
     pub key: ObjectKey,
-    /// Its labels, for `upstream.labels` in CEL.
+    /// The labels of the object, for `upstream.labels` in CEL.
     pub labels: BTreeMap<String, String>,
     /// `spec.enabled`.
     pub enabled: bool,
-    /// How it is reached.
+    /// The transport, and the server's address or program.
     pub transport: TransportPlan,
     /// The era to use.
     pub era: EraSetting,
@@ -61,7 +61,7 @@ fn extends() -> bool {
 /// How an upstream is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransportPlan {
-    /// Streamable HTTP to a URL.
+    /// A server at a URL, over Streamable HTTP.
     External {
         /// URL of the server's endpoint.
         url: String,
@@ -70,9 +70,9 @@ pub enum TransportPlan {
     },
     /// A child process that communicates over stdin and stdout.
     Process {
-        /// The program.
+        /// The program to run.
         command: String,
-        /// Its arguments.
+        /// The arguments of the program.
         args: Vec<String>,
         /// The working directory.
         cwd: PathBuf,

@@ -11,9 +11,9 @@ pub enum ValueSource {
     Literal(String),
     /// A key of a Secret in the object's own namespace.
     Secret {
-        /// The Secret.
+        /// The Secret object.
         secret: ObjectKey,
-        /// The key in it.
+        /// The key in the Secret.
         key: String,
         /// Whether the value can be missing.
         optional: bool,
@@ -25,8 +25,8 @@ pub enum ValueSource {
 /// A header or an environment variable, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedValue {
-    /// Its name.
+    /// The name of the header or variable.
     pub name: String,
-    /// Its value.
+    /// The source of its value.
     pub value: ValueSource,
 }

@@ -30,7 +30,7 @@ pub struct SessionTable {
     accounts: Addresses<Account>,
 }
 
-/// One session.
+/// A session of one client.
 pub struct Session {
     /// Visible ASCII and impossible to guess.
     pub id: String,
@@ -86,7 +86,7 @@ impl SessionTable {
         if self.by_id.len() >= MAX_SESSIONS && !self.make_room() {
             return None;
         }
-        // 122 random bits from the operating system.
+        // The id has 122 random bits from the operating system.
         let id = uuid::Uuid::new_v4().simple().to_string();
         let session = Arc::new(Session {
             id: id.clone(),

@@ -18,7 +18,7 @@ use crate::domain::upstream::Answer;
 pub enum Content {
     /// The JSON text of an object.
     Arguments(String),
-    /// A result or an error.
+    /// A result or an error of the upstream.
     Answer(Answer),
 }
 

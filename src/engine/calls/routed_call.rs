@@ -79,13 +79,12 @@ impl<'a> Routed<'a> {
 /// The facts about a call that every entry gets.
 pub(crate) struct CallFacts {
     pub(crate) request_id: String,
-    /// RFC 3339.
+    /// In RFC 3339.
     pub(crate) timestamp: String,
     /// `{upstream}/{tool}`.
     pub(crate) tool_name: String,
     pub(crate) upstream: String,
     pub(crate) tool: String,
-    /// Who calls.
     pub(crate) caller: Caller,
     /// How many calls of plugins enclose the call.
     pub(crate) depth: u32,

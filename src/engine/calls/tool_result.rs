@@ -22,7 +22,6 @@ pub(crate) struct ResultFacts {
 }
 
 impl ResultFacts {
-    /// Reads it.
     pub(crate) fn of(answer: &Answer) -> Self {
         let Answer::Result(result) = answer else { return Self::default() };
         let unclear = Self { typed: true, ..Self::default() };

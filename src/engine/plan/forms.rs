@@ -30,8 +30,7 @@ struct LoadedForm {
 
 impl Forms {
     /// Adds forms that an earlier process stored, for plugins that have none yet. A form whose code does not have the
-    /// digest that is stored with it was tampered with and is left out, because records would name code that did not
-    /// run.
+    /// digest stored with it was modified since and is left out, because records would name code that did not run.
     pub(crate) fn restore(&mut self, kept: Vec<KeptForm>) {
         for form in kept {
             if sha256_hex(form.code.as_bytes()) != form.plugin.digest {

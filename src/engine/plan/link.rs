@@ -236,8 +236,8 @@ impl Linked {
     /// Links an entry with its plugin: the plan's form or the older one that runs instead.
     fn link_entry(&self, chain: &ChainPlan, entry: &EntryPlan) -> Result<LinkedEntry, String> {
         let when = entry.when.as_deref().map(Expression::compile).transpose()?;
-        // If the entry cannot run, its plugin was never accepted for it, so the plugin's settings must not affect the
-        // entry.
+        // An entry that cannot run ignores the settings of its plugin: `enabled: false` or a filter of a plugin that
+        // was not accepted must not keep the entry from failing.
         let newest = self.plan.plugin(&entry.plugin).filter(|_| entry.unavailable.is_none());
         let stand_in = self.stand_ins.get(&entry.plugin).filter(|_| newest.is_some());
         let stand_in = stand_in.and_then(|form| Some((form, form.entry(chain, entry)?)));

@@ -19,7 +19,7 @@ const MAX_SCHEMA: usize = 256 * 1024;
 
 /// The most places of a schema when its references are followed. Each of them may be visited during a check.
 const MAX_EXPANSION: u64 = 100_000;
-/// The longest chain of references, and the deepest nesting.
+/// The longest chain of references, and the deepest nesting of a schema.
 const MAX_DEPTH: usize = 128;
 
 /// Measures how large a schema is when its references are followed. A few lines of `allOf`, each naming the next line

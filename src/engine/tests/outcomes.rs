@@ -1,4 +1,4 @@
-//! What a plugin's answer does to a call, at each place of a chain, in both phases.
+//! The effect of a plugin's answer on a call, at each place of a chain, in both phases.
 
 use super::*;
 

@@ -159,7 +159,7 @@ async fn a_new_word_brings_back_one_that_left_routing() {
     until(|| engine.state.upstream(&up()).health.failures == 2).await;
     assert!(!engine.state.in_routing(&up()));
     assert_eq!(engine.report().upstreams[0].enable.as_deref(), Some("one"));
-    // The same value again changes nothing.
+    // Applying the same value again has no effect.
     apply(&engine, &inputs).await;
     assert_eq!(engine.server.probed.lock().unwrap().len(), 4);
     enable("two", &mut inputs).await;

@@ -21,7 +21,7 @@ pub struct Explanation {
     pub upstream: String,
     /// The server's own name of the tool.
     pub upstream_tool: String,
-    /// Every chain of the gateway in the order in which they run.
+    /// All chains of the gateway, in the order in which they run.
     pub chains: Vec<ChainExplanation>,
 }
 

@@ -14,7 +14,7 @@ use crate::engine::plan::link::LinkedChain;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamView {
-    /// `namespace/name`.
+    /// The upstream, as `namespace/name`.
     pub upstream: String,
     /// The name of the upstream on the gateway.
     pub name: String,
@@ -57,7 +57,7 @@ pub struct UpstreamView {
 pub struct PluginView {
     /// Document 000's Plugin.id, which stays the same when the plugin is edited.
     pub id: String,
-    /// `namespace/name`.
+    /// The plugin, as `namespace/name`.
     pub plugin: String,
     /// SHA-256 of the code that runs, in hex.
     pub revision: String,
@@ -96,11 +96,11 @@ pub enum LivePluginState {
     Disabled,
 }
 
-/// A chain.
+/// A chain, as the admin API shows it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainView {
-    /// `namespace/name`.
+    /// The chain, as `namespace/name`.
     pub chain: String,
     /// Digest of the chain and its plugins.
     pub revision: String,
