@@ -28,7 +28,7 @@ macro_rules! reasons {
 }
 
 reasons! {
-    // -- of one execution -------------------------------------------------------------------------
+    // -- about executions -------------------------------------------------------------------------
     /// The answer is not a contract 1.0 output, or its content is not valid for the phase.
     InvalidOutput,
     /// The plugin reported an `error`.
@@ -45,7 +45,7 @@ reasons! {
     NotLoaded,
     /// An input, output, stderr or file is over its limit, or an object is too large for a plan.
     TooLarge,
-    // -- of an object alone -----------------------------------------------------------------------
+    // -- about an object itself -------------------------------------------------------------------
     /// The object is not valid for its kind: an unknown field, a wrong type, a value out of range, a broken rule.
     InvalidObject,
     /// The document is not YAML, or not text in UTF-8.
@@ -68,7 +68,7 @@ reasons! {
     ClusterOnly,
     /// The setting is available only in a standalone gateway.
     StandaloneOnly,
-    // -- of what an object names ------------------------------------------------------------------
+    // -- about references to other objects --------------------------------------------------------
     /// There is no such Plugin.
     PluginNotFound,
     /// The Plugin was never accepted.
@@ -107,7 +107,7 @@ reasons! {
     ToolNameConflict,
     /// Clients cannot read the definition of the tool, or no client can call it. The tool is not offered.
     InvalidTool,
-    // -- of what runs -----------------------------------------------------------------------------
+    // -- about the state of what is deployed -----------------------------------------------------------------
     /// The last accepted form continues to run.
     PreviousRevision,
     /// The chain has no enabled entry.

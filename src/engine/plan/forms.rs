@@ -2,8 +2,8 @@
 //! loaded, and also if that fails.
 //!
 //! Deliberate changes still take effect immediately. A plugin that is no longer in the plan has no older form. Consent
-//! and switches are those of the plan. And an older form is not used if it has a right that the plan took away from the
-//! plugin: a host of `egress`, a Secret, or a variable of the gateway's environment.
+//! to share a plugin and `enabled` are always read from the plan. And an older form is not used if it has a right that
+//! the plan took away from the plugin: a host of `egress`, a Secret, or a variable of the gateway's environment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
