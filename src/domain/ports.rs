@@ -100,7 +100,7 @@ pub trait Host: Send + Sync {
     fn progress(&self, progress: PluginProgress);
 
     /// Calls a tool by the name that the gateway lists it under. The call has the principal of the call that the plugin
-    /// runs on, and takes the same way as every call.
+    /// runs on, and goes through the same steps as every call.
     fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a>;
 }
 

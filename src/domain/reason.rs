@@ -107,7 +107,7 @@ reasons! {
     ToolNameConflict,
     /// Clients cannot read the definition of the tool, or no client can call it. The tool is not offered.
     InvalidTool,
-    // -- about the state of what is deployed -----------------------------------------------------------------
+    // -- about what is deployed ------------------------------------------------------------------
     /// The last accepted form continues to run.
     PreviousRevision,
     /// The chain has no enabled entry.
