@@ -1,35 +1,35 @@
-//! One budget of bytes for the process: what clients and servers make it hold. Counts of connections and calls bound
-//! little where each of them may hold megabytes.
+//! A budget of bytes for the whole process: it bounds what clients and servers make the process hold. Limits on the
+//! number of connections and calls are not enough, because each of them can hold megabytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes that a process holds at most, besides [`FREE`] for each that holds some.
+/// The most bytes that a process holds, not counting the first [`FREE`] bytes of each reservation.
 pub const LIMIT: u64 = 256 << 20;
-/// Bytes that each reservation may hold without being counted, so that messages of the usual size find room whatever
-/// others hold.
+/// Bytes of each reservation that are not counted, so that messages of the usual size find room however much others
+/// hold.
 pub const FREE: u64 = 16 << 10;
 
-/// What bytes are held for. Each category has a quota.
+/// The purpose that bytes are held for. Each category has a quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Category {
-    /// Bodies of clients' messages, while they are read and answered.
+    /// Bodies of clients' requests, while they are read and answered.
     Request,
-    /// Messages that wait for a client before its answer.
+    /// Progress and log messages that wait to be sent to a client before its answer.
     Progress,
-    /// Upstreams' answers, while they are read and until they are written to the client.
+    /// Answers of upstreams, from their first bytes until they are written to the client.
     Answer,
-    /// Upstreams' tool lists.
+    /// Tool lists of upstreams.
     List,
-    /// Copies of content for plugins that run beside their call.
+    /// Copies of content for plugins that run off the path of their call: observers and shadows.
     Beside,
 }
 
 impl Category {
-    /// Every one.
+    /// All categories.
     pub const ALL: [Self; 5] = [Self::Request, Self::Progress, Self::Answer, Self::List, Self::Beside];
 
-    /// The metric label.
+    /// The category as a metric label.
     pub fn as_label(self) -> &'static str {
         match self {
             Self::Request => "request",
@@ -40,8 +40,8 @@ impl Category {
         }
     }
 
-    /// How much of a limit it may have at most. New work has less than what is already under way, because a call that
-    /// was let in is in vain where its answer finds no room.
+    /// The most of `limit` that this category can hold. New work gets less than answers do, because it is pointless to
+    /// let a call in when there is no room for its answer.
     fn quota(self, limit: u64) -> u64 {
         match self {
             Self::Request | Self::List => limit / 4,
@@ -51,34 +51,34 @@ impl Category {
     }
 }
 
-/// There is no room for more.
+/// The budget has no room for the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("this gateway holds as many bytes as it may: try again later, or send less at once")]
 pub struct NoRoom;
 
-/// The word for it in data of errors.
+/// The `reason` of this error, in the data of JSON-RPC errors.
 pub const NO_ROOM: &str = "NoRoom";
 
-/// What one client or one server makes the process hold. Behind an ingress all clients may count as one, so that an
-/// account is bounded only while more than half of a quota is in use.
+/// The bytes that one client or one server makes the process hold. Behind an ingress all clients can share one account,
+/// so an account is limited only while more than half of a quota is in use.
 #[derive(Debug, Default)]
 pub struct Account {
     held: [AtomicU64; Category::ALL.len()],
 }
 
 impl Account {
-    /// One account may have this part of a quota while others need it too.
+    /// While more than half of a quota is in use, one account can hold at most the quota divided by this number.
     const PART: u64 = 4;
 }
 
-/// Counts of one category.
+/// The bytes held and the refusals of one category.
 #[derive(Debug, Default)]
 struct Count {
     held: AtomicU64,
     refused: AtomicU64,
 }
 
-/// The budget.
+/// The budget of one process. [`Reservation`]s hold its bytes.
 #[derive(Debug)]
 pub struct ByteBudget {
     limit: u64,
@@ -93,17 +93,17 @@ impl Default for ByteBudget {
 }
 
 impl ByteBudget {
-    /// A budget of so many bytes.
+    /// Creates a budget of `limit` bytes.
     pub fn new(limit: u64) -> Self {
         Self { limit, total: AtomicU64::new(0), counts: Default::default() }
     }
 
-    /// A reservation of no bytes yet.
+    /// Returns an empty reservation. [`Reservation::resize`] reserves bytes.
     pub fn reservation(self: &Arc<Self>, category: Category) -> Reservation {
         self.new_reservation(category, None)
     }
 
-    /// The same, charged to this account.
+    /// Like [`Self::reservation`], with the bytes charged to `account`.
     pub fn reservation_for(self: &Arc<Self>, category: Category, account: &Arc<Account>) -> Reservation {
         self.new_reservation(category, Some(Arc::clone(account)))
     }
@@ -112,17 +112,17 @@ impl ByteBudget {
         Reservation { budget: Arc::clone(self), category, account, counted: AtomicU64::new(0) }
     }
 
-    /// Bytes that are held now.
+    /// Bytes of this category that are held now.
     pub fn held(&self, category: Category) -> u64 {
         self.count(category).held.load(Ordering::Relaxed)
     }
 
-    /// How often there was no room.
+    /// How often there was no room in this category.
     pub fn refused(&self, category: Category) -> u64 {
         self.count(category).refused.load(Ordering::Relaxed)
     }
 
-    /// Counts something that was turned away for its size.
+    /// Counts something that was refused because of its size.
     pub fn refuse(&self, category: Category) -> NoRoom {
         self.count(category).refused.fetch_add(1, Ordering::Relaxed);
         NoRoom
@@ -163,21 +163,22 @@ impl ByteBudget {
     }
 }
 
-/// Bytes reserved in a budget, released when it is dropped. It has one owner, who resizes it from one task at a time.
+/// Bytes reserved in a budget, released when the reservation is dropped. It has one owner, which resizes it from one
+/// task at a time.
 #[derive(Debug)]
 pub struct Reservation {
     budget: Arc<ByteBudget>,
     category: Category,
     account: Option<Arc<Account>>,
-    /// Without what is free.
+    /// Its size without the first [`FREE`] bytes.
     counted: AtomicU64,
 }
 
 impl Reservation {
-    /// Makes it `bytes` in all, more or fewer than before.
+    /// Sets its size to `bytes` in all.
     ///
     /// # Errors
-    /// Where there is no room: then it stays as large as it was.
+    /// If there is no room. The reservation then keeps its size.
     pub fn resize(&self, bytes: u64) -> Result<(), NoRoom> {
         let wanted = bytes.saturating_sub(FREE);
         let counted = self.counted.load(Ordering::Relaxed);
@@ -190,7 +191,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Counts something that was turned away although there was room.
+    /// Counts something that was refused although there was room.
     pub fn refuse(&self) -> NoRoom {
         self.budget.refuse(self.category)
     }
@@ -226,14 +227,14 @@ mod tests {
         let (one, other) = (Arc::default(), Arc::default());
         let half = 128 << 10;
         let first = budget.reservation_for(Category::Request, &one);
-        // Nobody else is there, as it is behind an ingress.
+        // No other account holds anything, as is the case behind an ingress.
         assert_eq!(first.resize(half + FREE), Ok(()));
         let second = budget.reservation_for(Category::Request, &one);
         assert_eq!((second.resize(FREE + 1), second.resize(FREE)), (Err(NoRoom), Ok(())));
         let third = budget.reservation_for(Category::Request, &other);
         assert_eq!((third.resize(half / 2 + FREE), third.resize(half / 2 + FREE + 1)), (Ok(()), Err(NoRoom)));
         assert_eq!((budget.held(Category::Request), budget.refused(Category::Request)), (half + half / 2, 2));
-        // It has given back what it held when it had the half.
+        // Less than half of the quota is in use again, so that no account is limited.
         first.resize(half / 4).unwrap();
         assert_eq!(second.resize(FREE + 1), Ok(()));
         drop((first, second, third));

@@ -1,8 +1,9 @@
-//! Errors in one line.
+//! Formats an error and its causes as one line.
 
 use std::error::Error;
 
-/// An error and what caused it. What an error says of its own cause is not said again.
+/// Returns the error's message followed by those of its causes. A cause that the message already contains is not
+/// repeated.
 pub fn causes(error: &dyn Error) -> String {
     let mut words = error.to_string();
     let mut cause = error.source();

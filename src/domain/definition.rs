@@ -1,11 +1,11 @@
-//! Whether clients can read a tool's definition. Most of them check a list as a whole, so that one bad tool would cost
-//! them all tools of all upstreams.
+//! Checks whether clients can read a tool's definition. Most clients validate a list as a whole, so one bad tool would
+//! cost them the tools of all upstreams.
 
 use serde_json::value::RawValue;
 
 use super::raw::RawObject;
 
-/// What a value must be, by how its JSON text begins.
+/// The type that a value must have, recognised by how its JSON text begins.
 #[derive(Clone, Copy)]
 enum JsonType {
     Text,
@@ -46,7 +46,7 @@ const MEMBERS: [(&str, JsonType); 8] = [
     ("icons", JsonType::List),
     ("_meta", JsonType::Object),
 ];
-/// Members of its annotations (MCP, `ToolAnnotations`).
+/// Members of a definition's `annotations` (MCP, `ToolAnnotations`).
 const ANNOTATIONS: [(&str, JsonType); 5] = [
     ("title", JsonType::Text),
     ("readOnlyHint", JsonType::Flag),
@@ -55,9 +55,9 @@ const ANNOTATIONS: [(&str, JsonType); 5] = [
     ("openWorldHint", JsonType::Flag),
 ];
 
-/// The definition as clients can read it: without optional members that are null, and without an output schema that is
-/// not one of an object, which only the modern era allows. Fails with what clients cannot read, or why the tool cannot
-/// be called by any of them.
+/// Returns the definition in a form that clients can read: without optional members that are null, and without an
+/// output schema whose type is not `object`, which only the modern era allows. Fails with what clients cannot read, or
+/// with why no client can call the tool.
 pub fn for_clients(definition: &RawValue) -> Result<Box<RawValue>, String> {
     let mut object = RawObject::parse(definition.get()).map_err(|_| "its definition is not an object".to_owned())?;
     let nulls = MEMBERS.iter().map(|(name, _)| *name).filter(|name| is_null(&object, name));
@@ -101,7 +101,8 @@ fn is_of_object(schema: &RawValue) -> bool {
     RawObject::parse(schema.get()).is_ok_and(|schema| schema.get_str("type").as_deref() == Some("object"))
 }
 
-/// A schema of arguments or results at its root: of an object, whose properties are schemas that are objects.
+/// Checks the root of a schema of arguments or results: its type must be `object`, and the schemas of its properties
+/// must be objects.
 fn check_schema(schema: &RawValue, name: &str) -> Result<(), String> {
     if !is_of_object(schema) {
         return Err(format!("its {name}.type must be \"object\""));
@@ -120,7 +121,7 @@ fn check_schema(schema: &RawValue, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// How the tool wants to be run (MCP, `ToolExecution`).
+/// Checks how the tool has to be run (MCP, `ToolExecution`).
 fn check_execution(object: &RawObject) -> Result<(), String> {
     let Some(execution) = object.get("execution") else { return Ok(()) };
     let execution = parse(execution)?;

@@ -1,15 +1,15 @@
-//! SHA-256 of what was written: how revisions are named.
+//! SHA-256 digests, which name code and revisions.
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// SHA-256 of `bytes` in lower-case hex.
+/// Returns the SHA-256 of `bytes` in lower-case hex.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
     Sha256::digest(bytes).iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
-/// The first 12 hex characters of the SHA-256 of `value` as JSON.
+/// Returns the first 12 hex characters of the SHA-256 of `value` as JSON.
 pub fn revision(value: &impl Serialize) -> String {
     let mut hex = sha256_hex(&serde_json::to_vec(value).unwrap_or_default());
     hex.truncate(12);

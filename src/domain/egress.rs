@@ -1,22 +1,23 @@
-//! Where a plugin may connect to: the entries of its `egress`, as text. What a name resolves to is judged where it is
-//! dialled.
+//! The hosts that a plugin can connect to: the entries of its `egress`, as text. The addresses that a name resolves to
+//! are checked when the plugin connects.
 
-/// Suffixes of names that only a private network resolves: a cluster's own (RFC 6762, RFC 8375, ICANN's `internal`).
+/// Suffixes of names that only a private network resolves: those of a cluster (`.svc`, `.cluster.local`), RFC 6762, RFC
+/// 8375 and ICANN's `.internal`.
 const PRIVATE_SUFFIXES: [&str; 5] = [".svc", ".cluster.local", ".internal", ".local", ".home.arpa"];
 
-/// One `host:port` that a plugin may reach.
+/// One `host:port` that a plugin can reach.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EgressRule {
-    /// A name, an address, `*`, or `*.` and the end of a name; in lower case.
+    /// A name, an address, `*`, or `*.` and the end of a name, in lower case.
     host: String,
     port: u16,
 }
 
 impl EgressRule {
-    /// Reads an entry.
+    /// Parses an entry such as `api.example.com:443`.
     ///
     /// # Errors
-    /// What is wrong with it, for people.
+    /// What is wrong with the entry, as text for users.
     pub fn parse(entry: &str) -> Result<Self, String> {
         let parts = entry.rsplit_once(':').filter(|(host, _)| !host.is_empty());
         let (host, port) = parts.ok_or_else(|| format!("{entry:?} is not host:port"))?;
@@ -29,7 +30,7 @@ impl EgressRule {
         Ok(Self { host: plain(host), port })
     }
 
-    /// Whether it lets a plugin connect to `host`, as far as the text of it tells.
+    /// Whether the entry names `host` and `port`. Compares text only: names are not resolved.
     pub fn matches(&self, host: &str, port: u16) -> bool {
         let host = plain(host);
         let named = match self.host.strip_prefix('*') {
@@ -39,19 +40,19 @@ impl EgressRule {
         named && port == self.port
     }
 
-    /// The host as it is written.
+    /// The host of the entry in lower case, without a final dot.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Whether it names hosts of a private network: by a name without a dot, or one that no public server resolves.
+    /// Whether it names hosts of a private network: by a name without a dot, or by one that no public server resolves.
     pub fn is_of_private_network(&self) -> bool {
         let name = self.host.trim_start_matches('*');
         !name.is_empty() && (!name.contains('.') || PRIVATE_SUFFIXES.iter().any(|end| name.ends_with(end)))
     }
 }
 
-/// Lower case, without the dot that ends an absolute name.
+/// Returns the host in lower case, without the dot that ends an absolute name.
 fn plain(host: &str) -> String {
     host.strip_suffix('.').unwrap_or(host).to_ascii_lowercase()
 }

@@ -1,22 +1,22 @@
-//! Text in header values (MCP 2026-07-28, transports): as it is, or in base64 where it would not survive that.
+//! Text in header values (MCP 2026-07-28, transports): plain, or in base64 if a header value cannot carry it unchanged.
 
 use std::borrow::Cow;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-/// What stands around base64.
+/// The prefix and suffix of a value in base64.
 const HEAD: &str = "=?base64?";
 const TAIL: &str = "?=";
 
-/// The text as a header value.
+/// Encodes a text as a header value.
 pub fn encode(text: &str) -> Cow<'_, str> {
     let plain = text.bytes().all(|b| matches!(b, 0x20..=0x7e)) && text.trim() == text;
     let looks_encoded = text.starts_with(HEAD) && text.ends_with(TAIL);
     if plain && !looks_encoded { text.into() } else { format!("{HEAD}{}{TAIL}", BASE64_STANDARD.encode(text)).into() }
 }
 
-/// The text of a header value. None where its base64 is not canonical, or no UTF-8.
+/// Decodes the text of a header value. Returns `None` if its base64 is not canonical or does not hold UTF-8.
 pub fn decode(value: &str) -> Option<Cow<'_, str>> {
     let Some(encoded) = value.strip_prefix(HEAD).and_then(|rest| rest.strip_suffix(TAIL)) else {
         return Some(Cow::Borrowed(value));

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::HealthPlan;
 
-/// Document 003's connection states.
+/// The connection states of document 003.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ConnectionState {
     /// Not tried yet, or disabled.
     #[default]
     Disconnected,
-    /// Being tried.
+    /// The first try is under way.
     Connecting,
     /// The last probe succeeded.
     Connected,
@@ -24,7 +24,7 @@ impl ConnectionState {
     /// Every state, for metrics.
     pub const ALL: [Self; 4] = [Self::Disconnected, Self::Connecting, Self::Connected, Self::Error];
 
-    /// The metric label.
+    /// The state as a metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Disconnected => "Disconnected",
@@ -38,15 +38,15 @@ impl ConnectionState {
 /// The health of one upstream, as this process sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Where it stands.
+    /// Whether the upstream is connected.
     pub state: ConnectionState,
     /// Failures since the last success.
     pub failures: u32,
-    /// When it left routing, in the clock's monotonic time.
+    /// When it left routing, in the clock's monotonic time; `None` while it is in routing.
     pub auto_disabled: Option<Duration>,
-    /// When it was last connected to, in the clock's monotonic time.
+    /// When a probe or call last succeeded, in the clock's monotonic time.
     pub last_success: Option<Duration>,
-    /// What the last failure said.
+    /// The message of the last failure; `None` after a success.
     pub last_error: Option<String>,
 }
 
@@ -54,14 +54,14 @@ pub struct Health {
 const MAX_RECOVERY_WAIT: Duration = Duration::from_secs(300);
 
 impl Health {
-    /// A probe or call succeeded at `now`. Returns the wait until the next probe.
+    /// Records that a probe or call succeeded at `now`. Returns the wait until the next probe.
     pub fn succeeded(&mut self, plan: &HealthPlan, now: Duration) -> Duration {
         *self = Self { state: ConnectionState::Connected, last_success: Some(now), ..Self::default() };
         Duration::from_secs(u64::from(plan.period_seconds))
     }
 
-    /// A probe failed at `now`. Returns the wait until the next one, or none if it must not be tried again.
-    /// `jitter` is from 0 to 1 and stretches the wait by up to a tenth.
+    /// Records that a probe failed at `now`. Returns the wait until the next one, or `None` if the upstream must not be
+    /// tried again. `jitter` is from 0 to 1 and lengthens the wait by up to a tenth.
     pub fn failed(&mut self, plan: &HealthPlan, now: Duration, error: String, jitter: f64) -> Option<Duration> {
         self.state = ConnectionState::Error;
         self.failures = self.failures.saturating_add(1);
@@ -83,7 +83,7 @@ impl Health {
         Some(wait.mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 10.0))
     }
 
-    /// Whether calls may be routed to it. One that was never reached may: the call connects.
+    /// Whether calls can be routed to it. This includes an upstream that was never reached: the call connects to it.
     pub fn in_routing(&self) -> bool {
         self.auto_disabled.is_none()
     }

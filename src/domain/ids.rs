@@ -1,20 +1,20 @@
-//! How objects are named.
+//! Names of objects.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A namespaced name: how one object of a kind is told from another.
+/// A namespaced name: identifies an object among those of its kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectKey {
-    /// The namespace; a document on disk that names none is in `default`.
+    /// The namespace. A document on disk without one is in `default`.
     pub namespace: String,
     /// The name, unique in the namespace among objects of the same kind.
     pub name: String,
 }
 
 impl ObjectKey {
-    /// A key of these two words.
+    /// Creates the key `namespace/name`.
     pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
@@ -26,31 +26,31 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// The kinds that a user writes and a Problem can be about.
+/// The kinds of objects that a user writes and that a Problem can be about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Kind {
-    /// A gateway: listeners, limits, what it takes.
+    /// A gateway: its listeners, its limits, and which objects it selects.
     MCPGateway,
     /// An MCP server.
     MCPUpstream,
-    /// Code that chains run.
+    /// The code that entries of chains run.
     Plugin,
-    /// Plugins in order, on the calls it selects.
+    /// An ordered list of plugins, and the calls that they run on.
     PluginChain,
     /// A pipeline of tools and typed plugins.
     ToolPipeline,
-    /// A part of a document tied to one upstream.
+    /// A part of a document that belongs to one upstream.
     SectionBinding,
-    /// Values that are kept from plans, status and logs.
+    /// Values that must not appear in plans, status or logs.
     Secret,
-    /// Plain values; plugin sources among them.
+    /// Plain values, including sources of plugins.
     ConfigMap,
-    /// Labels of a namespace.
+    /// A namespace, whose labels selectors can match.
     Namespace,
 }
 
 impl Kind {
-    /// The kind's word in a manifest.
+    /// The kind as a manifest writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::MCPGateway => "MCPGateway",
@@ -72,18 +72,18 @@ impl fmt::Display for Kind {
     }
 }
 
-/// An object by kind and key.
+/// The kind and the key of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectId {
-    /// Its kind.
+    /// The kind.
     pub kind: Kind,
-    /// Its namespace and name.
+    /// The namespace and name.
     #[serde(flatten)]
     pub key: ObjectKey,
 }
 
 impl ObjectId {
-    /// The object of this kind under this key.
+    /// Creates the id of the object of this kind with this key.
     pub fn new(kind: Kind, key: ObjectKey) -> Self {
         Self { kind, key }
     }

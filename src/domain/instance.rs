@@ -1,21 +1,21 @@
-//! Which process this is, so that it knows its own requests when an upstream's URL leads them back to it.
+//! Identifies this process, so that it recognises its own requests when an upstream's URL leads back to it.
 
 use std::sync::Arc;
 
-/// The header of requests to upstreams that names the gateway's process.
+/// The header that names the gateway's process in requests to upstreams.
 pub const INSTANCE_HEADER: &str = "hawsepipe-instance";
 
-/// A process as the header names it: unlike any other, and the same for as long as it runs.
+/// The identity of a process, as the header carries it: unique, and constant while the process runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instance(Arc<str>);
 
 impl Instance {
-    /// The process that goes by this word.
+    /// Creates an identity from a unique text.
     pub fn new(word: &str) -> Self {
         Self(word.into())
     }
 
-    /// The header's value.
+    /// The value of the header.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,7 +1,7 @@
-//! JSON text as it was written: where a key stands twice in an object, and whether two texts say the same.
+//! Operations on JSON text: finding keys that occur twice in an object, and comparing two texts for equality.
 //!
-//! Readers of JSON differ in which of two equal keys they take (RFC 8259, section 4), and most round long integers. What
-//! is compared or looked through here stays text, so nothing of it is rounded or lost.
+//! JSON parsers differ in which of two equal keys they use (RFC 8259, section 4), and most round long integers. These
+//! functions work on the text, so nothing is rounded or lost.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
@@ -13,34 +13,34 @@ use serde_json::value::RawValue;
 
 use super::rpc::{MAX_DEPTH, after_string};
 
-/// Up to so many keys of an object are compared one by one.
+/// Up to this many keys of an object are compared one by one.
 const FEW: usize = 16;
 
-/// A string as bytes: it may hold lone surrogates, which are not UTF-8.
+/// A string as bytes: it can hold lone surrogates, which are not UTF-8.
 type Bytes<'a> = Cow<'a, [u8]>;
 
-/// One step from a value to a value within it.
+/// A step from a value to one of its members or elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonStep {
-    /// The member of this name.
+    /// To the member with this name.
     Member(String),
-    /// The element of this index.
+    /// To the element at this index.
     Element(usize),
 }
 
-/// A piece of a JSON text. Colons and commas are left out.
+/// A token of a JSON text. Colons and commas are left out.
 #[derive(Clone, Copy)]
 enum JsonToken<'a> {
     Object,
     Array,
     Close,
-    /// With its quotes.
+    /// Including its quotes.
     String(&'a str),
     /// A number, `true`, `false` or `null`.
     Other(&'a str),
 }
 
-/// The pieces of a valid JSON text.
+/// Iterates over the tokens of a valid JSON text.
 struct JsonTokens<'a>(&'a str);
 
 impl<'a> Iterator for JsonTokens<'a> {
@@ -66,16 +66,16 @@ impl<'a> Iterator for JsonTokens<'a> {
     }
 }
 
-/// The keys of one object.
+/// The keys of one object that were read so far.
 #[derive(Default)]
 struct ObjectKeys<'a> {
     few: Vec<Bytes<'a>>,
-    /// All of them, where they are more than a few.
+    /// All keys, once there are more than [`FEW`].
     many: HashSet<Bytes<'a>>,
 }
 
 impl<'a> ObjectKeys<'a> {
-    /// Whether it is new.
+    /// Adds a key. Returns whether it is new.
     fn insert(&mut self, key: Bytes<'a>) -> bool {
         if self.few.len() < FEW {
             let new = !self.few.contains(&key);
@@ -91,13 +91,13 @@ impl<'a> ObjectKeys<'a> {
 
 /// An array or object that is being read.
 enum Open<'a> {
-    /// With the number of elements so far.
+    /// An array, with the number of elements so far.
     Array(usize),
-    /// With its keys so far, and the one whose value comes next.
+    /// An object, with its keys so far, and the key whose value comes next.
     Object(ObjectKeys<'a>, Option<Bytes<'a>>),
 }
 
-/// The way to the first key of `json`, a valid JSON text, that stands in its object already.
+/// Returns the path to the first key that occurs for the second time in its object. `json` must be valid JSON.
 pub fn doubled_key(json: &str) -> Option<Vec<JsonStep>> {
     let mut open: Vec<Open<'_>> = Vec::new();
     for token in JsonTokens(json) {
@@ -125,7 +125,7 @@ pub fn doubled_key(json: &str) -> Option<Vec<JsonStep>> {
     None
 }
 
-/// The next string of an object is a key again.
+/// Records that a value has ended: the next string in the enclosing object is a key.
 fn value_ended(open: &mut [Open<'_>]) {
     if let Some(Open::Object(_, next)) = open.last_mut() {
         *next = None;
@@ -143,7 +143,7 @@ impl Open<'_> {
     }
 }
 
-/// Steps as a JSON Pointer (RFC 6901).
+/// Formats steps as a JSON Pointer (RFC 6901).
 pub struct Pointer<'a>(pub &'a [JsonStep]);
 
 impl fmt::Display for Pointer<'_> {
@@ -155,7 +155,7 @@ impl fmt::Display for Pointer<'_> {
     }
 }
 
-/// A JSON value. Numbers are compared as they are written.
+/// A JSON value. Numbers are compared as text.
 #[derive(PartialEq)]
 enum Tree<'a> {
     Other(&'a str),
@@ -164,8 +164,8 @@ enum Tree<'a> {
     Object(BTreeMap<Bytes<'a>, Tree<'a>>),
 }
 
-/// Whether two texts are the same JSON, whatever the space and the order of keys: strings by what they stand for,
-/// numbers by how they are written. False if one is not JSON, has a key twice in an object, or nests too deep.
+/// Whether two texts are the same JSON, apart from white space and the order of keys. Strings are compared without
+/// their escapes, numbers as text. False if either is not JSON, has a key twice in an object, or nests too deep.
 pub fn is_same(one: &str, other: &str) -> bool {
     let is_json = |text: &str| serde_json::from_str::<&RawValue>(text).is_ok();
     is_json(one) && is_json(other) && tree(one).is_some_and(|one| tree(other) == Some(one))
@@ -207,7 +207,7 @@ fn grow<'a>(tokens: &mut JsonTokens<'a>, first: JsonToken<'a>, depth: usize) -> 
     })
 }
 
-/// What a string stands for; `raw` has its quotes.
+/// Returns the string without its escapes. `raw` includes its quotes.
 fn unescaped(raw: &str) -> Bytes<'_> {
     let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
@@ -230,7 +230,7 @@ impl<'de> Deserialize<'de> for Unescaped {
                 Ok(Unescaped(bytes.to_vec()))
             }
         }
-        // Asked for bytes, serde_json takes lone surrogates too.
+        // When asked for bytes, serde_json accepts lone surrogates too.
         deserializer.deserialize_bytes(AnyBytes)
     }
 }

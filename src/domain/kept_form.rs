@@ -1,5 +1,5 @@
-//! The form of a plugin that was loaded last, as it outlives the process: where the newest cannot be loaded, it is what
-//! runs after a restart too.
+//! The last form of a plugin that was loaded, stored so that it outlives the process: if the newest form cannot be
+//! loaded, the stored one runs after a restart too.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -8,28 +8,28 @@ use super::ids::ObjectKey;
 use super::plan::PluginPlan;
 use super::plugin::View;
 
-/// A plugin in a form that was loaded, and what the entries that ran it handed it. Holds no secret but what the plugin's
-/// manifest has as text.
+/// A form of a plugin that was loaded, with what the entries that ran it passed to it. Holds no secret, except what the
+/// plugin's manifest contains as plain text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeptForm {
-    /// The plugin.
+    /// The plugin in this form.
     pub plugin: PluginPlan,
-    /// The text whose digest it names.
+    /// The plugin's code. `plugin.digest` is its digest.
     pub code: String,
-    /// What each chain that named it had written for it.
+    /// The settings of each chain's entry that named the plugin.
     pub entries: Vec<KeptEntry>,
 }
 
-/// What belongs to a plugin's form of the entry that names it.
+/// The settings of an entry that belong to the form of its plugin.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeptEntry {
-    /// The chain.
+    /// The chain of the entry.
     pub chain: ObjectKey,
-    /// The entry's configuration.
+    /// The configuration of the entry, without that of its plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<Box<RawValue>>,
-    /// What of a response it sees.
+    /// The part of a response that the entry sees.
     pub view: View,
 }

@@ -1,38 +1,38 @@
-//! Which calls are let in: per process, and per session, principal or address (document 003, ExecutionTracker).
+//! Limits on calls: per process, and per session, principal or address (document 003, ExecutionTracker).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Why a call is not let in. The word stands in the error's data and in `hawsepipe_calls_refused_total`.
+/// Why a call is refused. The name of the reason appears in the error's data and in `hawsepipe_calls_refused_total`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RefusalReason {
-    /// The stop switch.
+    /// The stop switch is set.
     Stopped,
-    /// As many calls as the process may have are in flight.
+    /// The process has reached its limit of calls in flight.
     ConcurrentCalls,
-    /// As many calls as the upstream may have are in flight.
+    /// The upstream has reached its limit of calls in flight.
     UpstreamConcurrentCalls,
-    /// As many calls as the session may have are in flight.
+    /// The session has reached its limit of calls in flight.
     SessionConcurrentCalls,
-    /// As many calls as one address may have while the process is more than half full are in flight.
+    /// The process is more than half full, and the address has reached its limit of calls in flight.
     AddressConcurrentCalls,
-    /// The session has made all the calls that it may make.
+    /// The session has reached its limit of calls in total.
     SessionTotalCalls,
-    /// The process is about to end.
+    /// The process is shutting down.
     Draining,
-    /// The upstream left routing.
+    /// The upstream has left routing, because its probes failed.
     AutoDisabled,
-    /// A chain, an upstream or the gateway cannot be guarded as it should be.
+    /// A guard of the chain, the upstream or the gateway cannot be enforced, so the call would be unguarded.
     FailsClosed,
-    /// A plugin's call within a plugin's call, and so on, deeper than that may go.
+    /// Plugins called tools from within calls of plugins, to a greater depth than is allowed.
     TooDeep,
-    /// A plugin waits for as many calls of its own as it may.
+    /// The plugin has reached its limit of tool calls in flight.
     PluginCalls,
-    /// A shadow changes nothing, and so calls nothing.
+    /// A plugin that runs as a shadow called a tool. Shadows have no effect, so they cannot call tools.
     Shadow,
 }
 
 impl RefusalReason {
-    /// The word.
+    /// The reason as it appears in errors and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stopped => "Stopped",
@@ -50,7 +50,7 @@ impl RefusalReason {
         }
     }
 
-    /// Milliseconds after which another try may succeed; none where waiting alone does not help.
+    /// Milliseconds after which another try can succeed; `None` if waiting alone does not help.
     pub fn retry_after_ms(self) -> Option<u32> {
         match self {
             Self::ConcurrentCalls
@@ -63,27 +63,27 @@ impl RefusalReason {
     }
 }
 
-/// Counts calls of one process, upstream, session, principal or address.
+/// Counts the calls of one process, upstream, session, principal or address.
 #[derive(Debug, Default)]
 pub struct Tracker {
     in_flight: AtomicU32,
     total: AtomicU64,
 }
 
-/// Which of a tracker's limits is reached.
+/// The limit that a tracker has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Full {
-    /// Calls at once.
+    /// Calls in flight.
     Concurrent,
-    /// Calls in all.
+    /// Calls in total.
     Total,
 }
 
 impl Tracker {
-    /// Counts a call in, unless a limit is reached. Each success must be paired with [`Tracker::leave`].
+    /// Counts a call in, unless a limit is reached. Each success must be followed by one [`Tracker::leave`].
     ///
     /// # Errors
-    /// The limit that is reached; then nothing is counted.
+    /// The limit that is reached. Nothing is counted then.
     pub fn enter(&self, concurrent: Option<u32>, total: Option<u64>) -> Result<(), Full> {
         let limit = concurrent.unwrap_or(u32::MAX);
         let update = |n: u32| (n < limit).then_some(n + 1);
@@ -99,17 +99,17 @@ impl Tracker {
         Ok(())
     }
 
-    /// Counts a call out.
+    /// Counts a call out that [`Tracker::enter`] counted in.
     pub fn leave(&self) {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Calls in flight.
+    /// The number of calls in flight.
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// Calls let in so far.
+    /// The number of calls that were let in so far.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Acquire)
     }

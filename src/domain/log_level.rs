@@ -1,32 +1,32 @@
-//! How much of a server's log messages a client wants (MCP, logging; the words of RFC 5424).
+//! The log messages of servers that a client wants (MCP, logging; the levels of RFC 5424).
 
 use serde::{Deserialize, Serialize};
 
-/// How grave a message is, or the least grave one that is wanted.
+/// The severity of a message, or the lowest severity that a client wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// Details for those who look for a fault.
+    /// Details for debugging.
     #[default]
     Debug,
-    /// What goes on.
+    /// Normal operation.
     Info,
-    /// Unusual, and no fault.
+    /// Unusual, but not an error.
     Notice,
-    /// It may become a fault.
+    /// It can lead to an error.
     Warning,
-    /// Something failed.
+    /// An operation failed.
     Error,
-    /// A part failed.
+    /// A component failed.
     Critical,
-    /// Somebody has to act at once.
+    /// Somebody has to act immediately.
     Alert,
-    /// The whole failed.
+    /// The system is unusable.
     Emergency,
 }
 
 impl LogLevel {
-    /// The protocol's word, as JSON.
+    /// The protocol's name of the level, as JSON.
     pub fn as_json(self) -> &'static str {
         match self {
             Self::Debug => "\"debug\"",
@@ -40,7 +40,7 @@ impl LogLevel {
         }
     }
 
-    /// The level that JSON text names.
+    /// Parses a level from JSON. Returns `None` if the text does not name one.
     pub fn parse(json: &str) -> Option<Self> {
         serde_json::from_str(json).ok()
     }

@@ -1,5 +1,5 @@
-//! Arguments that the modern era mirrors in `Mcp-Param-*` headers: those that a tool's input schema marks with
-//! `x-mcp-header` (MCP 2026-07-28, transports: custom headers).
+//! Arguments that clients of the modern era repeat in `Mcp-Param-*` headers: those that a tool's input schema marks
+//! with `x-mcp-header` (MCP 2026-07-28, transports: custom headers).
 
 use std::collections::HashSet;
 
@@ -8,9 +8,9 @@ use serde_json::value::RawValue;
 
 use super::raw::RawObject;
 
-/// The mark in a schema.
+/// The keyword that marks an argument in a schema.
 const MARK: &str = "x-mcp-header";
-/// Keywords that hold one schema, a list of them, or a map of them. Marks are allowed below none of these.
+/// Keywords that hold one schema, a list of schemas, or a map of schemas. Marks are not allowed anywhere below them.
 const ONE: [&str; 11] = [
     "items",
     "contains",
@@ -27,19 +27,19 @@ const ONE: [&str; 11] = [
 const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 const MAPS: [&str; 4] = ["patternProperties", "dependentSchemas", "$defs", "definitions"];
 
-/// A marked argument.
+/// A marked argument and its header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirrored {
-    /// The path of properties to it.
+    /// The names of the nested properties that lead to the argument.
     pub path: Vec<String>,
-    /// Its header, in lower case.
+    /// The name of its header, in lower case.
     pub header: String,
-    /// Whether it is an integer, which is compared as a number.
+    /// Whether the argument is an integer. Integers are compared as numbers.
     pub integer: bool,
 }
 
 impl Mirrored {
-    /// The argument as its header has it. An argument that is absent, null or no scalar has none.
+    /// Returns the argument in the form that its header has. Returns `None` if it is absent, null or not a scalar.
     pub fn value(&self, arguments: &RawValue) -> Option<String> {
         let (last, above) = self.path.split_last()?;
         let mut object = RawObject::parse(arguments.get()).ok()?;
@@ -54,13 +54,14 @@ impl Mirrored {
         }
     }
 
-    /// Whether a header's decoded text says what the argument's own does: `42` is also `42.0`.
+    /// Whether the decoded text of the header is equal to the argument. For integers, `42` is equal to `42.0`.
     pub fn agrees(&self, argument: &str, header: &str) -> bool {
         argument == header || (self.integer && whole(argument).is_some_and(|number| Some(number) == whole(header)))
     }
 }
 
-/// The digits of a number without a fraction, or with one of zeros; exponents are left alone.
+/// Returns the integer part of a decimal number whose fraction is absent or zero. Numbers with an exponent are not
+/// recognised.
 fn whole(number: &str) -> Option<&str> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let (integer, fraction) = number.split_once('.').unwrap_or((number, "0"));
@@ -68,10 +69,10 @@ fn whole(number: &str) -> Option<&str> {
     (fits && fraction.bytes().all(|b| b == b'0')).then_some(integer)
 }
 
-/// The marked arguments of an input schema.
+/// Returns the marked arguments of an input schema.
 ///
 /// # Errors
-/// What is wrong with a mark: then the tool must not be offered, and nothing is mirrored.
+/// What is wrong with a mark. The tool must not be offered then, and none of its arguments is repeated in a header.
 pub fn marks(schema: &RawValue) -> Result<Vec<Mirrored>, String> {
     if !schema.get().contains(MARK) {
         return Ok(Vec::new());
@@ -79,7 +80,7 @@ pub fn marks(schema: &RawValue) -> Result<Vec<Mirrored>, String> {
     let schema: Value =
         serde_json::from_str(schema.get()).map_err(|e| format!("its input schema cannot be read: {e}"))?;
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
-    // A schema that is read is at most 128 deep, so that the stack is bounded by its text.
+    // The parser allows a depth of at most 128, which bounds the list as well.
     let mut waiting = vec![(Some(Vec::new()), &schema)];
     while let Some((path, node)) = waiting.pop() {
         let Value::Object(keywords) = node else { continue };
@@ -120,7 +121,7 @@ fn read_mark(path: Option<&[String]>, mark: &Value, kind: Option<&Value>) -> Res
     }
 }
 
-/// RFC 9110, 5.6.2.
+/// A character of a token (RFC 9110, section 5.6.2).
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -148,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Header and path of each marked argument.
+    /// Returns the header and the path of each marked argument.
     fn marked(schema: &Value) -> Result<Vec<(String, String)>, String> {
         let schema = RawValue::from_string(schema.to_string()).unwrap();
         let mut found: Vec<_> = marks(&schema)?.into_iter().map(|m| (m.header, m.path.join("."))).collect();
@@ -174,7 +175,7 @@ mod tests {
         let one = ONE.iter().map(|keyword| below(keyword, mark.clone()));
         let lists = LISTS.iter().map(|keyword| below(keyword, json!([mark])));
         let maps = MAPS.iter().map(|keyword| below(keyword, json!({"b": mark})));
-        // Not below a property that is itself below such a keyword either.
+        // A property that is itself below such a keyword cannot have a mark either.
         let inner = below("items", json!({"properties": {"b": mark}}));
         for schema in one.chain(lists).chain(maps).chain([inner, mark.clone()]) {
             let error = marked(&schema).unwrap_err();

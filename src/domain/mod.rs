@@ -1,7 +1,7 @@
-//! What the gateway is about, as plain data and pure functions: plans, calls, chains, records.
+//! The domain of the gateway as plain data and pure functions: plans, calls, chains, records.
 //!
-//! Invariant: no IO, no runtime, no clock, no Kubernetes. Time comes in as a parameter; whatever reaches outside is a
-//! trait in [`ports`].
+//! Invariant: no IO, no async runtime, no clock, no Kubernetes. Time is passed in as a parameter, and everything that
+//! reaches outside is a trait in [`ports`].
 
 pub mod budget;
 pub mod causes;

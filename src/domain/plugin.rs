@@ -1,6 +1,6 @@
-//! A plugin as the data plane sees it: what goes in, what comes out, and how it may fail.
+//! A plugin as the data plane sees it: its input, its output, and how it can fail.
 //!
-//! Input and output are those of the Plugin API Contract 1.0 (document 001); field names there are fixed.
+//! Input and output are those of the Plugin API Contract 1.0 (document 001), which fixes the names of their fields.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use serde_json::value::RawValue;
 
 use super::reason::Reason;
 
-/// When in a call a plugin runs.
+/// The phase of a call in which a plugin runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Phase {
-    /// Before the call is sent.
+    /// Before the call is sent to the upstream.
     Request,
-    /// On what came back.
+    /// After the upstream has answered.
     Response,
 }
 
 impl Phase {
-    /// The contract's word, lower case.
+    /// The phase as the contract writes it, in lower case.
     pub fn wire(self) -> &'static str {
         match self {
             Self::Request => "request",
@@ -28,31 +28,31 @@ impl Phase {
     }
 }
 
-/// What a plugin is for, and so what its failure means.
+/// The purpose of a plugin, which decides what its failure does to the call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Role {
-    /// Checks and redactors: where it cannot run, the call fails.
+    /// Checks and redacts. If it cannot run, the call fails.
     Guard,
-    /// Curation, enrichment: where it cannot run, the content goes on as it was.
+    /// Curates and enriches. If it cannot run, the content goes on unchanged.
     #[default]
     Transform,
-    /// Loggers: off the call's path, changes nothing.
+    /// Observes, such as a logger. It runs off the call's path and changes nothing.
     Observe,
 }
 
-/// What the failure of an entry does to the call.
+/// What the failure of an entry does to its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum FailurePolicy {
     /// The call fails; in the response phase its content is withheld.
     Fail,
-    /// The content goes on as it entered the entry.
+    /// The content goes on as the entry received it.
     LastGood,
-    /// The same content goes on; the failure is only recorded.
+    /// The content goes on unchanged, and the failure is only recorded.
     Ignore,
 }
 
 impl Role {
-    /// The policy of an entry that writes none.
+    /// The policy of an entry that does not set one.
     pub fn default_policy(self) -> FailurePolicy {
         match self {
             Self::Guard => FailurePolicy::Fail,
@@ -62,11 +62,11 @@ impl Role {
     }
 }
 
-/// What of a response an entry sees.
+/// The part of a response that an entry sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum View {
-    /// `Text` where the result is exactly one text block and its structured content only mirrors it, else `Json`. For a
-    /// Guard, `Json` too where any other member could hold content.
+    /// `Text` if the result is exactly one text block and its structured content only repeats it, else `Json`. For a
+    /// Guard, also `Json` if any other member could hold content.
     #[default]
     Auto,
     /// The text of the only text block.
@@ -75,18 +75,18 @@ pub enum View {
     Json,
 }
 
-/// Whether an entry acts or only watches.
+/// Whether an entry affects calls or only shows what it would do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
-    /// It acts.
+    /// The entry affects calls.
     #[default]
     Enforce,
-    /// It runs beside the call and changes nothing; its record says what it would have done.
+    /// The entry runs beside the call and changes nothing. Its record shows what it would have done.
     Shadow,
 }
 
 impl Mode {
-    /// The metric label.
+    /// The mode as a metric label.
     pub fn as_label(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
@@ -95,54 +95,54 @@ impl Mode {
     }
 }
 
-/// How a worker speaks with its plugin.
+/// How a worker exchanges messages with its plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Protocol {
-    /// Contract 1.0 to the letter: standard input to its end, one line out, exit.
+    /// Exactly contract 1.0: the script reads standard input to its end, writes one line and exits.
     Once,
-    /// A script that reads one message and prints one, again and again.
+    /// A script that repeatedly reads one message and writes one.
     Lines,
-    /// A module with exported functions, loaded once in a warm worker.
+    /// A module that exports functions. A warm worker loads it once.
     Module,
 }
 
-/// What the messages of a Lines plugin are.
+/// The format of the messages of a Lines plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Encoding {
-    /// Lines of JSON.
+    /// One line of JSON for each message.
     #[default]
     #[serde(rename = "JSON")]
     Json,
-    /// MessagePack, each with its length before it.
+    /// MessagePack, each message preceded by its length.
     MessagePack,
 }
 
-/// Contract 1.0's `metadata`, with the optional fields that later gateways may add.
+/// The `metadata` of contract 1.0, with the optional fields that later gateways can add.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Metadata<'a> {
-    /// A UUIDv7 of ours, the same for every entry of one call.
+    /// A UUIDv7 made by the gateway, the same for every entry of one call.
     pub request_id: &'a str,
-    /// RFC 3339, UTC, milliseconds.
+    /// In RFC 3339, UTC, with milliseconds.
     pub timestamp: &'a str,
     /// The upstream's name.
     pub server_name: &'a str,
     /// `request` or `response`.
     pub phase: &'static str,
-    /// What the user asked, where the call says so.
+    /// What the user asked, if the call says so.
     pub user_query: Option<&'a str>,
-    /// `text` or `json`: what `rawContent` is.
+    /// `text` or `json`: the type of `rawContent`.
     pub content_type: ContentType,
-    /// The plugin's configuration with the entry's overrides.
+    /// The plugin's configuration, overridden by that of the entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<&'a RawValue>,
     /// The chain, as `namespace/name`.
     pub chain: &'a str,
-    /// 1, and more where a call is tried again.
+    /// Starts at 1 and rises when a call is tried again.
     pub attempt: u32,
 }
 
-/// What `rawContent` is.
+/// The type of `rawContent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ContentType {
@@ -152,53 +152,53 @@ pub enum ContentType {
     Json,
 }
 
-/// Contract 1.0's input.
+/// The input of contract 1.0.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Input<'a> {
-    /// `{upstream}/{tool}` with the upstream's own tool name.
+    /// `{upstream}/{tool}`, with the server's own name of the tool.
     pub tool_name: &'a str,
-    /// The content. Framed wires send it beside the header, so it is left out there.
+    /// The content; `None` on protocols that send it separately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_content: Option<&'a str>,
-    /// A limit for curating plugins.
+    /// The most tokens that a curating plugin should return.
     pub max_tokens: Option<u32>,
-    /// The rest.
+    /// Data about the call and the entry.
     pub metadata: Metadata<'a>,
 }
 
-/// Contract 1.0's output, checked.
+/// The output of contract 1.0, after validation.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// The content that goes on.
+    /// The content that replaces the input.
     pub text: String,
-    /// Whether the chain's later entries run.
+    /// Whether the later entries of the chain run. The contract calls it `continue`.
     pub proceed: bool,
-    /// Any JSON, for the record.
+    /// Any JSON, kept in the record.
     pub metadata: Option<Box<RawValue>>,
-    /// The plugin's own word that it failed, or denies.
+    /// Why the plugin failed or denies the call, in its own words.
     pub error: Option<String>,
 }
 
-/// Why an execution gave no usable output.
+/// Why an execution returned no usable output.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {
-    /// One word of the closed list.
+    /// The category of the failure.
     pub reason: Reason,
-    /// For the log and the record; no content, no secret.
+    /// Details for the log and the record, without content and secrets.
     pub message: String,
 }
 
 impl Failure {
-    /// A failure of this reason. A message longer than [`MAX_MESSAGE`] is cut.
+    /// Creates a failure. A message longer than [`MAX_MESSAGE`] is cut.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: cut(message.into()) }
     }
 }
 
-/// The longest message of a failure or a denial, in bytes: it is kept with each record, and a plugin may put whatever
-/// it was given into its words.
+/// The longest message of a failure or a denial, in bytes. It is bounded because every record keeps it, and a plugin
+/// can put its whole input into it.
 pub const MAX_MESSAGE: usize = 1024;
 
 fn cut(mut message: String) -> String {
@@ -209,39 +209,39 @@ fn cut(mut message: String) -> String {
     message
 }
 
-/// One execution, as the runner reports it.
+/// The result of one execution, as the runner returns it.
 #[derive(Clone, Debug)]
 pub struct Ran {
     /// The output, or why there is none.
     pub output: Result<Output, Failure>,
-    /// From asking for a worker to having one.
+    /// The time spent waiting for a worker.
     pub queued: Duration,
-    /// From having one to its answer.
+    /// The time from getting a worker to its answer.
     pub ran: Duration,
-    /// The worker, where one was had.
+    /// The process id of the worker; `None` if the execution got none.
     pub worker_pid: Option<u32>,
 }
 
-/// Contract 1.0's output as a wire carries it, `metadata` in the form that the wire has for any value.
+/// The output of contract 1.0 before validation. `M` is the type of any value in the encoding that is used.
 #[derive(Deserialize)]
 pub struct WireOutput<M> {
-    /// The content that goes on; none where the wire carries it apart.
+    /// The content that replaces the input; `None` if it is sent separately.
     pub text: Option<String>,
-    /// Whether the chain's later entries run.
+    /// Whether the later entries of the chain run.
     #[serde(rename = "continue")]
     pub proceed: Option<bool>,
-    /// Any value.
+    /// Any value, kept in the record.
     pub metadata: Option<M>,
-    /// The plugin's own word that it failed, or denies.
+    /// Why the plugin failed or denies the call, in its own words.
     pub error: Option<String>,
 }
 
 impl Output {
-    /// Reads one line of contract 1.0 output. `text` is given apart where the wire carries it beside the header.
+    /// Parses one line of contract 1.0 output. `text` is the content if the protocol sends it separately.
     ///
     /// # Errors
-    /// `InvalidOutput` if it is not a JSON object, a required field is missing or has another type, or `error` comes
-    /// with `continue: true`. The message holds no content.
+    /// `InvalidOutput` if the line is not a JSON object, a required field is missing or has another type, or `error` is
+    /// set together with `continue: true`. The message holds no content.
     pub fn parse(json: &str, text: Option<String>) -> Result<Self, Failure> {
         let invalid = |what: String| Failure::new(Reason::InvalidOutput, what);
         let wire: WireOutput<Box<RawValue>> =
@@ -249,10 +249,10 @@ impl Output {
         Self::check(WireOutput { text: text.or(wire.text), ..wire })
     }
 
-    /// Checks what a wire carried.
+    /// Validates an output that was decoded.
     ///
     /// # Errors
-    /// `InvalidOutput` where a required field is missing, or `error` comes with `continue: true`.
+    /// `InvalidOutput` if a required field is missing, or `error` is set together with `continue: true`.
     pub fn check(wire: WireOutput<Box<RawValue>>) -> Result<Self, Failure> {
         let invalid = |what: String| Failure::new(Reason::InvalidOutput, what);
         let text = wire.text.ok_or_else(|| invalid("its answer has no `text`".into()))?;
@@ -264,7 +264,7 @@ impl Output {
     }
 }
 
-/// What a JSON error may say in a log: its kind and place, never the text that was read.
+/// Describes a JSON error for a log: its category and place, never the text that was read.
 fn place(error: &serde_json::Error) -> String {
     let what = match error.classify() {
         serde_json::error::Category::Data => "a field has the wrong type",

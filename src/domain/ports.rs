@@ -1,6 +1,6 @@
-//! What the use cases ask of the outside, as traits. Adapters implement them, tests put plain structs in.
+//! The interfaces to the outside that the use cases need, as traits. Adapters implement them; tests use plain structs.
 //!
-//! A call is cancelled by dropping its future: the adapter then tells the other side.
+//! Dropping the future of a call cancels the call. The adapter then notifies the other side.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,160 +21,161 @@ use super::secret::{NoSecret, SecretText};
 use super::tool::Listed;
 use super::upstream::{Answer, OutCall, Probed, Target, UpstreamError, UpstreamEvent};
 
-/// A plugin ready to be run: its plan, its code, its environment with secrets resolved.
+/// A plugin ready to be run: its plan, its code, and its environment with secrets resolved.
 #[derive(Clone, Debug)]
 pub struct LinkedPlugin {
-    /// The plan.
+    /// The plugin in the plan.
     pub plan: PluginPlan,
-    /// Its code, the text whose digest the plan names.
+    /// The code. The plan holds its digest.
     pub code: Arc<str>,
-    /// Its whole environment.
+    /// All environment variables of the plugin's workers.
     pub env: Vec<(String, SecretText)>,
-    /// What a worker is made of: a digest of key, code, file name, folder, the files beside the code, protocol and its
-    /// settings, limits, lifetime, egress, environment, pool size, Node.js and how much the sandbox matters. Workers of one
-    /// identity are alike; another identity means new workers.
+    /// Digest of everything that determines a worker: key, code, file name, folder, the files beside the code, protocol
+    /// and its settings, limits, lifetime, egress, environment, pool size, Node.js and the sandbox mode. Workers with
+    /// the same identity are interchangeable; another identity needs new workers.
     pub identity: String,
-    /// Warm workers to keep.
+    /// Number of warm workers to keep.
     pub pool_size: u32,
 }
 
 /// Runs plugins in workers.
 #[async_trait]
 pub trait RunPlugin: Send + Sync + 'static {
-    /// Makes a pool for each plugin that has none yet, and begins to load the plugin in a worker. Waits for none of them.
-    /// Pools of plugins that are not named stay until [`RunPlugin::retire`].
+    /// Makes a pool for each plugin that does not have one, and starts to load the plugin in a worker. Does not wait
+    /// for the loads. The pools of other plugins stay until [`RunPlugin::retire`].
     async fn prepare(&self, wanted: &[Arc<LinkedPlugin>], runtime: &Runtime);
 
-    /// How far a plugin is loaded.
+    /// Returns how far the plugin is loaded.
     fn loading(&self, plugin: &Arc<LinkedPlugin>) -> Loading;
 
-    /// Waits until more than `seen` loads have ended, well or not, and says how many have.
+    /// Waits until more than `seen` loads have ended, successfully or not. Returns how many have ended.
     async fn loads(&self, seen: u64) -> u64;
 
-    /// Drains the pools of all plugins but these: running calls end, idle workers go.
+    /// Drains the pools of all plugins except these: calls in flight are completed, idle workers are ended.
     fn retire(&self, keep: &[Arc<LinkedPlugin>]);
 
-    /// Runs one execution. Never waits longer than the queue's deadline and `timeout` together. What the plugin asks for
-    /// meanwhile goes to `host`.
+    /// Runs one execution. Waits at most for the queue's deadline and `timeout` together. Requests that the plugin
+    /// makes meanwhile go to `host`.
     async fn run(&self, plugin: &Arc<LinkedPlugin>, input: &Input<'_>, timeout: Duration, host: &dyn Host) -> Ran;
 
-    /// Whether this process can start the plugin at all, as far as it knows. An error has reason `NotLoaded`.
+    /// Whether this process can start the plugin at all, as far as is known. An error has the reason `NotLoaded`.
     fn availability(&self, plugin: &Arc<LinkedPlugin>) -> Result<(), Failure>;
 
-    /// Every worker there is.
+    /// Lists all workers.
     fn workers(&self) -> Vec<WorkerInfo>;
 
-    /// How it stands with the sandbox that they run in.
+    /// Whether the sandbox is required for plugins, and what the kernel cannot enforce of it.
     fn sandbox(&self) -> SandboxState;
 
-    /// How much of what bounds all plugins together is in use.
+    /// Returns how much of the limits that all plugins share is in use.
     fn load(&self) -> PluginLoad;
 
-    /// Ends every worker and waits for it.
+    /// Ends every worker and waits until they have exited.
     async fn shutdown(&self);
 }
 
 /// How far a plugin is loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loading {
-    /// Nothing loads it: it was not [prepared](RunPlugin::prepare), or let go since. Each of its calls starts a worker.
+    /// Not being loaded: it was not [prepared](RunPlugin::prepare), or was retired since. Each execution starts a
+    /// worker.
     Unprepared,
     /// Its first worker is not ready yet.
     Underway,
-    /// A worker has loaded it. It stays so, whatever becomes of its workers.
+    /// A worker has loaded it. This state stays, even if all its workers end.
     Loaded,
-    /// It was tried, and no worker has ever loaded it.
+    /// All attempts to load it have failed.
     Failed {
-        /// Why. Its reason is `NotLoaded`.
+        /// The failure, with the reason `NotLoaded`.
         failure: Failure,
-        /// Whether that is the plugin's own fault, not that of the machine.
+        /// Whether the plugin is the cause, rather than this machine.
         own: bool,
     },
 }
 
-/// What a plugin may ask of the gateway while its call runs. Everything that it asks is bounded here, and ends with the
-/// call: what is not answered by then is dropped.
+/// What a plugin can ask of the gateway during its execution. Requests are bounded and end with the execution: those
+/// that are not answered by then are dropped.
 pub trait Host: Send + Sync {
-    /// How far the plugin is, for the client.
+    /// Reports the progress of the plugin to the client.
     fn progress(&self, progress: PluginProgress);
 
-    /// Calls a tool by the name that the gateway lists it under, as who made the plugin's call, on the way that every
-    /// call takes.
+    /// Calls a tool by the name that the gateway lists it under. The call has the principal of the call that the plugin
+    /// runs on, and goes through the same steps as every call.
     fn call_tool<'a>(&'a self, tool: &'a str, arguments: Option<&'a RawValue>) -> Answering<'a>;
 }
 
-/// An answer that is on its way.
+/// The future answer to a tool call.
 pub type Answering<'a> = Pin<Box<dyn Future<Output = Answer> + Send + 'a>>;
 
-/// How far a plugin is (MCP, `notifications/progress`).
+/// The progress of a plugin (MCP, `notifications/progress`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PluginProgress {
-    /// So much is done.
+    /// The amount of work done so far.
     pub progress: Number,
-    /// Of so much.
+    /// The total amount of work; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<Number>,
-    /// In words.
+    /// A text for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
-/// What bounds the executions of all plugins together, at one moment.
+/// The limits that the executions of all plugins share, and their use at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PluginLoad {
-    /// Executions that may run at once.
+    /// The most executions at once.
     pub permits: u32,
-    /// Executions that run.
+    /// The number of executions that are running.
     pub permits_in_use: u32,
-    /// Executions that wait.
+    /// The number of executions that are waiting.
     pub queued: u32,
 }
 
-/// A worker process, as document 000's PluginProcess has it.
+/// A worker process, in the form of document 000's PluginProcess.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkerInfo {
-    /// Process id.
+    /// The process id.
     pub pid: u32,
     /// The plugin it runs, as `namespace/name`.
     pub plugin: String,
-    /// The plugin's id.
+    /// Document 000's Plugin.id.
     pub plugin_id: String,
-    /// Digest of the code that it loaded.
+    /// SHA-256 of the code that the worker loaded, in hex.
     pub revision: String,
-    /// Unix milliseconds.
+    /// When it was started, in Unix milliseconds.
     pub spawned_at: u64,
-    /// Unix milliseconds; none before its first execution.
+    /// When it was last used, in Unix milliseconds; `None` before its first execution.
     pub last_used_at: Option<u64>,
-    /// Executions served.
+    /// The number of executions that it has served.
     pub execution_count: u64,
-    /// Whether it may serve another.
+    /// Whether it can serve another execution.
     pub is_healthy: bool,
-    /// Bytes of its process's own memory: what it allocated and is resident, without the program that all share. None
-    /// where the system does not say.
+    /// The memory of the process itself in bytes: what it has allocated and is resident, without the program that all
+    /// workers share. `None` if the system does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Where it stands in its life.
+    /// Its state in document 000's lifecycle.
     pub state: WorkerState,
 }
 
-/// Document 000's lifecycle of a PluginProcess.
+/// The lifecycle of document 000's PluginProcess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum WorkerState {
-    /// Started, not yet ready.
+    /// Started, but not ready yet.
     Spawned,
-    /// Idle.
+    /// Ready and idle.
     Available,
-    /// In a call.
+    /// Serving an execution.
     Executing,
-    /// To be replaced.
+    /// About to be replaced.
     Unhealthy,
-    /// Gone.
+    /// Ended.
     Terminated,
 }
 
 impl WorkerState {
-    /// The metric label; none for a worker that is gone.
+    /// The state as a metric label; `None` for a worker that has ended.
     pub fn as_label(self) -> Option<&'static str> {
         match self {
             Self::Spawned => Some("spawned"),
@@ -186,144 +187,148 @@ impl WorkerState {
     }
 }
 
-/// Speaks with upstream MCP servers.
+/// Connects to upstream MCP servers and calls them.
 #[async_trait]
 pub trait CallUpstream: Send + Sync + 'static {
-    /// Makes ready to reach these upstreams, before a plan that names them is in force. Nothing is connected yet, and
-    /// upstreams that are not named stay until [`CallUpstream::retire`].
+    /// Prepares to reach these upstreams, before a plan that names them is in force. Does not connect yet. Other
+    /// upstreams stay until [`CallUpstream::retire`].
     fn prepare(&self, targets: &[Target]);
 
-    /// Ends the connections of all upstreams but these.
+    /// Closes the connections of all upstreams except these.
     fn retire(&self, keep: &[Target]);
 
-    /// Connects and shakes hands, or asks a connected server something that it allows (`ping`, `server/discover`).
+    /// Connects to the server with a handshake, or sends a request to a server that is connected (`ping`,
+    /// `server/discover`).
     async fn probe(&self, target: &Target, timeout: Duration) -> Result<Probed, UpstreamError>;
 
-    /// All pages of its tool list, in its order.
+    /// Fetches all pages of the server's tool list, in the server's order.
     async fn list_tools(&self, target: &Target, timeout: Duration) -> Result<Listed, UpstreamError>;
 
-    /// Sends a tool call. What the server sends meanwhile goes to `client`.
+    /// Sends a tool call. Notifications that the server sends meanwhile go to `client`.
     async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError>;
 
-    /// The next thing that an upstream tells unasked; waits for it. One reader at a time.
+    /// Waits for the next event that an upstream reports on its own. Only one task may call this at a time.
     async fn next_event(&self) -> UpstreamEvent;
 
-    /// Closes every connection and ends every child, and waits for it.
+    /// Closes every connection, ends every child process, and waits until they have exited.
     async fn shutdown(&self);
 
-    /// The same at once: no child gets time to end by itself. Also cuts short a [`CallUpstream::shutdown`] under way.
+    /// Like [`CallUpstream::shutdown`], but child processes are killed immediately. Also cuts short a shutdown that is
+    /// under way.
     async fn abort(&self);
 }
 
-/// The way back to a client while its call runs.
+/// The channel to a client while its call runs.
 pub trait ToClient: Send + Sync {
     /// One `notifications/progress` of this call: its `params` without `progressToken`.
     fn progress(&self, params: Box<RawValue>);
 
-    /// One `notifications/message` of the server that is about this call: its `params`.
+    /// One `notifications/message` of the server that belongs to this call: its `params`.
     fn message(&self, params: Box<RawValue>) {
         drop(params);
     }
 }
 
-/// Keeps what happened.
+/// Stores the records of calls and executions.
 pub trait Records: Send + Sync + 'static {
-    /// One row for each plugin execution. Never blocks.
+    /// Stores the record of one plugin execution. Never blocks.
     fn execution(&self, row: PluginExecution);
 
-    /// One row for each call. Never blocks.
+    /// Stores the record of one call. Never blocks.
     fn call(&self, row: CallRecord);
 
-    /// The newest executions first, at most `limit`; of one plugin (`namespace/name` or a bare name) where it is given.
+    /// The most recent executions, newest first, at most `limit`. If `plugin` (`namespace/name`, or a bare name) is
+    /// given, only those of that plugin.
     fn recent_executions(&self, plugin: Option<&str>, limit: usize) -> Vec<Arc<PluginExecution>>;
 
-    /// The newest calls first, at most `limit`.
+    /// The most recent calls, newest first, at most `limit`.
     fn recent_calls(&self, limit: usize) -> Vec<Arc<CallRecord>>;
 
-    /// From now on, keeps at most so many rows of each plugin's executions.
+    /// Sets how many rows of each plugin's executions are kept at most.
     fn set_per_plugin(&self, rows: usize) {
         let _ = rows;
     }
 
-    /// How many rows left to make room for newer ones, by kind.
+    /// Counts the rows that were dropped to make room for newer ones, by kind.
     fn dropped(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
 }
 
-/// Time.
+/// A clock, so that tests can set the time.
 pub trait Clock: Send + Sync + 'static {
-    /// Unix milliseconds.
+    /// The current time in Unix milliseconds.
     fn unix_millis(&self) -> u64;
 
-    /// Time since some fixed moment; never goes back.
+    /// The time since a fixed moment. Never goes back.
     fn monotonic(&self) -> Duration;
 }
 
-/// Values that plans only name.
+/// Resolves the secret values that plans refer to.
 pub trait Secrets: Send + Sync {
     /// The value under `key` of a Secret.
     ///
     /// # Errors
-    /// Why there is none.
+    /// Why the value is missing.
     fn secret(&self, secret: &ObjectKey, key: &str) -> Result<SecretText, NoSecret>;
 
-    /// A variable of the gateway's own environment.
+    /// The value of a variable of the gateway's own environment; `None` if it is not set.
     fn environment(&self, name: &str) -> Option<SecretText>;
 }
 
-/// Looks at code without running it.
+/// Analyses plugin code without running it.
 pub trait Inspect: Send + Sync {
-    /// What the code exports and reads. `file_name`'s ending tells ESM from CommonJS. The same code gives the same facts.
+    /// Returns what the code exports and reads. The ending of `file_name` tells ESM from CommonJS. The same code always
+    /// has the same facts.
     ///
     /// # Errors
-    /// If the code could not be inspected now. That says nothing about the code and must not be cached.
+    /// If the code cannot be analysed now. This says nothing about the code, so the error must not be cached.
     fn inspect(&self, code: &str, file_name: &str) -> impl Future<Output = Result<CodeFacts, Unavailable>> + Send;
 }
 
-/// Why code could not be looked at now.
+/// Why code could not be analysed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    /// The parser was asked, and took longer than this.
+    /// The parser did not answer within this time.
     #[error("the parser does not get through plugin code within {0:?}")]
     Late(Duration),
-    /// It could not be asked.
+    /// The parser could not be started or asked.
     #[error("plugin code cannot be parsed now: {0}")]
     Unasked(String),
 }
 
-/// What is known of plugin code from parsing it.
+/// The facts about plugin code that parsing it finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CodeFacts {
-    /// Why it does not parse; then nothing else is known.
+    /// Why the code does not parse. If set, the other fields are empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<SyntaxProblem>,
-    /// Whether it is an ES module: it imports, exports, or awaits at top level.
+    /// Whether it is an ES module: it has an import, an export, or a top-level `await`.
     #[serde(default)]
     pub is_module: bool,
-    /// Names it exports, `default` among them; of CommonJS what it assigns to `module.exports` or `exports`.
+    /// The names that it exports, including `default`. For CommonJS, what it assigns to `module.exports` or `exports`.
     #[serde(default)]
     pub exports: Vec<String>,
-    /// Names `NAME` of `process.env.NAME` that it reads.
+    /// The names of the environment variables that it reads as `process.env.NAME`.
     #[serde(default)]
     pub reads_env: Vec<String>,
 }
 
 impl CodeFacts {
-    /// Of code that does not parse for no place in it.
+    /// The facts about code that does not parse, if no line and column are known.
     pub fn unparsed(message: String) -> Self {
         Self { error: Some(SyntaxProblem { line: 0, column: 0, message }), ..Self::default() }
     }
 }
 
-/// Where code does not parse. The message names what was expected, never the code's text.
+/// Where and why code does not parse. The message names what was expected, never the code's text.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyntaxProblem {
-    /// From 1; 0 where no place is known.
+    /// Line, from 1; 0 if unknown.
     pub line: u32,
-    /// From 1; 0 where no place is known.
+    /// Column, from 1; 0 if unknown.
     pub column: u32,
-    /// What is wrong.
+    /// What the parser expected.
     pub message: String,
 }

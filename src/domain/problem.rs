@@ -1,28 +1,28 @@
-//! What is wrong with an object, said so that its owner can put it right.
+//! Problems: what is wrong with an object, in words that let its owner fix it.
 
 use serde::{Deserialize, Serialize};
 
 use super::ids::ObjectId;
 use super::reason::Reason;
 
-/// How much it matters.
+/// The severity of a Problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
-    /// Something that was written has no effect, or less than meant.
+    /// A part of the object has no effect, or less than intended.
     Warning,
-    /// Something cannot run as it was written.
+    /// A part of the object cannot run as written.
     Error,
 }
 
-/// One finding: the object, the field, what was found, what to do.
+/// One finding: the object, the field, what was found, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
-    /// Error or warning.
+    /// The severity: error or warning.
     pub level: Level,
-    /// One word of the closed list.
+    /// The category of the finding.
     pub reason: Reason,
-    /// The object it is about; none for a file that holds no object.
+    /// The object with the problem; `None` for a file that holds no object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<ObjectId>,
     /// The path of the field, such as `spec.entries[0].when`; empty for the object as a whole.
@@ -33,17 +33,17 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A Problem of level error.
+    /// Creates a Problem of level error.
     pub fn error(reason: Reason, object: ObjectId, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { level: Level::Error, reason, object: Some(object), field: field.into(), message: message.into() }
     }
 
-    /// A Problem of level warning.
+    /// Creates a Problem of level warning.
     pub fn warning(reason: Reason, object: ObjectId, field: impl Into<String>, message: impl Into<String>) -> Self {
         Self { level: Level::Warning, ..Self::error(reason, object, field, message) }
     }
 
-    /// Whether it is of level error.
+    /// Whether its level is error.
     pub fn is_error(&self) -> bool {
         self.level == Level::Error
     }

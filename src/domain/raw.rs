@@ -1,7 +1,7 @@
-//! JSON objects whose values stay the bytes they came as.
+//! JSON objects whose values keep their original bytes.
 //!
-//! What no plugin changed leaves as it came: number text, key order, unknown fields. So an object is taken apart one
-//! level deep only, and put together again from the same raw values.
+//! Everything that no plugin changed is sent on unchanged: number text, key order, unknown fields. So an object is
+//! parsed only one level deep and reassembled from the same raw values.
 
 use std::fmt;
 
@@ -10,28 +10,28 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The members of one JSON object, in their order, each value raw.
+/// The members of a JSON object in their original order, with raw values.
 #[derive(Clone, Debug, Default)]
 pub struct RawObject(Vec<(String, Box<RawValue>)>);
 
 impl RawObject {
-    /// Takes `json` apart. Fails if it is not a JSON object.
+    /// Parses an object. Fails if `json` is not a JSON object.
     pub fn parse(json: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(json)
     }
 
-    /// The value under `key`; of a key that stands twice the last one, as most readers have it.
+    /// Returns the value under `key`. If the key occurs twice, returns the last value, as most parsers do.
     pub fn get(&self, key: &str) -> Option<&RawValue> {
         self.0.iter().rev().find(|(k, _)| k == key).map(|(_, v)| &**v)
     }
 
-    /// The value under `key` as a string, where it is one.
+    /// Returns the value under `key` if it is a string.
     pub fn get_str(&self, key: &str) -> Option<String> {
         serde_json::from_str(self.get(key)?.get()).ok()
     }
 
-    /// Puts `value` under `key`, in the place where the key stands, else at the end. A key that stood twice stands once
-    /// after it: readers differ in which one they take.
+    /// Sets `key` to `value`, in the place of the existing key or else at the end. If the key occurred more than once,
+    /// it occurs once afterwards, because parsers differ in which value they use.
     pub fn set(&mut self, key: &str, value: Box<RawValue>) {
         let Some(place) = self.0.iter().position(|(k, _)| k == key) else {
             return self.0.push((key.to_owned(), value));
@@ -41,12 +41,12 @@ impl RawObject {
         self.0.retain(|(k, _)| k != key || std::mem::replace(&mut seen, 1) == 0);
     }
 
-    /// Takes `key` out, all of it where it stands more than once.
+    /// Removes every occurrence of `key`.
     pub fn remove(&mut self, key: &str) {
         self.0.retain(|(k, _)| k != key);
     }
 
-    /// The members in order.
+    /// Iterates over the members in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         self.0.iter().map(|(k, v)| (k.as_str(), &**v))
     }
@@ -56,7 +56,7 @@ impl RawObject {
         self.0.is_empty()
     }
 
-    /// The whole object as one raw value.
+    /// Serializes the object.
     pub fn to_raw(&self) -> Box<RawValue> {
         to_raw(self)
     }
@@ -92,8 +92,8 @@ impl Serialize for RawObject {
     }
 }
 
-/// `value` as raw JSON. Values whose serialisation can fail (maps with keys that are not strings) become `null`; no
-/// type of this crate has such values.
+/// Serializes `value` to raw JSON. A value that cannot be serialized (a map whose keys are not strings) becomes `null`;
+/// no type of this crate has such values.
 pub fn to_raw(value: &impl Serialize) -> Box<RawValue> {
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

@@ -1,4 +1,4 @@
-//! The closed list of reasons: one word in status conditions, events, metric labels, records and logs alike.
+//! The closed list of reasons. The same names appear in status conditions, events, metric labels, records and logs.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! reasons {
     ($(#[doc = $doc:literal] $name:ident,)*) => {
-        /// Why something is not as it should be.
+        /// Why something failed, or differs from what its owner intended.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Reason { $(#[doc = $doc] $name,)* }
 
         impl Reason {
-            /// The word itself.
+            /// The name of the reason.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
-            /// What it means, for the reference.
+            /// The meaning of the reason, for the reference in the documentation.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $doc.trim_ascii(),)* }
             }
@@ -28,131 +28,131 @@ macro_rules! reasons {
 }
 
 reasons! {
-    // -- of one execution -------------------------------------------------------------------------
+    // -- about executions -------------------------------------------------------------------------
     /// The answer is not a contract 1.0 output, or its content is not valid for the phase.
     InvalidOutput,
     /// The plugin reported an `error`.
     PluginError,
     /// The worker ended by a signal, or its socket closed, before it answered.
     Crashed,
-    /// A `Once` script ended with another code than 0.
+    /// A `Once` script ended with an exit code other than 0.
     ExitCode,
-    /// No answer by the deadline.
+    /// The plugin did not answer by the deadline.
     Timeout,
     /// No worker was free before the queue's deadline, or the queue was full.
     PoolExhausted,
-    /// The worker cannot be started here.
+    /// The worker cannot be started on this machine.
     NotLoaded,
-    /// Input, output, stderr or a file over its limit; an object that is too large for a plan.
+    /// An input, output, stderr or file is over its limit, or an object is too large for a plan.
     TooLarge,
-    // -- of an object alone -----------------------------------------------------------------------
-    /// Not an object of this kind: an unknown field, a wrong type, a value out of range, a broken rule.
+    // -- about an object itself -------------------------------------------------------------------
+    /// The object is not valid for its kind: an unknown field, a wrong type, a value out of range, a broken rule.
     InvalidObject,
-    /// A document that is not YAML, or not a text in UTF-8.
+    /// The document is not YAML, or not text in UTF-8.
     InvalidYaml,
-    /// A CEL expression that does not compile, or exceeds its bounds.
+    /// A CEL expression does not compile, or exceeds its bounds.
     InvalidExpression,
-    /// A glob that does not compile.
+    /// A glob does not compile.
     InvalidPattern,
-    /// A `config` that does not fit its schema, or settings that exclude each other.
+    /// A `config` does not fit its schema, or settings exclude each other.
     InvalidConfig,
-    /// Plugin code that does not parse, or is not a text in UTF-8.
+    /// Plugin code does not parse, or is not text in UTF-8.
     SyntaxError,
-    /// Plugin code that is not what `sha256` names.
+    /// Plugin code does not have the digest that `sha256` names.
     DigestMismatch,
-    /// Plugin code whose exports do not suit its protocol, phases or type.
+    /// The exports of plugin code do not suit its protocol, phases or type.
     UnsupportedExports,
-    /// A field that this version accepts and does nothing with.
+    /// This version accepts the field but ignores it.
     NotImplemented,
-    /// What only a cluster can serve.
+    /// The setting is available only in a cluster.
     ClusterOnly,
-    /// What only a standalone gateway can serve.
+    /// The setting is available only in a standalone gateway.
     StandaloneOnly,
-    // -- of what an object names ------------------------------------------------------------------
-    /// No such Plugin.
+    // -- about references to other objects --------------------------------------------------------
+    /// There is no such Plugin.
     PluginNotFound,
-    /// That Plugin was never accepted.
+    /// The Plugin was never accepted.
     PluginNotAccepted,
-    /// Across a namespace without the owner's consent.
+    /// The reference crosses into a namespace without the consent of the object's owner.
     RefNotPermitted,
-    /// That Plugin does not serve this phase.
+    /// The Plugin does not serve this phase.
     WrongPhase,
-    /// That Plugin is not middleware.
+    /// The Plugin is not middleware.
     WrongType,
-    /// No such Secret, or no such key in it.
+    /// There is no such Secret, or no such key in it.
     SecretNotFound,
-    /// A Secret of another namespace whose owner has not granted it to the gateway.
+    /// The Secret is in another namespace, and its owner has not granted it to the gateway.
     SecretNotGranted,
-    /// A Secret whose value cannot be used as it is.
+    /// The value of a Secret cannot be used.
     InvalidSecret,
-    /// No such ConfigMap.
+    /// There is no such ConfigMap.
     ConfigMapNotFound,
-    /// It cannot be read now; it may be there.
+    /// The object cannot be read now. Whether it exists is unknown.
     Unreadable,
-    /// No such key in that ConfigMap.
+    /// There is no such key in the ConfigMap.
     KeyNotFound,
-    /// No such chain.
+    /// There is no such chain.
     ChainNotFound,
-    /// No such server object, or it does not say yet where the server is.
+    /// There is no such server object, or its status does not have the server's address yet.
     ServerNotFound,
-    /// A kind that the cluster does not have, or that the operator may not read.
+    /// The cluster does not have the kind, or the operator does not have permission to read it.
     KindNotSupported,
-    /// No such file, or it cannot be read.
+    /// There is no such file, or it cannot be read.
     FileNotFound,
-    /// Two upstreams of one gateway have one name.
+    /// Two upstreams of one gateway have the same name.
     NameConflict,
-    /// A tool that an override names is not there.
+    /// An override names a tool that does not exist.
     ToolNotFound,
-    /// Two tools would have one name, or the name is too long.
+    /// Two tools would have the same name, or a name is too long.
     ToolNameConflict,
-    /// A tool that clients could not read, or that none of them could call; it is not offered.
+    /// Clients cannot read the definition of the tool, or no client can call it. The tool is not offered.
     InvalidTool,
-    // -- of what runs -----------------------------------------------------------------------------
-    /// The last accepted form runs on.
+    // -- about what is deployed ------------------------------------------------------------------
+    /// The last accepted form continues to run.
     PreviousRevision,
-    /// A chain with no enabled entry.
+    /// The chain has no enabled entry.
     NothingEnabled,
-    /// A chain that selects no upstream.
+    /// The chain selects no upstream.
     NoUpstreams,
-    /// Manifests without an upstream.
+    /// The manifests contain no upstream.
     NothingToServe,
-    /// A guard with a policy weaker than `Fail`, or in mode `Shadow`.
+    /// A Guard has a failure policy weaker than `Fail`, or `mode: Shadow`.
     GuardWeakened,
-    /// A guard that cannot run.
+    /// A Guard cannot run.
     GuardUnavailable,
     /// A chain that the gateway requires is not in force.
     RequiredChainMissing,
-    /// The stop switch.
+    /// The stop switch is set.
     Stopped,
-    /// An entry that cannot run.
+    /// An entry cannot run.
     EntryUnavailable,
-    /// Shared with this gateway, which does not take from there.
+    /// No gateway selects the object, or the object is not shared with the gateway that does.
     NoGateway,
-    /// A chain that no gateway takes.
+    /// No gateway selects the chain.
     NotTaken,
-    /// A plugin that no chain names.
+    /// No chain names the plugin.
     NotUsed,
-    /// It is on its way.
+    /// The change is not in effect yet.
     Pending,
-    /// The operator does not have a right that this needs.
+    /// The operator does not have a permission that this needs.
     Forbidden,
-    /// None of a gateway's pods is ready.
+    /// None of the gateway's pods is ready.
     NoReadyPods,
-    /// A revision that is pinned runs, not the newest.
+    /// A pinned revision runs instead of the newest one.
     Pinned,
-    /// The revision that is pinned is not kept.
+    /// The pinned revision is not stored any more.
     RevisionNotFound,
-    /// An object of this name is somebody else's.
+    /// An object of this name exists and belongs to somebody else.
     NameTaken,
-    /// The sandbox that is required cannot be had.
+    /// The sandbox is required but cannot be set up.
     SandboxUnavailable,
-    /// The kernel of a pod does not enforce all of the sandbox.
+    /// The kernel of a pod does not enforce the whole sandbox.
     KernelTooOld,
-    /// A part of a compiled revision is not there.
+    /// A part of a compiled revision is missing.
     SnapshotIncomplete,
-    /// A part of a compiled revision is not what its digest says, or cannot be read.
+    /// A part of a compiled revision does not have its digest, or cannot be read.
     SnapshotUnreadable,
-    /// A compiled revision has a format that this version of the gateway does not know.
+    /// This version of the gateway does not know the format of a compiled revision.
     UnknownFormat,
 }
 

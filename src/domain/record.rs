@@ -1,4 +1,4 @@
-//! What is kept of each call and each plugin execution.
+//! The records that are kept of calls and plugin executions.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -6,16 +6,16 @@ use serde_json::value::RawValue;
 use super::plugin::{Mode, Phase};
 use super::reason::Reason;
 
-/// Document 000's ExecutionStatus and two more values.
+/// Document 000's ExecutionStatus, with two additional values: `Denied` and `Skipped`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum ExecutionStatus {
-    /// A usable answer.
+    /// The plugin returned a usable answer.
     Success,
-    /// None.
+    /// The plugin returned no usable answer.
     Failed,
-    /// None in time.
+    /// The plugin returned no answer by its deadline.
     Timeout,
-    /// No worker in time.
+    /// No worker was free before the queue's deadline, or the queue was full.
     PoolExhausted,
     /// The plugin denied the call.
     Denied,
@@ -24,7 +24,7 @@ pub enum ExecutionStatus {
 }
 
 impl ExecutionStatus {
-    /// The metric label.
+    /// The status as a metric label.
     pub fn as_label(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -37,63 +37,63 @@ impl ExecutionStatus {
     }
 }
 
-/// Document 000's PluginExecution, with what this gateway knows besides.
+/// Document 000's PluginExecution, with additional fields of this gateway.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginExecution {
-    /// A UUIDv7.
+    /// A UUIDv7 that identifies the execution.
     pub id: String,
-    /// The call's.
+    /// The id of the call.
     pub request_id: String,
-    /// The plugin's id, stable over edits.
+    /// The plugin's id, which stays the same when the plugin is edited.
     pub plugin_id: String,
     /// The plugin, as `namespace/name`.
     pub plugin: String,
     /// The chain, as `namespace/name`.
     pub chain_id: String,
-    /// Unix milliseconds.
+    /// When it started, in Unix milliseconds.
     pub started_at: u64,
-    /// Milliseconds, queue and run together.
+    /// Milliseconds in the queue and in the worker together.
     pub duration_ms: f64,
-    /// Milliseconds until a worker was had.
+    /// Milliseconds until a worker was free.
     pub queue_ms: f64,
-    /// Milliseconds in the worker.
+    /// Milliseconds from getting a worker to its answer.
     pub run_ms: f64,
-    /// How it ended.
+    /// The result of the execution.
     pub status: ExecutionStatus,
-    /// Why it failed.
+    /// Why it failed; `None` if it did not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// Bytes of content in.
+    /// Size of the input content in bytes.
     pub input_size_bytes: u64,
-    /// Bytes of content out, where it succeeded.
+    /// Size of the output content in bytes; `None` if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_size_bytes: Option<u64>,
-    /// Details, where it failed.
+    /// Details of the failure; `None` if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
-    /// Whether its output differs from its input.
+    /// Whether the output differs from the input.
     pub changed: bool,
-    /// When in the call it ran.
+    /// The phase of the call in which it ran.
     pub phase: Phase,
-    /// `Shadow` changed nothing.
+    /// `Shadow` if the entry ran without effect.
     pub mode: Mode,
-    /// Digest of the plugin's code.
+    /// SHA-256 of the plugin's code in hex.
     pub plugin_revision: String,
-    /// The chain's revision.
+    /// Revision of the chain.
     pub chain_revision: String,
-    /// The upstream's name.
+    /// Name of the upstream.
     pub upstream: String,
     /// The server's own name of the tool.
     pub tool: String,
-    /// Who called.
+    /// The principal of the caller.
     pub principal: String,
-    /// The worker, where one was had.
+    /// The process id of the worker; `None` if the execution got none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_pid: Option<u32>,
 }
 
-/// Why an entry did not run.
+/// Why an entry was skipped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Skip {
@@ -101,14 +101,14 @@ pub enum Skip {
     When,
     /// The entry or its plugin is disabled.
     Disabled,
-    /// The plugin's own filter or phases leave the call out.
+    /// The plugin's filter or its phases exclude the call.
     Filter,
-    /// An entry before it said `continue: false`, or the call had ended.
+    /// An earlier entry returned `continue: false`, or the call had ended.
     Stopped,
 }
 
 impl Skip {
-    /// The word in records and metric labels.
+    /// The reason as it appears in records and metric labels.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::When => "when",
@@ -119,16 +119,16 @@ impl Skip {
     }
 }
 
-/// What one entry did on one call.
+/// The outcome of one entry on one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryOutcome {
-    /// It ran.
+    /// The entry ran.
     Ran,
-    /// It did not have to.
+    /// The entry was skipped.
     Skipped(Skip),
-    /// It ran, or should have, and gave nothing usable.
+    /// The entry failed: it returned nothing usable, or could not run.
     Failed(Reason),
-    /// It denied the call.
+    /// The entry denied the call.
     Denied,
 }
 
@@ -149,7 +149,7 @@ impl Serialize for EntryOutcome {
     }
 }
 
-/// One entry of one chain on one call: the proof that it ran, or why not.
+/// The trace of one entry of a chain on one call: proof that it ran, or why it did not.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryTrace {
@@ -157,27 +157,27 @@ pub struct EntryTrace {
     pub chain: String,
     /// The plugin, as `namespace/name`.
     pub plugin: String,
-    /// Digest of the plugin's code, its first 12 hex characters; empty where there was none to run.
+    /// First 12 hex characters of the SHA-256 of the plugin's code; empty if there was no code to run.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub revision: String,
-    /// When in the call.
+    /// The phase of the call.
     pub phase: Phase,
-    /// What it did.
+    /// The outcome of the entry.
     pub outcome: EntryOutcome,
-    /// Only where it is `Shadow`.
+    /// Serialized only if it is `Shadow`.
     #[serde(skip_serializing_if = "is_enforce")]
     pub mode: Mode,
-    /// Whether the content differs after it; of a shadow, whether it would.
+    /// Whether the entry changed the content. For a shadow: whether it would have.
     pub changed: bool,
-    /// Whether it ended its chain (`continue: false`); of a shadow, whether it would.
+    /// Whether the entry stopped its chain (`continue: false`). For a shadow: whether it would have.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stops: bool,
-    /// Milliseconds, queue and run together; 0 where it did not run.
+    /// Milliseconds in the queue and in the worker together; 0 if the entry did not run.
     pub duration_ms: f64,
-    /// The plugin's own metadata, at most 16 KiB.
+    /// The metadata that the plugin returned, at most [`MAX_TRACE_METADATA`] bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Box<RawValue>>,
-    /// Why its metadata is not here, where it gave some that a trace has no room for.
+    /// Why the plugin's metadata was left out, if it was too large or nested too deep.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata_omitted: Option<String>,
 }
@@ -186,35 +186,36 @@ fn is_enforce(mode: &Mode) -> bool {
     *mode == Mode::Enforce
 }
 
-/// The greatest size of a plugin's metadata in a trace, in bytes.
+/// The largest metadata of a plugin in a trace, in bytes.
 pub const MAX_TRACE_METADATA: usize = 16 * 1024;
-/// And its greatest depth: many readers stop at 128 levels, and it lies some levels down in answers and lists.
+/// The greatest nesting depth of a plugin's metadata in a trace. Many parsers stop at 128 levels, and answers and lists
+/// add several around it.
 pub const MAX_TRACE_DEPTH: usize = 64;
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallOutcome {
-    /// A result.
+    /// The client got a result.
     Ok,
-    /// A result that says `isError`.
+    /// The client got a result with `isError: true`.
     ToolError,
-    /// A JSON-RPC error, the upstream's or ours.
+    /// The client got a JSON-RPC error, from the upstream or the gateway.
     RpcError,
-    /// A plugin denied it.
+    /// A plugin denied the call.
     Denied,
-    /// A plugin's failure failed it.
+    /// A plugin failed, and the call with it.
     Failed,
-    /// Admission refused the call.
+    /// The gateway refused to let the call in.
     Refused,
-    /// The client gave it up.
+    /// The client cancelled the call.
     Cancelled,
-    /// The upstream took too long.
+    /// The upstream did not answer by the deadline.
     Timeout,
 }
 
 impl CallOutcome {
-    /// The metric label.
+    /// The outcome as a metric label.
     pub fn as_label(self) -> &'static str {
         match self {
             Self::Ok => "ok",
@@ -229,38 +230,38 @@ impl CallOutcome {
     }
 }
 
-/// One call.
+/// The record of one call.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallRecord {
-    /// Our UUIDv7 of it.
+    /// The id of the call, a UUIDv7 made by the gateway.
     pub request_id: String,
-    /// Of the call whose plugin made it; none where a client did.
+    /// The id of the call whose plugin made this one; `None` if a client made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<String>,
-    /// Unix milliseconds.
+    /// When it started, in Unix milliseconds.
     pub started_at: u64,
-    /// Milliseconds in all.
+    /// Milliseconds in total.
     pub duration_ms: f64,
-    /// Milliseconds of it that the upstream took; none where it was not asked.
+    /// Milliseconds spent waiting for the upstream; `None` if the call was not sent to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream_ms: Option<f64>,
-    /// Milliseconds of it that plugins on its path took.
+    /// Milliseconds spent in plugins on the path of the call.
     pub plugin_ms: f64,
-    /// The upstream's name; empty where none was found.
+    /// Name of the upstream; empty if the call was not routed to one.
     pub upstream: String,
-    /// The server's own name of the tool, else the name that was asked for.
+    /// The server's own name of the tool, or the requested name if there is no such tool.
     pub tool: String,
-    /// The client's era.
+    /// The era that the client speaks.
     pub era: &'static str,
-    /// Who called.
+    /// The principal of the caller.
     pub principal: String,
-    /// How it ended.
+    /// The outcome of the call.
     pub outcome: CallOutcome,
-    /// Why it was refused, denied or failed.
+    /// Why it was refused, denied or failed; `None` if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Every entry of every chain that selected it.
+    /// The traces of every entry of every chain that selected the call.
     pub entries: Vec<EntryTrace>,
 }
 

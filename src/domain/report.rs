@@ -1,7 +1,8 @@
-//! What a gateway's pod tells its operator: the plan that it runs, what it cannot run, and what it sees of the outside.
+//! The report of a gateway's pod to its operator: the plan that runs, what cannot run, and what the pod sees of
+//! upstreams.
 //!
-//! Nothing in it changes by time alone, so that equal states give equal bytes. A reader of another version leaves out
-//! what it does not know: fields, and members of lists with words that it cannot read.
+//! Nothing in a report changes with time alone, so equal states have equal bytes. A reader of another version ignores
+//! what it does not know: unknown fields, and members of lists with unknown values.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -13,21 +14,21 @@ use super::problem::Problem;
 use super::sandbox::SandboxLack;
 use super::seen::SeenNames;
 
-/// The most tools of one upstream that are listed; `toolCount` counts all.
+/// The most tools of one upstream that a report lists. `toolCount` counts all of them.
 pub const MAX_TOOLS: usize = 512;
-/// The most bytes of tools in a report, as JSON; upstreams with the most of them list none where there are more.
+/// The most bytes of tools in a report, as JSON. If there are more, the tools of the largest upstreams are left out.
 pub const MAX_TOOL_BYTES: usize = 8 << 20;
 
-/// All of it. Lists are in order of their names.
+/// The whole report. Lists are sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Report {
     /// The revision in force; empty before the first plan.
     pub revision: String,
-    /// Digest of what counts at once and was applied to it; empty where there is nothing of that kind.
+    /// Digest of the restrictions that were applied to the revision; empty if there are none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub restrictions: String,
-    /// What the pod found wrong with it: what the operator could not see.
+    /// Problems of the plan that the pod found and the operator could not see.
     #[serde(deserialize_with = "known")]
     pub problems: Vec<Problem>,
     /// Upstreams of the plan.
@@ -36,50 +37,52 @@ pub struct Report {
     /// Plugins of the plan.
     #[serde(deserialize_with = "known")]
     pub plugins: Vec<PluginReport>,
-    /// Plugins of the plan whose code this pod could not load, whatever runs in its place.
+    /// Plugins of the plan whose code this pod could not load, whether or not an older form runs instead.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub not_loaded: Vec<NotLoadedReport>,
-    /// Plugins that do not run in the form of the plan, such as one that is still loaded, and the chains that name them.
+    /// Plugins that do not run in the form of the plan, such as those that are still being loaded, and the chains that
+    /// name them.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub not_in_force: Vec<ObjectId>,
-    /// Keys of Secrets that the plan names.
+    /// The keys of Secrets that the plan names.
     #[serde(deserialize_with = "known")]
     pub secrets: Vec<SecretReport>,
-    /// What the pod's kernel does not enforce of the sandbox of plugins.
+    /// The properties of the plugin sandbox that the pod's kernel cannot enforce.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub sandbox_lacks: Vec<SandboxLack>,
-    /// Names of tools that upstreams of the plan were seen to have and that the index does not have, if tools keep theirs.
+    /// Names of tools that upstreams of the plan were seen to have and that are not in the index. Empty unless the
+    /// prefix mode is `OnConflict`.
     #[serde(skip_serializing_if = "SeenNames::is_empty")]
     pub seen_names: SeenNames,
-    /// A revision that it has seen and does not run.
+    /// A revision that the pod has received but cannot run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingReport>,
 }
 
-/// An upstream, as this pod sees it.
+/// The state of an upstream, as this pod sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamReport {
-    /// `namespace/name`.
+    /// The upstream, as `namespace/name`.
     pub upstream: String,
-    /// Document 003's state.
+    /// The connection state of document 003.
     pub connection_state: ConnectionState,
     /// Failures since the last success.
     #[serde(default)]
     pub failures: u32,
-    /// Whether it left routing.
+    /// Whether the upstream has left routing.
     #[serde(default)]
     pub auto_disabled: bool,
-    /// When it left routing, RFC 3339; none while it is in.
+    /// When it left routing, in RFC 3339; `None` while it is in routing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_disabled_at: Option<String>,
-    /// The word of the annotation `hawsepipe.dev/enable` that this pod has obeyed.
+    /// The value of the annotation `hawsepipe.dev/enable` that this pod has acted on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable: Option<String>,
-    /// When it last became connected, RFC 3339.
+    /// When it last became connected, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_connected_at: Option<String>,
-    /// What the last failure said, or why its calls are refused.
+    /// The message of the last failure, or why calls to it are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// `Legacy` or `Modern`.
@@ -91,39 +94,39 @@ pub struct UpstreamReport {
     /// `StreamableHTTP` or `Stdio`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transport: Option<String>,
-    /// What the server calls itself.
+    /// The server's name, as it reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_name: Option<String>,
-    /// See `server_name`.
+    /// The server's version, as it reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_version: Option<String>,
-    /// Tools that the server lists; none before its first list.
+    /// Number of tools that the server lists; `None` before its first list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_count: Option<u32>,
-    /// Digest of the list, 12 hex characters; none before its first list.
+    /// Digest of the tool list, 12 hex characters; `None` before the first list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools_revision: Option<String>,
-    /// The first [`MAX_TOOLS`] of the list, by name; none where those of all upstreams would be more than
-    /// [`MAX_TOOL_BYTES`] and this is one of the largest.
+    /// The first [`MAX_TOOLS`] tools by name. Empty if the tools of all upstreams exceed [`MAX_TOOL_BYTES`] and this
+    /// upstream is one of the largest.
     #[serde(default, deserialize_with = "known")]
     pub tools: Vec<ToolReport>,
 }
 
-/// One tool.
+/// A tool of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolReport {
-    /// The server's own name.
+    /// The server's own name of the tool.
     pub name: String,
-    /// The name that clients see; none where it is not offered.
+    /// The name that clients see; `None` if the tool is not offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r#as: Option<String>,
-    /// Digest of its definition as the server sent it, hex.
+    /// SHA-256 of its definition as the server sent it, in hex.
     pub sha256: String,
 }
 
-/// Leaves the tools of the largest upstreams out until all of them have `most` bytes at most: a report that is larger than
-/// its reader takes says nothing of the whole gateway.
+/// Leaves out the tools of the largest upstreams until the rest has at most `most` bytes. The operator would discard a
+/// larger report as a whole.
 pub fn bound_tools(upstreams: &mut [UpstreamReport], most: usize) {
     let size_of = |tools: &[ToolReport]| serde_json::to_vec(tools).map_or(0, |json| json.len());
     let mut sizes: Vec<_> = upstreams.iter_mut().map(|upstream| (size_of(&upstream.tools), upstream)).collect();
@@ -138,95 +141,95 @@ pub fn bound_tools(upstreams: &mut [UpstreamReport], most: usize) {
     }
 }
 
-/// A plugin, as this pod sees it.
+/// The state of a plugin, as this pod sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginReport {
-    /// `namespace/name`.
+    /// The plugin, as `namespace/name`.
     pub plugin: String,
-    /// Whether it runs here.
+    /// Whether it runs in this pod.
     pub state: PluginState,
-    /// One word of the closed list, of the pod's version; where it failed.
+    /// Why it failed, a [`Reason`](super::reason::Reason) of the pod's version; `None` if it did not fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// For people; where it failed.
+    /// Details of the failure, as text for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// SHA-256 of its code, hex; empty where the pod has none.
+    /// SHA-256 of the code that runs, in hex; empty if the pod has none.
     #[serde(default)]
     pub digest: String,
-    /// Bytes of that code.
+    /// Size of that code in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
-    /// `Once` or `Module`; none where the pod has no code.
+    /// `Once`, `Lines` or `Module`; `None` if the pod has no code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<String>,
 }
 
-/// Document 000's states of a Plugin, those apart that come and go with each call.
+/// Document 000's states of a Plugin, except those that change with each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PluginState {
     /// No chain names it.
     Registered,
     /// It can run.
     Enabled,
-    /// It cannot be started here.
+    /// It cannot be started in this pod.
     Failed,
-    /// Switched off.
+    /// It is disabled.
     Disabled,
 }
 
-/// A form of a plugin that was tried in a worker and could not be loaded: its module throws, imports what is missing,
-/// exports no function, or does not come to an end. Where an older form runs in its place, [`PluginReport::digest`] is
-/// that one's.
+/// A form of a plugin that a worker tried but failed to load: its module throws, imports a file that does not exist,
+/// exports no function, or does not finish loading. If an older form runs instead, [`PluginReport::digest`] is the
+/// digest of that one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotLoadedReport {
-    /// `namespace/name`.
+    /// The plugin, as `namespace/name`.
     pub plugin: String,
-    /// SHA-256 of the code that the plan names, hex.
+    /// SHA-256 of the code that the plan names, in hex.
     pub digest: String,
-    /// For people.
+    /// Why it could not be loaded, as text for users.
     pub message: String,
 }
 
-/// A key of a Secret that the plan names.
+/// The state of a key of a Secret that the plan names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SecretReport {
     /// The Secret's namespace.
     pub namespace: String,
     /// The Secret's name.
     pub name: String,
-    /// The key.
+    /// The key in the Secret.
     pub key: String,
-    /// Whether the pod has it.
+    /// Whether the pod has the value.
     pub state: SecretState,
 }
 
 /// Whether a pod has the value of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum SecretState {
-    /// It has.
+    /// The pod has the value.
     Found,
     /// There is no such Secret, or no such key in it.
     NotFound,
     /// The Secret's owner has not granted it.
     NotGranted,
-    /// The value cannot be used as it is: no UTF-8 text, or too large.
+    /// The value cannot be used: it is not UTF-8 text, or too large.
     Invalid,
 }
 
-/// A revision that a pod has seen and cannot run. It runs what it had.
+/// A revision that a pod has received but cannot run. The pod continues to run what it had.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingReport {
-    /// The revision.
+    /// The revision that cannot run.
     pub revision: String,
-    /// One word of the closed list, of the pod's version.
+    /// Why it cannot run, a [`Reason`](super::reason::Reason) of the pod's version.
     pub reason: String,
-    /// For people.
+    /// Details, as text for users.
     pub message: String,
 }
 
-/// The members of a list that this version can read.
+/// Reads a list, leaving out the members that this version cannot read.
 fn known<'de, D: Deserializer<'de>, T: DeserializeOwned>(list: D) -> Result<Vec<T>, D::Error> {
     let members = Vec::<Value>::deserialize(list)?;
     Ok(members.into_iter().filter_map(|member| serde_json::from_value(member).ok()).collect())

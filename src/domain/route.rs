@@ -1,4 +1,4 @@
-//! From a tool's public name to the upstream that has it.
+//! Routes from a tool's public name to the upstream that has the tool.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -9,56 +9,56 @@ use super::plan::{PrefixMode, ToolOverride};
 use super::tool::Tool;
 use super::tool_name::MAX_NAME;
 
-/// One upstream's tools, as they are offered.
+/// The tools that one upstream offers.
 #[derive(Debug)]
 pub struct Offer<'a> {
-    /// The upstream's name.
+    /// Name of the upstream.
     pub upstream: &'a str,
-    /// Its tools, those left out by include, exclude and `hidden` already gone.
+    /// Its tools, without those that `include`, `exclude` and `hidden` leave out.
     pub tools: Vec<&'a Tool>,
-    /// What is changed about single tools.
+    /// The overrides of its tools.
     pub overrides: &'a [ToolOverride],
-    /// The names that it was ever seen to have: an outage frees none. A tool whose name is not among them was seen when
-    /// there was no room for more.
+    /// Names of all tools that the upstream was ever seen to have. They are kept during an outage, so that no other
+    /// upstream gets them. The name of a tool is missing here if there was no room when the tool was first seen.
     pub ever_seen: &'a BTreeSet<String>,
 }
 
-/// Where a call goes.
+/// The destination of calls to one tool.
 #[derive(Debug)]
 pub struct Route {
-    /// Its place in [`Routes::all`].
+    /// Index of the route in [`Routes::all`].
     pub index: usize,
     /// Index of the upstream in the plan.
     pub upstream: usize,
-    /// The name for clients of the endpoint for all upstreams; none where it may not have one.
+    /// Name of the tool on the endpoint for all upstreams; `None` if the name is taken or too long.
     pub public: Option<String>,
-    /// The name for clients of the one-upstream endpoint.
+    /// Name of the tool on the endpoint of its upstream.
     pub own: String,
-    /// The tool.
+    /// The tool as its upstream lists it.
     pub tool: Tool,
-    /// Index of its override in the upstream's plan.
+    /// Index of the tool's override in the upstream's plan; `None` if it has none.
     pub change: Option<usize>,
-    /// Definition under `public`.
+    /// The definition that clients see, with the name `public`.
     pub public_definition: Option<Arc<RawValue>>,
-    /// Definition under `own`.
+    /// The definition that clients see, with the name `own`.
     pub own_definition: Arc<RawValue>,
 }
 
-/// A tool that has no public name, and why.
+/// A tool without a public name, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unnamed {
     /// Index of the upstream in the plan.
     pub upstream: usize,
     /// The server's own name of the tool.
     pub tool: String,
-    /// What is wrong.
+    /// Why it has no public name.
     pub message: String,
 }
 
 /// All routes of a snapshot.
 #[derive(Debug, Default)]
 pub struct Routes {
-    /// In list order.
+    /// In the order of the tool list.
     all: Vec<Arc<Route>>,
     by_public: HashMap<String, Arc<Route>>,
     by_own: Vec<HashMap<String, Arc<Route>>>,
@@ -67,7 +67,7 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Builds the table. Upstreams come in plan order, tools in their server's order, so lists are deterministic.
+    /// Builds the routes. Upstreams come in plan order and tools in their server's order, so lists are deterministic.
     pub fn build(prefix: PrefixMode, offers: &[Offer<'_>]) -> Self {
         let mut routes = Self { by_own: offers.iter().map(|_| HashMap::new()).collect(), ..Self::default() };
         for (upstream, offer) in offers.iter().enumerate() {
@@ -137,23 +137,23 @@ impl Routes {
         self.all.push(route);
     }
 
-    /// The tool of this public name.
+    /// Returns the route of the tool with this public name.
     pub fn public(&self, name: &str) -> Option<&Arc<Route>> {
         self.by_public.get(name)
     }
 
-    /// The tool of this name on the endpoint of one upstream.
+    /// Returns the route of the tool with this name on the endpoint of one upstream.
     pub fn own(&self, upstream: usize, name: &str) -> Option<&Arc<Route>> {
         self.by_own.get(upstream)?.get(name)
     }
 
-    /// Every tool in list order.
+    /// Returns all routes, in the order of the tool list.
     pub fn all(&self) -> &[Arc<Route>] {
         &self.all
     }
 }
 
-/// Whether a tool goes without its upstream's prefix where only conflicts call for one.
+/// Whether a tool goes without its upstream's prefix in mode `OnConflict`.
 fn keeps_own_name(offers: &[Offer<'_>], upstream: usize, tool: &Tool) -> bool {
     let (offer, own) = (&offers[upstream], own_name(&offers[upstream], tool));
     let has_prefix_of = |other: &str| own.strip_prefix(other).is_some_and(|rest| rest.starts_with("__"));
@@ -161,7 +161,7 @@ fn keeps_own_name(offers: &[Offer<'_>], upstream: usize, tool: &Tool) -> bool {
     offer.ever_seen.contains(&tool.name) && !names_another && !offers[..upstream].iter().any(|o| had(o, own))
 }
 
-/// Whether an upstream was ever seen to have a tool that is offered, or would be, under `own`.
+/// Whether an upstream was ever seen to have a tool that it offers as `own`, or would offer without its filters.
 fn had(offer: &Offer<'_>, own: &str) -> bool {
     let renamed = |o: &ToolOverride| o.rename.as_deref() == Some(own) && offer.ever_seen.contains(&o.name);
     offer.ever_seen.contains(own) || offer.overrides.iter().any(renamed)
@@ -180,7 +180,8 @@ mod tests {
         Tool::parse(&RawValue::from_string(format!(r#"{{"name":"{name}"}}"#)).unwrap()).unwrap()
     }
 
-    /// Public names of upstreams `a` and `b`, both with `read`, `a` with `list` besides; `a` is out when `outage`.
+    /// Returns the public names of upstreams `a` (tools `read` and `list`) and `b` (tool `read`). With `outage`, `a`
+    /// lists no tools.
     fn names(prefix: PrefixMode, outage: bool) -> Vec<String> {
         let (read, list) = (tool("read"), tool("list"));
         let seen: BTreeSet<String> = ["read".to_owned(), "list".to_owned()].into();
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(names(PrefixMode::OnConflict, true), ["b__read"]);
     }
 
-    /// Public names in mode `OnConflict` of upstreams with these tools, all of them seen.
+    /// Returns the public names in mode `OnConflict` of upstreams with these tools, all of which were seen.
     fn on_conflict(upstreams: &[(&str, &[&str])], overrides: &[ToolOverride]) -> Vec<String> {
         let tools: Vec<Vec<Tool>> =
             upstreams.iter().map(|(_, names)| names.iter().map(|n| tool(n)).collect()).collect();

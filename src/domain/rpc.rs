@@ -1,53 +1,53 @@
-//! JSON-RPC 2.0 envelopes, read and written without touching what they carry.
+//! JSON-RPC 2.0 envelopes, read and written without changing what they contain.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// The text is not JSON.
+/// The text is not valid JSON.
 pub const PARSE_ERROR: i64 = -32700;
-/// JSON, but no request of this protocol.
+/// The text is JSON, but not a request of this protocol.
 pub const INVALID_REQUEST: i64 = -32600;
-/// No such method here.
+/// The method does not exist.
 pub const METHOD_NOT_FOUND: i64 = -32601;
-/// The method's parameters do not fit.
+/// The parameters are not valid for the method.
 pub const INVALID_PARAMS: i64 = -32602;
-/// The gateway's own fault.
+/// The gateway failed through its own fault.
 pub const INTERNAL_ERROR: i64 = -32603;
-/// Refused for now: a limit, the stop switch.
+/// The gateway refuses the call, because of a limit or the stop switch.
 pub const REFUSED: i64 = -32000;
 /// MCP 2026-07-28: a header is missing or does not match the body.
 pub const HEADER_MISMATCH: i64 = -32020;
-/// MCP 2026-07-28: a client capability that the request needs was not declared.
+/// MCP 2026-07-28: the request needs a client capability that was not declared.
 pub const CAPABILITY_REQUIRED: i64 = -32021;
-/// MCP 2026-07-28: a protocol version that is not spoken.
+/// MCP 2026-07-28: the protocol version is not supported.
 pub const UNSUPPORTED_VERSION: i64 = -32022;
 
-/// A JSON-RPC error of the gateway's own making.
+/// A JSON-RPC error that the gateway itself made.
 #[derive(Clone, Debug, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} ({code})")]
 pub struct RpcError {
-    /// See the constants of this module.
+    /// One of the constants of this module.
     pub code: i64,
-    /// For people.
+    /// The message for people.
     pub message: String,
-    /// For programs.
+    /// Details for programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub data: Option<serde_json::Value>,
 }
 
 impl RpcError {
-    /// An error without data.
+    /// Creates an error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
-    /// The same with data.
+    /// Sets the data of the error.
     pub fn with_data(self, data: serde_json::Value) -> Self {
         Self { data: Some(data), ..self }
     }
 }
 
-/// The text of a request or, without `id`, a notification.
+/// Formats a request, or a notification if `id` is `None`. `id` is raw JSON.
 pub fn request(id: Option<&str>, method: &str, params: Option<&RawValue>) -> String {
     let mut text = String::with_capacity(64 + method.len() + params.map_or(0, |p| p.get().len()));
     text.push_str(r#"{"jsonrpc":"2.0""#);
@@ -66,7 +66,7 @@ pub fn request(id: Option<&str>, method: &str, params: Option<&RawValue>) -> Str
     text
 }
 
-/// The text of an answer that succeeded. `id` is raw JSON.
+/// Formats a successful answer. `id` is raw JSON.
 pub fn success(id: &str, result: &RawValue) -> String {
     let mut text = String::with_capacity(40 + id.len() + result.get().len());
     text.push_str(r#"{"jsonrpc":"2.0","id":"#);
@@ -77,15 +77,15 @@ pub fn success(id: &str, result: &RawValue) -> String {
     text
 }
 
-/// The text of an answer that did not. `id` is raw JSON, `null` where the request had none that could be read.
+/// Formats an error answer. `id` is raw JSON: `null` if the id of the request could not be read.
 pub fn failure(id: &str, error: &RawValue) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{}}}"#, error.get())
 }
 
-/// The greatest depth of JSON that has to be parsed.
+/// The greatest nesting depth of JSON that the gateway parses.
 pub const MAX_DEPTH: usize = 128;
 
-/// Whether brackets nest deeper than [`MAX_DEPTH`]. Scans bytes once, strings skipped; does not judge the syntax.
+/// Whether brackets nest deeper than [`MAX_DEPTH`]. Scans the bytes once and skips strings; does not check the syntax.
 pub fn too_deep(json: &[u8]) -> bool {
     deeper_than(MAX_DEPTH, json)
 }
@@ -95,7 +95,7 @@ pub fn deeper_than(most: usize, json: &[u8]) -> bool {
     let (mut depth, mut rest) = (0usize, json);
     while let Some((byte, after)) = rest.split_first() {
         rest = match byte {
-            // Most bytes of large messages are those of strings, and a search takes many of them at once.
+            // Most bytes of large messages are in strings, and `memchr` skips them quickly.
             b'"' => after_string(after),
             _ => after,
         };
@@ -111,7 +111,7 @@ pub fn deeper_than(most: usize, json: &[u8]) -> bool {
     false
 }
 
-/// What follows the string that `rest` is within.
+/// Returns the bytes that follow a string, given the bytes after its opening quote.
 pub(super) fn after_string(mut rest: &[u8]) -> &[u8] {
     while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
         let escapes = rest[at] == b'\\';

@@ -1,29 +1,29 @@
-//! The sandbox of plugins: how much it matters, and what a kernel cannot enforce of it.
+//! The sandbox of plugins: whether it is required, and what a kernel cannot enforce of it.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How much the sandbox matters.
+/// Whether plugins can run without the whole sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SandboxMode {
-    /// A plugin runs in the whole of it or not at all.
+    /// A plugin runs in the whole sandbox or not at all.
     Required,
-    /// As much of it as the kernel can enforce.
+    /// A plugin runs in as much of the sandbox as the kernel can enforce.
     BestEffort,
 }
 
-/// A property that takes a kernel which can enforce it.
+/// A property of the sandbox that needs support by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SandboxProperty {
-    /// A plugin reads its own folder and what Node.js is made of, and runs no other program (Landlock).
+    /// A plugin can read only its own folder and the files of Node.js, and can run no other program (Landlock).
     Files,
-    /// A plugin opens no socket, starts no process, signals nobody and writes nowhere (seccomp).
+    /// A plugin cannot open sockets, start processes, signal other processes or write files (seccomp).
     SystemCalls,
 }
 
 impl SandboxProperty {
-    /// What plugins may do where it is not enforced.
+    /// What plugins can do if the property is not enforced.
     fn without(self) -> &'static str {
         match self {
             Self::Files => "plugins can read every file that the gateway's user can",
@@ -32,12 +32,12 @@ impl SandboxProperty {
     }
 }
 
-/// A property that a kernel cannot enforce.
+/// A property that the kernel cannot enforce.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxLack {
-    /// Which one.
+    /// The property.
     pub property: SandboxProperty,
-    /// Why not, for people.
+    /// Why the kernel cannot enforce it, as text for users.
     pub cause: String,
 }
 
@@ -47,17 +47,17 @@ impl fmt::Display for SandboxLack {
     }
 }
 
-/// How it stands with the sandbox of a gateway process.
+/// The state of the sandbox of a gateway process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxState {
-    /// Whether a plugin runs only where nothing is lacking.
+    /// Whether plugins run only if the kernel enforces the whole sandbox.
     pub required: bool,
-    /// What the kernel cannot enforce.
+    /// The properties that the kernel cannot enforce.
     pub lacks: Vec<SandboxLack>,
 }
 
 impl SandboxState {
-    /// Why no plugin runs, if so.
+    /// Why no plugin can run; `None` if plugins can run.
     pub fn refusal(&self) -> Option<String> {
         (self.required && !self.lacks.is_empty()).then(|| {
             format!(
@@ -68,14 +68,14 @@ impl SandboxState {
         })
     }
 
-    /// What is lacking, for people.
+    /// The properties that the kernel cannot enforce, as text for users.
     pub fn lacking(&self) -> String {
         self.lacks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }
 }
 
-/// Whether a plugin must not have a variable: it would control how Node.js or its libraries start, before any code of
-/// the plugin runs.
+/// Whether plugins must not have the environment variable `name`, because it controls how Node.js or its libraries
+/// start, before any code of the plugin runs.
 pub fn is_kept_from_plugins(name: &str) -> bool {
     const NAMES: [&str; 5] = ["NODE_OPTIONS", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES", "GLIBC_TUNABLES"];
     NAMES.contains(&name) || name.starts_with("LD_") || name.starts_with("DYLD_")

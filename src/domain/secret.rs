@@ -1,4 +1,4 @@
-//! Secret values, and why one is missing.
+//! Secret values, masks that hide them, and why one is missing.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -12,20 +12,20 @@ use super::plan::{Plan, TransportPlan, ValueSource};
 use super::reason::Reason;
 use super::report::SecretState;
 
-/// The largest value, in bytes: what a Kubernetes Secret holds at the most.
+/// The largest secret value in bytes, which is the size limit of a Kubernetes Secret.
 pub const MAX_VALUE: usize = 1 << 20;
 
-/// Text from a Secret or an environment variable. It does not print, log or serialise.
+/// Text from a Secret or an environment variable. It cannot be printed, logged or serialized by accident.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SecretText(String);
 
 impl SecretText {
-    /// Wraps a value as it comes in.
+    /// Wraps a value.
     pub fn new(value: impl Into<String>) -> Self {
         Self(value.into())
     }
 
-    /// The value, for the one place that needs it.
+    /// Returns the value. Only call this where the value itself is needed.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -37,18 +37,18 @@ impl fmt::Debug for SecretText {
     }
 }
 
-/// What stands in the place of a value.
+/// Replaces a value in masked text.
 const HIDDEN: &str = "[secret]";
-/// Shorter values (`1`, `yes`) stand in too many words to be taken for secrets.
+/// Shorter values (`1`, `yes`) occur in too many ordinary texts to be masked.
 const SHORTEST: usize = 4;
 
-/// Values that must not appear in text that plugins and servers write.
+/// Hides secret values in text that plugins and servers write.
 #[derive(Clone, Debug, Default)]
 pub struct Mask(Vec<SecretText>);
 
 impl Mask {
-    /// Of these values. Their lines are values too, since a log has one line at a time; and so is what JSON makes of
-    /// either.
+    /// Creates a mask of these values. Each line of a value is masked too, because a log contains single lines; and so
+    /// are the JSON encodings of both.
     pub fn of<'a>(values: impl IntoIterator<Item = &'a SecretText>) -> Self {
         let mut words = BTreeSet::new();
         for value in values.into_iter().map(SecretText::expose) {
@@ -60,13 +60,14 @@ impl Mask {
         }
         words.retain(|word| word.len() >= SHORTEST);
         let mut words: Vec<_> = words.into_iter().map(SecretText).collect();
-        // One value may stand in another: what is left of the longer one would be seen.
+        // The longest first: a value can contain another, and masking the shorter one first would reveal the rest of
+        // the longer one.
         words.sort_by_key(|word| std::cmp::Reverse(word.0.len()));
         Self(words)
     }
 
-    /// `text` with `[secret]` in the place of each value. Long texts are cut, so what a value begins with counts at the
-    /// end of a text.
+    /// Replaces each value in `text` with `[secret]`. Because long texts are cut, the beginning of a value at the end
+    /// of `text` is replaced too.
     pub fn masked<'a>(&self, text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
         let text: Cow<'a, str> = self.0.iter().fold(text.into(), |text, SecretText(word)| match text.contains(word) {
             true => text.replace(word, HIDDEN).into(),
@@ -79,7 +80,8 @@ impl Mask {
         }
     }
 
-    /// The same for the strings and numbers of a JSON text. None if it is not JSON, or nests too deep.
+    /// Masks the strings, the names of members and the numbers of a JSON text. Returns `None` if it is not JSON, or
+    /// nests too deep.
     pub fn masked_json(&self, json: Box<RawValue>) -> Option<Box<RawValue>> {
         if !self.0.iter().any(|word| json.get().contains(&word.0)) {
             return Some(json);
@@ -110,23 +112,25 @@ impl Mask {
     }
 }
 
-/// Where at the end of `text` stands what `word` begins with; none where that is too short to tell.
+/// Returns the position at which `text` ends with the beginning of `word`; `None` if there is none of at least
+/// [`SHORTEST`] bytes.
 fn begins_at(text: &str, word: &str) -> Option<usize> {
     let from = (text.len() + 1).saturating_sub(word.len());
     let mut starts = (from..(text.len() + 1).saturating_sub(SHORTEST)).filter(|at| text.is_char_boundary(*at));
     starts.find(|at| word.starts_with(&text[*at..]))
 }
 
-/// The text of a value that was read. Editors end files with a newline that nobody means: it is left out.
+/// Converts the bytes of a value to text. A final newline is removed, because editors add one that is not meant to be
+/// part of the value.
 ///
 /// # Errors
-/// `Invalid` for what is not UTF-8 text, or larger than [`MAX_VALUE`].
+/// `Invalid` if the bytes are not UTF-8, or more than [`MAX_VALUE`].
 pub fn text_of(bytes: &[u8]) -> Result<SecretText, NoSecret> {
     let text = std::str::from_utf8(bytes).ok().filter(|text| text.len() <= MAX_VALUE).ok_or(NoSecret::Invalid)?;
     Ok(SecretText::new(text.strip_suffix('\n').unwrap_or(text)))
 }
 
-/// Every key of a Secret that a plan names, once, in order.
+/// Returns every key of a Secret that a plan names, without duplicates and sorted.
 pub fn secret_uses(plan: &Plan) -> BTreeSet<(&ObjectKey, &str)> {
     let upstreams = plan.upstreams.iter().flat_map(|upstream| match &upstream.transport {
         TransportPlan::External { headers, .. } => &headers[..],
@@ -141,21 +145,21 @@ pub fn secret_uses(plan: &Plan) -> BTreeSet<(&ObjectKey, &str)> {
     named.collect()
 }
 
-/// Why a secret value is missing.
+/// Why a secret value is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoSecret {
-    /// No such Secret, or no such key in it.
+    /// There is no such Secret, or no such key in it.
     NotFound,
-    /// It is another namespace's, and its owner has not granted it.
+    /// The Secret is in another namespace, and its owner has not granted it.
     NotGranted,
-    /// It is not UTF-8 text, or too large.
+    /// The value is not UTF-8 text, or too large.
     Invalid,
-    /// It could not be asked for yet.
+    /// The Secret could not be read yet.
     NotRead,
 }
 
 impl NoSecret {
-    /// The word of the closed list.
+    /// The reason for a Problem.
     pub fn reason(self) -> Reason {
         match self {
             Self::NotFound | Self::NotRead => Reason::SecretNotFound,
@@ -164,7 +168,7 @@ impl NoSecret {
         }
     }
 
-    /// The word of a pod's report.
+    /// The state for a pod's report.
     pub fn state(self) -> SecretState {
         match self {
             Self::NotFound | Self::NotRead => SecretState::NotFound,
@@ -173,7 +177,7 @@ impl NoSecret {
         }
     }
 
-    /// What is wrong with `place`, such as `key "a" of Secret b/c`.
+    /// Describes the problem with `place`, such as `key "a" of Secret b/c`.
     pub fn message(self, place: &str) -> String {
         match self {
             Self::NotFound => format!("there is no {place}"),

@@ -1,7 +1,7 @@
-//! Names of tools that upstreams were ever seen to have.
+//! The names of all tools that upstreams were ever seen to have.
 //!
-//! Where tools keep their own names, a name belongs to the first upstream that was seen to have it. An outage must not
-//! hand it to another server, nor must a restart, so these names outlive both.
+//! If tools keep their own names, a name belongs to the first upstream that was seen to have it. Neither an outage nor
+//! a restart may give the name to another server, so these names are kept through both.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Add, AddAssign};
@@ -11,71 +11,74 @@ use serde::{Deserialize, Serialize};
 use super::ids::ObjectKey;
 use super::tool_name::{MAX_NAME, is_valid_name};
 
-/// The most names that are kept, of all upstreams together, of those of one namespace, and of one upstream: nobody fills
-/// the room of the others. A tool that is seen later always has its upstream's prefix.
+/// The most names that are kept of all upstreams together. There are lower limits for one namespace and for one
+/// upstream, so that none of them can use up the room of the others. A tool that is seen when there is no room always
+/// has its upstream's prefix.
 pub const MAX_SEEN: usize = 4096;
-/// See [`MAX_SEEN`].
+/// The most names that are kept of the upstreams of one namespace; see [`MAX_SEEN`].
 pub const MAX_OF_NAMESPACE: usize = MAX_SEEN / SHARES;
-/// See [`MAX_SEEN`].
+/// The most names that are kept of one upstream; see [`MAX_SEEN`].
 pub const MAX_OF_ONE: usize = 512;
-/// The same in bytes. All of them fit into the index of a gateway's snapshots, beside what else is in it.
+/// The most bytes that the names may take as JSON. This much fits into the index of a gateway's snapshots, together
+/// with the rest of it.
 pub const MAX_BYTES: usize = 128 << 10;
 const MAX_BYTES_OF_NAMESPACE: usize = MAX_BYTES / SHARES;
 const MAX_BYTES_OF_ONE: usize = MAX_BYTES / 8;
-/// A namespace has one of so many parts of the whole at most.
+/// A namespace can have at most the whole divided by this number.
 const SHARES: usize = 4;
-/// What a name takes besides itself where it is written as JSON, and what an upstream does.
+/// The bytes of JSON around a name, and around an upstream with its names.
 const AROUND_NAME: usize = 3;
 const AROUND_UPSTREAM: usize = 40;
-/// The most that a name takes which is the first of its upstream, whose namespace and name have 63 characters at most.
+/// The most bytes that a name can add: it is the first of its upstream, whose namespace and name have at most 63
+/// characters each.
 const LARGEST: usize = AROUND_UPSTREAM + 127 + MAX_NAME + AROUND_NAME;
 
-/// Tools' own names by upstream (`namespace/name`). What is added is bounded, by [`MAX_SEEN`] and [`MAX_BYTES`] first; what
-/// was read from JSON is not: it is merged into something that is.
+/// Names of tools by upstream (`namespace/name`). Adding is limited by [`MAX_SEEN`] and [`MAX_BYTES`], among others.
+/// Deserializing is not limited, so deserialized names must be merged into a limited set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SeenNames(BTreeMap<String, BTreeSet<String>>);
 
 impl SeenNames {
-    /// The names of one upstream.
+    /// Returns the names of one upstream.
     pub fn of(&self, upstream: &ObjectKey) -> Option<&BTreeSet<String>> {
         self.0.get(&upstream.to_string())
     }
 
-    /// How many names there are.
+    /// Returns the number of names.
     pub fn len(&self) -> usize {
         self.0.values().map(BTreeSet::len).sum()
     }
 
-    /// Upstreams (`namespace/name`) and their names.
+    /// Iterates over the upstreams (`namespace/name`) and their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
         self.0.iter().map(|(upstream, names)| (upstream.as_str(), names))
     }
 
-    /// Whether a name may find no room, however few its upstream has.
+    /// Whether there may be no room for another name, even of an upstream that has few.
     pub fn is_full(&self) -> bool {
         let taken = self.taken();
         taken.all.is_full(MAX_SEEN, MAX_BYTES)
             || taken.namespaces.values().any(|of| of.is_full(MAX_OF_NAMESPACE, MAX_BYTES_OF_NAMESPACE))
     }
 
-    /// Whether there are none.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Adds names of one upstream, as far as there is room. Returns whether any was new.
+    /// Adds names of one upstream while there is room. Returns whether any was new.
     pub fn add<'a>(&mut self, upstream: &ObjectKey, names: impl IntoIterator<Item = &'a str>) -> bool {
         let mut taken = self.taken();
         self.add_within(&mut taken, &upstream.to_string(), names)
     }
 
-    /// Adds all names of `other`, as far as there is room. Returns whether any was new.
+    /// Adds all names of `other` while there is room. Returns whether any was new.
     pub fn merge(&mut self, other: &Self) -> bool {
         self.merge_all(other.iter().map(|(upstream, names)| (upstream, names.iter().map(String::as_str))))
     }
 
-    /// Adds names by upstream (`namespace/name`), as far as there is room. Returns whether any was new.
+    /// Adds names by upstream (`namespace/name`) while there is room. Returns whether any was new.
     pub fn merge_all<'a, U, N>(&mut self, all: impl IntoIterator<Item = (U, N)>) -> bool
     where
         U: AsRef<str>,
@@ -86,19 +89,19 @@ impl SeenNames {
         added.fold(false, |any, new| any | new)
     }
 
-    /// Forgets the names of an upstream. Returns whether there were any.
+    /// Removes the names of an upstream. Returns whether there were any.
     pub fn forget(&mut self, upstream: &ObjectKey) -> bool {
         self.0.remove(&upstream.to_string()).is_some()
     }
 
-    /// Forgets the names of every upstream that `keep` does not want. Returns whether there were any.
+    /// Removes the names of every upstream for which `keep` returns false. Returns whether there were any.
     pub fn retain(&mut self, keep: impl Fn(&str) -> bool) -> bool {
         let before = self.0.len();
         self.0.retain(|upstream, _| keep(upstream));
         self.0.len() < before
     }
 
-    /// Takes out the names that `other` has too.
+    /// Removes the names that `other` has too.
     pub fn subtract(&mut self, other: &Self) {
         for (upstream, names) in &other.0 {
             if let Some(own) = self.0.get_mut(upstream) {
@@ -142,7 +145,7 @@ impl SeenNames {
     }
 }
 
-/// How many names, and what they take where they are written as JSON, about.
+/// A number of names, and roughly their size in bytes as JSON.
 #[derive(Clone, Copy, Default)]
 struct Amount {
     names: usize,
@@ -159,7 +162,7 @@ impl Amount {
         self.names <= names && self.bytes <= bytes
     }
 
-    /// Whether another name may be too much for these bounds.
+    /// Whether one more name could exceed these limits.
     fn is_full(self, names: usize, bytes: usize) -> bool {
         self.names >= names || self.bytes + LARGEST > bytes
     }
@@ -179,7 +182,7 @@ impl AddAssign for Amount {
     }
 }
 
-/// What is taken of the whole, and of the share of each namespace.
+/// The room that is taken in total, and by each namespace.
 #[derive(Default)]
 struct Taken {
     all: Amount,
@@ -187,13 +190,13 @@ struct Taken {
 }
 
 impl Taken {
-    /// What the namespace of an upstream has.
+    /// The room that is taken by the namespace of an upstream.
     fn of(&mut self, upstream: &str) -> &mut Amount {
         let namespace = upstream.split_once('/').map_or("", |(namespace, _)| namespace);
         self.namespaces.entry(namespace.to_owned()).or_default()
     }
 
-    /// Whether an upstream that has `own` may have `more`.
+    /// Whether an upstream that takes `own` can take `more`.
     fn has_room(&mut self, upstream: &str, own: Amount, more: Amount) -> bool {
         (own + more).is_within(MAX_OF_ONE, MAX_BYTES_OF_ONE)
             && (*self.of(upstream) + more).is_within(MAX_OF_NAMESPACE, MAX_BYTES_OF_NAMESPACE)
@@ -205,7 +208,7 @@ impl Taken {
 mod tests {
     use super::*;
 
-    /// `count` names of this length.
+    /// Returns `count` names of `length` characters.
     fn names(count: usize, length: usize) -> Vec<String> {
         (0..count).map(|n| format!("{n:0>length$}")).collect()
     }

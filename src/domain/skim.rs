@@ -1,5 +1,5 @@
-//! One level of a JSON text that is known to be valid. What is long in messages are strings, and where they need not be
-//! checked again, they are passed over at the speed of a search.
+//! Reads one level of a JSON text that is known to be valid. Most of a long message is in strings; they are not
+//! validated again but skipped at the speed of `memchr`.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use super::rpc::after_string;
 
 const WHITE_SPACE: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// A valid JSON value as it is written, without white space around it.
+/// A valid JSON value as text, without surrounding white space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skim<'a>(&'a str);
 
@@ -20,12 +20,12 @@ impl<'a> From<&'a RawValue> for Skim<'a> {
 }
 
 impl<'a> Skim<'a> {
-    /// Its text.
+    /// Returns the text of the value.
     pub fn get(self) -> &'a str {
         self.0
     }
 
-    /// Its string; none if it is not a string, or has a lone surrogate.
+    /// Returns the string value; `None` if the value is not a string, or contains a lone surrogate.
     pub fn text(self) -> Option<Cow<'a, str>> {
         let inner = self.0.strip_prefix('"')?.strip_suffix('"')?;
         match memchr::memchr(b'\\', inner.as_bytes()) {
@@ -34,12 +34,13 @@ impl<'a> Skim<'a> {
         }
     }
 
-    /// The elements of the array that it is.
+    /// Iterates over the elements of an array; `None` if the value is not an array.
     pub fn elements(self) -> Option<Elements<'a>> {
         self.0.starts_with('[').then(|| Elements(&self.0[1..]))
     }
 
-    /// The members of the object that it is, in their order; none where a name is a string with a lone surrogate.
+    /// Returns the members of an object in their order; `None` if the value is not an object, or a name contains a lone
+    /// surrogate.
     pub fn members(self) -> Option<Vec<(Cow<'a, str>, Self)>> {
         if !self.0.starts_with('{') {
             return None;
@@ -52,7 +53,7 @@ impl<'a> Skim<'a> {
     }
 }
 
-/// The values within an array; of an object, names and values in turn.
+/// Iterates over the values within an array, or over the names and values of an object, alternately.
 #[derive(Clone, Debug)]
 pub struct Elements<'a>(&'a str);
 
@@ -70,7 +71,7 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// The bytes of the value that `json` begins with.
+/// Returns the length in bytes of the value that `json` begins with.
 fn length_of_first(json: &[u8]) -> Option<usize> {
     let is_end = |byte: &u8| matches!(byte, b',' | b':' | b'}' | b']' | b' ' | b'\t' | b'\r' | b'\n');
     let (first, mut rest) = json.split_first()?;

@@ -10,16 +10,16 @@ use super::raw::{RawObject, to_raw};
 use super::secret::Mask;
 use super::tool_name::{MAX_NAME, is_valid_name};
 
-/// One tool of one upstream, its definition kept as it came. Clones share what is large.
+/// A tool of an upstream. Its definition is kept unchanged. Clones share the definition and the schemas.
 #[derive(Clone, Debug)]
 pub struct Tool {
     /// The server's own name for it.
     pub name: String,
-    /// The whole definition.
+    /// The whole definition as the server sent it.
     pub definition: Arc<RawValue>,
-    /// Its input schema; none where the server sent none.
+    /// Its input schema; `None` if the server sent none.
     pub input_schema: Option<Arc<RawValue>>,
-    /// What it says of itself, the protocol's defaults filled in.
+    /// Its annotations, with the protocol's defaults filled in.
     pub hints: Hints,
     /// The definition's `_meta`.
     pub meta: Option<Arc<RawValue>>,
@@ -28,17 +28,17 @@ pub struct Tool {
 /// A server's tool list.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
-    /// In the server's order.
+    /// The tools, in the server's order.
     pub tools: Vec<Tool>,
-    /// Tools that no client is offered, and why; see [`Listed::leave_out`].
+    /// Messages about tools that are not offered to clients, with the reason; see [`Listed::leave_out`].
     pub left_out: Vec<String>,
 }
 
-/// The most tools that are named as left out of one list.
+/// The most tools of one list that are named as left out.
 const MAX_LEFT_OUT: usize = 20;
 
 impl Listed {
-    /// Notes that a tool is not offered. Of those beyond the first twenty nothing is kept but that there are more.
+    /// Records that a tool is not offered. After the first twenty tools, only records that there are more.
     pub fn leave_out(&mut self, tool: &str, fault: &str) {
         match self.left_out.len() {
             0..MAX_LEFT_OUT => self.left_out.push(format!("tool {tool:.128} is left out: {fault}")),
@@ -47,7 +47,8 @@ impl Listed {
         }
     }
 
-    /// Without what must not be seen in what the server calls the tools that are left out.
+    /// Hides secret values in the messages about tools that are left out, because they contain names that the server
+    /// sent.
     pub fn masked(mut self, mask: &Mask) -> Self {
         self.left_out.iter_mut().for_each(|said| *said = mask.masked(said.as_str()).into_owned());
         self
@@ -57,13 +58,13 @@ impl Listed {
 /// A tool's annotations with the protocol's defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
-    /// It changes nothing. Default false.
+    /// It changes nothing. Default: false.
     pub read_only: bool,
-    /// It may destroy. Default true.
+    /// It may destroy data. Default: true.
     pub destructive: bool,
-    /// Calling it twice does no more than once. Default false.
+    /// Calling it again with the same arguments has no further effect. Default: false.
     pub idempotent: bool,
-    /// It reaches the outside. Default true.
+    /// It interacts with the outside world. Default: true.
     pub open_world: bool,
 }
 
@@ -93,7 +94,7 @@ struct AnnotationsJson {
 }
 
 impl Tool {
-    /// Reads one element of a server's `tools`. Fails with what is wrong if it is not a tool.
+    /// Parses one element of a server's `tools`. Fails with what is wrong if it is not a valid tool.
     pub fn parse(definition: &RawValue) -> Result<Self, String> {
         let read: Definition = serde_json::from_str(definition.get()).map_err(|e| e.to_string())?;
         if !is_valid_name(&read.name) {
@@ -117,7 +118,7 @@ impl Tool {
         })
     }
 
-    /// The definition that clients see: under `public` name, with the override's title and description.
+    /// Returns the definition that clients see: with the name `public` and the override's title and description.
     /// Everything else keeps its bytes.
     pub fn public_definition(&self, public: &str, change: Option<&ToolOverride>) -> Arc<RawValue> {
         let title = change.and_then(|c| c.title.as_ref());

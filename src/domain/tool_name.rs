@@ -1,9 +1,9 @@
-//! What tools may be called.
+//! Rules for the names of tools.
 
-/// The longest name that a client may meet (the specification's 128).
+/// The longest name that a client can see: the specification's 128 characters.
 pub const MAX_NAME: usize = 128;
 
-/// Whether `name` is one that the protocol allows: 1 to 128 of `A-Z a-z 0-9 _ . -`.
+/// Whether the protocol allows `name`: 1 to 128 characters of `A-Z a-z 0-9 _ . -`.
 pub fn is_valid_name(name: &str) -> bool {
     (1..=MAX_NAME).contains(&name.len())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-'))

@@ -1,4 +1,4 @@
-//! An upstream as the engine knows it: its target, its answers, its errors.
+//! An upstream as the engine sees it: its target, its answers, its errors.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,39 +12,39 @@ use super::log_level::LogLevel;
 use super::plan::UpstreamPlan;
 use super::secret::{Mask, SecretText};
 
-/// What a process has for its first connection: `npx` may have to fetch it first.
+/// The time that a process has for its first connection. It is long because `npx` may have to download the program.
 pub const FIRST_START: Duration = Duration::from_secs(60);
 
-/// An upstream ready to be connected to: its plan with secrets resolved.
+/// An upstream that is ready to be connected to: its plan with secrets resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamTarget {
-    /// The plan.
+    /// The upstream in the plan.
     pub plan: UpstreamPlan,
-    /// Values of the headers or environment variables, in the order of the plan's list. An optional one that is not
-    /// there is left out.
+    /// The headers or environment variables with their values, in the order of the plan's list. Optional values that
+    /// are missing are left out.
     pub values: Vec<(String, SecretText)>,
-    /// Bytes of an answer.
+    /// The largest answer in bytes.
     pub max_response_size: u64,
 }
 
 impl UpstreamTarget {
-    /// Hides its values in what the server says.
+    /// Returns a mask that hides the secret values of this target in what the server sends.
     pub fn mask(&self) -> Mask {
         Mask::of(self.values.iter().map(|(_, value)| value))
     }
 }
 
-/// The era that an upstream was found to speak.
+/// A generation of the MCP protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub enum Era {
-    /// Sessions begun by `initialize`: 2025-11-25 and before.
+    /// Sessions that `initialize` begins: 2025-11-25 and earlier.
     Legacy,
-    /// Stateless: 2026-07-28.
+    /// No sessions: 2026-07-28.
     Modern,
 }
 
 impl Era {
-    /// The metric label.
+    /// The era as a metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Legacy => "legacy",
@@ -53,61 +53,62 @@ impl Era {
     }
 }
 
-/// What is known of a server after a handshake.
+/// The facts about a server that its handshake reveals.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerFacts {
-    /// What it speaks.
+    /// The era that it speaks.
     pub era: Era,
     /// The protocol version agreed on.
     pub version: String,
-    /// Its own name and version, where it says so.
+    /// Its name, if it reports one.
     pub server_name: Option<String>,
-    /// See `server_name`.
+    /// Its version, if it reports one.
     pub server_version: Option<String>,
-    /// Whether it lists tools.
+    /// Whether it supports listing tools.
     pub has_tools: bool,
 }
 
 impl ServerFacts {
-    /// Without what must not be seen in what the server calls itself.
+    /// Hides secret values in the name and version that the server reports.
     pub fn masked(&self, mask: &Mask) -> Self {
         let hidden = |said: &Option<String>| said.as_ref().map(|said| mask.masked(said).into_owned());
         Self { server_name: hidden(&self.server_name), server_version: hidden(&self.server_version), ..self.clone() }
     }
 }
 
-/// What a probe found.
+/// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Probed {
-    /// It is connected and answers.
+    /// The server is connected and answers.
     Up(ServerFacts),
-    /// It is connected, and answers nothing while it works on a call: some servers do one thing at a time.
+    /// The server is connected but does not answer while it works on a call, because it handles one request at a time.
     Busy,
-    /// Its connection ended because nobody used it. The next call or list begins it anew; a probe does not.
+    /// The connection was closed because nobody used it. The next call or list opens it again; a probe does not.
     Resting,
 }
 
-/// A call as it goes upstream.
+/// A tool call to be sent to an upstream.
 #[derive(Clone, Debug)]
 pub struct OutCall {
     /// The server's own name of the tool.
     pub tool: String,
-    /// The arguments, the bytes to send; none where the client sent none.
+    /// The arguments as raw JSON; `None` if the client sent none.
     pub arguments: Option<Box<RawValue>>,
-    /// The members of the client's `_meta` that travel on: trace context and what is not the protocol's own.
+    /// The members of the client's `_meta` that are forwarded: trace context and those that do not belong to the
+    /// protocol.
     pub meta: Vec<(String, Box<RawValue>)>,
-    /// Whether the client asked for progress.
+    /// Whether the client asked for progress notifications.
     pub wants_progress: bool,
-    /// The least grave log message that the client wants of it; none where it wants none.
+    /// The lowest severity of log messages that the client wants; `None` if it wants none.
     pub log_level: Option<LogLevel>,
-    /// How long its answer may take.
+    /// How long the answer can take.
     pub timeout: Duration,
-    /// Whether progress of the server gives it that long again.
+    /// Whether each progress notification of the server restarts the timeout.
     pub extend_on_progress: bool,
 }
 
-/// What a server answered, as it came.
+/// An answer of a server, unchanged.
 #[derive(Clone, Debug)]
 pub enum Answer {
     /// `result`.
@@ -116,40 +117,40 @@ pub enum Answer {
     Error(Box<RawValue>),
 }
 
-/// Why there is no answer.
+/// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
-    /// It could not be reached. Nothing was executed.
+    /// The server could not be reached. Nothing was executed.
     #[error("cannot be reached: {0}")]
     Connect(String),
-    /// Its program could not be started. Nothing of the server's own is in the words.
+    /// The server's program could not be started. The message contains no text of the server.
     #[error("cannot be started: {0}")]
     Start(String),
-    /// The connection ended while the answer was due.
+    /// The connection ended before the answer.
     #[error("connection lost: {0}")]
     Lost(String),
-    /// No answer in time.
+    /// There was no answer in time.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
-    /// It wants credentials that it was not given (HTTP 401 or 403).
+    /// The server requires credentials that were missing or rejected (HTTP 401 or 403).
     #[error("unauthorized: {0}")]
     Unauthorized(String),
-    /// What it sent is not the protocol.
+    /// The server sent something that the protocol does not allow.
     #[error("protocol error: {0}")]
     Protocol(String),
-    /// Its answer exceeds the limit.
+    /// The answer exceeds the limit.
     #[error("its answer is larger than {0} bytes")]
     TooLarge(u64),
-    /// The gateway had no room for its answer.
+    /// The gateway had no room for the answer.
     #[error("this gateway holds as many bytes as it may, so that the answer was dropped; what was asked may be done")]
     NoRoom,
-    /// The caller gave the call up.
+    /// The caller cancelled the call.
     #[error("cancelled")]
     Cancelled,
 }
 
 impl UpstreamError {
-    /// The word of the `Connected` condition and of metric labels.
+    /// The reason in the `Connected` condition and in metric labels.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Connect(_) | Self::Start(_) | Self::Lost(_) => "ConnectFailed",
@@ -162,7 +163,8 @@ impl UpstreamError {
         }
     }
 
-    /// The text that clients may see. The last words of a server go into the log only, because no Guard has seen them.
+    /// Returns the message that clients can see. A server's own text goes only into the log, because no Guard has
+    /// checked it.
     pub fn to_client(&self) -> String {
         match self {
             Self::Connect(_) => "it cannot be reached; the gateway's log says why".to_owned(),
@@ -172,16 +174,16 @@ impl UpstreamError {
     }
 }
 
-/// What an upstream tells without being asked.
+/// Something that an upstream reports without being asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UpstreamEvent {
     /// Its tool list changed.
     ToolsChanged(ObjectKey),
     /// Its connection or process ended.
     Disconnected(ObjectKey),
-    /// It answered as a server of another era might.
+    /// The server answered as if it spoke another era.
     Doubtful(ObjectKey),
 }
 
-/// A handle on a target that several may hold.
+/// A shared target.
 pub type Target = Arc<UpstreamTarget>;

@@ -1,52 +1,53 @@
-//! What one entry's answer does to a call: the outcome table, as a function.
+//! The table of what an entry's answer does to its call, as a function.
 
 use super::plugin::{Failure, FailurePolicy, Mode, Output, Phase, Role};
 use super::reason::Reason;
 use super::record::Skip;
 
-/// What of an entry decides.
+/// The properties of an entry that decide what its answer does.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryRules {
-    /// The chain's phase.
+    /// The phase of the entry's chain.
     pub phase: Phase,
-    /// The plugin's role; `Guard` for what cannot run.
+    /// The plugin's role; `Guard` for an entry that cannot run.
     pub role: Role,
-    /// Whether the entry acts.
+    /// Whether the entry affects calls.
     pub mode: Mode,
-    /// What its failure does.
+    /// What a failure of the entry does to the call.
     pub policy: FailurePolicy,
 }
 
-/// What happens next.
+/// What happens to the call next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// `text` is the content; with `stop` the chain's later entries are skipped, Guards excepted.
+    /// The call continues with `text` as its content. If `stop` is set, the later entries of the chain are skipped,
+    /// except Guards.
     Go {
-        /// The content that goes on.
+        /// The content from now on.
         text: String,
-        /// Whether the plugin said `continue: false`.
+        /// Whether the plugin returned `continue: false`.
         stop: bool,
     },
-    /// Nothing is sent; the client gets `text`.
+    /// The call is not sent to the upstream, and the client gets `text`.
     Deny {
-        /// The plugin's words for the client.
+        /// The plugin's message for the client.
         text: String,
-        /// The plugin's words for the record.
+        /// The plugin's message for the record.
         error: String,
     },
-    /// The entry failed and its policy lets the content go on as it entered.
+    /// The entry failed, and its policy lets the content continue unchanged.
     Pass(Failure),
-    /// The entry failed and the call with it.
+    /// The entry failed, and the call fails with it.
     Fail(Failure),
 }
 
 impl EntryRules {
-    /// Whether the call waits for this entry and may be changed by it.
+    /// Whether the call waits for this entry and can be changed by it.
     pub fn on_path(&self) -> bool {
         self.mode == Mode::Enforce && self.role != Role::Observe
     }
 
-    /// Judges an answer. Whether the content itself is valid is judged before, as a failure `InvalidOutput`.
+    /// Judges an answer. Content that is not valid was turned into a failure `InvalidOutput` before.
     pub fn judge(&self, answer: Result<Output, Failure>) -> Verdict {
         match answer {
             Ok(Output { text, proceed, error: None, .. }) => Verdict::Go { text, stop: !proceed },
@@ -70,7 +71,7 @@ impl EntryRules {
     }
 }
 
-/// Why an entry need not run, before its `when` is asked. Guards run although an entry before them stopped the chain.
+/// Returns why an entry does not run, regardless of its `when`. Guards run even if an earlier entry stopped the chain.
 pub fn skip(enabled: bool, admitted_by_filter: bool, stopped: bool, role: Role) -> Option<Skip> {
     if !enabled {
         Some(Skip::Disabled)

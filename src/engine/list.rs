@@ -1,4 +1,4 @@
-//! `tools/list`: pages of what the upstreams offer.
+//! `tools/list`: pages of the tools that the upstreams offer.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::upstreams::probing::first_try;
 
-/// Tools on a page.
+/// The most tools on a page.
 const PAGE: usize = 200;
 
 /// One page of tools.
@@ -19,15 +19,16 @@ const PAGE: usize = 200;
 pub struct ToolPage {
     /// The definitions as one JSON array.
     pub tools: Box<RawValue>,
-    /// For the next page; none on the last.
+    /// The cursor of the next page; `None` on the last page.
     pub next_cursor: Option<String>,
 }
 
 impl Engine {
-    /// One page of the tool list. Upstreams that were never tried are waited for, each within the list's deadline.
+    /// Returns one page of the tool list. Waits for upstreams that were never tried, at most for the deadline of a
+    /// list.
     ///
     /// # Errors
-    /// `-32602` for a cursor that is not of this list.
+    /// `-32602` if the cursor does not belong to the current list.
     pub async fn list_tools(&self, endpoint: Endpoint<'_>, cursor: Option<&str>) -> Result<ToolPage, RpcError> {
         self.wait_for_lists(&self.snapshot(), &endpoint).await;
         let snapshot = self.snapshot();
@@ -50,7 +51,7 @@ impl Engine {
         Ok(ToolPage { tools, next_cursor })
     }
 
-    /// Waits until each upstream that this endpoint serves was tried once, at most for the list's deadline.
+    /// Waits until each upstream of this endpoint was tried once, at most for the deadline of a list.
     pub(super) async fn wait_for_lists(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>) {
         let deadline = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.list_timeout_ms));
         let serves = |plan: &UpstreamPlan| match endpoint {
@@ -61,8 +62,8 @@ impl Engine {
         let _ = tokio::time::timeout(deadline, self.wait_while(untried)).await;
     }
 
-    /// Waits until the upstreams that may turn out to have this tool were tried once, for as long as their first try
-    /// may take: a call needs the server that it names, where a list does without.
+    /// Waits until the upstreams that could have this tool were tried once, for as long as a first try can take. A call
+    /// cannot do without the upstream that it names, whereas a list can.
     pub(super) async fn wait_for_tool(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>, name: &str) {
         let prefix = snapshot.plan().gateway.prefix;
         let may_have = |plan: &UpstreamPlan| match endpoint {
@@ -73,7 +74,7 @@ impl Engine {
             }
         };
         let Some(longest) = self.untried(snapshot, may_have).map(first_try).max() else { return };
-        // Of the newest plan: what was deleted meanwhile is not tried any more.
+        // Looks at the newest plan: an upstream that was deleted meanwhile is not tried any more.
         let untried = || {
             let newest = self.snapshot();
             endpoint.route(&newest, name).is_none() && self.untried(&newest, may_have).next().is_some()

@@ -1,9 +1,9 @@
-//! The use cases: link a plan, call a tool, run chains, list tools, probe health, explain. Adapters come in
-//! as `domain::ports`.
+//! The use cases: link a plan, call a tool, run chains, list tools, probe health, explain. Adapters are passed in as
+//! implementations of the traits in `domain::ports`.
 //!
-//! A call takes one [`Snapshot`] at its start and uses it to its end, unless it has to wait for its upstream or its guards
-//! before anything is sent: then it goes on with the newest. What outlives a snapshot (tool lists, health,
-//! sessions, calls in flight) is [`state`].
+//! A call takes one [`Snapshot`] at its start and uses it to its end. Only if the call has to wait for its upstream or
+//! its guards before anything is sent, it continues with the newest snapshot. [`state`] holds what outlives a snapshot:
+//! tool lists, health, sessions, calls in flight.
 
 pub mod access;
 pub mod calls;
@@ -33,19 +33,19 @@ use crate::domain::ports::{CallUpstream, Clock, Records, RunPlugin};
 use crate::domain::seen::SeenNames;
 use crate::telemetry::metrics::Metrics;
 
-/// The adapters that an engine is put together from.
+/// The adapters that an engine uses.
 pub struct Ports {
-    /// Runs plugins.
+    /// Runs plugins in workers.
     pub plugins: Arc<dyn RunPlugin>,
-    /// Speaks with MCP servers.
+    /// Connects to upstream MCP servers.
     pub upstreams: Arc<dyn CallUpstream>,
-    /// Keeps what happened.
+    /// Stores the records of calls and executions.
     pub records: Arc<dyn Records>,
-    /// Time.
+    /// Tells the time.
     pub clock: Arc<dyn Clock>,
 }
 
-/// One gateway process.
+/// The core of one gateway process.
 pub struct Engine {
     plugins: Arc<dyn RunPlugin>,
     upstreams: Arc<dyn CallUpstream>,
@@ -54,30 +54,30 @@ pub struct Engine {
     metrics: Metrics,
     budget: Arc<ByteBudget>,
     snapshot: ArcSwap<Snapshot>,
-    /// Held while a snapshot is built from the one before it and put in its place.
+    /// Held while the next snapshot is built from the current one and replaces it.
     publishing: Mutex<()>,
     /// Held while a plan is applied.
     applying: tokio::sync::Mutex<()>,
-    /// The plans on which calls may still run.
+    /// The plans that calls may still be running on.
     held: Mutex<Vec<Weak<plan::link::Linked>>>,
-    /// What was loaded last of each plugin.
+    /// The form of each plugin that was loaded last.
     forms: Mutex<plan::forms::Forms>,
-    /// Counts changes of that.
+    /// Counts the changes of `forms`.
     forms_changed: watch::Sender<u64>,
-    /// Puts new forms of plugins in force as they are loaded.
+    /// The task that puts new forms of plugins in force when they are loaded.
     following: Mutex<Option<AbortHandle>>,
-    /// Told whenever another tool list is published.
+    /// Notified whenever the tool list changes.
     lists: watch::Sender<()>,
-    /// Told whenever a first try of an upstream has ended.
+    /// Notified whenever the first try of an upstream has ended.
     tried: watch::Sender<()>,
-    /// Told whenever a plan is put in force, or other forms of its plugins are.
+    /// Notified whenever a plan is put in force, or other forms of its plugins are.
     plans: watch::Sender<()>,
     state: state::EngineState,
     probes: upstreams::probes::Probes,
 }
 
 impl Engine {
-    /// An engine without a plan: every call is refused until the first one is applied.
+    /// Creates an engine without a plan. Every call is refused until the first plan is applied.
     pub fn new(ports: Ports, metrics: Metrics, budget: Arc<ByteBudget>) -> Arc<Self> {
         let Ports { plugins, upstreams, records, clock } = ports;
         Arc::new(Self {
@@ -102,27 +102,27 @@ impl Engine {
         })
     }
 
-    /// What runs now.
+    /// The snapshot that new calls run on.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }
 
-    /// Its metrics.
+    /// The metrics of this process.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// The bytes that the process may hold.
+    /// The budget of bytes that the process can hold.
     pub fn budget(&self) -> &Arc<ByteBudget> {
         &self.budget
     }
 
-    /// Its records.
+    /// The records of calls and executions.
     pub fn records(&self) -> &dyn Records {
         &*self.records
     }
 
-    /// Its sessions.
+    /// The sessions of clients of the legacy era.
     pub fn sessions(&self) -> &access::sessions::SessionTable {
         &self.state.sessions
     }
@@ -134,58 +134,58 @@ impl Engine {
         self.metrics.sessions(self.state.sessions.count());
     }
 
-    /// Readings of its manifests that somebody waits for.
+    /// The readings of the manifests that somebody waits for.
     pub fn readings(&self) -> &readings::Readings {
         &self.state.readings
     }
 
-    /// Changes whenever the tool list does; it holds nothing.
+    /// A receiver that is notified whenever the tool list changes. It carries no value.
     pub fn tool_lists(&self) -> watch::Receiver<()> {
         self.lists.subscribe()
     }
 
-    /// What was loaded last of each plugin of the plan.
+    /// The form of each plugin that was loaded last, for the plugins of the plan.
     pub fn kept_forms(&self) -> Vec<KeptForm> {
         self.forms.lock().unwrap_or_else(PoisonError::into_inner).to_kept()
     }
 
-    /// Changes whenever [`Engine::kept_forms`] does.
+    /// A receiver that is notified whenever [`Engine::kept_forms`] changes.
     pub fn forms_changed(&self) -> watch::Receiver<u64> {
         self.forms_changed.subscribe()
     }
 
-    /// What an earlier process had loaded last. For before the first plan.
+    /// Restores the forms that an earlier process had loaded. Call this before the first plan is applied.
     pub fn restore_forms(&self, kept: Vec<KeptForm>) {
         self.forms.lock().unwrap_or_else(PoisonError::into_inner).restore(kept);
     }
 
-    /// The names of tools that upstreams were ever seen to have, and each change of them. They must outlive the
-    /// process: see [`Self::merge_seen_names`].
+    /// A receiver of the names of all tools that upstreams were ever seen to have. The caller must store them so that
+    /// they outlive the process; see [`Self::merge_seen_names`].
     pub fn seen_names(&self) -> watch::Receiver<Arc<SeenNames>> {
         self.state.seen.subscribe()
     }
 
-    /// Takes in names that this gateway saw before it was restarted, or that another process of it saw. Best before the
-    /// first plan: a name that is taken in later may go from one upstream's tool to another's.
+    /// Adds names that this gateway saw before a restart, or that another of its processes saw. Call this before the
+    /// first plan is applied if possible: a name that is added later can move from one upstream's tool to another's.
     pub fn merge_seen_names(&self, names: &SeenNames) {
         if self.state.see(|seen| seen.merge(names)) {
             self.relist();
         }
     }
 
-    /// Takes in the names that every process of this gateway gets at its start. From now on the report has those that
-    /// lack among them.
+    /// Adds the names that every process of this gateway gets at its start. From now on the report contains the names
+    /// that are not among them.
     pub fn set_published_names(&self, names: SeenNames) {
         self.merge_seen_names(&names);
         self.state.published.store(Some(Arc::new(names)));
     }
 
-    /// Changes whenever a plan was put in force, or other forms of its plugins were.
+    /// A receiver that is notified whenever a plan is put in force, or other forms of its plugins are.
     pub fn plans(&self) -> watch::Receiver<()> {
         self.plans.subscribe()
     }
 
-    /// Unix milliseconds.
+    /// The current time in Unix milliseconds.
     pub fn now(&self) -> u64 {
         self.clock.unix_millis()
     }

@@ -1,21 +1,22 @@
-//! Readings of the manifests that somebody waits for: how one knows that an edit is in force.
+//! Readings of the manifests that somebody waits for, to know that an edit is in force.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
-/// Why an edit cannot be waited for.
+/// Why it is impossible to wait for an edit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSettled {
-    /// The plan comes from somewhere that is not read on demand.
+    /// The plan comes from a source that is not read on demand.
     #[error("this gateway reads no manifests: its operator's objects say what is in force (condition Programmed)")]
     NotFollowed,
-    /// The manifests could not be read; what runs stays.
+    /// The manifests could not be read. The current plan stays in force.
     #[error("the plan stays as it is: {0}")]
     Unread(String),
 }
 
-/// Who asks for a reading, and who makes it. Readings are numbered; one answers for all that asked before it began.
+/// Connects the tasks that ask for a reading with the one that makes it. Readings are numbered. One reading answers all
+/// requests that were made before it began.
 pub struct Readings {
     followed: AtomicBool,
     asked: watch::Sender<u64>,
@@ -29,7 +30,7 @@ impl Default for Readings {
 }
 
 impl Readings {
-    /// Somebody will make the readings that are asked for.
+    /// Declares that somebody makes the readings that are asked for.
     pub fn follow(&self) {
         self.followed.store(true, Ordering::Relaxed);
     }
@@ -37,7 +38,7 @@ impl Readings {
     /// Waits until everything that was written before this call is read and in force.
     ///
     /// # Errors
-    /// Where it cannot be.
+    /// If nobody makes readings, or the reading failed.
     pub async fn settle(&self) -> Result<(), NotSettled> {
         if !self.followed.load(Ordering::Relaxed) {
             return Err(NotSettled::NotFollowed);
@@ -56,16 +57,16 @@ impl Readings {
     /// Waits until a reading is asked for.
     pub async fn asked(&self) {
         let done = self.done.borrow().0;
-        // It ends only with the gateway.
+        // The channel closes only when the gateway ends.
         let _ = self.asked.subscribe().wait_for(|asked| *asked > done).await;
     }
 
-    /// A reading begins. Whoever asked before this is answered when it ends.
+    /// Begins a reading and returns its number. The reading answers all requests made before this call.
     pub fn begin(&self) -> u64 {
         *self.asked.borrow()
     }
 
-    /// The reading that began with this number is in force, or could not be made.
+    /// Ends the reading that began with this number: it is in force, or failed.
     pub fn end(&self, number: u64, read: Result<(), String>) {
         let _ = self.done.send_replace((number, read));
     }

@@ -1,4 +1,4 @@
-//! A request as a client or a plugin makes it, and what comes back: the words that all use cases share.
+//! A request by a client or a plugin, and the reply to it: the types that all use cases share.
 
 use std::sync::Arc;
 
@@ -14,27 +14,27 @@ use crate::domain::rpc::RpcError;
 use crate::domain::upstream::Era;
 use crate::engine::plan::snapshot::Snapshot;
 
-/// Who calls.
+/// The identity of a caller.
 #[derive(Clone)]
 pub struct Caller {
     /// The era that the client speaks.
     pub era: Era,
-    /// `anonymous`, or who the credentials say.
+    /// `anonymous`, or the identity that the credentials prove.
     pub principal: String,
-    /// The session's id; empty in the stateless era.
+    /// The id of the session; empty in the modern era, which has none.
     pub session: String,
     /// Counts the calls of the session, principal or address.
     pub tracker: Arc<Tracker>,
-    /// Whether it is an address that is counted: many may share it, behind an ingress all do, so that limits hold for
-    /// it only while the gateway is crowded.
+    /// Whether `tracker` counts by address. Many clients can share an address, and behind an ingress all do, so its
+    /// limits only apply while the gateway is crowded.
     pub by_address: bool,
 }
 
-/// A `tools/call` as a client sent it.
+/// A `tools/call` request.
 pub struct CallRequest<'a> {
-    /// Where it came in.
+    /// The endpoint that received it.
     pub endpoint: Endpoint<'a>,
-    /// Who sent it.
+    /// The client that sent it.
     pub caller: &'a Caller,
     /// `params.name`.
     pub name: &'a str,
@@ -42,61 +42,62 @@ pub struct CallRequest<'a> {
     pub arguments: Option<&'a RawValue>,
     /// `params._meta`.
     pub meta: Option<&'a RawValue>,
-    /// Whether progress is wanted.
+    /// Whether the client asked for progress notifications.
     pub wants_progress: bool,
-    /// The least grave log message of the server that is wanted; none where none is.
+    /// The lowest severity of the server's log messages that the client wants; `None` if it wants none.
     pub log_level: Option<LogLevel>,
-    /// The way back while the call runs.
+    /// The channel to the client while the call runs.
     pub client: &'a dyn ToClient,
-    /// Reserves memory for the answer until the caller is done with it.
+    /// Reserves memory for the answer until the caller has processed it.
     pub reservation: &'a Reservation,
-    /// Compares the arguments that clients of the modern era mirror in headers with those; none where nothing is mirrored.
+    /// Compares arguments with the headers that repeat them, for clients of the modern era; `None` if no arguments are
+    /// repeated.
     pub check_mirrored: Option<&'a CheckMirrored<'a>>,
-    /// The call whose plugin makes it; none where a client does.
+    /// The call whose plugin makes this one; `None` if a client makes it.
     pub within: Option<Within<'a>>,
 }
 
-/// Says where a tool's marked arguments are not what the headers that mirror them say.
+/// Compares a tool's marked arguments with the headers that repeat them. Fails if they differ.
 pub type CheckMirrored<'a> = dyn Fn(&[Mirrored]) -> Result<(), RpcError> + Sync + 'a;
 
-/// The call that a call lies within.
+/// The enclosing call of a call that a plugin makes.
 #[derive(Clone, Copy)]
 pub struct Within<'a> {
-    /// Our id of it.
+    /// The id of the enclosing call.
     pub request_id: &'a str,
-    /// From 1: how many calls the one that is made lies within.
+    /// How many calls enclose the one that is made, from 1.
     pub depth: u32,
 }
 
 impl CallRequest<'_> {
-    /// How many calls of plugins it lies within.
+    /// How many calls of plugins enclose it; 0 for a call of a client.
     pub(super) fn depth(&self) -> u32 {
         self.within.map_or(0, |within| within.depth)
     }
 }
 
-/// What the client gets.
+/// The reply to a call.
 #[derive(Debug)]
 pub enum Reply {
-    /// `result`.
+    /// The `result`.
     Result(Box<RawValue>),
-    /// `error`, as the upstream sent it.
+    /// The `error` that the upstream sent.
     UpstreamError(Box<RawValue>),
-    /// `error` of the gateway's own making.
+    /// An `error` that the gateway made.
     Error(RpcError),
 }
 
-/// Where a client came in.
+/// The endpoint that a client connected to.
 #[derive(Clone, Copy, Debug)]
 pub enum Endpoint<'a> {
     /// The endpoint for all upstreams.
     All,
-    /// The endpoint of one upstream, by name: its tools have the server's own names.
+    /// The endpoint of the upstream with this name, where tools have the server's own names.
     One(&'a str),
 }
 
 impl Endpoint<'_> {
-    /// The route of a name.
+    /// Returns the route of the tool with this name.
     pub(super) fn route<'s>(&self, snapshot: &'s Snapshot, name: &str) -> Option<&'s Arc<Route>> {
         match self {
             Self::All => snapshot.routes.public(name),

@@ -1,4 +1,4 @@
-//! The end of a gateway, in order or at once.
+//! Shutting a gateway down, gracefully or immediately.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::Engine;
 
 impl Engine {
-    /// Ends: no new calls, running ones may end, then every worker and connection is closed.
+    /// Shuts down gracefully: refuses new calls, waits up to `patience` for running ones, then ends every worker and
+    /// connection.
     pub async fn shutdown(&self, patience: Duration) {
         self.state.draining.store(true, Ordering::Release);
         self.probes.stop();
@@ -19,7 +20,7 @@ impl Engine {
         tokio::join!(self.plugins.shutdown(), self.upstreams.shutdown());
     }
 
-    /// Ends at once: calls in flight are cut off.
+    /// Shuts down immediately, aborting calls in flight.
     pub async fn abort(&self) {
         self.state.draining.store(true, Ordering::Release);
         self.probes.stop();

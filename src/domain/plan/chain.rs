@@ -1,4 +1,4 @@
-//! A chain: what it covers, and its entries in the order in which they run.
+//! A chain: the calls that it covers, and its entries in the order in which they run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -8,84 +8,87 @@ use super::label::LabelSelector;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
 
-/// A chain in the form that was accepted, references resolved.
+/// A chain in the form that was accepted, with its references resolved.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChainPlan {
-    /// Its object.
+    /// The PluginChain object.
     pub key: ObjectKey,
-    /// 12 hex characters over the chain and its plugins' digests.
+    /// Digest of the chain and its plugins' digests, 12 hex characters.
     pub revision: String,
-    /// When it runs.
+    /// The phase in which it runs.
     pub phase: Phase,
-    /// Among chains of its group.
+    /// Its place among the chains of its group: lower numbers run first.
     pub order: i32,
-    /// Whether it is the gateway owner's: of its namespace, or required. Those run last and reach every upstream.
+    /// Whether it belongs to the gateway's owner: it is in the gateway's namespace, or the gateway requires it. Such
+    /// chains run last and can cover every upstream.
     pub owner: bool,
-    /// MCP methods it covers; `tools/call` unless it says otherwise.
+    /// The MCP methods that it covers; by default only `tools/call`.
     pub methods: Vec<String>,
-    /// Names (globs) and labels of upstreams it covers.
+    /// The upstreams that it covers.
     pub upstreams: UpstreamScope,
-    /// Globs over the servers' own tool names; empty is all.
+    /// Globs over the servers' own tool names that it covers; empty means all tools.
     pub include: Vec<String>,
-    /// Globs that take out.
+    /// Globs over tool names that it does not cover.
     pub exclude: Vec<String>,
-    /// Whether the free text of progress and log messages passes although a Guard is on the response.
+    /// Whether the text of progress and log messages reaches the client even if the chain has a Guard on the response.
     pub notifications_pass: bool,
-    /// In the order in which they run.
+    /// The entries in the order in which they run.
     pub entries: Vec<EntryPlan>,
-    /// It refuses all that it selects: no form of it ever compiled, or it needs what is not built.
+    /// If set, every call that the chain selects is refused: no form of it ever compiled, or it needs something that
+    /// this version does not have.
     pub refusing: Option<Refusal>,
 }
 
-/// Which upstreams a chain covers: what either line names, within its reach.
+/// The upstreams that a chain covers. An upstream of `namespace` is covered if `all` is set, a glob in `names` matches
+/// its name, or `selector` matches its labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamScope {
-    /// Only upstreams of this namespace; none reaches all.
+    /// Only upstreams of this namespace can be covered; `None` means any namespace.
     pub namespace: Option<String>,
-    /// Whether it names any; if not, every upstream in reach is covered.
+    /// Whether all upstreams of the namespace are covered, such as when the chain lists no names and no labels.
     pub all: bool,
-    /// Globs over names.
+    /// Globs over the names of upstreams.
     pub names: Vec<String>,
-    /// Labels.
+    /// Selector of the labels of upstreams.
     pub selector: Option<LabelSelector>,
 }
 
-/// One plugin's place in a chain.
+/// The place of one plugin in a chain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EntryPlan {
-    /// The plugin.
+    /// The Plugin object.
     pub plugin: ObjectKey,
     /// Its index in `spec.entries`.
     pub place: u32,
     /// `enabled` of the entry.
     pub enabled: bool,
-    /// Milliseconds; none is the plugin's.
+    /// Timeout in milliseconds; `None` means that of the plugin.
     pub timeout_ms: Option<u32>,
-    /// For curating plugins.
+    /// The most tokens that a curating plugin should return.
     pub max_tokens: Option<u32>,
-    /// `order` of the entry; none is the plugin's.
+    /// `order` of the entry; `None` means that of the plugin.
     pub order: Option<i64>,
-    /// Keys that replace those of the plugin's configuration.
+    /// Configuration whose keys replace those of the plugin's configuration.
     pub config: Option<Box<RawValue>>,
-    /// What of a response it sees.
+    /// The part of a response that the entry sees.
     pub view: View,
-    /// CEL text.
+    /// The CEL condition.
     pub when: Option<String>,
     /// `failurePolicy` of the entry.
     pub written_policy: Option<FailurePolicy>,
-    /// What its failure does, the role's default filled in.
+    /// What a failure of the entry does, with the role's default filled in.
     pub failure_policy: FailurePolicy,
-    /// Whether it acts.
+    /// Whether the entry affects calls.
     pub mode: Mode,
-    /// The plugin's role; `Guard` for what cannot run.
+    /// The plugin's role; `Guard` for an entry that cannot run.
     pub role: Role,
-    /// It cannot run: it counts as a Guard that always fails.
+    /// If set, the entry cannot run: it counts as a Guard that always fails.
     pub unavailable: Option<Refusal>,
 }
 
 impl EntryPlan {
-    /// Which of its fields lets calls pass by a Guard, and what that means. What only counts as a Guard because it cannot
-    /// run guarded nothing that a shadow would miss.
+    /// Returns the field that lets calls pass in spite of a Guard, and a description of the effect. An unavailable
+    /// entry in mode Shadow is not reported: it counts as a Guard only because it cannot run.
     pub fn weakness(&self) -> Option<(&'static str, String)> {
         if !self.enabled || self.role != Role::Guard {
             return None;

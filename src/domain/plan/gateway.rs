@@ -1,4 +1,4 @@
-//! The gateway's own settings, and which objects it takes.
+//! The gateway's own settings, and the objects that it selects.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,40 +10,41 @@ use crate::domain::ids::ObjectKey;
 /// The gateway's settings with every default filled in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GatewayPlan {
-    /// Its object; `default/hawsepipe` where no manifest declares one.
+    /// The MCPGateway object; `default/hawsepipe` if no manifest declares one.
     pub key: ObjectKey,
-    /// Whether a manifest declares it.
+    /// Whether a manifest declares the gateway.
     pub declared: bool,
     /// `spec.stopped`.
     pub stopped: bool,
-    /// Whether `stopMode` is `Cancel`: calls in flight end too.
+    /// Whether `stopMode` is `Cancel`, so that stopping also ends calls in flight.
     pub stop_cancels: bool,
-    /// Listeners that the manifest names; empty for the one of the command line.
+    /// Listeners that the manifest declares. If empty, the listener of the command line is used.
     pub listeners: Vec<ListenerPlan>,
-    /// Whether a manifest writes `anonymous: {}`.
+    /// Whether the manifest allows clients without credentials (`anonymous: {}`).
     pub anonymous: bool,
     /// How tools are named.
     pub prefix: PrefixMode,
-    /// What bounds calls.
+    /// Limits on calls.
     pub limits: Limits,
-    /// What bounds plugins.
+    /// Limits on plugins.
     pub runtime: Runtime,
     /// Seconds after which an idle session ends.
     pub session_idle_seconds: u32,
-    /// Executions kept in memory for each plugin.
+    /// Number of executions of each plugin that are kept in memory.
     pub history_per_plugin: u32,
-    /// `error`, `warn`, `info`, `debug` or `trace`; none where the manifest says nothing.
+    /// `error`, `warn`, `info`, `debug` or `trace`; `None` if the manifest does not set it.
     pub log_level: Option<String>,
     /// Chains that must be in force before any call is served.
     pub required: Vec<ObjectKey>,
-    /// Whether `spec.admin.authentication` is set: then the admin API asks programs on this machine too who they are.
+    /// Whether `spec.admin.authentication` is set: the admin API then also requires authentication from programs on
+    /// this machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub admin_authentication: bool,
-    /// Every call is refused: a required chain is missing, or a guarding setting cannot be enforced.
+    /// If set, every call is refused: a required chain is missing, or a guarding setting cannot be enforced.
     pub refusing: Option<Refusal>,
 }
 
-/// One address that clients come in by.
+/// An address that clients connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenerPlan {
     /// Its name, unique in the gateway.
@@ -54,44 +55,44 @@ pub struct ListenerPlan {
     pub path: String,
     /// Accepted Host headers besides loopback; lower case, without port.
     pub hosts: Vec<String>,
-    /// Accepted Origin headers; none means that browsers are refused.
+    /// Accepted Origin headers. If empty, requests from browsers are refused.
     pub allowed_origins: Vec<String>,
-    /// A setting that guards and cannot be enforced: the listener does not open.
+    /// If set, the listener does not open, because one of its guarding settings cannot be enforced.
     pub refusing: Option<Refusal>,
 }
 
-/// How a tool's public name comes about.
+/// How the public names of tools are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PrefixMode {
     /// `{upstream}__{tool}`.
     #[default]
     Always,
-    /// Its own name, unless an upstream before it was ever seen to have it, it begins with another upstream's prefix, or
-    /// there was no room to keep it.
+    /// The tool's own name. Instead `{upstream}__{tool}` if an earlier upstream was ever seen to have the name, if the
+    /// name begins with another upstream's prefix, or if there was no room to keep the name.
     OnConflict,
-    /// Its own name; a conflict leaves the later one out. No tool has a prefix here, so a name that looks like one is as
-    /// good as any other.
+    /// The tool's own name. If two tools have the same name, the later one is left out. Because no tool has a prefix in
+    /// this mode, a name that looks prefixed is allowed.
     Never,
 }
 
-/// What bounds calls, for each gateway process.
+/// Limits on calls, for each gateway process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// Calls at once.
+    /// The most calls in flight.
     pub concurrent_calls: u32,
-    /// Milliseconds for an upstream's answer.
+    /// Timeout of an upstream's answer, in milliseconds.
     pub call_timeout_ms: u32,
-    /// Milliseconds for a call as a whole; progress does not move it.
+    /// Timeout of a call as a whole, in milliseconds. Progress does not extend it.
     pub call_ceiling_ms: u32,
-    /// Milliseconds for an upstream's list.
+    /// Timeout of an upstream's tool list, in milliseconds.
     pub list_timeout_ms: u32,
-    /// Bytes of a request body.
+    /// The largest body of a request, in bytes.
     pub max_request_size: u64,
-    /// Bytes of an upstream's answer.
+    /// The largest answer of an upstream, in bytes.
     pub max_response_size: u64,
-    /// Calls at once for each session or principal; none is no limit.
+    /// The most calls in flight for each session or principal; `None` means no limit.
     pub session_concurrent_calls: Option<u32>,
-    /// Calls in all for each session or principal; none is no limit.
+    /// The most calls in total for each session or principal; `None` means no limit.
     pub session_total_calls: Option<u64>,
 }
 
@@ -110,35 +111,35 @@ impl Default for Limits {
     }
 }
 
-/// Which objects an MCPGateway selects. Kept in the plan, so that it still counts if a later edit of the gateway is not
-/// valid.
+/// The objects that an MCPGateway selects. Part of the plan, so that the last valid selection stays in effect if a
+/// later edit of the gateway is not valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayTakes {
-    /// Which MCPUpstreams it takes.
+    /// The MCPUpstreams that it selects.
     pub upstreams: Takes,
-    /// Which PluginChains it takes.
+    /// The PluginChains that it selects.
     pub chains: Takes,
 }
 
-/// Which objects a gateway takes: of which namespaces, with which labels.
+/// Which objects a gateway selects, by namespace and labels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Takes {
-    /// Namespaces.
+    /// The namespaces of the objects.
     pub namespaces: Namespaces,
-    /// Labels of the objects; an empty selector is all.
+    /// Selector of the objects' labels; an empty selector matches all.
     pub selector: LabelSelector,
 }
 
 /// A set of namespaces.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Namespaces {
-    /// The object's own.
+    /// The gateway's own namespace.
     #[default]
     Same,
-    /// These.
+    /// The namespaces with these names.
     Names(Vec<String>),
-    /// Those with these labels.
+    /// The namespaces whose labels match.
     Selector(LabelSelector),
-    /// Every one.
+    /// Every namespace.
     All,
 }

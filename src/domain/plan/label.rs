@@ -1,20 +1,20 @@
-//! Label selectors, as Kubernetes has them.
+//! Label selectors, as in Kubernetes.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A Kubernetes label selector, all of whose lines must hold.
+/// A Kubernetes label selector. All of its requirements must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelSelector {
-    /// Exact values.
+    /// Labels and the exact values that they must have.
     pub match_labels: BTreeMap<String, String>,
-    /// Sets.
+    /// Requirements that compare a label with a set of values.
     pub match_expressions: Vec<LabelExpression>,
 }
 
 impl LabelSelector {
-    /// Whether `labels` satisfy every line.
+    /// Whether `labels` meet every requirement.
     pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
         self.match_labels.iter().all(|(k, v)| labels.get(k) == Some(v))
             && self.match_expressions.iter().all(|e| {
@@ -29,26 +29,26 @@ impl LabelSelector {
     }
 }
 
-/// One line of a selector.
+/// One requirement of a selector.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelExpression {
-    /// The label.
+    /// The key of the label.
     pub key: String,
-    /// How it is compared.
+    /// How the label is compared.
     pub operator: LabelOperator,
-    /// With what.
+    /// The values that the label is compared with.
     pub values: Vec<String>,
 }
 
 /// The operators of label selectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LabelOperator {
-    /// Has one of the values.
+    /// The label has one of the values.
     In,
-    /// Has none of them, or is absent.
+    /// The label has none of the values, or is absent.
     NotIn,
-    /// Is there.
+    /// The label is present.
     Exists,
-    /// Is absent.
+    /// The label is absent.
     DoesNotExist,
 }

@@ -1,7 +1,8 @@
-//! The plan: what a gateway does, as data. The compiler writes it, `link` makes it run.
+//! The plan: the compiled gateway configuration, as data. The compiler makes it, and the engine links it so that it can
+//! run.
 //!
-//! A plan holds references to secrets, never values, and plugin code by digest. It carries a format version, so that
-//! gateways of neighbouring versions can read it.
+//! A plan refers to secrets but never holds their values, and it names plugin code by digest. It has a format version,
+//! so that gateways of neighbouring versions can read it.
 
 mod chain;
 mod gateway;
@@ -29,58 +30,58 @@ pub use value::{NamedValue, ValueSource};
 
 use super::ids::ObjectKey;
 
-/// The format that this version writes.
+/// The plan format that this version writes.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// What a plan may require of a gateway, as far as this version has it.
+/// The features that this version supports and that a plan can list in [`Plan::requires`].
 pub const FEATURES: &[&str] = &[];
 
 /// Everything that one gateway runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plan {
-    /// See [`FORMAT_VERSION`].
+    /// The format version of the plan; see [`FORMAT_VERSION`].
     pub format_version: u32,
-    /// Digest of all below it, 12 hex characters.
+    /// Digest of the fields below, 12 hex characters.
     pub revision: String,
-    /// What a gateway must know to run the plan as it is meant, such as a guard that an older version would leave out.
-    /// One that does not know all of it refuses the plan.
+    /// The features that a gateway must support to run the plan as intended, such as a kind of guard that an older
+    /// version would ignore. A gateway that does not support all of them refuses the plan.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub requires: Vec<String>,
-    /// [`Restrictions::digest`] of what was applied to it; empty where nothing was.
+    /// [`Restrictions::digest`] of the restrictions that were applied to the plan; empty if there are none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub restrictions: String,
     /// The gateway's own settings.
     pub gateway: GatewayPlan,
-    /// What the gateway takes; none is everything there is, as the implicit gateway does.
+    /// The objects that the gateway selects; `None` means all objects, as for the implicit gateway.
     pub takes: Option<GatewayTakes>,
-    /// In routing order: by creation, in a folder by file order.
+    /// In routing order: by creation time in a cluster, by the order of the files on disk.
     pub upstreams: Vec<UpstreamPlan>,
-    /// Every plugin that was ever accepted and is still there, by key.
+    /// Every plugin that was ever accepted and still exists, by key.
     pub plugins: Vec<PluginPlan>,
-    /// In the order in which they run on a call that several select.
+    /// In the order in which they run on a call that several chains select.
     pub chains: Vec<ChainPlan>,
-    /// Plugin code by its SHA-256 in hex.
+    /// Plugin code, by its SHA-256 in hex.
     pub code: BTreeMap<String, String>,
 }
 
 impl Plan {
-    /// The plugin under `key`.
+    /// Returns the plugin with this key.
     pub fn plugin(&self, key: &ObjectKey) -> Option<&PluginPlan> {
         self.plugins.iter().find(|p| p.key == *key)
     }
 
-    /// The chain under `key`.
+    /// Returns the chain with this key.
     pub fn chain(&self, key: &ObjectKey) -> Option<&ChainPlan> {
         self.chains.iter().find(|c| c.key == *key)
     }
 
-    /// The upstream of this name.
+    /// Returns the upstream with this name.
     pub fn upstream(&self, name: &str) -> Option<&UpstreamPlan> {
         self.upstreams.iter().find(|u| u.key.name == name)
     }
 
-    /// Blanks where people put secrets although they should not, for showing the plan: values of headers and variables,
-    /// arguments of processes, the parts of a URL that are not the address.
+    /// Hides values that can be secrets although they are written as plain text, so that the plan can be shown: values
+    /// of headers and environment variables, arguments of processes, and user, query and fragment of URLs.
     pub fn hide_values(&mut self) {
         for upstream in &mut self.upstreams {
             match &mut upstream.transport {
@@ -102,7 +103,7 @@ impl Plan {
     }
 }
 
-/// A URL without user, query and fragment.
+/// Returns a URL without user, query and fragment.
 pub fn address_of(url: &str) -> String {
     let plain = url.split(['?', '#']).next().unwrap_or_default();
     let Some((scheme, rest)) = plain.split_once("://") else { return plain.to_owned() };

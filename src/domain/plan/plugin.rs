@@ -1,4 +1,4 @@
-//! A plugin: its code by digest, and all that its workers are made of.
+//! A plugin in the plan: its code by digest, and everything that its workers are made of.
 
 use std::path::PathBuf;
 
@@ -13,82 +13,84 @@ use crate::domain::plugin::{Encoding, Phase, Protocol, Role};
 /// A plugin in the form that was accepted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PluginPlan {
-    /// Its object.
+    /// The Plugin object.
     pub key: ObjectKey,
-    /// 8 hex characters of the hash of its identity: document 000's Plugin.id, stable over edits.
+    /// Document 000's Plugin.id: 8 hex characters of the hash of the plugin's identity. It stays the same when the
+    /// plugin is edited.
     pub id: String,
-    /// SHA-256 of its code in hex; the key into [`Plan::code`]. Empty where the plan does not hold the code.
+    /// SHA-256 of its code in hex, the key in [`Plan::code`]. Empty if the plan does not hold the code.
     pub digest: String,
-    /// File below the gateway's plugin folder, for code that only the gateway can read; `digest` is empty until it has.
+    /// The file below the gateway's plugin folder, for code that only the gateway can read. `digest` is empty until the
+    /// gateway has read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The digest that the code of `path` must have, hex; none is any.
+    /// The SHA-256 that the code of `path` must have, in hex; `None` means any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
-    /// The protocol of the code of `path`; none is what its exports say.
+    /// The protocol of the code of `path`; `None` means that its exports decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted_protocol: Option<Protocol>,
-    /// Phases that the code of `path` must serve; none is what its exports say.
+    /// The phases that the code of `path` must serve; `None` means that its exports decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted_phases: Option<Vec<Phase>>,
-    /// File name that the code is written under: its ending tells ESM from CommonJS.
+    /// The name of the file that the code is written to. Its ending tells ESM from CommonJS.
     pub file_name: String,
-    /// The folder whose other files the code may import, for code from a `path`.
+    /// The folder whose other files the code can import, for code from a `path`.
     pub folder: Option<PathBuf>,
-    /// Digest of those other files; empty where there is no folder.
+    /// Digest of the other files in `folder`; empty if there is no folder.
     #[serde(default)]
     pub siblings: String,
-    /// What it is for.
+    /// The purpose of the plugin.
     pub role: Role,
-    /// Phases it serves; both where nobody knows yet.
+    /// The phases that it serves; both if that is not known yet.
     pub phases: Vec<Phase>,
-    /// How it is spoken with, `Auto` resolved where the code is known.
+    /// How workers exchange messages with it. `Auto` is resolved if the code is known.
     pub protocol: Protocol,
-    /// With Once: whether the script is run again in a fresh context of a warm worker.
+    /// For Once: whether a warm worker runs the script again in a fresh context.
     #[serde(default)]
     pub reuse: bool,
-    /// With Lines: what its messages are.
+    /// For Lines: the format of its messages.
     #[serde(default)]
     pub encoding: Encoding,
     /// `spec.enabled`.
     pub enabled: bool,
-    /// Of an entry that names none.
+    /// The order of entries that do not set one.
     pub order: i64,
-    /// Globs over upstream names; empty is all.
+    /// Globs over upstream names; empty means all upstreams.
     pub filter_upstreams: Vec<String>,
-    /// Globs over tool names; empty is all.
+    /// Globs over tool names; empty means all tools.
     pub filter_tools: Vec<String>,
-    /// Milliseconds; none is the gateway's default.
+    /// Timeout in milliseconds; `None` means the gateway's default.
     pub timeout_ms: Option<u32>,
-    /// Its own configuration.
+    /// The plugin's configuration, without that of its entries.
     pub config: Option<Box<RawValue>>,
-    /// Its environment, all of it.
+    /// All of its environment variables.
     pub env: Vec<NamedValue>,
-    /// Where it may connect to, as `host:port`.
+    /// The hosts that it can connect to, as `host:port`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub egress: Vec<String>,
-    /// Calls at once in one worker, of a Module.
+    /// For Module: the most executions at once in one worker.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub concurrency: u32,
-    /// Warm workers; none is the gateway's `poolSizePerPlugin`.
+    /// The number of warm workers; `None` means the gateway's `poolSizePerPlugin`.
     pub pool_size: Option<u32>,
-    /// Executions after which a worker is replaced; none is the gateway's.
+    /// Number of executions after which a worker is replaced; `None` means the gateway's setting.
     #[serde(default)]
     pub max_executions: Option<u32>,
-    /// Seconds after which a worker is replaced; none is the gateway's.
+    /// Seconds after which a worker is replaced; `None` means the gateway's setting.
     #[serde(default)]
     pub max_lifetime_seconds: Option<u32>,
-    /// What executions and workers may use.
+    /// The resources that executions and workers can use.
     pub limits: PluginLimits,
 }
 
 impl PluginPlan {
-    /// By which two forms of a plugin are told apart: code, environment, settings. 12 hex characters.
+    /// Returns a digest that identifies this form of the plugin: its code, environment and settings. 12 hex characters.
     pub fn form(&self) -> String {
         revision(self)
     }
 
-    /// Whether `egress` and `env` grant every right that this form has. A literal value is not a right.
+    /// Whether `egress` and `env` grant every right that this form has. Literal values in `env` are not rights.
     pub fn keeps_its_rights(&self, egress: &[String], env: &[NamedValue]) -> bool {
         let listed = self.egress.iter().all(|host| egress.contains(host));
         let mut given = self.env.iter().filter(|named| !matches!(named.value, ValueSource::Literal(_)));
@@ -105,21 +107,22 @@ fn is_one(number: &u32) -> bool {
     *number == 1
 }
 
-/// Bytes that one execution may use, and a worker.
+/// The resources that one execution and one worker can use, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PluginLimits {
-    /// Content in.
+    /// The largest input content.
     pub max_input: u64,
-    /// Content out.
+    /// The largest output content.
     pub max_output: u64,
-    /// Standard error a call; beyond it the worker is replaced.
+    /// The most output on standard error during one execution. If it is exceeded, the worker is replaced.
     pub max_stderr: u64,
-    /// Memory of a worker's process, beside what Node.js takes to start; with three quarters of it the worker is replaced.
+    /// The memory of a worker's process, not counting what Node.js needs to start. A worker that uses three quarters of
+    /// it is replaced.
     #[serde(default = "default_memory")]
     pub memory: u64,
 }
 
-/// 256 MiB. Plans of versions before this one do not say.
+/// 256 MiB. Plans of earlier versions do not have the field.
 fn default_memory() -> u64 {
     256 << 20
 }
@@ -136,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// A plugin as versions before this one wrote it.
+    /// A plugin in the form that earlier versions wrote.
     fn older() -> Value {
         json!({
             "key": {"namespace": "default", "name": "p"}, "id": "0a1b2c3d", "digest": "d", "file_name": "index.js",
@@ -150,7 +153,7 @@ mod tests {
 
     #[test]
     fn settings_that_came_later_are_written_only_where_they_are_set() {
-        // Revisions are digests of this text, so that of an older plan stays what it was.
+        // Revisions are digests of this text, so that of an older plan must not change.
         let mut plugin: PluginPlan = serde_json::from_value(older()).unwrap();
         assert_eq!(serde_json::to_value(&plugin).unwrap(), older());
         plugin.concurrency = 2;

@@ -1,14 +1,14 @@
-//! Why calls are refused.
+//! Refusals of calls.
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::reason::Reason;
 
-/// Why calls are refused, and where that was said.
+/// Why calls are refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// One word of the closed list.
+    /// The category of the reason.
     pub reason: Reason,
-    /// For people.
+    /// The explanation for users.
     pub message: String,
 }

@@ -1,4 +1,4 @@
-//! Restrictions, which count at once whatever revision a gateway runs.
+//! Restrictions, which take effect immediately in all revisions.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,44 +7,45 @@ use crate::domain::digest::revision;
 use crate::domain::ids::ObjectKey;
 use crate::domain::reason::Reason;
 
-/// The stop switch, a refusal of every call, and what was taken away since the plan that runs was compiled.
+/// The stop switch, a refusal of all calls, and what was revoked since the running plan was compiled.
 ///
-/// Edits wait while a gateway is pinned to an older plan. These do not: who stops a gateway, deletes an object or
-/// withdraws consent relies on it.
+/// While a gateway is pinned to an older revision, edits do not take effect. Restrictions do, because users rely on
+/// them when they stop a gateway, delete an object or withdraw consent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restrictions {
     /// `spec.stopped`.
     pub stopped: bool,
     /// Whether `stopMode` is `Cancel`.
     pub stop_cancels: bool,
-    /// Every call is refused.
+    /// If set, every call is refused.
     pub refusing: Option<Refusal>,
-    /// What may not run any more.
+    /// Upstreams and plugins that must not be used any more.
     pub revoked: Vec<Revoked>,
 }
 
-/// Something that a plan names and that was taken away.
+/// Something that a plan names and that must not be used any more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Revoked {
     /// An upstream that was deleted, or is no longer shared with the gateway.
     Upstream(ObjectKey),
-    /// A plugin that was deleted, or that a chain may no longer name.
+    /// A plugin that was deleted, or that a chain must not use any more.
     Plugin {
-        /// The plugin.
+        /// The revoked plugin.
         plugin: ObjectKey,
-        /// The chain that may not name it; none is every chain.
+        /// The chain that must not use it; `None` means every chain.
         chain: Option<ObjectKey>,
-        /// Why.
+        /// Why it was revoked.
         refusal: Refusal,
     },
 }
 
-/// What [`Restrictions`] mean, and how their digest is made: raised with each change of either.
+/// Version of the meaning of [`Restrictions`] and of their digest. It rises when either changes.
 const FORMAT: u32 = 1;
 
 impl Restrictions {
-    /// By what two of them are told apart that do not do the same: the format, which [`Self::format_of`] finds, and twelve hex
-    /// characters. Empty where there is nothing to restrict. Messages do nothing: another version may word them otherwise.
+    /// Returns a digest that differs between restrictions with different effects: the format, which [`Self::format_of`]
+    /// returns, and twelve hex characters. Empty if nothing is restricted. Messages are not part of it, because another
+    /// version can word them differently.
     pub fn digest(&self) -> String {
         if *self == Self::default() {
             return String::new();
@@ -54,14 +55,14 @@ impl Restrictions {
         format!("{FORMAT}-{}", revision(&(self.stopped, self.stop_cancels, refusing, revoked)))
     }
 
-    /// The format of a digest; empty where there is nothing to restrict.
+    /// Returns the format of a digest; empty if nothing is restricted.
     pub fn format_of(digest: &str) -> &str {
         digest.split_once('-').map_or("", |(format, _)| format)
     }
 }
 
 impl Revoked {
-    /// It without words: the object, and of a plugin the chain and the reason.
+    /// Returns it without messages: the object, and for a plugin the chain and the reason.
     fn what(&self) -> (&ObjectKey, Option<&ObjectKey>, Option<Reason>) {
         match self {
             Self::Upstream(key) => (key, None, None),
@@ -71,7 +72,7 @@ impl Revoked {
 }
 
 impl Refusal {
-    /// Why an entry may not run `plugin` any more.
+    /// Returns why an entry must not run `plugin` any more.
     pub fn of_revoked(reason: Reason, plugin: &ObjectKey) -> Self {
         let message = match reason {
             Reason::PluginNotFound => format!("there is no Plugin {plugin}"),
@@ -85,7 +86,8 @@ impl Refusal {
 mod tests {
     use super::*;
 
-    /// Restrictions that refuse with these words, and revoke a plugin of this name with them.
+    /// Returns restrictions that refuse all calls with the message `words` and revoke the plugin `name` with the same
+    /// message.
     fn restrictions(name: &str, words: &str) -> Restrictions {
         let refusal = |reason| Refusal { reason, message: words.to_owned() };
         let plugin = ObjectKey::new("team", name);

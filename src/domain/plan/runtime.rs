@@ -1,4 +1,4 @@
-//! What bounds plugins.
+//! Settings that limit plugins.
 
 use std::path::PathBuf;
 
@@ -6,26 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::domain::sandbox::SandboxMode;
 
-/// What bounds plugins, for each gateway process. Names, ranges and defaults are document 000's PluginConfiguration.
+/// Settings that limit plugins, for each gateway process. Names, ranges and defaults are those of document 000's
+/// PluginConfiguration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Runtime {
-    /// The folder that `source.path` starts in.
+    /// The folder that `source.path` is relative to. Default: `/plugins`.
     pub plugin_dir: PathBuf,
-    /// Node's program: a path, or a name that PATH resolves.
+    /// The Node.js program: a path, or a name that is looked up in PATH. Default: `node`.
     pub node_executable: PathBuf,
-    /// Plugin executions at once (1 to 100).
+    /// The most plugin executions at once (1 to 100). Default: 10.
     pub max_concurrent_executions: u32,
-    /// Warm workers for each plugin (0 to 20).
+    /// The number of warm workers for each plugin (0 to 20). Default: 5.
     pub pool_size_per_plugin: u32,
-    /// Milliseconds where neither entry nor plugin says otherwise (100 to 600,000).
+    /// Timeout in milliseconds of entries if neither they nor their plugin set one (100 to 600,000). Default: 30,000.
     pub default_timeout_ms: u32,
-    /// Executions that may wait for a worker.
+    /// The most executions that can wait for a worker. Default: 100.
     pub max_queued_executions: u32,
-    /// Milliseconds that one may wait.
+    /// How long an execution can wait for a worker, in milliseconds. Default: 1000.
     pub queue_timeout_ms: u32,
-    /// Bytes of content in workers and queues together.
+    /// The most bytes of content in workers and queues together. Default: 64 MiB.
     pub max_bytes_in_flight: u64,
-    /// How much the sandbox of plugins matters; none is `Required` where the system has one at all (Linux).
+    /// Whether plugins need the whole sandbox; `None` means `Required` on systems that have a sandbox (Linux).
     #[serde(default)]
     pub sandbox: Option<SandboxMode>,
 }

@@ -1,4 +1,4 @@
-//! An upstream: how it is reached, how its health is judged, what of it is offered.
+//! An upstream: how it is reached, how its health is judged, and which tools it offers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,50 +9,51 @@ use super::Refusal;
 use super::value::NamedValue;
 use crate::domain::ids::ObjectKey;
 
-/// One upstream with every default filled in.
+/// An upstream with all defaults filled in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamPlan {
-    /// Its object. The name alone is unique in a gateway.
+    /// The MCPUpstream object. Its name is unique in a gateway, even without the namespace.
     pub key: ObjectKey,
-    /// Its labels, for `upstream.labels` in CEL.
+    /// The labels of the object, for `upstream.labels` in CEL.
     pub labels: BTreeMap<String, String>,
     /// `spec.enabled`.
     pub enabled: bool,
-    /// How it is reached.
+    /// The transport, and the server's address or program.
     pub transport: TransportPlan,
-    /// Which era to speak.
+    /// The era to use.
     pub era: EraSetting,
-    /// Milliseconds to connect, headers included.
+    /// Timeout in milliseconds for connecting, including the response headers.
     pub connect_timeout_ms: u32,
-    /// Milliseconds for a call's answer; none is the gateway's.
+    /// Timeout of a call's answer in milliseconds; `None` means the gateway's setting.
     pub call_timeout_ms: Option<u32>,
-    /// Whether progress gives a call that long again, up to the gateway's ceiling.
+    /// Whether each progress notification restarts the timeout of a call, up to the gateway's ceiling.
     #[serde(default = "extends", skip_serializing_if = "Clone::clone")]
     pub extend_on_progress: bool,
-    /// Milliseconds after which a connection that no call used is closed; 0 is never.
+    /// Milliseconds after which a connection that no call uses is closed; 0 means never.
     pub idle_timeout_ms: u32,
     /// How its health is judged.
     pub health: HealthPlan,
-    /// The word of the annotation `hawsepipe.dev/enable`: another one brings it back that has left routing.
+    /// The value of the annotation `hawsepipe.dev/enable`. A new value brings back an upstream that has left routing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable: Option<String>,
     /// Whether arguments are checked against the tool's input schema.
     pub validate_arguments: bool,
-    /// Calls at once.
+    /// The most calls in flight; `None` means no limit.
     pub concurrent_calls: Option<u32>,
-    /// Bytes of an answer; none is the gateway's.
+    /// The largest answer in bytes; `None` means the gateway's setting.
     pub max_response_size: Option<u64>,
-    /// Globs over the server's own tool names; empty is all.
+    /// Globs over the server's own names of the tools to offer; empty means all tools.
     pub include: Vec<String>,
-    /// Globs that take out.
+    /// Globs over tools not to offer.
     pub exclude: Vec<String>,
-    /// What is changed about single tools.
+    /// Changes to single tools.
     pub overrides: Vec<ToolOverride>,
-    /// A guarding setting cannot be enforced, or something it needs is missing: its calls are refused.
+    /// If set, calls to the upstream are refused: a guarding setting cannot be enforced, or something that it needs is
+    /// missing.
     pub refusing: Option<Refusal>,
 }
 
-/// Whether progress extends, in plans that do not say so.
+/// The default for plans that do not have the field.
 fn extends() -> bool {
     true
 }
@@ -60,68 +61,68 @@ fn extends() -> bool {
 /// How an upstream is reached.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TransportPlan {
-    /// Streamable HTTP to a URL.
+    /// A server at a URL, over Streamable HTTP.
     External {
-        /// Its endpoint.
+        /// URL of the server's endpoint.
         url: String,
-        /// Headers to send along.
+        /// Headers that are sent with every request.
         headers: Vec<NamedValue>,
     },
-    /// A child process that speaks on stdin and stdout.
+    /// A child process that communicates over stdin and stdout.
     Process {
-        /// The program.
+        /// The program to run.
         command: String,
-        /// Its arguments.
+        /// The arguments of the program.
         args: Vec<String>,
-        /// The folder it starts in.
+        /// The working directory.
         cwd: PathBuf,
-        /// Variables besides PATH, HOME, USER, LANG, TMPDIR.
+        /// Environment variables, in addition to PATH, HOME, USER, LANG and TMPDIR.
         env: Vec<NamedValue>,
     },
-    /// Nothing that can be reached here; `refusing` says why.
+    /// A transport that this gateway cannot use. `refusing` says why.
     None,
 }
 
-/// Which protocol era to speak with an upstream.
+/// Which protocol era to use with an upstream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EraSetting {
-    /// Modern first, else legacy; what was found is kept.
+    /// Try modern first, then legacy, and keep the one that works.
     #[default]
     Auto,
-    /// `initialize` and sessions.
+    /// Legacy: sessions that `initialize` begins.
     Legacy,
-    /// 2026-07-28, stateless.
+    /// Modern: 2026-07-28, stateless.
     Modern,
 }
 
-/// How health is judged (document 003, ServerHealthStatus).
+/// How the health of an upstream is judged (document 003, ServerHealthStatus).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthPlan {
     /// Seconds between probes.
     pub period_seconds: u32,
-    /// Milliseconds for a probe.
+    /// Timeout of a probe in milliseconds.
     pub timeout_ms: u32,
-    /// A wait for each retry; when the last fails too, the upstream leaves routing.
+    /// Milliseconds to wait before each retry. When the last retry fails, the upstream leaves routing.
     pub retry_backoff_ms: Vec<u32>,
-    /// Whether an upstream that left is probed on.
+    /// Whether an upstream that has left routing is still probed.
     pub auto_recover: bool,
 }
 
-/// What is changed about one tool, by the server's own name.
+/// Changes to one tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolOverride {
-    /// The server's own name for it.
+    /// The server's own name of the tool.
     pub name: String,
-    /// Another word for clients.
+    /// The name that clients see instead.
     pub rename: Option<String>,
-    /// Another title.
+    /// The title that clients see instead.
     pub title: Option<String>,
-    /// Another description.
+    /// The description that clients see instead.
     pub description: Option<String>,
-    /// Not listed and not callable.
+    /// Whether the tool is neither listed nor callable.
     pub hidden: bool,
-    /// Milliseconds for its calls.
+    /// Timeout of its calls in milliseconds.
     pub timeout_ms: Option<u32>,
-    /// A guarding part of it cannot be enforced: its calls are refused.
+    /// If set, calls of the tool are refused, because a guarding setting cannot be enforced.
     pub refusing: Option<Refusal>,
 }

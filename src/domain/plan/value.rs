@@ -1,32 +1,32 @@
-//! Values of headers and environment variables: written out, or named where they are secret.
+//! Values of headers and environment variables, either literal or a reference to a secret.
 
 use serde::{Deserialize, Serialize};
 
 use crate::domain::ids::ObjectKey;
 
-/// Where a value comes from. Secrets are resolved when the plan is linked, in the gateway.
+/// The source of a value. Secrets are resolved when the gateway links the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ValueSource {
     /// Written in the manifest, or read from a ConfigMap.
     Literal(String),
     /// A key of a Secret in the object's own namespace.
     Secret {
-        /// The Secret.
+        /// The Secret object.
         secret: ObjectKey,
-        /// The key in it.
+        /// The key in the Secret.
         key: String,
-        /// Whether it may be missing.
+        /// Whether the value can be missing.
         optional: bool,
     },
     /// A variable of the gateway's own environment (standalone only).
     Environment(String),
 }
 
-/// A header or an environment variable.
+/// A header or an environment variable, by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamedValue {
-    /// Its name.
+    /// The name of the header or variable.
     pub name: String,
-    /// Its value.
+    /// The source of its value.
     pub value: ValueSource,
 }

@@ -1,14 +1,15 @@
-//! Clients without credentials, told apart by the address that they come from.
+//! Clients without credentials, distinguished by their address.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use dashmap::DashMap;
 
-/// The most addresses that are counted each by itself; those that come while as many have calls in flight share a count.
+/// The most addresses with a counter of their own. When as many have calls in flight, further addresses share one
+/// counter.
 const MAX_ADDRESSES: usize = 4096;
 
-/// A count of each address.
+/// One counter for each address.
 #[derive(Default)]
 pub struct Addresses<T> {
     known: DashMap<IpAddr, Arc<T>>,
@@ -16,7 +17,7 @@ pub struct Addresses<T> {
 }
 
 impl<T: Default> Addresses<T> {
-    /// The count of an address. It is kept for as long as somebody holds it.
+    /// Returns the counter of an address. It is kept as long as somebody holds it.
     pub fn of(&self, address: IpAddr) -> Arc<T> {
         let address = network(address);
         if let Some(known) = self.known.get(&address) {
@@ -31,13 +32,13 @@ impl<T: Default> Addresses<T> {
         Arc::clone(&self.known.entry(address).or_default())
     }
 
-    /// Forgets addresses whose count nobody holds.
+    /// Forgets addresses whose counter nobody holds.
     pub(crate) fn sweep(&self) {
         self.known.retain(|_, count| Arc::strong_count(count) > 1);
     }
 }
 
-/// What is one's own to choose from counts as one: of IPv6 the first 64 bits.
+/// Maps addresses that one client can choose freely to the same value: of IPv6 only the first 64 bits count.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

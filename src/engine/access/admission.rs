@@ -1,4 +1,4 @@
-//! Which calls are let in, and counting them out again.
+//! Admission: which calls are let in, and the counters of those that are.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,14 +12,14 @@ use crate::engine::Engine;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller};
 
-/// How deep calls of plugins may lie within calls of plugins.
+/// How deep calls that plugins make can be nested.
 const MAX_DEPTH: u32 = 3;
 
-/// Counts out of a tracker what was counted into it.
+/// Counts a call in a tracker, until it is dropped.
 pub(crate) struct Counted(Arc<Tracker>);
 
 impl Counted {
-    /// Counts one in.
+    /// Counts a call in.
     pub(crate) fn enter(tracker: &Arc<Tracker>, concurrent: Option<u32>, total: Option<u64>) -> Result<Self, Full> {
         tracker.enter(concurrent, total)?;
         Ok(Self(Arc::clone(tracker)))
@@ -32,10 +32,10 @@ impl Drop for Counted {
     }
 }
 
-/// What a call was counted into.
+/// The trackers that count a call.
 pub(crate) type Admitted = Vec<Counted>;
 
-/// Why a call is not let in: the word, and what a client is told.
+/// Why a call is not let in: the reason and the message for the client.
 pub(crate) struct AdmissionError {
     pub(crate) reason: RefusalReason,
     pub(crate) message: String,
@@ -46,7 +46,7 @@ impl AdmissionError {
         Self { reason, message: message.into() }
     }
 
-    /// As a JSON-RPC error.
+    /// Converts it to a JSON-RPC error.
     pub(crate) fn to_error(&self) -> RpcError {
         let mut data = json!({"reason": self.reason.as_str()});
         if let Some(ms) = self.reason.retry_after_ms() {
@@ -56,8 +56,8 @@ impl AdmissionError {
     }
 }
 
-/// Whether the gateway takes a call that lies `depth` calls deep by this plan at all, or why not. The stop switch is for
-/// new calls: one that runs ends as it would have, and what its plugins call is a part of it.
+/// Whether the plan allows a call at nesting depth `depth` at all. The stop switch refuses only new calls (depth 0): a
+/// running call continues to its end, including the calls that its plugins make.
 pub(crate) fn gate(snapshot: &Snapshot, depth: u32) -> Result<(), AdmissionError> {
     let gateway = &snapshot.plan().gateway;
     if gateway.stopped && depth == 0 {
@@ -68,14 +68,14 @@ pub(crate) fn gate(snapshot: &Snapshot, depth: u32) -> Result<(), AdmissionError
 }
 
 impl Engine {
-    /// Lets a call into the process and its session, or says why not.
+    /// Lets a call into the process and its session, or returns why not.
     pub(crate) fn admit(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> Result<Admitted, AdmissionError> {
         let (gateway, depth) = (&snapshot.plan().gateway, request.depth());
         if depth > MAX_DEPTH {
             let message = format!("plugins called tools {depth} calls deep, {MAX_DEPTH} are allowed");
             return Err(AdmissionError::new(RefusalReason::TooDeep, message));
         }
-        // What a running call asks for is a part of it.
+        // A call that a plugin makes belongs to the running call around it.
         if self.state.draining.load(Ordering::Acquire) && depth == 0 {
             return Err(AdmissionError::new(RefusalReason::Draining, "this gateway is about to end"));
         }
@@ -89,8 +89,8 @@ impl Engine {
         Ok(vec![in_process, in_session])
     }
 
-    /// Lets a call of the process into its session, or says why not. How many may be in flight is asked of the call that
-    /// the client made, not again of those within it: that one would then fail half done.
+    /// Lets a call of the process into its session, or returns why not. The limit on calls in flight applies only to
+    /// calls of clients. If it applied to the calls that plugins make, a call could fail half done.
     fn admit_caller(&self, caller: &Caller, limits: &Limits, depth: u32) -> Result<Counted, AdmissionError> {
         let (mut concurrent, mut total) = (limits.session_concurrent_calls, limits.session_total_calls);
         concurrent = concurrent.filter(|_| depth == 0);
@@ -118,7 +118,7 @@ impl Engine {
         })
     }
 
-    /// Lets an admitted call on to its upstream, or says why not.
+    /// Lets an admitted call on to its upstream, or returns why not.
     pub(crate) fn admit_upstream(&self, admitted: &mut Admitted, plan: &UpstreamPlan) -> Result<(), AdmissionError> {
         if !self.state.in_routing(&plan.key) {
             let message = format!("upstream {} does not answer and was taken out of routing", plan.key.name);

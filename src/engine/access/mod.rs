@@ -1,4 +1,4 @@
-//! Who is let in, and how much each may have under way.
+//! Access control: who is let in, and how many calls each can have in flight.
 
 pub(crate) mod addresses;
 pub(crate) mod admission;

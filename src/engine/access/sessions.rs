@@ -13,42 +13,42 @@ use crate::domain::budget::Account;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 
-/// The most sessions there may be.
+/// The most sessions at once.
 pub const MAX_SESSIONS: usize = 10_000;
-/// How long a client has to say that it is ready (MCP 2025-11-25, lifecycle), in milliseconds.
+/// How long a client has to send `notifications/initialized` (MCP 2025-11-25, lifecycle), in milliseconds.
 const READY_WITHIN_MS: u64 = 30_000;
-/// The most requests of one session whose cancellation can be asked for at once.
+/// The most requests of one session that can be cancelled at the same time.
 const MAX_CANCELLABLE: usize = 1024;
 
 /// All sessions of this process.
 #[derive(Default)]
 pub struct SessionTable {
     by_id: DashMap<String, Arc<Session>>,
-    /// Ids of those whose client has not said that it is ready, the oldest first, and of some that have.
+    /// Ids of the sessions whose client has not sent `notifications/initialized`, the oldest first. Can contain others.
     fresh: Mutex<VecDeque<String>>,
     addresses: Addresses<Tracker>,
     accounts: Addresses<Account>,
 }
 
-/// One session.
+/// A session of one client.
 pub struct Session {
-    /// Visible ASCII, unguessable.
+    /// Visible ASCII and impossible to guess.
     pub id: String,
     /// The protocol version agreed on.
     pub version: String,
-    /// The client's own name and version.
+    /// Name and version of the client, as it reports them.
     pub client: String,
-    /// The upstream whose endpoint it was begun on; none for the endpoint of all.
+    /// The upstream whose endpoint the session was opened on; `None` for the endpoint of all upstreams.
     pub upstream: Option<String>,
-    /// Unix milliseconds.
+    /// When it was opened, in Unix milliseconds.
     pub created_at: u64,
-    /// Counts its calls.
+    /// Counts the session's calls.
     pub tracker: Arc<Tracker>,
-    /// Counts its open event streams.
+    /// Counts the session's open event streams.
     pub streams: Tracker,
-    /// Ends when the session does.
+    /// Cancelled when the session ends.
     pub ended: CancellationToken,
-    /// Whether its client said that it is ready (`notifications/initialized`).
+    /// Whether its client has sent `notifications/initialized`.
     ready: AtomicBool,
     last_used: AtomicU64,
     log_level: Mutex<LogLevel>,
@@ -59,33 +59,34 @@ pub struct Session {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SessionView {
-    /// The first 8 characters of its id: enough to tell it by, too little to use it.
+    /// The first 8 characters of its id: enough to identify the session, too few to use it.
     pub id: String,
     /// The protocol version agreed on.
     pub version: String,
-    /// The client's own name and version.
+    /// Name and version of the client, as it reports them.
     pub client: String,
-    /// The upstream whose endpoint it was begun on.
+    /// The upstream whose endpoint the session was opened on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
-    /// Unix milliseconds.
+    /// When it was opened, in Unix milliseconds.
     pub created_at: u64,
-    /// Unix milliseconds.
+    /// When it was last used, in Unix milliseconds.
     pub last_used_at: u64,
-    /// Calls in flight.
+    /// The number of calls in flight.
     pub calls_in_flight: u32,
-    /// Calls so far.
+    /// The number of calls so far.
     pub calls_total: u64,
 }
 
 impl SessionTable {
-    /// Begins a session. Where there are too many, the oldest goes whose client never said that it is ready, and where
-    /// there is no such, the one that was idle longest; none where each has a call or a stream.
+    /// Opens a session. If there are too many, first ends the oldest one whose client never sent
+    /// `notifications/initialized`, or else the one that was idle longest. Returns `None` if every session has a call
+    /// or a stream.
     pub fn open(&self, version: String, client: String, upstream: Option<String>, now: u64) -> Option<Arc<Session>> {
         if self.by_id.len() >= MAX_SESSIONS && !self.make_room() {
             return None;
         }
-        // 122 random bits from the operating system.
+        // The id has 122 random bits from the operating system.
         let id = uuid::Uuid::new_v4().simple().to_string();
         let session = Arc::new(Session {
             id: id.clone(),
@@ -111,14 +112,16 @@ impl SessionTable {
         Some(session)
     }
 
-    /// Ends a session that nobody uses now. Returns whether there was one. Its client is told with its next request that
-    /// it has to begin anew (MCP 2025-11-25, session management); one that finds no place can do nothing.
+    /// Ends a session that is not in use. Returns whether there was one. Its client learns with its next request that
+    /// it has to start a new session (MCP 2025-11-25, session management); a client that cannot open a session has no
+    /// such way out.
     fn make_room(&self) -> bool {
         self.end_first(|| self.fresh().pop_front().map(|id| self.is_fresh(&id).then_some(id)))
             || self.end_first(|| self.idle_longest().map(Some))
     }
 
-    /// Ends the first of these that is there still; a candidate may turn out to be none.
+    /// Ends the first candidate that still exists. `next` returns `Some(None)` for a candidate that turned out to be
+    /// unsuitable.
     fn end_first(&self, next: impl Fn() -> Option<Option<String>>) -> bool {
         while let Some(candidate) = next() {
             if candidate.is_some_and(|id| self.end(&id)) {
@@ -128,7 +131,7 @@ impl SessionTable {
         false
     }
 
-    /// The session without a call or a stream that was not used for the longest time.
+    /// Returns the session without calls and streams that was unused for the longest time.
     fn idle_longest(&self) -> Option<String> {
         let unused = self.by_id.iter().filter(|session| !session.is_in_use());
         let oldest = unused.min_by_key(|session| session.last_used.load(Ordering::Relaxed))?;
@@ -143,24 +146,24 @@ impl SessionTable {
         self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The session of this id, its idle time begun anew.
+    /// Returns the session with this id, and restarts its idle time.
     pub fn find(&self, id: &str, now: u64) -> Option<Arc<Session>> {
         let session = Arc::clone(&*self.by_id.get(id)?);
         session.last_used.store(now, Ordering::Relaxed);
         Some(session)
     }
 
-    /// Counts the calls of the stateless era's callers without credentials.
+    /// Counters of the calls of clients without credentials in the stateless era, by address.
     pub fn addresses(&self) -> &Addresses<Tracker> {
         &self.addresses
     }
 
-    /// What clients hold, by address.
+    /// The accounts of the bytes that clients hold, by address.
     pub fn accounts(&self) -> &Addresses<Account> {
         &self.accounts
     }
 
-    /// Ends a session: its streams close, its calls go on.
+    /// Ends a session. Its streams are closed, its calls continue. Returns whether it existed.
     pub fn end(&self, id: &str) -> bool {
         let ended = self.by_id.remove(id);
         if let Some((_, session)) = &ended {
@@ -169,8 +172,8 @@ impl SessionTable {
         ended.is_some()
     }
 
-    /// Ends those that were idle for `idle_ms` at `now`, and those whose client did not say in time that it is ready;
-    /// not one with a call in flight.
+    /// Ends sessions that were idle for `idle_ms` at `now`, and those whose client did not send
+    /// `notifications/initialized` in time. Sessions with calls in flight stay.
     pub fn expire(&self, now: u64, idle_ms: u64) {
         self.by_id.retain(|_, session| {
             let idle = now.saturating_sub(session.last_used.load(Ordering::Relaxed)) >= idle_ms;
@@ -183,19 +186,19 @@ impl SessionTable {
         });
     }
 
-    /// Forgets what nobody uses: sessions as [`SessionTable::expire`] does, and addresses.
+    /// Ends sessions as [`SessionTable::expire`] does, and forgets addresses that nobody uses.
     pub(crate) fn sweep(&self, now: u64, idle_ms: u64) {
         self.expire(now, idle_ms);
         self.addresses.sweep();
         self.accounts.sweep();
     }
 
-    /// How many there are.
+    /// The number of sessions.
     pub fn count(&self) -> usize {
         self.by_id.len()
     }
 
-    /// All of them, the oldest first.
+    /// All sessions, the oldest first.
     pub fn view(&self) -> Vec<SessionView> {
         let mut views: Vec<_> = self.by_id.iter().map(|session| session.view()).collect();
         views.sort_by_key(|view| view.created_at);
@@ -204,7 +207,7 @@ impl SessionTable {
 }
 
 impl Session {
-    /// Its client said that it is ready.
+    /// Records that the client has sent `notifications/initialized`.
     pub fn set_ready(&self) {
         self.ready.store(true, Ordering::Relaxed);
     }
@@ -217,17 +220,17 @@ impl Session {
         self.tracker.in_flight() > 0 || self.streams.in_flight() > 0
     }
 
-    /// The least grave log message that its client wants; until it says so, all that servers send.
+    /// The lowest severity of log messages that the client wants. By default all messages are sent.
     pub fn log_level(&self) -> LogLevel {
         *self.log_level.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From now on no log message that is less grave.
+    /// Sets the lowest severity of log messages that the client wants.
     pub fn set_log_level(&self, level: LogLevel) {
         *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
     }
 
-    /// A token that [`Session::cancel`] fires for the request of this id (raw JSON).
+    /// Registers the request with this id (raw JSON). [`Session::cancel`] cancels the returned token.
     pub fn begin(&self, request: &str) -> CancellationToken {
         let token = CancellationToken::new();
         if self.in_flight.len() < MAX_CANCELLABLE {
@@ -236,12 +239,12 @@ impl Session {
         token
     }
 
-    /// The request of this id is answered.
+    /// Records that the request with this id is answered.
     pub fn finish(&self, request: &str) {
         self.in_flight.remove(request);
     }
 
-    /// Cancels the request of this id, where it is in flight.
+    /// Cancels the request with this id, if it is in flight.
     pub fn cancel(&self, request: &str) {
         if let Some(token) = self.in_flight.get(request) {
             token.cancel();

@@ -1,4 +1,4 @@
-//! The way of one tool call.
+//! The steps of one tool call, from its arrival to its answer.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Endpoint, Reply};
 
 impl Engine {
-    /// Runs a call from its arrival to its answer. Dropping the future cancels it.
+    /// Runs a call and returns the reply. Dropping the future cancels the call.
     pub async fn call(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
         let span = spans::call(request.name);
         self.run_to_end(request).instrument(span).await
@@ -40,7 +40,8 @@ impl Engine {
         let meta = CallMeta::read(request.meta);
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
         let cut = self.state.cut.load_full();
-        // A fault of ours ends this call alone, and with an answer. What it had begun is dropped as if it was cancelled.
+        // A panic in the gateway ends only this call, and the client gets an answer. What the call had begun is
+        // dropped, as when it is cancelled.
         let run = AssertUnwindSafe(self.run_and_settle(&snapshot, &request, &meta, &mut recorder)).catch_unwind();
         let end = tokio::select! {
             biased;
@@ -53,8 +54,8 @@ impl Engine {
         self.finish(end, recorder, &meta, &request)
     }
 
-    /// The same as [`Self::run`], with all that ran beside it where the client is told of that: it is a part of the call
-    /// then, and ends with it.
+    /// Like [`Self::run`]. If the client asked for the trace, also waits for the entries off the call's path, so that
+    /// they end with the call.
     async fn run_and_settle(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
@@ -81,7 +82,7 @@ impl Engine {
             Err(error) => return self.not_admitted(&error),
         };
         let (snapshot, route) = self.route_guarded(snapshot, request).await;
-        // It may have waited for its upstream or a guard, and another plan may be in force since.
+        // The call may have waited for its upstream or a guard, and another plan may be in force now.
         if let Err(error) = gate(&snapshot, request.depth()) {
             return self.not_admitted(&error);
         }
@@ -100,7 +101,7 @@ impl Engine {
         {
             return CallEnd::doubled_argument(&steps);
         }
-        // Here and not before: which arguments are marked is known once the upstream was tried.
+        // This is not checked earlier, because the marked arguments are only known after the upstream was tried.
         if let Some(check) = request.check_mirrored
             && let Err(mismatch) = check(&call.tool.mirrored)
         {
@@ -116,8 +117,9 @@ impl Engine {
         self.run_guarded(&call, &client, recorder).await
     }
 
-    /// The route of a call, once what guards it is loaded or cannot be: nothing is sent whose answer would have to be
-    /// withheld. Where that was waited for, it is looked for again, since another plan may be in force.
+    /// Returns the route of a call after the plugins that guard it are loaded or have failed to load, so that nothing
+    /// is sent whose answer would have to be withheld. After a wait, looks the route up again, since another plan may
+    /// be in force.
     async fn route_guarded(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -132,8 +134,8 @@ impl Engine {
         (snapshot, route)
     }
 
-    /// The route of a name, and the snapshot that it is of. One that is not known yet is waited for while upstreams are
-    /// tried for the first time, then looked for in the newest snapshot.
+    /// Returns the route of a name, and its snapshot. If the name is unknown, waits while upstreams are tried for the
+    /// first time, then looks it up in the newest snapshot.
     async fn route(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -149,7 +151,7 @@ impl Engine {
         (newest, route)
     }
 
-    /// Request chains, the upstream, response chains.
+    /// Runs the request chains, sends the call to the upstream, and runs the response chains.
     async fn run_guarded(
         self: &Arc<Self>,
         call: &Routed<'_>,
@@ -180,7 +182,7 @@ impl Engine {
         self.answer_to_give(call, context, answer, facts, arguments, recorder).await
     }
 
-    /// What the response chains make of the answer to `arguments`.
+    /// Runs the response chains on the answer to `arguments`.
     async fn answer_to_give(
         self: &Arc<Self>,
         call: &Routed<'_>,
@@ -214,12 +216,12 @@ impl Engine {
         }
     }
 
-    /// Whether the call's upstream is of the modern era, as far as is known.
+    /// Whether the call's upstream speaks the modern era, as far as is known.
     fn is_modern(&self, call: &Routed<'_>) -> bool {
         self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Modern)
     }
 
-    /// What the request chains make of the arguments; checked again where they changed them.
+    /// Runs the request chains on the arguments. Arguments that they changed are checked against the schema again.
     async fn arguments_to_send(
         self: &Arc<Self>,
         call: &Routed<'_>,

@@ -20,31 +20,32 @@ use crate::engine::access::admission::Counted;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::engine::plan::snapshot::Selected;
 
-/// Executions off the path of their call that may run at once.
+/// The most executions off the path of their call at once.
 const MAX_BACKGROUND: u32 = 1000;
 
-/// What goes along with a call's content through its chains.
+/// The context of a call's content on its way through the chains.
 #[derive(Clone, Copy)]
 pub(crate) struct CallContext<'a> {
     pub(crate) facts: &'a Arc<CallFacts>,
-    /// The way back to the client.
+    /// The channel to the client.
     pub(crate) client: &'a dyn ToClient,
-    /// Whether content that an entry changes must have each key once in an object: a Guard may see the last one where
-    /// who is sent the content takes the first.
+    /// Whether content that an entry changed must not have a key twice in an object. Otherwise a Guard could check the
+    /// last value while the receiver of the content uses the first.
     pub(crate) unique_keys: bool,
-    /// Holds an answer and what chains make of it; none for arguments, which are held with the request.
+    /// Reserves bytes for the answer and its changed versions; `None` for arguments, whose bytes are reserved with the
+    /// request.
     pub(crate) reservation: Option<&'a Reservation>,
 }
 
 impl CallContext<'_> {
-    /// Holds the content as it came and as it is now.
+    /// Reserves bytes for the original and the changed content.
     fn hold(&self, content: &Content, changed: Option<&Content>) -> Result<(), CallEnd> {
         let (Some(reservation), Some(changed)) = (self.reservation, changed) else { return Ok(()) };
         reservation.resize(content.size() + changed.size()).map_err(|NoRoom| CallEnd::no_room())
     }
 }
 
-/// Nobody: what runs beside a call says nothing of its progress.
+/// A client that ignores everything, for entries off the call's path.
 pub(crate) struct Nobody;
 
 impl ToClient for Nobody {
@@ -52,11 +53,11 @@ impl ToClient for Nobody {
 }
 
 impl Engine {
-    /// Runs the selected chains of one phase, one after another, each entry on what the one before it gave. None where
-    /// nothing changed the content.
+    /// Runs the selected chains of one phase one after another. Each entry gets the content that the one before it
+    /// returned. Returns `None` if no entry changed the content.
     ///
     /// # Errors
-    /// How a denial or a failure ended the call.
+    /// The end of the call, if an entry denied it or failed it.
     pub(crate) async fn run_chains(
         self: &Arc<Self>,
         context: CallContext<'_>,

@@ -1,4 +1,4 @@
-//! The content that goes through a chain: what an entry sees of it, and what its answer makes of it.
+//! The content that passes through a chain: the part that an entry sees, and the effect of the entry's answer on it.
 
 use std::borrow::Cow;
 
@@ -13,27 +13,27 @@ use crate::domain::reason::Reason;
 use crate::domain::rpc::too_deep;
 use crate::domain::upstream::Answer;
 
-/// A call's arguments, or what came back.
+/// The arguments or the answer of a call.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// JSON text of an object.
+    /// The JSON text of an object.
     Arguments(String),
-    /// A result or an error.
+    /// A result or an error of the upstream.
     Answer(Answer),
 }
 
 /// The content that an entry sees.
 #[derive(Debug)]
 pub struct ShownContent<'a> {
-    /// The content, or the text in it.
+    /// The content as JSON, or the text of its only text block.
     pub text: Cow<'a, str>,
-    /// Which of the two.
+    /// Whether `text` is JSON or plain text.
     pub kind: ContentType,
-    /// How the structured content of the result follows the text.
+    /// How the structured content of the result relates to the text.
     mirror: Mirror,
 }
 
-/// The checked members of a content block that a plugin returned.
+/// The members of a content block that are validated after a plugin returned it.
 #[derive(Deserialize)]
 struct ContentBlock<'a> {
     #[serde(borrow, rename = "type")]
@@ -43,8 +43,8 @@ struct ContentBlock<'a> {
 }
 
 impl Content {
-    /// What an entry of this role with this `view` sees. With `Auto`, a Guard sees a result whole where anything besides
-    /// its text could hold what the Guard is there for.
+    /// Returns the part that an entry of this role sees with this `view`. With `Auto`, a Guard sees the whole result if
+    /// anything besides its text could hold data that the Guard has to check.
     pub fn shown(&self, view: View, role: Role) -> ShownContent<'_> {
         let result = match self {
             Self::Arguments(text) => return ShownContent::json(text),
@@ -60,7 +60,7 @@ impl Content {
         )
     }
 
-    /// Its size in bytes.
+    /// The size of the content in bytes.
     pub fn size(&self) -> u64 {
         let text = match self {
             Self::Arguments(text) => text,
@@ -69,7 +69,7 @@ impl Content {
         text.len() as u64
     }
 
-    /// The path to the first key that an object of it has twice.
+    /// The path to the first key that occurs twice in an object of the content.
     pub fn doubled_key(&self) -> Option<Vec<JsonStep>> {
         doubled_key(match self {
             Self::Arguments(text) => text,
@@ -77,10 +77,10 @@ impl Content {
         })
     }
 
-    /// Replaces what the plugin saw with the text that it returned. `None` if nothing changed.
+    /// Replaces the part that the plugin saw with the text that it returned. Returns `None` if nothing changed.
     ///
     /// # Errors
-    /// `InvalidOutput` where the changed content is not valid for its phase.
+    /// `InvalidOutput` if the changed content is not valid for its phase.
     pub fn replaced(&self, seen: &ShownContent<'_>, text: &str) -> Result<Option<Self>, Failure> {
         if text == seen.text {
             return Ok(None);
@@ -113,7 +113,7 @@ fn invalid(what: &str) -> Failure {
     Failure::new(Reason::InvalidOutput, format!("returned content that is not valid: {what}"))
 }
 
-/// `result` with another text in its only block, and in its structured content where that mirrors it.
+/// Returns `result` with another text in its only block, and in its structured content if that repeats the text.
 fn with_text(result: &RawValue, mirror: Mirror, text: &str) -> Result<Box<RawValue>, Failure> {
     let unreadable = |_| invalid("the result cannot be read");
     let mut object = RawObject::parse(result.get()).map_err(unreadable)?;
@@ -141,7 +141,7 @@ fn with_text(result: &RawValue, mirror: Mirror, text: &str) -> Result<Box<RawVal
     Ok(object.to_raw())
 }
 
-/// A result of `tools/call` (MCP, CallToolResult).
+/// Validates a result of `tools/call` (MCP, CallToolResult).
 fn valid_result(text: &str) -> Result<Box<RawValue>, Failure> {
     let object = RawObject::parse(text).map_err(|_| invalid("the result must stay a JSON object"))?;
     let blocks = object.get("content").ok_or_else(|| invalid("the result has no `content`"))?;
@@ -161,7 +161,7 @@ fn valid_result(text: &str) -> Result<Box<RawValue>, Failure> {
     raw(text)
 }
 
-/// A JSON-RPC error object.
+/// Validates a JSON-RPC error object.
 fn valid_error(text: &str) -> Result<Box<RawValue>, Failure> {
     let object = RawObject::parse(text).map_err(|_| invalid("the error must stay a JSON object"))?;
     let code = object.get("code").and_then(|code| code.get().parse::<i64>().ok());
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// What an entry sees, and what comes of answering `text`.
+    /// Returns what an entry sees of the result `json`, and the outcome if the entry answers `text`.
     fn pass(json: &str, view: View, text: &str) -> (String, Result<Option<String>, Reason>) {
         let content = result(json);
         let seen = content.shown(view, Role::Transform);

@@ -1,4 +1,4 @@
-//! Runs one entry of a chain: asks its plugin, judges the answer, writes both down.
+//! Runs one entry of a chain: executes its plugin, judges the answer, and records the execution.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,10 +23,10 @@ use crate::domain::verdict::Verdict;
 use crate::engine::Engine;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 
-/// One execution and its verdict.
+/// The result of one execution.
 pub(crate) struct JudgedExecution {
     pub(crate) verdict: Verdict,
-    /// The content after it, where it differs.
+    /// The content after the entry, if the entry changed it.
     pub(crate) changed: Option<Content>,
     pub(crate) trace: EntryTrace,
 }
@@ -63,7 +63,7 @@ impl Engine {
             ..row(context.facts, chain, entry, &verdict, started_at)
         };
         let trace = EntryTrace {
-            // What an observer answers is thrown away; of a shadow it is told what it would have changed.
+            // The answer of an observer is discarded. The trace of a shadow shows what it would have changed.
             changed: row.changed && entry.rules.role != Role::Observe,
             stops: matches!(verdict, Verdict::Go { stop: true, .. }) && entry.rules.role != Role::Observe,
             duration_ms: row.duration_ms,
@@ -76,7 +76,7 @@ impl Engine {
         JudgedExecution { verdict, changed, trace }
     }
 
-    /// Asks the entry's plugin what becomes of the content.
+    /// Executes the entry's plugin on the content.
     async fn ask(
         self: &Arc<Self>,
         context: CallContext<'_>,
@@ -110,7 +110,7 @@ impl Engine {
         self.plugins.run(plugin, &input, entry.timeout, &host).await
     }
 
-    /// A plugin's metadata where a trace has room for it, else why it has none; the log says that too.
+    /// Returns a plugin's metadata if it fits into a trace, else why it does not. The reason is also logged.
     fn traceable(
         &self,
         metadata: Option<Box<RawValue>>,
@@ -141,7 +141,7 @@ impl Engine {
     }
 }
 
-/// Judges the content of an answer; a plugin that reports an error is not asked for valid content.
+/// Validates the content of an answer. If the plugin reported an error, its content is not validated.
 fn check(
     output: Result<Output, Failure>,
     content: &Content,
@@ -163,7 +163,7 @@ fn check(
     }
 }
 
-/// Why a plugin's metadata does not go into a trace; none where it does.
+/// Returns why a plugin's metadata does not fit into a trace; `None` if it fits.
 fn not_traceable(metadata: &str) -> Option<String> {
     match metadata.len() {
         bytes if bytes > MAX_TRACE_METADATA => {

@@ -1,4 +1,4 @@
-//! Ends a call: counts it, has its upstream probed where that may be gone, writes it down.
+//! Ends a call: counts it, has its upstream probed if that may be down, and records the call.
 
 use serde_json::value::RawValue;
 
@@ -18,7 +18,8 @@ use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Endpoint, Reply};
 
-/// Names of members that the protocol itself gives (MCP, CallToolResult and ContentBlock; JSON-RPC 2.0, error object).
+/// Names of members that the protocol itself defines (MCP, CallToolResult and ContentBlock; JSON-RPC 2.0, error
+/// object).
 const KNOWN_MEMBERS: [&str; 17] = [
     "_meta",
     "annotations",
@@ -40,22 +41,22 @@ const KNOWN_MEMBERS: [&str; 17] = [
 ];
 
 impl Engine {
-    /// Admission refused the call.
+    /// Ends a call that admission refused.
     pub(crate) fn not_admitted(&self, error: &AdmissionError) -> CallEnd {
         self.metrics.refused(error.reason.as_str());
         CallEnd::not_admitted(error)
     }
 
-    /// It was not sent.
+    /// Ends a call that was refused before it was sent.
     pub(crate) fn refused(&self, denial: Denial) -> CallEnd {
         self.metrics.refused(&denial.reason);
         CallEnd::denied(denial)
     }
 
-    /// Its upstream gave no answer. One that may be gone is probed at once.
+    /// Ends a call whose upstream returned no answer. An upstream that may be down is probed immediately.
     pub(crate) fn upstream_failed(&self, call: &Routed<'_>, error: &UpstreamError) -> CallEnd {
         let key = &call.plan().key;
-        // What the gateway has no room for is not the upstream's fault.
+        // The upstream is not to blame if the gateway has no room for its answer.
         let own = *error == UpstreamError::NoRoom;
         if !own {
             self.metrics.upstream_failed(&key.name);
@@ -67,7 +68,7 @@ impl Engine {
         CallEnd::upstream_failed(call, error)
     }
 
-    /// No tool has that name, at least not now.
+    /// Ends a call of a tool that does not exist, at least not at the moment.
     pub(crate) fn unknown_tool(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> CallEnd {
         let name: String = request.name.chars().take(128).collect();
         let named = match &request.endpoint {
@@ -89,14 +90,15 @@ impl Engine {
         }
     }
 
-    /// What clients may be told of an upstream of which no list was ever read, because the last try failed.
+    /// Returns why the last try of an upstream failed, in words that clients can see, if no tool list of it was ever
+    /// read.
     fn down(&self, upstream: &LinkedUpstream) -> Option<String> {
         let state = self.state.upstream(&upstream.target.plan.key);
         state.down.filter(|_| state.tools.is_none() && upstream.target.plan.enabled)
     }
 
-    /// Its upstream's answer has a key twice, and a Guard is on it. No Guard saw the names of its members, so of the place
-    /// only those are told that the protocol itself gives.
+    /// Ends a call whose answer has a key twice and is guarded. Because no Guard checked the names of its members, the
+    /// message shows only those that the protocol itself defines.
     pub(crate) fn withheld(&self, call: &Routed<'_>, steps: &[JsonStep]) -> CallEnd {
         let shown = |step: &JsonStep| match step {
             JsonStep::Member(name) if !KNOWN_MEMBERS.contains(&name.as_str()) => JsonStep::Member("*".to_owned()),
@@ -113,7 +115,7 @@ impl Engine {
         CallEnd::withheld(upstream, &place)
     }
 
-    /// Writes the end down, and makes of it what the client gets.
+    /// Records the end of a call, and returns the reply for the client.
     pub(crate) fn finish(
         &self,
         end: CallEnd,
@@ -136,7 +138,7 @@ impl Engine {
     }
 }
 
-/// Adds the trace to a result where there is room for it beside that.
+/// Adds the trace to a result if there is room for both.
 fn add_trace(result: &mut Box<RawValue>, entries: &[EntryTrace], reservation: &Reservation) {
     let trace = to_raw(&entries);
     if reservation.resize((result.get().len() + trace.get().len()) as u64).is_ok() {

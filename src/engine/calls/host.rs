@@ -1,4 +1,4 @@
-//! What a plugin may ask of the gateway while its call runs: progress for the client, and calls of tools.
+//! The requests that a plugin can make during its execution: progress for the client, and calls of tools.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use crate::engine::Engine;
 use crate::engine::access::admission::{AdmissionError, Counted};
 use crate::engine::request::{CallRequest, Endpoint, Reply, Within};
 
-/// Calls of its own that one execution may wait for at once.
+/// The most tool calls that one execution can have in flight.
 const MAX_CALLS: u32 = 8;
 
-/// The host of one execution.
+/// Handles the requests of one execution.
 pub(crate) struct CallHost<'a> {
     engine: &'a Arc<Engine>,
     context: CallContext<'a>,

@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 
 use crate::domain::raw::RawObject;
 
-/// A call's `_meta`.
+/// The content of a call's `_meta`.
 pub(crate) struct CallMeta {
     /// `hawsepipe.dev/trace`
     pub(crate) trace: bool,
@@ -12,17 +12,17 @@ pub(crate) struct CallMeta {
     pub(crate) user_query: Option<String>,
     /// `hawsepipe.dev/maxTokens`
     pub(crate) max_tokens: Option<u32>,
-    /// The keys that are forwarded: all but the protocol's own and ours.
+    /// The keys that are forwarded: all except the protocol's own and `hawsepipe.dev/` keys.
     pub(crate) onward: Vec<(String, Box<RawValue>)>,
 }
 
 impl CallMeta {
-    /// Reads it. A `_meta` that is not an object counts as missing.
+    /// Parses `_meta`. A value that is not an object counts as missing.
     pub(crate) fn read(meta: Option<&RawValue>) -> Self {
         let object = meta.and_then(|meta| RawObject::parse(meta.get()).ok()).unwrap_or_default();
         let flag = |key: &str| object.get(key).is_some_and(|value| value.get() == "true");
         let number = |key: &str| object.get(key).and_then(|value| value.get().parse::<u32>().ok());
-        // The protocol's own keys are written anew for the upstream; ours are not forwarded.
+        // The protocol's own keys are written anew for the upstream. The gateway's keys are not forwarded.
         let ours = |key: &str| {
             key == "progressToken" || key.starts_with("hawsepipe.dev/") || key.starts_with("io.modelcontextprotocol/")
         };

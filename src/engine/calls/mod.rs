@@ -1,4 +1,4 @@
-//! The way of one tool call: admitted, routed, through its chains, sent, answered, written down.
+//! The steps of one tool call: it is admitted, routed, passed through its chains, sent, answered and recorded.
 
 pub(crate) mod call;
 pub(crate) mod chain;

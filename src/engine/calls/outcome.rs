@@ -1,4 +1,4 @@
-//! How calls end: what the client gets, what the record says.
+//! The ends of calls: the reply for the client, and the outcome and reason for the record.
 
 use std::time::Duration;
 
@@ -18,45 +18,46 @@ use crate::domain::upstream::{Answer, UpstreamError};
 use crate::engine::access::admission::AdmissionError;
 use crate::engine::request::Reply;
 
-/// Why a call ended whose arguments or answer had a key twice in one object.
+/// The reason of a call that ended because its arguments or its answer had a key twice in one object.
 const DUPLICATE_KEY: &str = "DuplicateKey";
-/// The most characters of a place in arguments that a message quotes.
+/// The most characters of a JSON Pointer into the arguments that a message quotes.
 const MAX_PLACE: usize = 200;
-/// JSON-RPC code of a request that took too long, as the SDKs have it.
+/// The JSON-RPC error code of a timeout, as in the MCP SDKs.
 const REQUEST_TIMEOUT: i64 = -32001;
 
-/// What a client is told whose answer found no room. It does not say when to try again: what was asked may be done.
+/// Returns the error for a client whose answer found no room. It does not suggest a time to retry, because the tool may
+/// have done its work.
 pub(crate) fn dropped() -> RpcError {
     RpcError::new(REFUSED, UpstreamError::NoRoom.to_client()).with_data(json!({"reason": NO_ROOM}))
 }
 
-/// What kept a call from its content.
+/// How a call was ended before its content could be returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DenialKind {
-    /// A plugin denied it.
+    /// A plugin denied the call.
     Denied,
-    /// A plugin's failure failed it.
+    /// A plugin failed, and the call with it.
     Failed,
-    /// It was not sent, because something that guards it cannot run.
+    /// The call was not sent, because something that guards it cannot run.
     Refused,
 }
 
-/// Why a call ends before its content can be given, and who ended it.
+/// Why a call ends before its content can be returned, and who ended it.
 #[derive(Clone, Debug)]
 pub(crate) struct Denial {
     pub(crate) kind: DenialKind,
-    /// The chain, as `namespace/name`; none where the gateway or the upstream refuses.
+    /// The chain, as `namespace/name`; `None` if the gateway or the upstream refuses the call.
     pub(crate) chain: Option<String>,
-    /// The plugin, as `namespace/name`; none where the chain as a whole refuses.
+    /// The plugin, as `namespace/name`; `None` if the chain as a whole refuses the call.
     pub(crate) plugin: Option<String>,
-    /// A word of the closed list, or the denying plugin's own words.
+    /// A [`Reason`](crate::domain::reason::Reason), or the message of the denying plugin.
     pub(crate) reason: String,
-    /// For the client.
+    /// The text for the client.
     pub(crate) text: String,
 }
 
 impl Denial {
-    /// Of a chain, the gateway or an upstream that refuses by its plan.
+    /// A refusal that is part of the plan of a chain, the gateway or an upstream.
     pub(crate) fn refused(chain: Option<&str>, refusal: &Refusal) -> Self {
         Self {
             kind: DenialKind::Refused,
@@ -67,12 +68,12 @@ impl Denial {
         }
     }
 
-    /// By an entry of a chain.
+    /// A denial or failure of an entry.
     pub(crate) fn by_entry(kind: DenialKind, chain: &str, plugin: &str, reason: String, text: String) -> Self {
         Self { kind, chain: Some(chain.to_owned()), plugin: Some(plugin.to_owned()), reason, text }
     }
 
-    /// A tool result with `isError: true` that says in `_meta` who ended the call.
+    /// Converts it to a tool result with `isError: true` that names in `_meta` who ended the call.
     fn to_result(&self) -> Box<RawValue> {
         let (key, word) = match self.kind {
             DenialKind::Denied => ("hawsepipe.dev/denied", "error"),
@@ -86,12 +87,12 @@ impl Denial {
     }
 }
 
-/// How a call ended, before it is written down.
+/// The end of a call, before it is recorded.
 pub(crate) struct CallEnd {
     pub(crate) reply: Reply,
     pub(crate) outcome: CallOutcome,
     pub(crate) reason: Option<String>,
-    /// Whether a result says what it is, as the modern era wants it.
+    /// Whether a result has a `resultType`, which the modern era requires.
     pub(crate) typed: bool,
 }
 
@@ -100,7 +101,7 @@ impl CallEnd {
         Self { reply, outcome, reason: reason.into(), typed: false }
     }
 
-    /// With the upstream's answer, which has these facts.
+    /// The call ends with the upstream's answer, which has these facts.
     pub(crate) fn answered(answer: Answer, facts: ResultFacts) -> Self {
         let (reply, outcome) = match answer {
             Answer::Result(result) if facts.is_error => (Reply::Result(result), CallOutcome::ToolError),
@@ -110,13 +111,13 @@ impl CallEnd {
         Self { typed: facts.typed, ..Self::new(reply, outcome, None) }
     }
 
-    /// With an answer that chains made anew.
+    /// The call ends with an answer that chains changed.
     pub(crate) fn answered_anew(answer: Answer) -> Self {
         let facts = ResultFacts::of(&answer);
         Self::answered(answer, facts)
     }
 
-    /// By a chain, or because what guards it cannot run.
+    /// The call ends because an entry denied or failed it, or because something that guards it cannot run.
     pub(crate) fn denied(denial: Denial) -> Self {
         let outcome = match denial.kind {
             DenialKind::Denied => CallOutcome::Denied,
@@ -131,24 +132,24 @@ impl CallEnd {
         Self::new(Reply::Error(error.to_error()), CallOutcome::Refused, error.reason.as_str().to_owned())
     }
 
-    /// What it answers with found no room.
+    /// There is no room for the answer.
     pub(crate) fn no_room() -> Self {
         Self::new(Reply::Error(dropped()), CallOutcome::RpcError, NO_ROOM.to_owned())
     }
 
-    /// Because something went wrong that should not.
+    /// The call ends because of an internal error.
     pub(crate) fn internal(message: &str) -> Self {
         let error = RpcError::new(INTERNAL_ERROR, message);
         Self::new(Reply::Error(error), CallOutcome::RpcError, message.to_owned())
     }
 
-    /// The gateway panicked. What it panicked with may hold content, so that it is told to nobody.
+    /// The gateway panicked. The panic message is not shown to anybody, because it can hold content.
     pub(crate) fn panicked() -> Self {
         let error = RpcError::new(INTERNAL_ERROR, "the gateway failed on this call; its log says where");
         Self::new(Reply::Error(error), CallOutcome::RpcError, "Panicked".to_owned())
     }
 
-    /// The stop switch ended it, with `stopMode: Cancel`, or a call came while it is on.
+    /// The stop switch ended the call (`stopMode: Cancel`), or refused it on arrival.
     pub(crate) fn stopped() -> Self {
         let data = json!({"reason": RefusalReason::Stopped.as_str()});
         let message = "this gateway is stopped, and its calls in flight were ended";
@@ -156,7 +157,7 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::Refused, RefusalReason::Stopped.as_str().to_owned())
     }
 
-    /// It took as long as a call may.
+    /// The call took longer than the ceiling allows.
     pub(crate) fn ceiling_reached(ceiling: Duration) -> Self {
         let message = format!("the call took longer than {ceiling:?}, the longest that this gateway lets one take");
         let error = RpcError::new(REQUEST_TIMEOUT, message);
@@ -168,7 +169,7 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::RpcError, "UnknownTool".to_owned())
     }
 
-    /// It is not known which tools the upstream has.
+    /// The upstream is down, so its tools are unknown.
     pub(crate) fn upstream_down(name: &str, why: &str) -> Self {
         const REASON: &str = "UpstreamDown";
         let data = json!({"reason": REASON, "upstream": name});
@@ -177,13 +178,13 @@ impl CallEnd {
         Self::new(reply, CallOutcome::RpcError, REASON.to_owned())
     }
 
-    /// The arguments do not fit the tool's schema at these places.
+    /// The arguments do not match the tool's schema at these places.
     pub(crate) fn invalid_arguments(tool: &str, places: &str) -> Self {
         let text = format!("The arguments do not fit the input schema of {tool}. Nothing was sent.\n{places}");
         Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
     }
 
-    /// The same of arguments that a plugin changed.
+    /// Arguments that a plugin changed do not match the tool's schema at these places.
     pub(crate) fn invalid_changed_arguments(tool: &str, places: &str) -> Self {
         let text = format!(
             "The arguments, as the gateway's plugins changed them, do not fit the input schema of {tool}. Nothing was \
@@ -203,13 +204,13 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::RpcError, DUPLICATE_KEY.to_owned())
     }
 
-    /// What the client's headers say of its arguments is not what they are.
+    /// The client's headers do not match its arguments.
     pub(crate) fn header_mismatch(error: RpcError) -> Self {
         Self::new(Reply::Error(error), CallOutcome::RpcError, "HeaderMismatch".to_owned())
     }
 
-    /// The same where its answer finds room until it is sent. What the upstream sent has found it; chains may have made
-    /// more of that.
+    /// Returns the same end if there is room for its answer until that is sent, else [`Self::no_room`]. The upstream's
+    /// answer already found room, but chains can have made it larger.
     pub(crate) fn held_in(self, reservation: &Reservation) -> Self {
         let (Reply::Result(text) | Reply::UpstreamError(text)) = &self.reply else { return self };
         match reservation.resize(text.get().len() as u64) {
@@ -218,7 +219,7 @@ impl CallEnd {
         }
     }
 
-    /// The upstream's answer has a key twice, and a Guard is on it: it may see another value than the client.
+    /// The upstream's answer has a key twice, and a Guard checks it. The Guard might see another value than the client.
     pub(crate) fn withheld(upstream: &str, place: &str) -> Self {
         let message = format!(
             "upstream {upstream}: its answer is withheld, because a plugin guards it and the key at {place} stands twice in \

@@ -1,4 +1,4 @@
-//! Progress of a call, and what its server logs meanwhile, on the way to the client.
+//! Forwards the progress of a call, and the log messages of its server, to the client.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -8,18 +8,18 @@ use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 use crate::engine::plan::snapshot::LinkedTool;
 
-/// Passes the progress of one call on, its server's and its plugins', as long as it rises: MCP wants that of all that goes
-/// by one token. While a Guard is on the response, the numbers alone, because text could carry what the Guard takes out;
-/// log messages are not passed on then.
+/// Forwards the progress of one call, from its server and its plugins. MCP requires that the numbers of one token rise,
+/// so others are dropped. While a Guard is on the response, only the numbers are forwarded, because text could carry
+/// what the Guard removes; log messages are then dropped.
 pub(crate) struct Progress<'a> {
     client: &'a dyn ToClient,
     guarded: bool,
-    /// What was passed on last.
+    /// The progress that was forwarded last.
     last: Mutex<f64>,
 }
 
 impl<'a> Progress<'a> {
-    /// For a call of which no progress was passed on yet.
+    /// Creates a forwarder for a call that has reported no progress yet.
     pub(crate) fn new(client: &'a dyn ToClient, guarded: bool) -> Self {
         Self { client, guarded, last: Mutex::new(f64::NEG_INFINITY) }
     }
@@ -62,8 +62,8 @@ impl ToClient for Progress<'_> {
     }
 }
 
-/// Whether the words of progress are kept from the client: a Guard is on the tool's response, in a chain that does not
-/// let notifications pass.
+/// Whether texts are withheld from the client: a Guard is on the tool's response, in a chain that does not let
+/// notifications pass.
 pub(crate) fn is_guarded(tool: &LinkedTool) -> bool {
     tool.response.iter().any(|selected| !selected.chain.plan.notifications_pass && selected.guards())
 }

@@ -1,4 +1,4 @@
-//! Whether what guards a call can run, asked before anything is sent.
+//! Checks before anything is sent whether everything that guards a call can run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,13 +19,14 @@ use crate::engine::Engine;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry};
 use crate::engine::plan::snapshot::{Selected, Snapshot};
 
-/// How often it is looked whether plugins are loaded by now.
+/// How often to check whether plugins are loaded.
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Engine {
-    /// Waits for plugins that guard calls on this route and are still being loaded, as long as their entries may take.
-    /// Says whether there were any and all of them are loaded, or cannot be, by now; or whether something else runs by
-    /// now, for which these may never be loaded.
+    /// Waits for plugins that guard calls on this route and are still being loaded, at most for the queue's deadline
+    /// and the timeout of their entry. Returns true if there were any and all of them have been loaded or have failed
+    /// to load, or if another plan or another choice of forms has replaced the snapshot, so that these plugins may
+    /// never be loaded.
     pub(crate) async fn waited_for_guards(&self, snapshot: &Snapshot, route: &Route) -> bool {
         let (tool, queue) = (&snapshot.tools[route.index], snapshot.plan().gateway.runtime.queue_timeout_ms);
         let (mut waited, began) = (false, Instant::now());
@@ -54,14 +55,14 @@ impl Engine {
         waited
     }
 
-    /// Waits until every plugin that the plan in force runs is loaded or cannot be, and calls go by that.
+    /// Waits until every plugin of the plan in force is loaded or has failed to load, and calls use the result.
     pub async fn wait_for_loads(&self) {
         while self.is_behind() {
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Whether a plugin is still being loaded, or was and that is not in force yet.
+    /// Whether a plugin is still being loaded, or the end of its load is not in force yet.
     fn is_behind(&self) -> bool {
         let linked = Arc::clone(&self.snapshot().linked);
         let is_behind = |(key, plugin): (&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)| match plugin
@@ -77,7 +78,7 @@ impl Engine {
         linked.wanted().into_iter().any(is_behind)
     }
 
-    /// Waits until a plugin is loaded or cannot be.
+    /// Waits until a plugin is loaded or has failed to load.
     async fn wait_until_loaded(&self, plugin: &Arc<LinkedPlugin>) {
         let mut seen = 0;
         while self.plugins.loading(plugin) == Loading::Underway {
@@ -85,14 +86,14 @@ impl Engine {
         }
     }
 
-    /// Waits until another plan is in force, or the same with other forms of its plugins.
+    /// Waits until another plan is in force, or the same plan with other forms of its plugins.
     async fn wait_until_replaced(&self, linked: &Arc<Linked>) {
-        // The sender is ours, so that it cannot be gone.
+        // The engine owns the sender, so the channel cannot be closed.
         let _ = self.plans.subscribe().wait_for(|()| !Arc::ptr_eq(&self.snapshot().linked, linked)).await;
     }
 
-    /// The first thing that guards this call and cannot run here. A tool must not run if its
-    /// response would have to be withheld, so both phases are checked before anything is sent.
+    /// Returns the first entry or chain that guards this call and cannot run here. Both phases are checked before
+    /// anything is sent, because a tool must not run if its response would have to be withheld.
     pub(crate) fn cannot_guard(&self, call: &Routed<'_>, traces: &mut EntryTraces) -> Option<Denial> {
         let mut first = 0;
         for selected in call.tool.request.iter().chain(&call.tool.response) {
@@ -122,15 +123,15 @@ impl Engine {
                     return None;
                 }
                 let failure = self.unable(entry).or_else(|| self.still_loading(entry))?;
-                // What a response would hold is not known yet, so there `when` cannot excuse it.
+                // The content of a response is not known yet, so a `when` of a response chain cannot excuse its entry.
                 let excused = selected.chain.plan.phase == Phase::Request && !when.holds(entry, &content());
                 (!excused).then_some((place, &**entry, failure))
             },
         )
     }
 
-    /// Why a chain refuses what it selects, as far as this process knows now. What the filter of a plugin leaves out,
-    /// and a call that a `when` excuses, are not refused all the same.
+    /// Returns why a chain refuses the calls that it selects, as far as this process knows now. Calls that a plugin's
+    /// filter or a `when` excludes are not refused.
     pub(crate) fn refusing(&self, chain: &LinkedChain) -> Option<Reason> {
         let unable = || chain.entries.iter().filter(|entry| entry.must_run()).find_map(|entry| self.unable(entry));
         chain.plan.refusing.as_ref().map(|refusal| refusal.reason).or_else(|| unable().map(|failure| failure.reason))
@@ -142,7 +143,7 @@ impl Engine {
         is_underway.then(|| Failure::new(Reason::NotLoaded, "is still being loaded"))
     }
 
-    /// Why an entry cannot run here, as far as this process knows now.
+    /// Returns why an entry cannot run here, as far as this process knows now.
     pub(crate) fn unable(&self, entry: &LinkedEntry) -> Option<Failure> {
         match &entry.plugin {
             Err(failure) => Some(failure.clone()),

@@ -1,4 +1,4 @@
-//! What is written down of a call: its record, with one line for each entry of each chain that selected it.
+//! Records a call, with one trace for each entry of each chain that selected it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,26 +16,26 @@ use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::engine::plan::snapshot::{LinkedTool, Selected};
 use crate::engine::request::CallRequest;
 
-/// A call while it runs. Dropped before it was ended, it is written down as cancelled.
+/// Records a call while it runs. If it is dropped before the end of the call, the call is recorded as cancelled.
 pub(crate) struct CallRecorder {
     engine: Arc<Engine>,
     gateway: String,
     record: CallRecord,
-    /// What its entries did.
+    /// The traces of the entries.
     pub(crate) traces: EntryTraces,
-    /// Whether it was ended, and counted.
+    /// Whether the call has ended and was counted.
     ended: bool,
-    /// Whether it was handed to a task that waits for what runs beside the call.
+    /// Whether it was handed over to a task that waits for the entries off the call's path.
     handed_over: bool,
     started: Duration,
-    /// Since when its upstream has been asked; none while it is not.
+    /// When the call was sent to its upstream; `None` while it is not waiting for an answer.
     asked: Option<Duration>,
-    /// Whether the tool is one that an upstream lists.
+    /// Whether an upstream lists the tool.
     known: bool,
 }
 
 impl CallRecorder {
-    /// Begins to write down a call.
+    /// Starts to record a call.
     pub(crate) fn begin(engine: &Arc<Engine>, gateway: String, request: &CallRequest<'_>) -> Self {
         engine.metrics.call_started();
         let record = CallRecord {
@@ -67,7 +67,7 @@ impl CallRecorder {
         &mut self.record
     }
 
-    /// The call goes to this tool of this upstream.
+    /// Sets the upstream and the tool that the call was routed to.
     pub(crate) fn routed(&mut self, upstream: &str, tool: &str) {
         self.known = true;
         let record = self.record();
@@ -75,19 +75,19 @@ impl CallRecorder {
         tool.clone_into(&mut record.tool);
     }
 
-    /// The call is sent to its upstream now.
+    /// Records that the call is being sent to its upstream.
     pub(crate) fn asked(&mut self) {
         self.asked = Some(self.engine.clock.monotonic());
     }
 
-    /// The upstream is done with the call, or the call with it.
+    /// Records that the upstream has answered, or that the call has ended.
     pub(crate) fn answered(&mut self) {
         if let Some(asked) = self.asked.take() {
             self.record.upstream_ms = Some(millis(self.engine.clock.monotonic().saturating_sub(asked)));
         }
     }
 
-    /// Ends the call.
+    /// Records the end of the call.
     pub(crate) fn end(&mut self, outcome: CallOutcome, reason: Option<String>) {
         let took = self.engine.clock.monotonic().saturating_sub(self.started);
         let plugin_ms = millis(self.traces.on_path);
@@ -104,8 +104,8 @@ impl CallRecorder {
 }
 
 impl CallRecorder {
-    /// Hands the record, where something runs beside the call still, to a task that waits for that; the call and its
-    /// client do not. Once: at the end of the process such a task is dropped as well.
+    /// If entries are still running off the call's path, hands the record over to a task that waits for them, so that
+    /// the call and its client do not. Only done once: when the process ends, that task is dropped too.
     fn hand_over(&mut self) -> bool {
         let runtime = Handle::try_current().ok().filter(|_| !self.handed_over && self.traces.unsettled());
         let Some(runtime) = runtime else { return false };
@@ -156,12 +156,12 @@ impl Drop for CallRecorder {
     }
 }
 
-/// Whether a reason is a word of ours: what a plugin says of a denial may quote the call.
+/// Whether a reason is a word of the gateway. A plugin's reason for a denial may quote the call, so it is not logged.
 fn is_word(reason: &str) -> bool {
     reason.len() <= 64 && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// The entries that did not just leave the call out, in a few words.
+/// Lists the entries that were not skipped, for the log.
 fn what_ran(entries: &[EntryTrace]) -> String {
     const MOST: usize = 20;
     let told = entries.iter().filter(|entry| !matches!(entry.outcome, EntryOutcome::Skipped(_)));
@@ -177,12 +177,12 @@ fn what_ran(entries: &[EntryTrace]) -> String {
     words.join(", ")
 }
 
-/// A duration in milliseconds.
+/// Converts a duration to milliseconds.
 pub(crate) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Nothing yet: a call that ends now was cancelled.
+/// An empty record. Its outcome is `Cancelled`, which is right for a call that ends without another one.
 fn blank() -> CallRecord {
     CallRecord {
         request_id: String::new(),
@@ -201,21 +201,21 @@ fn blank() -> CallRecord {
     }
 }
 
-/// What chains did so far on one call.
+/// The traces of the chains' entries on one call so far.
 #[derive(Default)]
 pub(crate) struct EntryTraces {
     pub(crate) entries: Vec<EntryTrace>,
-    /// Entries off the path that still run, with their place in `entries`.
+    /// Entries off the path that are still running, with their index in `entries`.
     pending: Vec<(usize, JoinHandle<EntryTrace>)>,
-    /// What entries on the path took.
+    /// The time that entries on the path took.
     pub(crate) on_path: Duration,
-    /// The next entry's place in `entries`.
+    /// The index of the next entry in `entries`.
     next: usize,
 }
 
 impl EntryTraces {
-    /// Writes down every entry of every chain that selects the tool as one that was not reached, so that the record is
-    /// whole however the call ends.
+    /// Adds a trace for every entry of every chain that selects the tool, with the outcome that it was not reached. So
+    /// the record is complete however the call ends.
     pub(crate) fn begin(&mut self, tool: &LinkedTool) {
         for Selected { chain, filter_admits } in tool.request.iter().chain(&tool.response) {
             for (entry, filter_admits) in chain.entries.iter().zip(filter_admits) {
@@ -225,20 +225,20 @@ impl EntryTraces {
         }
     }
 
-    /// The place of the entry that comes now.
+    /// Returns the index of the current entry, and advances to the next one.
     pub(crate) fn advance(&mut self) -> usize {
         self.next += 1;
         self.next - 1
     }
 
-    /// What came of the entry at `place`.
+    /// Sets the outcome of the entry at index `place`.
     pub(crate) fn set(&mut self, place: usize, outcome: EntryOutcome) {
         if let Some(entry) = self.entries.get_mut(place) {
             entry.outcome = outcome;
         }
     }
 
-    /// The entry at `place` ran on the call's path.
+    /// Records that the entry at index `place` ran on the call's path.
     pub(crate) fn ran(&mut self, place: usize, trace: EntryTrace) {
         self.on_path += Duration::from_secs_f64(trace.duration_ms / 1e3);
         if let Some(entry) = self.entries.get_mut(place) {
@@ -246,32 +246,33 @@ impl EntryTraces {
         }
     }
 
-    /// The entry at `place` runs off the path. Its trace says `ran` until `task` tells better.
+    /// Records that the entry at index `place` runs off the call's path. Its outcome is `ran` until `task` returns the
+    /// real one.
     pub(crate) fn runs_beside(&mut self, place: usize, task: JoinHandle<EntryTrace>) {
         self.pending.push((place, task));
         self.set(place, EntryOutcome::Ran);
     }
 
-    /// Whether entries off the path still run.
+    /// Whether entries off the call's path are still running.
     pub(crate) fn unsettled(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Waits no longer for entries off the path: nothing proves that they ran.
+    /// Stops waiting for entries off the call's path. They count as failed, because nothing proves that they ran.
     fn give_up(&mut self) {
         for (place, _) in std::mem::take(&mut self.pending) {
             self.set(place, EntryOutcome::Failed(Reason::Crashed));
         }
     }
 
-    /// Waits for entries off the path. Where that is given up, those that were not waited for are pending still.
+    /// Waits for the entries off the call's path. If the future is dropped, the remaining ones stay pending.
     pub(crate) async fn settle(&mut self) {
         while let Some((place, task)) = self.pending.last_mut() {
             let (place, done) = (*place, task.await);
             self.pending.pop();
             match (self.entries.get_mut(place), done) {
                 (Some(entry), Ok(done)) => *entry = done,
-                // It panicked: nothing proves that it ran.
+                // The task panicked: nothing proves that the entry ran.
                 (Some(entry), Err(_)) => entry.outcome = EntryOutcome::Failed(Reason::Crashed),
                 (None, _) => {}
             }
@@ -279,7 +280,7 @@ impl EntryTraces {
     }
 }
 
-/// The trace of an entry that did not run, or not yet.
+/// Creates the trace of an entry that has not run.
 pub(crate) fn trace(chain: &LinkedChain, entry: &LinkedEntry, outcome: EntryOutcome) -> EntryTrace {
     EntryTrace {
         chain: chain.name.clone(),

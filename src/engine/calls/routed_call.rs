@@ -1,4 +1,4 @@
-//! A call whose tool was found, with what the next steps need.
+//! A call whose tool was found, with the data that the next steps need.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,21 +14,21 @@ use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::{LinkedTool, Snapshot};
 use crate::engine::request::{CallRequest, Caller};
 
-/// A call on its way through the chains and to its upstream. All references are into one snapshot.
+/// A call on its way through the chains to its upstream. All references point into one snapshot.
 pub(crate) struct Routed<'a> {
     pub(crate) request: &'a CallRequest<'a>,
     pub(crate) meta: &'a CallMeta,
     pub(crate) route: &'a Route,
     pub(crate) tool: &'a LinkedTool,
     pub(crate) upstream: &'a LinkedUpstream,
-    /// For the upstream's answer.
+    /// The timeout of the upstream's answer.
     pub(crate) timeout: Duration,
     pub(crate) facts: Arc<CallFacts>,
     change: Option<&'a ToolOverride>,
 }
 
 impl<'a> Routed<'a> {
-    /// The call that `record` is begun for, on `route`.
+    /// Creates the routed call for the call that `record` belongs to.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
         route: &'a Route,
@@ -53,22 +53,22 @@ impl<'a> Routed<'a> {
         }
     }
 
-    /// The arguments as they came.
+    /// The arguments as the client sent them.
     pub(crate) fn arguments(&self) -> &'a str {
         self.request.arguments.map_or("{}", RawValue::get)
     }
 
-    /// The upstream's plan.
+    /// The plan of the upstream.
     pub(crate) fn plan(&self) -> &'a UpstreamPlan {
         &self.upstream.target.plan
     }
 
-    /// Why the upstream or its override of the tool refuses.
+    /// Why the upstream, or its override of the tool, refuses calls.
     pub(crate) fn refusing(&self) -> Option<&'a Refusal> {
         self.upstream.refusing.as_ref().or(self.change.and_then(|change| change.refusing.as_ref()))
     }
 
-    /// The field that says, or would say, how long its upstream may take.
+    /// The field that sets the timeout of the upstream's answer, or could set it.
     pub(crate) fn timeout_field(&self) -> String {
         let of_tool = self.route.change.filter(|_| self.change.is_some_and(|change| change.timeout_ms.is_some()));
         let field = of_tool.map_or_else(|| "timeouts.callMs".to_owned(), |i| format!("tools.overrides[{i}].timeoutMs"));
@@ -79,18 +79,17 @@ impl<'a> Routed<'a> {
 /// The facts about a call that every entry gets.
 pub(crate) struct CallFacts {
     pub(crate) request_id: String,
-    /// RFC 3339.
+    /// In RFC 3339.
     pub(crate) timestamp: String,
     /// `{upstream}/{tool}`.
     pub(crate) tool_name: String,
     pub(crate) upstream: String,
     pub(crate) tool: String,
-    /// Who calls.
     pub(crate) caller: Caller,
-    /// How many calls of plugins it lies within.
+    /// How many calls of plugins enclose the call.
     pub(crate) depth: u32,
     pub(crate) user_query: Option<String>,
-    /// From the call's `_meta`; an entry's own comes first.
+    /// From the call's `_meta`. The setting of an entry has precedence.
     pub(crate) max_tokens: Option<u32>,
 }
 
@@ -110,7 +109,7 @@ impl CallFacts {
     }
 }
 
-/// RFC 3339 in UTC with milliseconds.
+/// Formats a time as RFC 3339, in UTC with milliseconds.
 pub(crate) fn timestamp(unix_millis: u64) -> String {
     let time = Timestamp::from_millisecond(i64::try_from(unix_millis).unwrap_or(i64::MAX)).unwrap_or_default();
     format!("{time:.3}")

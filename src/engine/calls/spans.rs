@@ -1,4 +1,5 @@
-//! Spans of calls, by OpenTelemetry's conventions for MCP. They are made only while traces are sent.
+//! Tracing spans of calls, following OpenTelemetry's conventions for MCP. They are created only while traces are
+//! exported.
 
 use tracing::field::Empty;
 use tracing::{Span, debug_span};
@@ -8,10 +9,10 @@ use crate::domain::record::CallOutcome;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::telemetry::traces::TARGET;
 
-/// The most characters of a name that clients make up.
+/// The most characters of a tool's name, which clients choose freely.
 const MAX_NAME: usize = 128;
 
-/// A call, from its arrival to its answer.
+/// The span of a call, from its arrival to its answer.
 pub(crate) fn call(tool: &str) -> Span {
     debug_span!(
         target: TARGET, "call",
@@ -26,7 +27,7 @@ pub(crate) fn call(tool: &str) -> Span {
     )
 }
 
-/// What became of the call whose span is the current one.
+/// Records the outcome of the call in the current span.
 pub(crate) fn ended(request_id: &str, outcome: CallOutcome) {
     let span = Span::current();
     span.record("hawsepipe.request_id", request_id);
@@ -37,7 +38,7 @@ pub(crate) fn ended(request_id: &str, outcome: CallOutcome) {
     }
 }
 
-/// The request to the server.
+/// The span of the request to the server.
 pub(crate) fn upstream(call: &Routed<'_>) -> Span {
     let (upstream, tool) = (&call.facts.upstream, &call.facts.tool);
     debug_span!(
@@ -50,7 +51,7 @@ pub(crate) fn upstream(call: &Routed<'_>) -> Span {
     )
 }
 
-/// One entry of a chain.
+/// The span of one entry of a chain.
 pub(crate) fn plugin(chain: &LinkedChain, entry: &LinkedEntry) -> Span {
     debug_span!(
         target: TARGET, "plugin",

@@ -1,4 +1,4 @@
-//! The one text block that a result may consist of, and whether there is anything else in it.
+//! The single text block that a result can consist of, and whether the result holds anything else.
 
 use std::borrow::Cow;
 
@@ -8,28 +8,28 @@ use crate::domain::json::is_same;
 use crate::domain::raw::RawObject;
 use crate::domain::skim::Skim;
 
-/// Words of `resultType` (MCP 2026-07-28, Result).
+/// The values of `resultType` (MCP 2026-07-28, Result).
 const RESULT_TYPES: [&str; 2] = ["complete", "input_required"];
 
-/// How the structured content of a result follows its text.
+/// How the structured content of a result relates to its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mirror {
-    /// There is none.
+    /// There is no structured content.
     Absent,
-    /// It is the same JSON as the text.
+    /// The structured content is the same JSON as the text.
     SameJson,
-    /// It is `{"result": text}`.
+    /// The structured content is `{"result": text}`.
     Wrapped,
-    /// It says something else.
+    /// The structured content is something else.
     Other,
 }
 
-/// The text of a result whose content is one text block.
+/// The text of a result whose content is a single text block.
 #[derive(Debug)]
 pub(crate) struct TextBlock<'a> {
     pub(crate) text: Cow<'a, str>,
     pub(crate) mirror: Mirror,
-    /// Whether the result has members, or its block has, that are neither text nor of a fixed set of words.
+    /// Whether the result or its block has other members that could hold arbitrary data.
     pub(crate) more: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct TextBlock<'a> {
 struct ObjectMembers<'a>(Vec<(Cow<'a, str>, Skim<'a>)>);
 
 impl<'a> ObjectMembers<'a> {
-    /// The value of a member that stands there once.
+    /// Returns the value of a member that occurs exactly once.
     fn once(&self, name: &str) -> Option<Skim<'a>> {
         let mut found = self.0.iter().filter(|(member, _)| member == name).map(|(_, value)| *value);
         found.next().filter(|_| found.next().is_none())
@@ -49,8 +49,8 @@ impl<'a> ObjectMembers<'a> {
 }
 
 impl<'a> TextBlock<'a> {
-    /// The only text block of a result; none where there is another block, or where its text has lone surrogates, or
-    /// where a member that counts stands twice.
+    /// Returns the single text block of a result. Returns `None` if there is another block, if the text has lone
+    /// surrogates, or if a relevant member occurs twice.
     pub(crate) fn of(result: &'a RawValue) -> Option<Self> {
         let result = ObjectMembers(Skim::from(result).members()?);
         let mut blocks = result.once("content")?.elements()?;
@@ -71,7 +71,7 @@ impl<'a> TextBlock<'a> {
     }
 }
 
-/// Whether a member of a result holds nothing but what is looked at here anyway, or one of a fixed set of words.
+/// Whether a member of a result holds only what is examined anyway, or one of a fixed set of values.
 fn is_plain(name: &str, value: Skim<'_>) -> bool {
     match name {
         "content" | "structuredContent" => true,

@@ -1,4 +1,4 @@
-//! The few members of a tool's result that the gateway itself reads or writes.
+//! The members of a tool's result that the gateway itself reads or writes.
 
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -7,21 +7,21 @@ use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::skim::Skim;
 use crate::domain::upstream::Answer;
 
-/// What is read of an answer, in one pass: results are large.
+/// Facts about an answer, read in one pass because results can be large.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ResultFacts {
-    /// The server asks for input during the call.
+    /// Whether the server asks for input during the call (`resultType: input_required`).
     pub(crate) asks_back: bool,
-    /// A result that says `isError`.
+    /// Whether it is a result with `isError: true`.
     pub(crate) is_error: bool,
-    /// A result that says what it is, or no object that could: one that says so, or `isError`, twice counts as none.
+    /// Whether it is a result with a `resultType`, or one to which none can be added: it is not an object, or has
+    /// `resultType` or `isError` twice.
     pub(crate) typed: bool,
-    /// A result that says what it is by something that is not a string.
+    /// Whether it is a result whose `resultType` is not a string.
     pub(crate) mistyped: bool,
 }
 
 impl ResultFacts {
-    /// Reads it.
     pub(crate) fn of(answer: &Answer) -> Self {
         let Answer::Result(result) = answer else { return Self::default() };
         let unclear = Self { typed: true, ..Self::default() };
@@ -47,7 +47,8 @@ impl ResultFacts {
     }
 }
 
-/// MCP 2026-07-28: every result says what it is. What a legacy server sent, and what is made here, does not yet.
+/// Adds `resultType`, which MCP 2026-07-28 requires in every result. Results of legacy servers and of the gateway
+/// itself do not have it yet.
 pub(crate) fn complete(result: &mut Box<RawValue>) {
     let Some(rest) = result.get().strip_prefix('{').map(str::trim_start) else { return };
     let comma = if rest.starts_with('}') { "" } else { "," };
@@ -56,12 +57,12 @@ pub(crate) fn complete(result: &mut Box<RawValue>) {
     }
 }
 
-/// A tool result with `isError: true` that tells a model what is wrong.
+/// Creates a tool result with `isError: true` that tells a model what is wrong.
 pub(crate) fn error_result(text: &str) -> Box<RawValue> {
     to_raw(&json!({"content": [{"type": "text", "text": text}], "isError": true}))
 }
 
-/// `result` with one more member in its `_meta`. A result that is not an object stays as it is.
+/// Returns `result` with one more member in its `_meta`. A result that is not an object is returned unchanged.
 pub(crate) fn with_meta(result: &RawValue, key: &str, value: Box<RawValue>) -> Box<RawValue> {
     let Ok(mut object) = RawObject::parse(result.get()) else { return result.to_owned() };
     let meta = object.get("_meta").map_or("{}", RawValue::get);

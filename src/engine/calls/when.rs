@@ -1,4 +1,4 @@
-//! Whether an entry's `when` holds for a call.
+//! Evaluates an entry's `when` for a call.
 
 use serde_json::{Map, Value};
 
@@ -8,22 +8,22 @@ use crate::config::variables::{self, Variables};
 use crate::domain::plugin::ContentType;
 use crate::engine::plan::link::LinkedEntry;
 
-/// What a `when` is asked about: a call, and its arguments of the moment.
+/// The input of a `when`: a call, and its arguments at this point.
 pub(crate) struct WhenInput<'a> {
     call: &'a Routed<'a>,
     arguments: &'a str,
 }
 
 impl Routed<'_> {
-    /// What `when` expressions see of this call with these arguments.
+    /// Returns the input of `when` expressions for this call with these arguments.
     pub(crate) fn when<'a>(&'a self, arguments: &'a str) -> WhenInput<'a> {
         WhenInput { call: self, arguments }
     }
 }
 
 impl WhenInput<'_> {
-    /// Whether the entry's `when` holds for this content. An entry without one always runs. So does one whose
-    /// expression errs: in doubt the plugin runs.
+    /// Whether the entry's `when` holds for this content. Without a `when`, the entry always runs. It also runs if the
+    /// expression fails, to be on the safe side.
     pub(crate) fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool {
         let Some(when) = &entry.when else { return true };
         let uses = when.uses();
@@ -85,7 +85,7 @@ impl WhenInput<'_> {
     }
 }
 
-/// Null if it is not JSON.
+/// Parses JSON. Returns null if the text is not JSON.
 fn read(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or(Value::Null)
 }

@@ -1,4 +1,4 @@
-//! Puts a plan in force: link, begin to load what is new, swap, let go of what is old.
+//! Puts a plan in force: links it, starts to load new plugins, swaps the snapshot, and releases what is no longer used.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
@@ -12,8 +12,8 @@ use crate::domain::problem::Problem;
 use crate::engine::Engine;
 
 impl Engine {
-    /// Puts `plan` in force, at once: a plugin whose form of it is not loaded yet runs in the one before, or its entries
-    /// wait for it. Calls that run end on the plan that they began with. One plan at a time.
+    /// Puts `plan` in force without waiting for plugins to load: until a plugin's new form is loaded, its previous form
+    /// runs, or its entries wait. Running calls end on the plan that they began with. Plans are applied one at a time.
     pub async fn apply(self: &Arc<Self>, plan: Plan, mut problems: Vec<Problem>, secrets: &impl Secrets) {
         let _one_at_a_time = self.applying.lock().await;
         let started = self.clock.monotonic();
@@ -54,7 +54,7 @@ impl Engine {
         );
     }
 
-    /// Keeps the upstreams of a plan for as long as a call runs on it.
+    /// Keeps the upstreams of a plan as long as a call runs on it.
     fn hold(self: &Arc<Self>, linked: &Arc<Linked>) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(linked));
         let (engine, let_go) = (Arc::downgrade(self), linked.let_go());
@@ -66,7 +66,7 @@ impl Engine {
         });
     }
 
-    /// Lets go of the upstreams that no plan names on which a call may still run.
+    /// Releases the upstreams that no plan names that calls may still be running on.
     fn retire_upstreams(&self) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|linked| linked.strong_count() > 0);
@@ -83,7 +83,8 @@ impl Engine {
         WantedPlan { candidates: forms.candidates(&linked, secrets), linked, problems }
     }
 
-    /// What runs of it now. What is loaded of it is what stands in for later forms.
+    /// Chooses the form of each plugin that runs now, and remembers the forms that are loaded as replacements for later
+    /// ones.
     fn choose(&self, newest: &WantedPlan) -> FormChoice {
         let choice = newest.choose(&*self.plugins);
         let mut forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +95,7 @@ impl Engine {
         choice
     }
 
-    /// Puts the plan's forms of plugins in the place of older ones as they are loaded.
+    /// Switches from older forms of plugins to the plan's forms when they are loaded.
     fn follow_loads(self: &Arc<Self>, newest: WantedPlan) {
         let engine = Arc::clone(self);
         let following = tokio::spawn(async move {
@@ -116,7 +117,7 @@ impl Engine {
         }
     }
 
-    /// A load has ended. Says whether every plugin runs in the form of the plan by now.
+    /// Called after a load has ended. Returns whether every plugin now runs in the form of the plan.
     fn settle(self: &Arc<Self>, newest: &WantedPlan) -> bool {
         let choice = self.choose(newest);
         let before = Arc::clone(&self.snapshot().linked);
@@ -132,14 +133,15 @@ impl Engine {
         choice.is_settled
     }
 
-    /// Called before a plan that is not stopped comes into force, so that its calls do not see the cancelled token.
+    /// Replaces a cancelled token before a plan that is not stopped comes into force, so that its calls are not
+    /// cancelled.
     fn let_calls_run(&self, linked: &Linked) {
         if !linked.plan.gateway.stopped && self.state.cut.load().is_cancelled() {
             self.state.cut.store(Arc::default());
         }
     }
 
-    /// Ends calls in flight where the stop switch says so.
+    /// Ends calls in flight if the plan is stopped with `stopMode: Cancel`.
     fn cut_calls(&self, linked: &Linked) {
         let gateway = &linked.plan.gateway;
         if gateway.stopped && gateway.stop_cancels {
@@ -147,7 +149,7 @@ impl Engine {
         }
     }
 
-    /// Builds the next snapshot from the one that runs and puts it in its place.
+    /// Builds the next snapshot from the current one and replaces it.
     pub(crate) fn publish(&self, build: impl FnOnce(&Snapshot) -> Snapshot) {
         let _one_at_a_time = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let previous = self.snapshot.load_full();
@@ -159,7 +161,7 @@ impl Engine {
         }
     }
 
-    /// Builds the snapshot anew after a tool list changed, and wakes who waits for a first list.
+    /// Rebuilds the snapshot after a tool list has changed, and wakes tasks that wait for a first list.
     pub(crate) fn relist(&self) {
         self.publish(|previous| previous.relist(&self.state));
     }
@@ -172,7 +174,8 @@ impl Engine {
             let kept = linked.upstreams.iter().find(|new| new.target.plan.key == *key);
             match kept {
                 None => self.state.forget(key),
-                // A changed spec, or a new word to enable it, brings back an upstream that had left routing.
+                // A changed spec, or a new value of the annotation that enables it, brings back an upstream that has
+                // left routing.
                 Some(new) if new.target != old.target => self.state.update(key, |state| {
                     state.health = Default::default();
                     state.auto_disabled_at = None;

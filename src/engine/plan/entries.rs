@@ -1,4 +1,4 @@
-//! Chains and their entries, ready to run: globs and CEL compiled, configurations merged.
+//! Chains and their entries, ready to run: globs and CEL are compiled, configurations are merged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::domain::plugin::{Failure, FailurePolicy, Mode};
 use crate::domain::ports::LinkedPlugin;
 use crate::domain::verdict::EntryRules;
 
-/// A chain with its globs, and its entries ready to run.
+/// A chain with compiled globs and entries that are ready to run.
 pub(crate) struct LinkedChain {
     pub(crate) name: String,
     pub(crate) plan: ChainPlan,
@@ -30,7 +30,7 @@ pub(crate) struct LinkedEntry {
     pub(crate) name: String,
     /// The plugin, or why it cannot run here.
     pub(crate) plugin: Result<Arc<LinkedPlugin>, Failure>,
-    /// Whether entry and plugin are both enabled.
+    /// Whether the entry and its plugin are both enabled.
     pub(crate) enabled: bool,
     pub(crate) when: Option<Expression>,
     pub(crate) config: Option<Box<RawValue>>,
@@ -39,12 +39,12 @@ pub(crate) struct LinkedEntry {
     pub(crate) filter_tools: Globs,
 }
 
-/// A list of globs; none matches everything.
+/// A list of globs; an empty list matches everything.
 #[derive(Default)]
 pub(crate) struct Globs(Option<GlobSet>);
 
 impl Globs {
-    /// An empty list is [`Globs::any`]. One that does not compile (the compiler refused it before) matches nothing.
+    /// Compiles globs. A glob that does not compile matches nothing; the compiler has already rejected such globs.
     pub(crate) fn new(globs: &[String]) -> Self {
         if globs.is_empty() {
             return Self(None);
@@ -58,19 +58,19 @@ impl Globs {
         Self(Some(set.build().unwrap_or_default()))
     }
 
-    /// Whether the list is empty or one of it matches.
+    /// Whether the list is empty or one of its globs matches.
     pub(crate) fn admits(&self, word: &str) -> bool {
         self.0.as_ref().is_none_or(|set| set.is_match(word))
     }
 
-    /// Whether one of the list matches.
+    /// Whether one of the globs matches. False if the list is empty.
     pub(crate) fn names(&self, word: &str) -> bool {
         self.0.as_ref().is_some_and(|set| set.is_match(word))
     }
 }
 
 impl LinkedChain {
-    /// Whether it covers an upstream at all.
+    /// Whether the chain covers calls to this upstream.
     pub(crate) fn covers(&self, upstream: &UpstreamPlan) -> bool {
         let scope = &self.plan.upstreams;
         let in_reach = scope.namespace.as_ref().is_none_or(|namespace| *namespace == upstream.key.namespace);
@@ -78,7 +78,7 @@ impl LinkedChain {
         in_reach && (scope.all || self.upstream_names.names(&upstream.key.name) || labelled())
     }
 
-    /// Whether it selects calls of `method` to this tool of this upstream.
+    /// Whether the chain selects calls of `method` to this tool of this upstream.
     pub(crate) fn selects(&self, method: &str, upstream: &UpstreamPlan, tool: &str) -> bool {
         self.covers(upstream)
             && self.plan.methods.iter().any(|m| m == method)
@@ -88,17 +88,17 @@ impl LinkedChain {
 }
 
 impl LinkedEntry {
-    /// Whether the plugin's own filter lets it run on this tool of this upstream.
+    /// Whether the plugin's own filter includes this tool of this upstream.
     pub(crate) fn admits(&self, upstream: &str, tool: &str) -> bool {
         self.filter_upstreams.admits(upstream) && self.filter_tools.admits(tool)
     }
 
-    /// Whether it acts: it is enabled and no shadow.
+    /// Whether the entry affects calls: it is enabled and not a shadow.
     pub(crate) fn enforces(&self) -> bool {
         self.enabled && self.plan.mode == Mode::Enforce
     }
 
-    /// Whether no call may pass without it.
+    /// Whether no call can pass without this entry.
     pub(crate) fn must_run(&self) -> bool {
         self.enforces() && self.rules.policy == FailurePolicy::Fail
     }

@@ -1,4 +1,4 @@
-//! A form of a plugin that was loaded, and one that could not be.
+//! Forms of plugins: those that were loaded, and those that could not be.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use crate::domain::plugin::{Failure, FailurePolicy, Role};
 use crate::domain::ports::LinkedPlugin;
 use crate::domain::problem::Problem;
 
-/// Older forms by their plugin.
+/// Older forms that run instead of the plan's, by plugin.
 pub(crate) type StandIns = BTreeMap<ObjectKey, Arc<Form>>;
 
-/// A form of a plugin, and what the entries that ran it handed it.
+/// A form of a plugin, with the settings of the entries that ran it.
 #[derive(Clone)]
 pub(crate) struct Form {
     pub(crate) plugin: Arc<LinkedPlugin>,
-    /// By their chain.
+    /// By chain.
     entries: Arc<BTreeMap<ObjectKey, KeptEntry>>,
 }
 
 impl Form {
-    /// `plugin` with the entries of `plan` that run it.
+    /// Creates the form that consists of `plugin` and the entries of `plan` that run it.
     pub(crate) fn of(plan: &Plan, plugin: &Arc<LinkedPlugin>) -> Self {
         let mut entries = BTreeMap::new();
         for chain in &plan.chains {
@@ -34,7 +34,8 @@ impl Form {
         Self { plugin: Arc::clone(plugin), entries: Arc::new(entries) }
     }
 
-    /// One of an earlier process. Its plugin has no environment: it has to be [made anew](Form::made_of).
+    /// Creates a form that an earlier process stored. Its plugin has no environment, so it must be
+    /// [rebuilt](Form::made_of) before it can run.
     pub(crate) fn restored(kept: KeptForm) -> Self {
         let KeptForm { plugin: plan, code, entries } = kept;
         let entries = entries.into_iter().map(|entry| (entry.chain.clone(), entry)).collect();
@@ -42,25 +43,25 @@ impl Form {
         Self { plugin: Arc::new(plugin), entries: Arc::new(entries) }
     }
 
-    /// Whether it is of an earlier process, and was not made anew.
+    /// Whether it comes from an earlier process and was not rebuilt.
     pub(crate) fn is_restored(&self) -> bool {
         self.plugin.identity.is_empty()
     }
 
-    /// What outlives this process of it.
+    /// Converts it to the part that is stored and outlives this process.
     pub(crate) fn to_kept(&self) -> KeptForm {
         let LinkedPlugin { plan, code, .. } = &*self.plugin;
         let entries = self.entries.values().cloned().collect();
         KeptForm { plugin: plan.clone(), code: code.to_string(), entries }
     }
 
-    /// The same entries with the plugin made anew.
+    /// Returns the same entries with a rebuilt plugin.
     pub(crate) fn made_of(&self, plugin: &Arc<LinkedPlugin>) -> Self {
         Self { plugin: Arc::clone(plugin), entries: Arc::clone(&self.entries) }
     }
 
-    /// `entry` of the plan as it runs this form: with the configuration that was written for it. None for an entry that
-    /// this form cannot serve, or has a configuration for that it never had.
+    /// Returns `entry` with the settings that belong to this form. `None` if the form does not serve the phase, or if
+    /// the entry has a configuration but this form never had one.
     pub(crate) fn entry(&self, chain: &ChainPlan, entry: &EntryPlan) -> Option<EntryPlan> {
         let plan = &self.plugin.plan;
         let older = self.entries.get(&chain.key);
@@ -81,12 +82,12 @@ impl Form {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FailedForm {
     pub(crate) plugin: ObjectKey,
-    /// Of the code that could not be.
+    /// Digest of the code that could not be loaded.
     pub(crate) digest: String,
     pub(crate) failure: Failure,
-    /// Whether that is the code's own fault, not that of this machine.
+    /// Whether the code is the cause, rather than this machine.
     pub(crate) own: bool,
-    /// Digest of what runs in its place.
+    /// Digest of the code that runs instead.
     pub(crate) runs: Option<String>,
 }
 

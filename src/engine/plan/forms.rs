@@ -1,9 +1,9 @@
-//! The forms of plugins that were loaded last. One of them runs on while the newer form of the plan is being loaded, and
-//! for as long as that cannot be.
+//! The forms of plugins that were loaded last. Such a form continues to run while the newer form of the plan is being
+//! loaded, and also if that fails.
 //!
-//! What is an act and not a mistake counts at once all the same: a plugin that the plan does not hold any more has no
-//! older form either, consent and switches are the plan's, and a form that has a right which the plan took from its
-//! plugin (a host of `egress`, a Secret, a variable of the gateway) stands in for nobody.
+//! Deliberate changes still take effect immediately. A plugin that is no longer in the plan has no older form. Consent
+//! to share a plugin and `enabled` are always read from the plan. And an older form is not used if it has a right that
+//! the plan took away from the plugin: a host of `egress`, a Secret, or a variable of the gateway's environment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin, Secrets};
 use crate::domain::problem::Problem;
 
-/// The last form of each plugin that was loaded.
+/// The form of each plugin that was loaded last.
 #[derive(Default)]
 pub(crate) struct Forms(BTreeMap<ObjectKey, LoadedForm>);
 
 struct LoadedForm {
     form: Form,
-    /// Tells it from another: a digest of all that is kept of it.
+    /// Identifies the form: a digest of everything that is stored of it.
     stamp: String,
 }
 
 impl Forms {
-    /// With those of an earlier process, where nothing is known yet. One whose code is not what its digest names was
-    /// changed since: records would name code that did not run.
+    /// Adds forms that an earlier process stored, for plugins that have none yet. A form whose code does not have the
+    /// digest stored with it was modified since and is left out, because records would name code that did not run.
     pub(crate) fn restore(&mut self, kept: Vec<KeptForm>) {
         for form in kept {
             if sha256_hex(form.code.as_bytes()) != form.plugin.digest {
@@ -48,19 +48,19 @@ impl Forms {
         }
     }
 
-    /// All of them.
+    /// Returns all forms for storage.
     pub(crate) fn to_kept(&self) -> Vec<KeptForm> {
         self.0.values().map(|loaded| loaded.form.to_kept()).collect()
     }
 
-    /// Forgets what `plan` does not hold. Says whether there was any.
+    /// Forgets plugins that are not in `plan`. Returns whether there were any.
     pub(crate) fn retain(&mut self, plan: &Plan) -> bool {
         let before = self.0.len();
         self.0.retain(|key, _| plan.plugin(key).is_some());
         self.0.len() < before
     }
 
-    /// `plugin` was loaded, and runs with the entries of `plan`. Says whether that is news.
+    /// Records that `plugin` was loaded and runs with the entries of `plan`. Returns whether this is a new form.
     pub(crate) fn accept(&mut self, plan: &Plan, plugin: &Arc<LinkedPlugin>) -> bool {
         let form = Form::of(plan, plugin);
         let stamp = revision(&form.to_kept());
@@ -68,8 +68,8 @@ impl Forms {
         before.is_none_or(|before| before.stamp != stamp)
     }
 
-    /// What may stand in for the plugins of `linked`, best first: the last form that was loaded with the values and the
-    /// runtime of now, then the same as it was.
+    /// Returns the forms that can run instead of the plugins of `linked`, best first: the form that was loaded last,
+    /// linked with the current secrets and runtime settings, then the same form unchanged.
     pub(crate) fn candidates(&self, linked: &Linked, secrets: &impl Secrets) -> BTreeMap<ObjectKey, Vec<Arc<Form>>> {
         let of = |(key, newest): (&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)| {
             let (form, plan) = (&self.0.get(key)?.form, linked.plan.plugin(key)?);
@@ -79,7 +79,7 @@ impl Forms {
             }
             let code = form.plugin.code.to_string();
             let renewed = link_plugin(&linked.plan.gateway.runtime, Some(&code), old, secrets).ok()?;
-            // Files beside the code are not kept: a worker that is started anew would load those of now.
+            // The files beside the code are not stored: a new worker would load their current versions.
             let can_be_renewed = (&old.folder, &old.siblings) == (&plan.folder, &plan.siblings);
             let mut forms = Vec::new();
             let as_it_was = Some(&form.plugin).filter(|_| !form.is_restored());
@@ -95,37 +95,37 @@ impl Forms {
     }
 }
 
-/// The plan that is wanted, with what may stand in for its plugins.
+/// A plan to put in force, with the forms that can run instead of its plugins'.
 pub(crate) struct WantedPlan {
     pub(crate) linked: Linked,
     pub(crate) candidates: BTreeMap<ObjectKey, Vec<Arc<Form>>>,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// What runs of a plan at a moment.
+/// The forms of a plan's plugins that run at a moment.
 pub(crate) struct FormChoice {
     pub(crate) stand_ins: StandIns,
     pub(crate) not_loaded: Vec<FailedForm>,
     /// Plugins that run in the form of the plan.
     pub(crate) loaded: Vec<Arc<LinkedPlugin>>,
-    /// Whether all of them do.
+    /// Whether every plugin runs in the form of the plan.
     pub(crate) is_settled: bool,
 }
 
 impl WantedPlan {
-    /// The plugins of the plan, then those that may stand in.
+    /// Returns the plugins of the plan, followed by those that can run instead.
     pub(crate) fn plugins(&self) -> Vec<Arc<LinkedPlugin>> {
         let wanted = self.linked.wanted();
         let newest = wanted.iter().filter_map(|(_, plugin)| plugin.as_ref().ok()).cloned();
         newest.chain(self.candidates.values().flatten().map(|form| Arc::clone(&form.plugin))).collect()
     }
 
-    /// What is wrong with it, and with what could not be loaded of it.
+    /// Returns the problems of the plan, and of the plugins that could not be loaded.
     pub(crate) fn problems_with(&self, choice: &FormChoice) -> Vec<Problem> {
         self.problems.iter().cloned().chain(choice.not_loaded.iter().map(FailedForm::problem)).collect()
     }
 
-    /// [`WantedPlan::plugins`] without those whose place is taken.
+    /// Returns [`WantedPlan::plugins`] without those that a loaded form has replaced.
     pub(crate) fn needed(&self, choice: &FormChoice) -> Vec<Arc<LinkedPlugin>> {
         let taken = |plugin: &LinkedPlugin| {
             let key = &plugin.plan.key;
@@ -134,8 +134,8 @@ impl WantedPlan {
         self.plugins().into_iter().filter(|plugin| !taken(plugin)).collect()
     }
 
-    /// Of each plugin what is loaded: the plan's form where it is, else an older one. Where none is, calls wait for the
-    /// plan's, and where that cannot be loaded, for an older one that may.
+    /// Chooses the form that runs of each plugin: the plan's if it is loaded, else an older one that is. If none is
+    /// loaded, calls wait for the plan's form, or, if that failed to load, for an older one that is being loaded.
     pub(crate) fn choose(&self, plugins: &dyn RunPlugin) -> FormChoice {
         let mut choice =
             FormChoice { stand_ins: StandIns::new(), not_loaded: Vec::new(), loaded: Vec::new(), is_settled: true };
@@ -166,12 +166,12 @@ impl WantedPlan {
 }
 
 impl Linked {
-    /// The same plan with older forms where this choice has them.
+    /// Returns the same plan with the older forms of this choice.
     pub(crate) fn with(&self, choice: &FormChoice) -> Self {
         self.relinked(choice.stand_ins.clone(), choice.not_loaded.clone())
     }
 
-    /// Whether another choice runs.
+    /// Whether `choice` differs from the forms that run.
     pub(crate) fn differs(&self, choice: &FormChoice) -> bool {
         let runs = |stand_ins: &StandIns| -> Vec<_> {
             stand_ins.iter().map(|(key, form)| (key.clone(), form.plugin.identity.clone())).collect()
@@ -179,7 +179,7 @@ impl Linked {
         self.not_loaded != choice.not_loaded || runs(&self.stand_ins) != runs(&choice.stand_ins)
     }
 
-    /// Tells the log what another choice changes.
+    /// Logs what `choice` changes.
     pub(crate) fn log_changes(&self, choice: &FormChoice) {
         for lost in choice.not_loaded.iter().filter(|lost| !self.not_loaded.contains(lost)) {
             let (plugin, revision) = (lost.plugin.to_string(), &lost.digest);

@@ -1,4 +1,4 @@
-//! From a plan to what runs: globs and CEL compiled, configurations merged, secrets put in.
+//! Links a plan: compiles globs and CEL, merges configurations, inserts secrets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,26 +24,26 @@ use crate::domain::secret::{NoSecret, SecretText, secret_uses};
 use crate::domain::upstream::{Target, UpstreamTarget};
 use crate::domain::verdict::EntryRules;
 
-/// A plan that can run, apart from tool lists.
+/// A plan that can run, without tool lists.
 pub(crate) struct Linked {
     pub(crate) plan: Arc<Plan>,
     /// In the order in which they run.
     pub(crate) chains: Vec<Arc<LinkedChain>>,
-    /// In the plan's order; a refusal where one cannot be reached as it should.
+    /// In the plan's order, including those that cannot be reached and refuse calls.
     pub(crate) upstreams: Arc<[LinkedUpstream]>,
-    /// Each plugin of the plan, or why it cannot run here.
+    /// The plugins of the plan, each with its link or why it cannot run here.
     pub(crate) plugins: BTreeMap<ObjectKey, Result<Arc<LinkedPlugin>, Failure>>,
-    /// Older forms of plugins, which run in the place of those of the plan.
+    /// Older forms of plugins that run instead of those of the plan.
     pub(crate) stand_ins: StandIns,
     /// Plugins of the plan that could not be loaded.
     pub(crate) not_loaded: Vec<FailedForm>,
-    /// Whether the keys of Secrets that it names were found.
+    /// Whether the keys of Secrets that the plan names were found.
     pub(crate) secrets: Vec<SecretReport>,
-    /// Fires when no call and no snapshot is left that holds it.
+    /// Cancels its token when the last call and snapshot that hold this plan are gone.
     let_go: LetGo,
 }
 
-/// Fires when it is dropped.
+/// Cancels its token when it is dropped.
 #[derive(Default)]
 struct LetGo(CancellationToken);
 
@@ -53,16 +53,16 @@ impl Drop for LetGo {
     }
 }
 
-/// An upstream with its filters.
+/// An upstream with its compiled filters.
 pub(crate) struct LinkedUpstream {
     pub(crate) target: Target,
     pub(crate) include: Globs,
     pub(crate) exclude: Globs,
-    /// Why its calls are refused.
+    /// Why calls to it are refused.
     pub(crate) refusing: Option<Refusal>,
 }
 
-/// Links a plan. What is missing becomes a Problem, and an entry that needs it fails with its reason.
+/// Links a plan. Each secret that is missing becomes a Problem, and an entry that needs it fails with the same reason.
 pub(crate) fn link(plan: Plan, secrets: &impl Secrets) -> (Linked, Vec<Problem>) {
     let mut problems = Vec::new();
     let upstreams = plan.upstreams.iter().map(|u| link_upstream(&plan, u, secrets, &mut problems)).collect();
@@ -108,9 +108,9 @@ fn link_upstream(
 
 /// Why a plugin cannot be linked.
 pub(crate) enum Unlinked {
-    /// Its code is not there.
+    /// The plan does not hold its code.
     Code,
-    /// A value of its environment is not there.
+    /// A value of its environment is missing.
     Secret(Refusal),
 }
 
@@ -127,7 +127,7 @@ impl Unlinked {
     }
 }
 
-/// Puts a plugin together with its code and the values of its environment.
+/// Combines a plugin with its code and the values of its environment.
 pub(crate) fn link_plugin(
     runtime: &Runtime,
     code: Option<&String>,
@@ -153,7 +153,7 @@ pub(crate) fn link_plugin(
     Ok(Arc::new(LinkedPlugin { plan: plugin.clone(), code: code.as_str().into(), env, identity, pool_size }))
 }
 
-/// Values by name, and why the first missing one is.
+/// Resolves values. Returns them by name, and why the first missing value is missing.
 fn put_in(values: &[NamedValue], secrets: &impl Secrets) -> (Vec<(String, SecretText)>, Option<Refusal>) {
     let mut known = Vec::with_capacity(values.len());
     let mut missing = None;
@@ -180,7 +180,7 @@ fn put_in(values: &[NamedValue], secrets: &impl Secrets) -> (Vec<(String, Secret
     (known, missing)
 }
 
-/// What is known of each key of a Secret that the plan names.
+/// Returns the state of each key of a Secret that the plan names.
 fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
     let state = |(secret, key): (&ObjectKey, &str)| SecretReport {
         namespace: secret.namespace.clone(),
@@ -192,7 +192,7 @@ fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
 }
 
 impl Linked {
-    /// The same plan with these older forms in the place of its own, and what could not be loaded.
+    /// Returns the same plan, with these older forms instead of its own and these failed loads.
     pub(crate) fn relinked(&self, stand_ins: StandIns, not_loaded: Vec<FailedForm>) -> Self {
         let mut linked = Self {
             plan: Arc::clone(&self.plan),
@@ -233,10 +233,11 @@ impl Linked {
         }
     }
 
-    /// The entry with what its plugin is here: the plan's form of it, or the older one that stands in.
+    /// Links an entry with its plugin: the plan's form or the older one that runs instead.
     fn link_entry(&self, chain: &ChainPlan, entry: &EntryPlan) -> Result<LinkedEntry, String> {
         let when = entry.when.as_deref().map(Expression::compile).transpose()?;
-        // What cannot run is not excused by the settings of a plugin that nobody vouches for.
+        // An entry that cannot run ignores the settings of its plugin: `enabled: false` or a filter of a plugin that
+        // was not accepted must not keep the entry from failing.
         let newest = self.plan.plugin(&entry.plugin).filter(|_| entry.unavailable.is_none());
         let stand_in = self.stand_ins.get(&entry.plugin).filter(|_| newest.is_some());
         let stand_in = stand_in.and_then(|form| Some((form, form.entry(chain, entry)?)));
@@ -263,13 +264,13 @@ impl Linked {
         })
     }
 
-    /// The plan's form of a plugin.
+    /// Returns the plan's form of a plugin.
     fn plugin(&self, key: &ObjectKey) -> Result<Arc<LinkedPlugin>, Failure> {
         let missing = || Err(Failure::new(Reason::PluginNotFound, format!("there is no Plugin {key}")));
         self.plugins.get(key).cloned().unwrap_or_else(missing)
     }
 
-    /// Plugins that enabled entries name and may run, each once, in the form of the plan.
+    /// Returns the plugins that enabled entries name and can run, without duplicates, in the form of the plan.
     pub(crate) fn wanted(&self) -> Vec<(&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)> {
         let entries = self.chains.iter().flat_map(|chain| &chain.entries);
         let used = entries.filter(|entry| entry.enabled && entry.plan.unavailable.is_none());
@@ -279,7 +280,7 @@ impl Linked {
 }
 
 impl Linked {
-    /// A plan of which nothing is linked.
+    /// Creates a plan of which nothing is linked.
     pub(crate) fn empty(plan: Plan) -> Self {
         Self {
             plan: Arc::new(plan),
@@ -293,17 +294,17 @@ impl Linked {
         }
     }
 
-    /// Cancelled when no call and no snapshot is left that holds it.
+    /// Returns a token that is cancelled when the last call and snapshot that hold this plan are gone.
     pub(crate) fn let_go(&self) -> CancellationToken {
         self.let_go.0.clone()
     }
 
-    /// Every upstream.
+    /// Returns all upstreams.
     pub(crate) fn targets(&self) -> Vec<Target> {
         self.upstreams.iter().map(|upstream| Arc::clone(&upstream.target)).collect()
     }
 
-    /// The first entry that names a plugin.
+    /// Returns the first entry that names a plugin.
     pub(crate) fn entry_of(&self, plugin: &ObjectKey) -> Option<&Arc<LinkedEntry>> {
         self.chains.iter().flat_map(|chain| &chain.entries).find(|entry| entry.plan.plugin == *plugin)
     }

@@ -1,4 +1,4 @@
-//! From a plan to what runs: linked, its plugins loaded, swapped in.
+//! From a compiled plan to the snapshot that calls run on: linking, loading plugins, swapping.
 
 pub(crate) mod apply;
 pub(crate) mod entries;

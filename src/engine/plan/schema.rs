@@ -1,4 +1,4 @@
-//! Arguments against a tool's input schema, before anything is sent.
+//! Checks arguments against a tool's input schema before anything is sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use serde_json::value::RawValue;
 use crate::domain::raw::to_raw;
 use crate::domain::route::Route;
 
-/// The most places that one answer names.
+/// The most places that one error names.
 const MAX_PLACES: usize = 10;
 /// The largest schema that is enforced, in bytes.
 const MAX_SCHEMA: usize = 256 * 1024;
 
-/// The most places of a schema with its references followed: each may be visited on a check.
+/// The most places of a schema when its references are followed. Each of them may be visited during a check.
 const MAX_EXPANSION: u64 = 100_000;
-/// The longest chain of references, and the deepest nesting.
+/// The longest chain of references, and the deepest nesting of a schema.
 const MAX_DEPTH: usize = 128;
 
-/// How large a schema is with its references followed. A few lines of `allOf` that each name the next line twice would
-/// be visited more often than there is time.
+/// Measures how large a schema is when its references are followed. A few lines of `allOf`, each naming the next line
+/// twice, would take too long to check.
 struct Expansion<'a> {
     root: &'a Value,
-    /// By reference; none while its target is being measured: what refers to itself is visited only as far as the
-    /// arguments go.
+    /// The size of each reference; `None` while its target is being measured. A reference to itself counts once,
+    /// because it is followed only as deep as the arguments are.
     known: HashMap<&'a str, Option<u64>>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Expansion<'a> {
             return known.unwrap_or(1);
         }
         let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-        // An anchor, or another document: how large that is is not known.
+        // The size of an anchor or of another document is not known.
         let Some(target) = target else { return u64::MAX };
         self.known.insert(reference, None);
         let size = self.size(target, depth + 1);
@@ -69,17 +69,17 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// How a tool's arguments are checked.
+/// The checks of a tool's arguments.
 pub(crate) struct Arguments {
     schema: Option<Arc<RawValue>>,
     enforced: bool,
     validator: Option<Validator>,
-    /// Why a schema is not enforced although it should be.
+    /// Why the schema is not enforced although it should be.
     pub(crate) not_enforced: Option<String>,
 }
 
 impl Arguments {
-    /// `old`, the checks of the same tool before, where the schema is the same, else new ones.
+    /// Returns `old`, the earlier checks of the same tool, if the schema is the same, else compiles new ones.
     pub(crate) fn reuse_or_compile(route: &Route, enforced: bool, old: Option<&Arc<Self>>) -> Arc<Self> {
         let text = route.tool.input_schema.as_deref().map(RawValue::get);
         let same = |old: &&Arc<Self>| old.enforced == enforced && old.schema.as_deref().map(RawValue::get) == text;
@@ -97,7 +97,7 @@ impl Arguments {
                     "its references unfold to more than {MAX_EXPANSION} places, or cannot be followed"
                 ));
             }
-            // References to the network are not fetched: the library is built without it.
+            // References to other documents are not fetched: the library is built without network support.
             jsonschema::validator_for(&value).map_err(|e| e.to_string())
         });
         let (validator, not_enforced) = match compiled {
@@ -108,19 +108,19 @@ impl Arguments {
         Self { schema, enforced, validator, not_enforced }
     }
 
-    /// Checks `arguments` (JSON text).
+    /// Checks `arguments`, a JSON text.
     ///
     /// # Errors
-    /// Each place that does not fit, one a line, so that a model can put it right.
+    /// The places that do not match the schema, one per line, so that a model can correct them.
     pub(crate) fn check(&self, arguments: &str) -> Result<(), String> {
         self.judge(arguments, |error| format!("arguments{}: {error}", error.instance_path()))
     }
 
-    /// The same for arguments that a plugin changed. It may have put in what is not for the client, a credential say. So
-    /// places and what is wrong there are named, and no value; of a place, only names that the schema has.
+    /// Like [`Self::check`], for arguments that a plugin changed. The plugin may have inserted values that the client
+    /// must not see, such as a credential. So the error names places and what is wrong there, but no values, and only
+    /// those names of members that occur in the schema.
     ///
-    /// # Errors
-    /// As above.
+    /// As for [`Self::check`].
     pub(crate) fn check_changed(&self, arguments: &str) -> Result<(), String> {
         self.judge(arguments, |error| format!("arguments{}: {}", self.known_place(error), without_values(error)))
     }
@@ -155,7 +155,7 @@ impl Arguments {
     }
 }
 
-/// What is wrong, without the value that is. Where the message would name members of the value, the keyword alone.
+/// Describes the error without the value. If the message would name members of the value, names only the keyword.
 fn without_values(error: &ValidationError<'_>) -> String {
     match error.kind() {
         ValidationErrorKind::AdditionalProperties { .. }

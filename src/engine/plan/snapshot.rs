@@ -1,4 +1,4 @@
-//! What one moment's calls run on: a linked plan and the routes that the tool lists of that moment give.
+//! Snapshots: a linked plan, and the routes that follow from the tool lists of one moment.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,24 +19,25 @@ use crate::domain::seen::{MAX_BYTES, MAX_OF_NAMESPACE, MAX_OF_ONE, MAX_SEEN, See
 use crate::engine::state::EngineState;
 use crate::engine::upstreams::state::ToolList;
 
-/// Immutable; a call holds one from its start to its end.
+/// What calls run on. Immutable: a call holds one snapshot from its start to its end.
 pub struct Snapshot {
     pub(crate) linked: Arc<Linked>,
     pub(crate) routes: Routes,
-    /// By [`Route::index`].
+    /// The tools, indexed by [`Route::index`].
     pub(crate) tools: Vec<LinkedTool>,
-    /// Of the plan, of linking it, and of the tool lists.
+    /// Problems of the plan, of linking it, and of the tool lists.
     pub(crate) problems: Vec<Problem>,
-    /// Digest of the tools as clients see them; cursors hold it.
+    /// Digest of the tools as clients see them. Cursors contain it.
     pub(crate) list_revision: String,
-    /// Problems of the plan alone, to build the next snapshot from.
+    /// Problems of the plan and of linking it. The next snapshot is built from them.
     plan_problems: Vec<Problem>,
 }
 
-/// What a call of one tool needs besides its route.
+/// The data that calls of one tool need in addition to its route.
 pub(crate) struct LinkedTool {
     pub(crate) arguments: Arc<Arguments>,
-    /// Arguments that modern clients mirror in headers; none where a mark is not valid, as clients drop such tools.
+    /// Arguments that clients of the modern era repeat in headers. Empty if a mark is not valid, because clients drop
+    /// such tools.
     pub(crate) mirrored: Arc<[Mirrored]>,
     pub(crate) request: Vec<Selected>,
     pub(crate) response: Vec<Selected>,
@@ -45,12 +46,12 @@ pub(crate) struct LinkedTool {
 /// A chain that selects the tool.
 pub(crate) struct Selected {
     pub(crate) chain: Arc<LinkedChain>,
-    /// For each entry, whether its plugin's own filter admits the tool.
+    /// For each entry, whether its plugin's own filter includes the tool.
     pub(crate) filter_admits: Vec<bool>,
 }
 
 impl Snapshot {
-    /// Before the first plan: no upstream, every call refused.
+    /// Creates the snapshot before the first plan: it has no upstreams and refuses every call.
     pub(crate) fn empty() -> Self {
         let mut gateway = implicit(&Inputs::default());
         let message = "the gateway has no plan yet".to_owned();
@@ -78,7 +79,7 @@ impl Snapshot {
         }
     }
 
-    /// A snapshot of `linked` with the tool lists that `state` has now.
+    /// Builds a snapshot of `linked` with the current tool lists in `state`.
     pub(crate) fn build(
         linked: Arc<Linked>,
         plan_problems: Vec<Problem>,
@@ -115,29 +116,29 @@ impl Snapshot {
         Self { linked, routes, tools, problems, list_revision, plan_problems }
     }
 
-    /// The same plan with the tool lists of now.
+    /// Rebuilds the snapshot with the current tool lists.
     pub(crate) fn relist(&self, state: &EngineState) -> Self {
         Self::build(Arc::clone(&self.linked), self.plan_problems.clone(), state, self)
     }
 
-    /// The plan that it runs.
+    /// The plan of this snapshot.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.linked.plan
     }
 
-    /// What is wrong with it.
+    /// The problems of the plan, of linking it, and of the tool lists.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
 
-    /// Index of the upstream of this name.
+    /// Returns the index of the upstream with this name.
     pub(crate) fn upstream(&self, name: &str) -> Option<usize> {
         self.linked.upstreams.iter().position(|u| u.target.plan.key.name == name)
     }
 }
 
 impl Selected {
-    /// Whether a Guard in it acts on the tool.
+    /// Whether a Guard in the chain acts on calls of the tool.
     pub(crate) fn guards(&self) -> bool {
         let mut filter_admits =
             self.chain.entries.iter().zip(&self.filter_admits).filter(|(_, filter_admits)| **filter_admits);
@@ -146,19 +147,19 @@ impl Selected {
 }
 
 impl LinkedTool {
-    /// Whether a Guard is on its response.
+    /// Whether a Guard acts on the tool's response.
     pub(crate) fn guards_response(&self) -> bool {
         self.response.iter().any(Selected::guards)
     }
 
-    /// Whether a `when` of its response chains asks for the arguments that were sent.
+    /// Whether a `when` in the tool's response chains refers to the arguments that were sent.
     pub(crate) fn recalls_arguments(&self) -> bool {
         let mut entries = self.response.iter().flat_map(|selected| &selected.chain.entries);
         entries.any(|entry| entry.when.as_ref().is_some_and(|when| when.uses().arguments))
     }
 
-    /// Whether anything looks at the arguments of its calls: a chain of either phase, their schema, or who compares them
-    /// with the headers that mirror them.
+    /// Whether anything inspects the arguments of the tool's calls: a chain of either phase, the schema check, or the
+    /// comparison with the headers that repeat them.
     pub(crate) fn reads_arguments(&self) -> bool {
         let is_guarded = !self.request.is_empty() || !self.response.is_empty();
         is_guarded || self.arguments.are_checked() || !self.mirrored.is_empty()
@@ -206,7 +207,7 @@ fn left_out(linked: &Linked, lists: &[Option<Arc<ToolList>>]) -> Vec<Problem> {
     linked.upstreams.iter().zip(lists).flat_map(of_one).collect()
 }
 
-/// Upstreams with tools that are prefixed because there was no room for their names.
+/// Warns about upstreams with tools that are prefixed because there was no room for their names.
 fn no_room_for_names(linked: &Linked, lists: &[Option<Arc<ToolList>>], seen: &SeenNames) -> Vec<Problem> {
     if linked.plan.gateway.prefix != PrefixMode::OnConflict {
         return Vec::new();

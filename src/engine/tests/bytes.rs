@@ -1,4 +1,4 @@
-//! What no plugin changed leaves as it came; what the gateway adds or takes out.
+//! Content that no plugin changed is forwarded unchanged, apart from what the gateway adds or removes.
 
 use super::*;
 use crate::domain::upstream::{Probed, ServerFacts};
@@ -43,7 +43,8 @@ async fn a_modern_client_is_told_that_a_result_is_complete() {
     assert_eq!(modern(r#"{"content":[]}"#).await, told);
     assert_eq!(modern(r#"{ "content":[]}"#).await, told);
     assert_eq!(modern("{}").await, r#"{"result":{"resultType":"complete"}}"#);
-    // What it says itself is not said again: a key that stands twice is read as the first by some, as the last by others.
+    // A `resultType` that the server sent is not added again, because parsers differ in which of two equal keys they
+    // use.
     for own in [r#"{"content":[],"resultType":"complete"}"#, r#"{"content":[],"resultType":null}"#] {
         assert_eq!(modern(own).await, format!(r#"{{"result":{own}}}"#));
     }

@@ -1,9 +1,9 @@
-//! What plugins ask for within a call: calls of their own, progress.
+//! The requests of plugins during their execution: calls of tools, and progress.
 
 use super::*;
 use crate::domain::plugin::Mode;
 
-/// A gateway whose tool `read` runs this script before it is sent. `other` runs none.
+/// A gateway with tools `read` and `other`. Calls of `read` run a plugin with the script `code` before they are sent.
 async fn asking(code: &str, change: impl FnOnce(&mut Inputs)) -> Gateway {
     let mut inputs = bare();
     scripts(&mut inputs, "q", Phase::Request, &[(Role::Transform, code)]).include = vec!["read".into()];
@@ -13,7 +13,7 @@ async fn asking(code: &str, change: impl FnOnce(&mut Inputs)) -> Gateway {
     start_with(&inputs, server).await
 }
 
-/// What a plugin's call came back with, as JSON: the arguments that it made of it.
+/// Returns the answer to the plugin's call, which the plugin put into the arguments that were sent last.
 fn said(engine: &Gateway) -> Value {
     let sent = sent(engine);
     let last = sent.last().unwrap().strip_prefix("up/read ").unwrap();
@@ -27,7 +27,7 @@ async fn a_plugins_call_takes_the_way_of_every_call() {
     call_as(&engine, &caller, "{}", None, &Heard::default()).await;
     assert_eq!(sent(&engine)[0], r#"up/other {"n":1}"#);
     assert_eq!(said(&engine)["content"][0]["text"], "hello");
-    // It counts, and is recorded, as a call of the client that made the outer call.
+    // The inner call counts as a call of the client that made the outer one, and is recorded as such.
     assert_eq!(caller.tracker.total(), 2);
     let calls = engine.records.calls.lock().unwrap().clone();
     let [inner, outer] = &calls[..] else { panic!("two calls: {calls:?}") };
@@ -93,7 +93,7 @@ async fn the_stop_switch_lets_a_running_call_make_its_own_calls() {
 async fn calls_within_calls_end_at_a_depth() {
     let engine = asking("call up__read", |_| {}).await;
     call(&engine, "{}").await;
-    // The innermost that is let in lies three calls deep.
+    // The innermost call that is let in is enclosed by three others.
     let sent = sent(&engine);
     assert_eq!(sent.len(), 4);
     assert!(sent[0].contains("TooDeep") && !sent[1].contains("TooDeep"), "{sent:?}");
@@ -148,7 +148,7 @@ async fn progress_goes_to_the_client_while_it_rises() {
         call_as(&engine, &caller(Era::Legacy), "{}", None, &heard).await;
         let heard = heard.0.lock().unwrap();
         assert_eq!(heard[..2], expected);
-        // The server's own goes on from there, and nothing falls behind it.
+        // The progress of the server continues from there; lower numbers are dropped.
         assert!(heard.len() == 3 && heard[2].starts_with(r#"{"progress":1,"#), "{heard:?}");
     }
 }

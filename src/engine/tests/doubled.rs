@@ -1,4 +1,4 @@
-//! Keys that stand twice in an object: what a guard sees is what is sent on.
+//! Keys that occur twice in an object: such content is refused, so that a Guard sees the same values as the receiver.
 
 use super::*;
 
@@ -37,7 +37,7 @@ async fn arguments_that_something_looks_at_are_refused() {
         assert!(sent(&engine).is_empty() && engine.plugins.ran.lock().unwrap().is_empty());
         assert_eq!(last_call(&engine).reason.as_deref(), Some("DuplicateKey"));
     }
-    // Nobody checks the schema, but headers that mirror an argument say what its last value is.
+    // The schema is not checked, but a header that repeats an argument is compared with its last value.
     let mut unchecked = bare();
     unchecked.upstreams[0].plan.validate_arguments = false;
     let marked = r#"[{"name":"read","inputSchema":{"properties":{"n":{"type":"integer","x-mcp-header":"N"}}}}]"#;

@@ -1,10 +1,11 @@
-//! Edits of plugins that load slowly, or not at all.
+//! Edits of plugins whose new form loads slowly or fails to load.
 
 use super::*;
 use crate::config::input::{InputValue, NamedInput};
 use crate::domain::ports::Loading;
 
-/// A gateway whose only chain, of the response phase, runs `c0` with the script `put old`; calls are answered so.
+/// A gateway whose only chain, in the response phase, runs the plugin `c0` with the script `put old`. Calls are
+/// answered with `old`.
 async fn running(role: Role) -> (Inputs, Gateway) {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Response, &[(role, "put old")]);
@@ -13,7 +14,7 @@ async fn running(role: Role) -> (Inputs, Gateway) {
     (inputs, engine)
 }
 
-/// The text of an answer, else all of it.
+/// Returns the text of the answer to a call, or the whole answer if it has none.
 async fn said(engine: &Gateway) -> String {
     let value = call(engine, "{}").await;
     value["result"]["content"][0]["text"].as_str().map_or_else(|| value.to_string(), str::to_owned)
@@ -28,7 +29,7 @@ fn digest(script: &str) -> String {
     crate::domain::digest::sha256_hex(script.as_bytes())
 }
 
-/// What ran last, by its record.
+/// Returns the revision of the plugin's code that ran last, from the record.
 fn ran(engine: &Gateway) -> String {
     last_call(engine).entries[0].revision.clone()
 }
@@ -70,7 +71,7 @@ async fn a_form_that_cannot_be_loaded_changes_nothing_that_runs_and_is_told() {
         digest("put old")
     );
     assert_eq!(problem, wanted);
-    // Another edit of something else changes nothing of it, and neither does a later form that fails as well.
+    // Neither an unrelated edit nor a later form that also fails to load changes that.
     inputs.chains[0].order = 7;
     apply(&engine, &inputs).await;
     assert_eq!(said(&engine).await, "old");
@@ -78,7 +79,7 @@ async fn a_form_that_cannot_be_loaded_changes_nothing_that_runs_and_is_told() {
     write(&mut inputs, "put newer");
     apply(&engine, &inputs).await;
     assert_eq!(said(&engine).await, "old");
-    // It may be the machine's fault, and pass.
+    // The cause may have been the machine, so a later load can succeed.
     engine.plugins.is("put newer", Loading::Loaded);
     until(|| engine.snapshot().linked.not_loaded.is_empty()).await;
     assert_eq!(said(&engine).await, "newer");
@@ -114,7 +115,7 @@ async fn a_call_waits_for_a_guard_that_is_still_being_loaded_before_it_is_sent()
     assert!(sent(&engine).is_empty());
     engine.plugins.is("put it", Loading::Loaded);
     assert_eq!(waiting.await.unwrap(), "it");
-    // One that does not come in time is as one that cannot be loaded.
+    // A guard that is not loaded in time is treated like one that fails to load.
     inputs.plugins[0].timeout_ms = Some(1);
     inputs.gateway.as_mut().unwrap().plan.runtime.queue_timeout_ms = 1;
     let before = sent(&engine).len();
@@ -129,10 +130,10 @@ async fn a_call_waits_for_a_guard_that_is_still_being_loaded_before_it_is_sent()
 async fn a_call_that_waits_for_a_guard_goes_on_with_the_form_of_an_edit() {
     let mut inputs = bare();
     scripts(&mut inputs, "c", Phase::Response, &[(Role::Guard, "put old")]);
-    // Longer than a test waits.
+    // Longer than the test waits.
     inputs.plugins[0].timeout_ms = Some(600_000);
     let engine = start(&bare()).await;
-    // The form of the edit is loaded at once, or some time after it was put in force.
+    // The form of the edit is loaded either before the edit is in force or some time after.
     for loaded_at_once in [true, false] {
         engine.plugins.is("put old", Loading::Underway);
         write(&mut inputs, "put old");
@@ -186,13 +187,13 @@ async fn a_configuration_goes_with_the_form_that_it_was_written_for() {
     made.entries[0].config = Some(raw(r#"{"take":"out"}"#));
     let engine = start(&inputs).await;
     assert_eq!(said(&engine).await, r#"{"take":"out"}"#);
-    // The next form reads another key, and is never loaded.
+    // The next form expects another key in its configuration, and fails to load.
     engine.plugins.cannot_load("config again");
     write(&mut inputs, "config again");
     inputs.chains[0].entries[0].config = Some(raw(r#"{"patterns":["out"]}"#));
     apply(&engine, &inputs).await;
     assert_eq!(said(&engine).await, r#"{"take":"out"}"#);
-    // An entry that this form never served with a configuration of its own does not run it.
+    // The older form never had a configuration from this entry, so it cannot run an entry that has one.
     let mut other = chain("d", &["c0"]);
     (other.phase, other.entries[0].config) = (Phase::Response, Some(raw(r#"{"patterns":["out"]}"#)));
     inputs.chains.push(other);
@@ -200,11 +201,11 @@ async fn a_configuration_goes_with_the_form_that_it_was_written_for() {
     let value = call(&engine, "{}").await;
     let refused = &value["result"]["_meta"]["hawsepipe.dev/refused"];
     assert_eq!((&refused["chain"], &refused["reason"]), (&json!("default/d"), &json!("NotLoaded")), "{value}");
-    // Without one it does.
+    // Without a configuration, the entry runs the older form.
     inputs.chains[1].entries[0].config = None;
     apply(&engine, &inputs).await;
     assert!(said(&engine).await.starts_with('{'), "both ran");
-    // When the new form is loaded it gets its own.
+    // When the new form is loaded, it gets the configuration that was written for it.
     engine.plugins.is("config again", Loading::Loaded);
     until(|| engine.snapshot().linked.stand_ins.is_empty()).await;
     inputs.chains.truncate(1);
@@ -219,7 +220,7 @@ async fn switches_deletions_and_roles_of_the_plan_count_at_once() {
     write(&mut inputs, "put new");
     apply(&engine, &inputs).await;
     assert_eq!(said(&engine).await, "old");
-    // The old form keeps its role: as an observer it would answer with what nobody reads.
+    // The old form keeps its role Guard. As an observer it would not change the answer.
     inputs.plugins[0].role = Role::Observe;
     apply(&engine, &inputs).await;
     assert_eq!(said(&engine).await, "old");
@@ -233,7 +234,7 @@ async fn switches_deletions_and_roles_of_the_plan_count_at_once() {
     apply(&engine, &inputs).await;
     let value = call(&engine, "{}").await;
     assert_eq!(value["result"]["_meta"]["hawsepipe.dev/refused"]["reason"], "PluginNotFound", "{value}");
-    // Who comes back under its name is somebody new.
+    // A plugin that is created again under the same name does not get the form of the deleted one.
     inputs.plugins.push(deleted);
     inputs.plugins[0].role = Role::Guard;
     apply(&engine, &inputs).await;
@@ -250,7 +251,7 @@ async fn a_form_with_a_right_that_was_taken_from_the_plugin_stands_in_for_nobody
     let engine = start(&inputs).await;
     engine.plugins.cannot_load("put new");
     write(&mut inputs, "put new");
-    // More is no loss.
+    // A form that has fewer rights than the plan grants can run.
     inputs.plugins[0].egress = listing(&["b.example:443", "a.example:443", "c.example:443"]);
     let variable =
         NamedInput { name: "LEVEL".into(), value: InputValue::Literal("1".into()), field: "spec.env[0]".into() };
@@ -286,7 +287,7 @@ async fn what_an_earlier_process_had_loaded_stands_in_after_a_restart() {
     after.plugins.is("put new", Loading::Loaded);
     tokio::time::timeout(Duration::from_secs(5), changes.changed()).await.unwrap().unwrap();
     assert_eq!(after.kept_forms()[0].code, "put new");
-    // What was deleted meanwhile is nobody's form.
+    // The form of a plugin that was deleted meanwhile is forgotten.
     let after = restarted();
     let plugin = inputs.plugins.pop().unwrap();
     apply(&after, &inputs).await;

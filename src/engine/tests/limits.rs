@@ -1,4 +1,4 @@
-//! Which calls are let in.
+//! Limits on calls.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn error(value: &Value) -> (i64, &str, Option<u64>) {
     (error["code"].as_i64().unwrap(), data["reason"].as_str().unwrap_or_default(), data["retryAfterMs"].as_u64())
 }
 
-/// The error of a second call by the same caller while the first is held.
+/// Returns the error of a second call by the same caller while the first is still running.
 async fn second(change: impl FnOnce(&mut Inputs)) -> (i64, String, Option<u64>) {
     let mut inputs = bare();
     change(&mut inputs);
@@ -66,7 +66,8 @@ async fn an_address_is_limited_only_while_the_gateway_is_crowded() {
         let engine = engine.clone();
         tokio::spawn(async move { call_as(&engine, &caller, "{}", None, &Heard::default()).await })
     };
-    // Behind an ingress all have one address: half of the gateway is for them without a question.
+    // Behind an ingress all clients have the same address, so they can use half of the gateway without a limit per
+    // address.
     let mut running: Vec<_> = (0..3).map(|_| begin(from("10.0.0.1"))).collect();
     until(|| sent(&engine).len() == 3).await;
     let refused = begin(from("10.0.0.1")).await.unwrap();

@@ -1,8 +1,8 @@
-//! Results that are not as the protocol has them: nothing in them is hidden from a Guard.
+//! Results that violate the protocol: nothing in them is hidden from a Guard.
 
 use super::*;
 
-/// Each holds SECRET where a result should hold something else.
+/// Each result has SECRET in a place where the protocol expects something else.
 const MALFORMED: [&str; 12] = [
     r#"{"content":{"type":"text","text":"SECRET"}}"#,
     r#"{"content":"SECRET"}"#,
@@ -18,7 +18,7 @@ const MALFORMED: [&str; 12] = [
     r#"{"content":[{"type":"text","text":"s"}],"structuredContent":["SECRET"]}"#,
 ];
 
-/// What a client gets of this result where a Guard with this script is on it, and what the Guard saw.
+/// Returns what a client gets of this result if a Guard with this script checks it, and what the Guard saw.
 async fn guarded(script: &str, result: &str) -> (String, Vec<String>) {
     let mut inputs = bare();
     scripts(&mut inputs, "r", Phase::Response, &[(Role::Guard, script)]);

@@ -1,4 +1,4 @@
-//! Tests of the engine on plain structs for its ports, by topic; here are those structs.
+//! Tests of the engine, by topic. This file has the plain structs that implement its ports.
 
 mod bytes;
 mod callbacks;
@@ -94,7 +94,7 @@ impl Secrets for NoSecrets {
     }
 }
 
-/// An engine, and what stands behind its ports.
+/// An engine and the fakes behind its ports.
 #[derive(Clone)]
 struct Gateway {
     engine: Arc<Engine>,
@@ -111,7 +111,7 @@ impl Deref for Gateway {
     }
 }
 
-/// What the client was told of progress.
+/// The progress notifications that the client received.
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
 
@@ -121,7 +121,7 @@ impl ToClient for Heard {
     }
 }
 
-/// A folder without chains.
+/// Inputs without chains and plugins.
 fn bare() -> Inputs {
     let mut inputs = folder();
     inputs.chains.clear();
@@ -154,7 +154,7 @@ fn engine(server: Server) -> Gateway {
     engine_within(server, Arc::default())
 }
 
-/// One that may hold so many bytes.
+/// Creates a gateway with this budget of bytes.
 fn engine_within(server: Server, budget: Arc<ByteBudget>) -> Gateway {
     let (plugins, server, records) = (Arc::new(Scripts::default()), Arc::new(server), Arc::new(Log::default()));
     let ports = Ports {
@@ -183,7 +183,7 @@ fn caller(era: Era) -> Caller {
     Caller { era, principal: "anonymous".into(), session: String::new(), tracker: Arc::default(), by_address: false }
 }
 
-/// Calls `up__read`, and gives `result` or `error` as JSON text.
+/// Calls `up__read`. Returns the `result` or `error` as JSON text.
 async fn call_as(engine: &Gateway, caller: &Caller, arguments: &str, meta: Option<&str>, heard: &Heard) -> String {
     let (arguments, meta) = (raw(arguments), meta.map(raw));
     let request = CallRequest {
@@ -211,7 +211,7 @@ async fn call(engine: &Gateway, arguments: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The same with a trace, whose outcomes are given as words.
+/// Calls `up__read` and asks for the trace. Returns the reply and the outcomes of the entries.
 async fn traced(engine: &Gateway, arguments: &str) -> (Value, Vec<String>) {
     let meta = Some(r#"{"hawsepipe.dev/trace":true}"#);
     let text = call_as(engine, &caller(Era::Legacy), arguments, meta, &Heard::default()).await;
@@ -229,7 +229,7 @@ fn last_call(engine: &Gateway) -> CallRecord {
     engine.records.calls.lock().unwrap().last().cloned().unwrap()
 }
 
-/// Waits until `is` holds; a test that waits in vain fails.
+/// Waits until `is` returns true. Panics after five seconds.
 async fn until(is: impl Fn() -> bool) {
     let wait = async {
         while !is() {

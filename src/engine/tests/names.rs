@@ -1,4 +1,4 @@
-//! Whose tool a name is where tools keep their own names.
+//! The upstream that a tool's name belongs to if tools keep their own names.
 
 use super::*;
 use crate::config::compile::tests::upstream;
@@ -39,7 +39,7 @@ async fn a_restart_frees_no_name() {
     let engine = engine(server);
     engine.merge_seen_names(&seen("up", &["list"]));
     let mut inputs = two_upstreams();
-    // Its server does not answer.
+    // The first upstream is disabled, so it lists no tools.
     inputs.upstreams[0].plan.enabled = false;
     apply(&engine, &inputs).await;
     until(|| names(&engine) == ["second__list"]).await;

@@ -1,4 +1,4 @@
-//! What a plugin's answer does to a call, at each place of a chain, in both phases.
+//! The effect of a plugin's answer on a call, at each place of a chain, in both phases.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 async fn an_answer_is_held_until_the_client_has_it_and_the_record_says_where_it_found_no_room() {
     for (code, grows) in [("same", false), ("put", true)] {
         let mut inputs = bare();
-        // What is made of the answer would find room where the answer is not: it is kept until the chains are done.
+        // The changed answer alone would fit, but the original is held until the chains are done.
         let long = if grows { format!("put {}", "y".repeat(350 << 10)) } else { code.to_owned() };
         scripts(&mut inputs, "c", Phase::Response, &[(Role::Transform, &long)]);
         let budget = Arc::new(ByteBudget::new(1 << 20));
@@ -62,7 +62,8 @@ async fn copies_for_plugins_beside_the_call_are_bounded_in_bytes() {
 
 use crate::domain::plugin::FailurePolicy;
 
-/// What a chain of `same`, with `entry` in place of one of three, does to a call.
+/// Runs a call through a chain of three entries with the script `same`, one of which is replaced. Returns the reply,
+/// the outcomes of the entries, and what was sent.
 async fn at(phase: Phase, place: usize, role: Role, code: &str) -> (Value, Vec<String>, Vec<String>) {
     let mut inputs = bare();
     let mut entries = [(Role::Transform, "same"); 3];
@@ -224,7 +225,7 @@ async fn what_runs_beside_changes_and_delays_nothing() {
         .iter_mut()
         .for_each(|entry| entry.mode = crate::domain::plugin::Mode::Shadow);
     let engine = start(&inputs).await;
-    // The scripts wait: an answer proves that the call did not.
+    // The scripts are still waiting, so an answer proves that the call did not wait for them.
     let value = call(&engine, r#"{"n":1}"#).await;
     assert_eq!((text(&value), sent(&engine)), ("hello", vec![r#"up/read {"n":1}"#.to_owned()]));
     assert!(engine.records.calls.lock().unwrap().is_empty(), "the record waits for what runs beside");

@@ -1,8 +1,8 @@
-//! Traces, records and metrics say the same.
+//! Traces, records and metrics are consistent.
 
 use super::*;
 
-/// How often the counter of executions has this outcome.
+/// Returns the value of the counter of executions with this status and reason.
 fn counted(engine: &Gateway, status: &str, reason: &str) -> usize {
     let (status, reason) = (format!("status=\"{status}\""), format!("reason=\"{reason}\""));
     let text = engine.render_metrics();
@@ -188,7 +188,7 @@ async fn a_call_whose_client_waits_for_its_trace_ends_at_its_ceiling_and_when_ca
         let answer = tokio::time::timeout(Duration::from_secs(10), running).await.expect("it does not end").unwrap();
         let code = if cuts { crate::domain::rpc::REFUSED } else { -32001 };
         assert_eq!(answer["error"]["code"], code, "{answer}");
-        // The record waits for what runs still.
+        // The record waits for the entry that is still running.
         assert!(engine.records.calls.lock().unwrap().is_empty());
         engine.plugins.go.notify_one();
         until(|| !engine.records.calls.lock().unwrap().is_empty()).await;

@@ -1,4 +1,4 @@
-//! What cannot run is refused before anything is sent.
+//! A call whose guards cannot run is refused before anything is sent.
 
 use super::*;
 use crate::config::compile::tests::entry;

@@ -1,4 +1,4 @@
-//! What metrics say of chains follows what they do, without a new plan.
+//! Metrics about chains change with the state of their plugins, even without a new plan.
 
 use super::*;
 use crate::config::compile::tests::entry;
@@ -79,7 +79,7 @@ async fn series_of_what_a_plan_no_longer_names_are_taken_out() {
     inputs.plugins.clear();
     apply(&engine, &inputs).await;
     assert!(!has(plugin) && !has(chain) && has(upstream));
-    // One that ends on the plan before is not there for good either.
+    // A call that ends on the previous plan does not bring the series back.
     *engine.server.holds.lock().unwrap() = true;
     let last = engine.clone();
     let last = tokio::spawn(async move { call(&last, "{}").await });

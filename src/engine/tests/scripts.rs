@@ -1,25 +1,25 @@
-//! Plugins whose code is a script for this fake: a verb and a word.
+//! A fake runner of plugins. The code of a plugin is a script that the fake interprets: a verb and a word.
 
 use super::*;
 use async_trait::async_trait;
 
-/// A plugin's code is its script: a verb and a word.
+/// Runs plugins whose code is a script: a verb and a word.
 #[derive(Default)]
 pub(super) struct Scripts {
-    /// What ran, as `name <- content`.
+    /// The executions so far, as `name <- content`.
     pub(super) ran: Mutex<Vec<String>>,
-    /// Lets one `wait` go on.
+    /// Lets one `wait` continue.
     pub(super) go: Notify,
     /// Whether no worker of any plugin can be started.
     pub(super) down: AtomicBool,
     pub(super) workers: Mutex<Vec<WorkerInfo>>,
     pub(super) sandbox: Mutex<SandboxState>,
     pub(super) loads: watch::Sender<Loads>,
-    /// Scripts that were prepared and not let go, by the identity of their plugin.
+    /// The scripts that were prepared and not retired, by the identity of their plugin.
     pub(super) kept: Mutex<BTreeMap<String, String>>,
 }
 
-/// How far scripts that were prepared are loaded; those that are not in it are.
+/// How far scripts are loaded. Prepared scripts that are not in `of` are loaded.
 #[derive(Default)]
 pub(super) struct Loads {
     of: BTreeMap<String, Loading>,
@@ -27,7 +27,7 @@ pub(super) struct Loads {
 }
 
 impl Scripts {
-    /// From now on this script is loaded so far.
+    /// Sets how far a script is loaded.
     pub(super) fn is(&self, script: &str, loading: Loading) {
         self.loads.send_modify(|loads| {
             loads.of.insert(script.to_owned(), loading);
@@ -35,7 +35,7 @@ impl Scripts {
         });
     }
 
-    /// It threw.
+    /// Sets that a script failed to load, through its own fault.
     pub(super) fn cannot_load(&self, script: &str) {
         let failure = Failure::new(Reason::NotLoaded, "cannot be started: Error: no");
         self.is(script, Loading::Failed { failure, own: true });

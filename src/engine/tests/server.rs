@@ -1,4 +1,4 @@
-//! A server that answers what a test tells it to.
+//! A fake server whose answers a test sets.
 
 use async_trait::async_trait;
 use std::collections::VecDeque;
@@ -14,11 +14,11 @@ use crate::domain::ports::{CallUpstream, ToClient};
 use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 
-/// One server for all upstreams.
+/// One server that acts as every upstream.
 pub(super) struct Server {
     pub(super) tools: Mutex<String>,
     pub(super) answers: Mutex<Result<Answer, UpstreamError>>,
-    /// What was sent, as `upstream/tool arguments`.
+    /// The calls that were sent, as `upstream/tool arguments`.
     pub(super) sent: Mutex<Vec<String>>,
     /// Whether calls wait for `go`.
     pub(super) holds: Mutex<bool>,
@@ -26,12 +26,12 @@ pub(super) struct Server {
     /// Whether probes wait for `started`.
     pub(super) starting: AtomicBool,
     pub(super) started: Notify,
-    /// What probes answer, then success.
+    /// The results of the next probes. Once it is empty, probes succeed.
     pub(super) probes: Mutex<VecDeque<Result<Probed, UpstreamError>>>,
     pub(super) probed: Mutex<Vec<Instant>>,
     pub(super) event: Mutex<Option<UpstreamEvent>>,
     pub(super) told: Notify,
-    /// What is ready to be called.
+    /// The upstreams that can be called.
     pub(super) open: Mutex<Vec<Target>>,
 }
 

@@ -1,4 +1,4 @@
-//! New plans under calls, and the health of upstreams.
+//! Plans that are replaced while calls run, and the health of upstreams.
 
 use super::*;
 use crate::domain::health::ConnectionState;
@@ -55,7 +55,7 @@ async fn a_noisy_server_is_asked_once_a_second_and_clients_hear_of_changes_only(
         if lists.has_changed().unwrap() {
             lists.mark_unchanged();
             heard += 1;
-            // The same tools in another order are no change.
+            // The same tools in another order do not count as a change.
             *engine.server.tools.lock().unwrap() = r#"[{"name":"write"},{"name":"read"}]"#.into();
         }
     }
@@ -119,7 +119,7 @@ fn up() -> ObjectKey {
 async fn retries_wait_as_long_as_they_should() {
     let (inputs, server) = probing(3, &[20, 40, 60], false);
     let engine = start_with(&inputs, server).await;
-    // Calls that fail meanwhile shorten no wait.
+    // Calls that fail meanwhile do not shorten the wait.
     (0..10).for_each(|_| engine.probes.kick(&up()));
     until(|| engine.server.probed.lock().unwrap().len() >= 4).await;
     let probed = engine.server.probed.lock().unwrap().clone();
@@ -149,7 +149,7 @@ async fn a_new_word_brings_back_one_that_left_routing() {
     let engine = start_with(&inputs, server).await;
     until(|| !engine.state.in_routing(&up())).await;
     assert_eq!(engine.state.upstream(&up()).auto_disabled_at, Some(1_700_000_000_000));
-    // The count begins anew: the first failure after the word is one, and it takes all retries to leave again.
+    // The count of failures starts again at zero, so the upstream leaves routing only after all retries have failed.
     let enable = async |word: &str, inputs: &mut Inputs| {
         inputs.upstreams[0].plan.enable = Some(word.into());
         apply(&engine, inputs).await;
@@ -159,7 +159,7 @@ async fn a_new_word_brings_back_one_that_left_routing() {
     until(|| engine.state.upstream(&up()).health.failures == 2).await;
     assert!(!engine.state.in_routing(&up()));
     assert_eq!(engine.report().upstreams[0].enable.as_deref(), Some("one"));
-    // The same value again changes nothing.
+    // Applying the same value again has no effect.
     apply(&engine, &inputs).await;
     assert_eq!(engine.server.probed.lock().unwrap().len(), 4);
     enable("two", &mut inputs).await;

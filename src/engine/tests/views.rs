@@ -1,4 +1,4 @@
-//! What the gateway offers and shows of itself.
+//! The tools that the gateway offers, and what the admin API shows.
 
 use super::*;
 use crate::domain::health::ConnectionState;

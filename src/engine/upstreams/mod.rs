@@ -1,4 +1,4 @@
-//! What is known of upstreams: probes of their health, and their tool lists.
+//! The state of upstreams: probes of their health, and their tool lists.
 
 pub(crate) mod probes;
 pub(crate) mod probing;

@@ -27,14 +27,14 @@ impl Probes {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Has an upstream probed now.
+    /// Wakes the probe of an upstream, so that it runs now.
     pub(crate) fn kick(&self, upstream: &ObjectKey) {
         if let Some(probe) = self.lock().get(upstream) {
             probe.wake.notify_one();
         }
     }
 
-    /// Ends all of them.
+    /// Ends all probes.
     pub(crate) fn stop(&self) {
         self.lock().drain().for_each(|(_, probe)| probe.task.abort());
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,4 +1,4 @@
-//! Probes upstreams, each on its own: one that does not answer never delays another.
+//! Probes upstreams, each in its own task, so that one that does not answer never delays another.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -17,13 +17,12 @@ use crate::engine::Engine;
 use crate::engine::calls::recorder::millis;
 use crate::engine::plan::link::Linked;
 
-/// The shortest time between two probes that something other than the clock asks for: a server may tell of changes
-/// without end.
+/// The shortest time between two probes that are not started by the clock, because a server can report changes without
+/// end.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 impl Engine {
-    /// Ends the probes of upstreams that this plan does not have or has changed. One whose upstream did not change goes
-    /// on.
+    /// Ends the probes of upstreams that are not in this plan or were changed. Other probes continue.
     pub(crate) fn end_old_probes(&self, linked: &Linked) {
         let wanted = probed(linked);
         self.probes.lock().retain(|key, probe| {
@@ -35,7 +34,7 @@ impl Engine {
         });
     }
 
-    /// Probes these upstreams from now on, once those that are probed otherwise are [no longer](Self::end_old_probes).
+    /// Starts to probe these upstreams. Probes of the earlier plan must have been [ended](Self::end_old_probes) before.
     pub(crate) fn probe_targets(self: &Arc<Self>, linked: &Linked) {
         self.listen();
         let mut running = self.probes.lock();
@@ -48,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// Passes what upstreams tell unasked on to their probes.
+    /// Forwards events that upstreams report on their own to their probes.
     fn listen(self: &Arc<Self>) {
         let mut events = self.probes.events.lock().unwrap_or_else(PoisonError::into_inner);
         if events.is_some() {
@@ -83,7 +82,8 @@ impl Engine {
             let wait = self.probe_once(&target).await;
             let due = wait.map(|wait| self.clock.unix_millis() + u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
             self.state.update(&key, |state| state.next_probe_at = due);
-            // A call that fails meanwhile does not shorten the wait of a retry, nor bring back what was given up.
+            // A call that fails meanwhile must not shorten the wait before a retry, nor restart probes that were given
+            // up.
             let Some(wait) = wait else { return };
             if self.state.upstream(&key).health.state == ConnectionState::Error {
                 tokio::time::sleep(wait).await;
@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Probes once, lists where the list is due, and says how long to wait for the next time.
+    /// Probes once, reads the tool list if that is due, and returns how long to wait before the next probe.
     async fn probe_once(&self, target: &Target) -> Option<Duration> {
         let plan = &target.plan;
         let known = self.state.upstream(&plan.key);
@@ -116,7 +116,7 @@ impl Engine {
                 self.list(target, due, connected).await
             }
             Ok(Probed::Resting) => self.list(target, false, connected).await,
-            // Its list would wait behind the call too.
+            // A request for the tool list would wait behind the call too.
             Ok(Probed::Busy) => Some(self.note_reachable(target, connected)),
             Err(error) => self.note_failure(target, "", &error),
         };
@@ -166,9 +166,9 @@ impl Engine {
         wait
     }
 
-    /// After a probe that succeeded: reads the tool list where it is due, and says when to probe next. It is due at
-    /// first, after a connection was made anew, when the server said that it changed, and of a stateless server, which
-    /// cannot say so here, with each probe.
+    /// Called after a probe that succeeded: reads the tool list if that is due, and returns when to probe next. It is
+    /// due at first, after a reconnection, after the server reported a change, and with each probe of a stateless
+    /// server, which cannot report changes here.
     async fn list(&self, target: &Target, due: bool, was_connected: bool) -> Option<Duration> {
         let plan = &target.plan;
         let known = self.state.upstream(&plan.key);
@@ -182,7 +182,7 @@ impl Engine {
         Some(self.note_reachable(target, was_connected))
     }
 
-    /// It is connected. Says how long to wait for the next probe.
+    /// Records that the upstream is connected. Returns how long to wait before the next probe.
     fn note_reachable(&self, target: &Target, was_connected: bool) -> Duration {
         let plan = &target.plan;
         self.state.update(&plan.key, |state| {
@@ -210,7 +210,8 @@ impl Engine {
         let key = &target.plan.key;
         let timeout = self.snapshot().plan().gateway.limits.list_timeout_ms;
         let timeout = Duration::from_millis(u64::from(timeout));
-        // Before it is asked: a change that is told while the answer is on its way is one to ask again for.
+        // Cleared before the request, so that a change that is reported while the answer is under way causes another
+        // request.
         self.state.update(key, |state| state.stale = false);
         let listed = self.upstreams.list_tools(target, timeout).await;
         if listed.is_err() {
@@ -219,14 +220,14 @@ impl Engine {
         listed
     }
 
-    /// The last list stays until there is room. That is not the upstream's fault, which goes on being called.
+    /// Keeps the last list until there is room for the new one. The upstream is not to blame, so calls to it continue.
     fn keep_list(&self, key: &ObjectKey, no_room: NoRoom) {
         self.state.update(key, |state| state.stale = true);
         tracing::warn!(upstream = key.name, "its tool list was not taken: {no_room}");
     }
 }
 
-/// The upstreams that are probed.
+/// Returns the upstreams of a plan that are probed.
 fn probed(linked: &Linked) -> HashMap<ObjectKey, Target> {
     let targets = linked.upstreams.iter().filter(|u| u.refusing.is_none()).map(|u| &u.target);
     let wanted = targets.filter(|target| target.plan.enabled && target.plan.transport != TransportPlan::None);
@@ -243,7 +244,7 @@ fn probe_timeout(target: &Target, connected: bool, tried: bool) -> Duration {
     }
 }
 
-/// How long the first try of an upstream may take.
+/// How long the first try of an upstream can take.
 pub(crate) fn first_try(plan: &UpstreamPlan) -> Duration {
     let probe = Duration::from_millis(u64::from(plan.health.timeout_ms));
     match plan.transport {

@@ -1,4 +1,4 @@
-//! What is known of one upstream, whatever plan is in force.
+//! The state of one upstream, independent of the plan in force.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,52 +10,52 @@ use crate::domain::limits::Tracker;
 use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::ServerFacts;
 
-/// What is known of an upstream.
+/// The state of an upstream, kept across plans.
 #[derive(Clone, Default)]
 pub struct UpstreamState {
-    /// How it stands.
+    /// Its health, as the probes found it.
     pub health: Health,
-    /// Unix milliseconds of when it last became connected.
+    /// When it last became connected, in Unix milliseconds.
     pub connected_at: Option<u64>,
-    /// Unix milliseconds of when it left routing; none while it is in.
+    /// When it left routing, in Unix milliseconds; `None` while it is in routing.
     pub auto_disabled_at: Option<u64>,
-    /// What its last handshake said.
+    /// The facts that its last handshake revealed.
     pub facts: Option<ServerFacts>,
-    /// Its last good tool list; none before the first.
+    /// Its last valid tool list; `None` before the first one.
     pub tools: Option<Arc<ToolList>>,
-    /// What clients may be told of why the last try failed; none after one that did not.
+    /// Why the last try failed, in words that clients can see; `None` if it succeeded.
     pub down: Option<String>,
-    /// Unix milliseconds of when a probe first found that its connection had ended because nobody used it; none while there
-    /// is one.
+    /// When a probe first found that the connection had been closed because nobody used it, in Unix milliseconds;
+    /// `None` while there is a connection.
     pub resting_since: Option<u64>,
-    /// Whether the list could not be read again when it should have been.
+    /// Whether the tool list may be outdated, because it has to be read again.
     pub stale: bool,
-    /// Whether a first try to connect and list has ended, well or not.
+    /// Whether the first try to connect and list tools has ended, successfully or not.
     pub tried: bool,
-    /// Milliseconds that the last probe took.
+    /// Duration of the last probe in milliseconds.
     pub ping_ms: Option<f64>,
-    /// Unix milliseconds of the last probe that succeeded.
+    /// When a probe last succeeded, in Unix milliseconds.
     pub last_ping_at: Option<u64>,
-    /// Unix milliseconds of the next probe; none where none is due.
+    /// When the next probe is due, in Unix milliseconds; `None` if none is.
     pub next_probe_at: Option<u64>,
-    /// Its calls in flight.
+    /// Counts its calls in flight.
     pub(crate) tracker: Arc<Tracker>,
 }
 
-/// How often a definition is held: as it came, its schema, and under its public name.
+/// How many copies of a definition are kept in memory: the original, its schema, and the one with its public name.
 const COPIES: u64 = 3;
 
-/// A server's tools.
+/// The tool list of a server.
 pub struct ToolList {
-    /// In the server's order.
+    /// The tools in the server's order.
     pub tools: Vec<Tool>,
-    /// SHA-256 of each tool's definition as it came, in the same order, hex.
+    /// SHA-256 of each tool's original definition in hex, in the same order.
     pub digests: Vec<String>,
-    /// Tools that no client is offered, and why.
+    /// Messages about tools that are not offered to clients, with the reason.
     pub left_out: Vec<String>,
-    /// Digest of names and definitions, whatever their order.
+    /// Digest of the names and definitions, independent of their order.
     pub revision: String,
-    /// Holds the definitions.
+    /// Reserves the bytes of the definitions.
     reservation: Reservation,
 }
 
@@ -67,10 +67,10 @@ impl ToolList {
         Self { tools, digests, left_out, revision, reservation }
     }
 
-    /// Takes the room that it needs from the budget.
+    /// Reserves the bytes of the definitions in the budget.
     ///
     /// # Errors
-    /// Where there is not enough.
+    /// If there is not enough room.
     pub(crate) fn hold(&self) -> Result<(), NoRoom> {
         self.reservation.resize(self.tools.iter().map(|tool| COPIES * tool.definition.get().len() as u64).sum())
     }

@@ -1,4 +1,4 @@
-//! Which chains and entries would run on a tool, and why the others not.
+//! Explains which chains and entries would run on a tool, and why the others would not.
 
 use std::sync::Arc;
 
@@ -11,52 +11,53 @@ use crate::domain::problem::Problem;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry, link};
 use crate::engine::{Endpoint, Engine};
 
-/// What would run on one tool.
+/// The chains that would run on one tool.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// The name for clients of all upstreams.
+    /// The tool's name on the endpoint for all upstreams.
     pub tool: String,
-    /// The upstream.
+    /// The name of the upstream.
     pub upstream: String,
-    /// The server's own name.
+    /// The server's own name of the tool.
     pub upstream_tool: String,
-    /// Every chain of the gateway in the order in which they run.
+    /// All chains of the gateway, in the order in which they run.
     pub chains: Vec<ChainExplanation>,
 }
 
-/// One chain on that tool.
+/// What one chain would do on the tool.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainExplanation {
     /// The chain, as `namespace/name`.
     pub chain: String,
-    /// When it runs.
+    /// The phase in which the chain runs.
     pub phase: Phase,
-    /// Whether it selects the tool.
+    /// Whether the chain selects the tool.
     pub selected: bool,
-    /// Why not, or why it refuses.
+    /// Why the chain does not select the tool, or why it refuses calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// In the order in which they run.
+    /// The entries in the order in which they run.
     pub entries: Vec<EntryExplanation>,
 }
 
-/// One entry on that tool.
+/// What one entry would do on the tool.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryExplanation {
     /// The plugin, as `namespace/name`.
     pub plugin: String,
-    /// `runs`, `runs when EXPRESSION`, `skipped(...)` or `fails(...)`; of a shadow it says that it does not act.
+    /// `runs`, `runs when EXPRESSION`, `skipped(...)` or `fails(...)`; for a shadow, prefixed with `does not act
+    /// (Shadow)`.
     pub outcome: String,
-    /// Its role.
+    /// The role of the entry.
     pub role: Role,
-    /// What its failure does.
+    /// What a failure of the entry does to the call.
     pub failure_policy: FailurePolicy,
-    /// Whether it acts.
+    /// Whether the entry affects calls.
     pub mode: Mode,
-    /// Milliseconds.
+    /// The timeout of the entry in milliseconds.
     pub timeout_ms: u64,
 }
 
@@ -119,10 +120,10 @@ fn why_not(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> String {
 }
 
 impl Engine {
-    /// Explains the tool of a public name, or of `upstream/tool` as plugins see it.
+    /// Explains a tool, given its public name or `upstream/tool` with the name on the upstream's own endpoint.
     ///
     /// # Errors
-    /// What was looked for, where there is no such tool.
+    /// If there is no such tool. The message contains `name`.
     pub async fn explain(&self, name: &str) -> Result<Explanation, String> {
         self.wait_for_lists(&self.snapshot(), &Endpoint::All).await;
         let snapshot = self.snapshot();
@@ -137,11 +138,11 @@ impl Engine {
     }
 }
 
-/// Explains a tool of a plan that is not in force: `upstream/tool` or `upstream__tool`, with the server's own name.
-/// Whether the server has such a tool is not asked.
+/// Explains a tool of a plan that is not in force. `name` is `upstream/tool` or `upstream__tool`, with the server's own
+/// name of the tool. Does not check that the server has such a tool.
 ///
 /// # Errors
-/// What was looked for, where there is no such upstream.
+/// If there is no such upstream. The message contains its name.
 pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str) -> Result<Explanation, String> {
     let (linked, _) = link(plan, secrets);
     let parts = name.split_once('/').or_else(|| name.split_once("__"));
@@ -154,7 +155,8 @@ pub fn explain_plan(plan: Plan, secrets: &impl Secrets, name: &str) -> Result<Ex
     Ok(explain_tool(&linked, index, tool, &format!("{upstream}__{tool}")))
 }
 
-/// What linking a plan finds, such as secrets that are not there, and the enabled plugins that are ready to be loaded.
+/// Links a plan. Returns its enabled plugins, ready to be loaded, and the problems that linking found, such as missing
+/// secrets.
 pub fn link_plugins(plan: Plan, secrets: &impl Secrets) -> (Vec<Arc<LinkedPlugin>>, Vec<Problem>) {
     let (linked, problems) = link(plan, secrets);
     let plugins = linked.plugins.into_values().flatten().filter(|plugin| plugin.plan.enabled);

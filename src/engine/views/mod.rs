@@ -1,4 +1,4 @@
-//! What the admin API, `explain`, metrics and the report show.
+//! The data that the admin API, `explain`, the metrics and the report show.
 
 pub(crate) mod explain;
 pub(crate) mod objects;

@@ -1,4 +1,4 @@
-//! What the admin API shows of the plan and of what runs.
+//! The objects that the admin API shows: the plan, and the state of its upstreams, plugins, chains and tools.
 
 use serde::Serialize;
 
@@ -14,39 +14,39 @@ use crate::engine::plan::link::LinkedChain;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamView {
-    /// `namespace/name`.
+    /// The upstream, as `namespace/name`.
     pub upstream: String,
-    /// Its name on the gateway.
+    /// The name of the upstream on the gateway.
     pub name: String,
     /// `spec.enabled`.
     pub enabled: bool,
-    /// Where it stands.
+    /// The connection state of document 003.
     pub connection_state: ConnectionState,
-    /// Unix milliseconds of when its connection was found to have ended because nobody used it; the next call begins it
-    /// anew. Whether the server still answers is not known meanwhile.
+    /// When the connection was found to have been closed because nobody used it, in Unix milliseconds. The next call
+    /// opens it again. Until then it is not known whether the server still answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resting_since: Option<u64>,
     /// Failures since the last success.
     pub consecutive_failures: u32,
-    /// Whether it left routing.
+    /// Whether the upstream has left routing.
     pub auto_disabled: bool,
-    /// What the last failure said, or why its calls are refused.
+    /// The message of the last failure, or why calls to it are refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What it speaks.
+    /// The era, version and name of the server; absent before the first handshake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<crate::domain::upstream::ServerFacts>,
-    /// Tools that it offers through this gateway.
+    /// Number of its tools that the gateway offers.
     pub tools: usize,
-    /// Whether the list is older than it should be.
+    /// Whether the tool list may be outdated.
     pub stale: bool,
-    /// Unix milliseconds.
+    /// When a probe last succeeded, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_ping_at: Option<u64>,
-    /// Milliseconds.
+    /// Duration of the last probe in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ping_latency: Option<f64>,
-    /// Unix milliseconds.
+    /// When the next probe is due, in Unix milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_retry_at: Option<u64>,
 }
@@ -55,29 +55,29 @@ pub struct UpstreamView {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginView {
-    /// Stable over edits.
+    /// Document 000's Plugin.id, which stays the same when the plugin is edited.
     pub id: String,
-    /// `namespace/name`.
+    /// The plugin, as `namespace/name`.
     pub plugin: String,
-    /// Digest of the code that runs.
+    /// SHA-256 of the code that runs, in hex.
     pub revision: String,
-    /// Digest of the code of the plan, where that could not be loaded; `error` says why.
+    /// SHA-256 of the code of the plan, if that could not be loaded. `error` has the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_loaded: Option<String>,
-    /// What it is for.
+    /// The purpose of the plugin.
     pub role: Role,
-    /// The protocol.
+    /// How workers exchange messages with the plugin.
     pub protocol: Protocol,
-    /// Phases it serves.
+    /// The phases that it serves.
     pub phases: Vec<Phase>,
-    /// Registered, Enabled, Executing or Disabled; Failed where it cannot be started.
+    /// Registered, Enabled, Executing or Disabled; Failed if it cannot be started.
     pub state: LivePluginState,
-    /// Why it cannot be started, or its newest form not loaded.
+    /// Why it cannot be started, or why its newest form could not be loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Chains that name it, as `namespace/name`.
     pub chains: Vec<String>,
-    /// Workers there are.
+    /// The number of its workers.
     pub workers: usize,
 }
 
@@ -88,70 +88,70 @@ pub enum LivePluginState {
     Registered,
     /// It can run.
     Enabled,
-    /// It runs now.
+    /// It is running now.
     Executing,
-    /// It cannot be started here.
+    /// It cannot be started in this process.
     Failed,
-    /// Switched off.
+    /// It is disabled.
     Disabled,
 }
 
-/// A chain.
+/// A chain, as the admin API shows it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainView {
-    /// `namespace/name`.
+    /// The chain, as `namespace/name`.
     pub chain: String,
-    /// Digest of it and its plugins.
+    /// Digest of the chain and its plugins.
     pub revision: String,
-    /// When it runs.
+    /// The phase in which it runs.
     pub phase: Phase,
-    /// Among chains of its group.
+    /// Its place among the chains of its group: lower numbers run first.
     pub order: i32,
-    /// Whether it is the gateway owner's.
+    /// Whether it belongs to the gateway's owner: it is in the gateway's namespace, or the gateway requires it.
     pub owner: bool,
     /// The plugins of its enabled entries in the order in which they run.
     pub runs: Vec<String>,
-    /// Names of upstreams it covers.
+    /// Names of the upstreams that it covers.
     pub upstreams: Vec<String>,
-    /// Why it refuses what it selects.
+    /// Why it refuses the calls that it selects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusing: Option<String>,
 }
 
-/// A tool.
+/// A tool that the gateway knows.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolView {
-    /// The name for clients of all upstreams; none where it may not have one.
+    /// Its name on the endpoint for all upstreams; absent if the name is taken or too long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The upstream's name.
+    /// Name of the upstream.
     pub upstream: String,
-    /// The server's own name.
+    /// The server's own name of the tool.
     pub upstream_name: String,
-    /// What the server says it does.
+    /// The description that clients see.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Chains that select it, requests first, as `namespace/name`.
+    /// The chains that select it, request chains first, as `namespace/name`.
     pub chains: Vec<String>,
-    /// Why its input schema is not enforced.
+    /// Why its input schema is not enforced, if it should be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_problem: Option<String>,
 }
 
-/// The plan, without the text of plugins.
+/// The plan and its problems, without plugin code.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanView {
-    /// What is wrong with it.
+    /// Problems of the plan, of linking it, and of the tool lists.
     pub problems: Vec<Problem>,
-    /// All of it.
+    /// The plan, with values hidden that could be secrets.
     pub plan: Plan,
 }
 
 impl Engine {
-    /// Every upstream of the plan.
+    /// Returns every upstream of the plan.
     pub fn upstreams(&self) -> Vec<UpstreamView> {
         let snapshot = self.snapshot();
         let views = snapshot.linked.upstreams.iter().enumerate().map(|(index, upstream)| {
@@ -177,7 +177,7 @@ impl Engine {
         views.collect()
     }
 
-    /// Every plugin of the plan.
+    /// Returns every plugin of the plan.
     pub fn plugins(&self) -> Vec<PluginView> {
         let snapshot = self.snapshot();
         let workers = self.plugins.workers();
@@ -219,12 +219,12 @@ impl Engine {
         }
     }
 
-    /// Every worker.
+    /// Returns every worker.
     pub fn workers(&self) -> Vec<WorkerInfo> {
         self.plugins.workers()
     }
 
-    /// Every chain of the plan, in the order in which they run.
+    /// Returns every chain of the plan, in the order in which they run.
     pub fn chains(&self) -> Vec<ChainView> {
         let snapshot = self.snapshot();
         let covered = |chain: &LinkedChain| {
@@ -244,7 +244,7 @@ impl Engine {
         views.collect()
     }
 
-    /// Every tool, in list order. Upstreams that were never tried are waited for.
+    /// Returns every tool, in list order. Waits for upstreams that were never tried.
     pub async fn tools(&self) -> Vec<ToolView> {
         self.wait_for_lists(&self.snapshot(), &crate::engine::Endpoint::All).await;
         let snapshot = self.snapshot();
@@ -264,8 +264,8 @@ impl Engine {
         views.collect()
     }
 
-    /// The plan and its problems. Values written in manifests as headers or variables are left out: people put
-    /// secrets there.
+    /// Returns the plan and its problems. Values of headers and environment variables that manifests contain are
+    /// hidden, because people put secrets there.
     pub fn plan(&self) -> PlanView {
         let snapshot = self.snapshot();
         let mut plan = Plan::clone(snapshot.plan());

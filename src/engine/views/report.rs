@@ -1,4 +1,4 @@
-//! What this process reports to the operator that made its plan.
+//! The report of this process to the operator that made its plan.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::engine::plan::link::LinkedUpstream;
 use crate::engine::plan::snapshot::Snapshot;
 
 impl Engine {
-    /// All of it, as it is now. Equal states give equal reports.
+    /// Returns the current report. Equal states have equal reports.
     pub fn report(&self) -> Report {
         let snapshot = self.snapshot();
         let mut upstreams: Vec<_> =
@@ -44,12 +44,12 @@ impl Engine {
         }
     }
 
-    /// Notes what should run and cannot; none once that is over.
+    /// Sets the revision that should run but cannot; `None` once it runs or is obsolete.
     pub fn set_pending(&self, pending: Option<PendingReport>) {
         self.state.pending.store(pending.map(Into::into));
     }
 
-    /// Names that upstreams of the plan were seen to have and that no other process would know of.
+    /// Returns names that upstreams of the plan were seen to have and that other processes do not know of.
     fn unpublished_names(&self, snapshot: &Snapshot) -> SeenNames {
         let published = self.state.published.load();
         let keep_own = snapshot.plan().gateway.prefix == PrefixMode::OnConflict;
@@ -102,7 +102,8 @@ impl Engine {
         report
     }
 
-    /// Plugins for which an older form stands in or whose first form is still loaded, and the chains that name them.
+    /// Returns plugins that run in an older form or whose first form is still being loaded, and the chains that name
+    /// them.
     fn not_in_force(&self, snapshot: &Snapshot) -> Vec<ObjectId> {
         let linked = &snapshot.linked;
         let is_underway = |newest: &Arc<LinkedPlugin>| self.plugins.loading(newest) == Loading::Underway;

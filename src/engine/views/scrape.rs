@@ -1,4 +1,4 @@
-//! The text of all metrics; what says how things are is asked for when it is read.
+//! Renders all metrics. Gauges of the current state are read when the metrics are scraped.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::engine::plan::link::{Linked, LinkedChain};
 use crate::telemetry::scrape_input::{PlannedNames, ScrapeInput};
 
 impl Engine {
-    /// All metrics in the text format of Prometheus.
+    /// Returns all metrics in the text format of Prometheus.
     pub fn render_metrics(&self) -> String {
         let snapshot = self.snapshot();
         let chains = &snapshot.linked.chains;
@@ -27,7 +27,7 @@ impl Engine {
     }
 }
 
-/// What there may be series of: what a chain names and is not there counts too.
+/// Returns the names that metrics can have series for, including plugins that a chain names but that do not exist.
 fn names(linked: &Linked) -> PlannedNames<'_> {
     let entries = linked.chains.iter().flat_map(|chain| &chain.entries).map(|entry| Cow::Borrowed(&*entry.name));
     let plugins = linked.plan.plugins.iter().map(|plugin| Cow::Owned(plugin.key.to_string()));
@@ -38,7 +38,7 @@ fn names(linked: &Linked) -> PlannedNames<'_> {
     }
 }
 
-/// Whether a call may pass although a Guard of the chain failed, or is only a shadow.
+/// Whether a call can pass although a Guard of the chain failed or runs as a shadow.
 fn is_weakened(chain: &LinkedChain) -> bool {
     let mut guards = chain.entries.iter().filter(|entry| entry.enabled && entry.rules.role == Role::Guard);
     guards.any(|entry| match entry.plan.mode {

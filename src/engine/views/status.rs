@@ -1,4 +1,4 @@
-//! The gateway as a whole, in one look.
+//! The status of the gateway as a whole.
 
 use serde::Serialize;
 
@@ -7,25 +7,25 @@ use crate::domain::problem::Problem;
 use crate::domain::report::PendingReport;
 use crate::engine::Engine;
 
-/// What runs, and what is wrong with it.
+/// The state of the gateway: what runs, and what is wrong with it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusView {
     /// The gateway, as `namespace/name`.
     pub gateway: String,
-    /// The program's version.
+    /// The version of the program.
     pub version: &'static str,
-    /// Digest of the plan in force; empty before the first.
+    /// Digest of the plan in force; empty before the first plan.
     pub revision: String,
     /// Whether the stop switch refuses every call.
     pub stopped: bool,
-    /// Why every call is refused, for another reason.
+    /// Why every call is refused, other than by the stop switch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusing: Option<String>,
-    /// What should run and cannot.
+    /// A revision that should run but cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingReport>,
-    /// Tools that it offers now.
+    /// Number of tools that the gateway offers now.
     pub tools: usize,
     /// Every upstream of the plan.
     pub upstreams: Vec<UpstreamView>,
@@ -33,12 +33,12 @@ pub struct StatusView {
     pub plugins: Vec<PluginView>,
     /// Every chain of the plan, in the order in which they run.
     pub chains: Vec<ChainView>,
-    /// What is wrong with the manifests.
+    /// Problems of the plan, of linking it, and of the tool lists.
     pub problems: Vec<Problem>,
 }
 
 impl Engine {
-    /// All of it, as it is now.
+    /// Returns the current status.
     pub fn status(&self) -> StatusView {
         let snapshot = self.snapshot();
         let gateway = &snapshot.plan().gateway;
