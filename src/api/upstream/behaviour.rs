@@ -9,7 +9,7 @@ use crate::api::values::Quantity;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeouts {
-    /// Milliseconds to connect, until the response headers have arrived. Default: 5000.
+    /// Milliseconds to connect, including the MCP handshake. Default: 5000.
     #[schemars(range(min = 1, max = 600_000))]
     pub connect_ms: Option<u32>,
     /// Milliseconds to wait for the answer to a call. Default: the gateway's.
