@@ -111,7 +111,7 @@ pub struct InvalidObject {
     pub off: Option<bool>,
 }
 
-/// A gateway.
+/// An MCPGateway in the form that the compiler reads.
 #[derive(Clone, Debug)]
 pub struct GatewayInput {
     /// Settings of the gateway, with defaults.
@@ -124,7 +124,8 @@ pub struct GatewayInput {
     pub pinned: Option<String>,
 }
 
-/// An upstream. When references are resolved, `values` become the headers or variables of its plan.
+/// An MCPUpstream in the form that the compiler reads. When references are resolved, `values` become the headers or
+/// variables of its plan.
 #[derive(Clone, Debug)]
 pub struct UpstreamInput {
     /// Settings of the upstream, with defaults.
@@ -191,7 +192,7 @@ pub enum InputValue {
     Environment(String),
 }
 
-/// A plugin.
+/// A Plugin in the form that the compiler reads.
 #[derive(Clone, Debug)]
 pub struct PluginInput {
     /// Namespace and name of the Plugin.
@@ -290,7 +291,7 @@ pub enum SourceInput {
     NotBuilt,
 }
 
-/// A chain.
+/// A PluginChain in the form that the compiler reads.
 #[derive(Clone, Debug)]
 pub struct ChainInput {
     /// Namespace and name of the PluginChain.
@@ -326,7 +327,7 @@ pub struct UpstreamsInput {
     pub selector: Option<LabelSelector>,
 }
 
-/// An entry of a chain, without defaults from its plugin.
+/// An entry of a chain in the form that the compiler reads, without defaults from its plugin.
 #[derive(Clone, Debug)]
 pub struct EntryInput {
     /// Plugin that the entry names.

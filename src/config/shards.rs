@@ -28,7 +28,7 @@ const OLDEST_FORMAT: u32 = if FORMAT_VERSION > 1 { FORMAT_VERSION - 1 } else { 1
 pub enum PieceKind {
     /// The gateway's settings, and the order of the objects in other pieces.
     Gateway,
-    /// Upstreams.
+    /// The upstreams of one bucket.
     Upstreams,
     /// Chains and the plugins that they run.
     Chains,
@@ -100,7 +100,7 @@ struct GatewayPiece {
     /// the plan names them in `requires`.
     #[serde(default)]
     objects: BTreeMap<String, Vec<ObjectKey>>,
-    /// The same in format 1.
+    /// Order of the objects in a plan of format 1, which has no `objects`.
     #[serde(flatten, skip_serializing)]
     before: ListsBefore,
 }

@@ -66,22 +66,16 @@ impl SchemaNode {
 /// Type of a value.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum SchemaType {
-    /// Any value.
     #[default]
     Any,
     /// An object with any members.
     AnyObject,
-    /// An object.
     Object,
-    /// A list.
     Array,
-    /// A string.
     String,
-    /// A boolean.
     Boolean,
     /// A whole number.
     Integer,
-    /// A number.
     Number,
     /// A whole number or a string.
     IntOrString,

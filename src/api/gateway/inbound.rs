@@ -95,7 +95,7 @@ pub struct ParentRef {
     pub section_name: Option<String>,
 }
 
-/// The admin port.
+/// Settings of the admin port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Admin {
@@ -120,7 +120,7 @@ pub struct AdminAuthentication {
     pub token_secret_ref: Option<KeyRef>,
 }
 
-/// Accepts tokens of Kubernetes service accounts.
+/// Accepts tokens of Kubernetes service accounts, which the API server checks (TokenReview).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenReview {

@@ -122,15 +122,15 @@ pub struct Telemetry {
 /// Minimum level of log messages: `Error`, `Warn`, `Info`, `Debug` or `Trace`. Default: Info.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LogLevel {
-    /// Failures.
+    /// Messages about failures.
     Error,
-    /// Also things that could lead to failures.
+    /// Those of `Error`, and messages about conditions that could lead to a failure.
     Warn,
-    /// Also changes.
+    /// Those of `Warn`, and messages about changes.
     Info,
-    /// Also decisions.
+    /// Those of `Info`, and messages about decisions.
     Debug,
-    /// Also each step.
+    /// Those of `Debug`, and messages about each step.
     Trace,
 }
 

@@ -14,13 +14,13 @@ use crate::domain::reason::Reason;
 /// An object in the form that the compiler reads.
 #[derive(Clone, Debug)]
 pub enum Lowered {
-    /// An MCPGateway.
+    /// An MCPGateway that passed its check.
     Gateway(GatewayInput),
-    /// An MCPUpstream.
+    /// An MCPUpstream that passed its check.
     Upstream(UpstreamInput),
-    /// A Plugin.
+    /// A Plugin that passed its check.
     Plugin(PluginInput),
-    /// A PluginChain.
+    /// A PluginChain that passed its check.
     Chain(ChainInput),
     /// An object of a kind that is accepted but has no effect in this version.
     NotServed,

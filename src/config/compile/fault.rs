@@ -1,4 +1,4 @@
-//! Faults of objects, and what is known of invalid objects.
+//! Helpers for faults of objects and for invalid objects.
 
 use crate::config::input::Inputs;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};

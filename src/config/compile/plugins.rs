@@ -57,7 +57,7 @@ impl Plugins<'_> {
     }
 }
 
-/// Extends a message about a new form by what happens to the kept one.
+/// Appends to a message about a new form what happens to the kept one.
 pub(super) fn still_runs(message: String, kept: &PluginPlan) -> String {
     match kept.enabled {
         true => format!("{message}. Not loaded; revision {:.8} still runs", kept.digest),
