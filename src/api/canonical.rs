@@ -1,4 +1,4 @@
-//! Free JSON in the one form that it has after a passage through an API server.
+//! Brings free-form JSON into the form that it has after an API server stored it.
 
 use serde_json::value::RawValue;
 use serde_json::{Number, Value};
@@ -6,8 +6,8 @@ use serde_json::{Number, Value};
 use crate::api::values::FreeObject;
 use crate::domain::raw::to_raw;
 
-/// Whole numbers lose their fraction (`1.0` is `1`), keys are sorted. So a digest over it is the same for a file and
-/// for an object that a cluster kept.
+/// Returns `value` with sorted keys and with whole numbers written without a fraction (`1.0` becomes `1`), so that a
+/// digest of it is the same for a file and for an object that a cluster stored.
 pub fn canonical(value: &Value) -> Value {
     match value {
         Value::Number(number) => Value::Number(whole(number).unwrap_or_else(|| number.clone())),
@@ -21,7 +21,7 @@ pub fn canonical(value: &Value) -> Value {
     }
 }
 
-/// A float without a fraction as an integer, as far as it is exact.
+/// Converts a float without a fraction to an integer, if that is exact.
 fn whole(number: &Number) -> Option<Number> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     let float = number.as_f64().filter(|f| number.is_f64() && f.fract() == 0.0 && f.abs() <= EXACT)?;
@@ -29,7 +29,7 @@ fn whole(number: &Number) -> Option<Number> {
     Some(Number::from(float as i64))
 }
 
-/// The canonical text of a `config`.
+/// Returns the canonical JSON text of a `config`.
 pub fn canonical_text(object: &FreeObject) -> Box<RawValue> {
     to_raw(&canonical(&Value::Object(object.0.clone())))
 }

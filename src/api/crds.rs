@@ -1,4 +1,4 @@
-//! The CustomResourceDefinitions: made from the types, kept as files in `crds/`.
+//! The CustomResourceDefinitions, which are generated from the types and stored in `crds/`.
 
 use std::io;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::api::section::SectionBinding;
 use crate::api::snapshot::GatewaySnapshot;
 use crate::api::upstream::MCPUpstream;
 
-/// The definitions, one for each kind.
+/// Returns the CustomResourceDefinitions, one for each kind.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let mut crds = vec![
         MCPGateway::crd(),
@@ -39,13 +39,13 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     crds
 }
 
-/// A doc comment's lines as one.
+/// Joins the lines of a doc comment.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Takes out what the derive adds and we do not mean: an absent field is absent, never null; defaults are the
-/// code's; integer formats are those that Kubernetes knows.
+/// Removes what the derive macro adds but this API does not mean: fields can be absent but not null, defaults are
+/// applied by the code and not by the API server, and integer formats are limited to those that Kubernetes knows.
 fn make_plain(schema: &mut JSONSchemaProps) {
     schema.title = None;
     schema.description = schema.description.as_deref().map(one_line);
@@ -68,7 +68,7 @@ fn make_plain(schema: &mut JSONSchemaProps) {
     }
 }
 
-/// The file name of a definition, and its text.
+/// Returns the file name and the YAML text of each definition.
 pub fn crd_files() -> Vec<(String, String)> {
     crds()
         .iter()
@@ -79,7 +79,7 @@ pub fn crd_files() -> Vec<(String, String)> {
         .collect()
 }
 
-/// All definitions as one YAML text, as `hawsepipe crds` prints it.
+/// Returns all definitions as one YAML text, as `hawsepipe crds` prints it.
 pub fn crds_yaml() -> String {
     crd_files().into_iter().map(|(_, text)| format!("---\n{text}")).collect()
 }
@@ -87,7 +87,7 @@ pub fn crds_yaml() -> String {
 /// Writes a file for each definition into `folder`.
 ///
 /// # Errors
-/// What the file system says.
+/// If the folder or a file cannot be written.
 pub fn write_crds(folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     crd_files().into_iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text))
@@ -107,7 +107,7 @@ mod tests {
         }
     }
 
-    /// One line for each field, with all that bounds it, and one for each rule.
+    /// Adds one line for each field, with its constraints, and one for each validation rule.
     fn outline(path: &str, schema: &Value, required: bool, lines: &mut Vec<String>) {
         let Value::Object(members) = schema else { return };
         let mark = if required { "!" } else { "" };
@@ -131,7 +131,8 @@ mod tests {
         outline(&format!("{path}{{}}"), &schema["additionalProperties"], false, lines);
     }
 
-    /// The outline was made from definitions that a kube-apiserver 1.36 took, with every golden manifest.
+    /// The expected outline was made from definitions that kube-apiserver 1.36 accepted, together with every golden
+    /// manifest.
     #[test]
     fn schemas_bound_what_they_are_to_bound() {
         let mut lines = Vec::new();

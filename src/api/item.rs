@@ -1,4 +1,5 @@
-//! Lists and watches whose objects are read one by one: an object that cannot be read does not hide the others.
+//! Lists and watches that parse each object separately, so that an object that cannot be parsed does not hide the
+//! others.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -15,17 +16,17 @@ use serde_json::value::RawValue;
 use crate::api::check::MAX_DEPTH;
 use crate::domain::rpc::deeper_than;
 
-/// What nests deeper is left out when an object is read. More than [`MAX_DEPTH`], so that an object which was cut is
-/// found to be too deep when it is checked; less than the depth at which `serde_json` refuses a text.
+/// Values that nest deeper than this are cut when an object is read. It is more than [`MAX_DEPTH`], so that the check
+/// still finds a cut object too deep, and less than the depth at which `serde_json` rejects a text.
 const READ_DEPTH: usize = MAX_DEPTH + 10;
 
-/// How many seconds a watch lasts before it is begun anew: a connection that is dead is noticed by then.
+/// Seconds after which a watch is restarted. This bounds how long a dead connection goes unnoticed.
 pub const WATCH_SECONDS: u32 = 30;
 
 /// An object of a list or a watch.
 ///
-/// It is taken out of the answer as text, since the recursion limit of `serde_json` counts for the whole answer. Values
-/// that nest too deep are null in it, and fields of its metadata that cannot be read are missing.
+/// It is first taken from the response as raw text, because the recursion limit of `serde_json` applies to the whole
+/// response. Values that nest too deep are replaced by null, and metadata fields that cannot be parsed are dropped.
 #[derive(Clone, Debug)]
 pub struct Item<K>(pub K);
 
@@ -69,12 +70,12 @@ impl<K: Resource> Resource for Item<K> {
     }
 }
 
-/// How a kind is watched.
+/// Returns the settings of every watch.
 pub fn watch_config() -> watcher::Config {
     watcher::Config::default().timeout(WATCH_SECONDS)
 }
 
-/// Like [`watcher`], with each object read by itself.
+/// Like [`watcher`], but parses each object separately.
 pub fn watch<K>(api: Api<Item<K>>, config: watcher::Config) -> impl Stream<Item = watcher::Result<Event<K>>> + Send
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -88,7 +89,8 @@ where
     })
 }
 
-/// Reads an object as far as it can be read.
+/// Parses as much of an object as possible: first all of it, then without the metadata fields that cannot be parsed,
+/// finally only its metadata.
 fn read<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
     let text = without_deeper_than(READ_DEPTH, text);
     let whole = serde_json::from_str(&text);
@@ -97,7 +99,7 @@ fn read<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
         let Some(members) = object.as_object_mut() else { return Err(error) };
         if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
             if let Some(Value::Array(managed)) = metadata.get_mut("managedFields") {
-                // Who wrote which fields is asked for, when is not.
+                // The operator uses who owns which fields, but not when they were written.
                 managed.iter_mut().filter_map(Value::as_object_mut).for_each(|entry| drop(entry.remove("time")));
                 managed.retain(|entry| ManagedFieldsEntry::deserialize(entry).is_ok());
             }
@@ -115,7 +117,7 @@ fn read<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
     })
 }
 
-/// `json` with null in place of objects and lists that are more than `most` levels deep.
+/// Returns `json` with null in place of objects and lists that are more than `most` levels deep.
 fn without_deeper_than(most: usize, json: &str) -> Cow<'_, str> {
     if !deeper_than(most, json.as_bytes()) {
         return Cow::Borrowed(json);
@@ -159,7 +161,7 @@ mod tests {
     use super::*;
     use crate::api::snapshot::GatewaySnapshot;
 
-    /// An object as the API server sends it, with brackets that are this deep in its spec.
+    /// An object as the API server sends it, with `depth` nested lists in its spec.
     fn nested(name: &str, depth: usize) -> String {
         let inner = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         let metadata = format!(r#"{{"name":"{name}","resourceVersion":"7"}}"#);

@@ -1,5 +1,5 @@
-//! The custom resource types, their schemas and rules, how objects are read, and `lower` into `config::input`. Nothing
-//! else.
+//! The custom resource types with their schemas and rules, how objects are read, and `lower`, which turns them into
+//! `config::input`.
 
 mod canonical;
 pub mod chain;

@@ -1,4 +1,4 @@
-//! Pieces of a plan as shards of a snapshot, and back.
+//! Packs the pieces of a plan into shards of a snapshot, and unpacks them.
 
 use std::collections::HashMap;
 
@@ -10,60 +10,60 @@ use crate::config::shards::{JoinError, PieceKind, PlanPiece, join};
 use crate::domain::digest::{self, sha256_hex};
 use crate::domain::plan::Plan;
 
-/// Zstandard's own default: a plan is packed within milliseconds.
+/// The default level of Zstandard; it packs a plan within milliseconds.
 const LEVEL: i32 = 3;
-/// The most characters of `data`; the schema's bound, so that an object stays far below etcd's.
+/// Maximum characters of `data`, as in the schema: it keeps an object far below etcd's limit.
 const MAX_DATA: usize = 1_300_000;
-/// The most bytes that are unpacked, whatever a shard says of itself.
+/// Maximum bytes to decompress, whatever size a shard claims.
 const MAX_PLAIN: usize = 64 << 20;
 
-/// Why a piece cannot be stored.
+/// A piece is too large to be stored.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("a piece of kind {kind:?} has {size} bytes, which do not fit into one object: use fewer or smaller configs")]
 pub struct TooLarge {
-    /// The piece's kind.
+    /// Kind of the piece.
     pub kind: PieceKind,
-    /// Bytes of its JSON.
+    /// Size of its JSON in bytes.
     pub size: usize,
 }
 
-/// Why a shard is not used.
+/// Why a shard cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// It cannot be unpacked within its own and our bounds.
+    /// The data cannot be decoded, or not within the size that the shard states and the size limit.
     #[error("it cannot be unpacked: {0}")]
     Packed(String),
-    /// It is not what its digest says.
+    /// The content does not match the shard's digest.
     #[error("its content has digest {found:.12}, where it says {said:.12}")]
     Digest {
-        /// What the content has.
+        /// Digest of the content.
         found: String,
-        /// What the shard says.
+        /// Digest that the shard states.
         said: String,
     },
-    /// It is of a kind that this version does not know.
+    /// This version does not know the shard's kind.
     #[error("this version does not know shards of kind {0:?}")]
     Kind(ShardKind),
 }
 
-/// Why a stored revision makes no plan.
+/// Why a stored revision cannot be turned into a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// A shard is missing.
+    /// The shard of this name is missing.
     #[error("shard {0} is not there")]
     Lacks(String),
-    /// See [`UnpackError`].
+    /// The shard of this name cannot be used.
     #[error("shard {0}: {1}")]
     Unpack(String, UnpackError),
-    /// See [`JoinError`].
+    /// The pieces in the shards do not form a plan.
     #[error(transparent)]
     Join(#[from] JoinError),
 }
 
-/// The plan of a revision. `shards` are those of its gateway, by name.
+/// Returns the plan of a revision. `shards` holds the gateway's shards by name.
 ///
 /// # Errors
-/// See [`PlanError`]. A plan in part is never given.
+/// See [`PlanError`]. A partial plan is never returned.
 pub fn plan(revision: &SnapshotRevision, shards: &HashMap<String, Shard>) -> Result<Plan, PlanError> {
     let mut pieces = Vec::with_capacity(revision.shards.len());
     for ShardRef { name, .. } in revision.shards.iter().filter(|shard| is_known(shard.kind)) {
@@ -81,10 +81,10 @@ impl TooLarge {
     }
 }
 
-/// How the index of `gateway` names the shard of a piece.
+/// Returns the reference to a piece's shard for the index of `gateway`.
 ///
 /// # Errors
-/// If it does not fit into an object.
+/// If the piece is too large for an object.
 pub fn reference(gateway: &str, piece: &PlanPiece) -> Result<ShardRef, TooLarge> {
     let kind = kind(piece.kind);
     Ok(ShardRef {
@@ -96,10 +96,10 @@ pub fn reference(gateway: &str, piece: &PlanPiece) -> Result<ShardRef, TooLarge>
     })
 }
 
-/// A piece as a shard.
+/// Packs a piece into a shard.
 ///
 /// # Errors
-/// If it does not fit into an object.
+/// If the piece is too large for an object.
 pub fn pack(piece: &PlanPiece) -> Result<Shard, TooLarge> {
     let too_large = || TooLarge::of(piece);
     let packed = zstd::bulk::compress(piece.json.as_bytes(), LEVEL).map_err(|_| too_large())?;
@@ -116,7 +116,7 @@ pub fn pack(piece: &PlanPiece) -> Result<Shard, TooLarge> {
     })
 }
 
-/// The JSON in a shard.
+/// Returns the kind and the JSON of the piece in a shard.
 ///
 /// # Errors
 /// See [`UnpackError`].
@@ -136,14 +136,15 @@ pub fn unpack(shard: &Shard) -> Result<(PieceKind, String), UnpackError> {
     Ok((kind, String::from_utf8(plain).map_err(|error| wrong(&error))?))
 }
 
-/// Whether this version has what shards of this kind hold. Others are left out: where a plan is not to run without them,
-/// it requires them.
+/// Whether this version knows what shards of this kind hold. Shards of other kinds are ignored; a plan that must not
+/// run without them names them in `requires`.
 pub fn is_known(kind: ShardKind) -> bool {
     piece_kind(kind).is_ok()
 }
 
-/// What a revision that consists of `shards` is called: the start of the digest of theirs. Twelve characters can be
-/// brought to collide by who may write objects: a name that another one of `kept` has is not given again.
+/// Returns the name of the revision that consists of `shards`: the first characters of a digest over their digests.
+/// Whoever can write objects can make twelve characters collide, so a name that another revision in `kept` has is not
+/// used again.
 pub fn revision(shards: &[ShardRef], kept: &[SnapshotRevision]) -> String {
     let wanted = digests(shards);
     let is_free = |name: &String| !kept.iter().any(|other| other.revision == *name && digests(&other.shards) != wanted);
@@ -237,7 +238,7 @@ mod tests {
         let name = revision(&b, &[]);
         let entry =
             |name: &str, shards: &[ShardRef]| SnapshotRevision { shards: shards.to_vec(), ..empty_revision(name) };
-        // As if its content had been crafted to be called as the other one is.
+        // As if its content had been crafted so that it gets the other revision's name.
         let crafted = entry(&name, &a);
         let other = revision(&b, std::slice::from_ref(&crafted));
         assert!(other != name && other.len() == name.len());
@@ -259,7 +260,7 @@ mod tests {
         }
         let (mut plan, problems) = compile(&inputs, None);
         assert!(problems.is_empty(), "{problems:?}");
-        // Bytes of ASCII drawn evenly, control characters aside: few texts pack worse.
+        // Evenly distributed printable ASCII, because few texts compress worse.
         let code: String = noise(2 * (900 << 10), 77)
             .as_bytes()
             .chunks(2)
@@ -273,7 +274,7 @@ mod tests {
 
     #[test]
     fn the_names_of_as_many_objects_as_a_plan_has_fit_into_an_object() {
-        // Names of 63 characters drawn evenly: few names pack worse.
+        // Evenly distributed names of 63 characters, because few names compress worse.
         let name = |seed: String| -> String {
             let digest = sha256_hex(seed.as_bytes()) + &sha256_hex(format!("{seed}.").as_bytes());
             let pairs = digest.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());

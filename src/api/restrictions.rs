@@ -1,23 +1,24 @@
-//! Restrictions as the index of a snapshot holds them (its field `acts`), and back.
+//! Writes restrictions into the index of a snapshot (its field `acts`) and reads them from it.
 
 use super::snapshot::{Revocation, SnapshotRefusal, SnapshotRestrictions};
 use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{Refusal, Restrictions, Revoked};
 use crate::domain::reason::Reason;
 
-/// The most revocations that an index holds, which is the schema's bound.
+/// Maximum number of revocations in an index, as in the schema.
 const MAX_REVOKED: usize = 1024;
-/// The most of each revision that is not the current one: an index has several, and must fit into etcd.
+/// Maximum number for each revision that is not the current one: an index has several of them and must fit into etcd.
 const MAX_REVOKED_OF_OLDER: usize = 128;
-/// The most characters of a message, which is the schema's bound.
+/// Maximum characters of a message, as in the schema.
 const MAX_MESSAGE: usize = 1024;
 
-/// How an index holds them. Where more was taken away than it has room for, every call is refused.
+/// Returns the form in which an index stores restrictions. If there are more revocations than the index has room for,
+/// every call is refused.
 pub fn written(restrictions: &Restrictions) -> SnapshotRestrictions {
     written_within(restrictions, MAX_REVOKED)
 }
 
-/// The same for a revision that is not the current one.
+/// Like [`written`], for a revision that is not the current one.
 pub fn written_of_older(restrictions: &Restrictions) -> SnapshotRestrictions {
     written_within(restrictions, MAX_REVOKED_OF_OLDER)
 }
@@ -44,7 +45,7 @@ fn written_within(restrictions: &Restrictions, most: usize) -> SnapshotRestricti
     }
 }
 
-/// The same where an index has no room for what was taken away: every call is refused.
+/// Replaces the revocations by a refusal of every call, for an index that has no room for them.
 pub fn closed(stored: SnapshotRestrictions) -> SnapshotRestrictions {
     let Some(revoked) = stored.revoked else { return stored };
     let refusal = || SnapshotRefusal {
@@ -58,7 +59,8 @@ pub fn closed(stored: SnapshotRestrictions) -> SnapshotRestrictions {
     SnapshotRestrictions { revoked: None, refusing: stored.refusing.or_else(|| Some(refusal())), ..stored }
 }
 
-/// What an index says. What this version does not know refuses every call.
+/// Returns the restrictions that an index holds. A revocation of a kind that this version does not know refuses every
+/// call.
 pub fn read(stored: &SnapshotRestrictions) -> Restrictions {
     let revoked: Vec<_> = stored.revoked.iter().flatten().map(revoked).collect();
     let unknown = stored.revoked.iter().flatten().zip(&revoked).find(|(_, known)| known.is_none());
@@ -113,7 +115,7 @@ fn revoked(stored: &Revocation) -> Option<Revoked> {
     })
 }
 
-/// The reason of this word; `other` for a word of another version.
+/// Returns the reason with this name, or `other` if this version does not know the name.
 fn reason(word: &str, other: Reason) -> Reason {
     Reason::ALL.iter().copied().find(|reason| reason.as_str() == word).unwrap_or(other)
 }
@@ -158,7 +160,7 @@ mod tests {
         assert!(refusing.message.contains("Identity team/gone"), "{refusing:?}");
     }
 
-    /// What a pod of this version does by an index with this in it.
+    /// What a pod of this version reads from an index with these `acts`.
     fn of_index(acts: &Value) -> Restrictions {
         let older = json!({"revision": "a", "formatVersion": 1, "shards": [], "acts": acts});
         let index = json!({"current": "b", "revisions": [older], "acts": acts});

@@ -1,4 +1,4 @@
-//! The kind SectionBinding.
+//! The SectionBinding custom resource.
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::shared::ObjectRef;
 use crate::api::status::{Condition, TakenBy};
 
-/// Inside this part of a document, only that server's tools (document 003, SectionBinding).
+/// Restricts calls that come from a part of a document to the tools of one server (document 003, SectionBinding).
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -39,33 +39,34 @@ use crate::api::status::{Condition, TakenBy};
     "give exactly one of heading, block, range"
 ))]
 pub struct SectionBindingSpec {
-    /// Gateways it is for; across namespaces by name only. Default: every one of its namespace.
+    /// Gateways that the binding is for. A gateway of another namespace must be listed by name. Default: every gateway
+    /// of the binding's namespace.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub gateways: Option<Vec<ObjectRef>>,
-    /// Documents it covers.
+    /// Documents that the binding covers.
     pub document: Document,
-    /// The section below a heading. Default: none.
+    /// Covers the section below a heading. Exactly one of `heading`, `block`, `range` must be set. Default: none.
     pub heading: Option<Heading>,
-    /// One block. Default: none.
+    /// Covers one block. Default: none.
     pub block: Option<Block>,
-    /// Lines. Default: none.
+    /// Covers a range of lines. Default: none.
     pub range: Option<LineRange>,
-    /// The server whose tools are to be had there; of another namespace with its consent.
+    /// Upstream whose tools are available there. An upstream of another namespace must permit this in its `shareWith`.
     pub upstream: ObjectRef,
-    /// Whether it holds in sections below too. Default: false.
+    /// Whether the binding also applies to subsections. Default: false.
     pub inherit_to_children: Option<bool>,
 }
 
-/// Documents, by the name that the client gives them.
+/// Selects documents by the names that clients give them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Document {
-    /// `*` stops at a slash, `**` does not.
+    /// Glob over document names; `*` does not match a slash, `**` does.
     #[schemars(length(min = 1, max = 1024))]
     pub glob: String,
 }
 
-/// A section, by its heading.
+/// A section, identified by its heading.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -74,15 +75,15 @@ pub struct Document {
     "heading.text is the text without its #s; say how many in `level`"
 ))]
 pub struct Heading {
-    /// The heading's text without its `#`s.
+    /// Text of the heading, without the leading `#` characters.
     #[schemars(length(min = 1, max = 512))]
     pub text: String,
-    /// How many `#`s it has. Default: any number.
+    /// Number of leading `#` characters. Default: any.
     #[schemars(range(min = 1, max = 6))]
     pub level: Option<u32>,
 }
 
-/// A block, by its id.
+/// A block, identified by its id.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -91,12 +92,12 @@ pub struct Heading {
     "block.id is written without its ^"
 ))]
 pub struct Block {
-    /// The id without its `^`.
+    /// Id of the block, without the leading `^`.
     #[schemars(length(min = 1, max = 256))]
     pub id: String,
 }
 
-/// Lines of a document, both ends included.
+/// A range of lines, both ends included.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -105,32 +106,33 @@ pub struct Block {
     "range.startLine must be less than endLine"
 ))]
 pub struct LineRange {
-    /// The first line; lines count from 1.
+    /// First line, counted from 1.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub start_line: u32,
-    /// The last line.
+    /// Last line.
     #[schemars(range(min = 1, max = 10_000_000))]
     pub end_line: u32,
 }
 
-/// What came of a binding.
+/// Observed state of a SectionBinding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SectionBindingStatus {
-    /// The generation that this speaks of.
+    /// The `metadata.generation` that this status describes.
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
-    /// Accepted, ResolvedRefs, Programmed, Ready; others while they are bad.
+    /// Conditions of the types Accepted, ResolvedRefs, Programmed and Ready; other types appear only while something is
+    /// wrong.
     #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
-    /// Gateways that run it, of those that take it.
+    /// Gateways that apply the binding, out of the gateways that use it, such as `1/2`.
     #[schemars(length(max = 16))]
     pub live: Option<String>,
-    /// Who takes it.
+    /// Gateways that use the binding.
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub gateways: Option<Vec<TakenBy>>,
-    /// The part of the document as people write it: `## Deploy`, `^db-checks`, `10-40`.
+    /// Short form of the covered part, such as `## Deploy`, `^db-checks` or `10-40`.
     #[schemars(length(max = 600))]
     pub section: Option<String>,
 }

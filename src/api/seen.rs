@@ -1,10 +1,10 @@
-//! Names of tools that upstreams were ever seen to have, as the index of a snapshot holds them, and back.
+//! Writes the tool names that upstreams were ever seen to have into the index of a snapshot, and reads them from it.
 
 use super::snapshot::{SnapshotIndex, UpstreamNames};
 use crate::domain::ids::ObjectKey;
 use crate::domain::seen::SeenNames;
 
-/// How an index holds them; none where there are none.
+/// Returns the form in which an index stores the names, or `None` if there are none.
 pub fn written(seen: &SeenNames) -> Option<Vec<UpstreamNames>> {
     let of = |(upstream, tools): (&str, &std::collections::BTreeSet<String>)| {
         let (namespace, name) = upstream.split_once('/')?;
@@ -18,7 +18,7 @@ pub fn written(seen: &SeenNames) -> Option<Vec<UpstreamNames>> {
     (!all.is_empty()).then_some(all)
 }
 
-/// What an index says, as far as there is room for it.
+/// Returns the names that an index holds, up to the bounds of [`SeenNames`].
 pub fn read(index: &SnapshotIndex) -> SeenNames {
     let mut seen = SeenNames::default();
     seen.merge_all(index.seen_names.iter().flatten().map(|UpstreamNames { namespace, name, tools }| {

@@ -8,35 +8,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::values::{DNS_LABEL, Quantity};
 
-/// An object of the same namespace.
+/// Refers to an object of the same namespace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalRef {
-    /// Its name.
+    /// Name of the object.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 }
 
-/// A key of a Secret or ConfigMap of the same namespace.
+/// Refers to a key of a Secret or ConfigMap of the same namespace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KeyRef {
-    /// The object's name.
+    /// Name of the Secret or ConfigMap.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// The key in it.
+    /// Key in its data.
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
 }
 
-/// An object by name and namespace.
+/// Refers to an object by name and namespace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectRef {
-    /// Its name.
+    /// Name of the object.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// Its namespace. Default: that of the object it is named in.
+    /// Namespace of the object. Default: the namespace of the object that contains this reference.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub namespace: Option<String>,
 }
@@ -55,51 +55,54 @@ pub struct ObjectRef {
     "namespaces: `selector` goes with `from: Selector`, and only with it"
 ))]
 pub struct FromNamespaces {
-    /// `Same` is the object's own, `Names` those listed, `Selector` those with these labels, `All` every one.
+    /// Which namespaces: `Same` is the object's own, `Names` those in `names`, `Selector` those that match `selector`,
+    /// `All` every namespace.
     pub from: NamespacesFrom,
-    /// With `from: Names`.
+    /// Names of the namespaces, if `from` is `Names`.
     #[schemars(length(min = 1, max = 64), inner(length(min = 1, max = 63), regex(pattern = DNS_LABEL)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub names: Option<Vec<String>>,
-    /// With `from: Selector`: labels of the namespaces.
+    /// Selects namespaces by their labels, if `from` is `Selector`.
     pub selector: Option<Selector>,
 }
 
-/// How a set of namespaces is given.
+/// Which namespaces: `Same` is the object's own, `Names` those in `names`, `Selector` those that match `selector`,
+/// `All` every namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum NamespacesFrom {
-    /// The object's own.
+    /// The object's own namespace.
     Same,
-    /// Those listed.
+    /// The namespaces in `names`.
     Names,
-    /// Those with these labels.
+    /// The namespaces that match `selector`.
     Selector,
-    /// Every one.
+    /// Every namespace.
     All,
 }
 
-/// A label selector, all of whose lines must hold. Empty is all.
+/// A label selector. All of its requirements must hold; an empty selector matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Selector {
-    /// Exact values. Default: none.
+    /// Labels and the values that they must have. Default: none.
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     pub match_labels: Option<BTreeMap<String, String>>,
-    /// Sets. Default: none.
+    /// Further requirements on labels. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub match_expressions: Option<Vec<SelectorLine>>,
 }
 
-/// One line of a label selector.
+/// One requirement of a label selector.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SelectorLine {
-    /// The label.
+    /// Key of the label.
     #[schemars(length(min = 1, max = 316))]
     pub key: String,
-    /// `In` and `NotIn` compare with `values`, `Exists` and `DoesNotExist` take none.
+    /// How the label is compared: `In` and `NotIn` compare its value with `values`; `Exists` and `DoesNotExist` require
+    /// that `values` is absent.
     pub operator: SelectorOperator,
-    /// With `In` and `NotIn`. Default: none.
+    /// Values for `In` and `NotIn`. Default: none.
     #[schemars(length(max = 64), inner(length(max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub values: Option<Vec<String>>,
 }
@@ -107,25 +110,25 @@ pub struct SelectorLine {
 /// How a label is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SelectorOperator {
-    /// It has one of the values.
+    /// The label has one of the values.
     In,
-    /// It has none of them, or is absent.
+    /// The label is absent or has none of the values.
     NotIn,
-    /// It is there.
+    /// The label is present.
     Exists,
-    /// It is absent.
+    /// The label is absent.
     DoesNotExist,
 }
 
-/// Who may use it from another namespace.
+/// Permits other namespaces to use the object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ShareWith {
-    /// Namespaces of those who may.
+    /// Namespaces that can use the object.
     pub namespaces: FromNamespaces,
 }
 
-/// A variable: exactly one of `value`, `valueFrom`.
+/// An environment variable: exactly one of `value`, `valueFrom`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -134,46 +137,46 @@ pub struct ShareWith {
     "give exactly one of value, valueFrom"
 ))]
 pub struct EnvVar {
-    /// Its name.
+    /// Name of the variable.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// Its value.
+    /// Value of the variable.
     #[schemars(length(max = 4096))]
     pub value: Option<String>,
-    /// Where its value comes from.
+    /// Where the value is read from.
     pub value_from: Option<ValueFrom>,
 }
 
-/// Where a value comes from: exactly one.
+/// Where a value is read from: exactly one of `secretKeyRef`, `configMapKeyRef`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1, "maxProperties" = 1))]
 pub struct ValueFrom {
-    /// A key of a Secret.
+    /// Key of a Secret in the same namespace.
     pub secret_key_ref: Option<KeyRef>,
-    /// A key of a ConfigMap.
+    /// Key of a ConfigMap in the same namespace.
     pub config_map_key_ref: Option<KeyRef>,
 }
 
-/// When an image is pulled.
+/// When the image is pulled: `Always`, `IfNotPresent` or `Never`. Default: the cluster's default for the image's tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PullPolicy {
-    /// At each start.
+    /// Whenever a container starts.
     Always,
-    /// Where the node lacks it.
+    /// Only if the node does not have the image.
     IfNotPresent,
-    /// Not at all.
+    /// Never; the node must have the image.
     Never,
 }
 
-/// Requests and limits of a container.
+/// Resource requests and limits of a container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resources {
-    /// Quantities by resource. Default: none.
+    /// Requested quantities by resource name. Default: none.
     #[schemars(extend("maxProperties" = 8))]
     pub requests: Option<BTreeMap<String, Quantity>>,
-    /// Quantities by resource. Default: none.
+    /// Maximum quantities by resource name. Default: none.
     #[schemars(extend("maxProperties" = 8))]
     pub limits: Option<BTreeMap<String, Quantity>>,
 }

@@ -1,6 +1,6 @@
-//! The kind GatewaySnapshot: what the operator compiled for one gateway. People do not write it.
+//! The GatewaySnapshot custom resource: what the operator compiled for one gateway. Users do not write it.
 
-// Several columns have the same type.
+// The lint takes printer columns of the same type for duplicates.
 #![allow(clippy::duplicated_attributes)]
 
 use kube::{CustomResource, KubeSchema};
@@ -12,12 +12,12 @@ use crate::api::values::{DNS_LABEL, SHA256};
 use crate::domain::ids::ObjectKey;
 use crate::domain::reason::Reason;
 
-/// A label of everything that the operator makes for a gateway: the gateway's name.
+/// Label of every object that the operator creates for a gateway; its value is the gateway's name.
 pub const GATEWAY_LABEL: &str = "hawsepipe.dev/gateway";
-/// A label of snapshots: `index` or `shard`.
+/// Label of snapshots; its value is `index` or `shard`.
 pub const PART_LABEL: &str = "hawsepipe.dev/part";
 
-/// One part of what a gateway's pods run: the index, which changes, or a shard, which never does.
+/// One part of what a gateway's pods run: either the index, which changes, or a shard, which never does.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -40,13 +40,13 @@ pub const PART_LABEL: &str = "hawsepipe.dev/part";
     "give exactly one of index, shard"
 ))]
 pub struct GatewaySnapshotSpec {
-    /// The gateway, of the same namespace.
+    /// Name of the MCPGateway, in the same namespace.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub gateway: String,
-    /// Which shards make up each revision. Default: none; then it is a shard.
+    /// The index: which shards make up each revision. Default: none; then the object is a shard.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<SnapshotIndex>,
-    /// A piece of plans. Default: none; then it is the index.
+    /// A shard, which is a part of one or more plans. Default: none; then the object is the index.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shard: Option<Shard>,
 }
@@ -60,92 +60,93 @@ pub struct GatewaySnapshotSpec {
     "index.current must be one of revisions"
 ))]
 pub struct SnapshotIndex {
-    /// What pods are to run.
+    /// Revision that pods must run.
     #[schemars(length(min = 12, max = 12))]
     pub current: String,
-    /// Newest first: the current one, the last before it, and a pinned one.
+    /// Kept revisions, newest first: the current one, the one before it, and a pinned one.
     #[schemars(length(min = 1, max = 8))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["revision"]))]
     pub revisions: Vec<SnapshotRevision>,
-    /// What counts at once, whatever revision pods run. Default: nothing, as operators before this one write it.
+    /// Restrictions that take effect immediately, whatever revision pods run. Default: none, as in an index that an
+    /// older operator wrote.
     #[serde(rename = "acts", default, deserialize_with = "understood", skip_serializing_if = "Option::is_none")]
     pub restrictions: Option<SnapshotRestrictions>,
-    /// Forms of Plugins that a pod tried and could not load: the form before is in the newest revision in their place.
+    /// Versions of Plugins that a pod could not load. The newest revision has the preceding version of each instead.
     /// Default: none.
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_loaded: Option<Vec<NotLoadedForm>>,
-    /// Names of tools that upstreams were ever seen to have, where tools keep their own names: no restart gives one to
-    /// another upstream. Default: none.
+    /// Tool names that each upstream was ever seen to have, for gateways on which tools keep their own names. They
+    /// ensure that a restart does not give a name to another upstream. Default: none.
     #[schemars(length(max = 4096), extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen_names: Option<Vec<UpstreamNames>>,
 }
 
-/// Names of an upstream's tools.
+/// Tool names of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamNames {
-    /// The MCPUpstream's namespace.
+    /// Namespace of the MCPUpstream.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub namespace: String,
-    /// The MCPUpstream's name.
+    /// Name of the MCPUpstream.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// The server's own names.
+    /// Names of the tools, as the server uses them.
     #[schemars(length(max = 512), inner(length(min = 1, max = 128)), extend("x-kubernetes-list-type" = "atomic"))]
     pub tools: Vec<String>,
 }
 
-/// A form of a Plugin that a pod could not load.
+/// A version of a Plugin that a pod could not load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NotLoadedForm {
-    /// The Plugin's namespace.
+    /// Namespace of the Plugin.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub namespace: String,
-    /// The Plugin's name.
+    /// Name of the Plugin.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// The start of the digest of its code and settings.
+    /// First 12 characters of a digest over the Plugin's code and settings.
     #[schemars(length(min = 12, max = 12))]
     pub form: String,
-    /// What the pod says.
+    /// Error message of the pod.
     #[schemars(length(max = 512))]
     pub message: String,
 }
 
 impl NotLoadedForm {
-    /// Whether it is of this Plugin.
+    /// Whether this is a version of `plugin`.
     pub fn is_of(&self, plugin: &ObjectKey) -> bool {
         self.namespace == plugin.namespace && self.name == plugin.name
     }
 }
 
-/// The stop switch, and what was taken away since a revision was compiled.
+/// The stop switch, and what was revoked since a revision was compiled.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotRestrictions {
-    /// `spec.stopped` of the gateway, whatever a revision says.
+    /// The gateway's `spec.stopped`, which applies to every revision.
     pub stopped: bool,
-    /// Whether calls in flight end too. Default: false.
+    /// Whether the stop switch also ends calls that are in flight. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cancel: Option<bool>,
-    /// Why every call is refused. Default: they are not.
+    /// Why every call is refused. Default: calls are not refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusing: Option<SnapshotRefusal>,
-    /// What may not run any more. Default: nothing.
+    /// Objects that must no longer run. Default: none.
     #[schemars(length(max = 1024), extend("x-kubernetes-list-type" = "atomic"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revoked: Option<Vec<Revocation>>,
 }
 
-/// Reads restrictions. Of those that another version wrote, and that this one does not understand as a whole, what it
-/// understands counts, and every call is refused: none may be answered that the other version refuses.
+/// Reads restrictions. If another version wrote them and this one does not understand all of them, it applies those
+/// that it understands and refuses every call, because the other version might refuse any of them.
 fn understood<'de, D: Deserializer<'de>>(written: D) -> Result<Option<SnapshotRestrictions>, D::Error> {
     let Some(written) = Option::<Value>::deserialize(written)? else { return Ok(None) };
     let read = SnapshotRestrictions::deserialize(&written).ok();
-    // What is not understood does not come back.
+    // Members that this version does not know are lost when the result is serialized again.
     let is_whole = read.as_ref().is_some_and(|read| serde_json::to_value(read).is_ok_and(|known| known == written));
     let mut read = read.unwrap_or_default();
     if !is_whole {
@@ -164,36 +165,37 @@ fn understood<'de, D: Deserializer<'de>>(written: D) -> Result<Option<SnapshotRe
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotRefusal {
-    /// One word of the closed list.
+    /// Machine-readable reason, such as RequiredChainMissing.
     #[schemars(length(max = 64))]
     pub reason: String,
-    /// For people.
+    /// Human-readable explanation.
     #[schemars(length(max = 1024))]
     pub message: String,
 }
 
-/// An object that a revision names and that may not run any more.
+/// An object that a revision names but that must no longer run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Revocation {
-    /// `MCPUpstream` or `Plugin`. A gateway that does not know the word refuses every call.
+    /// `MCPUpstream` or `Plugin`. A gateway that does not know the kind refuses every call.
     #[schemars(length(max = 64))]
     pub kind: String,
-    /// Its namespace.
+    /// Namespace of the object.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub namespace: String,
-    /// Its name.
+    /// Name of the object.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// The namespace of the PluginChain that may not name the Plugin any more. Default: none; then no chain may.
+    /// Namespace of the PluginChain that must no longer run the Plugin. Default: none; the revocation then applies to
+    /// every chain.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_namespace: Option<String>,
-    /// The name of that PluginChain. Default: none.
+    /// Name of that PluginChain. Default: none.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chain: Option<String>,
-    /// One word of the closed list. Default: PluginNotFound.
+    /// Machine-readable reason. Default: PluginNotFound.
     #[schemars(length(max = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -203,56 +205,57 @@ pub struct Revocation {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotRevision {
-    /// The start of the digest of its list of shards.
+    /// First 12 characters of a digest over the digests of its shards.
     #[schemars(length(min = 12, max = 12))]
     pub revision: String,
-    /// When it was compiled.
+    /// When the plan was compiled. Default: unknown.
     #[schemars(length(max = 64), extend("format" = "date-time"))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_time: Option<String>,
-    /// Of the plan in its shards. A pod that does not know it keeps what it has.
+    /// Format of the plan in the shards. A pod that does not know the format keeps running its current plan.
     #[schemars(range(min = 1))]
     pub format_version: u32,
-    /// The operator's version.
+    /// Version of the operator that compiled the plan. Default: unknown.
     #[schemars(length(max = 64))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compiled_by: Option<String>,
-    /// Objects that went in.
+    /// Number of objects that the plan was compiled from. Default: unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<u32>,
-    /// Problems that were found.
+    /// Number of problems that were found in them. Default: unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problems: Option<u32>,
-    /// What counts at once for pods that run it while another is current. Default: not told, as for the current one.
+    /// Restrictions for pods that run this revision while another is current. Default: unknown; for the current
+    /// revision those of the index apply.
     #[serde(rename = "acts", default, deserialize_with = "understood", skip_serializing_if = "Option::is_none")]
     pub restrictions: Option<SnapshotRestrictions>,
-    /// Its pieces, by name.
+    /// Shards that the plan consists of.
     #[schemars(length(max = 1024))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub shards: Vec<ShardRef>,
 }
 
-/// A shard of a revision.
+/// Refers to a shard of a revision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ShardRef {
-    /// The GatewaySnapshot that holds it.
+    /// Name of the GatewaySnapshot that holds the shard.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// What is in it.
+    /// What the shard holds.
     pub kind: ShardKind,
-    /// Which of its kind it is. Default: 0.
+    /// Number of the shard among those of the same kind. Default: 0.
     #[schemars(range(max = 4095))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bucket: Option<u32>,
-    /// Of the plain JSON.
+    /// SHA-256 digest of the uncompressed JSON, in hexadecimal.
     #[schemars(length(min = 64, max = 64), regex(pattern = SHA256))]
     pub sha256: String,
-    /// Of the plain JSON.
+    /// Size of the uncompressed JSON in bytes.
     pub size_bytes: u32,
 }
 
-/// A piece of plans. Its name is its content, so it never changes.
+/// A part of one or more plans. The object is named after its content, so it never changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -261,18 +264,18 @@ pub struct ShardRef {
     "a shard never changes: its name is its content"
 ))]
 pub struct Shard {
-    /// What is in it.
+    /// What the shard holds.
     pub kind: ShardKind,
-    /// How `data` was made.
+    /// How `data` is encoded.
     pub encoding: ShardEncoding,
-    /// Of the plain JSON; checked when it is read.
+    /// SHA-256 digest of the uncompressed JSON, in hexadecimal; verified when the shard is read.
     #[schemars(length(min = 64, max = 64), regex(pattern = SHA256))]
     pub sha256: String,
-    /// Of the plain JSON; no more is unpacked.
+    /// Size of the uncompressed JSON in bytes; decompression stops there.
     pub size_bytes: u32,
-    /// In base64.
-    // Without `format: byte`: in the rule that a shard never changes an API server does not decode the standard alphabet,
-    // and would refuse every write to the object's metadata.
+    /// The compressed JSON in base64.
+    // This has no `format: byte`, because the API server does not decode the standard base64 alphabet in the rule that
+    // forbids changes to a shard, and would refuse every write to the object's metadata.
     #[schemars(length(min = 1, max = 1_300_000))]
     pub data: String,
 }
@@ -280,30 +283,30 @@ pub struct Shard {
 /// What a shard holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ShardKind {
-    /// The gateway itself.
+    /// The gateway's settings.
     Gateway,
     /// Upstreams.
     Upstreams,
-    /// Chains and the plugins they run.
+    /// Chains and the plugins that they run.
     Chains,
-    /// Who may do what.
+    /// Access rules.
     Access,
     /// Pipelines.
     Pipelines,
-    /// Bindings of sections.
+    /// Section bindings.
     Sections,
-    /// The text of a plugin.
+    /// Code of plugins.
     Code,
-    /// What a newer operator writes. Never written.
+    /// A kind that only newer versions know. This version reads it, but never writes it.
     #[serde(other)]
     #[schemars(skip)]
     Unknown,
 }
 
-/// How a shard's JSON is packed.
+/// How a shard's JSON is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ShardEncoding {
-    /// Zstandard (RFC 8878).
+    /// JSON, compressed with Zstandard (RFC 8878).
     JSONZstd,
 }
 
@@ -311,7 +314,7 @@ pub enum ShardEncoding {
 pub(crate) mod tests {
     use super::*;
 
-    /// A revision of this name without shards.
+    /// A revision with this name and without shards.
     pub(crate) fn empty_revision(name: &str) -> SnapshotRevision {
         SnapshotRevision {
             revision: name.to_owned(),

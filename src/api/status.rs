@@ -1,60 +1,60 @@
-//! What the status of every kind has in common.
+//! What the statuses of all kinds have in common.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::values::DNS_LABEL;
 
-/// One condition, as Kubernetes has them.
+/// A condition, in the form that all Kubernetes statuses use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// Its name.
+    /// Type of the condition.
     #[schemars(length(min = 1, max = 316))]
     pub r#type: String,
     /// `True`, `False` or `Unknown`.
     pub status: ConditionStatus,
-    /// One word.
+    /// Machine-readable reason, as one CamelCase word.
     #[schemars(length(min = 1, max = 1024))]
     pub reason: String,
-    /// For people.
+    /// Human-readable explanation.
     #[schemars(length(max = 32768))]
     pub message: String,
     /// When `status` last changed.
     #[schemars(length(max = 64), extend("format" = "date-time"))]
     pub last_transition_time: String,
-    /// The generation that this speaks of.
+    /// The `metadata.generation` that the condition describes.
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
 }
 
-/// A condition's value.
+/// Whether a condition holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionStatus {
-    /// It holds.
+    /// The condition holds.
     True,
-    /// It does not.
+    /// The condition does not hold.
     False,
-    /// It is not known yet.
+    /// It is not known yet whether the condition holds.
     Unknown,
 }
 
-/// A gateway that takes the object.
+/// A gateway that uses the object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TakenBy {
-    /// The gateway's namespace.
+    /// Namespace of the MCPGateway.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub namespace: String,
-    /// The gateway's name.
+    /// Name of the MCPGateway.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// The revision that runs there.
+    /// Revision of the object on that gateway.
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
-    /// Whether each of its ready pods runs this revision.
+    /// Whether each ready pod of the gateway runs this revision.
     pub programmed: Option<bool>,
-    /// The name it has there.
+    /// Name under which the gateway serves the object.
     #[schemars(length(max = 128))]
     pub served_as: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Words, sizes and free JSON that fields of several kinds hold, with the schema of each.
+//! Patterns, sizes and free-form JSON for the fields of several kinds, with their schemas.
 
 use std::borrow::Cow;
 
@@ -6,28 +6,28 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Names of objects of ours, and words that become labels.
+/// Pattern of object names and of words that become label values.
 pub const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
-/// Values of labels.
+/// Pattern of label values.
 pub const LABEL_VALUE: &str = "^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$";
-/// URLs that are fetched over HTTP.
+/// Pattern of HTTP and HTTPS URLs.
 pub const HTTP_URL: &str = r"^https?://[^\s]+$";
-/// Globs over names of upstreams and tools.
+/// Pattern of globs over the names of upstreams and tools.
 pub const GLOB: &str = "^[A-Za-z0-9_.*?/-]+$";
-/// A SHA-256 digest in hex.
+/// Pattern of SHA-256 digests in hexadecimal.
 pub const SHA256: &str = "^[a-f0-9]{64}$";
-/// Somewhere a plugin or server may reach.
+/// Pattern of addresses that a plugin or server can connect to, as `host:port`.
 pub const HOST_PORT: &str = "^[A-Za-z0-9*.-]+:[0-9]{1,5}$";
-/// Names that MCP gives tools.
+/// Pattern of the tool names that MCP allows.
 pub const TOOL_NAME: &str = "^[A-Za-z0-9_.-]+$";
-/// Names of HTTP headers, as far as we send them.
+/// Pattern of the HTTP header names that can be configured.
 pub const HEADER_NAME: &str = "^[A-Za-z0-9-]+$";
-/// Paths of URLs, without query.
+/// Pattern of URL paths without a query.
 pub const URL_PATH: &str = r"^/[^\s?#]*$";
-/// Sizes, as [`Quantity`] reads them.
+/// Pattern of the sizes that [`Quantity`] can hold.
 pub const QUANTITY: &str = r"^[0-9]+(\.[0-9]+)?([kKMGTPE]i?|m)?$";
 
-/// A size as Kubernetes writes it: `16Mi`, `64k`, `1048576`.
+/// A size in Kubernetes notation: `16Mi`, `64k`, `1048576`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Written")]
 pub struct Quantity(String);
@@ -49,8 +49,8 @@ impl From<Written> for Quantity {
 }
 
 impl Quantity {
-    /// The whole number that is meant, fractions rounded up, or none if it is not a quantity. What exceeds `u64` is
-    /// its largest value.
+    /// Returns the size as a whole number, with fractions rounded up, or `None` if it is not a quantity. Values beyond
+    /// `u64` become its maximum.
     pub fn value(&self) -> Option<u64> {
         let end = self.0.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(self.0.len());
         let (number, suffix) = self.0.split_at(end);
@@ -58,7 +58,7 @@ impl Quantity {
         if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|b| b.is_ascii_digit()) {
             return None;
         }
-        // Only what does not fit fails to parse.
+        // Digits only, so parsing fails only if the number does not fit.
         let digits: u128 = format!("{whole}{fraction}").parse().unwrap_or(u128::MAX);
         let scale = 10_u128.saturating_pow(u32::try_from(fraction.len()).unwrap_or(u32::MAX));
         let (factor, divisor) = multiplier(suffix)?;
@@ -67,7 +67,7 @@ impl Quantity {
     }
 }
 
-/// What a suffix multiplies with and divides by.
+/// Returns the factor and the divisor that a suffix stands for.
 fn multiplier(suffix: &str) -> Option<(u128, u128)> {
     let base: u128 = if suffix.ends_with('i') { 1024 } else { 1000 };
     let power = match suffix.trim_end_matches('i') {

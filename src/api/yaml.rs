@@ -1,17 +1,17 @@
-//! JSON values as YAML text, in the block style that people diff.
+//! Prints JSON values as YAML in block style, which is easy to diff.
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
-/// `value` as a YAML document, ended by a newline.
+/// Returns `value` as a YAML document that ends with a newline.
 pub fn print(value: &Value) -> String {
     let mut out = String::new();
     block(&mut out, value, 0);
     out
 }
 
-/// Writes a mapping or sequence as lines of `indent` spaces, anything else as one line.
+/// Writes a mapping or sequence as lines that are indented by `indent` spaces, and any other value as one line.
 fn block(out: &mut String, value: &Value, indent: usize) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -33,7 +33,7 @@ fn block(out: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// Writes what follows `key:`. Sequences stand at the key's own indent.
+/// Writes what follows `key:`. Sequences are indented like the key.
 fn nested(out: &mut String, value: &Value, indent: usize) {
     match value {
         Value::Object(map) if !map.is_empty() => {
@@ -51,7 +51,7 @@ fn nested(out: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// A scalar, or an empty collection, in flow style: JSON is YAML. Words that cannot be misread stand bare.
+/// Returns a scalar or an empty collection as JSON, which is also YAML. Strings that cannot be misread are not quoted.
 fn scalar(value: &Value) -> String {
     match value {
         Value::String(text) if is_plain(text) => text.clone(),
@@ -59,7 +59,7 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// Whether `text` unquoted is that text to every YAML reader.
+/// Whether every YAML reader takes the unquoted `text` for that string.
 fn is_plain(text: &str) -> bool {
     let words = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
     text.starts_with(|c: char| c.is_ascii_alphabetic())

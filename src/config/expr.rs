@@ -1,7 +1,7 @@
-//! CEL texts that users write, under bounds: parsed when a plan is made, evaluated on calls.
+//! CEL expressions that users write: compiled under limits when a plan is made, evaluated on calls.
 //!
-//! The engine is the one that CRD rules are checked with (`kube_cel::cel`), so admission and data plane agree. A text is
-//! scanned before it is parsed, because the parser's stack is not bounded by itself.
+//! The CEL engine is the one that evaluates the rules of CRDs (`kube_cel::cel`), so admission and data plane agree. A
+//! text is scanned before it is parsed, because nothing else limits the parser's recursion.
 
 mod types;
 mod walk;
@@ -16,13 +16,13 @@ use serde::Serialize;
 use self::walk::ExpressionWalk;
 use super::variables::Variables;
 
-/// The longest text, in bytes.
+/// Maximum length of an expression in bytes.
 pub const MAX_TEXT: usize = 1024;
-/// The deepest nesting of brackets.
+/// Maximum nesting of brackets.
 const MAX_NESTING: usize = 24;
-/// The most operators: each may deepen the parser's stack by one.
+/// Maximum number of operators, each of which can deepen the parser's recursion by one level.
 const MAX_OPERATORS: usize = 128;
-/// The most elements that a list or map may have where the expression iterates.
+/// Maximum number of elements of a list or map in the call's arguments, for expressions that iterate.
 const MAX_ELEMENTS: usize = 1000;
 
 static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default().with_all());
@@ -34,21 +34,21 @@ pub struct Expression {
     uses: Uses,
 }
 
-/// The variables that an expression reads: only those are computed.
+/// The variables that an expression reads. Others are not computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Uses {
-    /// `call`
+    /// Whether it reads `call`.
     pub call: bool,
-    /// `call.arguments`, which costs a parse
+    /// Whether it reads `call.arguments`, which have to be parsed for it.
     pub arguments: bool,
-    /// `tool`
+    /// Whether it reads `tool`.
     pub tool: bool,
-    /// `upstream`
+    /// Whether it reads `upstream`.
     pub upstream: bool,
-    /// `identity`
+    /// Whether it reads `identity`.
     pub identity: bool,
-    /// `content`
+    /// Whether it reads `content`.
     pub content: bool,
 }
 
@@ -56,8 +56,8 @@ impl Expression {
     /// Compiles `text`.
     ///
     /// # Errors
-    /// What is wrong and where: over a bound, not CEL, a variable that there is not, or a result that cannot be a
-    /// boolean.
+    /// Says what is wrong and where: a limit is exceeded, the text is not CEL, a variable does not exist, or the result
+    /// cannot be a boolean.
     pub fn compile(text: &str) -> Result<Self, String> {
         check_bounds(text)?;
         // The parser panics on some texts that are not CEL.
@@ -87,15 +87,16 @@ impl Expression {
         Ok(Self { program, iterates: walk.loops > 0, uses })
     }
 
-    /// Which variables it reads.
+    /// Returns the variables that the expression reads.
     pub fn uses(&self) -> Uses {
         self.uses
     }
 
-    /// Evaluates it.
+    /// Evaluates the expression.
     ///
     /// # Errors
-    /// What went wrong, such as a missing key, or a result that is no boolean. Holds no content.
+    /// Says what went wrong, such as a missing key or a result that is not a boolean. The message contains nothing of
+    /// the call.
     pub fn evaluate(&self, variables: &Variables<'_>) -> Result<bool, String> {
         let mut context = FUNCTIONS.new_inner_scope();
         if let Some(call) = &variables.call {
@@ -143,7 +144,7 @@ fn describe(errors: &kube_cel::cel::ParseErrors) -> String {
     }
 }
 
-/// Refuses what could overflow the parser's stack, before it is parsed.
+/// Rejects a text that could overflow the parser's stack.
 fn check_bounds(text: &str) -> Result<(), String> {
     if text.len() > MAX_TEXT {
         return Err(format!("it has {} bytes, {MAX_TEXT} are allowed", text.len()));
@@ -175,7 +176,7 @@ fn check_bounds(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The size of the largest list or map in `value`.
+/// Returns the size of the largest list or map in `value`.
 fn largest(value: &serde_json::Value) -> usize {
     match value {
         serde_json::Value::Array(items) => items.iter().map(largest).max().unwrap_or(0).max(items.len()),

@@ -1,5 +1,5 @@
-//! What the compiler reads: objects of the custom resources in neutral form, each field at its value or absent, with
-//! the defaults that the object alone decides filled in.
+//! The inputs of the compiler: the custom resources in neutral form. Each field holds its value or is absent; defaults
+//! that depend on nothing but the object are already filled in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,212 +17,213 @@ use crate::domain::reason::Reason;
 /// Labels of an object or a namespace.
 pub type Labels = BTreeMap<String, String>;
 
-/// Everything that is compiled into one gateway's plan.
+/// Everything that is compiled into the plan of one gateway.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
-    /// The gateway; none for the implicit one of a folder without.
+    /// The gateway; `None` for a folder that declares none, which gets an implicit gateway.
     pub gateway: Option<GatewayInput>,
-    /// The folder that plugin paths start in, where the gateway names none.
+    /// Folder that paths of plugins are relative to, if the gateway names none.
     pub default_plugin_dir: PathBuf,
-    /// In order: by creation, in a folder by file order.
+    /// Upstreams, oldest first; in a folder, in the order of the files.
     pub upstreams: Vec<UpstreamInput>,
-    /// In any order.
+    /// Plugins, in any order.
     pub plugins: Vec<PluginInput>,
-    /// In any order.
+    /// Chains, in any order.
     pub chains: Vec<ChainInput>,
-    /// Objects that are there but are not valid: their last accepted form runs on.
+    /// Objects that exist but are invalid; their last accepted form stays in force.
     pub invalid: Vec<InvalidObject>,
-    /// ConfigMaps by key, with their data, or why one that may be there cannot be read.
+    /// Data of ConfigMaps, or why one cannot be read although it might exist.
     pub config_maps: BTreeMap<ObjectKey, ConfigMapData>,
-    /// URLs of servers by the namespace and object that name them, or why there is none.
+    /// URLs of servers, or why one has none, by the namespace and the object that the upstream refers to.
     pub servers: BTreeMap<(String, ServerInput), Result<String, (Reason, String)>>,
-    /// Labels of namespaces; of one that is not here only `kubernetes.io/metadata.name` is known.
+    /// Labels of namespaces. Of a namespace that is missing here, only `kubernetes.io/metadata.name` is known.
     pub namespaces: BTreeMap<String, Labels>,
     /// Files of plugins with `source.path`.
     pub files: Files,
-    /// Whether only the gateway can read those: then such plugins are planned without code, and the gateway completes
-    /// its plan ([`super::compile::complete`]).
+    /// Whether only the gateway can read those files. If so, such plugins are planned without code, and the gateway
+    /// completes its plan ([`super::compile::complete`]).
     pub files_elsewhere: bool,
-    /// Forms of plugins that a gateway tried and could not load.
+    /// Forms of plugins that a gateway could not load.
     pub not_loaded: BTreeMap<ObjectKey, NotLoaded>,
-    /// Objects that are too large as they are written for what other objects leave of the gateway's plan, and why.
+    /// Objects whose new form is too large for the room that other objects leave in the gateway's plan, and why.
     pub no_room: BTreeMap<ObjectId, String>,
-    /// What is known of code, by [`code_key`] of text and file name.
+    /// What parsing found out about code, by the [`code_key`] of text and file name.
     pub facts: BTreeMap<String, CodeFacts>,
-    /// Keys of code that is being parsed for the first time: what it is like is known soon.
+    /// Keys of code that is being parsed for the first time; facts about it will be available soon.
     pub parsing: BTreeSet<String>,
 }
 
-/// A form of a plugin that a gateway tried and could not load.
+/// A form of a plugin that a gateway could not load.
 #[derive(Clone, Debug)]
 pub struct NotLoaded {
-    /// [`PluginPlan::form`] of it.
+    /// The form, as [`PluginPlan::form`] identifies it.
     pub form: String,
-    /// What the gateway says.
+    /// Error message of the gateway.
     pub message: String,
-    /// The form before it, with its code; none where that is not known.
+    /// The preceding form with its code; `None` if it is unknown.
     pub before: Option<Arc<(PluginPlan, String)>>,
 }
 
-/// The data of a ConfigMap, or why it cannot be read.
+/// Data of a ConfigMap, or why it cannot be read.
 pub type ConfigMapData = Result<BTreeMap<String, String>, (Reason, String)>;
 
-/// Files of plugins by their path below the plugin folder; an error says why one cannot be read.
+/// Files of plugins by their paths relative to the plugin folder, or why a file cannot be read.
 pub type Files = BTreeMap<String, Result<FileCode, Unread>>;
 
-/// Why a file is not there to be used.
+/// Why a file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Unread {
-    /// It is not there or cannot be read, is too large, or is not a text.
+    /// Whether the file cannot be read, is too large, or is not text.
     pub reason: Reason,
-    /// For people.
+    /// Human-readable explanation.
     pub message: String,
 }
 
 impl Unread {
-    /// With this reason and these words.
+    /// Creates the error from its reason and message.
     pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 }
 
-/// A plugin file that was read.
+/// The content of a plugin file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileCode {
-    /// Its text.
+    /// Text of the file.
     pub text: String,
-    /// Its folder, whose other files it may import.
+    /// Folder of the file, whose other files the code can import.
     pub folder: PathBuf,
-    /// Digest of those other files: where they change, workers are made anew.
+    /// Digest of those other files. Workers are replaced if it changes.
     pub siblings: String,
 }
 
-/// An object that did not pass its schema or rules. The code that found its Problems reports them.
+/// An object that violates its schema or a rule. Its Problems are reported by the code that found them.
 #[derive(Clone, Debug)]
 pub struct InvalidObject {
-    /// The object.
+    /// Identifies the object.
     pub id: ObjectId,
-    /// Of a chain: what it selects, as far as that could be read, without entries. None where that cannot be told: it
-    /// selects everything, of each gateway that takes chains of its namespace.
+    /// For a chain: what it selects, as far as it can be read, without entries. `None` if that is unknown; the chain
+    /// then selects everything on each gateway that takes chains of its namespace.
     pub chain: Option<ChainInput>,
-    /// Whether it says that it is switched off (`enabled: false` of an upstream, `stopped: true` of a gateway) or on; none
-    /// where it says neither.
+    /// Whether the object says that it is switched off (`enabled: false` of an upstream, `stopped: true` of a gateway)
+    /// or on; `None` if it says neither.
     pub off: Option<bool>,
 }
 
-/// A gateway.
+/// An MCPGateway in the form that the compiler reads.
 #[derive(Clone, Debug)]
 pub struct GatewayInput {
-    /// Its settings, with defaults.
+    /// Settings of the gateway, with defaults.
     pub plan: GatewayPlan,
-    /// Which upstreams it takes.
+    /// Upstreams that the gateway takes.
     pub upstreams: Takes,
-    /// Which chains it takes.
+    /// Chains that the gateway takes.
     pub chains: Takes,
-    /// The revision that pods are to stay at, in a cluster.
+    /// Revision that pods must keep running, in a cluster; `None` if the gateway is not pinned.
     pub pinned: Option<String>,
 }
 
-/// An upstream. Its plan's header or variable list is filled from `values` when references are resolved.
+/// An MCPUpstream in the form that the compiler reads. When references are resolved, `values` become the headers or
+/// variables of its plan.
 #[derive(Clone, Debug)]
 pub struct UpstreamInput {
-    /// Its settings, with defaults.
+    /// Settings of the upstream, with defaults.
     pub plan: UpstreamPlan,
-    /// Headers or variables as written.
+    /// Headers or environment variables, as written.
     pub values: Vec<NamedInput>,
-    /// The object that knows where it is, where it is not written.
+    /// Object that knows the server's address, if the upstream refers to one.
     pub server: Option<ServerInput>,
-    /// Which other namespaces' gateways may take it; none is nobody.
+    /// Other namespaces whose gateways can take the upstream; `None` permits none.
     pub share_with: Option<Namespaces>,
 }
 
-/// An object of a cluster that knows where an MCP server is: a Service, or one with `status.address.url`. It is in
-/// the namespace of the upstream that names it.
+/// An object in the cluster that knows the address of an MCP server: a Service, or an object with `status.address.url`.
+/// It is in the same namespace as the upstream that refers to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerInput {
-    /// Its API group; empty is core.
+    /// API group of the object; empty for the core group.
     pub group: String,
-    /// Its kind.
+    /// Kind of the object.
     pub kind: String,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// Of a Service: number or name.
+    /// Number or name of a Service's port.
     pub port: Option<String>,
-    /// The endpoint's path; none is that of the URL, or `/mcp`.
+    /// Path of the endpoint; `None` keeps the path of the URL, and means `/mcp` for a Service.
     pub path: Option<String>,
 }
 
-/// A header or variable as written.
+/// A header or environment variable, as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedInput {
-    /// Its name.
+    /// Name of the header or variable.
     pub name: String,
-    /// Where its value comes from.
+    /// Where the value comes from.
     pub value: InputValue,
-    /// The path of the field, for Problems.
+    /// Path of the field, for Problems.
     pub field: String,
 }
 
-/// Where a value comes from; references lie in the object's own namespace.
+/// Where a value comes from. References are to objects of the same namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InputValue {
-    /// Written there.
+    /// Written in the object itself.
     Literal(String),
     /// A key of a ConfigMap.
     ConfigMap {
-        /// The ConfigMap's name.
+        /// Name of the ConfigMap.
         name: String,
-        /// The key.
+        /// Key in its data.
         key: String,
-        /// Whether it may be missing.
+        /// Whether the key can be missing.
         optional: bool,
     },
     /// A key of a Secret.
     Secret {
-        /// The Secret's name.
+        /// Name of the Secret.
         name: String,
-        /// The key.
+        /// Key in its data.
         key: String,
-        /// Whether it may be missing.
+        /// Whether the key can be missing.
         optional: bool,
     },
     /// A variable of the gateway's own environment.
     Environment(String),
 }
 
-/// A plugin.
+/// A Plugin in the form that the compiler reads.
 #[derive(Clone, Debug)]
 pub struct PluginInput {
-    /// Its object.
+    /// Namespace and name of the Plugin.
     pub key: ObjectKey,
     /// `spec.enabled`.
     pub enabled: bool,
-    /// `spec.role`, by default Transform.
+    /// `spec.role`. Default: Transform.
     pub role: Role,
-    /// `spec.phases`; none is what its exports say, else both.
+    /// `spec.phases`; `None` means the phases that the code's exports support, or both.
     pub phases: Option<Vec<Phase>>,
-    /// `spec.order`, by default 0.
+    /// `spec.order`. Default: 0.
     pub order: i64,
     /// `spec.protocol`.
     pub protocol: ProtocolSetting,
-    /// Where its code is.
+    /// Where the code comes from.
     pub source: SourceInput,
-    /// The digest that the code must have, hex.
+    /// Digest that the code must have, in hexadecimal; `None` accepts any code.
     pub sha256: Option<String>,
-    /// Globs over upstream names.
+    /// Globs over upstream names; empty matches all.
     pub filter_upstreams: Vec<String>,
-    /// Globs over tool names.
+    /// Globs over tool names; empty matches all.
     pub filter_tools: Vec<String>,
-    /// Milliseconds.
+    /// Time limit of one execution in milliseconds; `None` is the gateway's default.
     pub timeout_ms: Option<u32>,
-    /// A JSON object, canonical text.
+    /// `spec.config`, a JSON object as canonical text.
     pub config: Option<Box<RawValue>>,
-    /// What `config`, an entry's overrides included, must fit.
+    /// JSON Schema that `config` must match, including the keys that an entry replaces.
     pub config_schema: Option<serde_json::Value>,
-    /// Its environment as written.
+    /// Environment variables, as written.
     pub env: Vec<NamedInput>,
-    /// `host:port` that it may reach.
+    /// Addresses, as `host:port`, that the plugin can connect to.
     pub egress: Vec<String>,
     /// `spec.reuse`.
     pub reuse: bool,
@@ -236,32 +237,32 @@ pub struct PluginInput {
     pub max_executions: Option<u32>,
     /// `spec.pool.maxLifetimeSeconds`.
     pub max_lifetime_seconds: Option<u32>,
-    /// With defaults.
+    /// Limits of executions and workers, with defaults.
     pub limits: PluginLimits,
-    /// Chains of which other namespaces may name it; none is nobody.
+    /// Other namespaces whose chains can use the plugin; `None` permits none.
     pub share_with: Option<Namespaces>,
-    /// Whether entries of other namespaces may replace keys of `config`.
+    /// Whether entries of other namespaces can replace keys of `config`.
     pub config_overrides: bool,
-    /// A type, source or guarding field that is not built: it cannot run.
+    /// Why the plugin cannot run: its type, source or a guarding field is not implemented.
     pub refusing: Option<Refusal>,
 }
 
-/// `spec.protocol`.
+/// `spec.protocol` of a plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProtocolSetting {
-    /// By its exports.
+    /// Decided by the code's exports.
     #[default]
     Auto,
-    /// Contract 1.0.
+    /// Contract 1.0: one execution per process.
     Once,
-    /// Message after message.
+    /// One message after another.
     Lines,
     /// Exported functions.
     Module,
 }
 
 impl ProtocolSetting {
-    /// The protocol that is written; none is `Auto`.
+    /// Returns the protocol that the manifest names, or `None` for `Auto`.
     pub fn written(self) -> Option<Protocol> {
         match self {
             Self::Auto => None,
@@ -272,86 +273,87 @@ impl ProtocolSetting {
     }
 }
 
-/// Where a plugin's code is.
+/// Where a plugin's code comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceInput {
-    /// In the object.
+    /// Code in the object itself.
     Inline(String),
-    /// A key of a ConfigMap of its namespace; the key's ending tells ESM from CommonJS.
+    /// A key of a ConfigMap in the same namespace; its extension decides between ES module and CommonJS.
     ConfigMap {
-        /// The ConfigMap's name.
+        /// Name of the ConfigMap.
         name: String,
-        /// The key.
+        /// Key in its data.
         key: String,
     },
-    /// A file below the plugin directory.
+    /// A file, by its path relative to the plugin folder.
     Path(String),
-    /// A source that is not built; the plugin's `refusing` says so.
+    /// A source that is not implemented; the plugin's `refusing` says so.
     NotBuilt,
 }
 
-/// A chain.
+/// A PluginChain in the form that the compiler reads.
 #[derive(Clone, Debug)]
 pub struct ChainInput {
-    /// Its object.
+    /// Namespace and name of the PluginChain.
     pub key: ObjectKey,
-    /// Its labels.
+    /// Labels of the PluginChain.
     pub labels: Labels,
-    /// When it runs. Of an invalid chain whose phase cannot be read: Request.
+    /// Phase in which the chain runs; Request for an invalid chain whose phase cannot be read.
     pub phase: Phase,
-    /// `spec.order`, by default 100.
+    /// `spec.order`. Default: 100.
     pub order: i32,
-    /// Gateways it is for; empty is every one of its namespace.
+    /// Gateways that the chain is for; empty means every gateway of its namespace.
     pub gateways: Vec<ObjectKey>,
-    /// Globs over upstream names and labels; none covers all in reach.
+    /// Upstreams that the chain covers; `None` covers all within reach.
     pub upstreams: Option<UpstreamsInput>,
-    /// Globs over tool names.
+    /// Globs over the names of tools to include; empty includes all.
     pub include: Vec<String>,
-    /// Globs that take out.
+    /// Globs over the names of tools to exclude.
     pub exclude: Vec<String>,
-    /// Methods; by default `tools/call`.
+    /// MCP methods that the chain covers. Default: `tools/call`.
     pub methods: Vec<String>,
-    /// `notifications: Pass`.
+    /// Whether `spec.notifications` is `Pass`.
     pub notifications_pass: bool,
-    /// In the order of the list.
+    /// Entries in the order of the list.
     pub entries: Vec<EntryInput>,
 }
 
 /// `spec.upstreams` of a chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamsInput {
-    /// Globs over names.
+    /// Globs over upstream names.
     pub names: Vec<String>,
-    /// Labels.
+    /// Label selector over upstreams.
     pub selector: Option<LabelSelector>,
 }
 
-/// One entry of a chain, absent fields absent.
+/// An entry of a chain in the form that the compiler reads, without defaults from its plugin.
 #[derive(Clone, Debug)]
 pub struct EntryInput {
-    /// The Plugin it names, namespace filled in.
+    /// Plugin that the entry names.
     pub plugin: ObjectKey,
-    /// `order`; none is the Plugin's.
+    /// `order`; `None` is the plugin's.
     pub order: Option<i64>,
-    /// `enabled`, by default true.
+    /// `enabled`. Default: true.
     pub enabled: bool,
-    /// Milliseconds.
+    /// Time limit of one execution in milliseconds; `None` is the plugin's.
     pub timeout_ms: Option<u32>,
-    /// Above 0.
+    /// Token limit that is handed to the plugin, at least 1; `None` is the one in the call's `_meta`.
     pub max_tokens: Option<u32>,
-    /// A JSON object whose keys replace the plugin's.
+    /// JSON object whose keys replace those of the plugin's configuration.
     pub config: Option<Box<RawValue>>,
-    /// What it sees.
+    /// What the plugin sees of a response.
     pub view: View,
-    /// CEL text.
+    /// CEL condition; `None` means that the plugin always runs.
     pub when: Option<String>,
-    /// `failurePolicy`; none is the role's.
+    /// `failurePolicy`; `None` is the default of the plugin's role.
     pub failure_policy: Option<FailurePolicy>,
-    /// Whether it acts.
+    /// Whether the plugin's answer takes effect.
     pub mode: Mode,
 }
 
-/// The key of [`Inputs::facts`]: digest of the text, and the ending that decides how it is parsed.
+/// Returns the key of code in [`Inputs::facts`]: the digest of its text and the file extension, which decides how it is
+/// parsed.
 pub fn code_key(digest: &str, file_name: &str) -> String {
     let ending = file_name.rsplit_once('.').map_or("", |(_, ending)| ending);
     format!("{digest}.{ending}")

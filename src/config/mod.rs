@@ -1,7 +1,7 @@
-//! From what users wrote to a plan: pure, total, never all or nothing.
+//! Turns what users wrote into a plan.
 //!
-//! Invariant: no IO, no runtime, no clock. Facts about code, files and namespaces are inputs. One bad object yields a
-//! Problem, and everything else still ships.
+//! Invariant: no IO, no async runtime, no clock; facts about code, files and namespaces are inputs. A bad object leads
+//! to a Problem and does not affect the others.
 
 pub mod compile;
 pub mod expr;

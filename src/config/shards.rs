@@ -1,7 +1,7 @@
-//! A plan in pieces that can be stored apart, so that an edit moves only the pieces that it touches.
+//! Splits a plan into pieces that are stored separately, so that an edit changes only the pieces that it affects.
 //!
-//! Objects fall into buckets by their names, code by its digest. The piece of the gateway holds the order of the rest.
-//! No piece holds the plan's revision, which changes with every edit: it follows from the others.
+//! Objects are assigned to buckets by their names, code by its digest. The gateway's piece holds the order of the
+//! objects. No piece holds the plan's revision, which changes with every edit and is computed from the pieces.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,70 +14,70 @@ use crate::domain::plan::{
     ChainPlan, FEATURES, FORMAT_VERSION, GatewayPlan, GatewayTakes, Plan, PluginPlan, UpstreamPlan,
 };
 
-/// Buckets of upstreams, and of chains with plugins.
+/// Number of buckets for upstreams, and for chains with plugins.
 const BUCKETS: u32 = 64;
-/// Bytes of code in a piece; a single text may be larger.
+/// Maximum bytes of code in a piece, unless it consists of a single text.
 const MAX_CODE: usize = 512 << 10;
-/// Bytes of objects in a piece; a single one may be larger.
+/// Maximum bytes of objects in a piece, unless it consists of a single object.
 const MAX_OBJECTS: usize = 512 << 10;
-/// The oldest format that can be read.
+/// Oldest plan format that can be read.
 const OLDEST_FORMAT: u32 = if FORMAT_VERSION > 1 { FORMAT_VERSION - 1 } else { 1 };
 
 /// What a piece holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PieceKind {
-    /// The gateway's settings, and the order of what is in the others.
+    /// The gateway's settings, and the order of the objects in other pieces.
     Gateway,
-    /// Upstreams.
+    /// The upstreams of one bucket.
     Upstreams,
-    /// Chains, and the plugins that they run.
+    /// Chains and the plugins that they run.
     Chains,
-    /// Texts of plugins by their digests.
+    /// Plugin code by its digest.
     Code,
 }
 
-/// One piece of a plan.
+/// A piece of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanPiece {
-    /// What is in it.
+    /// What the piece holds.
     pub kind: PieceKind,
-    /// Which of its kind.
+    /// Bucket that the content belongs to; pieces of the same kind and bucket can occur several times.
     pub bucket: u32,
-    /// Its content.
+    /// Content of the piece.
     pub json: String,
-    /// SHA-256 of `json` in hex: the piece's identity.
+    /// SHA-256 digest of `json` in hexadecimal, which identifies the piece.
     pub sha256: String,
 }
 
-/// Why pieces make no plan.
+/// Why pieces do not form a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// A piece is not what its kind says.
+    /// The content of a piece does not have the form that its kind requires.
     #[error("a piece of kind {kind:?} cannot be read: {error}")]
     Unreadable {
-        /// The piece's kind.
+        /// Kind of the piece.
         kind: PieceKind,
-        /// What the parser says.
+        /// Error of the parser.
         error: serde_json::Error,
     },
-    /// It was written by a version too far from this one.
+    /// This version does not read the plan's format.
     #[error("the plan has format {found}; this version reads {OLDEST_FORMAT} to {FORMAT_VERSION}")]
     Format {
-        /// The format.
+        /// Format of the plan.
         found: u32,
     },
-    /// There is not exactly one piece of the gateway.
+    /// The number of gateway pieces is not one.
     #[error("there are {0} pieces of the gateway, where there must be one")]
     Gateways(usize),
-    /// It requires what this version does not have.
+    /// The plan requires features that this version does not have.
     #[error("the plan requires {}, which this version does not have: use a newer version of the gateway", .0.join(", "))]
     Features(Vec<String>),
-    /// An object is named and in no piece.
+    /// An object is named, but is in no piece.
     #[error("{what} {key} is named, and in no piece")]
     Missing {
-        /// The kind of object.
+        /// Kind of the object.
         what: &'static str,
-        /// Which one.
+        /// Name of the object.
         key: String,
     },
 }
@@ -96,16 +96,16 @@ struct GatewayPiece {
     requires: Vec<String>,
     gateway: GatewayPlan,
     takes: Option<GatewayTakes>,
-    /// Objects of each kind in their order. A kind that this version does not know is left out: where that would be
-    /// wrong, the plan requires it.
+    /// Objects of each kind in their order. Kinds that this version does not know are ignored; if that would be wrong,
+    /// the plan names them in `requires`.
     #[serde(default)]
     objects: BTreeMap<String, Vec<ObjectKey>>,
-    /// The same in format 1.
+    /// Order of the objects in a plan of format 1, which has no `objects`.
     #[serde(flatten, skip_serializing)]
     before: ListsBefore,
 }
 
-/// The order of objects in format 1.
+/// Order of objects in format 1.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ListsBefore {
@@ -115,7 +115,7 @@ struct ListsBefore {
 }
 
 impl GatewayPiece {
-    /// The objects of a kind, in their order.
+    /// Removes and returns the keys of the objects of a kind, in their order.
     fn order(&mut self, kind: Kind) -> Vec<ObjectKey> {
         let before = match kind {
             Kind::MCPUpstream => &mut self.before.upstreams,
@@ -143,7 +143,7 @@ pub fn is_readable(format_version: u32) -> bool {
     (OLDEST_FORMAT..=FORMAT_VERSION).contains(&format_version)
 }
 
-/// Takes a plan apart. The same plan gives the same pieces.
+/// Splits a plan into pieces. The same plan always has the same pieces.
 pub fn split(plan: &Plan) -> Vec<PlanPiece> {
     let objects = [
         (Kind::MCPUpstream, plan.upstreams.iter().map(|upstream| upstream.key.clone()).collect()),
@@ -182,7 +182,7 @@ pub fn split(plan: &Plan) -> Vec<PlanPiece> {
     pieces
 }
 
-/// A plugin or a chain in JSON.
+/// A plugin or a chain as JSON.
 enum ObjectJson {
     Plugin(Box<RawValue>),
     Chain(Box<RawValue>),
@@ -209,12 +209,13 @@ impl ChainObjects {
     }
 }
 
-/// What a plan holds always has a form in JSON.
+/// Serializes an object of a plan, which cannot fail.
 fn raw(object: &impl Serialize) -> Box<RawValue> {
     serde_json::value::to_raw_value(object).unwrap_or_default()
 }
 
-/// The content of a bucket in parts of at most [`MAX_OBJECTS`] bytes; a single object may be larger.
+/// Divides the content of a bucket into parts of at most [`MAX_OBJECTS`] bytes; a single larger object is a part of its
+/// own.
 fn parts<T>(content: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let (mut parts, mut held) = (Vec::<Vec<T>>::new(), 0);
     for object in content {
@@ -230,7 +231,7 @@ fn parts<T>(content: Vec<T>, size: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     parts
 }
 
-/// Texts by the first byte of their digest; a piece that grows too large is closed, and another one begun.
+/// Groups code by the first byte of its digest, and starts another piece before one becomes too large.
 fn split_code(code: &BTreeMap<String, String>) -> Vec<PlanPiece> {
     let mut pieces = Vec::new();
     let mut open: BTreeMap<&str, &str> = BTreeMap::new();
@@ -254,11 +255,10 @@ fn split_code(code: &BTreeMap<String, String>) -> Vec<PlanPiece> {
     pieces
 }
 
-/// Puts a plan together again, whatever the order of its pieces. The caller must
-/// have checked each piece against its digest.
+/// Joins pieces, in any order, into a plan. The caller must have compared each piece with its digest.
 ///
 /// # Errors
-/// See [`JoinError`]. A plan in part is never given.
+/// See [`JoinError`]. A partial plan is never returned.
 pub fn join<'p>(pieces: impl IntoIterator<Item = (PieceKind, &'p str)>) -> Result<Plan, JoinError> {
     let mut gateways = Vec::new();
     let mut upstreams = HashMap::new();
@@ -326,7 +326,7 @@ fn in_order<T>(kind: Kind, piece: &mut GatewayPiece, mut objects: HashMap<Object
 
 impl PlanPiece {
     fn of(kind: PieceKind, bucket: u32, content: &impl Serialize) -> Self {
-        // What a plan holds always has a form in JSON.
+        // Serializing parts of a plan cannot fail.
         let json = serde_json::to_string(content).unwrap_or_default();
         let sha256 = sha256_hex(json.as_bytes());
         Self { kind, bucket, json, sha256 }

@@ -1,10 +1,10 @@
-//! What a CEL expression may read of a call.
+//! The variables that a CEL expression can read.
 
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-/// The variables of one evaluation. What is absent must not be read by the expression.
+/// Variables of one evaluation. An expression must not read a variable that is `None`.
 #[derive(Default)]
 pub struct Variables<'a> {
     /// `call {method, name, arguments, userQuery, maxTokens, session}`
@@ -19,41 +19,41 @@ pub struct Variables<'a> {
     pub content: Option<ContentVariable<'a>>,
 }
 
-/// The call; texts are empty and numbers 0 where absent.
+/// The variable `call`. Strings are empty and numbers are 0 if the call has no such value.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallVariable<'a> {
-    /// The MCP method.
+    /// MCP method.
     pub method: &'a str,
-    /// The name that the client used.
+    /// Name of the tool, prompt or resource, as the client sent it.
     pub name: &'a str,
-    /// Its arguments.
+    /// Arguments of the call.
     #[serde(serialize_with = "as_cel")]
     pub arguments: serde_json::Value,
-    /// What the user asked.
+    /// The user's question, from the call's `_meta`.
     pub user_query: &'a str,
-    /// The call's own limit.
+    /// Token limit, from the call's `_meta`.
     pub max_tokens: i64,
-    /// The session's id.
+    /// Id of the session.
     pub session: &'a str,
 }
 
-/// The tool.
+/// The variable `tool`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolVariable<'a> {
-    /// The name that clients see.
+    /// Name that clients see.
     pub name: &'a str,
-    /// The server's own.
+    /// Name that the server uses.
     pub upstream_name: &'a str,
-    /// Hints, the protocol's defaults filled in.
+    /// Annotations of the tool, with the defaults that MCP defines.
     pub annotations: AnnotationsVariable,
-    /// The definition's `_meta`.
+    /// `_meta` of the tool's definition.
     #[serde(rename = "_meta")]
     pub meta: serde_json::Value,
 }
 
-/// A tool's hints.
+/// Annotations of a tool.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 #[allow(clippy::struct_excessive_bools)]
@@ -68,45 +68,45 @@ pub struct AnnotationsVariable {
     pub open_world_hint: bool,
 }
 
-/// The upstream.
+/// The variable `upstream`.
 #[derive(Serialize)]
 pub struct UpstreamVariable<'a> {
-    /// Its name.
+    /// Name of the MCPUpstream.
     pub name: &'a str,
-    /// Its namespace.
+    /// Namespace of the MCPUpstream.
     pub namespace: &'a str,
-    /// Its labels.
+    /// Labels of the MCPUpstream.
     pub labels: &'a BTreeMap<String, String>,
 }
 
-/// The caller.
+/// The variable `identity`: the caller.
 #[derive(Serialize)]
 pub struct IdentityVariable<'a> {
-    /// How it was found out: `anonymous`.
+    /// How the caller was authenticated: `anonymous`.
     pub method: &'a str,
-    /// Who.
+    /// The authenticated subject.
     pub subject: &'a str,
-    /// Its groups.
+    /// Groups of the subject.
     pub groups: &'a [String],
-    /// A token's claims.
+    /// Claims of the caller's token.
     pub claims: serde_json::Value,
-    /// A token's scopes.
+    /// Scopes of the caller's token.
     pub scopes: &'a [String],
 }
 
-/// The content that an entry would see.
+/// The variable `content`: what an entry's plugin would see.
 #[derive(Serialize)]
 pub struct ContentVariable<'a> {
-    /// The text.
+    /// Text of the content.
     pub text: &'a str,
     /// `text` or `json`.
     #[serde(rename = "type")]
     pub kind: &'a str,
-    /// Bytes.
+    /// Size of the content in bytes.
     pub size: i64,
 }
 
-/// Writes integers as CEL's signed ones, so that `3` in JSON equals `3` in an expression.
+/// Serializes integers as signed CEL integers, so that `3` in JSON equals `3` in an expression.
 fn as_cel<S: Serializer>(value: &serde_json::Value, serializer: S) -> Result<S::Ok, S::Error> {
     struct Signed<'a>(&'a serde_json::Value);
     impl Serialize for Signed<'_> {

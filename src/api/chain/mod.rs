@@ -1,4 +1,4 @@
-//! The kind PluginChain.
+//! The PluginChain custom resource.
 
 pub mod status;
 
@@ -11,7 +11,7 @@ use crate::api::plugin::Phase;
 use crate::api::shared::{ObjectRef, Selector};
 use crate::api::values::{DNS_LABEL, FreeObject, GLOB};
 
-/// Which plugins run on which calls.
+/// Selects calls and lists the plugins that run on them.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -49,81 +49,87 @@ use crate::api::values::{DNS_LABEL, FreeObject, GLOB};
     "phase is immutable: a chain turned round would leave its calls unguarded; make a new PluginChain"
 ))]
 pub struct PluginChainSpec {
-    /// When it runs; immutable.
+    /// When the chain runs: `Request`, before the call is sent, or `Response`, on the answer. Immutable.
     pub phase: Phase,
-    /// Among chains that select the same call; ties by namespace and name. Default: 100.
+    /// Position among the chains that select the same call; lower runs first, and ties are broken by namespace and
+    /// name. Default: 100.
     #[schemars(range(max = 1000))]
     pub order: Option<u32>,
-    /// Gateways it is for; across namespaces by name only. Default: every one of its namespace.
+    /// Gateways that the chain is for. A gateway of another namespace must be listed by name. Default: every gateway of
+    /// the chain's namespace.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub gateways: Option<Vec<ObjectRef>>,
-    /// Upstreams it covers: what either line names. Default: every one in reach.
+    /// Upstreams that the chain covers: those that match `names` or `selector`. Default: every upstream within reach.
+    /// Chains of the gateway's namespace and required chains reach all upstreams; others reach those of their own
+    /// namespace.
     pub upstreams: Option<ChainUpstreams>,
-    /// Tools it covers, by the names the servers use. Default: every one.
+    /// Tools that the chain covers, by the names that the servers use. Default: every tool.
     pub tools: Option<ChainTools>,
-    /// Methods it covers. Default: tools/call.
+    /// MCP methods that the chain covers. Default: tools/call.
     #[schemars(length(min = 1, max = 3), extend("x-kubernetes-list-type" = "set"))]
     pub methods: Option<Vec<Method>>,
-    /// Of a call with a response Guard, the free text of progress and log messages: `Drop` or `Pass`. Default:
-    /// Drop.
+    /// What happens to the free text of progress and log messages of calls that have a response Guard: `Drop` removes
+    /// it, `Pass` lets it through. Default: Drop.
     pub notifications: Option<Notifications>,
-    /// By order, ties by place in this list. One plugin stands in a chain once.
+    /// Plugins to run, sorted by `order`; ties keep their position in this list. A plugin can appear only once in a
+    /// chain.
     #[schemars(length(min = 1, max = 32))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub entries: Vec<Entry>,
 }
 
-/// Upstreams that a chain covers; at least one line.
+/// Upstreams that a chain covers: those that match `names` or `selector`. At least one of the two must be set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct ChainUpstreams {
-    /// Globs over names, so a server may come later than its chain.
+    /// Globs over upstream names. They also match upstreams that are created later. Default: none.
     #[schemars(length(min = 1, max = 256), inner(length(min = 1, max = 128), regex(pattern = GLOB)))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub names: Option<Vec<String>>,
-    /// Labels.
+    /// Selects upstreams by their labels. Default: none.
     pub selector: Option<Selector>,
 }
 
-/// Tools that a chain covers.
+/// Tools to select, by globs over their names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainTools {
-    /// Globs. Default: all.
+    /// Globs over the names of the tools to include. Default: all tools.
     #[schemars(length(max = 256), inner(length(min = 1, max = 128), regex(pattern = GLOB)))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub include: Option<Vec<String>>,
-    /// Globs that take out. Default: none.
+    /// Globs over the names of tools to exclude, even if `include` matches them. Default: none.
     #[schemars(length(max = 256), inner(length(min = 1, max = 128), regex(pattern = GLOB)))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub exclude: Option<Vec<String>>,
 }
 
-/// A method of MCP.
+/// An MCP method that a chain can cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Method {
-    /// A tool is called.
+    /// `tools/call`: a tool is called.
     #[serde(rename = "tools/call")]
     ToolsCall,
-    /// A prompt is fetched.
+    /// `prompts/get`: a prompt is fetched.
     #[serde(rename = "prompts/get")]
     PromptsGet,
-    /// A resource is read.
+    /// `resources/read`: a resource is read.
     #[serde(rename = "resources/read")]
     ResourcesRead,
 }
 
-/// What happens to the text of notifications of a guarded call.
+/// What happens to the free text of progress and log messages of calls that have a response Guard: `Drop` removes it,
+/// `Pass` lets it through. Default: Drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Notifications {
-    /// It is dropped.
+    /// The text is removed.
     Drop,
-    /// It passes.
+    /// The text is passed on to the client.
     Pass,
 }
 
-/// One plugin's place in a chain.
+/// One plugin's entry in a chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -142,77 +148,87 @@ pub enum Notifications {
     "a disabled entry has no canary"
 ))]
 pub struct Entry {
-    /// The Plugin's name.
+    /// Name of the Plugin to run.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// The Plugin's namespace, with its consent. Default: the chain's.
+    /// Namespace of the Plugin. A Plugin of another namespace must permit this in its `shareWith`. Default: the chain's
+    /// namespace.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub namespace: Option<String>,
-    /// Lower runs first. Default: the Plugin's.
+    /// Position in the chain; lower runs first. Default: the Plugin's `order`.
     #[schemars(range(max = u32::MAX))]
     pub order: Option<u32>,
-    /// Default: true.
+    /// Whether the entry runs; a disabled entry is skipped, whatever its role. Default: true.
     pub enabled: Option<bool>,
-    /// Milliseconds for an execution. Default: the Plugin's, else the gateway's.
+    /// Time limit of one execution, in milliseconds. Default: the Plugin's, else the gateway's.
     #[schemars(range(min = 1, max = 600_000))]
     pub timeout_ms: Option<u32>,
-    /// For curating plugins. Default: what the call's `_meta` says, else none.
+    /// Token limit that is handed to the plugin, for plugins that shorten content. Default: the limit in the call's
+    /// `_meta`, else none.
     #[schemars(range(min = 1, max = 2_147_483_647))]
     pub max_tokens: Option<u32>,
-    /// Top-level keys replace the plugin's; nothing below them is merged. Default: none.
+    /// Keys that replace top-level keys of the Plugin's `config`; nested objects are replaced as a whole, not merged.
+    /// Default: none.
     pub config: Option<FreeObject>,
-    /// CEL over call, tool, upstream, identity, content; where it errs, the plugin runs. Default: always.
+    /// CEL condition over call, tool, upstream, identity and content. If its evaluation fails, the plugin runs.
+    /// Default: the plugin always runs.
     #[schemars(length(min = 1, max = 1024))]
     pub when: Option<String>,
-    /// What its failure does: `Fail`, `LastGood` or `Ignore`. Default: by the plugin's role.
+    /// What happens if the plugin fails: `Fail` fails the call; `LastGood` and `Ignore` pass the content on unchanged.
+    /// Default: by the plugin's role (Fail for a Guard).
     pub failure_policy: Option<FailurePolicy>,
-    /// `Shadow` runs beside the call and changes nothing. Default: Enforce.
+    /// `Enforce`, or `Shadow`: the plugin runs beside the call, and its answer is recorded but changes nothing.
+    /// Default: Enforce.
     pub mode: Option<Mode>,
-    /// What of a response it sees: `Auto`, `Text` or `Json`. `Text` keeps the rest of a result from a Guard too. Default: Auto.
+    /// What the plugin sees of a response: `Auto`, `Text` or `Json`. With `Text`, even a Guard sees only the text and
+    /// no other part of the result. Default: Auto.
     pub view: Option<View>,
-    /// A share of sessions gets another plugin. Default: none.
+    /// Another Plugin to run instead for a percentage of the sessions. Default: none.
     pub canary: Option<Canary>,
 }
 
-/// What the failure of an entry does.
+/// What happens if the plugin fails: `Fail` fails the call; `LastGood` and `Ignore` pass the content on unchanged.
+/// Default: by the plugin's role (Fail for a Guard).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum FailurePolicy {
     /// The call fails.
     Fail,
-    /// The content goes on as it entered the entry.
+    /// The content is passed on as the entry received it.
     LastGood,
-    /// The same content goes on; the failure is only recorded.
+    /// The content is passed on as the entry received it; the failure is only recorded.
     Ignore,
 }
 
-/// Whether an entry acts.
+/// `Enforce`, or `Shadow`: the plugin runs beside the call, and its answer is recorded but changes nothing. Default:
+/// Enforce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Mode {
-    /// It acts.
+    /// The plugin's answer takes effect.
     Enforce,
-    /// It only watches.
+    /// The plugin's answer is only recorded.
     Shadow,
 }
 
-/// What of a response an entry sees.
+/// What the plugin sees of a response: `Auto` is the text if the result is a single text block, else the JSON; `Text`
+/// is the text only; `Json` is the whole result. Default: Auto.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum View {
-    /// The text where the result is one text block, else the JSON.
+    /// The text if the result is a single text block, else the JSON.
     Auto,
-    /// The text of the only text block.
+    /// The text of the result's only text block.
     Text,
-    /// The JSON of the result or error.
+    /// The JSON of the whole result or error.
     Json,
 }
 
-/// Another plugin for a share of sessions.
+/// Runs another Plugin for a percentage of the sessions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Canary {
-    /// The other Plugin, of the same namespace as the entry's.
+    /// Name of the other Plugin, in the same namespace as the entry's Plugin.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// Percent of sessions.
+    /// Percentage of sessions that the other Plugin runs for, from 0 to 100.
     #[schemars(range(max = 100))]
     pub percent: u32,
 }

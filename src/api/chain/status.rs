@@ -5,32 +5,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::status::{Condition, TakenBy};
 
-/// What came of a chain.
+/// Observed state of a PluginChain.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginChainStatus {
-    /// The generation that this speaks of.
+    /// The `metadata.generation` that this status describes.
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
-    /// Accepted, ResolvedRefs, Programmed, Ready; others while they are bad.
+    /// Conditions of the types Accepted, ResolvedRefs, Programmed and Ready; other types appear only while something is
+    /// wrong.
     #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
-    /// Gateways that run this revision, of those that take it.
+    /// Gateways that run this revision, out of the gateways that use the chain, such as `1/2`.
     #[schemars(length(max = 16))]
     pub live: Option<String>,
-    /// Who takes it.
+    /// Gateways that use the chain.
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub gateways: Option<Vec<TakenBy>>,
-    /// Of the chain with its plugins' digests: what a call's record names.
+    /// Digest of the chain and its plugins' code. Call records name it.
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
-    /// Its plugins in the order that came out.
+    /// The chain's plugins in the order in which they run.
     #[schemars(length(max = 2048))]
     pub runs: Option<String>,
-    /// Entries it has.
+    /// Number of entries.
     pub entries: Option<u32>,
-    /// Upstreams it covers; `32+` beyond 32.
+    /// Number of upstreams that the chain covers; `32+` if more than 32.
     #[schemars(length(max = 8))]
     pub upstreams: Option<String>,
 }

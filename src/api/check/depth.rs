@@ -1,16 +1,16 @@
-//! How deep a document nests.
+//! How deep a document can nest.
 
 use serde_json::Value;
 
 use super::walk::Finding;
 
-/// The most levels of objects and lists in a document, itself included. What holds parts of it later, such as a plan or
-/// a frame to a worker, adds levels of its own, and readers of JSON stop at 128.
+/// Maximum levels of objects and lists in a document, including the document itself. Plans and messages to workers
+/// embed parts of it at additional levels, and JSON readers stop at 128.
 pub const MAX_DEPTH: usize = 100;
-/// The most steps of the path that is told: it names the field, and each further step says the same again.
+/// Maximum steps of the path in the Problem. The first ones identify the field; more would only repeat the nesting.
 const MAX_STEPS: usize = 8;
 
-/// The first value that is deeper than [`MAX_DEPTH`].
+/// Returns a finding for the first value that nests deeper than [`MAX_DEPTH`].
 pub(super) fn too_deep(document: &Value) -> Option<Finding> {
     let mut path = Vec::new();
     descend(document, MAX_DEPTH, &mut path).then(|| {
@@ -25,7 +25,7 @@ pub(super) fn too_deep(document: &Value) -> Option<Finding> {
     })
 }
 
-/// Whether `value` has more levels than are `left`; `path` then leads to the first that is one too many.
+/// Whether `value` has more than `left` levels. If so, `path` leads to the first value that is too deep.
 fn descend(value: &Value, left: usize, path: &mut Vec<String>) -> bool {
     let mut step = |name: String, child: &Value| {
         path.push(name);

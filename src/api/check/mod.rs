@@ -1,6 +1,6 @@
-//! Whether a document is one that an API server with our definitions takes: the same schemas and rules, offline.
+//! Checks offline, by the same schemas and rules, whether an API server with our definitions would accept a document.
 //!
-//! CEL texts that users write (`when`) are only text here.
+//! CEL expressions that users write (`when`) are only treated as strings here.
 
 mod depth;
 mod names;
@@ -27,11 +27,11 @@ use crate::domain::reason::Reason;
 pub use self::depth::MAX_DEPTH;
 pub use self::names::nearest;
 
-/// What one kind's objects are checked by.
+/// What objects of one kind are checked against.
 struct Definition {
     schema: SchemaNode,
     rules: CompiledSchema,
-    /// The messages of its rules, by their expressions.
+    /// Messages of the validation rules, by their expressions.
     messages: HashMap<String, String>,
 }
 
@@ -61,8 +61,8 @@ fn collect_messages(schema: &Value, messages: &mut HashMap<String, String>) {
 }
 
 impl Definition {
-    /// Where a rule is broken, and its message. One that cannot be evaluated, for want of a field that another rule asks
-    /// for, counts as broken.
+    /// Returns the fields at which rules are broken, with the rules' messages. A rule that cannot be evaluated, because
+    /// a field that another rule requires is missing, counts as broken.
     fn broken(&self, document: &Value, previous: Option<&Value>) -> Vec<Finding> {
         let broken = validate_compiled(&self.rules, document, previous).err().into_iter().flatten();
         let told = broken.take(MAX_PROBLEMS).map(|broken| match broken.kind {
@@ -75,11 +75,11 @@ impl Definition {
     }
 }
 
-/// Checks `document`, an object of a kind of ours. `previous` is the form of it that was last accepted: rules about
-/// changes are asked where it is there. As an API server does, rules are asked unless the schema finds a fault that
-/// leaves nothing to ask of, and fields that are null count as absent; of those a warning is given.
+/// Checks `document`, an object of one of our kinds. `previous` is its last accepted form; rules about changes are
+/// evaluated only if it is given. As in an API server, rules are not evaluated if the schema finds a fault that makes
+/// this impossible, and null fields count as absent, with a warning.
 ///
-/// Of a kind that has no definition here, nothing is checked.
+/// Objects of kinds without a definition here are not checked.
 pub fn check(id: &ObjectId, document: &Value, previous: Option<&Value>) -> Vec<Problem> {
     let Some(definition) = DEFINITIONS.get(id.kind.as_str()) else { return Vec::new() };
     let found = walk::walk(&definition.schema, document);
@@ -95,7 +95,7 @@ pub fn check(id: &ObjectId, document: &Value, previous: Option<&Value>) -> Vec<P
     problems
 }
 
-/// `document` without the fields that are null.
+/// Returns `document` without its null fields.
 pub fn without_nulls<'d>(id: &ObjectId, document: &'d Value) -> Cow<'d, Value> {
     match DEFINITIONS.get(id.kind.as_str()) {
         Some(definition) if holds_null(document) => Cow::Owned(definition.schema.without_nulls(document)),

@@ -1,6 +1,6 @@
-//! The name that was probably meant.
+//! Finds the name that a user probably meant.
 
-/// The candidate that `word` is most likely a slip of, if any is near.
+/// Returns the candidate that `word` is most likely a misspelling of, or `None` if none is similar.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     const LONGEST: usize = 64;
     if word.len() > LONGEST {

@@ -1,4 +1,4 @@
-//! A structural schema, made ready to be walked beside a document.
+//! A structural schema in a form that can be walked together with a document.
 
 use std::collections::BTreeMap;
 
@@ -8,40 +8,41 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use regex::Regex;
 use serde_json::Value;
 
-/// One place of a schema.
+/// The schema of one value.
 #[derive(Default)]
 pub struct SchemaNode {
-    /// What may stand there.
+    /// Type of the value.
     pub kind: SchemaType,
-    /// The words that a string may be; empty is any.
+    /// Values that a string can have; empty if it can have any.
     pub words: Vec<String>,
-    /// The least number.
+    /// Minimum of a number.
     pub minimum: Option<f64>,
-    /// The greatest number.
+    /// Maximum of a number.
     pub maximum: Option<f64>,
-    /// The least and greatest number of characters, items or members.
+    /// Minimum and maximum number of characters, items or members.
     pub size: (Option<i64>, Option<i64>),
-    /// What a string must match.
+    /// Pattern that a string must match.
     pub pattern: Option<Regex>,
-    /// Members by name.
+    /// Schemas of members by name.
     pub properties: BTreeMap<String, SchemaNode>,
-    /// Members that must be there.
+    /// Names of required members.
     pub required: Vec<String>,
-    /// What members of other names are; none where there may be none.
+    /// Schema of members with other names; `None` if there must be no other members.
     pub values: Option<Box<SchemaNode>>,
-    /// What items are.
+    /// Schema of a list's items.
     pub items: Option<Box<SchemaNode>>,
-    /// What tells items apart.
+    /// What must differ between the items of a list.
     pub unique: Unique,
 }
 
 impl SchemaNode {
-    /// What a member of this name is; none where there may be none.
+    /// Returns the schema of the member with this name, or `None` if the member is not allowed.
     pub fn member(&self, name: &str) -> Option<&Self> {
         self.properties.get(name).or(self.values.as_deref())
     }
 
-    /// `value` without members that are null: to an API server they are not there. What may be anything stays.
+    /// Returns `value` without null members, which an API server treats as absent. Members without a schema are kept as
+    /// they are.
     pub fn without_nulls(&self, value: &Value) -> Value {
         match value {
             Value::Object(members) => {
@@ -62,43 +63,37 @@ impl SchemaNode {
     }
 }
 
-/// What may stand in a place.
+/// Type of a value.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum SchemaType {
-    /// Anything.
     #[default]
     Any,
-    /// An object of any members.
+    /// An object with any members.
     AnyObject,
-    /// An object.
     Object,
-    /// A list.
     Array,
-    /// A string.
     String,
-    /// true or false.
     Boolean,
     /// A whole number.
     Integer,
-    /// A number.
     Number,
     /// A whole number or a string.
     IntOrString,
 }
 
-/// What tells the items of a list apart.
+/// What must differ between the items of a list.
 #[derive(Default)]
 pub enum Unique {
-    /// Nothing.
+    /// Nothing; items can repeat.
     #[default]
     No,
-    /// The item itself.
+    /// The items themselves.
     Item,
-    /// Its members of these names together.
+    /// The members with these names, taken together.
     Keys(Vec<String>),
 }
 
-/// The schema of whole objects, with the members that every object of Kubernetes has.
+/// Returns the schema of whole objects, which also have the members that every Kubernetes object has.
 pub fn root(props: &JSONSchemaProps) -> SchemaNode {
     let mut root = node(props);
     let text = || SchemaNode { kind: SchemaType::String, ..SchemaNode::default() };
@@ -108,7 +103,7 @@ pub fn root(props: &JSONSchemaProps) -> SchemaNode {
     root
 }
 
-/// `metadata`: what users write of it, and what servers add, which passes as it is.
+/// Returns the schema of `metadata`. Members that servers add are allowed with any value.
 fn metadata() -> SchemaNode {
     const ADDED: [&str; 11] = [
         "creationTimestamp",
@@ -132,7 +127,7 @@ fn metadata() -> SchemaNode {
     let map = |values| SchemaNode { kind: SchemaType::Object, values: Some(Box::new(values)), ..SchemaNode::default() };
     let label = text((None, None), crate::api::values::LABEL_VALUE);
     let mut properties: BTreeMap<_, _> = ADDED.iter().map(|name| ((*name).to_owned(), SchemaNode::default())).collect();
-    // Each kind has a rule of its own for names.
+    // No pattern, because each kind has its own rule for names.
     properties.insert("name".into(), text((Some(1), None), ""));
     properties.insert("namespace".into(), text((Some(1), Some(63)), crate::api::values::DNS_LABEL));
     properties.insert("labels".into(), map(label));

@@ -1,6 +1,6 @@
-//! A document beside its schema: each finding is the path of a field, and what is wrong with it and what to do.
+//! Walks a document together with its schema. Each finding is the path of a field with what is wrong and how to fix it.
 //!
-//! Messages quote names and words of ours, never a value that may be confidential.
+//! Messages quote only names and words that are part of the API, never a value, which could be confidential.
 
 use std::collections::HashMap;
 
@@ -9,21 +9,21 @@ use serde_json::{Map, Value};
 use super::schema::{SchemaNode, SchemaType, Unique};
 use super::words::{in_words, unknown, unknown_word, wrong_type};
 
-/// A field and what is wrong with it.
+/// The path of a field, and what is wrong with it.
 pub type Finding = (String, String);
 
-/// What is found in a document, of each up to [`MAX_PROBLEMS`].
+/// Findings in a document, at most [`MAX_PROBLEMS`] of each kind.
 #[derive(Default)]
 pub struct WalkFindings {
-    /// What is wrong.
+    /// Values that violate the schema.
     pub faults: Vec<Finding>,
-    /// Whether a fault is such that rules cannot be asked: an API server asks none then.
+    /// Whether a fault makes it impossible to evaluate rules; an API server does not evaluate them then.
     pub stops: bool,
-    /// Fields that are empty, and count as absent.
+    /// Null fields, which count as absent.
     pub empty: Vec<Finding>,
 }
 
-/// Everything that is wrong with `document`.
+/// Returns everything in `document` that violates `schema`.
 pub fn walk(schema: &SchemaNode, document: &Value) -> WalkFindings {
     let mut walk = DocumentWalk { found: WalkFindings::default(), path: String::new() };
     walk.value(schema, document);
@@ -36,20 +36,20 @@ struct DocumentWalk {
 }
 
 impl DocumentWalk {
-    /// A fault of a value that rules can be asked of.
+    /// Adds a fault that does not prevent rules from being evaluated.
     fn say(&mut self, message: impl Into<String>) {
         if self.found.faults.len() < MAX_PROBLEMS {
             self.found.faults.push((self.path.clone(), message.into()));
         }
     }
 
-    /// A fault that leaves nothing to ask rules of.
+    /// Adds a fault that prevents rules from being evaluated.
     fn stop(&mut self, message: impl Into<String>) {
         self.found.stops = true;
         self.say(message);
     }
 
-    /// A field without a value. Tools write such ones into metadata, which is not worth a word.
+    /// Adds a null field, except in metadata, where tools write such fields.
     fn empty(&mut self) {
         if self.found.empty.len() < MAX_PROBLEMS && !self.path.starts_with("metadata.") {
             let message = "is empty and counts as absent; give it a value, or take the line out";
@@ -57,7 +57,7 @@ impl DocumentWalk {
         }
     }
 
-    /// Does `visit` with the path one member further.
+    /// Calls `visit` with the member's name appended to the path.
     fn at(&mut self, name: &str, visit: impl FnOnce(&mut Self)) {
         let end = self.path.len();
         if end > 0 {
@@ -68,7 +68,7 @@ impl DocumentWalk {
         self.path.truncate(end);
     }
 
-    /// Does `visit` with the path one item further.
+    /// Calls `visit` with the item's index appended to the path.
     fn at_item(&mut self, index: usize, visit: impl FnOnce(&mut Self)) {
         let end = self.path.len();
         self.path.push_str(&format!("[{index}]"));
@@ -122,7 +122,7 @@ impl DocumentWalk {
             let Some((mark, said)) = mark(&schema.unique, item) else { continue };
             let places = seen.entry(mark).or_default();
             places.push(i);
-            // The first that is one too many tells enough.
+            // Only the first duplicate of a value is reported.
             if let [first, _] = places[..] {
                 self.at_item(i, |walk| {
                     walk.say(format!("{said} as item {first} of the list; each may stand there once"))
@@ -171,13 +171,13 @@ impl DocumentWalk {
     }
 }
 
-/// Whether `value` is a whole number of 64 bits; 1.0 is one, as it is to an API server, as far as a float is exact.
+/// Whether `value` is a whole number of 64 bits. Like an API server, this accepts 1.0 and other floats that are exact.
 fn is_whole(value: &Value) -> bool {
     const EXACT: f64 = 9_007_199_254_740_991.0;
     value.is_i64() || value.as_f64().is_some_and(|number| number.fract() == 0.0 && number.abs() <= EXACT)
 }
 
-/// What tells `item` from others, and how to say it.
+/// Returns what must differ between `item` and other items, and how a message describes a duplicate.
 fn mark(unique: &Unique, item: &Value) -> Option<(String, String)> {
     match unique {
         Unique::No => None,
@@ -190,5 +190,5 @@ fn mark(unique: &Unique, item: &Value) -> Option<(String, String)> {
     }
 }
 
-/// At most so many Problems of a kind are told of one object.
+/// Maximum number of Problems of one kind that are reported for an object.
 pub const MAX_PROBLEMS: usize = 100;

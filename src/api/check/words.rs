@@ -1,4 +1,5 @@
-//! What is said of a fault. Names and words of ours are quoted, never a value that may be confidential.
+//! Messages about faults. They quote only names and words that are part of the API, never a value, which could be
+//! confidential.
 
 use serde_json::Value;
 
@@ -8,7 +9,7 @@ use crate::api::values::{
     DNS_LABEL, GLOB, HEADER_NAME, HOST_PORT, HTTP_URL, LABEL_VALUE, QUANTITY, SHA256, TOOL_NAME, URL_PATH,
 };
 
-/// Something that has another type than is wanted.
+/// Returns the message for a value whose type is not `kind`.
 pub fn wrong_type(kind: SchemaType, found: &Value) -> String {
     let wanted = match kind {
         SchemaType::Object | SchemaType::AnyObject => "a mapping",
@@ -55,7 +56,7 @@ fn is_old_boolean(text: &str) -> bool {
     ["yes", "no", "on", "off", "y", "n"].contains(&text.to_ascii_lowercase().as_str())
 }
 
-/// A field that the schema does not have.
+/// Returns the message for a field that the schema does not have.
 pub fn unknown(name: &str, schema: &SchemaNode) -> String {
     let known = || schema.properties.keys().map(String::as_str);
     match nearest(name, known()) {
@@ -65,7 +66,7 @@ pub fn unknown(name: &str, schema: &SchemaNode) -> String {
     }
 }
 
-/// A text that is not a value of an enum.
+/// Returns the message for a text that is not one of the enum values `words`.
 pub fn unknown_word(text: &str, words: &[String]) -> String {
     let known = words.join(", ");
     match nearest(text, words.iter().map(String::as_str)) {
@@ -74,7 +75,7 @@ pub fn unknown_word(text: &str, words: &[String]) -> String {
     }
 }
 
-/// A pattern of ours as people say it.
+/// Describes one of the API's patterns in plain language.
 pub fn in_words(pattern: &str) -> String {
     let words = match pattern {
         DNS_LABEL => "lower-case letters, digits and -, with a letter or digit first and last",

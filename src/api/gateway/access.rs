@@ -1,4 +1,4 @@
-//! Who may come in, and what they may do.
+//! Authentication and authorization of clients.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use crate::api::gateway::inbound::TokenReview;
 use crate::api::shared::{KeyRef, LocalRef};
 use crate::api::values::{DNS_LABEL, HEADER_NAME, HTTP_URL};
 
-/// Ways in, tried in this order.
+/// Ways to authenticate clients, tried in this order; at least one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -17,38 +17,38 @@ use crate::api::values::{DNS_LABEL, HEADER_NAME, HTTP_URL};
     "authentication: name at least one way in (jwt, apiKeys, tokenReview); an open gateway says `anonymous: {}`"
 ))]
 pub struct Authentication {
-    /// Tokens of OpenID issuers. Default: none.
+    /// Accepts JSON Web Tokens of these OpenID issuers. Default: none.
     #[schemars(length(min = 1, max = 8))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["issuer"]))]
     pub jwt: Option<Vec<Jwt>>,
-    /// Keys from Secrets. Default: none.
+    /// Accepts API keys that are stored in Secrets. Default: none.
     pub api_keys: Option<ApiKeys>,
-    /// Kubernetes service accounts. Default: none.
+    /// Accepts tokens of Kubernetes service accounts. Default: none.
     pub token_review: Option<TokenReview>,
-    /// Anyone. Default: nobody.
+    /// Accepts clients without credentials. Default: they are refused.
     pub anonymous: Option<Anonymous>,
-    /// RFC 9728 metadata, named in each 401's WWW-Authenticate. Default: none.
+    /// OAuth protected resource metadata (RFC 9728); each 401 response refers to it in WWW-Authenticate. Default: none.
     pub resource_metadata: Option<ResourceMetadata>,
 }
 
-/// One issuer of tokens.
+/// An OpenID issuer whose tokens are accepted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Jwt {
-    /// Its URL.
+    /// URL of the issuer.
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub issuer: String,
-    /// A token for another service is no token here.
+    /// Accepted audiences; a token for another audience is refused.
     #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "set"))]
     pub audiences: Vec<String>,
-    /// The asymmetric ones; HS* and none are never taken. Default: all of these.
+    /// Accepted signature algorithms. HS* and none are never accepted. Default: all that can be listed here.
     #[schemars(length(max = 9), extend("x-kubernetes-list-type" = "set"))]
     pub algorithms: Option<Vec<Algorithm>>,
-    /// Its keys. Default: by the issuer's metadata.
+    /// Where the issuer's keys are found. Default: where the issuer's metadata says.
     pub jwks: Option<Jwks>,
-    /// Where subject and groups come from.
+    /// Claims that subject and groups are read from. Default: sub and groups.
     pub claims: Option<JwtClaims>,
-    /// Tolerance for times in a token. Default: 30.
+    /// Seconds by which the times in a token may differ from the gateway's clock. Default: 30.
     #[schemars(range(max = 300))]
     pub clock_skew_seconds: Option<u32>,
 }
@@ -72,11 +72,11 @@ pub enum Algorithm {
     ES256,
     /// ECDSA with P-384.
     ES384,
-    /// Edwards-curve.
+    /// Edwards-curve signatures.
     EdDSA,
 }
 
-/// An issuer's keys: exactly one of `uri`, `configMapKeyRef`.
+/// Keys of an issuer: exactly one of `uri`, `configMapKeyRef`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -85,113 +85,114 @@ pub enum Algorithm {
     "jwks: give exactly one of uri, configMapKeyRef"
 ))]
 pub struct Jwks {
-    /// Where they are fetched.
+    /// URL that the keys are fetched from.
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub uri: Option<String>,
     /// Seconds between fetches. Default: 300.
     #[schemars(range(min = 30, max = 86_400))]
     pub refresh_seconds: Option<u32>,
-    /// Where they are kept.
+    /// ConfigMap key that holds the key set.
     pub config_map_key_ref: Option<KeyRef>,
 }
 
-/// Claims that the identity is made of.
+/// Claims that the client's identity is made from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JwtClaims {
-    /// Of `identity.subject`. Default: sub.
+    /// Claim that becomes `identity.subject`. Default: sub.
     #[schemars(length(min = 1, max = 128))]
     pub subject: Option<String>,
-    /// Of `identity.groups`. Default: groups.
+    /// Claim that becomes `identity.groups`. Default: groups.
     #[schemars(length(min = 1, max = 128))]
     pub groups: Option<String>,
 }
 
-/// Keys from Secrets.
+/// API keys that are stored in Secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiKeys {
-    /// The header they come in; Authorization as a Bearer token. Default: Authorization.
+    /// Request header that carries the key; in Authorization, the key is a Bearer token. Default: Authorization.
     #[schemars(length(min = 1, max = 64), regex(pattern = HEADER_NAME))]
     pub header: Option<String>,
-    /// Each data key is a subject, its value the key or `sha256:{hex}` of it.
+    /// Secrets with the keys. Each data key names a subject; its value is the API key itself, or `sha256:{hex}` of it.
     #[schemars(length(min = 1, max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub secret_refs: Vec<LocalRef>,
-    /// What is known of subjects. Default: nothing.
+    /// Groups of the subjects. Default: none.
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub subjects: Option<Vec<ApiKeySubject>>,
 }
 
-/// A subject of an API key.
+/// Groups of a subject that has an API key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiKeySubject {
-    /// The data key in a Secret.
+    /// The subject: its data key in the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Its groups. Default: none.
+    /// Groups of the subject. Default: none.
     #[schemars(length(max = 32), inner(length(min = 1, max = 128)), extend("x-kubernetes-list-type" = "set"))]
     pub groups: Option<Vec<String>>,
 }
 
-/// Anyone may come in.
+/// Accepts clients without credentials.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Anonymous {}
 
-/// RFC 9728 metadata of this resource.
+/// OAuth protected resource metadata (RFC 9728) of this gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceMetadata {
-    /// Its URL.
+    /// URL that identifies this gateway as a resource.
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub resource: String,
-    /// Default: the issuers of `jwt`.
+    /// URLs of authorization servers. Default: the issuers of `jwt`.
     #[schemars(length(max = 8), inner(length(min = 1, max = 2048), regex(pattern = HTTP_URL)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub authorization_servers: Option<Vec<String>>,
-    /// Default: none.
+    /// Scopes that clients can request. Default: none.
     #[schemars(length(max = 32), inner(length(min = 1, max = 128)), extend("x-kubernetes-list-type" = "set"))]
     pub scopes_supported: Option<Vec<String>>,
-    /// Default: none.
+    /// URL of documentation for people. Default: none.
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub documentation: Option<String>,
 }
 
-/// Rules on calls and lists, asked before the request chain and again on what it made of the call.
+/// Rules that allow or deny calls and listings. They are applied before the request chains run, and again to the call
+/// that the request chains return.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Authorization {
-    /// Where no rule speaks. Default: Deny.
+    /// Effect if no rule applies. Default: Deny.
     pub default: Option<Effect>,
-    /// Deny beats Allow. An Allow that errs does not allow, a Deny that errs denies.
+    /// Rules. Deny takes precedence over Allow. If evaluating a rule fails, an Allow does not apply and a Deny does.
     #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub rules: Vec<AccessRule>,
 }
 
-/// What a rule does.
+/// `Allow` or `Deny`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Effect {
-    /// It lets the call by.
+    /// The call is allowed.
     Allow,
-    /// It does not.
+    /// The call is denied.
     Deny,
 }
 
-/// One rule.
+/// An authorization rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AccessRule {
-    /// Its name, unique in the list.
+    /// Name of the rule, unique in the list.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// `Allow` or `Deny`.
+    /// Effect of the rule: `Allow` or `Deny`.
     pub effect: Effect,
-    /// CEL over call, tool, upstream, identity.
+    /// CEL condition over call, tool, upstream and identity.
     #[schemars(length(min = 1, max = 1024))]
     pub when: String,
-    /// What the client is told on a denial. Default: the rule's name.
+    /// Message for a client whose call this rule denies. Default: the rule's name.
     #[schemars(length(max = 512))]
     pub message: Option<String>,
 }

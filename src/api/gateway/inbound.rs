@@ -1,4 +1,4 @@
-//! How clients come to a gateway: listeners, Service, route, admin port, sessions.
+//! How clients reach a gateway: listeners, Service, route, admin port, sessions.
 
 use std::collections::BTreeMap;
 
@@ -8,29 +8,30 @@ use serde::{Deserialize, Serialize};
 use crate::api::shared::{KeyRef, LocalRef};
 use crate::api::values::DNS_LABEL;
 
-/// One address that clients come in by.
+/// An address at which clients reach the gateway.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Listener {
-    /// Its name, unique in the gateway.
+    /// Name of the listener, unique in the gateway.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// TCP port; not that of `admin.port`.
+    /// TCP port; must differ from `admin.port`.
     #[schemars(range(min = 1))]
     pub port: u16,
-    /// Path of the endpoint for all upstreams. That of one is `{path minus /mcp}/{upstream}/mcp`. Default: /mcp.
+    /// Path of the endpoint that serves all upstreams. A single upstream is served at `{path without a final
+    /// /mcp}/{upstream}/mcp`. Default: /mcp.
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^/[A-Za-z0-9/_.~-]*$"))]
     pub path: Option<String>,
     /// Accepted Host headers. Default: the Service's names and loopback.
     #[schemars(length(max = 32), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub hosts: Option<Vec<String>>,
-    /// Accepted Origin headers. Default: none, so browsers are refused (DNS rebinding).
+    /// Accepted Origin headers. Default: none, so requests from browsers are refused (protection from DNS rebinding).
     #[schemars(length(max = 64), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub allowed_origins: Option<Vec<String>>,
-    /// The HTTP+SSE transport of 2024-11-05 for old clients. Default: false.
+    /// Whether old clients can use the HTTP+SSE transport of 2024-11-05. Default: false.
     #[serde(rename = "legacySSE")]
     pub legacy_sse: Option<bool>,
-    /// Serve HTTPS. Default: plain HTTP.
+    /// Serves HTTPS with these certificates. Default: plain HTTP.
     pub tls: Option<ListenerTls>,
 }
 
@@ -38,88 +39,88 @@ pub struct Listener {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListenerTls {
-    /// A Secret of type kubernetes.io/tls.
+    /// Secret of type kubernetes.io/tls with the listener's certificate.
     pub certificate_secret_ref: LocalRef,
-    /// Certificate authorities; where set, clients need a certificate. Default: none.
+    /// Certificate authorities for client certificates. If set, clients must present a certificate. Default: none.
     #[serde(rename = "clientCASecretRef")]
     pub client_ca_secret_ref: Option<KeyRef>,
 }
 
-/// The Service `{name}-gateway`.
+/// Settings of the Service `{name}-gateway`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayService {
-    /// `ClusterIP`, `NodePort` or `LoadBalancer`. Default: ClusterIP.
+    /// Type of the Service: `ClusterIP`, `NodePort` or `LoadBalancer`. Default: ClusterIP.
     pub r#type: Option<ServiceType>,
-    /// Default: none.
+    /// Annotations of the Service. Default: none.
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 4096}))]
     pub annotations: Option<BTreeMap<String, String>>,
 }
 
-/// The type of the Service.
+/// Type of the Service: `ClusterIP`, `NodePort` or `LoadBalancer`. Default: ClusterIP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ServiceType {
-    /// Inside the cluster.
+    /// Reachable inside the cluster.
     ClusterIP,
-    /// On each node.
+    /// Reachable at a port of each node.
     NodePort,
-    /// By the cloud's balancer.
+    /// Reachable through the cloud provider's load balancer.
     LoadBalancer,
 }
 
-/// An HTTPRoute of Gateway API.
+/// An HTTPRoute of the Kubernetes Gateway API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Route {
-    /// The Gateways that it attaches to.
+    /// Gateways (of the Gateway API) that the route attaches to.
     #[schemars(length(min = 1, max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub parent_refs: Vec<ParentRef>,
-    /// Hosts that it matches. Default: those of the Gateway.
+    /// Host names that the route matches. Default: those of the Gateway.
     #[schemars(length(max = 16), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub hostnames: Option<Vec<String>>,
 }
 
-/// A Gateway of Gateway API.
+/// A Gateway of the Kubernetes Gateway API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ParentRef {
-    /// Its name.
+    /// Name of the Gateway.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Its namespace. Default: the gateway's own.
+    /// Namespace of the Gateway. Default: the MCPGateway's namespace.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub namespace: Option<String>,
-    /// Its listener. Default: every one.
+    /// Listener of the Gateway that the route attaches to. Default: every listener.
     #[schemars(length(max = 253))]
     pub section_name: Option<String>,
 }
 
-/// The admin port.
+/// Settings of the admin port.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Admin {
     /// TCP port of /metrics, /healthz, /readyz and the admin API. Default: 9090.
     #[schemars(range(min = 1))]
     pub port: Option<u16>,
-    /// Whether the console is served there. Default: true.
+    /// Whether the admin port also serves the console. Default: true.
     pub console: Option<bool>,
-    /// Who may use the admin API. Default: programs on the same machine, or in the same pod, over loopback. Where it is
-    /// set, they too are asked who they are.
+    /// How clients of the admin API authenticate. If set, clients on loopback must authenticate too. Default: only
+    /// programs on the same machine, or in the same pod, can use the admin API, over loopback and without credentials.
     pub authentication: Option<AdminAuthentication>,
 }
 
-/// Ways into the admin port; at least one.
+/// Ways to authenticate to the admin port; at least one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("minProperties" = 1))]
 pub struct AdminAuthentication {
-    /// Kubernetes service accounts.
+    /// Accepts tokens of Kubernetes service accounts. Default: none.
     pub token_review: Option<TokenReview>,
-    /// A token of your own.
+    /// Secret key that holds a token of your choice, which is then accepted. Default: none.
     pub token_secret_ref: Option<KeyRef>,
 }
 
-/// Tokens of Kubernetes service accounts.
+/// Accepts tokens of Kubernetes service accounts, which the API server checks (TokenReview).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TokenReview {
@@ -128,13 +129,14 @@ pub struct TokenReview {
     pub audiences: Option<Vec<String>>,
 }
 
-/// Sessions of the protocol eras before 2026-07-28.
+/// Sessions of clients that use a protocol version before 2026-07-28.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Sessions {
     /// Seconds after which an unused session ends. Default: 3600.
     #[schemars(range(min = 1, max = 604_800))]
     pub idle_seconds: Option<u32>,
-    /// The key that session ids are sealed with. Default: a Secret `{name}-gateway-seal` that the operator makes.
+    /// Secret key that session ids are sealed with. Default: the Secret `{name}-gateway-seal`, which the operator
+    /// creates.
     pub sealing_key_secret_ref: Option<KeyRef>,
 }

@@ -1,4 +1,4 @@
-//! The kind MCPGateway.
+//! The MCPGateway custom resource.
 
 pub mod access;
 pub mod inbound;
@@ -20,7 +20,7 @@ use crate::api::gateway::runtime::{GatewayLimits, GatewayPlugins};
 use crate::api::gateway::status::MCPGatewayStatus;
 use crate::api::gateway::takes::{TakesChains, TakesObjects, TakesUpstreams};
 
-/// What a gateway is to do: how clients come in, what it takes, and within which bounds.
+/// Configuration of a gateway: how clients reach it, which objects it uses, and its limits.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -74,78 +74,79 @@ use crate::api::gateway::takes::{TakesChains, TakesObjects, TakesUpstreams};
     "audit.mode Required needs history.store.postgres: an embedded store goes with its pod"
 ))]
 pub struct MCPGatewaySpec {
-    /// The stop switch: every new call is refused at once, lists still work. Default: false.
+    /// The stop switch: if true, every new call is refused immediately, while listing still works. Default: false.
     pub stopped: Option<bool>,
-    /// What the stop switch does to running calls: `Drain` lets them end, `Cancel` ends them. Default: Drain.
+    /// What the stop switch does to running calls: `Drain` lets them finish, `Cancel` ends them. Default: Drain.
     pub stop_mode: Option<StopMode>,
-    /// The revision to stay on, as `hawsepipe rollback` sets it. Edits are compiled and shown, but not switched to.
-    /// Default: none.
+    /// Revision to keep running, as set by `hawsepipe rollback`. Edits are still compiled and reported, but do not take
+    /// effect. Default: none.
     #[schemars(length(equal = 12), regex(pattern = r"^[a-f0-9]{12}$"))]
     pub pinned_revision: Option<String>,
-    /// Pods. Either this or `autoscaling`. Default: 1.
+    /// Number of pods; not together with `autoscaling`. Default: 1.
     #[schemars(range(max = 1000))]
     pub replicas: Option<u32>,
-    /// Pods by load. Default: none.
+    /// Scales the number of pods by load; not together with `replicas`. Default: none.
     pub autoscaling: Option<Autoscaling>,
-    /// How many pods a drain may take at once. Default: none.
+    /// Limits how many pods a node drain can evict at the same time. Default: none.
     pub disruption_budget: Option<DisruptionBudget>,
-    /// What the gateway's pods look like.
+    /// Settings of the gateway's pods. Default: the defaults of its fields.
     pub pod: Option<GatewayPod>,
-    /// Whether the operator keeps a NetworkPolicy for the pods: `Managed` or `None`. Default: Managed.
+    /// Whether the operator maintains a NetworkPolicy for the pods: `Managed` or `None`. Default: Managed.
     pub network_policy: Option<NetworkPolicy>,
-    /// Addresses that clients come in by. Default: one, named http, on port 8080 and path /mcp.
+    /// Addresses at which clients reach the gateway. Default: one listener named http, with port 8080 and path /mcp.
     #[schemars(length(min = 1, max = 8))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub listeners: Option<Vec<Listener>>,
-    /// The Service before the pods.
+    /// The Service in front of the pods. Default: the defaults of its fields.
     pub service: Option<GatewayService>,
     /// An HTTPRoute to the Service, owned by the operator. Default: none.
     pub route: Option<Route>,
-    /// The admin port: metrics, health, the admin API. Never on a client listener.
+    /// The admin port, which serves metrics, health checks and the admin API. None of these is served by a client
+    /// listener. Default: the defaults of its fields.
     pub admin: Option<Admin>,
-    /// Sessions of the protocol eras before 2026-07-28.
+    /// Sessions of clients that use a protocol version before 2026-07-28. Default: the defaults of its fields.
     pub sessions: Option<Sessions>,
-    /// Which MCPUpstreams it takes, and how their tools are named. Default: all of its namespace.
+    /// Which MCPUpstreams the gateway serves, and how their tools are named. Default: all of its namespace.
     pub upstreams: Option<TakesUpstreams>,
-    /// Which PluginChains it takes. Default: all of its namespace.
+    /// Which PluginChains the gateway runs. Default: all of its namespace.
     pub chains: Option<TakesChains>,
-    /// Which ToolPipelines it takes. Default: all of its namespace.
+    /// Which ToolPipelines the gateway serves. Default: all of its namespace.
     pub pipelines: Option<TakesObjects>,
-    /// Which SectionBindings it takes. Default: all of its namespace.
+    /// Which SectionBindings the gateway applies. Default: all of its namespace.
     pub sections: Option<TakesObjects>,
-    /// Where plugins come from, and what bounds them.
+    /// Where plugins come from, and their limits. Default: the defaults of its fields.
     pub plugins: Option<GatewayPlugins>,
-    /// What bounds calls, in each pod.
+    /// Limits on calls, for each pod. Default: the defaults of its fields.
     pub limits: Option<GatewayLimits>,
-    /// Who may come in: at least one way. An open gateway says `anonymous: {}`.
+    /// How clients authenticate; at least one way. An open gateway has to be declared as `anonymous: {}`.
     pub authentication: Authentication,
-    /// What they may do. Default: everything.
+    /// What authenticated clients are allowed to do. Default: everything.
     pub authorization: Option<Authorization>,
-    /// Models for plugins and pipelines, by role. Their keys reach neither.
+    /// Language models for plugins and pipelines, by role. Plugins and pipelines never see the API keys. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["role"]))]
     pub models: Option<Vec<Model>>,
-    /// What is kept of executions.
+    /// What is kept about past executions. Default: the defaults of its fields.
     pub history: Option<History>,
-    /// Whether each call is recorded, and what happens when it cannot be. Default: mode Off.
+    /// Whether each call is recorded, and what happens if that fails. Default: mode Off.
     pub audit: Option<Audit>,
-    /// Logs and traces.
+    /// Logs and traces. Default: the defaults of its fields.
     pub telemetry: Option<Telemetry>,
 }
 
-/// What the stop switch does to running calls.
+/// What the stop switch does to running calls: `Drain` lets them finish, `Cancel` ends them. Default: Drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum StopMode {
-    /// They end by themselves.
+    /// Running calls finish.
     Drain,
-    /// They are ended.
+    /// Running calls are ended.
     Cancel,
 }
 
-/// Whether the operator keeps a NetworkPolicy.
+/// Whether the operator maintains a NetworkPolicy for the pods: `Managed` or `None`. Default: Managed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum NetworkPolicy {
-    /// It does.
+    /// The operator maintains one.
     Managed,
-    /// It does not.
+    /// The operator maintains none.
     None,
 }

@@ -1,4 +1,4 @@
-//! Pods of a gateway in a cluster.
+//! Settings of a gateway's pods in a cluster.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::shared::{LocalRef, Resources};
 use crate::api::values::FreeObject;
 
-/// Bounds of the HorizontalPodAutoscaler.
+/// Settings of the HorizontalPodAutoscaler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -18,19 +18,19 @@ use crate::api::values::FreeObject;
     "autoscaling.minReplicas must not exceed maxReplicas"
 ))]
 pub struct Autoscaling {
-    /// Default: 1.
+    /// Minimum number of pods. Default: 1.
     #[schemars(range(min = 1, max = 1000))]
     pub min_replicas: Option<u32>,
-    /// At most so many pods.
+    /// Maximum number of pods.
     #[schemars(range(min = 1, max = 1000))]
     pub max_replicas: u32,
-    /// Default: 70.
+    /// Average CPU utilization to aim for, in percent of the requested CPU. Default: 70.
     #[serde(rename = "targetCPUUtilizationPercentage")]
     #[schemars(range(min = 1, max = 100))]
     pub target_cpu_utilization_percentage: Option<u32>,
 }
 
-/// Bounds of the PodDisruptionBudget: exactly one.
+/// Settings of the PodDisruptionBudget: exactly one of `minAvailable`, `maxUnavailable`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -39,47 +39,47 @@ pub struct Autoscaling {
     "disruptionBudget: give exactly one of minAvailable, maxUnavailable"
 ))]
 pub struct DisruptionBudget {
-    /// At least so many pods stay.
+    /// Minimum number of pods that stay available.
     #[schemars(range(max = 1000))]
     pub min_available: Option<u32>,
-    /// At most so many pods go.
+    /// Maximum number of pods that can be unavailable.
     #[schemars(range(max = 1000))]
     pub max_unavailable: Option<u32>,
 }
 
-/// The gateway's pods.
+/// Settings of the gateway's pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GatewayPod {
-    /// Ours win where they clash. Default: none.
+    /// Additional labels; those that the operator sets take precedence. Default: none.
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     pub labels: Option<BTreeMap<String, String>>,
-    /// Default: none.
+    /// Additional annotations. Default: none.
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 4096}))]
     pub annotations: Option<BTreeMap<String, String>>,
-    /// Default: none.
+    /// Labels that a node must have to run the pods. Default: none.
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     pub node_selector: Option<BTreeMap<String, String>>,
-    /// As core has them. Default: none.
+    /// Tolerations, in the form of a Kubernetes pod spec. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub tolerations: Option<Vec<FreeObject>>,
-    /// As core has it. Default: none.
+    /// Affinity, in the form of a Kubernetes pod spec. Default: none.
     pub affinity: Option<FreeObject>,
-    /// As core has them. Default: none.
+    /// Topology spread constraints, in the form of a Kubernetes pod spec. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub topology_spread_constraints: Option<Vec<FreeObject>>,
-    /// Default: the cluster's.
+    /// PriorityClass of the pods. Default: the cluster's.
     #[schemars(length(max = 253))]
     pub priority_class_name: Option<String>,
-    /// A sandboxed RuntimeClass for tenants who do not trust each other. Default: the cluster's.
+    /// RuntimeClass of the pods. Use a sandboxed one if tenants do not trust each other. Default: the cluster's.
     #[schemars(length(max = 253))]
     pub runtime_class_name: Option<String>,
-    /// Secrets to pull images with, in the same namespace. Default: none.
+    /// Secrets of the same namespace for pulling images. Default: none.
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub image_pull_secrets: Option<Vec<LocalRef>>,
-    /// Requests and limits. A CPU limit would show up as plugin timeouts. Default: none.
+    /// Resource requests and limits. Avoid a CPU limit: throttling leads to plugin timeouts. Default: none.
     pub resources: Option<Resources>,
-    /// Seconds that running calls have to end. Default: 60.
+    /// Seconds that running calls have to finish when a pod terminates. Default: 60.
     #[schemars(range(max = 3600))]
     pub termination_grace_period_seconds: Option<u32>,
 }

@@ -7,50 +7,50 @@ use serde::{Deserialize, Serialize};
 use crate::api::shared::KeyRef;
 use crate::api::values::{HTTP_URL, Quantity};
 
-/// A model endpoint for one role.
+/// A language model endpoint for one role.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Model {
-    /// A free word, unique in the list.
+    /// Name of the role, which can be chosen freely; unique in the list.
     #[schemars(length(min = 1, max = 63))]
     pub role: String,
-    /// The endpoint.
+    /// URL of the endpoint.
     #[serde(rename = "baseURL")]
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub base_url: String,
-    /// Its name there.
+    /// Name of the model at the endpoint.
     #[schemars(length(min = 1, max = 253))]
     pub model: String,
-    /// Its key. Default: none.
+    /// Secret key that holds the endpoint's API key. Default: none.
     pub api_key_secret_ref: Option<KeyRef>,
-    /// Tokens of an answer. Default: the endpoint's.
+    /// Maximum number of tokens in an answer. Default: the endpoint's.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_tokens: Option<u32>,
-    /// From 0 to 2. Default: the endpoint's.
+    /// Sampling temperature, from 0 to 2. Default: the endpoint's.
     #[schemars(range(min = 0.0, max = 2.0))]
     pub temperature: Option<f64>,
 }
 
-/// What is kept of executions.
+/// What is kept about past executions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct History {
-    /// Executions kept in memory for each plugin. Default: 1000.
+    /// Number of executions kept in memory for each plugin. Default: 1000.
     #[schemars(range(max = 100_000))]
     pub per_plugin: Option<u32>,
-    /// Where the rest is kept. Default: nowhere.
+    /// Where executions are stored beyond those in memory. Default: nowhere.
     pub store: Option<HistoryStore>,
-    /// Days that the store keeps them. Default: 30.
+    /// Days that the store keeps executions. Default: 30.
     #[schemars(range(min = 1, max = 3650))]
     pub retention_days: Option<u32>,
-    /// `None`, or `Redacted`: payloads are kept only when asked for. Default: None.
+    /// Whether payloads are kept: `None`, or `Redacted`, which keeps them after redaction. Default: None.
     pub payloads: Option<Payloads>,
-    /// Regular expressions that `Redacted` takes out besides the built-in list. Default: none.
+    /// Regular expressions whose matches `Redacted` removes, in addition to the built-in ones. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "set"))]
     pub redact: Option<Vec<String>>,
 }
 
-/// Exactly one.
+/// Where executions are stored: exactly one of `embedded`, `postgres`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -59,17 +59,17 @@ pub struct History {
     "history.store: give exactly one of embedded, postgres"
 ))]
 pub struct HistoryStore {
-    /// A file in the pod.
+    /// A file in the pod, which is lost with the pod.
     pub embedded: Option<EmbeddedStore>,
     /// A PostgreSQL database that the pods share.
     pub postgres: Option<PostgresStore>,
 }
 
-/// A file in the pod; it goes with the pod.
+/// A file in the pod, which is lost with the pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EmbeddedStore {
-    /// Default: 256Mi.
+    /// Maximum size of the file. Default: 256Mi.
     pub max_size: Option<Quantity>,
 }
 
@@ -77,33 +77,33 @@ pub struct EmbeddedStore {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PostgresStore {
-    /// Its URL, password included.
+    /// Secret key that holds the URL of the database, password included.
     pub url_secret_ref: KeyRef,
 }
 
-/// Whether payloads are kept.
+/// Whether payloads are kept: `None`, or `Redacted`, which keeps them after redaction. Default: None.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Payloads {
-    /// They are not.
+    /// Payloads are not kept.
     None,
-    /// Redacted.
+    /// Payloads are kept after redaction.
     Redacted,
 }
 
-/// Whether each call is recorded.
+/// Whether each call is recorded, and what happens if that fails.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Audit {
-    /// `Off`, `BestEffort`, or `Required`: a call that cannot be recorded is refused.
+    /// `Off` records nothing, `BestEffort` serves a call even if it cannot be recorded, `Required` refuses it.
     pub mode: AuditMode,
 }
 
-/// How much the record of a call matters.
+/// `Off` records nothing, `BestEffort` serves a call even if it cannot be recorded, `Required` refuses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AuditMode {
-    /// None is written.
+    /// No record is written.
     Off,
-    /// A call is served although it cannot be recorded.
+    /// A call is served even if it cannot be recorded.
     BestEffort,
     /// A call that cannot be recorded is refused.
     Required,
@@ -113,46 +113,46 @@ pub enum AuditMode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Telemetry {
-    /// `Error`, `Warn`, `Info`, `Debug` or `Trace`. Default: Info.
+    /// Minimum level of log messages: `Error`, `Warn`, `Info`, `Debug` or `Trace`. Default: Info.
     pub log_level: Option<LogLevel>,
     /// OpenTelemetry traces. Default: off.
     pub tracing: Option<Tracing>,
 }
 
-/// How much is logged.
+/// Minimum level of log messages: `Error`, `Warn`, `Info`, `Debug` or `Trace`. Default: Info.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LogLevel {
-    /// What failed.
+    /// Messages about failures.
     Error,
-    /// And what may.
+    /// Those of `Error`, and messages about conditions that could lead to a failure.
     Warn,
-    /// And what changed.
+    /// Those of `Warn`, and messages about changes.
     Info,
-    /// And what was decided.
+    /// Those of `Info`, and messages about decisions.
     Debug,
-    /// And each step.
+    /// Those of `Debug`, and messages about each step.
     Trace,
 }
 
-/// Where traces go.
+/// Where traces are sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Tracing {
-    /// An OTLP collector.
+    /// URL of an OTLP collector.
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub endpoint: String,
-    /// `GRPC` or `HTTP`. Default: GRPC.
+    /// Transport of OTLP: `GRPC` or `HTTP`. Default: GRPC.
     pub protocol: Option<TracingProtocol>,
-    /// Percent of calls that are traced. Default: 10.
+    /// Percentage of calls that are traced. Default: 10.
     #[schemars(range(max = 100))]
     pub sample_percent: Option<u32>,
 }
 
-/// OTLP's transport.
+/// Transport of OTLP: `GRPC` or `HTTP`. Default: GRPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TracingProtocol {
-    /// gRPC.
+    /// OTLP over gRPC.
     GRPC,
-    /// HTTP with protobuf.
+    /// OTLP over HTTP, encoded as protobuf.
     HTTP,
 }

@@ -1,4 +1,4 @@
-//! What bounds plugins and calls of a gateway.
+//! Limits on the plugins and calls of a gateway.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::shared::{FromNamespaces, LocalRef, PullPolicy, Selector};
 use crate::api::values::{DNS_LABEL, Quantity};
 
-/// Where plugins come from, and what bounds them in each pod (document 000's PluginConfiguration).
+/// Where plugins come from, and their limits in each pod (document 000's PluginConfiguration).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -17,58 +17,60 @@ use crate::api::values::{DNS_LABEL, Quantity};
     "plugins.poolSizePerPlugin (default 5) must be less than maxConcurrentExecutions (default 10): set both"
 ))]
 pub struct GatewayPlugins {
-    /// Where typed plugins that register themselves are taken from; middleware comes through chains. Default: the
-    /// gateway's own.
+    /// Namespaces from which plugins of types other than middleware are registered; middleware plugins are only run by
+    /// chains. Default: the gateway's own.
     pub namespaces: Option<FromNamespaces>,
-    /// Labels of those plugins. Default: all.
+    /// Selects those plugins by their labels. Default: all.
     pub selector: Option<Selector>,
-    /// `Declared`: Plugin objects only. `Directory`: also `{pluginDir}/{type}/{id}/` with a plugin.json. Default:
-    /// Declared.
+    /// How plugins are found: `Declared` uses Plugin objects only, `Directory` also uses each folder
+    /// `{pluginDir}/{type}/{id}/` that has a plugin.json. Default: Declared.
     pub discovery: Option<Discovery>,
-    /// The folder that `source.path` starts in; in a file, relative to that file. Default: /plugins; of a folder of
-    /// manifests, `plugins` in it.
+    /// Folder that `source.path` of plugins is relative to. In a manifest file, this folder is itself relative to the
+    /// file. Default: /plugins in a cluster; the folder `plugins` next to the manifests outside one.
     #[schemars(length(min = 1, max = 1024))]
     pub plugin_dir: Option<String>,
-    /// What is mounted there. Default: what the image holds.
+    /// What is mounted at `pluginDir`. Default: nothing, so the image's own files are used.
     pub plugin_dir_from: Option<PluginDirFrom>,
-    /// Node's program, version 20 or later: a path, or a name that PATH resolves. Default: node.
+    /// The Node.js executable, version 20 or later: a path, or a name that is looked up in PATH. Default: node.
     #[schemars(length(min = 1, max = 1024))]
     pub node_executable: Option<String>,
-    /// Plugin executions at once. Default: 10.
+    /// Maximum number of executions at the same time. Default: 10.
     #[schemars(range(min = 1, max = 100))]
     pub max_concurrent_executions: Option<u32>,
-    /// Warm workers for each plugin; less than `maxConcurrentExecutions`. Default: 5.
+    /// Warm workers for each plugin; must be less than `maxConcurrentExecutions`. Default: 5.
     #[schemars(range(max = 20))]
     pub pool_size_per_plugin: Option<u32>,
-    /// Milliseconds for an execution where neither entry nor plugin says otherwise. Default: 30000.
+    /// Time limit of one execution, in milliseconds, if neither the entry nor the plugin sets one. Default: 30000.
     #[schemars(range(min = 100, max = 600_000))]
     pub default_timeout_ms: Option<u32>,
-    /// How much the sandbox matters.
+    /// Whether plugins must run in the complete sandbox: `Required` or `BestEffort`. Default: Required; BestEffort if
+    /// the gateway does not run on Linux.
     pub sandbox: Option<SandboxMode>,
-    /// Executions that may wait for a worker; beyond it they fail with PoolExhausted. Default: 100.
+    /// Maximum number of executions that wait for a worker; further ones fail with PoolExhausted. Default: 100.
     #[schemars(range(max = 10_000))]
     pub max_queued_executions: Option<u32>,
-    /// Milliseconds that one may wait. Default: 1000.
+    /// Milliseconds that an execution can wait for a worker. Default: 1000.
     #[schemars(range(max = 600_000))]
     pub queue_timeout_ms: Option<u32>,
-    /// Bytes of content in workers and queues together. Default: 64Mi.
+    /// Maximum total size of the content in workers and queues. Default: 64Mi.
     pub max_bytes_in_flight: Option<Quantity>,
-    /// Plugins in other languages that may run, by name. Default: none.
+    /// Names of the plugins with a `wrapper` (a program in another language) that are allowed to run. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 63), regex(pattern = DNS_LABEL)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub allowed_wrappers: Option<Vec<String>>,
 }
 
-/// How plugins are found.
+/// How plugins are found: `Declared` uses Plugin objects only, `Directory` also uses each folder
+/// `{pluginDir}/{type}/{id}/` that has a plugin.json. Default: Declared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Discovery {
     /// Plugin objects only.
     Declared,
-    /// Also the folders of the plugin directory.
+    /// Plugin objects, and folders in the plugin folder.
     Directory,
 }
 
-/// What is mounted at the plugin directory: exactly one.
+/// What is mounted at the plugin folder: exactly one of `image`, `configMapRef`, `claimRef`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -77,11 +79,11 @@ pub enum Discovery {
     "pluginDirFrom: give exactly one of image, configMapRef, claimRef"
 ))]
 pub struct PluginDirFrom {
-    /// An image volume.
+    /// The files of an image, as an image volume.
     pub image: Option<DirImage>,
-    /// A ConfigMap.
+    /// The data of a ConfigMap.
     pub config_map_ref: Option<LocalRef>,
-    /// A PersistentVolumeClaim.
+    /// The volume of a PersistentVolumeClaim.
     pub claim_ref: Option<LocalRef>,
 }
 
@@ -89,24 +91,24 @@ pub struct PluginDirFrom {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DirImage {
-    /// The image.
+    /// Reference of the image.
     #[schemars(length(min = 1, max = 1000))]
     pub reference: String,
-    /// Default: that of the cluster for its tag.
+    /// When the image is pulled. Default: the cluster's default for the image's tag.
     pub pull_policy: Option<PullPolicy>,
 }
 
-/// `Required`: a plugin runs in the whole sandbox or not at all. `BestEffort`: in as much of it as the kernel can
-/// enforce. Default: Required; where a gateway runs on another system than Linux, BestEffort.
+/// `Required`: a plugin runs only in the complete sandbox. `BestEffort`: it runs in as much of the sandbox as the
+/// kernel can enforce. Default: Required; BestEffort if the gateway does not run on Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SandboxMode {
-    /// A plugin runs in the whole sandbox or not at all.
+    /// A plugin runs only in the complete sandbox.
     Required,
-    /// In as much of it as the kernel can enforce.
+    /// A plugin runs in as much of the sandbox as the kernel can enforce.
     BestEffort,
 }
 
-/// What bounds calls, in each pod.
+/// Limits on calls, for each pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -116,24 +118,26 @@ pub enum SandboxMode {
     "limits.callTimeoutMs (default 30000) must not exceed callCeilingMs (default 600000)"
 ))]
 pub struct GatewayLimits {
-    /// Calls at once: protection from overload. Default: 1000.
+    /// Maximum number of calls at the same time, to protect the gateway from overload. Default: 1000.
     #[schemars(range(min = 1, max = 10_000))]
     pub concurrent_calls: Option<u32>,
-    /// Milliseconds for an upstream's answer; an upstream or a tool may say otherwise. Default: 30000.
+    /// Milliseconds to wait for an upstream's answer; an upstream or a tool override can set another limit. Default:
+    /// 30000.
     #[schemars(range(min = 1, max = 600_000))]
     pub call_timeout_ms: Option<u32>,
-    /// Milliseconds for a call as a whole; progress does not move it. Default: 600000.
+    /// Time limit of a whole call, in milliseconds; progress notifications do not extend it. Default: 600000.
     #[schemars(range(min = 1, max = 86_400_000))]
     pub call_ceiling_ms: Option<u32>,
-    /// Milliseconds for an upstream's list. Default: 5000.
+    /// Milliseconds to wait for an upstream's tool list. Default: 5000.
     #[schemars(range(min = 1, max = 60_000))]
     pub list_timeout_ms: Option<u32>,
-    /// Bytes of a request body. Default: 4Mi.
+    /// Maximum size of a request body. Default: 4Mi.
     pub max_request_size: Option<Quantity>,
-    /// Bytes of an upstream's answer. Default: 16Mi.
+    /// Maximum size of an upstream's answer. Default: 16Mi.
     pub max_response_size: Option<Quantity>,
-    /// For each session, or principal in the stateless era. Stateless callers without credentials are told apart by
-    /// address, and only while more than half of concurrentCalls is in use; totalCalls does not count them.
+    /// Limits for each session or, without sessions, for each principal. Sessionless clients without credentials are
+    /// told apart by their address; `concurrentCalls` applies to them only while more than half of the gateway's
+    /// `concurrentCalls` is in use, and `totalCalls` does not apply.
     pub per_session: Option<SessionLimits>,
 }
 
@@ -146,10 +150,10 @@ pub struct GatewayLimits {
     "perSession: a limit is at least 1, or -1 for none; to refuse all calls set spec.stopped"
 ))]
 pub struct SessionLimits {
-    /// Calls at once; -1 is no limit. Default: 25.
+    /// Maximum number of calls at the same time; -1 is no limit. Default: 25.
     #[schemars(range(min = -1, max = 10_000))]
     pub concurrent_calls: Option<i32>,
-    /// Calls in all; -1 is no limit. Default: -1.
+    /// Maximum number of calls in total; -1 is no limit. Default: -1.
     #[schemars(range(min = -1, max = 1_000_000_000))]
     pub total_calls: Option<i32>,
 }

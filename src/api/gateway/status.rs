@@ -5,40 +5,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::status::Condition;
 
-/// What came of a gateway.
+/// Observed state of an MCPGateway.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MCPGatewayStatus {
-    /// The generation that this speaks of.
+    /// The `metadata.generation` that this status describes.
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
-    /// Accepted, ResolvedRefs, Programmed, Ready; others while they are bad.
+    /// Conditions of the types Accepted, ResolvedRefs, Programmed and Ready; other types appear only while something is
+    /// wrong.
     #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
-    /// Ready pods on the current snapshot, of ready pods.
+    /// Ready pods that run the current revision, out of all ready pods, such as `1/2`.
     #[schemars(length(max = 16))]
     pub live: Option<String>,
-    /// Pods there are.
+    /// Number of pods.
     pub replicas: Option<u32>,
-    /// Pods that are ready.
+    /// Number of ready pods.
     pub ready_replicas: Option<u32>,
-    /// Their labels, for the scale subresource.
+    /// Label selector of the pods, for the scale subresource.
     #[schemars(length(max = 512))]
     pub selector: Option<String>,
-    /// Ready pods, of pods.
+    /// Ready pods out of all pods, such as `1/2`.
     #[schemars(length(max = 16))]
     pub ready_pods: Option<String>,
-    /// What runs.
+    /// The revision that pods run, and the one before it.
     pub snapshot: Option<SnapshotRef>,
-    /// Upstreams it serves.
+    /// Number of upstreams that the gateway serves.
     pub upstreams: Option<u32>,
-    /// Tools it serves.
+    /// Number of tools that the gateway serves.
     pub tools: Option<u32>,
-    /// Chains in force.
+    /// Number of chains in the gateway's plan.
     pub chains: Option<u32>,
-    /// Problems found.
+    /// Number of errors in the gateway and the objects that it uses.
     pub problems: Option<u32>,
-    /// Where clients come in.
+    /// URLs at which clients reach the gateway.
     #[schemars(length(max = 16), inner(length(max = 2048)), extend("x-kubernetes-list-type" = "set"))]
     pub addresses: Option<Vec<String>>,
 }
@@ -47,10 +48,10 @@ pub struct MCPGatewayStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SnapshotRef {
-    /// What runs.
+    /// The current revision.
     #[schemars(length(max = 12))]
     pub revision: Option<String>,
-    /// What ran before.
+    /// The revision before it.
     #[schemars(length(max = 12))]
     pub previous: Option<String>,
 }

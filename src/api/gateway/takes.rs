@@ -1,55 +1,60 @@
-//! What a gateway takes.
+//! Which objects a gateway takes, that is, which it uses.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::shared::{FromNamespaces, ObjectRef, Selector};
 
-/// Which MCPUpstreams a gateway takes.
+/// Which MCPUpstreams a gateway serves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TakesUpstreams {
-    /// Namespaces to take from; their owners consent by `shareWith`. Default: the gateway's own.
+    /// Namespaces of the upstreams; upstreams of other namespaces must permit this in their `shareWith`. Default: the
+    /// gateway's own.
     pub namespaces: Option<FromNamespaces>,
-    /// Labels of the upstreams. Default: all.
+    /// Selects upstreams by their labels. Default: all.
     pub selector: Option<Selector>,
-    /// Names of tools: `Always` is `{upstream}__{tool}`; `OnConflict` keeps a tool's own name unless an earlier
-    /// upstream was ever seen to have it or it begins with another upstream's prefix; `Never` leaves out the later of
-    /// two. Default: Always.
+    /// Names under which clients see tools: `Always` is `{upstream}__{tool}`; `OnConflict` is the tool's own name,
+    /// unless an earlier upstream was ever seen to have a tool of that name or the name begins with another upstream's
+    /// prefix; `Never` is the tool's own name, and of two tools with the same name the later one is left out. Default:
+    /// Always.
     pub prefix: Option<Prefix>,
 }
 
-/// How a tool's public name comes about.
+/// Names under which clients see tools: `Always` is `{upstream}__{tool}`; `OnConflict` is the tool's own name, unless
+/// an earlier upstream was ever seen to have a tool of that name or the name begins with another upstream's prefix;
+/// `Never` is the tool's own name, and of two tools with the same name the later one is left out. Default: Always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Prefix {
     /// `{upstream}__{tool}`.
     Always,
-    /// Its own name unless an earlier upstream was ever seen to have it, or it begins with another upstream's prefix.
+    /// The tool's own name, unless an earlier upstream was ever seen to have a tool of that name or the name begins
+    /// with another upstream's prefix.
     OnConflict,
-    /// Its own name; the later of two is left out.
+    /// The tool's own name; of two tools with the same name, the later one is left out.
     Never,
 }
 
-/// Which PluginChains a gateway takes.
+/// Which PluginChains a gateway runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TakesChains {
-    /// Namespaces to take from. Default: the gateway's own.
+    /// Namespaces of the chains. A chain of another namespace must name the gateway in its `gateways`. Default: the
+    /// gateway's own.
     pub namespaces: Option<FromNamespaces>,
-    /// Labels of the chains. Default: all.
+    /// Selects chains by their labels. Default: all.
     pub selector: Option<Selector>,
-    /// Chains that must be in force before any call is served. They reach every upstream and run last. Default:
-    /// none.
+    /// Chains without which every call is refused. They cover upstreams of all namespaces and run last. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub required: Option<Vec<ObjectRef>>,
 }
 
-/// Which objects of a kind a gateway takes.
+/// Which objects of one kind a gateway uses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TakesObjects {
-    /// Namespaces to take from. Default: the gateway's own.
+    /// Namespaces of the objects. Default: the gateway's own.
     pub namespaces: Option<FromNamespaces>,
-    /// Their labels. Default: all.
+    /// Selects objects by their labels. Default: all.
     pub selector: Option<Selector>,
 }

@@ -1,4 +1,4 @@
-//! PluginChain to its input; and of a chain that is not valid, what it selects.
+//! Turns a PluginChain into the compiler's input, and an invalid one into what it selects.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -16,10 +16,10 @@ use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plugin as domain;
 use crate::domain::problem::Problem;
 
-/// Where a chain has no `order`.
+/// Order of a chain that sets none.
 const DEFAULT_ORDER: i32 = 100;
 
-/// A chain's settings.
+/// Lowers a PluginChain.
 pub fn chain(object: &PluginChain) -> (ChainInput, Vec<Problem>) {
     let spec = &object.spec;
     let key = key(&object.metadata);
@@ -38,9 +38,9 @@ pub fn chain(object: &PluginChain) -> (ChainInput, Vec<Problem>) {
     (ChainInput { notifications_pass, entries, ..input }, findings.finish())
 }
 
-/// What a chain that did not pass its check selects: each part that is valid by itself counts, one that is not
-/// selects everything, so that nothing gets by unguarded. None where it cannot be told which gateways it is for.
-/// `problems` are those of its check.
+/// Returns what a chain that did not pass its check selects. Each valid part counts; an invalid part selects
+/// everything, so that no call passes unguarded. Returns `None` if it is unknown which gateways the chain is for.
+/// `problems` are the findings of its check.
 pub fn invalid_chain(key: &ObjectKey, document: &Value, problems: &[Problem]) -> Option<ChainInput> {
     let part = Part { document, problems };
     let labels = document.pointer("/metadata/labels").map_or(Some(Labels::default()), read)?;
@@ -58,7 +58,7 @@ pub fn invalid_chain(key: &ObjectKey, document: &Value, problems: &[Problem]) ->
     Some(scope.into_input(key.clone(), labels, phase))
 }
 
-/// What a chain applies to, as written.
+/// What a chain applies to, as written in the object.
 struct WrittenScope {
     order: Option<u32>,
     gateways: Option<Vec<ObjectRef>>,
@@ -94,14 +94,14 @@ impl WrittenScope {
 
 const ALL_METHODS: [Method; 3] = [Method::ToolsCall, Method::PromptsGet, Method::ResourcesRead];
 
-/// The parts of an invalid document.
+/// Access to the parts of an invalid document.
 struct Part<'a> {
     document: &'a Value,
     problems: &'a [Problem],
 }
 
 impl Part<'_> {
-    /// `spec.{name}` where it is there and no Problem is about it.
+    /// Returns `spec.{name}` if it is present and no Problem is about it.
     fn read<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         if self.is_bad(name) { None } else { read(self.document.get("spec")?.get(name)?) }
     }

@@ -1,4 +1,4 @@
-//! The kinds of Kubernetes itself that a folder may hold: Secret, ConfigMap, Namespace.
+//! Reads the core Kubernetes kinds that a folder of manifests can contain: Secret, ConfigMap, Namespace.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::secret::SecretText;
 
-/// The values of a Secret: `data` in base64, `stringData` as it stands, which wins. Values that are no text are left
-/// out, with a Problem. No Problem holds a value.
+/// Returns the values of a Secret: `data` is decoded from base64, and `stringData` takes precedence over it. Values
+/// that are not text are left out, with a Problem. Problems never contain a value.
 pub fn secret(key: &ObjectKey, document: &Value) -> (BTreeMap<String, SecretText>, Vec<Problem>) {
     let id = ObjectId::new(Kind::Secret, key.clone());
     let mut problems = Vec::new();
@@ -37,14 +37,14 @@ pub fn secret(key: &ObjectKey, document: &Value) -> (BTreeMap<String, SecretText
     (values, problems)
 }
 
-/// The `data` of a ConfigMap.
+/// Returns the `data` of a ConfigMap.
 pub fn config_map(key: &ObjectKey, document: &Value) -> (BTreeMap<String, String>, Vec<Problem>) {
     let mut problems = Vec::new();
     let data = strings(&ObjectId::new(Kind::ConfigMap, key.clone()), document, "data", &mut problems);
     (data.into_iter().collect(), problems)
 }
 
-/// The labels of a Namespace, with the one that Kubernetes itself sets.
+/// Returns the labels of a Namespace, including the one that Kubernetes sets.
 pub fn namespace(name: &str, document: &Value) -> (Labels, Vec<Problem>) {
     let id = ObjectId::new(Kind::Namespace, ObjectKey::new(name, name));
     let mut problems = Vec::new();
@@ -53,7 +53,7 @@ pub fn namespace(name: &str, document: &Value) -> (Labels, Vec<Problem>) {
     (labels, problems)
 }
 
-/// The members of the mapping at `field`, which must all be strings.
+/// Returns the members of the mapping at `field`, which must all be strings.
 fn strings(id: &ObjectId, document: &Value, field: &str, problems: &mut Vec<Problem>) -> Vec<(String, String)> {
     let mut wrong = |field: String| {
         let message = "must be a string; put the value in quotes";

@@ -1,4 +1,4 @@
-//! From a document of one of our kinds to its input, or to what counts while it is not valid.
+//! Turns a document of one of our kinds into the compiler's input or, if it is invalid, into what still applies of it.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -11,23 +11,23 @@ use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// An object as the compiler reads it.
+/// An object in the form that the compiler reads.
 #[derive(Clone, Debug)]
 pub enum Lowered {
-    /// An MCPGateway.
+    /// An MCPGateway that passed its check.
     Gateway(GatewayInput),
-    /// An MCPUpstream.
+    /// An MCPUpstream that passed its check.
     Upstream(UpstreamInput),
-    /// A Plugin.
+    /// A Plugin that passed its check.
     Plugin(PluginInput),
-    /// A PluginChain.
+    /// A PluginChain that passed its check.
     Chain(ChainInput),
-    /// A kind that is accepted and not served.
+    /// An object of a kind that is accepted but has no effect in this version.
     NotServed,
 }
 
-/// Whether an object says that it is switched off, or on, whatever else of it is wrong; none where it does not say. Of a
-/// plugin or an entry it is not asked: what a mistake switched off would guard nothing.
+/// Whether an invalid object says that it is switched off (or on), whatever else is wrong with it; `None` if it says
+/// neither. Plugins are not asked, because an edit by mistake could switch a Guard off.
 fn is_off(kind: Kind, document: &Value) -> Option<bool> {
     match kind {
         Kind::MCPUpstream => document.pointer("/spec/enabled")?.as_bool().map(|enabled| !enabled),
@@ -36,8 +36,9 @@ fn is_off(kind: Kind, document: &Value) -> Option<bool> {
     }
 }
 
-/// Checks and lowers an object of our kinds. `previous` is its last accepted form, for rules about changes. The
-/// Problems of a valid object are of fields without effect or value; of an invalid one they say why it is not.
+/// Checks and lowers an object of one of our kinds. `previous` is its last accepted form, for rules about changes. For
+/// a valid object, the Problems are about fields without effect or value; for an invalid one, they say why it is
+/// invalid.
 pub fn document(
     id: &ObjectId,
     document: &Value,
@@ -65,7 +66,7 @@ pub fn document(
 /// Lowers an object that passed its check.
 ///
 /// # Errors
-/// Problems of a value that its type cannot hold, such as a negative size.
+/// Returns Problems about values that their types cannot hold, such as a negative size.
 fn lower(id: &ObjectId, document: &Value, place: Place<'_>) -> Result<(Lowered, Vec<Problem>), Vec<Problem>> {
     Ok(match id.kind {
         Kind::MCPGateway => typed(id, document, |object| gateway(&object, place), Lowered::Gateway)?,

@@ -1,4 +1,4 @@
-//! What lowering finds: fields without effect, fields that need a cluster, and guards that are not built.
+//! Findings of lowering: fields without effect, fields that need a cluster, and guards that are not implemented.
 
 use super::place::Place;
 use crate::domain::ids::ObjectId;
@@ -6,13 +6,13 @@ use crate::domain::plan::Refusal;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// An object of a kind that the API has and this version does not serve.
+/// Returns the warning that this version ignores the object because of its kind.
 pub fn not_served(object: &ObjectId) -> Problem {
     let message = "this version accepts the object and does nothing with it";
     Problem::warning(Reason::NotImplemented, object.clone(), "kind", message)
 }
 
-/// The findings of one object.
+/// The findings for one object.
 pub(super) struct Findings {
     object: ObjectId,
     problems: Vec<Problem>,
@@ -25,12 +25,12 @@ impl Findings {
         Self { object, problems: Vec::new(), in_cluster: false, cluster_only: Vec::new() }
     }
 
-    /// No findings yet, for an object at this place.
+    /// Starts without findings, for an object at `place`.
     pub(super) fn at(object: ObjectId, place: Place<'_>) -> Self {
         Self { in_cluster: matches!(place, Place::Cluster), ..Self::new(object) }
     }
 
-    /// A field that is set and has no effect yet.
+    /// Warns about a field that is set but has no effect in this version.
     pub(super) fn later(&mut self, set: bool, field: impl Into<String>) {
         if set {
             let message = "this version accepts the field and does nothing with it; take it out, or keep it for later";
@@ -38,7 +38,7 @@ impl Findings {
         }
     }
 
-    /// A field that only a cluster can serve, and that is not built there either.
+    /// Warns about a field that only has a meaning in a cluster and is not implemented there either.
     pub(super) fn cluster(&mut self, set: bool, field: &'static str) {
         if self.in_cluster {
             self.later(set, field);
@@ -47,12 +47,13 @@ impl Findings {
         }
     }
 
-    /// A field that cannot be served where the object stands.
+    /// Reports a field that cannot be served in the place where the object is.
     pub(super) fn wrong(&mut self, reason: Reason, field: &str, message: &str) {
         self.problems.push(Problem::error(reason, self.object.clone(), field, message));
     }
 
-    /// A field that is set, guards something, and is not built. `effect` says what is refused while it is there.
+    /// Reports a field that is set and guards something, but is not implemented. `effect` says what is refused for that
+    /// reason.
     pub(super) fn refuse(&mut self, set: bool, field: impl Into<String>, effect: &str) -> Option<Refusal> {
         if !set {
             return None;
@@ -65,7 +66,7 @@ impl Findings {
         Some(refusal)
     }
 
-    /// All of them, one warning for everything that needs a cluster.
+    /// Returns all Problems, with a single warning for everything that needs a cluster.
     pub(super) fn finish(mut self) -> Vec<Problem> {
         if let Some(first) = self.cluster_only.first() {
             let message = format!("only a cluster can serve this: {}", self.cluster_only.join(", "));

@@ -1,4 +1,4 @@
-//! MCPGateway to its input.
+//! Turns an MCPGateway into the compiler's input.
 
 use std::path::Path;
 
@@ -18,13 +18,13 @@ use crate::domain::plan::{GatewayPlan, Limits, ListenerPlan, PrefixMode, Refusal
 use crate::domain::problem::Problem;
 use crate::domain::sandbox::SandboxMode;
 
-/// What is refused while a guard of the whole gateway is not built.
+/// What is refused if a guard of the whole gateway is not implemented.
 const EVERY_CALL: &str = "every call is refused";
 
-/// Where a pod's plugins are, and where relative paths start in it.
+/// Plugin folder in a pod, which relative paths start from.
 const POD_PLUGINS: &str = "/plugins";
 
-/// A gateway's settings.
+/// Lowers an MCPGateway.
 pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Problem>) {
     let (folder, plugin_dir) = match place {
         Place::File { folder, plugin_dir } => (folder, plugin_dir),
@@ -66,7 +66,8 @@ pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Prob
     (input, findings.finish())
 }
 
-/// What guards the whole gateway and is not built: all of it is said, the first is kept.
+/// Reports every setting that guards the whole gateway and is not implemented. Returns the first one as the reason for
+/// refusing calls.
 fn guards(spec: &MCPGatewaySpec, findings: &mut Findings) -> Option<Refusal> {
     let Authentication { jwt, api_keys, token_review, .. } = &spec.authentication;
     let audit = spec.audit.as_ref().is_some_and(|a| a.mode == AuditMode::Required);
@@ -101,7 +102,7 @@ fn listeners(listeners: &[Listener], findings: &mut Findings) -> Vec<ListenerPla
     plans
 }
 
-/// A host in lower case, without a port that was written with it.
+/// Returns a host in lower case and without its port.
 fn without_port(host: &str) -> String {
     let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
     let has_port = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) && !name.ends_with(':');
@@ -119,7 +120,7 @@ fn prefix(prefix: Option<Prefix>) -> PrefixMode {
 fn limits(written: &GatewayLimits) -> Limits {
     let defaults = Limits::default();
     let session = written.per_session.clone().unwrap_or_default();
-    // -1, which is not a u32, means no limit.
+    // -1 means no limit; it does not fit into a u32.
     let concurrent = session.concurrent_calls.map(|calls| u32::try_from(calls).ok());
     let total = session.total_calls.map(|calls| u64::try_from(calls).ok());
     Limits {

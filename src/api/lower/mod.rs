@@ -1,7 +1,7 @@
-//! From the typed objects to the compiler's inputs: defaults that the object alone decides are filled in, and what
-//! this version does not do is said.
+//! Turns the typed objects into the compiler's inputs: fills in the defaults that depend on nothing but the object, and
+//! reports what this version does not implement.
 //!
-//! An object must be checked (`api::check`) before it comes here.
+//! Objects must pass `api::check` first.
 
 mod chain;
 mod core;

@@ -1,17 +1,17 @@
-//! Where an object stands.
+//! Where an object comes from.
 
 use std::path::Path;
 
-/// Where an object stands: what there is for it differs.
+/// Where an object comes from, which decides what is available to it.
 #[derive(Clone, Copy, Debug)]
 pub enum Place<'a> {
-    /// In a file.
+    /// A file outside a cluster.
     File {
-        /// Where its relative paths start.
+        /// Folder that the object's relative paths start from.
         folder: &'a Path,
-        /// Where plugins' paths start, for a gateway that names no folder.
+        /// Folder that paths of plugins start from, if the gateway names none.
         plugin_dir: &'a Path,
     },
-    /// In a cluster.
+    /// A cluster.
     Cluster,
 }

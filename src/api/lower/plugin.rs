@@ -1,4 +1,4 @@
-//! Plugin to its input.
+//! Turns a Plugin into the compiler's input.
 
 use super::findings::Findings;
 use super::shared::{env, key, namespaces, size};
@@ -12,10 +12,10 @@ use crate::domain::plugin::{Encoding, Phase, Role};
 use crate::domain::problem::Problem;
 use serde_json::Value;
 
-/// What is refused while what the plugin needs is not built.
+/// The effect if something that the plugin needs is not implemented.
 const IT_CANNOT_RUN: &str = "the plugin cannot run";
 
-/// A plugin's settings.
+/// Lowers a Plugin.
 pub fn plugin(object: &Plugin) -> (PluginInput, Vec<Problem>) {
     let spec = &object.spec;
     let key = key(&object.metadata);
@@ -54,7 +54,7 @@ pub fn plugin(object: &Plugin) -> (PluginInput, Vec<Problem>) {
     (input, findings.finish())
 }
 
-/// Types and sources that are not built: all are said, the first is kept.
+/// Reports types and sources that are not implemented. Returns the first one as the reason why the plugin cannot run.
 fn refusing(spec: &PluginSpec, findings: &mut Findings) -> Option<Refusal> {
     let typed = spec.r#type.is_some_and(|t| t != PluginType::Middleware);
     let parts = [

@@ -1,4 +1,4 @@
-//! Parts that several kinds have in common.
+//! Lowers parts that several kinds have in common.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::config::input::{InputValue, Labels, NamedInput, Namespaces};
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{LabelExpression, LabelOperator, LabelSelector};
 
-/// The namespace of an object that names none.
+/// Namespace of an object that names none.
 pub(super) const DEFAULT_NAMESPACE: &str = "default";
 
 pub(super) fn key(metadata: &ObjectMeta) -> ObjectKey {
@@ -62,7 +62,7 @@ pub(super) fn env(vars: Option<&Vec<EnvVar>>, field: &str) -> Vec<NamedInput> {
         .collect()
 }
 
-/// A header or variable whose value is written, or referred to.
+/// Lowers a header or variable whose value is either written or a reference.
 pub(super) fn named(name: &str, value: Option<&String>, from: Option<&ValueFrom>, field: String) -> NamedInput {
     let referred = from.and_then(reference);
     let value = referred.unwrap_or_else(|| InputValue::Literal(value.cloned().unwrap_or_default()));
@@ -84,12 +84,12 @@ fn reference(from: &ValueFrom) -> Option<InputValue> {
     })
 }
 
-/// `path` as seen from `folder`, without `.` parts.
+/// Returns `path` relative to `folder`, without `.` components.
 pub(super) fn below(folder: &Path, path: &str) -> PathBuf {
     folder.join(path).components().filter(|c| !matches!(c, Component::CurDir)).collect()
 }
 
-/// A program: one with a `/` is a path as seen from `folder`, another is found by PATH.
+/// Returns the path of a program: relative to `folder` if it contains a `/`, else a name that is looked up in PATH.
 pub(super) fn program(folder: &Path, program: &str) -> PathBuf {
     if program.contains('/') { below(folder, program) } else { PathBuf::from(program) }
 }

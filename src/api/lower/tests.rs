@@ -1,4 +1,4 @@
-//! Tests of lowering: defaults, values, and what is said of fields that are not built.
+//! Tests of lowering: defaults, values, and Problems about fields that are not implemented.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn object<T: DeserializeOwned>(spec: Value) -> T {
         .unwrap()
 }
 
-/// Each Problem as `reason field`, errors with a `!`.
+/// Formats each Problem as `reason field`, with `!` before errors.
 fn said(problems: &[Problem]) -> Vec<String> {
     let mark = |p: &Problem| if p.is_error() { "!" } else { "" };
     problems.iter().map(|p| format!("{}{} {}", mark(p), p.reason, p.field)).collect()

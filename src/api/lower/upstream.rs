@@ -1,4 +1,4 @@
-//! MCPUpstream to its input.
+//! Turns an MCPUpstream into the compiler's input.
 
 use std::path::Path;
 
@@ -20,14 +20,14 @@ use crate::domain::plan::{self, EraSetting, HealthPlan, Refusal, TransportPlan, 
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// The annotation: any new word brings an upstream back that has left routing.
+/// Annotation that brings an upstream back into routing after it was taken out: any new value does so.
 pub const ENABLE: &str = "hawsepipe.dev/enable";
-/// The most characters of its word that count, which is the bound of the status field that shows it.
+/// Maximum characters of the annotation's value that count, as in the status field that shows it.
 const MAX_WORD: usize = 253;
-/// What is refused while a guard of the upstream is not built.
+/// What is refused if a guard of the upstream is not implemented.
 const ITS_CALLS: &str = "calls to the upstream are refused";
 
-/// An upstream's settings.
+/// Lowers an MCPUpstream.
 pub fn upstream(object: &MCPUpstream, place: Place<'_>) -> (UpstreamInput, Vec<Problem>) {
     let spec = &object.spec;
     let key = key(&object.metadata);
@@ -71,7 +71,7 @@ fn transport(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) 
     match (&spec.external, &spec.process, &spec.server_ref, place) {
         (Some(server), ..) => external(server, findings),
         (_, Some(server), _, Place::File { folder, .. }) => process(server, folder, findings),
-        // The compiler puts in where it is, as far as that is known.
+        // The compiler fills in the address, as far as it is known.
         (_, _, Some(server), Place::Cluster) => {
             let sse = server.transport == Some(HttpTransport::SSE);
             let refusing = findings.refuse(sse, "spec.serverRef.transport", ITS_CALLS);
@@ -81,7 +81,7 @@ fn transport(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) 
     }
 }
 
-/// A server that cannot be reached here, and why not.
+/// Lowers a server that cannot be reached from this place, and says why not.
 fn unreachable(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) -> LoweredTransport {
     let (only_there, elsewhere, field) = if spec.process.is_some() {
         (Reason::StandaloneOnly, "only a standalone gateway starts processes", "spec.process")
@@ -108,7 +108,7 @@ fn unreachable(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings
     (TransportPlan::None, Vec::new(), Some(Refusal { reason, message }))
 }
 
-/// The object that knows where the server is.
+/// Lowers the reference to the object that knows the server's address.
 fn server(reference: &ServerRef) -> ServerInput {
     ServerInput {
         group: reference.api_group.clone().unwrap_or_default(),
@@ -163,7 +163,7 @@ fn variable(var: &ProcessEnvVar, place: usize) -> NamedInput {
     named(&var.name, var.value.as_ref(), Some(&from), field)
 }
 
-/// Whether anything is asked for besides what is done: no call is sent again.
+/// Whether the object asks for retries, which this version does not implement.
 fn retries(retry: &Retry) -> bool {
     retry.when != Some(RetryWhen::Never) && retry.attempts != Some(0)
 }
@@ -176,7 +176,7 @@ fn era(era: Option<Era>) -> EraSetting {
     }
 }
 
-/// The word of the annotation that brings an upstream back into routing, as far as it counts.
+/// Returns the value of the [`ENABLE`] annotation, cut to the length that counts.
 pub fn enable_word(metadata: &ObjectMeta) -> Option<String> {
     let word = metadata.annotations.as_ref()?.get(ENABLE)?;
     Some(word.chars().take(MAX_WORD).collect())

@@ -1,4 +1,4 @@
-//! Follow-ups to what a pipeline answered (document 002).
+//! Follow-up questions to the answers of a pipeline (document 002).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,45 +6,45 @@ use serde::{Deserialize, Serialize};
 use crate::api::shared::ObjectRef;
 use crate::api::values::TOOL_NAME;
 
-/// The companion tool of a pipeline.
+/// A second tool with which clients follow up on a pipeline's answers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Conversation {
-    /// Its name. Default: the pipeline's tool with `_follow_up`.
+    /// Name of the follow-up tool. Default: the name of the pipeline's tool with the suffix `_follow_up`.
     #[schemars(length(min = 1, max = 64), regex(pattern = TOOL_NAME))]
     pub tool_name: Option<String>,
-    /// A Plugin of type intent-classifier. Default: the built-in one.
+    /// Plugin of type intent-classifier. Default: the built-in classifier.
     pub intent_classifier: Option<ObjectRef>,
-    /// A Plugin of type qa-handler. Default: the built-in one.
+    /// Plugin of type qa-handler. Default: the built-in handler.
     pub qa_handler: Option<ObjectRef>,
-    /// A Plugin of type update-handler. Default: the built-in one.
+    /// Plugin of type update-handler. Default: the built-in handler.
     pub update_handler: Option<ObjectRef>,
-    /// Calls of tools that an update may make. Default: 5.
+    /// Maximum number of tool calls for one update. Default: 5.
     #[schemars(range(max = 1000))]
     pub max_tool_calls: Option<u32>,
     /// Intents that are served. Default: all.
     #[schemars(length(min = 1, max = 5), extend("x-kubernetes-list-type" = "set"))]
     pub intents: Option<Vec<Intent>>,
-    /// Below it, a follow-up counts as `clarification_needed`. Default: 0.5.
+    /// Confidence, from 0 to 1, below which a follow-up is treated as `clarification_needed`. Default: 0.5.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub min_confidence: Option<f64>,
-    /// Seconds without a follow-up until a conversation is forgotten. Default: 86400.
+    /// Seconds without a follow-up after which a conversation is forgotten. Default: 86400.
     #[schemars(range(min = 1, max = 2_592_000))]
     pub idle_seconds: Option<u32>,
 }
 
-/// What a follow-up is about (document 002, FollowUpIntent).
+/// The intent of a follow-up (document 002, FollowUpIntent).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
     /// A question about the answer.
     Qa,
-    /// More research.
+    /// A request for more research.
     ResearchUpdate,
-    /// It is not clear.
+    /// The intent is unclear.
     ClarificationNeeded,
-    /// The answer in another form.
+    /// A request for the answer in another format.
     Export,
-    /// An opinion.
+    /// An opinion about the answer.
     Feedback,
 }

@@ -1,4 +1,4 @@
-//! Pipelines of agents in a given order (document 002).
+//! Pipelines whose agents run in a declared order (document 002).
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::shared::ObjectRef;
 use crate::api::values::{DNS_LABEL, FreeObject};
 
-/// Agents, where to start, and what is inserted or changed (PipelineConfig).
+/// The agents of a pipeline, the first one, and changes to them (document 002, PipelineConfig).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -36,33 +36,33 @@ use crate::api::values::{DNS_LABEL, FreeObject};
     "customizations: startAgent cannot be disabled"
 ))]
 pub struct Declared {
-    /// Where a run begins. Default: coordinator.
+    /// Name of the agent that a run begins with. Default: coordinator.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub start_agent: Option<String>,
-    /// Agents that one run may go through. Default: 15.
+    /// Maximum number of agents that one run executes. Default: 15.
     #[schemars(range(min = 1, max = 1000))]
     pub max_iterations: Option<u32>,
-    /// The agents.
+    /// Agents of the pipeline.
     #[schemars(length(min = 1, max = 32))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub agents: Vec<Agent>,
-    /// Steps of plugins before or after agents. Default: none.
+    /// Plugin steps before or after agents. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub insert_phases: Option<Vec<InsertedPhase>>,
-    /// Changes, in this order, each where its `when` holds. Default: none.
+    /// Changes to the pipeline, applied in this order, each if its `when` holds. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub customizations: Option<Vec<Customization>>,
-    /// Plugins of type pipeline-customizer, asked after the changes above. Default: none.
+    /// Plugins of type pipeline-customizer, called after `customizations` are applied. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub customizers: Option<Vec<ObjectRef>>,
-    /// Plugins of type prompt-provider; later ones win. Default: none.
+    /// Plugins of type prompt-provider; later ones take precedence. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub prompt_providers: Option<Vec<ObjectRef>>,
-    /// How the answer is written. Default: each field's.
+    /// How the final answer is written. Default: the defaults of its fields.
     pub synthesizer: Option<Synthesizer>,
 }
 
-/// One agent (AgentConfig).
+/// An agent of a pipeline (document 002, AgentConfig).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -76,55 +76,55 @@ pub struct Declared {
     "loopCondition and loopBackTo go together"
 ))]
 pub struct Agent {
-    /// What others call it.
+    /// Name by which other fields refer to the agent.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// What it does.
+    /// Type of the agent, which says what it does.
     pub r#type: AgentType,
-    /// Default: true.
+    /// Whether the agent runs. Default: true.
     pub enabled: Option<bool>,
-    /// A model's role. Default: analytical.
+    /// Role of the model that the agent uses. Default: analytical.
     #[schemars(length(min = 1, max = 63))]
     pub model_tier: Option<String>,
-    /// The agent that comes next. Default: none, the run ends.
+    /// Agent that runs next. Default: none; the run ends.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub next_on_success: Option<String>,
-    /// The agent that comes when this one failed. Default: none, the run fails.
+    /// Agent that runs if this one fails. Default: none; the run fails.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub next_on_failure: Option<String>,
-    /// CEL; while it holds, the run goes back to `loopBackTo`. Default: none.
+    /// CEL condition: while it holds, the run returns to `loopBackTo`. Default: none.
     #[schemars(length(min = 1, max = 1024))]
     pub loop_condition: Option<String>,
-    /// The agent to go back to. Default: none.
+    /// Agent that `loopCondition` returns to. Default: none.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub loop_back_to: Option<String>,
-    /// With type custom: a Plugin of type phase. Default: none.
+    /// Plugin of type phase, for an agent of type custom. Default: none.
     pub plugin: Option<ObjectRef>,
-    /// What it is told. Default: none.
+    /// Configuration for the agent, any JSON object. Default: none.
     pub config: Option<FreeObject>,
 }
 
-/// What an agent does (AgentType).
+/// Type of an agent (document 002, AgentType).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentType {
     /// Decides what the question needs.
     Coordinator,
-    /// Looks into what is known.
+    /// Collects what is already known.
     Background,
     /// Makes a plan.
     Planner,
-    /// Gathers.
+    /// Gathers information.
     Researcher,
-    /// Judges whether it suffices.
+    /// Judges whether the information suffices.
     Reflector,
     /// Writes the answer.
     Synthesizer,
-    /// What its plugin does.
+    /// Runs the agent's plugin.
     Custom,
 }
 
-/// A plugin's step beside an agent (PhaseInsertion).
+/// A plugin step before or after an agent (document 002, PhaseInsertion).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -133,81 +133,82 @@ pub enum AgentType {
     "insertPhases: give exactly one of before, after"
 ))]
 pub struct InsertedPhase {
-    /// The step's name.
+    /// Name of the step.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// A Plugin of type phase.
+    /// Plugin of type phase.
     pub plugin: ObjectRef,
-    /// The agent that it precedes. Default: none.
+    /// Agent that the step runs before. Default: none.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub before: Option<String>,
-    /// The agent that it follows. Default: none.
+    /// Agent that the step runs after. Default: none.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub after: Option<String>,
-    /// What it is told. Default: none.
+    /// Configuration for the plugin, any JSON object. Default: none.
     pub config: Option<FreeObject>,
 }
 
-/// A change of the pipeline (PipelineCustomization).
+/// A change to the pipeline (document 002, PipelineCustomization).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Customization {
-    /// Its name.
+    /// Name of the change, unique in the list.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// CEL over the call. Default: always.
+    /// CEL condition over the call. Default: the change always applies.
     #[schemars(length(min = 1, max = 1024))]
     pub when: Option<String>,
-    /// Agents that are passed over. Default: none.
+    /// Agents to skip. Default: none.
     #[schemars(length(max = 32), inner(length(min = 1, max = 63), regex(pattern = DNS_LABEL)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub disabled_agents: Option<Vec<String>>,
-    /// What is changed about agents. Default: nothing.
+    /// Changes to individual agents. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["agent"]))]
     pub agent_overrides: Option<Vec<AgentOverride>>,
-    /// Further steps of plugins. Default: none.
+    /// Additional plugin steps. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub insert_phases: Option<Vec<InsertedPhase>>,
 }
 
-/// What is changed about one agent.
+/// Changes to one agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentOverride {
-    /// The agent.
+    /// Name of the agent.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub agent: String,
-    /// A model's role. Default: the agent's.
+    /// Role of the model that the agent uses. Default: the agent's.
     #[schemars(length(min = 1, max = 63))]
     pub model_tier: Option<String>,
-    /// Default: the agent's.
+    /// Whether the agent runs. Default: the agent's.
     pub enabled: Option<bool>,
-    /// Top-level keys replace the agent's; nothing below them is merged. Default: none.
+    /// Keys that replace top-level keys of the agent's `config`; nested objects are replaced as a whole, not merged.
+    /// Default: none.
     pub config: Option<FreeObject>,
 }
 
-/// How the answer is written (SynthesizerConfig).
+/// How the final answer is written (document 002, SynthesizerConfig).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Synthesizer {
-    /// The name under `output`. Default: report.
+    /// Name of the answer under `output`. Default: report.
     #[schemars(length(min = 1, max = 63))]
     pub output_type: Option<String>,
-    /// A model's role. Default: complex.
+    /// Role of the model that writes the answer. Default: complex.
     #[schemars(length(min = 1, max = 63))]
     pub model_tier: Option<String>,
-    /// Tokens of the answer. Default: 8000.
+    /// Maximum number of tokens in the answer. Default: 8000.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_tokens: Option<u32>,
-    /// From 0 to 2. Default: 0.7.
+    /// Sampling temperature, from 0 to 2. Default: 0.7.
     #[schemars(range(min = 0.0, max = 2.0))]
     pub temperature: Option<f64>,
-    /// Text after the system prompt. Default: none.
+    /// Text that is appended to the system prompt. Default: none.
     #[schemars(length(max = 8192))]
     pub system_prompt_addition: Option<String>,
-    /// Default: json.
+    /// Format of the answer. Default: json.
     #[schemars(length(max = 32))]
     pub output_format: Option<String>,
-    /// Whether an answer that does not fit the schema fails. Default: true.
+    /// Whether an answer that does not match the schema is a failure. Default: true.
     pub validation_strict: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! The kind ToolPipeline.
+//! The ToolPipeline custom resource.
 
 pub mod conversation;
 pub mod declared;
@@ -19,7 +19,7 @@ use crate::api::shared::ObjectRef;
 use crate::api::upstream::tools::ToolAnnotations;
 use crate::api::values::{FreeObject, Quantity, TOOL_NAME};
 
-/// Steps made of plugins and tools, offered as one tool.
+/// A sequence of plugins and tools that clients see as one tool.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -52,68 +52,70 @@ use crate::api::values::{FreeObject, Quantity, TOOL_NAME};
     "give exactly one of declared, planned"
 ))]
 pub struct ToolPipelineSpec {
-    /// Default: true.
+    /// Whether the pipeline is offered to clients. Default: true.
     pub enabled: Option<bool>,
-    /// Gateways it is for; across namespaces by name only. Default: every one of its namespace.
+    /// Gateways that the pipeline is for. A gateway of another namespace must be listed by name. Default: every gateway
+    /// of the pipeline's namespace.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub gateways: Option<Vec<ObjectRef>>,
-    /// What clients see of it.
+    /// The tool that clients see.
     pub tool: PipelineTool,
-    /// What its steps may call, by the names the gateway gives. Default: nothing.
+    /// Tools that the pipeline's steps can call, by the names that clients see. Default: none.
     pub tools: Option<ChainTools>,
-    /// What one run may use up. Default: each field's.
+    /// Limits of one run. Default: the defaults of its fields.
     pub budgets: Option<Budgets>,
-    /// Models by role, before the gateway's; their Secrets are of this namespace. Default: the gateway's.
+    /// Models by role; they take precedence over the gateway's. Their Secrets are in the pipeline's namespace. Default:
+    /// the gateway's.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["role"]))]
     pub models: Option<Vec<Model>>,
-    /// Agents in an order of yours. Default: none.
+    /// Agents that run in a declared order. Exactly one of `declared`, `planned` must be set. Default: none.
     pub declared: Option<Declared>,
-    /// Plugins that a planner orders for each stage. Default: none.
+    /// Plugins that a planner puts in order, stage by stage. Default: none.
     pub planned: Option<Planned>,
-    /// What it answers with. Default: the synthesis report.
+    /// Form of the pipeline's answer. Default: the synthesis report.
     pub output: Option<PipelineOutput>,
-    /// A companion tool for follow-ups. Default: none.
+    /// A second tool for follow-up questions. Default: none.
     pub conversation: Option<Conversation>,
 }
 
-/// The tool that a pipeline is offered as.
+/// The tool that a pipeline appears as.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PipelineTool {
-    /// Its name. Default: metadata.name.
+    /// Name of the tool. Default: the object's name.
     #[schemars(length(min = 1, max = 64), regex(pattern = TOOL_NAME))]
     pub name: Option<String>,
-    /// Its title. Default: none.
+    /// Title of the tool. Default: none.
     #[schemars(length(max = 256))]
     pub title: Option<String>,
-    /// What models read to choose it.
+    /// Description by which models choose the tool.
     #[schemars(length(min = 1, max = 1024))]
     pub description: String,
-    /// The protocol's hints. Default: none.
+    /// MCP annotations of the tool. Default: none.
     pub annotations: Option<ToolAnnotations>,
-    /// JSON Schema of its arguments. Default: an object with a string `prompt`.
+    /// JSON Schema of the tool's arguments. Default: an object with a string `prompt`.
     pub input_schema: Option<FreeObject>,
 }
 
-/// What one run may use up.
+/// Limits of one run of a pipeline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Budgets {
-    /// Seconds for a run. Default: 300.
+    /// Time limit of a run, in seconds. Default: 300.
     #[schemars(range(min = 1, max = 86_400))]
     pub timeout_seconds: Option<u32>,
-    /// Calls of tools. Default: 20.
+    /// Maximum number of tool calls. Default: 20.
     #[schemars(range(max = 10_000))]
     pub max_tool_calls: Option<u32>,
-    /// Calls of models. Default: 40.
+    /// Maximum number of calls to language models. Default: 40.
     #[serde(rename = "maxLLMCalls")]
     #[schemars(range(max = 10_000))]
     pub max_llm_calls: Option<u32>,
-    /// Of the arguments. Default: 1Mi.
+    /// Maximum size of the tool's arguments. Default: 1Mi.
     pub max_input_size: Option<Quantity>,
 }
 
-/// What a pipeline answers with: at most one of `schema`, `plugin`.
+/// Form of a pipeline's answer: at most one of `schema`, `plugin`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -122,11 +124,12 @@ pub struct Budgets {
     "output: give schema or plugin, not both"
 ))]
 pub struct PipelineOutput {
-    /// What the synthesizer's `outputType` names. Default: report.
+    /// Name that the synthesizer's `outputType` refers to. Default: report.
     #[schemars(length(min = 1, max = 63))]
     pub name: Option<String>,
-    /// JSON Schema with a property `sources`, so that citations can be followed. Default: the synthesis report's.
+    /// JSON Schema of the answer. It needs a property `sources`, so that citations can be followed. Default: the schema
+    /// of the synthesis report.
     pub schema: Option<FreeObject>,
-    /// A Plugin of type output-type. Default: none.
+    /// Plugin of type output-type. Default: none.
     pub plugin: Option<ObjectRef>,
 }

@@ -1,4 +1,4 @@
-//! Pipelines whose plugins a planner orders (document 004).
+//! Pipelines whose plugins are put in order by a planner (document 004).
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -7,27 +7,27 @@ use serde::{Deserialize, Serialize};
 use crate::api::shared::{ObjectRef, Selector};
 use crate::api::values::Quantity;
 
-/// Stages, and who plans them.
+/// The stages of a pipeline and their planner.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Planned {
-    /// Who orders the plugins. Default: the built-in planner.
+    /// Planner that puts the plugins in order. Default: the built-in planner.
     pub planner: Option<Planner>,
-    /// What each stage may run. Default: every plugin of its type in reach.
+    /// Plugins that each stage can run. Default: every plugin of the stage's type within reach.
     pub stages: Option<Stages>,
-    /// Whether a request may pin a stage to one plugin. Default: true.
+    /// Whether a request can pin a stage to one plugin. Default: true.
     pub allow_pins: Option<bool>,
-    /// Runs of plugins in one frame. Default: 12.
+    /// Maximum number of plugin runs in one frame. Default: 12.
     #[schemars(range(min = 1, max = 1000))]
     pub max_attempts: Option<u32>,
-    /// Child frames of a question that is taken apart, one in another. Default: 3.
+    /// Maximum nesting of child frames, which answer parts of a question. Default: 3.
     #[schemars(range(max = 16))]
     pub max_depth: Option<u32>,
-    /// Documents that are offered to the pipeline. Default: none are taken.
+    /// How documents that a client supplies are processed. Default: none are accepted.
     pub source_text: Option<SourceText>,
 }
 
-/// Who orders the plugins.
+/// Planner that puts the plugins in order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -36,28 +36,28 @@ pub struct Planned {
     "planner: without the built-in one, name a plugin"
 ))]
 pub struct Planner {
-    /// Plugins of type mrp-plan-plugin, tried in turn. Default: none.
+    /// Plugins of type mrp-plan-plugin, tried in this order. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub plugins: Option<Vec<ObjectRef>>,
-    /// Whether the built-in one is tried last. Default: true.
+    /// Whether the built-in planner is tried last. Default: true.
     pub built_in: Option<bool>,
 }
 
-/// The stages in their order.
+/// Stages in the order in which they run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Stages {
-    /// Plugins of type sd-plugin. Default: all in reach.
+    /// Plugins of type sd-plugin. Default: all within reach.
     pub seed_detection: Option<Stage>,
-    /// Plugins of type kb-plugin. Default: all in reach.
+    /// Plugins of type kb-plugin. Default: all within reach.
     pub retrieval: Option<Stage>,
-    /// Plugins of type gs-plugin. Default: all in reach.
+    /// Plugins of type gs-plugin. Default: all within reach.
     pub goal_solving: Option<Stage>,
-    /// Plugins of type val-plugin. Default: all in reach.
+    /// Plugins of type val-plugin. Default: all within reach.
     pub validation: Option<Stage>,
 }
 
-/// What a stage may run: named plugins, or those with labels.
+/// Plugins that a stage can run: listed by name, or selected by labels.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -66,25 +66,25 @@ pub struct Stages {
     "a stage has plugins or a selector, not both"
 ))]
 pub struct Stage {
-    /// The plugins. Default: none are named.
+    /// Plugins listed by name. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub plugins: Option<Vec<ObjectRef>>,
-    /// Labels of the plugins. Default: none.
+    /// Selects plugins by their labels. Default: none.
     pub selector: Option<Selector>,
-    /// The one that the planner begins with where it knows nothing better. Default: none.
+    /// Plugin that the planner starts with if it has no reason to choose another. Default: none.
     pub preferred: Option<ObjectRef>,
-    /// Whether the run goes on where the stage has no plugin. Default: false.
+    /// Whether a run continues if the stage has no plugin. Default: false.
     pub optional: Option<bool>,
 }
 
-/// Documents that are offered to a pipeline.
+/// How documents that a client supplies are processed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceText {
-    /// A Plugin of type sd-plugin that makes units of them. Default: the first of the stage.
+    /// Plugin of type sd-plugin that splits documents into units. Default: the first plugin of the stage.
     pub normalizer: Option<ObjectRef>,
-    /// Whether kb-plugins are told of them. Default: true.
+    /// Whether plugins of type kb-plugin are informed of the documents. Default: true.
     pub ingest: Option<bool>,
-    /// Of one document. Default: 8Mi.
+    /// Maximum size of one document. Default: 8Mi.
     pub max_size: Option<Quantity>,
 }

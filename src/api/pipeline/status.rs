@@ -5,32 +5,33 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::status::{Condition, TakenBy};
 
-/// What came of a pipeline.
+/// Observed state of a ToolPipeline.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolPipelineStatus {
-    /// The generation that this speaks of.
+    /// The `metadata.generation` that this status describes.
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
-    /// Accepted, ResolvedRefs, Programmed, Ready; others while they are bad.
+    /// Conditions of the types Accepted, ResolvedRefs, Programmed and Ready; other types appear only while something is
+    /// wrong.
     #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
-    /// Gateways that run this revision, of those that take it.
+    /// Gateways that run this revision, out of the gateways that use the pipeline, such as `1/2`.
     #[schemars(length(max = 16))]
     pub live: Option<String>,
-    /// Who takes it.
+    /// Gateways that use the pipeline.
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub gateways: Option<Vec<TakenBy>>,
     /// `Declared` or `Planned`.
     #[schemars(length(max = 16))]
     pub mode: Option<String>,
-    /// Agents and phases, or stages.
+    /// Number of agents and inserted phases, or of stages.
     pub steps: Option<u32>,
-    /// Of the pipeline with its plugins' digests: what a call's record names.
+    /// Digest of the pipeline and its plugins' code. Call records name it.
     #[schemars(length(max = 64))]
     pub revision: Option<String>,
-    /// The tool's name.
+    /// Name of the tool.
     #[schemars(length(max = 128))]
     pub tool_name: Option<String>,
 }

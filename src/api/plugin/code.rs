@@ -1,4 +1,4 @@
-//! Where a plugin's code is, and what its workers may use.
+//! Where a plugin's code comes from, and what its workers can use.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::api::shared::{KeyRef, LocalRef, PullPolicy};
 use crate::api::values::Quantity;
 
-/// Where code is: exactly one.
+/// Where the plugin's code comes from: exactly one of `inline`, `configMapKeyRef`, `path`, `image`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -26,12 +26,13 @@ pub struct Source {
     /// The code itself.
     #[schemars(length(min = 1, max = 131072))]
     pub inline: Option<String>,
-    /// A key of a ConfigMap; the key's ending tells ESM from CommonJS.
+    /// ConfigMap key that holds the code; its extension decides between ES module and CommonJS.
     pub config_map_key_ref: Option<KeyRef>,
-    /// A file below the gateway's pluginDir, ending in .js, .mjs or .cjs.
+    /// File in the gateway's `pluginDir`, with the extension .js, .mjs or .cjs.
     #[schemars(length(min = 1, max = 1024))]
     pub path: Option<String>,
-    /// An image volume. Changing it rolls the gateway's pods.
+    /// Image that holds the code, mounted as an image volume. Changing it restarts the gateway's pods one after
+    /// another.
     pub image: Option<PluginImage>,
 }
 
@@ -39,30 +40,31 @@ pub struct Source {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginImage {
-    /// The image.
+    /// Reference of the image.
     #[schemars(length(min = 1, max = 1000))]
     pub reference: String,
-    /// Default: that of the cluster for its tag.
+    /// When the image is pulled. Default: the cluster's default for the image's tag.
     pub pull_policy: Option<PullPolicy>,
-    /// Secrets to pull it with. Default: none.
+    /// Secrets for pulling the image. Default: none.
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub pull_secrets: Option<Vec<LocalRef>>,
-    /// The file inside the image. Default: index.mjs.
+    /// File inside the image. Default: index.mjs.
     #[schemars(length(min = 1, max = 1024))]
     pub path: Option<String>,
 }
 
-/// A plugin's workers, in each pod.
+/// Workers of a plugin, in each pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pool {
-    /// Warm workers; 0 starts them on demand. Default: the gateway's poolSizePerPlugin.
+    /// Number of warm workers; 0 starts workers on demand. Default: the gateway's `poolSizePerPlugin`.
     #[schemars(range(max = 20))]
     pub size: Option<u32>,
-    /// Calls at once in one worker; more than 1 only for a Module that waits on IO. Default: 1.
+    /// Number of executions at the same time in one worker. More than 1 requires protocol Module and is useful if the
+    /// plugin waits for IO. Default: 1.
     #[schemars(range(min = 1, max = 100))]
     pub concurrency: Option<u32>,
-    /// Executions after which a worker is replaced. Default: 100000; 1000 of a Once script that is run again in one process.
+    /// Executions after which a worker is replaced. Default: 100000; 1000 for protocol Once with `reuse`.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub max_executions: Option<u32>,
     /// Seconds after which a worker is replaced. Default: 3600.
@@ -70,22 +72,23 @@ pub struct Pool {
     pub max_lifetime_seconds: Option<u32>,
 }
 
-/// What one execution may use.
+/// Limits of one execution and of its worker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginLimits {
-    /// Memory of a worker, beside what Node.js takes to start. What is asked for beyond it fails; a worker that has three
-    /// quarters of it after a call is replaced. Default: 256Mi.
+    /// Memory that a worker can allocate in addition to what Node.js needs to start. Allocations beyond it fail, and a
+    /// worker that holds three quarters of it after an execution is replaced. Default: 256Mi.
     pub memory: Option<Quantity>,
-    /// Bytes of content in. Default: 8Mi.
+    /// Maximum size of the content that the plugin receives. Default: 8Mi.
     pub max_input_size: Option<Quantity>,
-    /// Bytes of content out. Default: 8Mi.
+    /// Maximum size of the content that the plugin returns. Default: 8Mi.
     pub max_output_size: Option<Quantity>,
-    /// Bytes of standard error a call; beyond it the worker is replaced. Default: 64Ki.
+    /// Maximum output to standard error in one execution; if it is exceeded, the worker is replaced. Default: 64Ki.
     pub max_stderr_size: Option<Quantity>,
 }
 
-/// A helper in any language: JSON on stdin to its end, result on stdout, exit codes 0 to 3.
+/// A program in any language that reads JSON from stdin until its end, writes the result to stdout and exits with a
+/// code from 0 to 3.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -94,13 +97,13 @@ pub struct PluginLimits {
     "wrapper.command starts in the source: no leading /, no `..`"
 ))]
 pub struct Wrapper {
-    /// The program, below the source; no shell.
+    /// Path of the program, relative to the source. It is started without a shell.
     #[schemars(length(min = 1, max = 1024))]
     pub command: String,
-    /// Default: none.
+    /// Arguments of the program. Default: none.
     #[schemars(length(max = 64), inner(length(max = 1024)), extend("x-kubernetes-list-type" = "atomic"))]
     pub args: Option<Vec<String>>,
-    /// Default: 1.0.
+    /// Version of the wrapper protocol. Default: 1.0.
     #[schemars(length(min = 1, max = 16))]
     pub protocol_version: Option<String>,
 }

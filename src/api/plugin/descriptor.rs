@@ -1,56 +1,56 @@
-//! What a typed plugin says of itself.
+//! How a typed plugin describes itself.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a plugin describes itself, as in its `plugin.json`.
+/// Describes a typed plugin, with the fields of a `plugin.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Descriptor {
-    /// Its name for people, `name` of a `plugin.json`. Default: the object's name.
+    /// Display name, which is `name` in a `plugin.json`. Default: the object's name.
     #[schemars(length(max = 128))]
     pub display_name: Option<String>,
-    /// Default: none.
+    /// Version of the plugin. Default: none.
     #[schemars(length(max = 64))]
     pub version: Option<String>,
-    /// Default: none.
+    /// What the plugin does. Default: none.
     #[schemars(length(min = 1, max = 1024))]
     pub description: Option<String>,
-    /// `cheap`, `moderate` or `expensive`. Default: none.
+    /// Cost of a run: `cheap`, `moderate` or `expensive`. Default: none.
     pub cost_class: Option<CostClass>,
-    /// Default: false.
+    /// Whether the plugin calls language models. Default: false.
     #[serde(rename = "usesLLM")]
     pub uses_llm: Option<bool>,
-    /// Roles of models that it asks. Default: none.
+    /// Roles of the models that the plugin calls. Default: none.
     #[schemars(length(max = 16), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub model_roles: Option<Vec<String>>,
-    /// Default: none.
+    /// Maximum number of calls to language models in one run. Default: none.
     #[serde(rename = "maxLLMCalls")]
     #[schemars(range(max = 1000))]
     pub max_llm_calls: Option<u32>,
-    /// Default: none.
+    /// Tags of the plugin. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub tags: Option<Vec<String>>,
-    /// Hints for planners; required for sd, kb and gs plugins.
+    /// Hints for planners; required for types sd-plugin, kb-plugin and gs-plugin.
     pub planner_hints: Option<PlannerHints>,
-    /// Default: none.
+    /// Names of what the plugin provides. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub provides: Option<Vec<String>>,
-    /// Default: none.
+    /// Names of what the plugin accepts. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub accepts: Option<Vec<String>>,
 }
 
-/// How dear a plugin is.
+/// Cost of a run: `cheap`, `moderate` or `expensive`. Default: none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CostClass {
-    /// Cheap.
+    /// A run is cheap.
     #[serde(rename = "cheap")]
     Cheap,
-    /// Moderate.
+    /// A run has a moderate cost.
     #[serde(rename = "moderate")]
     Moderate,
-    /// Expensive.
+    /// A run is expensive.
     #[serde(rename = "expensive")]
     Expensive,
 }
@@ -59,29 +59,29 @@ pub enum CostClass {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannerHints {
-    /// Default: none.
+    /// Expected duration of a run, in milliseconds. Default: none.
     #[schemars(range(max = 600_000))]
     pub expected_latency_ms: Option<u32>,
-    /// Default: none.
+    /// Expected number of calls to language models in a run. Default: none.
     #[serde(rename = "expectedLLMCalls")]
     #[schemars(range(max = 1000))]
     pub expected_llm_calls: Option<u32>,
-    /// Default: none.
+    /// Cost of a run relative to other plugins, from 0 to 1000000. Default: none.
     #[schemars(range(min = 0.0, max = 1000000.0))]
     pub relative_cost: Option<f64>,
-    /// Default: none.
+    /// Acts that the plugin supports. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub supported_acts: Option<Vec<String>>,
-    /// Default: none.
+    /// Topics that the plugin is suited for. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub topic_tags: Option<Vec<String>>,
-    /// Default: none.
+    /// Depth that the plugin is suited for. Default: none.
     #[schemars(length(max = 63))]
     pub preferred_depth: Option<String>,
-    /// Default: none.
+    /// Role of the plugin as a fallback. Default: none.
     #[schemars(length(max = 63))]
     pub fallback_role: Option<String>,
-    /// From 0 to 1. Default: none.
+    /// Confidence of the plugin if it matches, from 0 to 1. Default: none.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence_when_matched: Option<f64>,
 }

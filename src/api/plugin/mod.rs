@@ -1,4 +1,4 @@
-//! The kind Plugin.
+//! The Plugin custom resource.
 
 pub mod code;
 pub mod descriptor;
@@ -14,7 +14,7 @@ use crate::api::plugin::status::PluginStatus;
 use crate::api::shared::{EnvVar, FromNamespaces};
 use crate::api::values::{FreeObject, GLOB, HOST_PORT, SHA256};
 
-/// Code that a chain or a pipeline runs.
+/// Code that chains or pipelines run.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -87,62 +87,66 @@ use crate::api::values::{FreeObject, GLOB, HOST_PORT, SHA256};
     "a Guard from an image is pinned: by digest in source.image.reference, or by sha256"
 ))]
 pub struct PluginSpec {
-    /// Whether entries run it; where not, each is skipped whatever its role. Default: true.
+    /// Whether the plugin runs. If false, every entry that names it is skipped, whatever its role. Default: true.
     pub enabled: Option<bool>,
-    /// What it is; immutable. Default: middleware.
+    /// Type of the plugin; immutable. Default: middleware.
     pub r#type: Option<PluginType>,
-    /// What its failure means: `Guard` fails the call, `Transform` lets the content go on as it was, `Observe` is
-    /// off the call's path. Default: Transform.
+    /// What a failure means: a failing `Guard` fails the call, a failing `Transform` leaves the content unchanged, and
+    /// `Observe` runs beside the call without effect on it. Default: Transform.
     pub role: Option<Role>,
-    /// Phases it serves. Default: what its exports say, else both.
+    /// Phases that the plugin supports. Default: those that its exports support; both if it exports no functions.
     #[schemars(length(min = 1, max = 2), extend("x-kubernetes-list-type" = "set"))]
     pub phases: Option<Vec<Phase>>,
-    /// How it is spoken with: `Once` (contract 1.0), `Lines`, `Module`; `Auto` goes by its exports. Default: Auto.
+    /// How workers communicate with the plugin: `Once` (contract 1.0), `Lines` or `Module`; `Auto` chooses Module or
+    /// Once by the code's exports. Default: Auto.
     pub protocol: Option<Protocol>,
-    /// With Once: run again in a fresh context of a warm worker, a promise of its owner. Default: false.
+    /// With protocol Once: whether the script runs repeatedly in one warm worker, each time in a fresh context. Set it
+    /// only if the script tolerates this. Default: false.
     pub reuse: Option<bool>,
-    /// With Lines: `JSON` or `MessagePack`. Default: JSON.
+    /// With protocol Lines: encoding of the messages, `JSON` or `MessagePack`. Default: JSON.
     pub encoding: Option<Encoding>,
-    /// Where its code is: exactly one.
+    /// Where the code comes from.
     pub source: Source,
-    /// Digest of its code in hex; another content is not loaded. Default: any.
+    /// SHA-256 digest that the code must have, in hexadecimal; other code is not loaded. Default: any code is loaded.
     #[schemars(length(equal = 64), regex(pattern = SHA256))]
     pub sha256: Option<String>,
-    /// Of an entry that names none; lower runs first. Default: 0.
+    /// Position in a chain for entries that set no `order`; lower runs first. Default: 0.
     #[schemars(range(max = u32::MAX))]
     pub order: Option<u32>,
-    /// Where it may run at all, whatever a chain says. Default: everywhere.
+    /// Restricts the upstreams and tools that the plugin runs for, whatever a chain selects. Default: no restriction.
     pub filter: Option<Filter>,
-    /// Milliseconds for an execution; an entry may say otherwise. Default: the gateway's.
+    /// Time limit of one execution, in milliseconds; an entry can set another. Default: the gateway's.
     #[schemars(range(min = 1, max = 600_000))]
     pub timeout_ms: Option<u32>,
-    /// Any JSON object: `ctx.config`, and `metadata.config` of a script's input. Default: none.
+    /// Configuration, any JSON object. The code reads it as `ctx.config` or, in a script, as `metadata.config` of its
+    /// input. Default: none.
     pub config: Option<FreeObject>,
-    /// A JSON Schema that `config` must fit, an entry's keys on top. Default: none.
+    /// JSON Schema that `config` must match, including the keys that an entry replaces. Default: none.
     pub config_schema: Option<FreeObject>,
-    /// Its environment, all of it. Default: none.
+    /// Environment variables of the plugin; it has no others. Default: none.
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub env: Option<Vec<EnvVar>>,
-    /// `host:port` it may reach, through the gateway's proxy. Default: none.
+    /// Addresses, as `host:port`, that the plugin can connect to through the gateway's proxy. Default: none.
     #[schemars(length(max = 64), inner(length(min = 1, max = 270), regex(pattern = HOST_PORT)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub egress: Option<Vec<String>>,
-    /// Its workers.
+    /// Workers of the plugin, in each pod. Default: the defaults of its fields.
     pub pool: Option<Pool>,
-    /// What one execution may use.
+    /// Limits of one execution and of its worker. Default: the defaults of its fields.
     pub limits: Option<PluginLimits>,
-    /// A helper in any language in the code's place. Default: none.
+    /// A program in any language that runs in place of JavaScript code. Default: none.
     pub wrapper: Option<Wrapper>,
-    /// What a typed plugin says of itself; where its code ships one, what is written here wins, key by key.
+    /// Describes a typed plugin. Keys that are set here take precedence over those of a descriptor in the plugin's
+    /// code. Default: none.
     pub descriptor: Option<Descriptor>,
-    /// Who may name it from another namespace. Default: nobody.
+    /// Namespaces whose chains can use the plugin. Default: only its own.
     pub share_with: Option<PluginShareWith>,
 }
 
-/// What kind of plugin it is.
+/// Type of the plugin; immutable. Default: middleware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PluginType {
-    /// Code of a chain.
+    /// Run by the entries of chains.
     #[serde(rename = "middleware")]
     Middleware,
     /// Seed detection.
@@ -157,106 +161,108 @@ pub enum PluginType {
     /// Validation.
     #[serde(rename = "val-plugin")]
     ValPlugin,
-    /// A planner.
+    /// Planner of a pipeline.
     #[serde(rename = "mrp-plan-plugin")]
     MrpPlanPlugin,
-    /// Tools.
+    /// Provides tools.
     #[serde(rename = "tool-provider")]
     ToolProvider,
-    /// Prompts.
+    /// Provides prompts.
     #[serde(rename = "prompt-provider")]
     PromptProvider,
-    /// A phase of a pipeline.
+    /// Phase of a pipeline.
     #[serde(rename = "phase")]
     Phase,
-    /// Changes to a pipeline.
+    /// Changes a pipeline.
     #[serde(rename = "pipeline-customizer")]
     PipelineCustomizer,
-    /// A form of output.
+    /// Defines a form of pipeline output.
     #[serde(rename = "output-type")]
     OutputType,
-    /// Intents of a conversation.
+    /// Classifies the intent of follow-ups in a conversation.
     #[serde(rename = "intent-classifier")]
     IntentClassifier,
-    /// Questions of a conversation.
+    /// Answers questions in a conversation.
     #[serde(rename = "qa-handler")]
     QaHandler,
-    /// Updates of a conversation.
+    /// Handles requests for updates in a conversation.
     #[serde(rename = "update-handler")]
     UpdateHandler,
 }
 
-/// What a plugin is for.
+/// What a failure means: a failing `Guard` fails the call, a failing `Transform` leaves the content unchanged, and
+/// `Observe` runs beside the call without effect on it. Default: Transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Role {
-    /// Checks and redactors.
+    /// For checks and redaction: if the plugin fails, the call fails.
     Guard,
-    /// Curation, enrichment.
+    /// For curation and enrichment: if the plugin fails, the content stays unchanged.
     Transform,
-    /// Loggers.
+    /// For logging: the plugin runs beside the call without effect on it.
     Observe,
 }
 
-/// When in a call a plugin runs.
+/// Phase of a call in which a plugin runs: `Request`, before the call is sent, or `Response`, on the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
     /// Before the call is sent.
     Request,
-    /// On what came back.
+    /// On the answer.
     Response,
 }
 
-/// How a worker speaks with its plugin.
+/// How workers communicate with the plugin: `Once` (contract 1.0), `Lines` or `Module`; `Auto` chooses Module or Once
+/// by the code's exports. Default: Auto.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Protocol {
-    /// By its exports.
+    /// Module if the code exports a plugin function, else Once.
     Auto,
-    /// Contract 1.0: standard input to its end, one line out, exit.
+    /// Contract 1.0: the script reads stdin until its end, writes one line and exits.
     Once,
-    /// Line after line.
+    /// The script reads one message at a time and writes an answer to each.
     Lines,
-    /// Exported functions in a warm worker.
+    /// A warm worker calls the functions that the code exports.
     Module,
 }
 
-/// What lines hold.
+/// With protocol Lines: encoding of the messages, `JSON` or `MessagePack`. Default: JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Encoding {
-    /// JSON.
+    /// JSON, one message per line.
     JSON,
     /// MessagePack.
     MessagePack,
 }
 
-/// Where a plugin may run.
+/// Restricts the upstreams and tools that a plugin runs for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Filter {
-    /// Globs over upstream names. Default: all.
+    /// Globs over upstream names. Default: all upstreams.
     #[schemars(length(max = 64), inner(length(min = 1, max = 128), regex(pattern = GLOB)))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub upstreams: Option<Vec<String>>,
-    /// Globs over the servers' own tool names. Default: all.
+    /// Globs over tool names, as the servers use them. Default: all tools.
     #[schemars(length(max = 256), inner(length(min = 1, max = 128), regex(pattern = GLOB)))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub tools: Option<Vec<String>>,
 }
 
-/// Who may name a plugin from another namespace.
+/// Permits chains of other namespaces to use the plugin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginShareWith {
-    /// Namespaces whose chains may name it.
+    /// Namespaces whose chains can use the plugin.
     pub namespaces: FromNamespaces,
-    /// Whether their entries may replace keys of `config`: `Deny` or `Allow`. Default: Deny.
+    /// Whether entries of those chains can replace keys of `config`: `Deny` or `Allow`. Default: Deny.
     pub config_overrides: Option<ConfigOverrides>,
 }
 
-/// Whether others may replace keys of `config`.
+/// Whether entries of those chains can replace keys of `config`: `Deny` or `Allow`. Default: Deny.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConfigOverrides {
-    /// They may not.
+    /// They cannot.
     Deny,
-    /// They may.
+    /// They can.
     Allow,
 }

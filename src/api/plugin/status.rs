@@ -6,58 +6,59 @@ use serde::{Deserialize, Serialize};
 use crate::api::status::{Condition, TakenBy};
 use crate::api::values::SHA256;
 
-/// What came of a plugin.
+/// Observed state of a Plugin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginStatus {
-    /// The generation that this speaks of.
+    /// The `metadata.generation` that this status describes.
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
-    /// Accepted, ResolvedRefs, Programmed, Ready; others while they are bad.
+    /// Conditions of the types Accepted, ResolvedRefs, Programmed and Ready; other types appear only while something is
+    /// wrong.
     #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
-    /// Gateways whose every ready pod runs this digest, of gateways that use it.
+    /// Gateways whose ready pods all run this version of the plugin, out of the gateways that use it, such as `1/2`.
     #[schemars(length(max = 16))]
     pub live: Option<String>,
-    /// Who uses it.
+    /// Gateways that use the plugin.
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub gateways: Option<Vec<TakenBy>>,
-    /// Document 000's Plugin.id: of namespace and name.
+    /// Identifier derived from namespace and name (document 000's Plugin.id).
     #[schemars(length(max = 64))]
     pub id: Option<String>,
-    /// As it came out.
+    /// Type of the plugin.
     #[schemars(length(max = 32))]
     pub r#type: Option<String>,
-    /// As it came out.
+    /// Role of the plugin.
     #[schemars(length(max = 16))]
     pub role: Option<String>,
-    /// Digest of what was applied, hex.
+    /// SHA-256 digest of the code that was applied, in hexadecimal.
     #[schemars(length(equal = 64), regex(pattern = SHA256))]
     pub sha256: Option<String>,
-    /// Bytes of its code.
+    /// Size of the code in bytes.
     #[schemars(range(min = 0))]
     pub size_bytes: Option<i64>,
-    /// As it came out, `Auto` resolved.
+    /// Protocol of the plugin: the one that was chosen, if `spec.protocol` is `Auto`.
     #[schemars(length(max = 16))]
     pub protocol: Option<String>,
-    /// Names that its code exports.
+    /// Names that the code exports.
     #[schemars(length(max = 64), inner(length(max = 128)), extend("x-kubernetes-list-type" = "set"))]
     pub exports: Option<Vec<String>>,
-    /// Chains that name it: look here before you delete it.
+    /// Number of chains that name the plugin. Calls that they select could be refused if the plugin is deleted.
     pub chains: Option<u32>,
-    /// What runs.
+    /// Version of the plugin that ready pods run.
     pub running: Option<RunningRevision>,
 }
 
-/// What runs of a plugin.
+/// A version of a plugin that runs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunningRevision {
-    /// Its digest, hex.
+    /// SHA-256 digest of the code, in hexadecimal.
     #[schemars(length(equal = 64), regex(pattern = SHA256))]
     pub sha256: Option<String>,
-    /// The generation it is of.
+    /// The `metadata.generation` of the version that runs.
     #[schemars(range(min = 0))]
     pub generation: Option<i64>,
 }

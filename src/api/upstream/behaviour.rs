@@ -1,25 +1,25 @@
-//! Timeouts, retries, health, protocol and limits of an upstream.
+//! Timeouts, retries, health checks, protocol and limits of an upstream.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::api::values::Quantity;
 
-/// How long things may take.
+/// Time limits of an upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Timeouts {
-    /// Milliseconds to connect, headers included. Default: 5000.
+    /// Milliseconds to connect, including the MCP handshake. Default: 5000.
     #[schemars(range(min = 1, max = 600_000))]
     pub connect_ms: Option<u32>,
-    /// Milliseconds for a call's answer. Default: the gateway's.
+    /// Milliseconds to wait for the answer to a call. Default: the gateway's.
     #[schemars(range(min = 1, max = 600_000))]
     pub call_ms: Option<u32>,
-    /// Whether progress of the server gives a call that long again, up to the gateway's `limits.callCeilingMs`. Default:
-    /// true.
+    /// Whether a progress notification of the server restarts a call's timeout, up to the gateway's
+    /// `limits.callCeilingMs`. Default: true.
     pub extend_on_progress: Option<bool>,
-    /// Milliseconds after which a session or process that no call used is ended; the next call begins it anew. 0 is
-    /// never. Default: 300000.
+    /// Milliseconds after which a session or process that no call uses is ended; the next call starts a new one. 0
+    /// means never. Default: 300000.
     #[schemars(range(max = 86_400_000))]
     pub idle_ms: Option<u32>,
 }
@@ -28,81 +28,86 @@ pub struct Timeouts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Retry {
-    /// Besides the first. Default: 2.
+    /// Number of attempts after the first. Default: 2.
     #[schemars(range(max = 5))]
     pub attempts: Option<u32>,
     /// Milliseconds between attempts. Default: 200.
     #[schemars(range(max = 60_000))]
     pub backoff_ms: Option<u32>,
-    /// `Never`, `IfSafe` (the tool's idempotentHint or readOnlyHint) or `Always` (the owner's word). Default:
-    /// IfSafe.
+    /// When a call that the server may already have executed is sent again: `Never`; `IfSafe`, if the tool has
+    /// idempotentHint or readOnlyHint; `Always`. Default: IfSafe.
     pub when: Option<RetryWhen>,
 }
 
-/// When a call may be sent again after it may have been executed.
+/// When a call that the server may already have executed is sent again: `Never`; `IfSafe`, if the tool has
+/// idempotentHint or readOnlyHint; `Always`. Default: IfSafe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum RetryWhen {
-    /// Never.
+    /// Such a call is never sent again.
     Never,
-    /// Where the tool says that is safe.
+    /// Such a call is sent again if the tool has idempotentHint or readOnlyHint.
     IfSafe,
-    /// On the owner's word.
+    /// Such a call is always sent again; the upstream's owner vouches that this is safe.
     Always,
 }
 
-/// How health is judged (document 003's ServerHealthStatus).
+/// How the health of an upstream is checked (document 003's ServerHealthStatus).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthChecks {
     /// Seconds between probes. Default: 30.
     #[schemars(range(min = 5, max = 3600))]
     pub period_seconds: Option<u32>,
-    /// Milliseconds for a probe. Default: 5000.
+    /// Time limit of a probe, in milliseconds. Default: 5000.
     #[schemars(range(min = 100, max = 60_000))]
     pub timeout_ms: Option<u32>,
-    /// A wait for each retry; when the last fails too, the upstream leaves routing. Default: 1000, 5000, 15000.
+    /// Milliseconds to wait before each retry of a failed probe. If the last retry fails too, the upstream is taken out
+    /// of routing. Default: 1000, 5000, 15000.
     #[schemars(length(min = 1, max = 10), inner(range(max = 600_000)), extend("x-kubernetes-list-type" = "atomic"))]
     pub retry_backoff_ms: Option<Vec<u32>>,
-    /// Whether one that left is probed on, at a growing interval up to 5 minutes. Default: true for external, false
-    /// for the rest.
+    /// Whether an upstream that was taken out of routing is still probed, at intervals that grow up to 5 minutes.
+    /// Default: true for `external`, else false.
     pub auto_recover: Option<bool>,
 }
 
-/// Whether arguments are checked.
+/// Whether arguments are validated against the tool's input schema before a call is sent: `Enforce` or `Off`. Default:
+/// Enforce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ArgumentValidation {
-    /// They are.
+    /// Arguments are validated.
     Enforce,
-    /// They are not.
+    /// Arguments are not validated.
     Off,
 }
 
-/// What a server speaks.
+/// Which versions of MCP are used with a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamProtocol {
-    /// `Auto` tries the modern one first; `Legacy`; `Modern`. Default: Auto.
+    /// MCP era of the server: `Modern` is 2026-07-28, `Legacy` is every version with `initialize`, `Auto` tries Modern
+    /// first. Default: Auto.
     pub era: Option<Era>,
 }
 
-/// A protocol era.
+/// MCP era of the server: `Modern` is 2026-07-28, `Legacy` is every version with `initialize`, `Auto` tries Modern
+/// first. Default: Auto.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Era {
-    /// Modern first.
+    /// Tries Modern first.
     Auto,
-    /// `initialize` and sessions.
+    /// Versions with `initialize` and sessions.
     Legacy,
-    /// 2026-07-28, stateless.
+    /// Version 2026-07-28, without sessions.
     Modern,
 }
 
-/// What bounds an upstream's calls, in each pod.
+/// Limits on an upstream's calls, for each pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamLimits {
-    /// Calls at once. Default: no limit of its own.
+    /// Maximum number of calls at the same time. Default: only the gateway's limit applies.
     #[schemars(range(min = 1, max = 10_000))]
     pub concurrent_calls: Option<u32>,
-    /// Bytes of an answer. Default: the gateway's.
+    /// Maximum size of an answer. Default: the gateway's.
     pub max_response_size: Option<Quantity>,
 }

@@ -21,24 +21,26 @@ use crate::api::values::{HEADER_NAME, HTTP_URL};
     "external.tls needs an https:// url"
 ))]
 pub struct External {
-    /// Its endpoint.
+    /// URL of the MCP endpoint.
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub url: String,
-    /// `Auto` tries the modern one first; `StreamableHTTP`; `SSE`. Default: Auto.
+    /// HTTP transport of the server: `StreamableHTTP`, `SSE` (HTTP+SSE of 2024-11-05), or `Auto`, which tries
+    /// StreamableHTTP first. Default: Auto.
     pub transport: Option<HttpTransport>,
-    /// Headers to send along. Default: none.
+    /// HTTP headers of each request. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub headers: Option<Vec<Header>>,
-    /// The gateway's own identity; a client's token is never passed on. Default: none.
+    /// OAuth client credentials of the gateway. Tokens of the gateway's clients are never forwarded. Default: none.
     pub oauth: Option<OAuth>,
-    /// Certificates. Default: the system's authorities.
+    /// Certificates for the connection. Default: the system's certificate authorities, and no client certificate.
     pub tls: Option<UpstreamTls>,
 }
 
-/// How a server is spoken with over HTTP.
+/// HTTP transport of the server: `StreamableHTTP`, `SSE` (HTTP+SSE of 2024-11-05), or `Auto`, which tries
+/// StreamableHTTP first. Default: Auto.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum HttpTransport {
-    /// The modern one first.
+    /// Tries StreamableHTTP first.
     Auto,
     /// Streamable HTTP.
     StreamableHTTP,
@@ -46,7 +48,7 @@ pub enum HttpTransport {
     SSE,
 }
 
-/// A header: exactly one of `value`, `valueFrom`.
+/// An HTTP header: exactly one of `value`, `valueFrom`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -55,17 +57,17 @@ pub enum HttpTransport {
     "give exactly one of value, valueFrom"
 ))]
 pub struct Header {
-    /// Its name.
+    /// Name of the header.
     #[schemars(length(min = 1, max = 128), regex(pattern = HEADER_NAME))]
     pub name: String,
-    /// Its value.
+    /// Value of the header.
     #[schemars(length(max = 4096))]
     pub value: Option<String>,
-    /// Where its value comes from.
+    /// Where the value is read from.
     pub value_from: Option<ValueFrom>,
 }
 
-/// Client credentials: exactly one of `issuer`, `tokenURL`.
+/// OAuth client credentials: exactly one of `issuer`, `tokenURL`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -74,59 +76,59 @@ pub struct Header {
     "oauth: give exactly one of issuer, tokenURL"
 ))]
 pub struct OAuth {
-    /// Whose metadata names the token endpoint.
+    /// URL of the issuer, whose metadata names the token endpoint.
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub issuer: Option<String>,
-    /// The token endpoint.
+    /// URL of the token endpoint.
     #[serde(rename = "tokenURL")]
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub token_url: Option<String>,
-    /// The client.
+    /// Client id.
     #[serde(rename = "clientID")]
     #[schemars(length(min = 1, max = 253))]
     pub client_id: String,
-    /// Its secret.
+    /// Secret key that holds the client secret.
     pub client_secret_ref: KeyRef,
-    /// Default: none.
+    /// Scopes to request. Default: none.
     #[schemars(length(max = 32), inner(length(min = 1, max = 128)), extend("x-kubernetes-list-type" = "set"))]
     pub scopes: Option<Vec<String>>,
-    /// RFC 8707. Default: the url.
+    /// Resource indicator (RFC 8707). Default: the upstream's `url`.
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub resource: Option<String>,
 }
 
-/// Certificates of a connection.
+/// Certificates for a connection.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamTls {
-    /// Authorities to trust. Default: the system's.
+    /// Certificate authorities to trust. Default: the system's.
     pub ca_ref: Option<CaRef>,
-    /// A Secret of type kubernetes.io/tls. Default: none.
+    /// Secret of type kubernetes.io/tls with the client certificate. Default: none.
     pub client_certificate_secret_ref: Option<LocalRef>,
-    /// The name that the certificate must be for. Default: the url's host.
+    /// Host name that the server's certificate must be valid for. Default: the host of the upstream's `url`.
     #[schemars(length(max = 253))]
     pub server_name: Option<String>,
 }
 
-/// Certificate authorities.
+/// Where certificate authorities are stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CaRef {
-    /// `ConfigMap` or `Secret`. Default: ConfigMap.
+    /// Kind of the object: `ConfigMap` or `Secret`. Default: ConfigMap.
     pub kind: Option<CaKind>,
-    /// The object's name.
+    /// Name of the object.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// The key in it.
+    /// Key in its data.
     #[schemars(length(min = 1, max = 253))]
     pub key: String,
 }
 
-/// Where authorities are kept.
+/// Kind of the object: `ConfigMap` or `Secret`. Default: ConfigMap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CaKind {
-    /// In a ConfigMap.
+    /// A ConfigMap.
     ConfigMap,
-    /// In a Secret.
+    /// A Secret.
     Secret,
 }

@@ -1,4 +1,4 @@
-//! Upstreams that the operator runs.
+//! Upstreams whose server the operator runs.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::api::shared::{EnvVar, LocalRef, PullPolicy, Resources};
 use crate::api::upstream::process::ProcessSession;
 use crate::api::values::{DNS_LABEL, FreeObject, HOST_PORT, Quantity, URL_PATH};
 
-/// A server that the operator runs. A container on stdio is bridged to HTTP.
+/// A server that the operator runs. If it uses stdio, the operator bridges it to HTTP.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -30,59 +30,60 @@ use crate::api::values::{DNS_LABEL, FreeObject, HOST_PORT, Quantity, URL_PATH};
     "managed.session is for transport Stdio"
 ))]
 pub struct Managed {
-    /// Its image.
+    /// Image of the server.
     #[schemars(length(min = 1, max = 1000))]
     pub image: String,
-    /// Default: that of the cluster for its tag.
+    /// When the image is pulled. Default: the cluster's default for the image's tag.
     pub image_pull_policy: Option<PullPolicy>,
-    /// Secrets to pull it with. Default: none.
+    /// Secrets for pulling the image. Default: none.
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub image_pull_secrets: Option<Vec<LocalRef>>,
-    /// The container's name. Default: server.
+    /// Name of the container. Default: server.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub container_name: Option<String>,
-    /// Default: the image's entry point.
+    /// Command of the container. Default: the image's entry point.
     #[schemars(length(max = 64), inner(length(max = 4096)), extend("x-kubernetes-list-type" = "atomic"))]
     pub command: Option<Vec<String>>,
-    /// Default: the image's.
+    /// Arguments of the command. Default: the image's.
     #[schemars(length(max = 256), inner(length(max = 4096)), extend("x-kubernetes-list-type" = "atomic"))]
     pub args: Option<Vec<String>>,
-    /// `Stdio`, `StreamableHTTP` or `SSE`. Default: Stdio.
+    /// MCP transport of the container: `Stdio`, `StreamableHTTP` or `SSE`. Default: Stdio.
     pub transport: Option<ManagedTransport>,
-    /// With Stdio: a process for each client session (`PerSession`) or one for all (`Shared`). Default: PerSession.
+    /// With transport Stdio: one process for each client session (`PerSession`), or one for all (`Shared`). Default:
+    /// PerSession.
     pub session: Option<ProcessSession>,
-    /// Pods; 0 is allowed. Default: 1.
+    /// Number of pods; 0 is allowed. Default: 1.
     #[schemars(range(max = 1000))]
     pub replicas: Option<u32>,
-    /// Its environment. Default: the image's.
+    /// Environment variables, in addition to the image's. Default: none.
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub env: Option<Vec<EnvVar>>,
-    /// Ports of the container; needed for HTTP. Default: none.
+    /// Ports of the container; required unless the transport is Stdio. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub ports: Option<Vec<ContainerPort>>,
-    /// Which of `ports` speaks MCP. Default: the only one.
+    /// Name of the port that serves MCP. Default: the only port.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub port: Option<String>,
-    /// Path of its endpoint. Default: /mcp.
+    /// Path of the MCP endpoint. Default: /mcp.
     #[schemars(length(min = 1, max = 253), regex(pattern = URL_PATH))]
     pub path: Option<String>,
-    /// What is mounted. Default: nothing.
+    /// Volumes to mount. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub volumes: Option<Vec<Volume>>,
-    /// Requests and limits. Default: none.
+    /// Resource requests and limits. Default: none.
     pub resources: Option<Resources>,
-    /// Default: one of our own, with no token mounted.
+    /// ServiceAccount of the pods. Default: one that the operator creates, whose token is not mounted.
     #[schemars(length(max = 253))]
     pub service_account_name: Option<String>,
-    /// `host:port` it may reach, by NetworkPolicy. Default: none but DNS.
+    /// Addresses, as `host:port`, that the NetworkPolicy lets the pods connect to. Default: only DNS.
     #[schemars(length(max = 64), inner(length(min = 1, max = 270), regex(pattern = HOST_PORT)))]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
     pub egress: Option<Vec<String>>,
-    /// What its pods look like.
+    /// Settings of the server's pods. Default: the defaults of its fields.
     pub pod: Option<UpstreamPod>,
 }
 
-/// What a container speaks.
+/// MCP transport of the container: `Stdio`, `StreamableHTTP` or `SSE`. Default: Stdio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ManagedTransport {
     /// MCP on standard input and output.
@@ -97,15 +98,15 @@ pub enum ManagedTransport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerPort {
-    /// Its name.
+    /// Name of the port.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// TCP port.
+    /// TCP port number.
     #[schemars(range(min = 1))]
     pub port: u16,
 }
 
-/// Something mounted: exactly one source. All of it passes Pod Security `restricted`.
+/// A mounted volume with exactly one source. Each source is permitted by the Pod Security level `restricted`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -115,89 +116,89 @@ pub struct ContainerPort {
     "volumes: give exactly one of persistentVolumeClaim, emptyDir, secret, configMap, image"
 ))]
 pub struct Volume {
-    /// Its name.
+    /// Name of the volume.
     #[schemars(length(min = 1, max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
-    /// Where.
+    /// Absolute path in the container at which the volume is mounted.
     #[schemars(length(min = 1, max = 1024), regex(pattern = r"^/[^:]*$"))]
     pub mount_path: String,
-    /// Default: false.
+    /// Whether the volume is mounted read-only. Default: false.
     pub read_only: Option<bool>,
-    /// A PersistentVolumeClaim.
+    /// The volume of a PersistentVolumeClaim.
     pub persistent_volume_claim: Option<ClaimVolume>,
-    /// An empty folder.
+    /// A folder that is empty when the pod starts.
     pub empty_dir: Option<EmptyDirVolume>,
-    /// A Secret.
+    /// The data of a Secret.
     pub secret: Option<SecretVolume>,
-    /// A ConfigMap.
+    /// The data of a ConfigMap.
     pub config_map: Option<LocalRef>,
-    /// An image's files.
+    /// The files of an image.
     pub image: Option<ImageVolume>,
 }
 
-/// A PersistentVolumeClaim.
+/// The volume of a PersistentVolumeClaim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimVolume {
-    /// Its name.
+    /// Name of the PersistentVolumeClaim.
     #[schemars(length(min = 1, max = 253))]
     pub claim_name: String,
 }
 
-/// An empty folder.
+/// A folder that is empty when the pod starts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EmptyDirVolume {
-    /// Default: none.
+    /// Maximum size of the folder. Default: none.
     pub size_limit: Option<Quantity>,
 }
 
-/// A Secret.
+/// The data of a Secret.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SecretVolume {
-    /// Its name.
+    /// Name of the Secret.
     #[schemars(length(min = 1, max = 253))]
     pub secret_name: String,
 }
 
-/// An image's files.
+/// The files of an image.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageVolume {
-    /// The image.
+    /// Reference of the image.
     #[schemars(length(min = 1, max = 1000))]
     pub reference: String,
 }
 
-/// Pods of a managed upstream.
+/// Settings of a managed server's pods.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpstreamPod {
-    /// Ours win where they clash. Default: none.
+    /// Additional labels; those that the operator sets take precedence. Default: none.
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     pub labels: Option<BTreeMap<String, String>>,
-    /// Default: none.
+    /// Additional annotations. Default: none.
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 4096}))]
     pub annotations: Option<BTreeMap<String, String>>,
-    /// Default: none.
+    /// Labels that a node must have to run the pods. Default: none.
     #[schemars(extend("maxProperties" = 64, "additionalProperties" = {"type": "string", "maxLength": 63}))]
     pub node_selector: Option<BTreeMap<String, String>>,
-    /// As core has them. Default: none.
+    /// Tolerations, in the form of a Kubernetes pod spec. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub tolerations: Option<Vec<FreeObject>>,
-    /// As core has it. Default: none.
+    /// Affinity, in the form of a Kubernetes pod spec. Default: none.
     pub affinity: Option<FreeObject>,
-    /// As core has them. Default: none.
+    /// Topology spread constraints, in the form of a Kubernetes pod spec. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub topology_spread_constraints: Option<Vec<FreeObject>>,
-    /// Default: the cluster's.
+    /// PriorityClass of the pods. Default: the cluster's.
     #[schemars(length(max = 253))]
     pub priority_class_name: Option<String>,
-    /// Default: the cluster's.
+    /// RuntimeClass of the pods. Default: the cluster's.
     #[schemars(length(max = 253))]
     pub runtime_class_name: Option<String>,
-    /// Secrets to pull images with. Default: none.
+    /// Secrets for pulling images. Default: none.
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub image_pull_secrets: Option<Vec<LocalRef>>,
 }

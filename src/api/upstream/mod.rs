@@ -1,4 +1,4 @@
-//! The kind MCPUpstream.
+//! The MCPUpstream custom resource.
 
 pub mod behaviour;
 pub mod external;
@@ -22,7 +22,7 @@ use crate::api::upstream::referred::{KnowledgeAssistant, ServerRef, VectorSearch
 use crate::api::upstream::status::MCPUpstreamStatus;
 use crate::api::upstream::tools::{Pinning, UpstreamTools};
 
-/// Where tools come from. Whatever it names lies in its own namespace.
+/// An MCP server whose tools a gateway serves. Objects that it refers to are in its own namespace.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[kube(
@@ -60,40 +60,40 @@ use crate::api::upstream::tools::{Pinning, UpstreamTools};
     "give exactly one of managed, external, process, serverRef, vectorSearch, knowledgeAssistant"
 ))]
 pub struct MCPUpstreamSpec {
-    /// Whether it is in routing; a managed one is scaled to 0 while it is not. Default: true.
+    /// Whether calls are routed to the upstream. While this is false, a managed server is scaled to 0. Default: true.
     pub enabled: Option<bool>,
-    /// For people. Default: none.
+    /// Human-readable description. Default: none.
     #[schemars(length(max = 1024))]
     pub description: Option<String>,
     /// A server that the operator runs.
     pub managed: Option<Managed>,
     /// A server at a URL.
     pub external: Option<External>,
-    /// A command on this machine; outside a cluster only.
+    /// A command that the gateway starts on its own machine; not in a cluster.
     pub process: Option<Process>,
-    /// A server that somebody else runs in the cluster.
+    /// A server that runs in the cluster but is not managed by the operator.
     pub server_ref: Option<ServerRef>,
-    /// A retrieval tool of our own.
+    /// A built-in retrieval tool.
     pub vector_search: Option<VectorSearch>,
-    /// A question-answering tool of our own.
+    /// A built-in question-answering tool.
     pub knowledge_assistant: Option<KnowledgeAssistant>,
-    /// How long things may take.
+    /// Time limits. Default: the defaults of its fields.
     pub timeouts: Option<Timeouts>,
-    /// When a call is sent again; never after it may have been executed, unless the tool says that is safe.
+    /// When a call is sent again. A call that the server may have executed is repeated only as `retry.when` permits.
     pub retry: Option<Retry>,
-    /// How its health is judged. Gateway pods probe, since they alone can reach it.
+    /// How the server's health is checked. The gateway's pods probe it, because only they can be sure to reach it.
     pub health: Option<HealthChecks>,
-    /// `Enforce` or `Off`: whether arguments are checked against the tool's input schema before they are sent.
+    /// Whether arguments are validated against the tool's input schema before a call is sent: `Enforce` or `Off`.
     /// Default: Enforce.
     pub argument_validation: Option<ArgumentValidation>,
-    /// What it speaks.
+    /// Which versions of MCP are used with the server. Default: the defaults of its fields.
     pub protocol: Option<UpstreamProtocol>,
-    /// What bounds its calls, in each pod.
+    /// Limits on calls, for each pod. Default: the defaults of its fields.
     pub limits: Option<UpstreamLimits>,
-    /// Which of its tools are offered, and how.
+    /// Which of the server's tools are offered to clients, and changes to their definitions. Default: all, unchanged.
     pub tools: Option<UpstreamTools>,
-    /// Whether changed tool definitions are noticed.
+    /// What happens if the server changes a tool's definition. Default: nothing.
     pub pinning: Option<Pinning>,
-    /// Who may take it from another namespace. Default: nobody.
+    /// Namespaces whose gateways can serve the upstream. Default: only its own.
     pub share_with: Option<ShareWith>,
 }

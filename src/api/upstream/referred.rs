@@ -1,4 +1,4 @@
-//! Upstreams that somebody else runs, and retrieval tools of our own.
+//! Upstreams that run in the cluster without the operator, and built-in retrieval tools.
 
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use kube::KubeSchema;
@@ -9,7 +9,7 @@ use crate::api::shared::KeyRef;
 use crate::api::upstream::external::HttpTransport;
 use crate::api::values::{FreeObject, HTTP_URL, TOOL_NAME, URL_PATH};
 
-/// An object that publishes `status.address.url`, or a Service.
+/// Refers to a Service, or to an object that publishes its URL in `status.address.url`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -18,26 +18,27 @@ use crate::api::values::{FreeObject, HTTP_URL, TOOL_NAME, URL_PATH};
     "serverRef: a Service needs `port`, a number or a name"
 ))]
 pub struct ServerRef {
-    /// Its API group. Default: core.
+    /// API group of the object. Default: core.
     #[schemars(length(max = 253))]
     pub api_group: Option<String>,
-    /// Its kind.
+    /// Kind of the object.
     #[schemars(length(min = 1, max = 63))]
     pub kind: String,
-    /// Its name.
+    /// Name of the object, in the same namespace.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// Number or name; needed for a Service.
+    /// Port number or port name; required for a Service.
     #[schemars(extend("minimum" = 1, "maximum" = 65_535, "maxLength" = 63))]
     pub port: Option<IntOrString>,
-    /// Path of its endpoint. Default: /mcp.
+    /// Path of the MCP endpoint. Default: /mcp for a Service, else the path of the published URL.
     #[schemars(length(min = 1, max = 253), regex(pattern = URL_PATH))]
     pub path: Option<String>,
-    /// `Auto`, `StreamableHTTP` or `SSE`. Default: Auto.
+    /// HTTP transport of the server: `StreamableHTTP`, `SSE` (HTTP+SSE of 2024-11-05), or `Auto`, which tries
+    /// StreamableHTTP first. Default: Auto.
     pub transport: Option<HttpTransport>,
 }
 
-/// A retrieval tool over one index.
+/// A built-in tool that searches one vector index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -51,98 +52,98 @@ pub struct ServerRef {
     "vectorSearch on PostgreSQL and SQLite needs `embedding`: how a question becomes a vector"
 ))]
 pub struct VectorSearch {
-    /// `Databricks`, `PostgreSQL` (pgvector) or `SQLite`.
+    /// Where the index is stored: `Databricks`, `PostgreSQL` (with pgvector) or `SQLite`.
     pub backend: VectorBackend,
-    /// Default: vector_search_{name}, - as _.
+    /// Name of the tool. Default: vector_search_{name}, where {name} is the object's name with _ for each -.
     #[schemars(length(min = 1, max = 64), regex(pattern = TOOL_NAME))]
     pub tool_name: Option<String>,
-    /// What the model chooses the tool by.
+    /// Description by which models choose the tool.
     #[schemars(length(min = 1, max = 1024))]
     pub description: String,
-    /// With Databricks: its endpoint.
+    /// Name of the search endpoint; required for Databricks.
     #[schemars(length(min = 1, max = 253))]
     pub endpoint: Option<String>,
-    /// catalog.schema.index, or schema.table.
+    /// Name of the index: catalog.schema.index for Databricks, else schema.table.
     #[schemars(length(min = 1, max = 512))]
     pub index: String,
-    /// Default: 5.
+    /// Number of results to return. Default: 5.
     #[schemars(range(min = 1, max = 100))]
     pub num_results: Option<u32>,
     /// Columns to return. Default: all.
     #[schemars(length(max = 128), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "atomic"))]
     pub columns: Option<Vec<String>>,
-    /// Any JSON object; a caller cannot take it away. Default: none.
+    /// Filters for every search, any JSON object; callers cannot remove them. Default: none.
     pub filters: Option<FreeObject>,
-    /// With Databricks: the workspace.
+    /// URL of the workspace; required for Databricks.
     #[serde(rename = "baseURL")]
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub base_url: Option<String>,
-    /// How a question becomes a vector; not with Databricks.
+    /// How a question is turned into a vector; required unless the backend is Databricks.
     pub embedding: Option<Embedding>,
-    /// Its credentials. Default: none.
+    /// Secret key that holds the backend's credentials. Default: none.
     pub credentials_secret_ref: Option<KeyRef>,
 }
 
-/// Where vectors are kept.
+/// Where a vector index is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum VectorBackend {
     /// Databricks Vector Search.
     Databricks,
     /// PostgreSQL with pgvector.
     PostgreSQL,
-    /// SQLite.
+    /// A SQLite database.
     SQLite,
 }
 
-/// How text becomes a vector.
+/// How text is turned into a vector.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Embedding {
-    /// The role of a model of the gateway.
+    /// Role of the gateway's model that computes embeddings.
     #[schemars(length(min = 1, max = 63))]
     pub model_role: String,
-    /// The vectors' column. Default: embedding.
+    /// Column that holds the vectors. Default: embedding.
     #[schemars(length(min = 1, max = 63))]
     pub column: Option<String>,
-    /// Default: the column's.
+    /// Number of dimensions of a vector. Default: that of the column.
     #[schemars(range(min = 1, max = 65_536))]
     pub dimensions: Option<u32>,
 }
 
-/// A question-answering tool.
+/// A built-in tool that answers questions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KnowledgeAssistant {
-    /// `OpenAI` or `Databricks`.
+    /// Service that answers: `OpenAI` or `Databricks`.
     pub backend: AssistantBackend,
-    /// Default: knowledge_assistant_{name}, - as _.
+    /// Name of the tool. Default: knowledge_assistant_{name}, where {name} is the object's name with _ for each -.
     #[schemars(length(min = 1, max = 64), regex(pattern = TOOL_NAME))]
     pub tool_name: Option<String>,
-    /// What the model chooses the tool by.
+    /// Description by which models choose the tool.
     #[schemars(length(min = 1, max = 1024))]
     pub description: String,
-    /// Its endpoint's name.
+    /// Name of the endpoint at the service.
     #[schemars(length(min = 1, max = 253))]
     pub endpoint: String,
-    /// The service.
+    /// URL of the service.
     #[serde(rename = "baseURL")]
     #[schemars(length(min = 1, max = 2048), regex(pattern = HTTP_URL))]
     pub base_url: String,
-    /// Tokens of an answer. Default: 2000.
+    /// Maximum number of tokens in an answer. Default: 2000.
     #[schemars(range(min = 1, max = 8000))]
     pub max_tokens: Option<u32>,
-    /// From 0 to 2. Default: 0.3.
+    /// Sampling temperature, from 0 to 2. Default: 0.3.
     #[schemars(range(min = 0.0, max = 2.0))]
     pub temperature: Option<f64>,
-    /// Its credentials. Default: none.
+    /// Secret key that holds the service's credentials. Default: none.
     pub credentials_secret_ref: Option<KeyRef>,
 }
 
-/// Who answers.
+/// Service that answers the questions of a knowledge assistant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AssistantBackend {
-    /// An API like OpenAI's.
+    /// A service with the API of OpenAI.
     OpenAI,
-    /// Databricks.
+    /// A Databricks workspace.
     Databricks,
 }

@@ -6,67 +6,71 @@ use serde::{Deserialize, Serialize};
 use crate::api::status::{Condition, TakenBy};
 use crate::api::values::SHA256;
 
-/// What came of an upstream.
+/// Observed state of an MCPUpstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MCPUpstreamStatus {
-    /// The generation that this speaks of.
+    /// The `metadata.generation` that this status describes.
     #[schemars(range(min = 0))]
     pub observed_generation: Option<i64>,
-    /// Accepted, ResolvedRefs, Programmed, Connected, ToolsApproved, Ready; others while they are bad.
+    /// Conditions of the types Accepted, ResolvedRefs, Programmed, Connected, ToolsApproved and Ready; other types
+    /// appear only while something is wrong.
     #[schemars(length(max = 12), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Option<Vec<Condition>>,
-    /// Gateways that serve it, of those that take it.
+    /// Gateways that serve this version of the upstream, out of the gateways that use it, such as `1/2`.
     #[schemars(length(max = 16))]
     pub live: Option<String>,
-    /// Who serves it.
+    /// Gateways that use the upstream.
     #[schemars(length(max = 16))]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["namespace", "name"]))]
     pub gateways: Option<Vec<TakenBy>>,
-    /// Which of managed, external, process, serverRef, vectorSearch, knowledgeAssistant.
+    /// Type of the upstream: managed, external, process, serverRef, vectorSearch or knowledgeAssistant.
     #[schemars(length(max = 32))]
     pub r#type: Option<String>,
-    /// Document 003's states.
+    /// State of the connection in the pod where it is worst: `Disconnected` (not tried yet, or disabled), `Connecting`,
+    /// `Connected` or `Error` (the last probe failed).
     pub connection_state: Option<ConnectionState>,
-    /// When a connection was last made.
+    /// When a pod last connected to the server.
     #[schemars(length(max = 64), extend("format" = "date-time"))]
     pub last_connected_time: Option<String>,
-    /// Failures since the last success.
+    /// Failures since the last success, in the pod that has the most.
     pub failure_count: Option<u32>,
-    /// Pods that took it out of routing, of pods.
+    /// Pods that took the upstream out of routing, out of the pods that report on it, such as `1/2`. Absent if there
+    /// are none.
     #[schemars(length(max = 16))]
     pub auto_disabled_pods: Option<String>,
-    /// When it left routing.
+    /// When the first of those pods took the upstream out of routing.
     #[schemars(extend("format" = "date-time"))]
     pub auto_disabled_time: Option<String>,
-    /// The last value of the annotation hawsepipe.dev/enable that was obeyed.
+    /// Last value of the annotation hawsepipe.dev/enable on which all pods acted.
     #[schemars(length(max = 253))]
     pub enable_acknowledged: Option<String>,
-    /// What is spoken.
+    /// MCP version and transport in use.
     pub protocol: Option<SpokenProtocol>,
-    /// What it says it is.
+    /// Name and version that the server reports for itself.
     pub server: Option<ServerInfo>,
-    /// What runs it.
+    /// Workload that runs the server.
     pub workload: Option<WorkloadRef>,
-    /// Where it is reached.
+    /// URL at which gateways reach the server.
     #[schemars(length(max = 2048))]
     pub address: Option<String>,
-    /// Tools it has.
+    /// Number of tools that the server has.
     pub tool_count: Option<u32>,
-    /// Digest of its tools, 12 hex characters.
+    /// First 12 characters of a digest over the server's tool definitions.
     #[schemars(length(max = 12))]
     pub tools_revision: Option<String>,
-    /// Its tools, at most 512.
+    /// Tools of the server, at most 512.
     #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub tools: Option<Vec<ToolStatus>>,
 }
 
-/// Document 003's connection states.
+/// State of the connection in the pod where it is worst: `Disconnected` (not tried yet, or disabled), `Connecting`,
+/// `Connected` or `Error` (the last probe failed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConnectionState {
-    /// Not tried yet, or disabled.
+    /// Connecting was not tried yet, or the upstream is disabled.
     Disconnected,
-    /// Being tried.
+    /// A connection is being established.
     Connecting,
     /// The last probe succeeded.
     Connected,
@@ -74,58 +78,58 @@ pub enum ConnectionState {
     Error,
 }
 
-/// What is spoken with an upstream.
+/// MCP version and transport in use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpokenProtocol {
-    /// Legacy or Modern.
+    /// `Legacy` or `Modern`.
     #[schemars(length(max = 16))]
     pub era: Option<String>,
-    /// The protocol version agreed on.
+    /// MCP version that gateway and server agreed on.
     #[schemars(length(max = 16))]
     pub version: Option<String>,
-    /// How.
+    /// Transport in use.
     #[schemars(length(max = 32))]
     pub transport: Option<String>,
 }
 
-/// What a server says it is.
+/// Name and version that a server reports for itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerInfo {
-    /// Its name.
+    /// Name that the server reports.
     #[schemars(length(max = 253))]
     pub name: Option<String>,
-    /// Its version.
+    /// Version that the server reports.
     #[schemars(length(max = 253))]
     pub version: Option<String>,
 }
 
-/// A workload of the operator's.
+/// A workload that the operator created.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadRef {
-    /// Its kind.
+    /// Kind of the workload.
     #[schemars(length(max = 63))]
     pub kind: Option<String>,
-    /// Its name.
+    /// Name of the workload.
     #[schemars(length(max = 63))]
     pub name: Option<String>,
 }
 
-/// One tool.
+/// A tool of the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolStatus {
-    /// The server's own name.
+    /// Name that the server uses.
     #[schemars(length(max = 128))]
     pub name: String,
-    /// The name clients see.
+    /// Name that clients see.
     #[schemars(length(max = 128))]
     pub r#as: Option<String>,
-    /// Digest of its definition, hex.
+    /// SHA-256 digest of the tool's definition, in hexadecimal.
     #[schemars(length(equal = 64), regex(pattern = SHA256))]
     pub sha256: Option<String>,
-    /// Whether that digest is approved.
+    /// Whether the definition with this digest is approved.
     pub approved: Option<bool>,
 }

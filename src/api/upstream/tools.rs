@@ -1,4 +1,4 @@
-//! What is offered of an upstream's tools, and whether their definitions are pinned.
+//! Which tools of an upstream are offered, and whether their definitions are pinned.
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::api::values::{FreeValue, GLOB, SHA256, TOOL_NAME};
 
-/// Which tools are offered, and how.
+/// Which tools are offered to clients, and changes to their definitions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -16,20 +16,20 @@ use crate::api::values::{FreeValue, GLOB, SHA256, TOOL_NAME};
     "tools.overrides: two tools are renamed to the same word"
 ))]
 pub struct UpstreamTools {
-    /// Globs over the server's own names. Default: all.
+    /// Globs over the names of tools to offer, as the server uses them. Default: all tools.
     #[schemars(length(max = 256), inner(length(min = 1, max = 128), regex(pattern = GLOB)))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub include: Option<Vec<String>>,
-    /// Globs that take out. Default: none.
+    /// Globs over the names of tools not to offer, even if `include` matches them. Default: none.
     #[schemars(length(max = 256), inner(length(min = 1, max = 128), regex(pattern = GLOB)))]
     #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
     pub exclude: Option<Vec<String>>,
-    /// What is changed about single tools, by the server's own name. Default: nothing.
+    /// Changes to individual tools, by the names that the server uses. Default: none.
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub overrides: Option<Vec<ToolOverride>>,
 }
 
-/// What is changed about one tool; absent fields stay as the server has them.
+/// Changes to one tool; fields that are absent leave the server's definition as it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(
@@ -38,94 +38,96 @@ pub struct UpstreamTools {
     "tools.overrides: a hidden tool has no name to change; drop `rename` or `hidden`"
 ))]
 pub struct ToolOverride {
-    /// The server's own name for it.
+    /// Name of the tool, as the server uses it.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// Another word for clients.
+    /// Name of the tool for clients. Default: the server's.
     #[schemars(length(min = 1, max = 64), regex(pattern = TOOL_NAME))]
     pub rename: Option<String>,
-    /// Another title.
+    /// Title of the tool. Default: the server's.
     #[schemars(length(max = 256))]
     pub title: Option<String>,
-    /// Another description.
+    /// Description of the tool. Default: the server's.
     #[schemars(length(max = 4096))]
     pub description: Option<String>,
-    /// Hints that put the server's own right.
+    /// MCP annotations that replace the server's. Default: the server's.
     pub annotations: Option<ToolAnnotations>,
-    /// Not listed and not callable. Default: false.
+    /// Whether the tool is hidden: neither listed nor callable. Default: false.
     pub hidden: Option<bool>,
-    /// Milliseconds for its calls. Default: the upstream's.
+    /// Milliseconds to wait for the answer to a call of the tool. Default: the upstream's.
     #[schemars(range(min = 1, max = 600_000))]
     pub timeout_ms: Option<u32>,
-    /// What is changed about single arguments. Default: nothing.
+    /// Changes to individual arguments. Default: none.
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub arguments: Option<Vec<ArgumentOverride>>,
 }
 
-/// The protocol's hints about a tool.
+/// MCP annotations of a tool, which are hints for clients.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolAnnotations {
-    /// A title.
+    /// Title of the tool.
     #[schemars(length(max = 256))]
     pub title: Option<String>,
-    /// It changes nothing.
+    /// Whether the tool changes nothing.
     pub read_only_hint: Option<bool>,
-    /// It may destroy.
+    /// Whether the tool may destroy data.
     pub destructive_hint: Option<bool>,
-    /// Twice is as once.
+    /// Whether calling the tool again with the same arguments has no further effect.
     pub idempotent_hint: Option<bool>,
-    /// It reaches out.
+    /// Whether the tool interacts with external systems.
     pub open_world_hint: Option<bool>,
 }
 
-/// What is changed about one argument.
+/// Changes to one argument.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ArgumentOverride {
-    /// Its name.
+    /// Name of the argument.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// A fixed value, any JSON.
+    /// Fixed value of the argument, any JSON. Default: none.
     pub value: Option<FreeValue>,
-    /// Out of the schema that clients see. Default: false.
+    /// Whether the argument is removed from the schema that clients see. Default: false.
     pub hidden: Option<bool>,
-    /// Another description.
+    /// Description of the argument. Default: the server's.
     #[schemars(length(max = 1024))]
     pub description: Option<String>,
 }
 
-/// Whether changed tool definitions are noticed.
+/// What happens if the server changes a tool's definition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pinning {
-    /// `Off`; `Alert` raises a condition and an Event; `Enforce` also takes the tool out until it is approved.
-    /// Default: Off.
+    /// What happens if the server changes a tool's definition: `Off` is nothing, `Alert` raises a condition and an
+    /// Event, `Enforce` also withdraws the tool until the new definition is approved. Default: Off.
     pub mode: Option<PinningMode>,
-    /// Digests of definitions, as `hawsepipe tools pin` prints them. Default: the first definition seen is trusted.
+    /// Digests of approved definitions, as printed by `hawsepipe tools pin`. Default: the first definition seen of each
+    /// tool.
     #[schemars(length(max = 512), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub approved: Option<Vec<ApprovedTool>>,
 }
 
-/// What a changed definition does.
+/// What happens if the server changes a tool's definition: `Off` is nothing, `Alert` raises a condition and an Event,
+/// `Enforce` also withdraws the tool until the new definition is approved. Default: Off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PinningMode {
-    /// Nothing.
+    /// Nothing happens.
     Off,
-    /// A condition and an Event.
+    /// A condition and an Event are raised.
     Alert,
-    /// It also takes the tool out.
+    /// A condition and an Event are raised, and the tool is withdrawn until the new definition is approved.
     Enforce,
 }
 
-/// An approved definition.
+/// An approved tool definition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApprovedTool {
-    /// The server's own name.
+    /// Name of the tool, as the server uses it.
     #[schemars(length(min = 1, max = 128))]
     pub name: String,
-    /// Digest of name, description, schemas and annotations, hex.
+    /// SHA-256 digest of the tool's name, description, schemas and annotations, in hexadecimal.
     #[schemars(length(equal = 64), regex(pattern = SHA256))]
     pub sha256: String,
 }

@@ -1,5 +1,5 @@
-//! How large objects may be in a plan: a gateway is shared, and what one of its users writes must leave room for the
-//! others.
+//! Limits on the size of objects in a plan. Several users share a gateway, and the objects of one must leave room for
+//! those of the others.
 
 use std::io;
 
@@ -10,26 +10,26 @@ use crate::config::input::Inputs;
 use crate::domain::ids::ObjectId;
 use crate::domain::reason::Reason;
 
-/// The most bytes of an object in a plan, as JSON, without its code.
+/// Maximum bytes of an object in a plan, as JSON and without its code.
 pub(super) const MAX_OBJECT: usize = 512 << 10;
-/// The most bytes of a code text.
+/// Maximum bytes of a code text.
 pub(super) const MAX_CODE: usize = 900 << 10;
-/// The most bytes of a code text once it is escaped as JSON, where a control character takes six.
+/// Maximum bytes of a code text that is escaped as JSON, in which a control character has six bytes.
 const MAX_CODE_JSON: usize = 1 << 20;
-/// The most bytes of all objects of one namespace in a plan, their code included.
+/// Maximum bytes of all objects of one namespace in a plan, including their code.
 pub(super) const MAX_NAMESPACE: usize = 64 << 20;
-/// The most objects of one namespace in a plan.
+/// Maximum number of objects of one namespace in a plan.
 pub(super) const MAX_OBJECTS: usize = 8192;
 
-/// All namespaces but the gateway's own have together as much as one may have, so that what stores a plan holds it. Of
-/// that a half is for the first part of each, which is so much smaller than the whole: who takes the other half leaves
-/// room for who comes later.
+/// All namespaces except the gateway's own share as much room as one namespace can have, so that the plan remains small
+/// enough to be stored. Each of them can always use one of this many parts of that room. What they use beyond their
+/// parts must fit into half of the room, so that the other half is left for namespaces that come later.
 pub(super) const PARTS: usize = 64;
 
-/// Checks that an object fits into a plan, by itself and beside the others.
+/// Checks that an object fits into a plan, by its own size and with the room that other objects leave.
 ///
 /// # Errors
-/// If it is too large.
+/// If the object is too large.
 pub(super) fn check(inputs: &Inputs, id: &ObjectId, object: &impl Serialize) -> Result<(), FieldFault> {
     if let Some(why) = inputs.no_room.get(id) {
         return Err((Reason::TooLarge, "spec".to_owned(), why.clone()));
@@ -45,10 +45,10 @@ pub(super) fn check(inputs: &Inputs, id: &ObjectId, object: &impl Serialize) -> 
     Err((Reason::TooLarge, "spec".to_owned(), message))
 }
 
-/// Checks that code fits into a plan; `field` says where it is.
+/// Checks that code fits into a plan. `field` is where the code is.
 ///
 /// # Errors
-/// If it is too large.
+/// If the code is too large.
 pub(super) fn check_code(text: &str, field: &str) -> Result<(), FieldFault> {
     if text.len() <= MAX_CODE && size(&text) <= MAX_CODE_JSON {
         return Ok(());
@@ -61,15 +61,15 @@ pub(super) fn check_code(text: &str, field: &str) -> Result<(), FieldFault> {
     Err((Reason::TooLarge, field.to_owned(), message))
 }
 
-/// Bytes of an object as JSON.
+/// Returns the number of bytes that an object has as JSON.
 pub(super) fn size(object: &impl Serialize) -> usize {
     let mut counter = Counter(0);
-    // What a plan holds always has a form in JSON.
+    // Serializing parts of a plan cannot fail.
     let _ = serde_json::to_writer(&mut counter, object);
     counter.0
 }
 
-/// Counts what is written.
+/// Counts the bytes that are written.
 struct Counter(usize);
 
 impl io::Write for Counter {

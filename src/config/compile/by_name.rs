@@ -1,22 +1,23 @@
-//! Which upstreams a chain covers.
+//! Counts the upstreams that a chain covers.
 
 use globset::{Glob, GlobMatcher};
 
 use crate::domain::plan::{ChainPlan, UpstreamPlan};
 
-/// The upstreams of a plan by their names: hundreds of chains look for theirs among thousands at each compile.
+/// The upstreams of a plan, sorted by name, because each compilation looks up the upstreams of hundreds of chains among
+/// thousands.
 pub struct ByName<'p>(Vec<&'p UpstreamPlan>);
 
 impl<'p> ByName<'p> {
-    /// Those of a plan.
+    /// Sorts the upstreams of a plan.
     pub fn new(upstreams: &'p [UpstreamPlan]) -> Self {
         let mut sorted: Vec<_> = upstreams.iter().collect();
         sorted.sort_unstable_by(|a, b| a.key.name.cmp(&b.key.name));
         Self(sorted)
     }
 
-    /// How many of them a chain covers, counted up to `most`. Globs that do not compile cover nothing; they were
-    /// refused before.
+    /// Returns how many upstreams a chain covers, counting no further than `most`. Globs that do not compile cover
+    /// nothing; a chain with such globs was not accepted.
     pub fn covered(&self, chain: &ChainPlan, most: usize) -> usize {
         let scope = &chain.upstreams;
         let in_reach = |upstream: &&&UpstreamPlan| {
@@ -49,13 +50,14 @@ impl<'p> ByName<'p> {
     }
 }
 
-/// A glob over names: what it begins with literally, and the rest. Most are a name, or the beginning of names.
+/// A glob over names, split into its literal beginning and the rest. Most globs are a whole name or the beginning of
+/// names.
 struct NameGlob<'g> {
     literal: &'g str,
     rest: GlobTail,
 }
 
-/// What a glob asks for behind its literal beginning.
+/// What must follow a glob's literal beginning.
 enum GlobTail {
     Nothing,
     Anything,

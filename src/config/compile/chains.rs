@@ -1,4 +1,4 @@
-//! Chains: which the gateway takes, their last accepted form, the order in which they run.
+//! Compiles chains: which ones the gateway takes, in which form they are in force, and in which order they run.
 
 use super::plugins::{self};
 use super::resolve::{self, ResolvedPlugin};
@@ -13,7 +13,7 @@ use crate::domain::plugin::{FailurePolicy, Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// The chains that the gateway takes, in the order in which they run.
+/// Returns the chains that the gateway takes, in the order in which they run.
 pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<ChainPlan> {
     let mut chains = Vec::new();
     for chain in &world.inputs.chains {
@@ -26,7 +26,7 @@ pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<Cha
         chains.extend(form.or_else(|| world.refusing_form(&invalid.id.key, invalid.chain.as_ref())));
     }
     for chain in &mut chains {
-        // Whose it is may have changed since its form was accepted.
+        // The kept form can be from a time when the chain had another owner.
         chain.owner = world.is_owner(&chain.key);
         chain.upstreams.namespace = (!chain.owner).then(|| chain.key.namespace.clone());
         resolve::resolve(world, chain, problems);
@@ -35,20 +35,20 @@ pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<Cha
             chain.entries.iter().map(|e| world.plugins.accepted.get(&e.plugin).map(|p| &p.digest)).collect();
         chain.revision = revision(&(&*chain, digests));
     }
-    // The tenants' chains first, then the owner's, so that the owner has the last word.
+    // Chains of tenants run first and the gateway owner's last, so that the owner decides last.
     chains.sort_by(|a, b| (a.owner, a.order, &a.key).cmp(&(b.owner, b.order, &b.key)));
     chains
 }
 
 impl World<'_> {
-    /// Whether the gateway may take a chain of which only its key is known.
+    /// Whether the gateway can take a chain of which only the key is known.
     fn takes_from(&self, chain: &ObjectKey) -> bool {
         let own = &self.gateway.key.namespace;
         let includes = |wanted: &Takes| takes::includes(&wanted.namespaces, own, &chain.namespace, self.inputs);
         self.gateway.required.contains(chain) || self.takes.is_none_or(includes)
     }
 
-    /// A gateway takes chains of the namespaces it says; one of another namespace must name the gateway besides.
+    /// Whether the gateway takes a chain. A chain of another namespace must also name the gateway.
     fn takes(&self, chain: &ChainInput, problems: &mut Vec<Problem>) -> bool {
         let Some(wanted) = self.takes else { return true };
         let (gateway, own) = (&self.gateway.key, &self.gateway.key.namespace);
@@ -92,7 +92,7 @@ impl World<'_> {
         form
     }
 
-    /// The chain as written, or what is wrong with it.
+    /// Returns the chain as written, or what is wrong with it.
     fn accept(&self, chain: &ChainInput) -> Result<ChainPlan, FieldFault> {
         let names = chain.upstreams.as_ref().map_or(&[][..], |u| &u.names);
         let globs = [
@@ -116,8 +116,8 @@ impl World<'_> {
         if let Some(when) = &entry.when {
             Expression::compile(when).map_err(|e| (Reason::InvalidExpression, format!("{field}.when"), e))?;
         }
-        // An edit that names what cannot be had is a mistake while another form runs; what was there and went away is
-        // withdrawn, which counts at once.
+        // While an older form is in force, an edit that names a missing plugin is a mistake and not accepted. A plugin
+        // that the older form names too was withdrawn, which takes effect immediately.
         let is_new = self
             .accepted(&chain.key)
             .is_some_and(|form| form.phase != chain.phase || !form.entries.iter().any(|e| asks_the_same(e, entry)));
@@ -159,7 +159,8 @@ impl World<'_> {
         }
     }
 
-    /// A chain of which no form was ever accepted: it refuses what it selects, as far as that can be read.
+    /// Returns the form of a chain that was never accepted: it refuses every call that it selects, as far as its
+    /// selection can be read.
     fn refusing(&self, chain: &ChainInput, refusal: Refusal) -> ChainPlan {
         let mut form = ChainPlan { entries: Vec::new(), refusing: Some(refusal), ..self.form(chain) };
         for globs in [&mut form.include, &mut form.exclude] {
@@ -171,7 +172,8 @@ impl World<'_> {
         form
     }
 
-    /// The same for a chain that did not pass its schema or rules. Of one that cannot be read at all, everything.
+    /// Like [`Self::refusing`], for a chain that violates its schema or a rule. If the chain cannot be read at all, it
+    /// refuses every call.
     fn refusing_form(&self, key: &ObjectKey, chain: Option<&ChainInput>) -> Option<ChainPlan> {
         let message = format!("PluginChain {key} is not valid, and no form of it was ever accepted");
         let refusal = Refusal { reason: Reason::InvalidObject, message };
@@ -193,7 +195,7 @@ impl World<'_> {
     }
 }
 
-/// Whether two forms of an entry need the same consent: of the same plugin, and to change its configuration.
+/// Whether two forms of an entry need the same consent: to use the same plugin, and to change its configuration.
 fn asks_the_same(accepted: &EntryPlan, entry: &EntryInput) -> bool {
     accepted.plugin == entry.plugin && (accepted.config.is_some() || entry.config.is_none())
 }

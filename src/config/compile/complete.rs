@@ -1,4 +1,4 @@
-//! A plan whose plugins' code is partly in the gateway's own files: puts that in.
+//! Completes a plan with plugin code from the gateway's own files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,14 +14,14 @@ use crate::domain::plugin::Protocol;
 use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
 
-/// The field that names the file.
+/// Field that names the file.
 const FIELD: &str = "spec.source.path";
 
-/// Puts the code of `files` into the plugins that have a path, with what it turned out to be. `previous` is the plan
-/// that runs.
+/// Adds the code in `files` to the plugins with a path, together with the settings that follow from the code.
+/// `previous` is the plan that runs.
 ///
-/// As everywhere, what is not accepted changes nothing that runs: a plugin whose code is not accepted keeps the form
-/// that it has in `previous`. Where it has none there, it stays without code and cannot be loaded where it is used.
+/// A plugin whose code is not accepted keeps the form that it has in `previous`. If it has none there, it stays without
+/// code and cannot be loaded.
 pub fn complete(
     mut plan: Plan,
     previous: Option<&Plan>,
@@ -54,13 +54,13 @@ pub fn complete(
     (plan, problems)
 }
 
-/// Checks that code exports still what chains of the plan run.
+/// Checks that code still exports what chains of the plan run.
 fn follows(before: &PluginPlan, after: &PluginPlan, chains: &[ChainPlan]) -> Result<(), FieldFault> {
     let lost = Lost::between(before, after, after.wanted_protocol.is_some(), after.wanted_phases.is_some());
     lost.and_then(|lost| lost.fault(&after.key, chains, FIELD)).map_or(Ok(()), Err)
 }
 
-/// A plugin with its code, and the text of that.
+/// Returns a plugin that is completed with its code, and the text of the code.
 fn put_in(
     plugin: &PluginPlan,
     files: &Files,
@@ -91,8 +91,8 @@ fn put_in(
     Ok((plugin, code.text.to_owned()))
 }
 
-/// The form of the plan that runs which may stand in for `plugin`, and its text, where it has one. It is switched on where
-/// `plugin` is, and has no right that was taken from that.
+/// Returns the form in the running plan that can replace `plugin`, and its code, if there is one. The form is enabled
+/// only if `plugin` is, and it is not used if it has a right that `plugin` no longer has.
 fn kept_form<'p>(previous: &'p Plan, plugin: &PluginPlan) -> Option<(PluginPlan, &'p String)> {
     let form = previous.plugin(&plugin.key)?;
     let text = previous.code.get(&form.digest)?;
@@ -100,7 +100,8 @@ fn kept_form<'p>(previous: &'p Plan, plugin: &PluginPlan) -> Option<(PluginPlan,
     (may_run || !plugin.enabled).then(|| (PluginPlan { enabled: plugin.enabled, ..form.clone() }, text))
 }
 
-/// Makes entries unavailable whose code does not serve their chain's phase. The operator could not know: it has no code.
+/// Makes entries unavailable if their plugin's code does not support the chain's phase. The operator cannot check this,
+/// because it does not have the code.
 fn withhold_wrong_phases(plan: &mut Plan, problems: &mut Vec<Problem>) {
     let known = plan.plugins.iter().filter(|plugin| plugin.path.is_some() && !plugin.digest.is_empty());
     let known: BTreeMap<_, _> = known.map(|plugin| (&plugin.key, &plugin.phases)).collect();

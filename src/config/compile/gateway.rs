@@ -1,4 +1,4 @@
-//! The gateway itself, and the chains that it requires.
+//! Compiles the gateway's own settings, and checks the chains that it requires.
 
 use super::plugins::Plugins;
 use crate::config::input::Inputs;
@@ -9,7 +9,7 @@ use crate::domain::plan::{
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// The gateway's settings: as written, as last accepted, or the implicit gateway's.
+/// Returns the gateway's settings: as written, else as last accepted, else those of the implicit gateway.
 pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
     if let Some(gateway) = &inputs.gateway {
         return gateway.plan.clone();
@@ -27,14 +27,15 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
         }),
         ..implicit(inputs)
     });
-    // Whether the required chains are in force is found out anew.
+    // `require` checks again whether the required chains are in force.
     gateway.refusing.take_if(|refusal| refusal.reason == Reason::RequiredChainMissing);
-    // The stop switch works whatever else is wrong.
+    // The stop switch works even if the object is invalid.
     gateway.stopped = invalid.off.unwrap_or(gateway.stopped);
     gateway
 }
 
-/// What the gateway takes: as written, as last accepted, nothing where no form was ever accepted; none is everything.
+/// Returns what the gateway takes: as written, else as last accepted, else nothing. `None` means everything, for the
+/// implicit gateway.
 pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayTakes> {
     if let Some(gateway) = &inputs.gateway {
         return Some(GatewayTakes { upstreams: gateway.upstreams.clone(), chains: gateway.chains.clone() });
@@ -47,12 +48,12 @@ pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayT
     Some(accepted(previous, &invalid.id.key).and_then(|plan| plan.takes.clone()).unwrap_or_else(nothing))
 }
 
-/// The plan that runs, if it is one of this gateway as it was declared.
+/// Returns the running plan if it belongs to this gateway, as a declared one.
 fn accepted<'a>(previous: Option<&'a Plan>, key: &ObjectKey) -> Option<&'a Plan> {
     previous.filter(|plan| plan.gateway.declared && plan.gateway.key == *key)
 }
 
-/// The gateway of a folder that declares none: anonymous, on loopback.
+/// Returns the gateway of a folder that declares none. It is open to every client, but listens on loopback only.
 pub fn implicit(inputs: &Inputs) -> GatewayPlan {
     GatewayPlan {
         key: ObjectKey::new("default", "hawsepipe"),
@@ -73,7 +74,7 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
     }
 }
 
-/// Why every call is refused where a required chain is not there any more.
+/// Returns the reason for refusing every call if a required chain no longer exists.
 pub(super) fn refusal_of_missing(inputs: &Inputs, key: &ObjectKey) -> Option<Refusal> {
     let is_there =
         inputs.chains.iter().any(|chain| chain.key == *key) || super::is_invalid(inputs, Kind::PluginChain, key);
@@ -87,7 +88,7 @@ fn not_in_force_message(key: &ObjectKey, why: &str) -> String {
     format!("the required chain {key} is not in force: {why}. Every call is refused until it is")
 }
 
-/// Refuses every call until each required chain is in force.
+/// Refuses every call unless each required chain is in force.
 pub(super) fn require(
     gateway: &mut GatewayPlan,
     chains: &[ChainPlan],

@@ -1,4 +1,5 @@
-//! Code that exports less than the form that runs: where a chain runs what is gone, that is a mistake, and no act.
+//! Detects code that exports less than the running form. If a chain runs a missing export, the edit counts as a mistake
+//! and is not accepted.
 
 use super::FieldFault;
 use crate::domain::ids::ObjectKey;
@@ -6,17 +7,18 @@ use crate::domain::plan::{ChainPlan, EntryPlan, PluginPlan};
 use crate::domain::plugin::{Phase, Protocol};
 use crate::domain::reason::Reason;
 
-/// What an edit of a Module's code took from its exports.
+/// What an edit removed from the exports of a Module.
 #[derive(Debug)]
 pub(super) struct Lost {
-    /// Phases that it no longer serves.
+    /// Phases that the code no longer supports.
     phases: Vec<Phase>,
-    /// It exports nothing, and so it would be run as a script.
+    /// Whether the code exports no functions any more, so that it would be run as a script.
     is_script: bool,
 }
 
 impl Lost {
-    /// What `before` has and `after` does not, if anything. A protocol or phases that the manifest names are intended.
+    /// Returns what `before` exports and `after` does not, or `None` if nothing is lost. A change that follows from a
+    /// protocol or phases in the manifest is intended and does not count.
     pub(super) fn between(
         before: &PluginPlan,
         after: &PluginPlan,
@@ -29,7 +31,7 @@ impl Lost {
         (before.protocol == Protocol::Module && !phases.is_empty()).then_some(Self { phases, is_script })
     }
 
-    /// What is wrong with it where one of `chains` runs what is gone. `field` says where the code is.
+    /// Returns the fault if one of `chains` runs what was lost. `field` is where the code is.
     pub(super) fn fault(&self, plugin: &ObjectKey, chains: &[ChainPlan], field: &str) -> Option<FieldFault> {
         let can_run =
             |entry: &EntryPlan| entry.unavailable.as_ref().is_none_or(|refusal| refusal.reason == Reason::WrongPhase);

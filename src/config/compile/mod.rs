@@ -1,8 +1,8 @@
-//! The compiler: inputs and the previous plan to a plan and what is wrong.
+//! The compiler: turns inputs and the previous plan into a plan and Problems.
 //!
-//! A bad edit changes nothing that runs: of an object that is not accepted the last accepted form is taken from the
-//! previous plan. What has none, and what was deleted or is no longer shared, is compiled to something that fails with
-//! its reason. Nothing is left out because it is bad.
+//! A bad edit does not change what runs: if an object is not accepted, its last accepted form is taken from the
+//! previous plan. An object without such a form, and one that was deleted or is no longer shared, is compiled to
+//! something that fails with the reason. Nothing is left out because it is bad.
 
 mod bounds;
 mod by_name;
@@ -37,17 +37,18 @@ use crate::domain::digest::revision;
 use crate::domain::plan::{FORMAT_VERSION, Plan};
 use crate::domain::problem::Problem;
 
-/// Compiles. `previous` is the plan that runs, for the last accepted forms.
+/// Compiles the inputs. `previous` is the plan that runs, which provides the last accepted forms.
 ///
-/// It always yields a plan; Problems of level error name what is not in it as written. Deterministic: the same inputs
-/// and previous plan give the same plan, byte for byte.
+/// There is always a plan; Problems of level error name what is not in it as written. The same inputs and previous plan
+/// result in the same plan, byte for byte.
 pub fn compile(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
     let (mut plan, problems) = compile_unnamed(inputs, previous);
     plan.revision = revision(&plan);
     (plan, problems)
 }
 
-/// The same without the plan's revision, for who names it by its shards: of a large plan it takes long to find out.
+/// Like [`compile`], but without the plan's revision, which takes long to compute for a large plan. It is for callers
+/// that name revisions by their shards.
 pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
     let mut problems = Vec::new();
     let mut gateway = gateway::compile(inputs, previous);
@@ -89,7 +90,7 @@ pub fn compile_unnamed(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<P
     (plan, problems)
 }
 
-/// Code of the plugins that are accepted.
+/// Returns the code of the accepted plugins.
 fn kept_code(plugins: &plugins::Plugins<'_>) -> BTreeMap<String, String> {
     let kept: HashSet<&str> = plugins.accepted.values().map(|p| p.digest.as_str()).collect();
     plugins

@@ -1,4 +1,4 @@
-//! The code of plugins: where it is found, whether it parses, what it serves.
+//! The code of plugins: where it is, whether it parses, which phases it supports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,30 +13,30 @@ use crate::domain::ports::CodeFacts;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// The field of code that stands in its object.
+/// Field of code that is part of its object.
 const INLINE: &str = "spec.source.inline";
 
-/// Code found for a plugin.
+/// The code of a plugin.
 pub struct FoundCode<'a> {
-    /// Its text.
+    /// Text of the code.
     pub text: &'a str,
-    /// The name that it goes by; its ending tells ESM from CommonJS.
+    /// File name of the code; its extension decides between ES module and CommonJS.
     pub file_name: String,
-    /// The folder whose other files it may import.
+    /// Folder whose other files the code can import.
     pub(super) folder: Option<&'a Path>,
     /// Digest of those files.
     pub(super) siblings: &'a str,
 }
 
-/// The code of a plugin, if it is available.
+/// Returns the code of a plugin, if it is available.
 pub fn plugin_code<'a>(inputs: &'a Inputs, plugin: &'a PluginInput) -> Option<FoundCode<'a>> {
     find_code(inputs, plugin).ok()
 }
 
-/// The code in a file below the plugin folder.
+/// Returns the code in a file of the plugin folder.
 ///
 /// # Errors
-/// Why it is not available.
+/// If the file is not available.
 pub fn file_code<'a>(files: &'a Files, path: &str) -> Result<FoundCode<'a>, Unread> {
     match files.get(path) {
         Some(Ok(file)) => Ok(FoundCode {
@@ -50,12 +50,12 @@ pub fn file_code<'a>(files: &'a Files, path: &str) -> Result<FoundCode<'a>, Unre
     }
 }
 
-/// The last part of a path.
+/// Returns the last component of a path.
 pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The field that says where the code is.
+/// Returns the field that says where the code is.
 pub(super) fn source_field(input: &PluginInput) -> &'static str {
     match input.source {
         SourceInput::Inline(_) => INLINE,
@@ -65,6 +65,8 @@ pub(super) fn source_field(input: &PluginInput) -> &'static str {
     }
 }
 
+/// Finds the code of a plugin.
+///
 /// # Errors
 /// If the code is not available.
 pub(super) fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Result<FoundCode<'a>, FieldFault> {
@@ -80,38 +82,38 @@ pub(super) fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Resul
     }
 }
 
-/// What a manifest asks of the code.
+/// What a manifest requires of the code.
 pub(super) struct WantedCode<'a> {
-    /// The field of the manifest that names the code.
+    /// Field of the manifest that names the code.
     pub(super) field: &'static str,
-    /// The digest that it must have, hex; none is any.
+    /// Digest that the code must have, in hexadecimal; `None` accepts any code.
     pub(super) sha256: Option<&'a str>,
-    /// The protocol to use.
+    /// Protocol that the manifest asks for.
     pub(super) protocol: ProtocolSetting,
-    /// Whether its script is run again and again in one process.
+    /// Whether the script is run repeatedly in one process.
     pub(super) reuse: bool,
-    /// Phases that it must serve; none is all that it can.
+    /// Phases that the code must support; `None` means all that it supports.
     pub(super) phases: Option<&'a [Phase]>,
     /// Keys of code that is being parsed for the first time.
     pub(super) parsing: &'a BTreeSet<String>,
 }
 
-/// Code that was accepted, and what is known of it.
+/// Code that was accepted, and what is known about it.
 pub(super) struct JudgedCode {
-    /// SHA-256 of its text.
+    /// SHA-256 digest of the text.
     pub(super) digest: String,
-    /// The name that workers load it under.
+    /// File name under which workers load the code.
     pub(super) file_name: String,
-    /// The protocol.
+    /// Protocol of the code.
     pub(super) protocol: Protocol,
-    /// Phases that it serves.
+    /// Phases that the code serves.
     pub(super) phases: Vec<Phase>,
 }
 
-/// Checks code against what the manifest asks for and what parsing it showed.
+/// Checks code against the manifest's requirements and the facts from parsing it.
 ///
 /// # Errors
-/// It is not the one that is wanted, does not parse, or does not export what it should.
+/// If it is not the required code, does not parse, or does not export what it must.
 pub(super) fn judge<'f>(
     wanted: &WantedCode<'_>,
     code: &FoundCode<'_>,
@@ -129,7 +131,8 @@ pub(super) fn judge<'f>(
     Ok((JudgedCode { digest, file_name, protocol, phases }, facts))
 }
 
-/// `.js` becomes what it is, so that no `package.json` and no version of Node decides.
+/// Replaces the extension `.js` by the one for the code's module system, so that it does not depend on a `package.json`
+/// or on the version of Node.js.
 fn loaded_name(file_name: &str, facts: &CodeFacts) -> String {
     match file_name.strip_suffix(".js") {
         Some(stem) => format!("{stem}.{}", if facts.is_module { "mjs" } else { "cjs" }),
@@ -138,7 +141,7 @@ fn loaded_name(file_name: &str, facts: &CodeFacts) -> String {
 }
 
 impl WantedCode<'_> {
-    /// Checks that the code is the one that the manifest names, where it names one.
+    /// Checks that the code has the digest that the manifest names, if any.
     fn check_digest(&self, digest: &str) -> Result<(), FieldFault> {
         match self.sha256.filter(|wanted| *wanted != digest) {
             Some(wanted) => {
@@ -151,7 +154,7 @@ impl WantedCode<'_> {
         }
     }
 
-    /// Code of which nothing is known: not yet, or since the parser could not be asked.
+    /// Returns the fault of code without facts: either it is being parsed, or the parser could not run or finish.
     fn not_parsed(&self, key: &str) -> FieldFault {
         if self.parsing.contains(key) {
             return (Reason::Pending, self.field.into(), "the code is being parsed".into());
@@ -160,7 +163,8 @@ impl WantedCode<'_> {
         (Reason::Unreadable, self.field.into(), message.into())
     }
 
-    /// Checks that the code parses. A place is told as people click on it, where the code is a file.
+    /// Checks that the code parses. The position of an error has the form `file:line:column` if the code is a file,
+    /// which terminals turn into a link.
     fn check_syntax(&self, facts: &CodeFacts, file_name: &str) -> Result<(), FieldFault> {
         let Some(error) = &facts.error else { return Ok(()) };
         let place = match (error.line, error.column) {
@@ -171,7 +175,7 @@ impl WantedCode<'_> {
         Err((Reason::SyntaxError, self.field.into(), format!("{place}{}", error.message)))
     }
 
-    /// Checks that a script which is run again is CommonJS: a module is evaluated once in a process.
+    /// Checks that a script which is run repeatedly is CommonJS, because a process evaluates an ES module only once.
     fn check_reuse(&self, file_name: &str) -> Result<(), FieldFault> {
         if !self.reuse || !file_name.ends_with(".mjs") {
             return Ok(());
@@ -181,7 +185,7 @@ impl WantedCode<'_> {
         Err((Reason::InvalidConfig, "spec.reuse".into(), message.into()))
     }
 
-    /// How a worker speaks with it, `Auto` resolved.
+    /// Returns the protocol, with `Auto` resolved.
     fn protocol(&self, facts: &CodeFacts) -> Result<Protocol, FieldFault> {
         let exports_any = facts.exports.iter().any(|e| matches!(e.as_str(), "default" | "onRequest" | "onResponse"));
         match self.protocol {
@@ -197,7 +201,7 @@ impl WantedCode<'_> {
         }
     }
 
-    /// The phases that it serves: those written, or all that its code can.
+    /// Returns the phases that the plugin serves: those in the manifest, or all that its code supports.
     fn phases(&self, protocol: Protocol, facts: &CodeFacts) -> Result<Vec<Phase>, FieldFault> {
         let exports = |name: &str| facts.exports.iter().any(|e| e == name);
         let serves = |phase: Phase| {
@@ -220,7 +224,7 @@ impl WantedCode<'_> {
     }
 }
 
-/// Warns of environment variables that the code reads and is not given.
+/// Warns about environment variables that the code reads but the plugin does not have.
 pub(super) fn warn_of_missing_variables(plugin: &PluginPlan, facts: &CodeFacts, problems: &mut Vec<Problem>) {
     for name in &facts.reads_env {
         if plugin.env.iter().any(|e| e.name == *name) {

@@ -1,4 +1,4 @@
-//! Plugins: whether they are accepted, and what stays of those that are not.
+//! Compiles plugins: which are accepted, and which older forms are kept for the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,29 +20,30 @@ use crate::domain::raw::RawObject;
 use crate::domain::reason::Reason;
 use crate::domain::sandbox::is_kept_from_plugins;
 
-/// What came of the plugins.
+/// The compiled plugins.
 #[derive(Default)]
 pub(super) struct Plugins<'a> {
-    /// Those that run, in the form that was accepted last.
+    /// Plugins that can run, in their last accepted form.
     pub(super) accepted: BTreeMap<ObjectKey, PluginPlan>,
-    /// Those that are there, with what only the objects say.
+    /// Plugins that exist, with settings that only the objects have.
     pub(super) inputs: BTreeMap<&'a ObjectKey, &'a PluginInput>,
-    /// Texts by digest, those of the previous plan among them.
+    /// Code by its digest, including the code of the previous plan.
     pub(super) code: BTreeMap<String, String>,
-    /// Those that never ran and whose code is being parsed for the first time.
+    /// Plugins that never ran and whose code is being parsed for the first time.
     pub(super) parsing: BTreeSet<&'a ObjectKey>,
-    /// Those that export less than the form that ran, with that.
+    /// Plugins that export less than the running form, with that form and what they lost.
     lost: Vec<(&'a PluginInput, PluginPlan, Lost)>,
 }
 
 impl Plugins<'_> {
-    /// Whether an entry is switched on: by its chain, and by its plugin where that can run.
+    /// Whether an entry is enabled, by its chain and, if it can run, by its plugin.
     pub(super) fn enable(&self, entry: &EntryPlan) -> bool {
         let switched_on = || self.accepted.get(&entry.plugin).is_none_or(|plugin| plugin.enabled);
         entry.enabled && (entry.unavailable.is_some() || switched_on())
     }
 
-    /// Has the last form of a plugin run on where `chains` run what its code no longer exports. Says whether there is one.
+    /// Keeps the last form of each plugin whose code no longer exports something that `chains` run. Returns whether
+    /// there is such a plugin.
     pub(super) fn keep_exports(&mut self, chains: &[ChainPlan], problems: &mut Vec<Problem>) -> bool {
         let mut any = false;
         for (input, kept, lost) in std::mem::take(&mut self.lost) {
@@ -56,7 +57,7 @@ impl Plugins<'_> {
     }
 }
 
-/// What is wrong with a form, and which one runs in its place.
+/// Appends to a message about a new form what happens to the kept one.
 pub(super) fn still_runs(message: String, kept: &PluginPlan) -> String {
     match kept.enabled {
         true => format!("{message}. Not loaded; revision {:.8} still runs", kept.digest),
@@ -64,7 +65,8 @@ pub(super) fn still_runs(message: String, kept: &PluginPlan) -> String {
     }
 }
 
-/// What the form that ran has and the new code does not. Exports of code in the gateway's pod are checked there.
+/// Returns what the running form exports and the new code does not. For code that only the gateway's pod has, the pod
+/// checks this.
 fn lost(input: &PluginInput, kept: &PluginPlan, plan: &PluginPlan) -> Option<Lost> {
     let is_open = kept.path.is_some() || plan.path.is_some();
     let written = (input.protocol.written().is_some(), input.phases.is_some());
@@ -91,7 +93,7 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
                 plugins.accepted.insert(input.key.clone(), plan);
             }
             Err((reason, field, mut message)) => {
-                // What is not built was reported at its field.
+                // A part that is not implemented was already reported at its field.
                 let is_reported = kept.is_none() && input.refusing.is_some();
                 if let Some(kept) = kept {
                     message = still_runs(message, &kept);
@@ -114,8 +116,8 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
     plugins
 }
 
-/// The form that runs on in place of `input`. What is meant and no mistake counts all the same: whether the plugin is
-/// switched on, and a right that was taken away, with which no form runs on.
+/// Returns the older form that is kept in place of `input`. Two changes apply to it nevertheless, because they are
+/// intended: whether the plugin is enabled, and a right that was taken away, which no kept form can have.
 fn stand_in(inputs: &Inputs, previous: &Plan, input: &PluginInput) -> Option<PluginPlan> {
     let last = last_form(inputs, previous, &input.key)?;
     let rights = values::rights(&input.key.namespace, &input.env);
@@ -123,7 +125,7 @@ fn stand_in(inputs: &Inputs, previous: &Plan, input: &PluginInput) -> Option<Plu
     (may_run || !input.enabled).then(|| PluginPlan { enabled: input.enabled, ..last.clone() })
 }
 
-/// The form of a plugin that runs on where the one that is written does not: that of the previous plan, or where that is
+/// Returns the form of a plugin to keep if the written one is not accepted: the one in the previous plan or, if that is
 /// known not to load, the one before it.
 fn last_form<'a>(inputs: &'a Inputs, previous: &'a Plan, key: &ObjectKey) -> Option<&'a PluginPlan> {
     let last = previous.plugin(key)?;
@@ -133,7 +135,7 @@ fn last_form<'a>(inputs: &'a Inputs, previous: &'a Plan, key: &ObjectKey) -> Opt
     }
 }
 
-/// A form that is accepted, unless it is known that it cannot be loaded.
+/// Returns an accepted form, unless it is known not to load.
 fn loadable<T>(inputs: &Inputs, input: &PluginInput, accepted: (PluginPlan, T)) -> Result<(PluginPlan, T), FieldFault> {
     match inputs.not_loaded.get(&input.key).filter(|lost| lost.form == accepted.0.form()) {
         Some(lost) => Err((Reason::NotLoaded, source_field(input).to_owned(), lost.message.clone())),
@@ -141,7 +143,8 @@ fn loadable<T>(inputs: &Inputs, input: &PluginInput, accepted: (PluginPlan, T)) 
     }
 }
 
-/// The plugin as written with its code, or what is wrong with it. There is no code where only the gateway can read it.
+/// Returns the plugin as written with its code, or what is wrong with it. There is no code if only the gateway can read
+/// it.
 fn accept<'a>(
     inputs: &'a Inputs,
     input: &'a PluginInput,
@@ -178,7 +181,7 @@ fn accept<'a>(
     Ok((plan, Some(code.text)))
 }
 
-/// A plugin whose code is in the gateway's pod: what that code is like is left open.
+/// Plans a plugin whose code is only in the gateway's pod, without the settings that depend on the code.
 fn plan_of_path(
     inputs: &Inputs,
     input: &PluginInput,
@@ -259,7 +262,7 @@ fn check_settings(input: &PluginInput) -> Result<(), FieldFault> {
 /// Checks a configuration against the plugin's own schema.
 ///
 /// # Errors
-/// Where it does not fit, and in which place.
+/// If the configuration does not match; the message names the place.
 pub fn check_config(input: &PluginInput, config: Option<&RawValue>) -> Result<(), String> {
     let Some(schema) = &input.config_schema else { return Ok(()) };
     let validator = jsonschema::validator_for(schema).map_err(|e| format!("configSchema is not a JSON Schema: {e}"))?;
@@ -270,7 +273,8 @@ pub fn check_config(input: &PluginInput, config: Option<&RawValue>) -> Result<()
         .map_err(|e| format!("it does not fit configSchema at {:?}: {e}", e.instance_path().to_string()))
 }
 
-/// A plugin's configuration with an entry's keys on top: top-level keys replace, nothing below them is merged.
+/// Returns a plugin's configuration with the keys of an entry, which replace top-level keys; nested objects are not
+/// merged.
 pub fn merge_config(own: Option<&RawValue>, entry: Option<&RawValue>) -> Option<Box<RawValue>> {
     let (Some(own_raw), Some(entry_raw)) = (own, entry) else {
         return entry.or(own).map(RawValue::to_owned);
@@ -284,7 +288,7 @@ pub fn merge_config(own: Option<&RawValue>, entry: Option<&RawValue>) -> Option<
     Some(merged.to_raw())
 }
 
-/// Whether a chain of `namespace` may name the plugin.
+/// Whether chains of `namespace` can use the plugin.
 pub(super) fn permitted(inputs: &Inputs, plugin: &PluginInput, namespace: &str) -> bool {
     takes::shared(plugin.share_with.as_ref(), &plugin.key.namespace, namespace, inputs)
 }

@@ -1,4 +1,4 @@
-//! From a chain's form, new or kept, to the plugins there are: what runs, in which order, and what cannot.
+//! Resolves the plugins that a chain's entries name: what runs, in which order, and what cannot run.
 
 use super::plugins::permitted;
 use super::world::World;
@@ -9,15 +9,15 @@ use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// The plugin that an entry names, as far as it may run.
+/// The plugin that an entry names.
 pub(super) enum ResolvedPlugin<'a> {
-    /// The plugin, which can run.
+    /// The plugin can run.
     Accepted(&'a PluginPlan),
-    /// Why it cannot run.
+    /// The plugin cannot run, for this reason.
     Missing(Refusal),
 }
 
-/// Looks for the plugin of an entry of `chain`. `configures` says whether the entry changes its configuration.
+/// Finds the plugin for an entry of `chain`. `configures` says whether the entry changes the plugin's configuration.
 pub(super) fn find<'a>(
     world: &'a World<'_>,
     chain: &ObjectKey,
@@ -35,7 +35,7 @@ pub(super) fn find<'a>(
     match world.plugins.accepted.get(plugin) {
         Some(accepted) if accepted.phases.contains(&phase) => ResolvedPlugin::Accepted(accepted),
         Some(_) => ResolvedPlugin::Missing(wrong_phase(plugin, phase)),
-        // A call that the entry is to guard waits for no plan, and passes by no guard: it is refused until then.
+        // Calls neither wait for the next plan nor skip the guard, so until then they are refused.
         None if world.plugins.parsing.contains(plugin) => {
             missing(Reason::Pending, format!("the code of Plugin {plugin} is being parsed"))
         }
@@ -46,10 +46,11 @@ pub(super) fn find<'a>(
     }
 }
 
-/// Whether a plugin of another namespace lets the chain use it as it does; if not, why.
+/// Checks that a plugin of another namespace permits the chain to use it in this way.
 fn consent(world: &World<'_>, chain: &ObjectKey, plugin: &ObjectKey, configures: bool) -> Result<(), String> {
     let Some(input) = world.plugins.inputs.get(plugin) else {
-        // Of a plugin that cannot be read, consent is what it was; of one that is not there, nobody asks for it.
+        // The consent of an unreadable plugin is what it was before. A plugin that does not exist needs none, because
+        // it cannot run anyway.
         let unreadable = is_invalid(world.inputs, Kind::Plugin, plugin);
         let had = |e: &EntryPlan| e.plugin == *plugin && e.unavailable.is_none() && (e.config.is_some() || !configures);
         let had_it = world.accepted(chain).is_some_and(|form| form.entries.iter().any(had));
@@ -70,7 +71,7 @@ fn consent(world: &World<'_>, chain: &ObjectKey, plugin: &ObjectKey, configures:
     Ok(())
 }
 
-/// Resolves every entry and puts them into the order in which they run.
+/// Resolves every entry and sorts the entries into the order in which they run.
 pub(super) fn resolve(world: &World<'_>, chain: &mut ChainPlan, problems: &mut Vec<Problem>) {
     let mut orders = Vec::with_capacity(chain.entries.len());
     for entry in &mut chain.entries {
@@ -95,19 +96,19 @@ pub(super) fn resolve(world: &World<'_>, chain: &mut ChainPlan, problems: &mut V
     report_chain(world, chain, problems);
 }
 
-/// An entry that cannot run counts as a Guard that always fails.
+/// Makes an entry unavailable, so that it counts as a Guard that always fails.
 pub(super) fn withhold(entry: &mut EntryPlan, refusal: Refusal) {
     (entry.role, entry.unavailable) = (Role::Guard, Some(refusal));
     entry.failure_policy = policy(entry);
 }
 
-/// Why an entry in a chain of `phase` cannot run `plugin`.
+/// Returns the reason why an entry cannot run `plugin` in `phase`.
 pub(super) fn wrong_phase(plugin: &ObjectKey, phase: Phase) -> Refusal {
     Refusal { reason: Reason::WrongPhase, message: format!("Plugin {plugin} does not serve phase {phase:?}") }
 }
 
-/// The policy in force. `Fail` on what is off the path has no meaning; a plugin that became Observe under a kept chain
-/// falls back to its role's.
+/// Returns the failure policy in force. `Fail` has no meaning for an entry that runs beside the call: if a plugin
+/// becomes an Observe plugin under a kept chain, the default of its role applies.
 fn policy(entry: &EntryPlan) -> FailurePolicy {
     match entry.written_policy {
         Some(FailurePolicy::Fail) if entry.role == Role::Observe => entry.role.default_policy(),
@@ -116,7 +117,7 @@ fn policy(entry: &EntryPlan) -> FailurePolicy {
     }
 }
 
-/// Reports an entry that cannot run, or that guards less than it seems to.
+/// Reports an entry that cannot run, or that guards less than its role suggests.
 pub(super) fn report_entry(chain: &ObjectKey, entry: &EntryPlan, problems: &mut Vec<Problem>) {
     let object = id(Kind::PluginChain, chain);
     let field = format!("spec.entries[{}]", entry.place);

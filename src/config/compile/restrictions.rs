@@ -1,4 +1,5 @@
-//! Restrictions, which count at once although a gateway runs an older plan: deletions, withdrawn consent, the stop switch.
+//! Restrictions, which take effect immediately even if a gateway runs an older plan: deletions, withdrawn consent, the
+//! stop switch.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,10 +12,11 @@ use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::{EntryPlan, Plan, Refusal, Restrictions, Revoked, UpstreamPlan};
 use crate::domain::reason::Reason;
 
-/// What was taken away of `plan` since it was compiled, by what objects say now. The stop switch is not asked for here:
-/// it is the newest gateway's.
+/// Returns what was revoked since `plan` was compiled, according to the current objects. The stop switch is not
+/// included, because it always comes from the newest version of the gateway.
 ///
-/// A chain that was deleted and is not required stays in force: a plan never guards less than it did.
+/// A chain that was deleted and is not required stays in force, so that a plan never guards less than when it was
+/// compiled.
 pub fn restrictions(inputs: &Inputs, plan: &Plan) -> Restrictions {
     let upstreams: HashMap<_, _> = inputs.upstreams.iter().map(|input| (&input.plan.key, input)).collect();
     let gateway = &plan.gateway.key.namespace;
@@ -29,7 +31,7 @@ pub fn restrictions(inputs: &Inputs, plan: &Plan) -> Restrictions {
     Restrictions { refusing, revoked, ..Restrictions::default() }
 }
 
-/// Plugins that entries may not run any more, each once.
+/// Returns the plugins that entries must no longer run, each once.
 fn plugins_of(inputs: &Inputs, plan: &Plan) -> Vec<Revoked> {
     let plugins: HashMap<_, _> = inputs.plugins.iter().map(|input| (&input.key, input)).collect();
     let mut seen = BTreeSet::new();
@@ -38,7 +40,7 @@ fn plugins_of(inputs: &Inputs, plan: &Plan) -> Vec<Revoked> {
         for entry in chain.entries.iter().filter(|entry| entry.unavailable.is_none()) {
             let plugin = &entry.plugin;
             let (reason, of) = match plugins.get(plugin) {
-                // Of a plugin that cannot be read, consent is what it was.
+                // The consent of an unreadable plugin is what it was before.
                 None if is_invalid(inputs, Kind::Plugin, plugin) => continue,
                 None => (Reason::PluginNotFound, None),
                 Some(input) if permits(inputs, input, &chain.key, entry) => continue,
@@ -59,7 +61,7 @@ fn permits(inputs: &Inputs, plugin: &PluginInput, chain: &ObjectKey, entry: &Ent
     is_own || (plugins::permitted(inputs, plugin, &chain.namespace) && !configures)
 }
 
-/// Applies `restrictions` to the plan that runs.
+/// Applies `restrictions` to the running plan.
 pub fn restrict(plan: &mut Plan, restrictions: &Restrictions) {
     plan.restrictions = restrictions.digest();
     (plan.gateway.stopped, plan.gateway.stop_cancels) = (restrictions.stopped, restrictions.stop_cancels);

@@ -1,4 +1,4 @@
-//! How much of a plan each namespace may take.
+//! Limits the share of a plan that each namespace can have.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,8 +10,9 @@ use crate::domain::plan::{Plan, Refusal, TransportPlan};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Has what is beyond bounds refuse: of its namespace, or of all namespaces but the gateway's own. What was in the
-/// `previous` plan comes first, then the first in the plan's order; so what is new pushes out nothing.
+/// Makes objects beyond the limits refuse calls. There is a limit for each namespace, and one for all namespaces except
+/// the gateway's own. Objects of the `previous` plan have precedence, then those that come first in the plan, so new
+/// objects never displace existing ones.
 pub fn keep_within_bounds(plan: &mut Plan, previous: Option<&Plan>, problems: &mut Vec<Problem>) {
     let beyond = beyond(plan, previous, problems);
     if beyond.is_empty() {
@@ -39,8 +40,8 @@ pub fn keep_within_bounds(plan: &mut Plan, previous: Option<&Plan>, problems: &m
     }
 }
 
-/// Objects that were in the `previous` plan and grew by more than there is room for, and why: what they are in that plan
-/// has its place. Those that come first in the plan's order grow first, and before what is new.
+/// Returns the objects of the `previous` plan that grew by more than there is room for, and why. Each existing object
+/// has room for its previous size. Growth is granted in the order of the plan, before any new object gets room.
 pub fn grown_beyond(plan: &Plan, previous: &Plan) -> BTreeMap<ObjectId, String> {
     let now = sizes(plan);
     if Used::of_all(plan, &now).is_within_bounds() {
@@ -68,7 +69,7 @@ pub fn grown_beyond(plan: &Plan, previous: &Plan) -> BTreeMap<ObjectId, String> 
         .collect()
 }
 
-/// The objects that exceed their namespace's share, and why.
+/// Returns the objects for which there is no room, and why.
 fn beyond(plan: &Plan, previous: Option<&Plan>, problems: &mut Vec<Problem>) -> HashMap<ObjectId, Refusal> {
     let there: HashSet<_> = previous.into_iter().flat_map(in_force).collect();
     let mut objects = sizes(plan);
@@ -84,7 +85,7 @@ fn beyond(plan: &Plan, previous: Option<&Plan>, problems: &mut Vec<Problem>) -> 
     beyond
 }
 
-/// Every object of a plan with its bytes, those of its code included.
+/// Returns every object of a plan with its size in bytes, including its code.
 fn sizes(plan: &Plan) -> Vec<(ObjectId, usize)> {
     let upstreams = plan.upstreams.iter().map(|upstream| (id(Kind::MCPUpstream, &upstream.key), size(upstream)));
     let chains = plan.chains.iter().map(|chain| (id(Kind::PluginChain, &chain.key), size(chain)));
@@ -95,12 +96,12 @@ fn sizes(plan: &Plan) -> Vec<(ObjectId, usize)> {
     upstreams.chain(chains).chain(plugins).collect()
 }
 
-/// Whether an object is of the gateway's own namespace.
+/// Whether an object is in the gateway's own namespace.
 fn is_own(plan: &Plan, object: &ObjectId) -> bool {
     object.key.namespace == plan.gateway.key.namespace
 }
 
-/// The objects of a plan that are not refused for their size.
+/// Returns the objects of a plan that are not refused for their size.
 fn in_force(plan: &Plan) -> impl Iterator<Item = ObjectId> {
     let fits = |refusing: &Option<Refusal>| refusing.as_ref().is_none_or(|refusal| refusal.reason != Reason::TooLarge);
     let upstreams = plan.upstreams.iter().filter(move |upstream| fits(&upstream.refusing));
@@ -110,7 +111,7 @@ fn in_force(plan: &Plan) -> impl Iterator<Item = ObjectId> {
     upstreams.chain(chains).chain(plan.plugins.iter().map(|plugin| id(Kind::Plugin, &plugin.key)))
 }
 
-/// Bytes and objects.
+/// An amount of bytes and objects.
 #[derive(Clone, Copy, Default)]
 struct ShareAmount {
     bytes: usize,
@@ -118,7 +119,7 @@ struct ShareAmount {
 }
 
 impl ShareAmount {
-    /// One object of so many bytes.
+    /// The amount of a single object with this many bytes.
     fn of(bytes: usize) -> Self {
         Self { bytes, objects: 1 }
     }
@@ -127,7 +128,7 @@ impl ShareAmount {
         self.bytes <= MAX_NAMESPACE / part && self.objects <= MAX_OBJECTS / part
     }
 
-    /// What of it is more than the part that each namespace has for itself.
+    /// Returns how much of the amount exceeds the part that each namespace has for itself.
     fn beyond_part(self) -> Self {
         Self {
             bytes: self.bytes.saturating_sub(MAX_NAMESPACE / PARTS),
@@ -135,26 +136,26 @@ impl ShareAmount {
         }
     }
 
-    /// This, which counts `before`, where that becomes `after`.
+    /// Replaces `before`, which this amount includes, by `after`.
     fn with(self, before: Self, after: Self) -> Self {
         Self { bytes: self.bytes - before.bytes + after.bytes, objects: self.objects - before.objects + after.objects }
     }
 }
 
-/// What is taken of a plan.
+/// The used room of a plan.
 #[derive(Default)]
 struct Used {
-    /// By namespace.
+    /// Room used by each namespace.
     of: HashMap<String, ShareAmount>,
-    /// By all but the gateway's own.
+    /// Room used by all namespaces except the gateway's own.
     others: ShareAmount,
-    /// The same, without the part that each has for itself.
+    /// Room used by the same namespaces, beyond the part that each has for itself.
     common: ShareAmount,
 }
 
-/// What is taken after an object changed.
+/// The used room after a change of one object.
 struct ShareStep {
-    /// Of its namespace.
+    /// Room used by the object's namespace.
     own: ShareAmount,
     others: ShareAmount,
     common: ShareAmount,
@@ -167,7 +168,7 @@ impl ShareStep {
 }
 
 impl Used {
-    /// What these objects of a plan take, whether there is room for it or not.
+    /// Returns the room that these objects of a plan use, even if it exceeds the limits.
     fn of_all(plan: &Plan, objects: &[(ObjectId, usize)]) -> Self {
         let mut used = Self::default();
         for (object, size) in objects {
@@ -182,7 +183,7 @@ impl Used {
         self.of.values().all(|of| of.is_within(1)) && self.others.is_within(1) && self.common.is_within(2)
     }
 
-    /// What would be taken where an object of this namespace that has `before` had `after`.
+    /// Returns the room that would be used if an object of this namespace changed from `before` to `after`.
     fn step(&self, namespace: &str, is_own: bool, before: ShareAmount, after: ShareAmount) -> ShareStep {
         let used = self.of.get(namespace).copied().unwrap_or_default();
         let own = used.with(before, after);
@@ -198,8 +199,10 @@ impl Used {
         (self.others, self.common) = (step.others, step.common);
     }
 
+    /// Adds an object.
+    ///
     /// # Errors
-    /// Where there is no room for it. What `was_there` needs room in its namespace only.
+    /// If there is no room for the object. One that `was_there` in the previous plan only needs room in its namespace.
     fn add(&mut self, object: &ObjectId, size: usize, is_own: bool, was_there: bool) -> Result<(), String> {
         let namespace = &object.key.namespace;
         let step = self.step(namespace, is_own, ShareAmount::default(), ShareAmount::of(size));

@@ -1,14 +1,14 @@
-//! Who takes what: a gateway takes, an owner shares; crossing a namespace needs both.
+//! Decides which objects a gateway takes and which are shared. Across namespaces, an object must be both.
 
 use std::collections::BTreeMap;
 
 use crate::config::input::{Inputs, Labels, Namespaces, Takes};
 use crate::domain::plan::{LabelExpression, LabelOperator, LabelSelector};
 
-/// The label that Kubernetes puts on every namespace.
+/// Label that Kubernetes sets on every namespace.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Whether `namespaces`, written by an object of namespace `own`, include `namespace`.
+/// Whether `namespaces`, as written in an object of namespace `own`, include `namespace`.
 pub(super) fn includes(namespaces: &Namespaces, own: &str, namespace: &str, inputs: &Inputs) -> bool {
     match namespaces {
         Namespaces::Same => own == namespace,
@@ -23,13 +23,13 @@ pub(super) fn takes(takes: &Takes, own: &str, namespace: &str, labels: &Labels, 
     includes(&takes.namespaces, own, namespace, inputs) && takes.selector.matches(labels)
 }
 
-/// Whether an object of namespace `own` may be used from `namespace`.
+/// Whether an object of namespace `own` can be used from `namespace`.
 pub(super) fn shared(share_with: Option<&Namespaces>, own: &str, namespace: &str, inputs: &Inputs) -> bool {
     own == namespace || share_with.is_some_and(|with| includes(with, own, namespace, inputs))
 }
 
-/// Of a namespace that was not seen yet only its name is known: a line that asks for a label to be absent, or to have
-/// another value, does not hold by that.
+/// Whether a selector matches a namespace. Only the name is known of a namespace that was not seen yet, so a
+/// requirement that another label is absent or has a different value does not hold for it.
 fn matches_namespace(selector: &LabelSelector, namespace: &str, inputs: &Inputs) -> bool {
     let seen = inputs.namespaces.get(namespace);
     let asks_for_absence = |line: &LabelExpression| {

@@ -1,4 +1,4 @@
-//! Which upstreams a gateway serves, and how.
+//! Compiles upstreams: which ones a gateway serves, and in which form.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,7 +10,7 @@ use crate::domain::plan::{GatewayTakes, NamedValue, Plan, Refusal, Takes, Transp
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// The upstreams in routing order. `takes` says which are served; none is all.
+/// Returns the upstreams in routing order. `takes` says which ones are served; `None` means all.
 pub(super) fn compile(
     inputs: &Inputs,
     previous: Option<&Plan>,
@@ -36,7 +36,7 @@ pub(super) fn compile(
             }
         }
     }
-    // Its place is the old one, as far as that can be told.
+    // A kept upstream stays at its previous position, as far as that exists.
     for (place, kept) in kept {
         let enabled = switched_off(inputs, Kind::MCPUpstream, &kept.key).map_or(kept.enabled, |off| !off);
         plans.insert(place.min(plans.len()), UpstreamPlan { enabled, ..kept.clone() });
@@ -44,7 +44,7 @@ pub(super) fn compile(
     plans
 }
 
-/// The last forms of upstreams whose edit is not valid, with their places.
+/// Returns the last forms of upstreams whose edit is invalid, with their positions.
 fn kept<'a>(
     inputs: &Inputs,
     previous: Option<&'a Plan>,
@@ -83,7 +83,7 @@ fn name_conflict(newer: &ObjectKey, older: &ObjectKey) -> Problem {
     Problem::error(Reason::NameConflict, id(Kind::MCPUpstream, newer), "metadata.name", message)
 }
 
-/// The upstream as written, else as last accepted, else as one that refuses its calls.
+/// Returns the upstream as written, else as last accepted, else in a form that refuses its calls.
 fn compile_one(
     inputs: &Inputs,
     previous: Option<&Plan>,
@@ -97,7 +97,7 @@ fn compile_one(
     let key = &upstream.plan.key;
     let accepted = previous.and_then(|p| p.upstream(&key.name)).filter(|u| u.key == *key && u.refusing.is_none());
     let mut plan = accepted.cloned().unwrap_or_else(|| refusing(&upstream.plan, reason, &message));
-    // What switches off and on works whatever else is wrong.
+    // Switching off and on works even if the rest is wrong.
     plan.enabled = upstream.plan.enabled;
     message.push_str(match plan.refusing {
         _ if !plan.enabled => ". It is switched off",
@@ -108,7 +108,7 @@ fn compile_one(
     plan
 }
 
-/// An upstream of which no form was accepted: what of it may be wrong is left out.
+/// Returns the form of an upstream that was never accepted, without the parts that could be wrong.
 fn refusing(written: &UpstreamPlan, reason: Reason, message: &str) -> UpstreamPlan {
     let refusing = Some(Refusal { reason, message: message.to_owned() });
     let mut plan = UpstreamPlan { refusing, include: Vec::new(), exclude: Vec::new(), ..written.clone() };
@@ -118,7 +118,7 @@ fn refusing(written: &UpstreamPlan, reason: Reason, message: &str) -> UpstreamPl
     plan
 }
 
-/// The upstream as written, or what is wrong with it.
+/// Returns the upstream as written, or what is wrong with it.
 fn accept(inputs: &Inputs, upstream: &UpstreamInput, problems: &mut Vec<Problem>) -> Result<UpstreamPlan, FieldFault> {
     let mut plan = upstream.plan.clone();
     if let Some((field, message)) = bad_glob(&plan) {

@@ -1,4 +1,4 @@
-//! From values as written to values as planned: ConfigMaps are read, Secrets stay references; globs are tried.
+//! Turns written values into planned values: ConfigMaps are read, Secrets remain references. Also checks globs.
 
 use globset::Glob;
 
@@ -9,10 +9,10 @@ use crate::domain::plan::{NamedValue, ValueSource};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Resolves `values` of `object`. An optional one that is not there is left out.
+/// Resolves the `values` of `object`. Optional values that are missing are left out.
 ///
 /// # Errors
-/// The first that is missing; the others are Problems.
+/// Returns the first missing value; the others are added to `problems`.
 pub(super) fn resolve(
     inputs: &Inputs,
     object: &ObjectId,
@@ -32,7 +32,7 @@ pub(super) fn resolve(
     fault.map_or(Ok(resolved), Err)
 }
 
-/// Those of `values` that are rights: what names a Secret of `namespace`, or a variable of the gateway.
+/// Returns those of `values` that grant rights: references to Secrets of `namespace` and to variables of the gateway.
 pub(super) fn rights(namespace: &str, values: &[NamedInput]) -> Vec<NamedValue> {
     let right = |value: &NamedInput| {
         let source = match &value.value {
@@ -56,17 +56,17 @@ fn source(inputs: &Inputs, namespace: &str, value: &InputValue) -> Result<Option
         InputValue::Secret { name, key, optional } => secret(namespace, name, key, *optional),
         InputValue::ConfigMap { name, key, optional } => match config_map(inputs, namespace, name, key) {
             Ok(text) => ValueSource::Literal(text.to_owned()),
-            // What cannot be read may be there.
+            // A ConfigMap that cannot be read might exist, so it does not count as missing.
             Err((Reason::ConfigMapNotFound | Reason::KeyNotFound, _)) if *optional => return Ok(None),
             Err(missing) => return Err(missing),
         },
     }))
 }
 
-/// The text under `key` of a ConfigMap.
+/// Returns the text under `key` of a ConfigMap.
 ///
 /// # Errors
-/// `ConfigMapNotFound` or `KeyNotFound`, or why it cannot be read, with a message.
+/// `ConfigMapNotFound`, `KeyNotFound`, or the reason why the ConfigMap cannot be read, with a message.
 pub(super) fn config_map<'a>(
     inputs: &'a Inputs,
     namespace: &str,
@@ -83,7 +83,7 @@ pub(super) fn config_map<'a>(
         .ok_or_else(|| (Reason::KeyNotFound, format!("ConfigMap {object} has no key {key:?}")))
 }
 
-/// The first of `globs` that does not compile: its field and why.
+/// Returns the field of the first glob that does not compile, and the error.
 pub(super) fn bad_glob(field: &str, globs: &[String]) -> Option<(String, String)> {
     globs.iter().enumerate().find_map(|(index, glob)| {
         let error = Glob::new(glob).err()?;

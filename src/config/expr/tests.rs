@@ -1,4 +1,4 @@
-//! CEL texts: what they read, what is refused, and what survives.
+//! CEL expressions: what they read, which are refused, and that hostile ones do no harm.
 
 use std::collections::BTreeMap;
 

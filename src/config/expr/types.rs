@@ -1,27 +1,27 @@
-//! What an expression yields, as far as that can be known before there is a call.
+//! Infers the type of an expression, as far as it is known without a call.
 //!
-//! CEL is typed. A `when` that yields a number errs on each call, and an entry whose `when` errs runs: so what can never
-//! be a boolean is refused when it is written.
+//! CEL is typed. A `when` that yields a number fails on each call, and if a `when` fails, the entry runs. So an
+//! expression that can never yield a boolean is refused when it is written.
 
 use kube_cel::cel::common::ast::operators as op;
 use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SelectExpr};
 
-/// The type of a part of an expression.
+/// Type of a part of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CelType {
-    /// Only a call shows it.
+    /// Only known during a call.
     Unknown,
-    /// true or false.
+    /// A boolean.
     Boolean,
     /// A number.
     Number,
-    /// Text.
+    /// A string.
     Text,
-    /// Another type, by what people call it.
+    /// Another type, with its name for messages.
     Other(&'static str),
-    /// A map from text to text.
+    /// A map from strings to strings.
     Labels,
-    /// One of the variables, or a part of one whose members are known.
+    /// A variable, or a part of one, whose members are known: its path and the types of its members.
     Members(&'static str, &'static [(&'static str, CelType)]),
 }
 
@@ -32,7 +32,7 @@ const HINTS: &[(&str, CelType)] = &[
     ("openWorldHint", CelType::Boolean),
 ];
 
-/// The variables, member by member.
+/// The variables and the types of their members.
 pub(super) const VARIABLES: &[(&str, CelType)] = &[
     (
         "call",
@@ -112,12 +112,12 @@ pub(super) fn check(expr: &IdedExpr) -> Result<(), String> {
     Err(format!("it yields {}, not a boolean: compare it with something", found.words()))
 }
 
-/// Names that macros bind around a place.
+/// Names that the enclosing macros bind, with their types.
 #[derive(Default)]
 struct BoundNames(Vec<(String, CelType)>);
 
 impl BoundNames {
-    /// The recursion is bounded as that of the parser is, by the scan before it.
+    /// Returns the type of an expression. The recursion is bounded like the parser's, by the scan that precedes it.
     fn type_of(&mut self, expr: &IdedExpr) -> Result<CelType, String> {
         Ok(match &expr.expr {
             Expr::Literal(literal) => of_literal(literal),
@@ -152,7 +152,7 @@ impl BoundNames {
             CelType::Labels => CelType::Text,
             _ => CelType::Unknown,
         };
-        // `has(a.b)`
+        // This is `has(a.b)`.
         Ok(if select.test { CelType::Boolean } else { found })
     }
 
@@ -175,7 +175,7 @@ impl BoundNames {
         Ok(of_function(&call.func_name, target, &arguments))
     }
 
-    /// What the macros become.
+    /// Returns the type of a comprehension, which is what the parser turns macros into.
     fn of_comprehension(&mut self, all: &ComprehensionExpr) -> Result<CelType, String> {
         self.type_of(&all.iter_range)?;
         let found = self.type_of(&all.accu_init)?;
@@ -199,7 +199,7 @@ fn of_literal(literal: &LiteralValue) -> CelType {
     }
 }
 
-/// What a function or an operator yields.
+/// Returns the type of the result of a function or operator.
 fn of_function(name: &str, target: Option<CelType>, arguments: &[CelType]) -> CelType {
     let argument = |place: usize| arguments.get(place).copied().unwrap_or(CelType::Unknown);
     let first = target.unwrap_or_else(|| argument(0));
@@ -218,7 +218,7 @@ fn of_function(name: &str, target: Option<CelType>, arguments: &[CelType]) -> Ce
         | "endsWith"
         | "contains"
         | "matches" => CelType::Boolean,
-        // No overload of these yields a boolean.
+        // No overload of these operators yields a boolean.
         op::ADD | op::SUBSTRACT | op::MULTIPLY | op::DIVIDE | op::MODULO | op::NEGATE => match (first, argument(1)) {
             (CelType::Unknown | CelType::Boolean, CelType::Unknown | CelType::Boolean) => {
                 CelType::Other("a sum or the like")

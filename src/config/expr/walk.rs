@@ -1,24 +1,24 @@
-//! Which names an expression reads, and how deep its macros nest.
+//! Finds the names that an expression reads, and how deep its macros nest.
 
 use std::collections::BTreeSet;
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 
-/// What a walk over an expression finds.
+/// What a walk over an expression found.
 #[derive(Default)]
 pub(super) struct ExpressionWalk {
-    /// Names that macros bind around the place.
+    /// Names that the enclosing macros bind.
     bound: Vec<String>,
-    /// Names that are read and not bound.
+    /// Names that are read and not bound by a macro.
     pub(super) free: BTreeSet<String>,
-    /// How deep macros nest.
+    /// Maximum nesting of macros.
     pub(super) loops: usize,
-    /// Names that are read as a whole, or of which this member is, each with none or that member.
+    /// Names that are read, each with the member that is read of it, or `None` if it is read as a whole.
     pub(super) members: BTreeSet<(String, Option<String>)>,
 }
 
 impl ExpressionWalk {
-    /// The recursion is bounded by `check_bounds`.
+    /// Walks `expr`, which is inside `depth` macros. `check_bounds` limits the recursion.
     pub(super) fn visit(&mut self, expr: &IdedExpr, depth: usize) {
         match &expr.expr {
             Expr::Call(call) => {
@@ -28,7 +28,7 @@ impl ExpressionWalk {
             Expr::Comprehension(c) => {
                 self.loops = self.loops.max(depth + 1);
                 self.visit(&c.iter_range, depth + 1);
-                // It is evaluated outside, as the range is.
+                // Like the range, this is evaluated outside the scope of the bound names.
                 self.visit(&c.accu_init, depth + 1);
                 let bound = self.bound.len();
                 self.bound.extend([c.iter_var.clone(), c.accu_var.clone()]);
@@ -50,8 +50,8 @@ impl ExpressionWalk {
         }
     }
 
-    /// Whether `member` of the variable `name` may be read: there are more ways to write that than `name.member`, so that
-    /// it counts as read wherever the variable stands for itself.
+    /// Whether the expression might read `member` of the variable `name`. There are other ways to write that than
+    /// `name.member`, so every use of the variable as a whole counts.
     pub(super) fn reads(&self, name: &str, member: &str) -> bool {
         self.members.iter().any(|(of, read)| of == name && read.as_deref().is_none_or(|read| read == member))
     }

@@ -1,4 +1,4 @@
-//! A plan that was taken apart is the same plan put together, or none.
+//! A plan that was split is joined unchanged, or not at all.
 
 use super::*;
 use crate::config::compile::compile;
@@ -37,7 +37,7 @@ fn an_edit_moves_only_what_it_touches() {
     inputs.chains[7].order += 1;
     let after = split(&compile(&inputs, None).0);
     let moved = after.iter().filter(|piece| !before.contains(piece)).collect::<Vec<_>>();
-    // The chain's bucket; the gateway's piece too where the order changed.
+    // The piece of the chain's bucket, and the gateway's piece, because the order of the chains changed.
     let kinds: Vec<_> = moved.iter().map(|piece| piece.kind).collect();
     assert_eq!(kinds, [PieceKind::Gateway, PieceKind::Chains]);
     assert!(after.len() > 100 && after.len() <= 512);
@@ -84,7 +84,7 @@ fn a_plan_in_part_is_no_plan() {
     assert!(matches!(joined(&other).unwrap_err(), JoinError::Unreadable { .. }));
 }
 
-/// The pieces of `folder` with the first one, the gateway's, changed.
+/// Returns the plan of `folder`, and its pieces with `change` applied to the first one, the gateway's.
 fn changed(change: impl FnOnce(&mut serde_json::Value)) -> (Plan, Vec<PlanPiece>) {
     let plan = compile(&folder(), None).0;
     let mut pieces = split(&plan);

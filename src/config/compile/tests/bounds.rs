@@ -1,4 +1,4 @@
-//! One user of a gateway must not fill it up for the others.
+//! A user of a gateway must not take all the room of the others.
 
 use super::*;
 use crate::config::compile::bounds::{MAX_CODE, MAX_NAMESPACE, MAX_OBJECT, MAX_OBJECTS, PARTS};
@@ -6,7 +6,7 @@ use crate::config::compile::keep_within_bounds;
 use crate::config::input::{InputValue, NamedInput};
 use crate::domain::digest::sha256_hex;
 
-/// A JSON object of so many bytes that does not pack well.
+/// Returns a JSON object of about `size` bytes that compresses badly.
 fn config(size: usize) -> Box<RawValue> {
     let noise: String = (0..size / 64).map(|n| sha256_hex(&n.to_le_bytes())).collect();
     raw(&format!(r#"{{"noise":"{noise}"}}"#))
@@ -57,13 +57,13 @@ fn what_there_is_no_room_for_keeps_its_form_or_refuses() {
     let of_chain = "TooLarge PluginChain default/checks spec";
     let second = check(&inputs, Some(&first), &[large[0], large[1], of_chain]);
     assert_eq!(second.revision, first.revision);
-    // A plugin that is deleted is withdrawn from the form that runs on.
+    // A deleted plugin is withdrawn from the kept form too.
     let mut without = inputs.clone();
     remove_plugin(&mut without, "shape");
     let withdrawn = ["PluginNotFound PluginChain default/checks spec.entries[1]"];
     let third = check(&without, Some(&first), &[large[0], large[1], of_chain, withdrawn[0]]);
     assert_eq!(runs(&third, "checks"), ["guard Fail", "shape Fail PluginNotFound"]);
-    // Without a form before, what it guards is refused.
+    // Without an earlier form, what it guards is refused.
     let refused = check(&inputs, None, &[large[0], large[1], of_chain]);
     assert!(refused.upstreams[0].refusing.is_some() && the_chain(&refused, "checks").refusing.is_some());
     assert_eq!(refused.upstreams[0].transport, TransportPlan::None);
@@ -93,7 +93,7 @@ fn a_namespace_that_takes_too_much_is_refused_and_no_other() {
     plan.upstreams = [many("default", MAX_OBJECTS), std::mem::take(&mut plan.upstreams)].concat();
     let mut problems = Vec::new();
     keep_within_bounds(&mut plan, Some(&before), &mut problems);
-    // What was there before stays: an upstream, a chain and two plugins.
+    // An upstream, a chain and two plugins existed before and stay, so four of the new upstreams are refused.
     assert_eq!(problems.len(), 4, "{:?}", problems.first());
     assert_eq!(refused(&plan), ["n8188", "n8189", "n8190", "n8191"]);
 
@@ -108,12 +108,12 @@ fn a_namespace_that_takes_too_much_is_refused_and_no_other() {
     assert!(plan.plugin(&key("huge")).is_none() && !plan.code.contains_key(&digest));
 }
 
-/// So many upstreams of a namespace.
+/// Returns `count` upstreams of a namespace.
 fn many(namespace: &str, count: usize) -> Vec<UpstreamPlan> {
     (0..count).map(|number| upstream(&format!("{namespace}/n{number}")).plan).collect()
 }
 
-/// Names of the upstreams and chains that refuse.
+/// Returns the names of the upstreams and chains that refuse calls.
 fn refused(plan: &Plan) -> Vec<&str> {
     let upstreams = plan.upstreams.iter().filter(|upstream| upstream.refusing.is_some());
     let chains = plan.chains.iter().filter(|chain| chain.refusing.is_some());
@@ -131,18 +131,18 @@ fn namespaces_beside_the_gateways_own_take_no_more_together_than_one_may_and_wha
         assert_eq!(problems.len(), refused(&plan).len(), "{:?}", problems.first());
         plan
     };
-    // One that takes all it can leaves half of the room, for the first part of each of the others.
+    // A namespace that takes all it can leaves half of the room for the reserved parts of the others.
     let greedy = enforced(of(&[many("greedy", MAX_OBJECTS)]), None);
     assert_eq!(refused(&greedy).len(), MAX_OBJECTS / 2 - part);
     let later: Vec<_> = (0..PARTS / 2 - 1).map(|number| many(&format!("later{number}"), part + 1)).collect();
     let all = [&[many("greedy", MAX_OBJECTS)], later.as_slice()].concat();
     let shared = enforced(of(&all), Some(&greedy));
     assert_eq!(refused(&shared).len(), MAX_OBJECTS / 2 - part + later.len(), "each has its part and no more");
-    // Now nothing has room, and an object that comes first in the plan pushes out no other.
+    // Now there is no room left, and an object that comes first in the plan displaces no other.
     let full = enforced(of(&[&[many("newcomer", 1)], all.as_slice()].concat()), Some(&shared));
     assert_eq!(refused(&full)[0], "n0");
     assert_eq!(refused(&full)[1..], refused(&shared));
-    // The gateway's own namespace has room of its own.
+    // The gateway's own namespace has separate room.
     let owner = enforced(of(&[all.as_slice(), &[many("default", part)]].concat()), Some(&shared));
     assert_eq!(refused(&owner), refused(&shared));
 }

@@ -1,4 +1,4 @@
-//! Chains: what one that was never accepted refuses, and the order of entries and chains.
+//! Chains: what a chain that was never accepted refuses, and the order of entries and chains.
 
 use super::*;
 
@@ -41,11 +41,11 @@ fn an_unreadable_chain_refuses_everything() {
     let chain = the_chain(&plan, "checks");
     assert!(chain.refusing.is_some() && chain.upstreams.all && chain.include.is_empty());
     assert_eq!((chain.phase, &chain.methods[..]), (Phase::Request, &["tools/call".to_owned()][..]));
-    // Where its selection could be read, it refuses that.
+    // If its selection can be read, only that is refused.
     inputs.invalid[0].chain = Some(ChainInput { upstreams: names(&["up"]), ..chain_input() });
     let plan = check(&inputs, None, &[]);
     assert!(!the_chain(&plan, "checks").upstreams.all);
-    // One of another namespace that does not name the gateway refuses nothing.
+    // A chain of another namespace that does not name the gateway refuses nothing.
     inputs.invalid[0] = invalid(Kind::PluginChain, "team/checks");
     assert!(check(&inputs, None, &[]).chains.is_empty());
 }
@@ -75,7 +75,7 @@ fn entries_run_by_order_then_by_place() {
         the_chain(&plan, "checks").entries.iter().map(|e| e.plugin.name.clone()).collect::<String>()
     };
     assert_eq!(order(&inputs), "cbda");
-    // An entry's own order comes before its plugin's.
+    // An entry's own order takes precedence over its plugin's.
     inputs.chains[0].entries[0].order = Some(-2);
     inputs.chains[0].entries[1].order = Some(7);
     assert_eq!(order(&inputs), "acdb");

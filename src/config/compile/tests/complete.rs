@@ -1,4 +1,4 @@
-//! Plugins whose code only the gateway has: planned without, completed there.
+//! Plugins whose code only the gateway has: they are planned without code, and the gateway completes the plan.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::domain::plugin::Protocol;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// What the gateway has.
+/// The plugin files in the gateway's pod, and what parsing them found.
 #[derive(Default)]
 struct Pod {
     files: Files,
@@ -18,7 +18,7 @@ struct Pod {
 }
 
 impl Pod {
-    /// Has `a.js` with this text, an ES module with these exports.
+    /// A pod with a file `a.js` of this text, an ES module with these exports.
     fn has(text: &str, exports: &[&str]) -> Self {
         let file = FileCode { text: text.into(), folder: "/plugins".into(), siblings: "others".into() };
         let exports = exports.iter().map(|export| (*export).to_owned()).collect();
@@ -29,7 +29,7 @@ impl Pod {
         }
     }
 
-    /// Cannot read it.
+    /// A pod that cannot read `a.js`.
     fn cannot_read() -> Self {
         Self {
             files: [("a.js".to_owned(), Err(Unread::new(Reason::FileNotFound, "a.js cannot be read")))].into(),
@@ -44,7 +44,8 @@ impl Pod {
     }
 }
 
-/// The plan of [`folder`] whose Transform `shape` is in the pod's file `a.js`, as the gateway gets it.
+/// Returns the plan of [`folder`] as the gateway receives it, with the code of the Transform `shape` in the pod's file
+/// `a.js`.
 fn plan(change: impl FnOnce(&mut PluginInput)) -> Plan {
     let mut inputs = folder();
     inputs.files_elsewhere = true;
@@ -106,7 +107,7 @@ fn a_file_that_is_not_accepted_changes_nothing_that_runs() {
     let (running, _) = Pod::has("text", &["default"]).complete(&open, None);
     let (kept, problems) = Pod::cannot_read().complete(&open, Some(&running));
     assert_eq!((problems, code_of(&kept, "shape")), (vec!["FileNotFound spec.source.path".to_owned()], "text"));
-    // What a chain runs is missing in it.
+    // The code does not export what a chain runs.
     for exports in [&["onResponse"][..], &[]] {
         let (kept, problems) = Pod::has("other", exports).complete(&open, Some(&running));
         assert_eq!(problems, [UNKNOWN_VARIABLE, "UnsupportedExports spec.source.path"]);

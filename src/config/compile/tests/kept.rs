@@ -1,10 +1,10 @@
-//! A bad edit changes nothing that runs.
+//! A bad edit does not change what runs.
 
 use super::*;
 use crate::config::input::{InputValue, NamedInput};
 use crate::domain::plan::ValueSource;
 
-/// Compiles `folder`, edits it, compiles it again: the Problem is said, and what ran still runs as it did.
+/// Compiles `folder`, edits it and compiles it again: the Problem is reported, and everything runs as before.
 fn mistake(edit: impl FnOnce(&mut Inputs), expected: &[&str]) {
     let mut inputs = folder();
     let first = accepted(&inputs);
@@ -50,7 +50,7 @@ fn of_a_plugin() {
     );
 }
 
-/// Gives a plugin other code, with these exports.
+/// Replaces a plugin's code by code with these exports.
 fn edit_code(inputs: &mut Inputs, name: &str, exports: &[&str]) {
     know(inputs, "edited", "index.js", exports);
     plugin_of(inputs, name).source = SourceInput::Inline("edited".into());
@@ -85,7 +85,7 @@ fn what_no_chain_runs_need_not_be_exported() {
     change(&|i| i.chains.clear(), &[]);
     change(&|i| drop(chain_of(i, "checks").entries.remove(0)), &[]);
     change(&|i| chain_of(i, "checks").entries[0].enabled = false, &[]);
-    // What the manifest says is meant.
+    // Settings in the manifest are intended.
     change(&|i| plugin_of(i, "guard").protocol = ProtocolSetting::Once, &[]);
     let wrong = "WrongPhase PluginChain default/checks spec.entries[0]";
     change(&|i| plugin_of(i, "guard").phases = Some(vec![Phase::Response]), &[wrong]);
@@ -137,7 +137,7 @@ fn of_a_phase() {
     let wrong = ["WrongPhase PluginChain default/c spec.entries[0]"];
     chain_of(&mut inputs, "c").phase = Phase::Response;
     assert_eq!(the_chain(&check(&inputs, Some(&first), &wrong), "c").phase, Phase::Request);
-    // At first there is nothing to keep.
+    // On the first compilation there is no form to keep.
     assert_eq!(runs(&check(&inputs, None, &wrong), "c"), ["only Fail WrongPhase"]);
 }
 
@@ -219,7 +219,7 @@ fn a_gateway_with_a_bad_edit_takes_no_more_than_before() {
     inputs.invalid.push(invalid(Kind::MCPGateway, "gw"));
     let second = check(&inputs, Some(&first), &untaken);
     assert_eq!(second.revision, first.revision);
-    // What is new and within what it takes is served.
+    // A new upstream among those that the gateway takes is served.
     inputs.upstreams.push(upstream("new"));
     assert_eq!(check(&inputs, Some(&second), &untaken).upstreams.len(), 2);
 }
@@ -251,8 +251,8 @@ fn accepted_after(inputs: &Inputs, previous: &Plan) -> Plan {
     check(inputs, Some(previous), &[])
 }
 
-/// The guard may reach a host and read a Secret; then its code is broken, or what the chain runs is missing, in one edit with
-/// `change`.
+/// Returns two plans. In both, the guard can connect to a host and read a Secret at first. Then one edit makes `change`
+/// and either breaks its code or removes the export that the chain runs.
 fn after_a_bad_edit_with(change: impl Fn(&mut PluginInput)) -> [Plan; 2] {
     let secret = InputValue::Secret { name: "s".into(), key: "k".into(), optional: false };
     let mut inputs = folder();

@@ -1,4 +1,4 @@
-//! Tests of the compiler, by topic; here is what they are built from.
+//! Tests of the compiler, by topic. This file has what they share.
 
 mod bounds;
 mod chains;
@@ -29,7 +29,7 @@ use crate::domain::plan::{
 use crate::domain::plugin::{Encoding, Mode, Phase, Role, View};
 use crate::domain::ports::{CodeFacts, SyntaxProblem};
 
-/// `namespace/name`, or a name in `default`.
+/// Parses `namespace/name`, or a name in `default`.
 pub(crate) fn key(text: &str) -> ObjectKey {
     let (namespace, name) = text.split_once('/').unwrap_or(("default", text));
     ObjectKey::new(namespace, name)
@@ -39,7 +39,7 @@ pub(crate) fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.into()).unwrap()
 }
 
-/// One namespace whose labels are asked for.
+/// Namespaces that are selected by these names.
 fn only(names: &[&str]) -> Namespaces {
     Namespaces::Names(names.iter().map(|name| (*name).to_owned()).collect())
 }
@@ -48,8 +48,8 @@ fn labelled(key: &str, value: &str) -> LabelSelector {
     LabelSelector { match_labels: [(key.to_owned(), value.to_owned())].into(), ..LabelSelector::default() }
 }
 
-/// A gateway `default/gw` that takes its own namespace, an upstream `up`, a Guard `guard` and a Transform `shape`, and
-/// a request chain `checks` of both.
+/// A gateway `default/gw` that takes its own namespace, an upstream `up`, a Guard `guard`, a Transform `shape`, and a
+/// request chain `checks` that runs both plugins.
 pub(crate) fn folder() -> Inputs {
     let mut inputs = empty();
     declare(&mut inputs);
@@ -99,7 +99,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
     UpstreamInput { plan, values: Vec::new(), server: None, share_with: None }
 }
 
-/// An ES module that exports `default`, its text its name.
+/// A plugin whose code is its name; tests declare it an ES module that exports `default`.
 fn plugin(name: &str) -> PluginInput {
     PluginInput {
         key: key(name),
@@ -130,7 +130,7 @@ fn plugin(name: &str) -> PluginInput {
     }
 }
 
-/// Adds a plugin and what parsing its inline code found: an ES module that exports `default`.
+/// Adds a plugin, and the fact that its inline code is an ES module that exports `default`.
 pub(crate) fn add_plugin(inputs: &mut Inputs, name: &str, change: impl FnOnce(&mut PluginInput)) {
     let mut input = plugin(name);
     change(&mut input);
@@ -144,7 +144,7 @@ pub(crate) fn know(inputs: &mut Inputs, code: &str, file_name: &str, exports: &[
     inputs.facts.insert(code_key(&sha256_hex(code.as_bytes()), file_name), facts);
 }
 
-/// Gives a plugin code that does not parse.
+/// Replaces a plugin's code by code that does not parse.
 fn break_code(inputs: &mut Inputs, name: &str) {
     let code = "export default (";
     let error = Some(SyntaxProblem { line: 1, column: 17, message: "an expression is expected".into() });
@@ -177,7 +177,7 @@ pub(crate) fn entry(plugin: &str) -> EntryInput {
     }
 }
 
-/// A request chain over every upstream in reach.
+/// A request chain for every upstream within reach.
 pub(crate) fn chain(name: &str, plugins: &[&str]) -> ChainInput {
     ChainInput {
         key: key(name),
@@ -206,8 +206,8 @@ fn invalid(kind: Kind, name: &str) -> InvalidObject {
     InvalidObject { id: ObjectId::new(kind, key(name)), chain: None, off: None }
 }
 
-/// Compiles, and compares the Problems with `expected`: `Reason Kind namespace/name field`, those of level warning
-/// with `?` before it. The same inputs must give the same bytes.
+/// Compiles twice, and asserts that the Problems are `expected` and the plans identical. A Problem has the form `Reason
+/// Kind namespace/name field`, with `?` before warnings.
 fn check(inputs: &Inputs, previous: Option<&Plan>, expected: &[&str]) -> Plan {
     let (plan, problems) = compile(inputs, previous);
     let seen: Vec<String> = problems
@@ -224,7 +224,7 @@ fn check(inputs: &Inputs, previous: Option<&Plan>, expected: &[&str]) -> Plan {
     plan
 }
 
-/// The plan of inputs that are all right.
+/// Returns the plan of inputs without Problems.
 fn accepted(inputs: &Inputs) -> Plan {
     check(inputs, None, &[])
 }
@@ -233,7 +233,7 @@ fn the_chain<'a>(plan: &'a Plan, name: &str) -> &'a ChainPlan {
     plan.chain(&key(name)).unwrap_or_else(|| panic!("there is no chain {name}"))
 }
 
-/// The entries of a chain as `name policy`, with the reason of one that cannot run.
+/// Returns the entries of a chain as `name policy`, followed by the reason if the entry cannot run.
 fn runs(plan: &Plan, name: &str) -> Vec<String> {
     let entries = the_chain(plan, name).entries.iter();
     entries

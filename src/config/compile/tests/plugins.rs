@@ -1,11 +1,11 @@
-//! Plugins: protocol, phases, names of files, environment, configuration.
+//! Plugins: protocol, phases, file names, environment, configuration.
 
 use super::*;
 use crate::config::compile::merge_config;
 use crate::config::input::{FileCode, InputValue, NamedInput};
 use crate::domain::plugin::Protocol::{self, Lines, Module, Once};
 
-/// The protocol and phases of code with these exports, or the reason why not.
+/// Returns the protocol and phases of code with these exports, or why it is not accepted.
 fn serve(
     exports: &[&str],
     protocol: ProtocolSetting,
@@ -174,7 +174,7 @@ fn what_is_not_built_cannot_run() {
         Some(crate::domain::plan::Refusal { reason, message: "not built".into() });
     let expected = ["PluginNotAccepted PluginChain default/checks spec.entries[0]"];
     assert_eq!(runs(&check(&inputs, None, &expected), "checks")[0], "guard Fail PluginNotAccepted");
-    // What ran before runs on, and that is said.
+    // An older form is kept, and the Problem is reported.
     let first = accepted(&folder());
     let plan = check(&inputs, Some(&first), &["NotImplemented Plugin default/guard spec"]);
     assert_eq!(runs(&plan, "checks")[0], "guard Fail");

@@ -1,9 +1,9 @@
-//! Whatever comes in, a plan comes out, and what cannot run fails closed.
+//! Any input results in a plan, and what cannot run fails closed.
 
 use super::*;
 use crate::domain::plugin::FailurePolicy;
 
-/// A small generator (splitmix64): the same seed gives the same folders.
+/// A small pseudorandom generator (splitmix64), so that the same seed yields the same folders.
 struct Dice(u64);
 
 impl Dice {
@@ -71,7 +71,7 @@ fn random_chain(dice: &mut Dice, name: &str) -> ChainInput {
     made
 }
 
-/// The folders that come of a seed, one after another.
+/// Returns an endless sequence of folders that is determined by `seed`.
 pub(crate) fn random_folders(seed: u64) -> impl Iterator<Item = Inputs> {
     let mut dice = Dice(seed);
     std::iter::repeat_with(move || random_folder(&mut dice))
@@ -118,7 +118,7 @@ fn random_folder(dice: &mut Dice) -> Inputs {
     inputs
 }
 
-/// What must hold of every plan.
+/// Asserts what must hold for every plan.
 fn judge(plan: &Plan) {
     for chain in &plan.chains {
         assert!(chain.refusing.is_none() || chain.entries.is_empty());

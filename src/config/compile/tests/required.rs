@@ -1,4 +1,4 @@
-//! Chains that the gateway requires.
+//! Tests of `spec.chains.required`: every call is refused until the required chains are in force.
 
 use super::*;
 use crate::domain::reason::Reason;

@@ -1,11 +1,11 @@
-//! What was taken away counts at once for the plan that runs, however old it is.
+//! Revocations take effect immediately on the running plan, however old it is.
 
 use super::*;
 use crate::config::compile::{restrict, restrictions};
 use crate::domain::plan::{Restrictions, Revoked};
 use crate::domain::reason::Reason;
 
-/// `plan` with what counts at once by `inputs`.
+/// Returns `plan` with the restrictions that follow from `inputs`.
 fn obeying(plan: &Plan, inputs: &Inputs) -> Plan {
     let mut plan = plan.clone();
     let counts = restrictions(inputs, &plan);

@@ -1,9 +1,9 @@
-//! Who takes what: crossing a namespace needs two yeses.
+//! Crossing a namespace needs the consent of both sides.
 
 use super::*;
 use crate::domain::plan::{LabelExpression, LabelOperator};
 
-/// A gateway in `default`, an upstream and a chain with its plugin in `team`.
+/// A gateway in `default`; an upstream, and a chain with its plugin, in `team`.
 fn across(takes: Namespaces, share_with: Option<Namespaces>, gateways: &[&str]) -> Inputs {
     let mut inputs = empty();
     let declared = declare(&mut inputs);
@@ -136,12 +136,12 @@ fn a_shared_plugin_keeps_its_config_unless_it_allows_others() {
     chain_of(&mut inputs, "uses").entries[0].config = Some(raw(r#"{"a":1}"#));
     let refused = ["RefNotPermitted PluginChain default/uses spec.entries[0]"];
     assert_eq!(runs(&check(&inputs, None, &refused), "uses"), ["p Fail RefNotPermitted"]);
-    // As an edit it is a mistake, and the form before it runs on.
+    // As an edit this is a mistake, and the older form is kept.
     assert_eq!(runs(&check(&inputs, Some(&first), &refused), "uses"), ["p LastGood"]);
     plugin_of(&mut inputs, "lib/p").config_overrides = true;
     let allowed = accepted(&inputs);
     assert_eq!(runs(&allowed, "uses"), ["p LastGood"]);
-    // Taking that consent back is an act.
+    // Withdrawing the consent is intended, and takes effect.
     plugin_of(&mut inputs, "lib/p").config_overrides = false;
     assert_eq!(runs(&check(&inputs, Some(&allowed), &refused), "uses"), ["p Fail RefNotPermitted"]);
 }

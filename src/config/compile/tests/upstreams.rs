@@ -1,4 +1,4 @@
-//! Upstreams: names, places, what refuses.
+//! Upstreams: names, routing order, and which ones refuse calls.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is withdrawn counts at once: what was deleted, or is no longer shared, cannot run.
+//! Withdrawals take effect immediately: a plugin that was deleted or is no longer shared cannot run.
 
 use super::*;
 use crate::domain::plugin::FailurePolicy;
@@ -12,7 +12,7 @@ fn a_deleted_plugin_refuses_whatever_its_role() {
     assert_eq!(runs(&plan, "checks"), ["guard Fail", "shape Fail PluginNotFound"]);
     assert_eq!(the_chain(&plan, "checks").entries[1].role, Role::Guard);
     assert!(plan.plugin(&key("shape")).is_none());
-    // It comes back.
+    // When the plugin exists again, it runs.
     add_plugin(&mut inputs, "shape", |_| {});
     assert_eq!(runs(&check(&inputs, Some(&plan), &[]), "checks"), ["guard Fail", "shape LastGood"]);
 }
@@ -41,7 +41,7 @@ fn withdrawn_consent_counts_at_once() {
     plugin_of(&mut inputs, "lib/p").share_with = None;
     let withdrawn = "RefNotPermitted PluginChain default/uses spec.entries[0]";
     assert_eq!(runs(&check(&inputs, Some(&first), &[withdrawn]), "uses"), ["p Fail RefNotPermitted"]);
-    // Although the chain's new form is not valid, nor the plugin's.
+    // This is so even if the chain's new form and the plugin's are invalid.
     break_code(&mut inputs, "lib/p");
     chain_of(&mut inputs, "uses").include = vec!["[".into()];
     let expected = [
@@ -50,7 +50,7 @@ fn withdrawn_consent_counts_at_once() {
         withdrawn,
     ];
     assert_eq!(runs(&check(&inputs, Some(&first), &expected), "uses"), ["p Fail RefNotPermitted"]);
-    // An unreadable chain, too.
+    // The same holds if the chain is unreadable.
     inputs.chains.retain(|c| c.key != key("uses"));
     inputs.invalid.push(invalid(Kind::PluginChain, "uses"));
     let plan = check(&inputs, Some(&first), &[expected[0], withdrawn]);
@@ -101,7 +101,7 @@ fn a_weakened_guard_is_said_and_a_transform_is_none() {
         (checks.entries[0].mode, checks.entries[0].failure_policy) = (Mode::Shadow, policy);
         check(&inputs, None, &["?GuardWeakened PluginChain default/checks spec.entries[0].mode"]);
     }
-    // Removing an entry that is not a Guard, or is disabled, weakens nothing.
+    // Disabling a Guard, or making another entry a shadow, is no Problem.
     let checks = chain_of(&mut inputs, "checks");
     (checks.entries[0].enabled, checks.entries[1].mode) = (false, Mode::Shadow);
     accepted(&inputs);

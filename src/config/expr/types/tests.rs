@@ -1,4 +1,4 @@
-//! What is known of expressions before there is a call.
+//! Tests of type inference.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::config::variables::{
     AnnotationsVariable, CallVariable, ContentVariable, IdentityVariable, ToolVariable, UpstreamVariable,
 };
 
-/// The members of what is known of a variable are those that it has.
+/// Asserts that `value` has exactly the members that `known` declares, with their types.
 fn same(name: &str, value: &Value, known: CelType) {
     match known {
         CelType::Members(_, members) => {
