@@ -12,23 +12,24 @@ use crate::domain::causes::causes;
 /// The first pause after a failure.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const PAUSES: Doubling = Doubling::new(FIRST_WAIT, Duration::from_secs(5));
-/// What was not forbidden for so long is asked for soon again when it is.
-const FORGOTTEN: Duration = Duration::from_secs(150);
+/// What was not forbidden for so long after the last pause is asked for soon again when it is.
+const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// The waits of one watch.
 pub(super) struct RetryBackoff {
     pauses: Doubling,
     /// Whether the last failure was an answer.
     answers: bool,
-    /// The pauses while it is forbidden, and when it last was. A list that may be read does not begin them anew: what
-    /// follows on it may still be forbidden.
+    /// The pauses while it is forbidden. A list that succeeds does not reset them, because the watch that follows it can
+    /// still be forbidden.
     forbidden: Doubling,
-    last_forbidden: Option<Instant>,
+    /// When pauses start again from the first one.
+    forgotten: Option<Instant>,
 }
 
 impl Default for RetryBackoff {
     fn default() -> Self {
-        Self { pauses: PAUSES, answers: true, forbidden: FORBIDDEN_PAUSES, last_forbidden: None }
+        Self { pauses: PAUSES, answers: true, forbidden: FORBIDDEN_PAUSES, forgotten: None }
     }
 }
 
@@ -54,11 +55,12 @@ impl RetryBackoff {
         if code != Some(403) {
             return self.pauses.pause();
         }
-        let last = self.last_forbidden.replace(now);
-        if last.is_some_and(|last| now.saturating_duration_since(last) > FORGOTTEN) {
+        if self.forgotten.is_some_and(|forgotten| now > forgotten) {
             self.forbidden = FORBIDDEN_PAUSES;
         }
-        self.forbidden.pause()
+        let pause = self.forbidden.pause();
+        self.forgotten = Some(now + 2 * pause + FORGOTTEN);
+        pause
     }
 }
 
@@ -128,6 +130,20 @@ mod tests {
             now += pause;
         }
         waits.worked();
-        assert_eq!(waits.after(&answered(403), now + FORGOTTEN).as_secs(), 1);
+        assert_eq!(waits.after(&answered(403), now + Duration::from_secs(200)).as_secs(), 1);
+    }
+
+    #[test]
+    fn an_api_server_that_restarts_twice_is_asked_soon_both_times() {
+        let (mut waits, mut now) = (RetryBackoff::default(), Instant::now());
+        for _ in 0..2 {
+            for wanted in [1, 2, 4] {
+                let pause = waits.after(&answered(403), now);
+                assert_eq!(pause.as_secs(), wanted);
+                now += pause;
+            }
+            waits.worked();
+            now += Duration::from_secs(20);
+        }
     }
 }
