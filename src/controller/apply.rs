@@ -192,7 +192,7 @@ impl SnapshotStore {
     ) -> Result<(), RequestError> {
         for name in newest.lacking.iter().map(ResourceExt::name_any) {
             if self.shards.contains_key(&name) {
-                // Shards never change, but the one stored under this name has other content: someone else wrote it.
+                // A shard is never changed. The one that is stored under this name has other content, so it must go.
                 writer.delete(api, what, &name).await?;
                 self.shards.remove(&name);
             }

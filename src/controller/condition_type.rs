@@ -1,4 +1,4 @@
-//! The types of conditions, and which status of each is the good one.
+//! The types of conditions, and which status of each is good.
 
 /// The type of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -60,7 +60,7 @@ pub(super) struct Leadership {
     /// Writes in progress.
     writes: TaskTracker,
     clock: MonotonicClock,
-    /// Notified when this process begins or stops to lead.
+    /// Notified when this process starts or stops leading.
     pub(super) changed: Arc<Notify>,
 }
 

@@ -45,7 +45,7 @@ pub struct OperatorHealth {
 }
 
 /// Plans until `stop`. When the last writes are done, or after [`LAST_WRITES`], cancels `written`, upon which the lease
-/// is given back. Never returns, so that writes in progress can end until then.
+/// is given back. Never returns: [`run`] ends once the lease is given back, which leaves time for writes in progress.
 async fn plan(
     planning: PlanningLoop<impl Inspect + 'static>,
     ready: &AtomicBool,

@@ -37,7 +37,7 @@ type TextId = (String, String);
 pub(super) struct Parsing<I> {
     inspect: Arc<I>,
     known: Arc<KnownFacts>,
-    /// Texts that are being parsed or wait for it.
+    /// Texts that are being parsed, or wait to be parsed.
     under_way: BTreeMap<TextId, AbortOnDropHandle<()>>,
     /// Locks that let each namespace parse only one text at a time, so that the parser is free for other namespaces.
     turns: BTreeMap<String, Arc<tokio::sync::Mutex<()>>>,
@@ -106,8 +106,8 @@ impl<I: Inspect + 'static> Parsing<I> {
         (inputs.facts, inputs.parsing) = self.known.of(wanted.keys().map(|(_, key)| key));
     }
 
-    /// Whether to run a round now because facts were added since the last one. If so, the next one waits for
-    /// [`TOGETHER`].
+    /// Whether to run a round now because facts were added since the last one. After it returns true, the next such
+    /// round is due after [`TOGETHER`].
     pub(super) fn take_news(&mut self, now: Instant) -> bool {
         let takes = self.next_news(now).is_some_and(|wait| wait.is_zero());
         if takes {

@@ -14,7 +14,7 @@ use crate::domain::causes::causes;
 /// what is forbidden.
 pub(super) const FORBIDDEN_PAUSES: Doubling = Doubling::new(Duration::from_secs(1), LONGEST_PAUSE);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How long a right counts as granted after it was seen to be.
+/// How long a right counts as granted after a request that needs it was not forbidden.
 const GRANTED: Duration = Duration::from_secs(60);
 /// The most rights that are remembered. A right is a verb, a resource and a namespace.
 const MAX_RIGHTS: usize = 10_000;

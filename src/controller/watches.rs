@@ -42,7 +42,7 @@ pub(super) struct Watches {
     pub(super) config_maps: Stores<PartialObjectMeta<ConfigMap>>,
     pub(super) services: Stores<Service>,
     pub(super) pods: Stores<Pod>,
-    /// Indices and shards.
+    /// Objects that hold an index or a shard.
     pub(super) snapshots: Stores<PartialObjectMeta<GatewaySnapshot>>,
     /// Objects that this operator created besides snapshots, by kind, reduced to the fields that it applied.
     owned: Vec<(ApiResource, Stores<DynamicObject>)>,

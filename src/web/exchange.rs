@@ -73,7 +73,7 @@ impl Drop for OpenStream {
 }
 
 /// Answers with JSON. If the client accepts events, the answer becomes a stream when there is something to send before
-/// it, or when it takes long. An error that is found quickly still has its HTTP status.
+/// it, or when it takes a long time. An error that is found quickly still has its HTTP status.
 pub(super) async fn respond(
     gate: &Gate,
     mut running: RunningMessage,

@@ -1,4 +1,4 @@
-//! What the handlers of one listener share, and the listener's endpoints.
+//! State that the handlers of one listener share, and the listener's endpoints.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl ServedListener {
     }
 }
 
-/// What the handlers of one listener share.
+/// State that the handlers of one listener share.
 pub(super) struct Gate {
     pub(super) engine: Arc<Engine>,
     pub(super) listener: ServedListener,

@@ -22,7 +22,7 @@ pub type CheckToken = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String
 /// Paths that are open to anyone, because the kubelet and scrapers come from other addresses and send no token.
 const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// What decides who is let in.
+/// State of the middleware [`guard`].
 pub(super) struct Guard {
     pub(super) engine: Arc<Engine>,
     /// Checks the tokens of requests that are not trusted by their address; without it, those are refused.

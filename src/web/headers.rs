@@ -54,7 +54,7 @@ pub(super) fn check_single(headers: &HeaderMap, names: &[&str]) -> Result<(), Rp
     }
 }
 
-/// The error of a header that does not match the body.
+/// The error for a header that does not match the body.
 pub(super) fn mismatch(what: String) -> RpcError {
     RpcError::new(HEADER_MISMATCH, what)
 }

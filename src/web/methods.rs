@@ -41,7 +41,7 @@ pub(super) struct CacheHints {
 /// For complete results that anyone may cache for five seconds, because lists do not depend on who asks for them.
 pub(super) const KEPT: CacheHints = CacheHints { result_type: "complete", ttl_ms: 5000, cache_scope: "public" };
 
-/// `tools/list`.
+/// Answers `tools/list`.
 pub(super) async fn list_tools(
     engine: &Engine,
     endpoint: Endpoint<'_>,
@@ -61,7 +61,7 @@ pub(super) async fn list_tools(
     }
 }
 
-/// `tools/call`.
+/// Answers `tools/call`.
 pub(super) async fn call_tool(
     engine: &Arc<Engine>,
     endpoint: Endpoint<'_>,

@@ -13,8 +13,8 @@ use crate::controller::status::tests::read;
 use crate::domain::ids::Kind;
 
 /// A parser that behaves as the first word of the code says. `slow` is never answered, `late` always exceeds the
-/// deadline, `busy` exceeds it at first and is then parsed, `unasked` cannot be asked for, and `told` cannot either,
-/// but fails only once `told` is notified.
+/// deadline, `busy` exceeds it at first and is then parsed. For `unasked` and `told` the parser cannot be asked; `told`
+/// fails only once the field `told` is notified.
 #[derive(Default)]
 struct Parser {
     /// The texts of all requests, in order.

@@ -20,7 +20,7 @@ use crate::domain::causes::causes;
 
 /// How often to look for a kind that does not exist or may not be read.
 const PERIOD: Duration = Duration::from_secs(60);
-/// How long an API server that has just started may not know everything that it serves.
+/// How long after its start an API server may not know everything that it serves.
 const STARTING: Duration = Duration::from_secs(30);
 
 /// What to watch: a group, a kind in it, and a namespace; all namespaces if `None`.

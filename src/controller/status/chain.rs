@@ -55,7 +55,7 @@ fn selects_nothing(serving: &[Serving<'_>], object: &LoweredObject) -> Option<St
     ))
 }
 
-/// Why no gateway takes the chain.
+/// Why the chain is in no gateway's plan.
 fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str) {
     let found = input.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
     if found.clone().any(|problem| problem.reason == Reason::NotTaken) {

@@ -3,11 +3,11 @@
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{NamedValue, Plan, TransportPlan, UpstreamPlan, ValueSource};
 
-/// The most objects that a command names. A message has a limited length, and part of a command would be wrong.
+/// The most objects that a command names. A message has a limited length, and an incomplete command would be wrong.
 const MAX_OBJECTS: usize = 24;
 
-/// The command for all objects of `namespace` that `gateway` takes and that name a Secret there. It must name all of
-/// them, because it replaces what was granted before.
+/// The command for all objects of `namespace` that are in the plan of `gateway` and name a Secret there. It must name
+/// all of them, because it replaces what was granted before.
 pub(super) fn grant_command(namespace: &str, gateway: &ObjectKey, plan: &Plan) -> String {
     let named = |key: &ObjectKey, values: &[NamedValue]| {
         key.namespace == namespace && secret_keys(values).iter().any(|(secret, _)| secret.namespace == namespace)

@@ -82,8 +82,8 @@ pub(in crate::controller) fn warnings(input: &StatusInput, object: &LoweredObjec
     for problem in object.problems.iter().chain(own).chain(found) {
         let counts = match problem.reason {
             Reason::GuardWeakened | Reason::NothingEnabled => false,
-            // If no gateway takes the object, `Programmed` shows that. A chain that names its gateways need not be
-            // taken by others.
+            // If the object is in no gateway's plan, `Programmed` shows that. A chain that names its gateways need not
+            // be in the plans of others.
             Reason::NotTaken => false,
             Reason::NameConflict | Reason::RefNotPermitted => taken || !problem.is_error(),
             _ => !problem.is_error(),
@@ -112,8 +112,8 @@ pub(super) fn gateways(serving: &[Serving<'_>]) -> Vec<TakenBy> {
     taken.collect()
 }
 
-/// Adds `Programmed`. `kept` says that an older form runs. `absent` is the reason and message for the case that no
-/// gateway takes the object.
+/// Adds `Programmed`. `kept` says that an older form runs. `absent` is the reason and message for an object that is in
+/// no gateway's plan.
 pub(super) fn programmed(
     set: &mut Conditions,
     input: &StatusInput,

@@ -47,7 +47,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     serde_json::to_value(status).unwrap_or_default()
 }
 
-/// Why no gateway takes the upstream.
+/// Why the upstream is in no gateway's plan.
 fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str) {
     let found = input.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
     if found.clone().any(|problem| problem.reason == Reason::NameConflict) {

@@ -73,7 +73,7 @@ impl RunPlugin for NoPlugins {
 /// An upstream with the tools `echo`, `progress`, `wait`, `fails` and `region`.
 #[derive(Default)]
 pub(super) struct Server {
-    /// Lets `wait` answer.
+    /// Makes `wait` answer.
     pub(super) go: Notify,
     /// Notified when a call of `wait` begins; the two below, when it is dropped before it answers, and when it answers.
     pub(super) began: Notify,

@@ -1,4 +1,4 @@
-//! Statuses of objects that a gateway takes, from manifests to reports of pods.
+//! Statuses of objects that are in a gateway's plan, from manifests to reports of pods.
 
 use super::*;
 use crate::controller::compiled::CompiledObjects;
