@@ -48,7 +48,7 @@ pub(super) enum ClientMessage<'a> {
         method: Cow<'a, str>,
         params: Params<'a>,
     },
-    /// An answer. It is ignored, because the gateway sends clients no requests.
+    /// An answer. The gateway sends clients no requests, so nothing waits for it.
     Answer,
 }
 
