@@ -9,7 +9,7 @@ pub mod engine;
 pub mod node;
 pub mod source;
 pub mod store;
-// The registry has one statement for each family.
+// The metrics registry has one statement for each metric family.
 #[allow(clippy::too_many_lines)]
 pub mod telemetry;
 pub mod upstream;

@@ -1,10 +1,11 @@
-//! The one binary.
+//! The `hawsepipe` binary.
 
 use std::env;
 use std::process::{ExitCode, exit};
 
 fn main() -> ExitCode {
-    // Before any thread starts: the kernel ends a server with the thread that asks for it, the sandbox binds the thread that asks for it, and hands descriptors on by number.
+    // Before any thread starts: the parent-death signal and the sandbox are set up for the calling thread, and the
+    // sandbox passes descriptors on by number.
     let mut arguments = env::args_os().skip(1);
     match arguments.next().as_deref().and_then(|word| word.to_str()) {
         Some("sandbox") => hawsepipe::node::sandbox_main(arguments),

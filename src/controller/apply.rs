@@ -1,4 +1,5 @@
-//! Brings a gateway's objects to what they are to be: shards first, the index last, then what nobody needs goes.
+//! Brings a gateway's snapshot up to date: writes the shards first and the index last, then deletes shards that no kept
+//! revision names.
 
 mod fault;
 mod reading;
@@ -29,64 +30,64 @@ use crate::config::compile::restrict;
 use crate::domain::plan::Plan;
 use crate::domain::seen::SeenNames;
 
-/// Shards written at once.
+/// How many shards are written concurrently.
 const AT_ONCE: usize = 8;
 
-/// A gateway's snapshot as it is stored.
+/// What is stored for one gateway: its index and shards, and what the operator knows about them.
 #[derive(Default)]
 pub(super) struct SnapshotStore {
     pub(super) index: Option<SnapshotIndex>,
-    /// Of the index, when it was read or written last.
+    /// Resource version of the index object, as of the last read or write.
     version: Option<String>,
-    /// The same: it changes with what the index says, and not with its labels and annotations.
+    /// Generation of the index object, as of the last read or write. Unlike `version`, it ignores labels and
+    /// annotations.
     generation: Option<i64>,
-    /// Whether somebody else put something else around the index than what is to be there.
+    /// Whether the index object must be written even if its content is right: its labels, its owner or `spec.gateway`
+    /// are wrong, or the object is gone.
     disturbed: bool,
-    /// When it was read or written last, and whether it was seen since.
+    /// When the index was last read or written, and whether the watch has shown it since.
     written: SeenMark,
-    /// Shards that are there, by name.
+    /// Stored shards, by name.
     shards: BTreeMap<String, StoredShard>,
-    /// Shards that were deleted here, and when: they may be seen for a while.
+    /// Shards that this process deleted, and when. The watch can still show them for a while.
     deleted: HashMap<String, Instant>,
-    /// Names of tools that upstreams were ever seen to have.
+    /// Every tool name that an upstream was ever seen to list.
     seen_names: SeenNames,
-    /// The plan of a revision that runs while the newest does not, and the revision's name.
+    /// The revision that runs until the newest plan does, and its plan.
     running: Option<(String, Arc<Plan>)>,
-    /// The plan that pods are to run, with what counts at once, and without its code.
+    /// The plan that pods should run, with restrictions applied. It may come without the plugins' code.
     in_force: Option<Arc<Plan>>,
-    /// Digests of each kept revision's objects.
+    /// Digests of the objects in each kept revision, by revision name.
     pub(super) revisions: BTreeMap<String, Arc<Digests>>,
-    /// See [`KeptPlans`].
     pub(super) plans: KeptPlans,
-    /// See [`Refused`].
     refused: Option<Refused>,
-    /// See [`Damaged`].
     damaged: Option<Damaged>,
 }
 
-/// A revision whose plan cannot be made of what is stored: to find that out, all of it is read.
+/// A revision whose plan cannot be rebuilt from the stored shards. Finding that out means reading all of them, so the
+/// result is remembered.
 struct Damaged {
-    /// How the index named it.
+    /// The revision's entry in the index at that time.
     entry: SnapshotRevision,
-    /// What was seen of its shards then.
+    /// The state of its shards at that time.
     marks: Vec<ShardMark>,
     why: String,
 }
 
-/// What tells whether a shard is as it was: its name, uid and generation, and whether it has the labels that it is found
-/// by.
+/// Identifies the state of a shard: its name, uid and generation, and whether its labels and owner mark it as the
+/// gateway's.
 type ShardMark = (String, Option<String>, Option<i64>, bool);
 
-/// What cannot be stored: to find that out takes long, and each round asks.
+/// A plan that cannot be stored. Finding that out is slow and every round would repeat it, so the result is remembered.
 struct Refused {
-    /// [`PlannedGateway::wanted`] of it.
+    /// The plan's [`PlannedGateway::wanted`].
     wanted: String,
     why: BuildError,
 }
 
 impl SnapshotStore {
-    /// Writes what lacks of the plan's revision, then the index, then deletes what no kept revision names. Of a plan that
-    /// cannot be stored, what counts at once is.
+    /// Writes the missing shards of the plan's revision, then the index, then deletes shards that no kept revision
+    /// names. If the plan cannot be stored, only its restrictions are written.
     pub(super) async fn write(&mut self, writer: &Writer, planned: &PlannedGateway) -> Result<(), ApplyError> {
         let owner = &planned.owner;
         let api: Api<GatewaySnapshot> = Api::namespaced(writer.client.clone(), &owner.key.namespace);
@@ -103,7 +104,7 @@ impl SnapshotStore {
             return Err(why.into());
         };
         if let Some(newest) = newest {
-            // Many shards take long to write, and what counts at once does not wait for them.
+            // Writing many shards is slow, and restrictions must not wait for it.
             if !newest.lacking.is_empty() && self.lacks_restrictions(planned) {
                 self.write_restrictions(writer, &api, planned).await?;
             }
@@ -120,8 +121,8 @@ impl SnapshotStore {
         built.map(drop).map_err(Into::into)
     }
 
-    /// Writes the names of tools that are new, in the index that is stored: they change nothing else, and to take a plan
-    /// apart takes long.
+    /// Writes an index that differs from the stored one only in new tool names. Cheaper than [`Self::write`], which
+    /// splits the whole plan into shards.
     pub(super) async fn write_names(&mut self, writer: &Writer, owner: &Owner) -> Result<(), ApplyError> {
         let Some(index) = self.index.as_ref().map(|index| index::with_names(index, &self.seen_names)) else {
             return Ok(());
@@ -132,7 +133,7 @@ impl SnapshotStore {
         self.clean(writer, &api, &what).await.map_err(|error| ApplyError::Request { what, error })
     }
 
-    /// The revision that holds `plan`; `wanted` is [`PlannedGateway::wanted`].
+    /// Builds the revision that holds `plan`; `wanted` is its [`PlannedGateway::wanted`].
     fn built(&mut self, owner: &Owner, wanted: &str, plan: &Plan) -> Result<BuiltRevision, BuildError> {
         if let Some(refused) = self.refused.as_ref().filter(|refused| refused.wanted == wanted) {
             return Err(refused.why.clone());
@@ -146,7 +147,7 @@ impl SnapshotStore {
         built
     }
 
-    /// The index with this newest revision, or without; see [`index::index`].
+    /// Returns the next index, with `newest` as its newest revision if there is one; see [`index::index`].
     fn index_after(&self, planned: &PlannedGateway, newest: Option<&BuiltRevision>) -> Option<SnapshotIndex> {
         let wanted = WantedIndex {
             newest: newest.map(|newest| &newest.entry),
@@ -160,7 +161,7 @@ impl SnapshotStore {
         index::index(self.index.as_ref(), &wanted)
     }
 
-    /// Whether the index that is stored lacks some of what counts at once.
+    /// Whether the restrictions in the stored index are out of date.
     fn lacks_restrictions(&self, planned: &PlannedGateway) -> bool {
         let said = |index: &SnapshotIndex| {
             let of_older: Vec<_> = index.revisions.iter().map(|known| known.restrictions.clone()).collect();
@@ -169,7 +170,7 @@ impl SnapshotStore {
         self.index.as_ref().map(said) != self.index_after(planned, None).as_ref().map(said)
     }
 
-    /// Writes what counts at once where the shards of the newest plan are not written yet, or cannot be.
+    /// Writes only the restrictions, when the shards of the newest plan are not written yet or cannot be.
     async fn write_restrictions(
         &mut self,
         writer: &Writer,
@@ -191,7 +192,7 @@ impl SnapshotStore {
     ) -> Result<(), RequestError> {
         for name in newest.lacking.iter().map(ResourceExt::name_any) {
             if self.shards.contains_key(&name) {
-                // Another content is stored under its name, and a shard never changes.
+                // A shard is never changed. The one that is stored under this name has other content, so it must go.
                 writer.delete(api, what, &name).await?;
                 self.shards.remove(&name);
             }
@@ -219,7 +220,8 @@ impl SnapshotStore {
         if !self.disturbed && self.index.as_ref() == Some(index) {
             return Ok(());
         }
-        // A right of its own: that shards are refused, as by a quota, says nothing of an index that is there.
+        // The index has its own entry among the remembered rights: a 403 for shards, for example from a quota, must not
+        // block updates of an existing index.
         let what = format!("gatewaysnapshots (index) in {}", owner.key.namespace);
         let applied = self.apply_index(writer, api, &what, owner, index).await;
         let (applied, index) = applied.map_err(|error| ApplyError::Request { what, error })?;
@@ -234,8 +236,8 @@ impl SnapshotStore {
         Ok(())
     }
 
-    /// Sends an index, and where the definition of the cluster is older, the same without what only serves better: the stop
-    /// switch is in it too. Gives what was stored.
+    /// Sends the index. If the cluster's CRD is too old to know one of its fields, sends it again without the optional
+    /// ones, because the index also carries the stop switch. Returns what was stored.
     async fn apply_index(
         &self,
         writer: &Writer,
@@ -246,7 +248,7 @@ impl SnapshotStore {
     ) -> Result<(GatewaySnapshot, SnapshotIndex), RequestError> {
         let send = async |index: SnapshotIndex| {
             let mut object = build::index_object(owner, index.clone());
-            // Of two that take themselves for the leader, one is refused.
+            // If two processes believe that they lead, the API server refuses one of them.
             object.metadata.resource_version.clone_from(&self.version);
             writer.apply(api, what, &owner.key.name, &object).await.map(|applied| (applied, index))
         };
@@ -260,7 +262,7 @@ impl SnapshotStore {
         }
     }
 
-    /// Notes what pods are to run by what was written.
+    /// Records which plan pods should run according to the index that was written.
     fn note_in_force(&mut self, planned: &PlannedGateway, newest: Option<&BuiltRevision>) {
         let Some(current) = self.index.as_ref().map(|index| index.current.clone()) else { return };
         if newest.is_some_and(|newest| newest.entry.revision == current) {
@@ -275,12 +277,12 @@ impl SnapshotStore {
         self.in_force = Some(plan);
     }
 
-    /// Takes in the names of tools that pods report. Says whether any is new, and so to be written.
+    /// Adds the tool names that pods report. Returns whether any is new, so that the index must be written.
     pub(super) fn hear_names(&mut self, newest: &Plan, pods: &Pods) -> bool {
         ever_seen::hear(&mut self.seen_names, newest, &self.plans, pods)
     }
 
-    /// The plan that pods are to run, with what counts at once; none before the first was written.
+    /// The plan that pods should run, with restrictions applied; `None` until this process has written an index.
     pub(super) fn in_force(&self) -> Option<&Arc<Plan>> {
         self.in_force.as_ref()
     }
@@ -295,7 +297,7 @@ impl SnapshotStore {
         Ok(())
     }
 
-    /// Forgets revisions that are not kept. What it gives are the shards that no kept one names.
+    /// Forgets revisions that the index no longer keeps. Returns the names of shards that no kept revision names.
     fn forget_revisions(&mut self) -> Vec<String> {
         let Some(index) = &self.index else { return Vec::new() };
         let used: BTreeSet<_> =
@@ -307,7 +309,7 @@ impl SnapshotStore {
     }
 }
 
-/// A plan without the text of its plugins.
+/// Returns the plan without the code of its plugins.
 fn without_code(plan: &Plan) -> Arc<Plan> {
     Arc::new(Plan { code: BTreeMap::new(), ..plan.clone() })
 }

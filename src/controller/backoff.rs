@@ -1,4 +1,4 @@
-//! How long to wait after a watch failed.
+//! How long to wait after a watch fails.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,14 @@ use crate::domain::causes::causes;
 /// The first pause after a failure.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const PAUSES: Doubling = Doubling::new(FIRST_WAIT, Duration::from_secs(5));
-/// What was not forbidden for so long after the last pause is asked for soon again when it is.
+/// When nothing was forbidden for this long beyond twice the last pause, the pauses for forbidden requests start from
+/// the beginning.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
-/// The waits of one watch.
+/// The retry pauses of one watch.
 pub(super) struct RetryBackoff {
     pauses: Doubling,
-    /// Whether the last failure was an answer.
+    /// Whether the API server answered the last request that failed, with a status below 500.
     answers: bool,
     /// The pauses while it is forbidden. A list that succeeds does not reset them, because the watch that follows it can
     /// still be forbidden.
@@ -34,21 +35,21 @@ impl Default for RetryBackoff {
 }
 
 impl RetryBackoff {
-    /// After an answer that is no failure.
+    /// Notes a successful answer.
     pub(super) fn worked(&mut self) {
         (self.pauses, self.answers) = (PAUSES, true);
     }
 
-    /// After one more failure, which came at `now`.
+    /// Returns how long to wait after a failure at `now`.
     pub(super) fn after(&mut self, error: &watcher::Error, now: Instant) -> Duration {
         self.after_code(status(error).map(|status| status.code), now)
     }
 
-    /// The same, after an answer with this code, or none.
+    /// The same for an answer with this status code, or `None` if there was no answer.
     pub(super) fn after_code(&mut self, code: Option<u16>, now: Instant) -> Duration {
         let answers = code.is_some_and(|code| code < 500);
         if answers && !self.answers {
-            // It is there again: what it says now has nothing to do with how long it was gone.
+            // The API server is back. How long it was unreachable has nothing to do with this failure.
             self.pauses = PAUSES;
         }
         self.answers = answers;
@@ -64,22 +65,22 @@ impl RetryBackoff {
     }
 }
 
-/// Whether it may not be read, or the cluster does not have it: only a person changes that.
+/// Whether the resource is forbidden or unknown to the cluster, which only a person can change.
 pub(super) fn is_lasting(error: &watcher::Error) -> bool {
     status(error).is_some_and(|status| matches!(status.code, 403 | 404))
 }
 
-/// Whether the cluster does not have it.
+/// Whether the cluster does not know the resource.
 pub(super) fn is_absent(error: &watcher::Error) -> bool {
     status(error).is_some_and(|status| status.code == 404)
 }
 
-/// What was said, without what only a debugger wants to know.
+/// The failure in short: the API server's message if it answered, otherwise the chain of causes.
 pub(super) fn words(error: &watcher::Error) -> String {
     status(error).map_or_else(|| causes(error), |status| status.message.clone())
 }
 
-/// What the API server answered; none where it did not.
+/// The API server's answer; `None` if it did not answer.
 fn status(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))

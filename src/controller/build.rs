@@ -1,4 +1,4 @@
-//! From a plan to the objects that hold it. Pure.
+//! Packs a plan into the objects that store it. Pure functions.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use crate::api::snapshot::{GatewaySnapshot, GatewaySnapshotSpec, ShardRef, Snaps
 use crate::config::shards::split;
 use crate::domain::plan::Plan;
 
-/// The most shards of a revision, which is the schema's bound.
+/// The most shards in a revision, as the CRD schema allows.
 const MAX_SHARDS: usize = 1024;
 
-/// A revision: how the index names it, and those of its shards that are not stored yet.
+/// A revision's entry in the index, and those of its shards that are not stored yet.
 #[derive(Clone, Debug)]
 pub(super) struct BuiltRevision {
     pub(super) entry: SnapshotRevision,
@@ -21,18 +21,19 @@ pub(super) struct BuiltRevision {
 /// Why a plan cannot be stored.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum BuildError {
-    /// A piece does not fit.
+    /// A shard exceeds the size limit.
     #[error(transparent)]
     TooLarge(#[from] TooLarge),
-    /// There are too many pieces.
+    /// The plan splits into more than [`MAX_SHARDS`] shards.
     #[error("the plan has {0} pieces, where {MAX_SHARDS} are the most: give this gateway fewer plugins")]
     TooMany(usize),
-    /// The revision that is pinned is not kept, and nothing ran before.
+    /// The pinned revision is not kept, and there is no current revision to keep running.
     #[error("spec.pinnedRevision: there is no revision {0}; nothing runs until the field is taken out")]
     NotKept(String),
 }
 
-/// Takes out what this gateway's chains do not name: other namespaces' code is none of its business.
+/// Removes everything that this gateway's chains do not name, so that code from other namespaces stays out of its
+/// snapshot.
 pub(super) fn prune(plan: &mut Plan) {
     let used: BTreeSet<_> = plan.chains.iter().flat_map(|c| &c.entries).map(|entry| entry.plugin.clone()).collect();
     plan.plugins.retain(|plugin| used.contains(&plugin.key));
@@ -40,7 +41,8 @@ pub(super) fn prune(plan: &mut Plan) {
     plan.code.retain(|digest, _| digests.contains(digest));
 }
 
-/// The revision that holds `plan`. `is_stored` says which shards are there: what they hold is packed already. Its name is not that of another of `kept`.
+/// Builds the revision that holds `plan`. A shard for which `is_stored` returns true is not packed again. The name of
+/// the revision differs from that of every other revision in `kept`.
 ///
 /// # Errors
 /// See [`BuildError`].
@@ -79,7 +81,7 @@ pub(super) fn revision(
     Ok(BuiltRevision { entry, lacking })
 }
 
-/// The index as an object.
+/// The Kubernetes object that holds the index.
 pub(super) fn index_object(owner: &Owner, index: SnapshotIndex) -> GatewaySnapshot {
     let spec = GatewaySnapshotSpec { gateway: owner.key.name.clone(), index: Some(index), shard: None };
     GatewaySnapshot { metadata: owner.metadata(&owner.key.name, Some("index")), spec }

@@ -1,29 +1,28 @@
-//! How the watches fare: what was ever listed, and what fails now.
+//! Which watches have listed their resources, and which are failing.
 
 use std::collections::BTreeMap;
 
 use tokio::sync::watch;
 
-/// A watch: the resource, and its namespace; empty where it is of all.
+/// Identifies a watch: a resource and a namespace, which is empty for a watch of all namespaces.
 pub(super) type WatchKey = (String, String);
 
-/// One watch.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct WatchState {
-    /// Whether everything was listed once.
+    /// Whether a complete list ever succeeded.
     listed: bool,
-    /// What fails now.
+    /// The current failure, if the watch is failing.
     fault: Option<WatchFault>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
 struct WatchFault {
     words: String,
-    /// Only a person changes that: nobody needs to wait for it.
+    /// Whether only a person can fix the failure, so that waiting is pointless.
     lasting: bool,
 }
 
-/// What is seen of the cluster, and what is not.
+/// The state of every watch.
 pub(super) struct CacheSync(watch::Sender<BTreeMap<WatchKey, WatchState>>);
 
 impl Default for CacheSync {
@@ -33,17 +32,17 @@ impl Default for CacheSync {
 }
 
 impl CacheSync {
-    /// A watch begins.
+    /// Registers a watch.
     pub(super) fn begins(&self, watched: &WatchKey) {
         self.set(watched, |_| ());
     }
 
-    /// All of it was listed.
+    /// Notes that a list was completed.
     pub(super) fn listed(&self, watched: &WatchKey) {
         self.set(watched, |state| *state = WatchState { listed: true, fault: None });
     }
 
-    /// What was listed and failed then works again. Says whether that is news.
+    /// Clears the failure of a watch that has completed a list. Returns whether the state changed.
     pub(super) fn works(&self, watched: &WatchKey) -> bool {
         self.set(watched, |state| {
             if state.listed {
@@ -52,7 +51,7 @@ impl CacheSync {
         })
     }
 
-    /// It failed. What is `lasting` does not pass by itself.
+    /// Notes a failure. A `lasting` one stays until a person fixes it.
     pub(super) fn failed(&self, watched: &WatchKey, words: String, lasting: bool) {
         self.set(watched, |state| state.fault = Some(WatchFault { words, lasting }));
     }
@@ -70,19 +69,19 @@ impl CacheSync {
         })
     }
 
-    /// Waits until each watch has listed its kind, or says that it will not.
+    /// Waits until every watch has either completed a list or reported a lasting failure.
     pub(super) async fn settled(&self) {
         let is_settled = |state: &WatchState| state.listed || state.fault.as_ref().is_some_and(|fault| fault.lasting);
-        // The other end is `self`.
+        // Cannot fail: `self` holds the sender.
         let _ = self.0.subscribe().wait_for(|states| states.values().all(is_settled)).await;
     }
 
-    /// Whether each kind was listed.
+    /// Whether every watch has completed a list.
     pub(super) fn is_complete(&self) -> bool {
         self.0.borrow().values().all(|state| state.listed)
     }
 
-    /// The first of these resources that was never listed, and why.
+    /// Describes the first watch of one of these resources that has never completed a list; `None` if all have.
     pub(super) fn unseen(&self, resources: &[&str]) -> Option<String> {
         let states = self.0.borrow();
         let mut unseen =
@@ -90,7 +89,7 @@ impl CacheSync {
         unseen.next().map(|(watched, state)| told(watched, state))
     }
 
-    /// What fails now.
+    /// Describes every watch that is failing.
     pub(super) fn faults(&self) -> Vec<String> {
         let states = self.0.borrow();
         states.iter().filter(|(_, state)| state.fault.is_some()).map(|(watched, state)| told(watched, state)).collect()

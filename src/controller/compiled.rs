@@ -1,4 +1,4 @@
-//! Every gateway's plan, and what was found on the way.
+//! Compiles every gateway's plan, and collects what is wrong with the objects.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::take;
@@ -23,31 +23,31 @@ use crate::domain::plugin::Protocol;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// What is known of every object.
+/// Every object, and what compiling found out about it.
 #[derive(Default)]
 pub(super) struct CompiledObjects {
     pub(super) objects: Objects,
-    /// Problems that objects have whatever gateway takes them, by object.
+    /// Problems that objects have regardless of the gateway, by object.
     pub(super) own: HashMap<ObjectId, Vec<Problem>>,
-    /// Plugins that are not accepted as they are written. That one is being parsed is nothing wrong.
+    /// Plugins whose current form is not accepted. A plugin whose code is still being parsed does not count.
     pub(super) wrong_plugins: HashSet<ObjectKey>,
-    /// How plugins that are accepted are spoken with, as far as the operator knows.
+    /// Protocols of accepted plugins, as far as the operator knows them.
     pub(super) protocols: HashMap<ObjectKey, Protocol>,
-    /// The code of plugins, as far as the operator can read it.
+    /// Code of plugins, as far as the operator can read it.
     pub(super) code: HashMap<ObjectKey, AppliedCode>,
 }
 
-/// Code as it was applied, accepted or not.
+/// The code of a Plugin object as it is in the cluster now, accepted or not.
 pub(super) struct AppliedCode {
-    /// SHA-256 of its text, hex.
+    /// SHA-256 of the text, in hex.
     pub(super) digest: String,
-    /// Bytes of its text.
+    /// Size of the text in bytes.
     pub(super) size: usize,
-    /// Names that it exports; none where it does not parse.
+    /// Names that the code exports; `None` if it has not been parsed or does not parse.
     pub(super) exports: Option<Vec<String>>,
 }
 
-/// What is known of the plugins' code.
+/// Returns the plugins' code, as far as the operator can read it.
 pub(super) fn applied_code(inputs: &Inputs) -> HashMap<ObjectKey, AppliedCode> {
     let code = inputs.plugins.iter().filter_map(|plugin| {
         let code = plugin_code(inputs, plugin)?;
@@ -76,17 +76,17 @@ impl CompiledObjects {
     }
 }
 
-/// The plan that runs for as long as the newest does not: the pinned one, else the one that was stored last. An error
-/// says why it cannot be read.
+/// The plan that runs until the newest one does: the pinned one, otherwise the one that was stored last. The error says
+/// why it cannot be read.
 pub(super) type RunningPlan = Result<Arc<Plan>, String>;
 
-/// The plans of the revisions that are kept, without their code, by name.
+/// Plans of the kept revisions, without their code, by revision name.
 pub(super) type KeptPlans = BTreeMap<String, RunningPlan>;
 
-/// Upstreams that a chain covers are counted so far.
+/// Counting the upstreams that a chain covers stops at this number.
 pub(super) const MANY: usize = 33;
 
-/// The compiler's inputs but the gateway.
+/// The compiler's inputs without a gateway.
 pub(super) fn inputs(objects: &[LoweredObject], found: &Dereferenced) -> Inputs {
     let mut inputs = Inputs {
         config_maps: found.config_maps.clone(),
@@ -101,7 +101,7 @@ pub(super) fn inputs(objects: &[LoweredObject], found: &Dereferenced) -> Inputs 
             Ok(Lowered::Plugin(input)) => inputs.plugins.push(input.clone()),
             Ok(Lowered::Chain(input)) => inputs.chains.push(input.clone()),
             Ok(Lowered::Gateway(_) | Lowered::NotServed) => {}
-            // A gateway that is not valid is no other's business.
+            // An invalid gateway does not concern the others.
             Err(invalid) if invalid.id.kind == Kind::MCPGateway => {}
             Err(invalid) => inputs.invalid.push(invalid.clone()),
         }
@@ -109,10 +109,11 @@ pub(super) fn inputs(objects: &[LoweredObject], found: &Dereferenced) -> Inputs 
     inputs
 }
 
-/// Problems of objects whatever gateway takes them, as one would find them that takes everything; and how plugins that
-/// are accepted are spoken with. `inputs` has no gateway, and is as it was afterwards.
+/// Finds the problems that objects have regardless of the gateway, by compiling for a gateway that selects everything,
+/// and the protocols of the accepted plugins. `inputs` has no gateway, and is unchanged afterwards.
 pub(super) fn check_standalone(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Problem>>, HashMap<ObjectKey, Protocol>) {
-    // Apart, since what chains cover is a gateway's business, and long to find out.
+    // Upstreams and chains are compiled separately: which upstreams a chain covers depends on the gateway, and is slow
+    // to find out.
     let (chains, plugins) = (take(&mut inputs.chains), take(&mut inputs.plugins));
     let (_, of_upstreams) = compile_unnamed(inputs, None);
     (inputs.chains, inputs.plugins) = (chains, plugins);
@@ -120,16 +121,16 @@ pub(super) fn check_standalone(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Pr
     let (plan, of_others) = compile_unnamed(inputs, None);
     inputs.upstreams = upstreams;
     let problems = of_upstreams.into_iter().chain(of_others);
-    // Names are in the way only in a gateway that takes both.
+    // Names conflict only within one gateway, and the chains were compiled without upstreams.
     let own = by_object(problems.filter(|p| !matches!(p.reason, Reason::NameConflict | Reason::NoUpstreams)));
-    // Where only a pod has the code, it is known only where it is written.
+    // If only a pod has the code, its protocol is known only if the Plugin states it.
     let known = plan.plugins.into_iter().filter(|plugin| plugin.path.is_none() || plugin.wanted_protocol.is_some());
     (own, known.map(|plugin| (plugin.key, plugin.protocol)).collect())
 }
 
-/// The plan of one gateway. `previous` is the newest that was compiled before; `running` runs until this one does, none
-/// where nothing was stored yet; `kept` are all that pods may still run; `loading` is what is known of plugins that could
-/// not be loaded.
+/// Compiles the plan of one gateway. `previous` is its newest earlier plan. `running` is the plan that runs until the
+/// new one does, or `None` if nothing is stored. `kept` are the plans of all revisions that pods may still run.
+/// `loading` holds what pods reported about loading plugins.
 pub(super) fn plan(
     gateway: &LoweredObject,
     inputs: &mut Inputs,
@@ -162,7 +163,7 @@ pub(super) fn plan(
     let places = plan.upstreams.iter().enumerate().map(|(place, upstream)| (upstream.key.clone(), place)).collect();
     let pinned: Option<String> = pinned(gateway).map(Into::into);
     let (not_loaded, problems, plan) = (loading.to_store(), by_object(problems), Arc::new(plan));
-    // Plugins name their code by its digest.
+    // Code need not be hashed: plugins name it by its digest.
     let content = (&plan.requires, &plan.gateway, &plan.takes, &plan.upstreams, &plan.plugins, &plan.chains);
     let wanted = digest::revision(&(content, &pinned, &restrictions, &restrictions_of_kept, &not_loaded));
     PlannedGateway {
@@ -180,8 +181,8 @@ pub(super) fn plan(
     }
 }
 
-/// What the gateway's chains name of the newest plan, within the bounds of namespaces: what grew beyond them stays in the
-/// form that it has in the `previous` plan.
+/// Compiles a plan with only what the gateway's chains name, within the size bounds of namespaces. Objects that outgrow
+/// those bounds keep the form that they have in the `previous` plan.
 fn compile_within_bounds(inputs: &mut Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
     let compile = |inputs: &Inputs| {
         let (mut plan, problems) = compile_unnamed(inputs, previous);
@@ -198,12 +199,12 @@ fn compile_within_bounds(inputs: &mut Inputs, previous: Option<&Plan>) -> (Plan,
     (plan, problems)
 }
 
-/// `spec.pinnedRevision` of a gateway, whatever else of it is not valid.
+/// `spec.pinnedRevision` of a gateway, even if the rest of its spec is invalid.
 pub(super) fn pinned(gateway: &LoweredObject) -> Option<&str> {
     gateway.spec.get("pinnedRevision").and_then(Value::as_str)
 }
 
-/// What counts at once. It is as gateways will read it.
+/// The restrictions of a plan, in the form in which gateways will read them.
 fn restrictions(inputs: &Inputs, plan: &Plan, running: Option<&RunningPlan>) -> Restrictions {
     let taken = match running {
         Some(Ok(running)) => compile::restrictions(inputs, running),
@@ -238,9 +239,9 @@ mod tests {
 
     const KIB: usize = 1 << 10;
 
-    /// Upstreams of two namespaces, 40 of each, that take so many bytes each.
+    /// Inputs with 40 upstreams in each of two namespaces, each with a label of `size` bytes.
     fn inputs(size: usize) -> Inputs {
-        // Without a gateway of their own, all are taken.
+        // Without a gateway, every upstream is selected.
         let mut inputs = Inputs { gateway: None, ..folder() };
         for (namespace, number) in ["a", "b"].iter().flat_map(|namespace| (0..40).map(move |n| (namespace, n))) {
             let mut large = upstream(&format!("{namespace}/{namespace}{number:02}"));
@@ -261,7 +262,7 @@ mod tests {
         assert!(problems.is_empty() && large(&before, 400 * KIB).len() == 80, "{:?}", problems.first());
         let mut grown = inputs(450 * KIB);
         grown.upstreams.push(upstream("c/new"));
-        // Who switches one off relies on it.
+        // Switching an upstream off must work even without room for its new form.
         grown.upstreams.iter_mut().filter(|up| up.plan.key.name == "b39").for_each(|up| up.plan.enabled = false);
         let (plan, problems) = compile_within_bounds(&mut grown, Some(&before));
         let kept = large(&plan, 400 * KIB);
@@ -272,7 +273,7 @@ mod tests {
         assert!(plan.upstreams.iter().all(|upstream| upstream.refusing.is_none()));
         assert!(plan.upstream("new").is_some() && !plan.upstream("b39").unwrap().enabled);
         assert!(grown.no_room.is_empty());
-        // Until there is room, which is asked for each time.
+        // They keep the old form until there is room, which every compilation checks.
         let (again, _) = compile_within_bounds(&mut grown, Some(&plan));
         assert_eq!(large(&again, 400 * KIB), kept);
         grown.upstreams.retain(|upstream| upstream.plan.key.namespace != "a");

@@ -1,27 +1,27 @@
-//! The types of conditions, and which status of each is the good one.
+//! The types of conditions, and which status of each is good.
 
 /// The type of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ConditionType {
-    /// What the object alone shows.
+    /// Whether the object is valid on its own.
     Accepted,
-    /// What it names is there, and may be used.
+    /// Whether everything that the object refers to exists and may be used.
     ResolvedRefs,
-    /// What is ready of the gateways runs it.
+    /// Whether all ready pods of its gateways run it.
     Programmed,
-    /// Of an upstream: its server answers.
+    /// Whether an upstream's server answers.
     Connected,
     /// Part of the object has no effect.
     PartiallyInvalid,
-    /// Calls are refused because of it.
+    /// Calls are refused because of this object.
     Refusing,
-    /// A guard that fails lets calls pass.
+    /// A Guard of the chain lets calls pass when it fails.
     FailsOpen,
-    /// Workers of a plugin end as soon as they start.
+    /// A plugin's workers exit as soon as they start.
     CrashLooping,
     /// Plugins run less confined than they should.
     SandboxDegraded,
-    /// Nothing is wrong.
+    /// Nothing is wrong with the object.
     Ready,
 }
 
@@ -39,7 +39,7 @@ impl ConditionType {
         Self::Ready,
     ];
 
-    /// Its word in a status.
+    /// The type as it is written in a status.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Accepted => "Accepted",
@@ -55,7 +55,7 @@ impl ConditionType {
         }
     }
 
-    /// The type of this word.
+    /// The type that is written like this in a status; `None` if there is none.
     pub(super) fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.as_str() == word)
     }

@@ -1,5 +1,5 @@
-//! Reads what objects refer to: ConfigMaps when they changed, Services and servers of other operators as they are seen,
-//! labels of namespaces.
+//! Resolves what objects refer to: ConfigMaps, which are read again only when they change; Services and servers of
+//! other operators, as the watches show them; and labels of namespaces.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,26 +16,26 @@ use crate::config::input::{ConfigMapData, Labels, ServerInput};
 use crate::domain::ids::ObjectKey;
 use crate::domain::reason::Reason;
 
-/// How long a ConfigMap that could not be read is left alone, where that may pass.
+/// How long to wait after a transient failure before a ConfigMap is read again.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// What was read, and what is remembered of it.
+/// Resolves references, and remembers the ConfigMaps that it read.
 pub(super) struct Dereferencing {
     writer: Writer,
     servers: Servers,
     config_maps: BTreeMap<ObjectKey, Known>,
 }
 
-/// A ConfigMap as it was read.
+/// What is known about one ConfigMap.
 struct Known {
-    /// None where it was never read.
+    /// Resource version of the ConfigMap that was read; `None` if it was never read.
     version: Option<String>,
     data: ConfigMapData,
-    /// After it could not be read: when to try again.
+    /// When to try again after a failed read.
     again: Option<Instant>,
 }
 
-/// What references lead to.
+/// What the references resolve to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dereferenced {
     pub(super) config_maps: BTreeMap<ObjectKey, ConfigMapData>,
@@ -49,7 +49,8 @@ impl Dereferencing {
         Self { writer, servers, config_maps: BTreeMap::new() }
     }
 
-    /// Follows `references`. What cannot be read now is as it was read last.
+    /// Resolves `references`. While a ConfigMap cannot be read because of a transient failure, its last data stays in
+    /// use.
     pub(super) async fn find(&mut self, references: &References, watches: &Watches) -> Dereferenced {
         self.read_config_maps(references, watches).await;
         let services = by_key(&watches.services);
@@ -74,7 +75,7 @@ impl Dereferencing {
         }
     }
 
-    /// Forgets what was read in a namespace that is gone.
+    /// Forgets the ConfigMaps that were read in a deleted namespace.
     pub(super) fn forget(&mut self, namespace: &str) {
         self.config_maps.retain(|key, _| key.namespace != namespace);
     }
@@ -102,7 +103,7 @@ impl Dereferencing {
         }
     }
 
-    /// Reads one. What was read before counts on while that may pass.
+    /// Reads one ConfigMap. After a transient failure, the data of the last read stays in use.
     async fn read_config_map(&mut self, key: &ObjectKey, version: String) {
         let api: Api<ConfigMap> = Api::namespaced(self.writer.client.clone(), &key.namespace);
         let what = format!("get configmaps in {}", key.namespace);
@@ -131,7 +132,7 @@ fn is_service(server: &ServerInput) -> bool {
     server.group.is_empty() && server.kind == "Service"
 }
 
-/// Where a Service is reached: its DNS name, so that its pods may change.
+/// Returns the URL of a Service, with its DNS name, so that its pods can change.
 fn service_url(service: Option<&Service>, namespace: &str, server: &ServerInput) -> Result<String, (Reason, String)> {
     let not_found = |why: String| (Reason::ServerNotFound, why);
     let name = format!("Service {namespace}/{}", server.name);

@@ -1,12 +1,12 @@
-//! What should be there for a gateway beside its snapshots. Pure.
+//! The objects that should exist for a gateway besides its snapshots. Pure functions.
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 
 use super::owner::Owner;
 
-/// The objects that should be there for one owner. Where there should be none, one that is there is deleted, if it is the
-/// owner's.
+/// The objects that should exist for one owner. If one is `None`, an existing object is deleted, provided that it
+/// belongs to the owner.
 pub(super) struct Desired {
     pub(super) account: Option<ServiceAccount>,
     pub(super) role: Option<Role>,
@@ -14,7 +14,7 @@ pub(super) struct Desired {
 }
 
 impl Desired {
-    /// Of a gateway: its pods' account may read its snapshots, and nothing else.
+    /// The objects of a gateway. They let its pods' service account read the namespace's snapshots, and nothing else.
     pub(super) fn of_gateway(owner: &Owner) -> Self {
         let name = owner.workload();
         let metadata = || owner.metadata(&name, None);

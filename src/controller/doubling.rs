@@ -1,8 +1,8 @@
-//! Pauses after failures: each is twice the one before, up to a longest one.
+//! Pauses after failures: each is twice as long as the one before, up to a maximum.
 
 use std::time::{Duration, Instant};
 
-/// Pauses that double. A success begins anew with a new one.
+/// Pauses that double with each failure. After a success, start over with a new value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Doubling {
     next: Duration,
@@ -14,19 +14,19 @@ impl Doubling {
         Self { next: first, longest }
     }
 
-    /// The pause after one more failure.
+    /// Returns the pause after one more failure.
     pub(super) fn pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.longest);
         pause
     }
 
-    /// When to try again after one more failure, which came at `now`.
+    /// Returns when to try again after one more failure at `now`.
     pub(super) fn after(&mut self, now: Instant) -> Instant {
         now + self.pause()
     }
 
-    /// After a failure that does not pass by itself: the longest pause, from now on.
+    /// Returns the longest pause, now and after all further failures, because this failure is not expected to pass.
     pub(super) fn longest(&mut self) -> Duration {
         self.next = self.longest;
         self.longest

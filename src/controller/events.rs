@@ -1,4 +1,4 @@
-//! Events: what became bad, and what became good again.
+//! Publishes Kubernetes Events when conditions become bad, and when `Ready` becomes true again.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -13,13 +13,13 @@ use crate::api::status::{Condition, ConditionStatus};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// The most characters of a note (Kubernetes, events.k8s.io).
+/// The most characters in the note of an Event (Kubernetes, events.k8s.io).
 const MAX_NOTE: usize = 1000;
 
-/// The most warnings that are told by Events at once.
+/// The most warnings that are published as Events for one status.
 const MAX_WARNINGS: usize = 8;
 
-/// Publishes Events; equal ones of a few minutes are counted, not repeated.
+/// Publishes Events. Equal Events within a few minutes are counted instead of repeated.
 pub(super) struct Events {
     recorder: Recorder,
     writer: Writer,
@@ -31,8 +31,8 @@ impl Events {
         Self { recorder: Recorder::new(writer.client.clone(), reporter), writer }
     }
 
-    /// Tells what differs between the conditions that `object` had and those of `status`.
-    /// `warnings` are what `Accepted` tells where it holds.
+    /// Publishes the differences between the conditions that `object` had and those in `status`. `warnings` are listed
+    /// in the message of `Accepted` while that is true.
     pub(super) async fn tell(&self, object: &LoweredObject, status: &Value, warnings: &[Problem]) {
         let before = object.conditions();
         let now: Vec<Condition> =
@@ -43,7 +43,7 @@ impl Events {
         }
     }
 
-    /// Tells what no condition can tell.
+    /// Publishes a warning that no condition can express.
     pub(super) async fn warn(&self, object: &LoweredObject, reason: Reason, note: &str) {
         self.publish(object, &bad(reason.as_str(), note)).await;
     }
@@ -59,14 +59,14 @@ impl Events {
         };
         let publish = self.recorder.publish(event, &reference);
         match self.writer.attempt(&format!("create events in {}", object.id.key.namespace), publish).await {
-            // That it is forbidden was logged when it was tried.
+            // A 403 was already logged when it came in.
             Ok(()) | Err(RequestError::NotLeading | RequestError::Forbidden(..)) => {}
             Err(error) => tracing::warn!(object = %object.id, "an Event cannot be published: {error}"),
         }
     }
 }
 
-/// The Events of a change of conditions.
+/// Returns the Events for a change of conditions.
 fn changes(before: &[Condition], now: &[Condition]) -> Vec<Event> {
     let same = |condition: &Condition| {
         before
@@ -77,7 +77,7 @@ fn changes(before: &[Condition], now: &[Condition]) -> Vec<Event> {
     changed.filter_map(event).collect()
 }
 
-/// The Events of warnings that `Accepted` tells now and did not tell before.
+/// Returns the Events for warnings that are new in the message of `Accepted`.
 fn new_warnings(before: &[Condition], now: &[Condition], warnings: &[Problem]) -> Vec<Event> {
     let accepted = |conditions: &[Condition]| -> String {
         let found = conditions
@@ -93,7 +93,8 @@ fn new_warnings(before: &[Condition], now: &[Condition], warnings: &[Problem]) -
     new.take(MAX_WARNINGS).map(|problem| bad(problem.reason.as_str(), &warning(problem))).collect()
 }
 
-/// The Event of a condition that came: of a bad one, or of `Ready`. What is only pending is no news.
+/// Returns the Event for a new condition if it is a bad one other than `Ready`, or a true `Ready`. A condition that is
+/// only pending has none.
 fn event(condition: &Condition) -> Option<Event> {
     let known = ConditionType::parse(&condition.r#type)?;
     let is_ready = known == ConditionType::Ready;
@@ -106,7 +107,7 @@ fn event(condition: &Condition) -> Option<Event> {
     Some(Event { type_, ..bad(&condition.reason, &format!("{}: {message}", condition.r#type)) })
 }
 
-/// A warning.
+/// An Event of type Warning.
 fn bad(reason: &str, note: &str) -> Event {
     Event {
         type_: EventType::Warning,

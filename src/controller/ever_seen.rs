@@ -1,4 +1,5 @@
-//! Names of tools that pods saw upstreams have: kept in the index, for pods that start while a server is out.
+//! Tool names that pods have seen upstreams list. The index keeps them for pods that start while a server is
+//! unreachable.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +8,15 @@ use super::pods::Pods;
 use crate::domain::plan::{Plan, PrefixMode};
 use crate::domain::seen::SeenNames;
 
-/// Upstreams whose names are kept: those of the newest plan and of each kept revision, where tools keep their own names.
-/// So a name is free once no revision that may run has its upstream.
+/// The upstreams whose tool names are kept: those in the newest plan and in each kept revision, if it prefixes tool
+/// names only on conflict. Names are freed once no revision that can run has their upstream.
 pub(super) fn counting(newest: &Plan, kept: &KeptPlans) -> BTreeSet<String> {
     let kept = kept.values().flatten().map(AsRef::as_ref);
     let plans = std::iter::once(newest).chain(kept).filter(|plan| plan.gateway.prefix == PrefixMode::OnConflict);
     plans.flat_map(|plan| &plan.upstreams).map(|upstream| upstream.key.to_string()).collect()
 }
 
-/// Takes in what pods report, of upstreams that count. Says whether any name is new.
+/// Adds the tool names that pods report for these upstreams. Returns whether any name is new.
 pub(super) fn hear(seen: &mut SeenNames, newest: &Plan, kept: &KeptPlans, pods: &Pods) -> bool {
     let mut reported = pods.reports().map(|report| &report.seen_names).filter(|names| !names.is_empty()).peekable();
     if reported.peek().is_none() {
@@ -48,7 +49,7 @@ mod tests {
         compile(&inputs, None).0
     }
 
-    /// Pods that report these names, each of one upstream.
+    /// Pods that each report these tool names for one upstream.
     fn pods(reports: &[(&str, &[&str])]) -> Pods {
         let ready = reports.iter().enumerate().map(|(pod, (upstream, names))| {
             let mut report = Report::default();

@@ -1,4 +1,4 @@
-//! What is kept of a gateway between two rounds of planning, and how it is brought to its plan.
+//! What is remembered of a gateway between planning rounds, and how its objects follow its plan.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,41 +18,41 @@ use super::writer::Writer;
 use crate::api::restrictions;
 use crate::domain::reason::Reason;
 
-/// The wait after what may pass, doubled until the longest.
+/// The first pause after a transient failure. Later pauses double, up to `LONGEST_RETRY`.
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(60);
-/// How often what somebody else changed or deleted is brought back at most.
+/// The shortest time between two repairs of objects that someone else changed or deleted.
 const REPAIR_PERIOD: Duration = Duration::from_secs(1);
-/// How often the index is written for names of tools alone at most: they come one by one while servers start.
+/// The shortest time between two writes of the index for tool names alone: names arrive one by one while servers start.
 const NAMES_PERIOD: Duration = Duration::from_secs(10);
-/// How often a write that somebody else's came before is tried again at once.
+/// How often a write that conflicted with someone else's is repeated immediately.
 const MAX_CONFLICTS: usize = 5;
 
-/// One gateway.
+/// Brings the objects of one gateway in line with its plan.
 pub(super) struct GatewayReconciler {
     pub(super) planned: Arc<PlannedGateway>,
     pub(super) stored: SnapshotStore,
-    /// What is known of loading its plugins.
+    /// What pods reported about loading the gateway's plugins.
     pub(super) loading: LoadReports,
-    /// Why its objects are not as they are to be.
+    /// Why the gateway's objects are not up to date, if they are not.
     pub(super) fault: Option<(Reason, String)>,
-    /// When it was brought back last what somebody else had changed or deleted.
+    /// When objects that someone else had changed or deleted were last repaired.
     repaired: Option<Instant>,
-    /// Whether something of that is to be brought back still.
+    /// Whether such a repair is still due.
     damaged: bool,
-    /// Whether all that the plan asks for was written.
+    /// Whether everything that the plan requires was written.
     applied: bool,
     owned: OwnedObjects,
-    /// Whether names of tools are to be written that are new.
+    /// Whether new tool names wait to be written.
     named: bool,
-    /// When names were written last.
+    /// When tool names were last written.
     names_written: Option<Instant>,
-    /// After a failure that may pass: the pauses, and when to try again unless its plan changes.
+    /// After a transient failure: the pauses, and when to try again unless the plan changes.
     retry: Option<(Doubling, Instant)>,
 }
 
 impl GatewayReconciler {
-    /// A new plan, of which nothing is written yet. `fault` is what stopped the one before.
+    /// Starts with a plan of which nothing is written yet. `fault` is what kept the previous plan from being applied.
     pub(super) fn new(
         planned: PlannedGateway,
         stored: SnapshotStore,
@@ -75,7 +75,7 @@ impl GatewayReconciler {
         }
     }
 
-    /// The same gateway with a new plan. Where that asks for nothing new, what failed is not tried any sooner.
+    /// Replaces the plan. If the new one requires no other objects, a retry that is due later is not moved forward.
     pub(super) fn with_plan(self, planned: PlannedGateway) -> Self {
         let (repaired, damaged) = (self.repaired, self.damaged);
         let (named, names_written) = (self.named, self.names_written);
@@ -92,29 +92,31 @@ impl GatewayReconciler {
         }
     }
 
-    /// Takes in what pods report. Says whether a plugin could not be loaded that has a form to go back to.
+    /// Takes in what pods report about loading plugins. Returns whether a plugin newly failed that has an earlier form
+    /// to go back to.
     pub(super) fn hear(&mut self, pods: &Pods) -> bool {
         self.loading.hear(&self.planned, &self.stored.revisions, pods)
     }
 
-    /// Takes in the names of tools that pods report: the index is to be written for those that are new.
+    /// Takes in the tool names that pods report. New ones make a write of the index due.
     pub(super) fn hear_names(&mut self, pods: &Pods) {
         self.named |= self.stored.hear_names(&self.planned.plan, pods);
     }
 
-    /// When the index is to be written for names of tools alone; none where none is new, or all is to be written.
+    /// When to write the index for tool names alone; `None` if there are no new ones, or if everything has to be
+    /// written.
     fn names_due(&self) -> Option<Instant> {
         let earliest = self.names_written.map_or_else(Instant::now, |last| last + NAMES_PERIOD);
         (self.named && self.applied && self.retry.is_none()).then_some(earliest)
     }
 
-    /// How soon to look again, whatever happens.
+    /// How long to wait before looking again, even if nothing changes.
     pub(super) fn look_again(&self) -> Duration {
         let wait = if self.damaged { REPAIR_PERIOD } else { LAG + Duration::from_secs(1) };
         self.names_due().map_or(wait, |due| wait.min(due.saturating_duration_since(Instant::now())))
     }
 
-    /// Writes the names of tools that wait for it, before this process ends.
+    /// Writes the tool names that still wait, before this process ends.
     pub(super) async fn write_names(&mut self, writer: &Writer) -> Result<(), ApplyError> {
         match std::mem::take(&mut self.named) {
             true => self.stored.write_names(writer, &self.planned.owner).await,
@@ -122,16 +124,16 @@ impl GatewayReconciler {
         }
     }
 
-    /// When to try again, where that is not now.
+    /// When to try again; `None` if no retry is pending, or if it is due now.
     pub(super) fn waits_until(&self) -> Option<Instant> {
         self.retry.map(|(_, when)| when).filter(|when| *when > Instant::now())
     }
 
-    /// Writes what differs from the plan. `seen` are the snapshots that the gateway owns, as far as is seen.
+    /// Writes what differs from the plan. `seen` are the gateway's snapshots that the watch shows.
     pub(super) async fn apply(&mut self, writer: &Writer, watches: &Watches, seen: &[Seen]) -> Result<(), ApplyError> {
         let owner = &self.planned.owner;
-        // Somebody else may have written or deleted what is ours: then what is there is read anew, but not so often that
-        // whoever does that without end keeps this process from everything else.
+        // Someone else may have written or deleted our objects. They are then read again, but only once a period, so
+        // that someone who does so endlessly cannot keep this process from all other work.
         self.damaged = !self.stored.is_intact(seen, owner);
         let repairs = self.damaged && self.repaired.is_none_or(|last| last.elapsed() >= REPAIR_PERIOD);
         if repairs {
@@ -141,12 +143,13 @@ impl GatewayReconciler {
             self.stored.refresh(writer, owner).await?;
         }
         let written = self.write(writer, repairs).await;
-        // What stops the one does not stop the other.
+        // A failure of one does not stop the other.
         let owner = &self.planned.owner;
         written.and(self.owned.apply(writer, watches, owner, Desired::of_gateway(owner)).await)
     }
 
-    /// Writes what differs of the snapshot; all of it where that is what was damaged.
+    /// Writes the snapshot if the plan is not applied yet or `repairs` is set, otherwise only the tool names that are
+    /// due.
     async fn write(&mut self, writer: &Writer, repairs: bool) -> Result<(), ApplyError> {
         let owner = &self.planned.owner;
         let mut written = Ok(());
@@ -162,20 +165,20 @@ impl GatewayReconciler {
         } else {
             return written;
         }
-        // After names that could not be written, all is: a refusal of them says nothing of the rest.
+        // If writing the names failed, the next attempt writes everything.
         self.applied = written.is_ok();
         self.note_names(self.applied);
         written
     }
 
-    /// Notes that names of tools were written, where there were any.
+    /// Notes that tool names were written, if any were waiting.
     fn note_names(&mut self, written: bool) {
         if written && std::mem::take(&mut self.named) {
             self.names_written = Some(Instant::now());
         }
     }
 
-    /// Remembers how [`Self::apply`] went. Says whether that is news.
+    /// Records the result of [`Self::apply`]. Returns whether the fault changed.
     pub(super) fn note(&mut self, result: Result<(), ApplyError>, now: Instant) -> bool {
         let fault = result.as_ref().err().map(|error| (error.reason(), error.to_string()));
         let mut pauses = self.retry.map_or(Doubling::new(FIRST_RETRY, LONGEST_RETRY), |(pauses, _)| pauses);
@@ -186,7 +189,7 @@ impl GatewayReconciler {
         is_news
     }
 
-    /// What the loop of statuses is to know.
+    /// The state that the status loop needs.
     pub(super) fn state(&self) -> GatewayState {
         let index = self.stored.index.as_ref();
         let current = index.map(|index| index.current.clone());
@@ -251,7 +254,7 @@ mod tests {
         assert!(kept.with_plan(planned("http://other/mcp")).retry.is_none(), "its own edit is tried at once");
     }
 
-    /// Has a pod report this name.
+    /// Lets a pod report this tool name.
     fn hear(kept: &mut GatewayReconciler, name: &str) {
         let mut report = Report::default();
         report.seen_names.add(&ObjectKey::new("ns", "up"), [name]);
@@ -259,7 +262,7 @@ mod tests {
         kept.hear_names(&Pods { all: 1, ready: ready.into() });
     }
 
-    /// Names in the indexes that were sent, how many of them there are and which revision is current.
+    /// For each object that was sent, the number of tool names in its index, and its current revision.
     fn indexes(sent: &Sent) -> Vec<(usize, String)> {
         let sent = std::mem::take(&mut *sent.lock().unwrap());
         let of = |object: &Value| {
@@ -277,7 +280,7 @@ mod tests {
             GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), LoadReports::default(), None);
         kept.write(&writer, false).await.unwrap();
         let (_, first) = indexes(&sent).pop().unwrap();
-        // Another plan that is not written shows that it is not looked at.
+        // This other plan is not written, which shows that writing names does not look at it.
         kept.planned = Arc::new(planned("http://other/mcp"));
         hear(&mut kept, "a");
         assert_eq!(kept.look_again(), Duration::ZERO);

@@ -1,5 +1,6 @@
-//! Tokens that the operator shows to gateways' pods: of its own service account, each for the pods of one gateway alone
-//! (Kubernetes, TokenRequest). They are asked for beside the loop that shows them: one that is slow holds up no other.
+//! Tokens that the operator presents to gateways' pods: tokens of its own service account, each valid only for the pods
+//! of one gateway (Kubernetes, TokenRequest). They are requested in the background, so that a slow request delays no
+//! other gateway.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
@@ -17,41 +18,40 @@ use tokio::task::JoinSet;
 
 use super::writer::Writer;
 
-/// How long a token counts, in seconds, where the API server does not say otherwise.
+/// The lifetime that is requested for a token, in seconds. The API server can decide otherwise.
 const LIFE: i64 = 3600;
-/// How long the API server may take.
+/// How long to wait for an answer from the API server.
 const ANSWER: Duration = Duration::from_secs(2);
-/// After how long what failed is tried again.
+/// How long to wait before a failed request is repeated.
 const PAUSE: Duration = Duration::from_secs(5);
-/// Tokens that are asked for at once.
+/// How many tokens are requested concurrently.
 const AT_ONCE: usize = 8;
 
-/// Whom a token is for that is shown to the pods of the MCPGateway with this uid.
+/// The audience of tokens for the pods of the MCPGateway with this uid.
 fn audience(uid: &str) -> String {
     format!("hawsepipe.dev/gateway/{uid}")
 }
 
-/// A token as it is shown, or why there is none.
+/// The token to present, or why there is none.
 pub(super) type Shown = Result<Arc<str>, String>;
 
-/// The tokens, by the uids of gateways.
+/// Tokens for gateways, by gateway uid.
 pub(super) struct GatewayTokens {
     requests: Arc<Requests>,
     known: HashMap<String, TokenState>,
-    /// Gateways whose token is asked for now.
+    /// Gateways whose token is being requested.
     asked: HashSet<String>,
     under_way: JoinSet<(String, Result<TokenRequestStatus, String>)>,
 }
 
-/// Asks the API server.
+/// Sends requests to the API server.
 struct Requests {
     writer: Writer,
-    /// Whom the operator runs as, once that is known.
+    /// The service account that the operator runs as, once it is known.
     account: OnceLock<OperatorAccount>,
     places: Semaphore,
 }
 
-/// A service account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct OperatorAccount {
     namespace: String,
@@ -64,13 +64,13 @@ impl fmt::Display for OperatorAccount {
     }
 }
 
-/// What is known of one token.
+/// What is known about the token for one gateway.
 #[derive(Clone)]
 struct TokenState {
     shown: Shown,
-    /// When it is asked for again.
+    /// When to request the next token.
     again: Instant,
-    /// Until when the token counts.
+    /// When the token expires.
     until: Instant,
 }
 
@@ -81,17 +81,17 @@ impl GatewayTokens {
         Self { requests, known: HashMap::new(), asked: HashSet::new(), under_way: JoinSet::new() }
     }
 
-    /// The account whose tokens they are, `NAMESPACE/NAME`, once that is known.
+    /// The service account whose tokens these are, as `NAMESPACE/NAME`, once it is known.
     pub(super) fn account(&self) -> Option<String> {
         self.requests.account.get().map(ToString::to_string)
     }
 
-    /// What is shown to the pods of a gateway; none where that is asked for and was never answered.
+    /// The token to present to a gateway's pods; `None` until the first request was answered.
     pub(super) fn shown(&self, gateway: &str) -> Option<&Shown> {
         self.known.get(gateway).map(|known| &known.shown)
     }
 
-    /// Has those asked for that these gateways need now. Others are forgotten.
+    /// Starts requests for the tokens that these gateways need now, and forgets all other gateways.
     pub(super) fn begin(&mut self, gateways: &BTreeSet<String>) {
         self.known.retain(|uid, _| gateways.contains(uid));
         self.asked.retain(|uid| gateways.contains(uid));
@@ -103,7 +103,7 @@ impl GatewayTokens {
             return;
         }
         let requests = Arc::clone(&self.requests);
-        // Found out once for all of them.
+        // The account is looked up once for all of them.
         let account = async move { requests.find_account().await }.boxed().shared();
         for uid in due {
             self.asked.insert(uid.clone());
@@ -118,7 +118,7 @@ impl GatewayTokens {
         }
     }
 
-    /// Waits until one that was asked for came, or the reason why it does not; for ever where none is asked for.
+    /// Waits until a token arrives or a request for one fails; waits forever if nothing was requested.
     pub(super) async fn hear(&mut self) {
         loop {
             let Some(first) = self.under_way.join_next().await else { return std::future::pending().await };
@@ -130,7 +130,7 @@ impl GatewayTokens {
                         heard = true;
                     }
                     Ok(_) => {}
-                    // It is not known which one panicked: all of them are asked for again.
+                    // It is not known which request panicked, so all of them are repeated.
                     Err(_) => self.asked.clear(),
                 }
                 next = self.under_way.try_join_next();
@@ -141,7 +141,7 @@ impl GatewayTokens {
         }
     }
 
-    /// Remembers what came of asking for a token. One that still counts is shown until there is another.
+    /// Records the result of a request. A token that is still valid stays in use until there is a new one.
     fn keep(&mut self, uid: String, found: Result<TokenRequestStatus, String>) {
         let now = Instant::now();
         let known = match found {
@@ -170,7 +170,7 @@ impl Requests {
         let request = TokenRequest { spec, ..TokenRequest::default() };
         let what = format!("create serviceaccounts/token {} in {}", account.name, account.namespace);
         let parameters = PostParams::default();
-        // They are never closed.
+        // Cannot fail: the semaphore is never closed.
         let _place = self.places.acquire().await;
         let asked = self.writer.read_beside(&what, api.create_token_request(&account.name, &parameters, &request));
         let made =
@@ -178,7 +178,7 @@ impl Requests {
         made.map_err(|error| error.to_string())?.status.ok_or_else(|| "the API server gave no token".to_owned())
     }
 
-    /// Whom the operator runs as.
+    /// Finds the service account that the operator runs as.
     async fn find_account(&self) -> Result<OperatorAccount, String> {
         if let Some(account) = self.account.get() {
             return Ok(account.clone());
@@ -196,7 +196,7 @@ impl Requests {
     }
 }
 
-/// The service account that a user is (Kubernetes, authentication of service accounts).
+/// The service account behind a user name, if it is one (Kubernetes, authentication of service accounts).
 fn account(user: &str) -> Option<OperatorAccount> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     Some(OperatorAccount { namespace: namespace.to_owned(), name: name.to_owned() })

@@ -1,4 +1,4 @@
-//! What a gateway's index is to say. Pure.
+//! Computes a gateway's index. Pure functions.
 
 use std::collections::BTreeMap;
 
@@ -7,34 +7,35 @@ use crate::api::{restrictions, seen};
 use crate::domain::plan::Restrictions;
 use crate::domain::seen::SeenNames;
 
-/// Revisions that are kept: the current one and those before it.
+/// How many revisions are kept, newest first. The current one is always kept.
 const KEPT: usize = 3;
-/// The most bytes of an index, which etcd stores within one request of 1.5 MiB (etcd, `--max-request-bytes`).
+/// The most bytes in an index. etcd stores it within one request of 1.5 MiB (etcd, `--max-request-bytes`).
 const MAX_INDEX: usize = 1_300_000;
-/// Bytes that the API server writes down of each shard besides, its name aside: which fields of it are ours (Kubernetes,
+/// Bytes that the API server adds for each shard besides its name, to record which of its fields are ours (Kubernetes,
 /// managed fields).
 const OF_SHARD: usize = 120;
 
-/// What a gateway's pods are to run, as the planning loop found it.
+/// What a gateway's pods should run, as the planning loop found out.
 pub(super) struct WantedIndex<'p> {
-    /// The newest plan; none where it cannot be stored.
+    /// The revision of the newest plan; `None` if it cannot be stored.
     pub(super) newest: Option<&'p SnapshotRevision>,
     /// `spec.pinnedRevision`.
     pub(super) pinned: Option<&'p str>,
-    /// What counts at once while the newest plan does not run.
+    /// Restrictions that apply while another revision than the newest is current.
     pub(super) restrictions: &'p Restrictions,
-    /// The same while it does.
+    /// Restrictions that apply while the newest revision is current.
     pub(super) restrictions_of_newest: &'p Restrictions,
     /// Forms of plugins that pods could not load.
     pub(super) not_loaded: &'p [NotLoadedForm],
-    /// Names of tools that upstreams were seen to have.
+    /// Tool names that upstreams were seen to list.
     pub(super) seen_names: &'p SeenNames,
-    /// What counts at once for each kept revision, for pods that run it still.
+    /// Restrictions for each kept revision, for pods that still run it.
     pub(super) kept: &'p BTreeMap<String, Restrictions>,
 }
 
 impl WantedIndex<'_> {
-    /// What a revision's entry says that counts at once for it while another is the current one.
+    /// Returns the restrictions in a revision's entry; `None` for the current revision, whose restrictions are in the
+    /// index itself.
     fn restrictions_of(&self, known: &SnapshotRevision, current: &str) -> Option<SnapshotRestrictions> {
         if known.revision == current {
             return None;
@@ -47,8 +48,8 @@ impl WantedIndex<'_> {
     }
 }
 
-/// The index after that. A pinned revision runs for as long as it is kept. Where it is not, what runs stays: never is it
-/// silently the newest. None where nothing may run.
+/// Returns the next index. A pinned revision is current as long as it is kept. If it is not kept, the current revision
+/// stays; the newest never silently replaces it. `None` if no revision may run.
 pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &WantedIndex<'_>) -> Option<SnapshotIndex> {
     let older = before.map_or(&[][..], |before| &before.revisions);
     let mut revisions: Vec<_> = older.to_vec();
@@ -77,13 +78,13 @@ pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &WantedIndex<'_>) ->
     Some(within_bounds(SnapshotIndex { current, revisions, restrictions, not_loaded, seen_names }))
 }
 
-/// The same index with these names, and nothing else that is new.
+/// Returns the index with these tool names and without any other change.
 pub(super) fn with_names(before: &SnapshotIndex, names: &SeenNames) -> SnapshotIndex {
     within_bounds(SnapshotIndex { seen_names: seen::written(names), ..before.clone() })
 }
 
-/// An index that can be stored. Older revisions go first, the oldest before others. What never goes is the stop switch:
-/// where there is no room for what was taken away, every call is refused instead.
+/// Shrinks an index until it can be stored. Older revisions are dropped first, beginning with the oldest. The stop
+/// switch is never dropped; if there is no room for the revocations, every call is refused instead.
 fn within_bounds(mut index: SnapshotIndex) -> SnapshotIndex {
     let is_spare = |index: &SnapshotIndex, place: &usize| index.revisions[*place].revision != index.current;
     while is_too_large(&index)
@@ -106,8 +107,8 @@ fn within_bounds(mut index: SnapshotIndex) -> SnapshotIndex {
     index
 }
 
-/// How many revisions go from one index to the next although it keeps fewer than it may: there is no room for them. None
-/// where there is.
+/// Returns how many revisions the next index drops for lack of room: it then keeps fewer than [`KEPT`]. `None` if none
+/// is dropped for that reason.
 pub(super) fn crowded_out(before: Option<&SnapshotIndex>, after: &SnapshotIndex) -> Option<usize> {
     let known = before.iter().flat_map(|before| &before.revisions);
     let gone = known.filter(|known| after.revisions.iter().all(|kept| kept.revision != known.revision)).count();
@@ -133,7 +134,7 @@ mod tests {
         index.revisions.iter().map(|revision| revision.revision.as_str()).collect()
     }
 
-    /// The index after a plan of this name was compiled.
+    /// The index that follows `before` after a plan of this name was compiled.
     fn next(before: Option<&SnapshotIndex>, newest: &str, pinned: Option<&str>) -> Option<SnapshotIndex> {
         let (newest, stop) = (empty_revision(newest), Restrictions::default());
         let restrictions =
@@ -190,10 +191,10 @@ mod tests {
         assert_eq!((kept(&before), of_older(&before)), (vec!["b", "a"], vec![None, Some(1)]));
         let pinned = next(Some(&before), "c", Some("b")).unwrap();
         assert_eq!((kept(&pinned), of_older(&pinned)), (vec!["c", "b", "a"], vec![Some(0), None, Some(1)]));
-        // The pin is taken out: pods that cannot take the newest still learn what the pinned one lost.
+        // Without the pin, pods that cannot run the newest revision still learn what was taken from the pinned one.
         let free = next(Some(&pinned), "c", None).unwrap();
         assert_eq!((free.current.as_str(), of_older(&free)), ("c", vec![None, Some(1), Some(1)]));
-        // Nothing is forgotten of a revision that is not looked at.
+        // A revision that is missing from `kept` keeps its restrictions.
         let (newest, none) = (empty_revision("c"), Restrictions::default());
         let wanted = WantedIndex {
             newest: Some(&newest),
@@ -245,7 +246,7 @@ mod tests {
         assert_eq!(next(Some(&back), "a", None).unwrap(), back);
     }
 
-    /// A revision with as many shards as one may have, and the longest names.
+    /// A revision with the most shards that are allowed, and the longest names.
     fn large(name: &str) -> SnapshotRevision {
         let shard = |number: u32| ShardRef {
             name: format!("{}.upstreams.{number:032}", "g".repeat(63)),
@@ -257,7 +258,7 @@ mod tests {
         SnapshotRevision { shards: (0..1024).map(shard).collect(), ..empty_revision(name) }
     }
 
-    /// The index after `names`, each a large revision, with this many revocations of each but the newest.
+    /// The index after `names`, each a large revision. Every revision but the newest has this many revocations.
     fn after(names: &[&str], pinned: Option<&str>, revoked: usize) -> SnapshotIndex {
         let long = |number: usize| format!("{number:063}");
         let plugin = |number| ObjectKey::new(long(0), long(number));

@@ -1,4 +1,4 @@
-//! Kinds as the API server names them: those that people write, and those that this operator makes of them.
+//! Resources of the API server: the kinds that users write, and those that this operator creates for them.
 
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
@@ -6,7 +6,7 @@ use kube::api::ApiResource;
 
 use crate::domain::ids::Kind;
 
-/// The kinds that people write.
+/// The kinds that users write, with their plural names.
 pub(super) const KINDS: [(Kind, &str); 6] = [
     (Kind::MCPGateway, "mcpgateways"),
     (Kind::MCPUpstream, "mcpupstreams"),
@@ -16,7 +16,7 @@ pub(super) const KINDS: [(Kind, &str); 6] = [
     (Kind::SectionBinding, "sectionbindings"),
 ];
 
-/// The resource of one of our kinds.
+/// The API resource of one of our kinds.
 pub(super) fn resource(kind: Kind) -> ApiResource {
     let plural = KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(_, plural)| plural);
     ApiResource {
@@ -28,7 +28,7 @@ pub(super) fn resource(kind: Kind) -> ApiResource {
     }
 }
 
-/// The kinds of what this operator makes beside snapshots.
+/// The kinds that this operator creates besides snapshots.
 pub(super) fn owned_kinds() -> [ApiResource; 3] {
     [ApiResource::erase::<ServiceAccount>(&()), ApiResource::erase::<Role>(&()), ApiResource::erase::<RoleBinding>(&())]
 }

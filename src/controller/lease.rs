@@ -1,6 +1,7 @@
-//! Who leads: one Lease (Kubernetes, coordination.k8s.io), taken by whoever finds it free and renewed while it works.
+//! Leader election with one Lease (Kubernetes, coordination.k8s.io). A process takes the Lease when it finds it free,
+//! and renews it while it runs.
 //!
-//! A leader that was paused finds its own clock beyond what it renewed before it writes anything.
+//! A leader checks its own clock before every write, so that one that was suspended notices that its lease has expired.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -20,14 +21,14 @@ use super::doubling::Doubling;
 use super::liveness::Pulse;
 use super::rights::{FORBIDDEN_PAUSES, words};
 
-/// How long a lease counts after it was renewed.
+/// How long a lease is valid after a renewal.
 const DURATION: Duration = Duration::from_secs(15);
-/// A leader stops to write this long before its lease ends: clocks differ, and a request takes its time.
+/// A leader stops writing this long before its lease expires, because clocks differ and requests take time.
 const MARGIN: Duration = Duration::from_secs(5);
-/// How long a write may take, everything included: making a connection, and what the client sends again by itself. One
-/// that began while this process led is over before another can lead.
+/// How long a write may take in total, including connecting and the client's own retries. A write that begins while
+/// this process leads is over before another process can lead.
 pub(super) const WRITE: Duration = Duration::from_secs(4);
-/// How often it is renewed, or looked at.
+/// How often the lease is renewed, or checked by a process that does not lead.
 const PERIOD: Duration = Duration::from_secs(2);
 
 const _: () = {
@@ -38,28 +39,28 @@ const _: () = {
     );
 };
 
-/// Where the lease is, and who asks for it.
+/// Where the lease is stored, and which process asks for it.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
-    /// Its namespace.
+    /// Namespace of the Lease.
     pub namespace: String,
-    /// Its name.
+    /// Name of the Lease.
     pub name: String,
-    /// This process, unlike any other.
+    /// Identity of this process, unique among all processes that compete for the lease.
     pub holder: String,
 }
 
-/// What time it is.
+/// A clock, which tests replace.
 type MonotonicClock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 /// Whether this process leads.
 #[derive(Clone)]
 pub(super) struct Leadership {
     until: Arc<Mutex<Option<Instant>>>,
-    /// Writes that are under way.
+    /// Writes in progress.
     writes: TaskTracker,
     clock: MonotonicClock,
-    /// Told when this process begins to lead, or ends.
+    /// Notified when this process starts or stops leading.
     pub(super) changed: Arc<Notify>,
 }
 
@@ -70,7 +71,7 @@ impl Default for Leadership {
 }
 
 impl Leadership {
-    /// Nobody leads yet, by this clock.
+    /// Creates the state of a process that does not lead, with this clock.
     fn by(clock: MonotonicClock) -> Self {
         Self { until: Arc::default(), writes: TaskTracker::new(), clock, changed: Arc::default() }
     }
@@ -79,12 +80,12 @@ impl Leadership {
         (self.clock)()
     }
 
-    /// Whether it may write now.
+    /// Whether this process may write now.
     pub(super) fn leads(&self) -> bool {
         self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| self.now() < until)
     }
 
-    /// Until then; none where it does not lead.
+    /// Sets until when this process leads; `None` if it does not lead.
     pub(super) fn set(&self, until: Option<Instant>) {
         let led = self.leads();
         *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
@@ -93,13 +94,13 @@ impl Leadership {
         }
     }
 
-    /// Has a write count as under way for as long as what this gives is kept. It must be taken before [`Self::leads`] is
-    /// asked for that write.
+    /// Counts a write as in progress until the returned token is dropped. Take the token before you check
+    /// [`Self::leads`] for that write.
     pub(super) fn writing(&self) -> TaskTrackerToken {
         self.writes.token()
     }
 
-    /// Ends to lead. Says whether the writes that were under way are over.
+    /// Stops leading, and waits up to [`MARGIN`] for writes in progress. Returns whether they are over.
     async fn resign(&self) -> bool {
         self.set(None);
         self.writes.close();
@@ -107,14 +108,14 @@ impl Leadership {
     }
 }
 
-/// What was last seen of somebody else's lease, and when it last changed by our own clock.
+/// The last known state of another process's lease, and when it last changed, by our own clock.
 struct ObservedLease {
     renewed: Option<MicroTime>,
     holder: Option<String>,
     at: Instant,
 }
 
-/// Takes and renews the lease until `stop`; then gives it back.
+/// Takes and renews the lease until `stop`, then gives it back.
 pub(super) async fn keep(
     client: Client,
     settings: LeaseSettings,
@@ -134,13 +135,12 @@ pub(super) async fn keep(
     keeper.give_back().await;
 }
 
-/// Keeps the lease.
 struct LeaseKeeper {
     api: Api<Lease>,
     settings: LeaseSettings,
     leadership: Leadership,
     observed: Option<ObservedLease>,
-    /// The pauses while it may not be read or written.
+    /// The pauses while the lease may not be read or written.
     forbidden: Doubling,
 }
 
@@ -150,7 +150,7 @@ impl LeaseKeeper {
         Self { api, settings, leadership, observed: None, forbidden: FORBIDDEN_PAUSES }
     }
 
-    /// Takes or renews the lease, where that can be. Says when to look again.
+    /// Takes or renews the lease if it can. Returns how long to wait until the next attempt.
     async fn look(&mut self) -> Duration {
         let began = self.leadership.now();
         let mut wait = PERIOD;
@@ -159,7 +159,7 @@ impl LeaseKeeper {
                 self.forbidden = FORBIDDEN_PAUSES;
                 self.leadership.set(holds.then_some(began + DURATION - MARGIN));
             }
-            // Until its time is over, nobody else can have it.
+            // A lease that this process holds stays valid until it expires, so nothing changes here.
             Ok(Err(error)) => {
                 if matches!(&error, kube::Error::Api(status) if status.code == 403) {
                     wait = self.forbidden.pause();
@@ -176,7 +176,7 @@ impl LeaseKeeper {
         wait
     }
 
-    /// One look at the lease. Says whether it is ours after that.
+    /// Reads the lease, and takes or renews it if it can. Returns whether this process holds it afterwards.
     async fn round(&mut self) -> Result<bool, kube::Error> {
         let settings = &self.settings;
         let Some(mut lease) = self.api.get_opt(&settings.name).await? else {
@@ -184,7 +184,8 @@ impl LeaseKeeper {
             let spec = Some(held(settings, None));
             return won(self.api.create(&PostParams::default(), &Lease { metadata, spec }).await);
         };
-        // What was read may have been renewed right before the answer: it counts from then on, not from the question.
+        // The lease may have been renewed just before the answer, so its time is measured from the answer, not from the
+        // request.
         let now = self.leadership.now();
         let spec = lease.spec.clone().unwrap_or_default();
         let holder = spec.holder_identity.clone().filter(|holder| !holder.is_empty());
@@ -194,11 +195,11 @@ impl LeaseKeeper {
         }
         lease.spec = Some(held(settings, Some(&spec)));
         lease.metadata.managed_fields = None;
-        // Its resourceVersion goes along: of two that try, one wins.
+        // The request carries the resourceVersion, so that only one of two competing processes wins.
         won(self.api.replace(&settings.name, &PostParams::default(), &lease).await)
     }
 
-    /// Ends to lead before the lease does: another process may lead as soon as it is given back.
+    /// Stops leading, then gives the lease back: another process can lead as soon as the lease is free.
     async fn give_back(&self) {
         if !self.leadership.leads() {
             return;
@@ -213,7 +214,7 @@ impl LeaseKeeper {
     }
 }
 
-/// Whether somebody else's lease has not changed for its whole time, by our clock.
+/// Whether another process's lease has not changed for its whole duration, by our own clock.
 fn is_over(spec: &LeaseSpec, seen: &mut Option<ObservedLease>, now: Instant) -> bool {
     let same = |seen: &&mut ObservedLease| seen.renewed == spec.renew_time && seen.holder == spec.holder_identity;
     match seen.as_mut().filter(same) {
@@ -243,7 +244,7 @@ fn held(settings: &LeaseSettings, before: Option<&LeaseSpec>) -> LeaseSpec {
     }
 }
 
-/// A conflict is a race that somebody else won.
+/// A conflict means that another process won the race.
 fn won(answer: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
     match answer {
         Ok(_) => Ok(true),
@@ -252,7 +253,7 @@ fn won(answer: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
     }
 }
 
-/// Lets the next one lead at once.
+/// Frees the lease, so that another process can lead without waiting for it to expire.
 async fn release(api: &Api<Lease>, settings: &LeaseSettings) -> Result<(), kube::Error> {
     let lease = api.get_opt(&settings.name).await?;
     if let Some(released) = lease.and_then(|lease| released(lease, settings)) {
@@ -261,7 +262,7 @@ async fn release(api: &Api<Lease>, settings: &LeaseSettings) -> Result<(), kube:
     Ok(())
 }
 
-/// The lease without its holder; none where that is not this process.
+/// Returns the lease without its holder; `None` if this process is not the holder.
 fn released(mut lease: Lease, settings: &LeaseSettings) -> Option<Lease> {
     let spec = lease.spec.as_mut().filter(|spec| spec.holder_identity.as_ref() == Some(&settings.holder))?;
     spec.holder_identity = None;

@@ -1,22 +1,23 @@
-//! Whether the operator's loops go round. A request has a deadline, and so has what is run; what comes round in spite of
-//! that no more is told, so that the process is started anew.
+//! Detects loops of the operator that hang. Requests and child processes have deadlines; if a loop makes no progress in
+//! spite of them, this is reported, so that the process is restarted.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a loop may work without one step done.
+/// How long a loop may work on one step.
 const STUCK: Duration = Duration::from_secs(60);
 
-/// What each loop does: since when it works at its present step; none while it waits for something to do.
+/// The progress of the operator's loops, by name: since when a loop has been working on its current step, or `None`
+/// while it waits for work. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Liveness(Arc<Mutex<BTreeMap<&'static str, Option<Instant>>>>);
 
 impl Liveness {
-    /// Whether every loop goes round.
+    /// Checks whether every loop makes progress.
     ///
     /// # Errors
-    /// The first loop that does not, and for how long.
+    /// Names the first loop that has worked on one step for 60 s or longer, and says for how long.
     pub fn check(&self) -> Result<(), String> {
         self.check_at(Instant::now())
     }
@@ -29,7 +30,7 @@ impl Liveness {
         stuck.map_or(Ok(()), Err)
     }
 
-    /// That of the loop `name`.
+    /// Returns the pulse of the loop `name`.
     pub(super) fn pulse(&self, name: &'static str) -> Pulse {
         Pulse { name, liveness: self.clone() }
     }
@@ -39,7 +40,7 @@ impl Liveness {
     }
 }
 
-/// The pulse of one loop.
+/// Reports the progress of one loop.
 #[derive(Clone, Debug)]
 pub(super) struct Pulse {
     name: &'static str,
@@ -47,12 +48,12 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// A round begins, or a step of it is done: the next one has its own time.
+    /// Notes that a round begins, or that a step of it is done. The next step has its own time limit.
     pub(super) fn beats(&self) {
         self.liveness.loops().insert(self.name, Some(Instant::now()));
     }
 
-    /// The round is over.
+    /// Notes that the round is over.
     pub(super) fn rests(&self) {
         self.liveness.loops().insert(self.name, None);
     }

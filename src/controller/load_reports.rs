@@ -1,7 +1,7 @@
-//! Plugins that pods could not load: the form that ran before is compiled back in, so that a new pod has it too.
+//! Plugins that pods could not load. The plan goes back to the form that ran before, so that new pods run it too.
 //!
-//! A pod that runs the form before does not try the newer one again and so says nothing of it. What it said once is kept
-//! here, and in the index for the operator after this one, until the Plugin is edited.
+//! A pod that runs the earlier form does not try the newer one again, and so no longer reports the failure. The failure
+//! is therefore remembered here, and in the index for the next operator process, until the Plugin is edited.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,33 +15,34 @@ use crate::domain::plan::{Plan, PluginPlan};
 use crate::domain::problem::Problem;
 use crate::domain::report::PluginState;
 
-/// The most plugins of one gateway of which it is known, and the most characters of a message: the schema's bounds.
+/// How many plugins that could not be loaded are stored for one gateway, and the most characters of a message. Both are
+/// bounds of the CRD schema.
 const MAX_NOT_LOADED: usize = 256;
 const MAX_MESSAGE: usize = 512;
 
-/// What is known of loading the plugins of one gateway.
+/// What is known about loading the plugins of one gateway.
 #[derive(Default)]
 pub(super) struct LoadReports {
-    /// What to go back to. At most one form of each plugin of the plan.
+    /// Forms to go back to, at most one for each plugin in the plan.
     before: HashMap<ObjectKey, Before>,
-    /// Plugins whose form of the plan a pod has loaded.
+    /// Plugins whose planned form a pod has loaded.
     loaded: HashSet<ObjectKey>,
-    /// Plugins whose form of the plan a pod could not load.
+    /// Plugins whose planned form a pod could not load.
     failing: HashSet<ObjectKey>,
-    /// Forms as they are written that could not be loaded, and what the pod said.
+    /// For each plugin whose current form could not be loaded: that form, and the pod's message.
     lost: BTreeMap<ObjectKey, (String, String)>,
 }
 
-/// A form of a plugin that was in the plan before.
+/// A form of a plugin from an earlier plan.
 struct Before {
     form: String,
     plugin: Arc<(PluginPlan, String)>,
-    /// Whether a pod had loaded it.
+    /// Whether a pod loaded it.
     loaded: bool,
 }
 
 impl LoadReports {
-    /// What a stored index says, and the plans of its revisions, the newest first.
+    /// Restores the state from a stored index and the plans of its revisions, newest first.
     pub(super) fn stored(index: Option<&SnapshotIndex>, plans: &[Arc<Plan>]) -> Self {
         let mut loading = Self::default();
         for stored in index.and_then(|index| index.not_loaded.as_ref()).into_iter().flatten() {
@@ -54,7 +55,7 @@ impl LoadReports {
         loading
     }
 
-    /// For the compiler.
+    /// The forms that could not be loaded, as input for the compiler.
     pub(super) fn not_loaded(&self) -> BTreeMap<ObjectKey, NotLoaded> {
         let lost = self.lost.iter().map(|(key, (form, message))| {
             let before = self.before.get(key).filter(|before| before.form != *form);
@@ -64,7 +65,7 @@ impl LoadReports {
         lost.collect()
     }
 
-    /// For the index.
+    /// The forms that could not be loaded, as they are stored in the index.
     pub(super) fn to_store(&self) -> Vec<NotLoadedForm> {
         let stored = self.lost.iter().take(MAX_NOT_LOADED).map(|(key, (form, message))| NotLoadedForm {
             namespace: key.namespace.clone(),
@@ -75,8 +76,8 @@ impl LoadReports {
         stored.collect()
     }
 
-    /// Takes in what pods report of the forms that are in the newest plan. `revisions` are digests of each kept
-    /// revision's objects. Says whether a form could not be loaded that there is another for.
+    /// Takes in what pods report about the forms in the newest plan. `revisions` are the digests of the objects in each
+    /// kept revision. Returns whether a form newly failed to load that has an earlier form to go back to.
     pub(super) fn hear(
         &mut self,
         planned: &PlannedGateway,
@@ -88,7 +89,7 @@ impl LoadReports {
         self.failing.clear();
         for report in pods.reports() {
             let Some(reported) = revisions.get(&report.revision) else { continue };
-            // The form that the report is about, where it is the one of the newest plan.
+            // The plugin and form that a report is about, if that form is in the newest plan.
             let of = |name: &str| {
                 let (namespace, name) = name.split_once('/')?;
                 let id = ObjectId::new(Kind::Plugin, ObjectKey::new(namespace, name));
@@ -103,7 +104,7 @@ impl LoadReports {
                 let Some((plugin, form)) = of(&failed.plugin) else { continue };
                 let (key, form) = (plugin.key.clone(), form.clone());
                 self.failing.insert(key.clone());
-                // Of what only the pod has the code there is no older form here.
+                // If only pods have the code, the operator has no earlier form of it.
                 let is_here = plugin.path.is_none();
                 let can_go_back = self.before.get(&key).is_some_and(|before| before.form != form);
                 let has_room = self.lost.len() < MAX_NOT_LOADED || self.lost.contains_key(&key);
@@ -119,8 +120,8 @@ impl LoadReports {
         news
     }
 
-    /// The plan `before` gave way to one with these `digests`, on the way to which `problems` were found. What runs as it
-    /// is written is not remembered any more.
+    /// Notes that the plan `before` was replaced by one with these `digests`, and that compiling it found `problems`.
+    /// Failures to load are forgotten for plugins that have no error any more.
     pub(super) fn replaced(&mut self, before: Option<&Plan>, digests: &Digests, problems: &[Problem]) {
         if let Some(before) = before {
             self.keep_before(before, digests);
@@ -130,7 +131,7 @@ impl LoadReports {
         self.lost.retain(|key, _| wrong.contains(key));
     }
 
-    /// Keeps the forms of `plan` that another one with these `digests` has others of.
+    /// Remembers the forms in `plan` that differ from those in the plan with these `digests`.
     fn keep_before(&mut self, plan: &Plan, digests: &Digests) {
         let id = |key: &ObjectKey| ObjectId::new(Kind::Plugin, key.clone());
         for plugin in &plan.plugins {
@@ -140,7 +141,8 @@ impl LoadReports {
             }
             let (loaded, failing) = (self.loaded.remove(key), self.failing.remove(key));
             let is_lost = self.lost.get(key).is_some_and(|(lost, _)| *lost == form);
-            // Of forms that nobody tried the last one counts, but one that was loaded before more.
+            // Of forms that no pod tried, the last one is remembered; a form that a pod loaded takes precedence over
+            // them.
             let counts = loaded || self.before.get(key).is_none_or(|before| !before.loaded);
             let code = plan.code.get(&plugin.digest).filter(|_| counts && !failing && !is_lost);
             if let Some(code) = code {

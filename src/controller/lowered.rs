@@ -1,4 +1,4 @@
-//! Objects as the compiler reads them. What did not change is not read again.
+//! Custom resources in the form that the compiler reads. Unchanged objects are not lowered again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::config::input::InvalidObject;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::problem::Problem;
 
-/// One object, and what came of reading it.
+/// One object, and the result of lowering it.
 #[derive(Clone, Debug)]
 pub(super) struct LoweredObject {
     pub(super) id: ObjectId,
     pub(super) metadata: Arc<ObjectMeta>,
-    /// The spec as it stands.
+    /// The spec as the API server stores it.
     pub(super) spec: Arc<Value>,
     pub(super) lowered: Arc<Result<Lowered, InvalidObject>>,
     pub(super) problems: Arc<[Problem]>,
-    /// The status as it is stored.
+    /// The stored status, as far as this operator applied it.
     pub(super) status: Arc<Value>,
 }
 
@@ -37,19 +37,19 @@ impl LoweredObject {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// The conditions as they are stored.
+    /// The conditions in the stored status.
     pub(super) fn conditions(&self) -> Vec<Condition> {
         self.status.get("conditions").and_then(|stored| Deserialize::deserialize(stored).ok()).unwrap_or_default()
     }
 }
 
-/// What an object is lowered from: where none of it changed, neither did the result.
+/// What the result of lowering depends on: while this does not change, neither does the result.
 #[derive(PartialEq)]
 pub(super) struct Origin {
     uid: Option<String>,
     generation: Option<i64>,
     labels: Option<BTreeMap<String, String>>,
-    /// The one annotation that counts: others are somebody else's.
+    /// The value of the only annotation that the operator reads.
     enable: Option<String>,
 }
 
@@ -64,32 +64,32 @@ impl Origin {
     }
 }
 
-/// Every object as it was read.
+/// All objects, lowered.
 pub(super) type Objects = Arc<[LoweredObject]>;
 
-/// Remembers what objects were lowered to.
+/// Lowers objects, and remembers the results.
 #[derive(Default)]
 pub(super) struct Lowering {
     known: HashMap<ObjectId, (Origin, LoweredObject)>,
-    /// The objects that were read last, and what came of it: most rounds find them as they were.
+    /// The objects of the last round and their result, because most rounds find the same objects.
     last: Option<(Vec<Arc<DynamicObject>>, Objects)>,
 }
 
 impl Lowering {
-    /// Has an object read anew the next time.
+    /// Has an object lowered again in the next round.
     pub(super) fn forget(&mut self, id: &ObjectId) {
         self.known.remove(id);
         self.last = None;
     }
 
-    /// Reads every object; in order of creation, then of names, which is the order in which upstreams are routed. Says
-    /// which changed, came or went.
+    /// Lowers every object. The result is sorted by creation time, then by id, which is the order in which upstreams
+    /// are routed. Also returns which objects changed, appeared or disappeared.
     pub(super) fn read(
         &mut self,
         objects: impl Iterator<Item = (Kind, Arc<DynamicObject>)>,
     ) -> (Objects, Vec<ObjectId>) {
         let objects: Vec<_> = objects.collect();
-        // An object that is kept as it was is the same allocation.
+        // An unchanged object is the same allocation.
         let addresses = || objects.iter().map(|(_, object)| Arc::as_ptr(object));
         if let Some((_, all)) = self.last.as_ref().filter(|(before, _)| addresses().eq(before.iter().map(Arc::as_ptr)))
         {
@@ -127,7 +127,7 @@ impl Lowering {
             all.push(read.clone());
             known.insert(id, (from, read));
         }
-        // Those that are left were deleted.
+        // The objects that remain were deleted.
         changed.extend(self.known.drain().map(|(gone, _)| gone));
         self.known = known;
         let created = |read: &LoweredObject| read.metadata.creation_timestamp.as_ref().map(|time| time.0);

@@ -1,4 +1,4 @@
-//! What is counted about the operator. Labels are kinds and words of closed lists.
+//! The operator's metrics. All label values come from closed lists.
 
 use std::time::Duration;
 
@@ -6,10 +6,11 @@ use prometheus::{HistogramVec, IntCounterVec, IntGauge};
 
 use crate::telemetry::catalog::Catalog;
 
-/// Upper bounds in seconds: a compile takes milliseconds, a first one of thousands of objects some seconds.
+/// Upper bounds of the buckets in seconds. Compiling takes milliseconds, but seconds for the first time with thousands
+/// of objects.
 const BUCKETS: [f64; 10] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 
-/// The operator's metrics.
+/// The operator's Prometheus metrics.
 #[derive(Clone)]
 pub struct ControllerMetrics {
     reconciles: IntCounterVec,
@@ -19,10 +20,10 @@ pub struct ControllerMetrics {
 }
 
 impl ControllerMetrics {
-    /// Registers them in `catalog`.
+    /// Registers the metrics in `catalog`.
     ///
     /// # Errors
-    /// Where they are there already.
+    /// If they are already registered.
     pub fn register(catalog: &Catalog) -> prometheus::Result<Self> {
         let leader = IntGauge::new("hawsepipe_leader", "1 in the operator that leads")?;
         catalog.keep(leader.clone())?;

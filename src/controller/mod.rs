@@ -1,9 +1,11 @@
-//! The operator: custom resources in; what gateways run, and what is true of it, in status, out.
+//! The operator: reads custom resources, and writes the snapshots that gateways run and the statuses that describe
+//! them.
 //!
-//! Seen ([`watches`]) -> lowered ([`lowered`]) -> what it refers to read ([`dereference`]) -> compiled ([`compiled`])
-//! -> built ([`build`]) -> applied ([`apply`]): a round of [`planning_loop`]. Reported by pods ([`pod_poller`], [`pods`])
-//! -> told in status ([`status`]): a round of [`status_loop`]. Whatever is written goes through [`writer`] (the
-//! leader's Lease apart), which writes while this process leads and never otherwise.
+//! A round of [`planning_loop`] takes objects from the watches ([`watches`]), lowers them ([`lowered`]), resolves their
+//! references ([`dereference`]), compiles plans ([`compiled`]), packs them ([`build`]) and writes them ([`apply`]). A
+//! round of [`status_loop`] computes statuses ([`status`]) from the result and from what pods report ([`pod_poller`],
+//! [`pods`]). Every write except that of the leader's Lease goes through [`writer`], which writes only while this
+//! process leads.
 
 mod apply;
 mod backoff;
@@ -55,7 +57,7 @@ pub use self::operator::{OperatorHealth, Settings, run};
 
 use crate::api::snapshot::{GATEWAY_LABEL, PART_LABEL};
 
-/// The one field manager of everything that is written (Kubernetes, server-side apply).
+/// The field manager of every write (Kubernetes, server-side apply).
 const FIELD_MANAGER: &str = "hawsepipe";
-/// On everything that is ours.
+/// The label on every object that this operator creates.
 const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "hawsepipe");

@@ -1,4 +1,4 @@
-//! Namespaces that come and go.
+//! Notices when namespaces are created and deleted.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -6,18 +6,19 @@ use kube::ResourceExt;
 
 use super::watches::{Watches, all};
 
-/// What is remembered of namespaces between two rounds of planning.
+/// What is remembered about namespaces between two planning rounds.
 #[derive(Default)]
 pub(super) struct Namespaces {
-    /// Their uids, by their names.
+    /// Uids of the namespaces, by name.
     uids: HashMap<String, Option<String>>,
-    /// Those of `--namespaces` that do not exist, as they were told last.
+    /// The namespaces in `--namespaces` that do not exist, as last logged.
     missing: BTreeSet<String>,
 }
 
 impl Namespaces {
-    /// Looks at what there is now, and gives those that are gone, whether or not another has the name: what was learned
-    /// of one does not count for the next. Names those of `--namespaces` that do not exist, where that is new.
+    /// Returns the namespaces that were deleted since the last call, even if one of the same name exists again: what
+    /// was learned about the old one does not hold for the new one. Logs which of `--namespaces` do not exist, if that
+    /// changed.
     pub(super) fn look(&mut self, watches: &Watches) -> Vec<String> {
         if watches.cache_sync.unseen(&["namespaces"]).is_some() {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! The operator's two loops, and what they share: one brings snapshots to what objects say (`planning_loop`), one
-//! brings statuses to what is true (`status_loop`). Beside them pods are asked, and the lease is kept.
+//! The operator's two loops and what they share: one writes snapshots (`planning_loop`), the other writes statuses
+//! (`status_loop`). Meanwhile, pods are polled and the lease is renewed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,29 +23,29 @@ use super::watches::Watches;
 use super::writer::Writer;
 use crate::domain::ports::Inspect;
 
-/// How long the last writes may take when the operator ends.
+/// How long the last writes may take when the operator stops.
 const LAST_WRITES: Duration = Duration::from_secs(2);
 
-/// How the operator runs.
+/// Settings of the operator.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Namespaces to watch; empty is all.
+    /// Namespaces to watch; all if empty.
     pub namespaces: BTreeSet<String>,
-    /// The lease of the leader.
+    /// The lease that decides which process leads.
     pub lease: LeaseSettings,
 }
 
-/// What the operator tells of itself while it runs.
+/// The health of a running operator. Clones share their state.
 #[derive(Clone, Default)]
 pub struct OperatorHealth {
-    /// Whether every kind was listed once.
+    /// Whether every watched kind has been listed once.
     pub ready: Arc<AtomicBool>,
-    /// Whether its loops go round.
+    /// Whether the operator's loops make progress.
     pub liveness: Liveness,
 }
 
-/// Plans until `stop`. Has the lease given back once what waits is written, or that takes too long: until it is, writes
-/// that were begun may end.
+/// Plans until `stop`. When the last writes are done, or after [`LAST_WRITES`], cancels `written`, upon which the lease
+/// is given back. Never returns: [`run`] ends once the lease is given back, which leaves time for writes in progress.
 async fn plan(
     planning: PlanningLoop<impl Inspect + 'static>,
     ready: &AtomicBool,
@@ -65,7 +65,7 @@ async fn plan(
     std::future::pending().await
 }
 
-/// Runs until `stop`.
+/// Runs the operator until `stop`, then gives the lease back. `inspect` parses the code of plugins.
 pub async fn run(
     client: Client,
     settings: Settings,
@@ -95,14 +95,14 @@ pub async fn run(
     );
     let writer = writer.for_loop(liveness.pulse("statuses"));
     let statuses = StatusLoop::new(writer, Arc::clone(&watches), plans, reported, metrics);
-    // In a task of its own: thousands of statuses are not to hold up the next edit.
+    // A task of its own, because thousands of statuses must not delay the next edit.
     let changed = Arc::clone(&status_changed);
     tasks.spawn(async move { statuses.run(&changed).await });
     tokio::select! {
         () = plan(planning, &ready, &stop, &written) => {}
         () = pod_poller::follow(watches, asking, reports, status_changed) => {}
-        // After `stop` the lease was given back, and no write is under way.
-        // A panic is to end the process.
+        // Either the lease was given back after `stop`, so that no write is in progress, or a task panicked, which must
+        // end the process.
         Some(ended) = tasks.join_next() => if let Err(error) = ended {
             std::panic::resume_unwind(error.into_panic());
         },

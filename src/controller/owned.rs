@@ -1,4 +1,4 @@
-//! Which part of an object is ours: what others have put into it is theirs, and no reason to write.
+//! Which fields of an object are ours. Fields that others set are theirs, and no reason for a write.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::DynamicObject;
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::FIELD_MANAGER;
 
-/// Takes out of the status what this field manager did not apply (Kubernetes, `metadata.managedFields`).
+/// Removes everything from the status that this field manager did not apply (Kubernetes, `metadata.managedFields`).
 pub(super) fn keep_own_status(object: &mut DynamicObject) {
     let fields = applied(object, Some("status"));
     let fields = fields.as_ref().and_then(|fields| fields.get("f:status"));
@@ -18,8 +18,8 @@ pub(super) fn keep_own_status(object: &mut DynamicObject) {
     }
 }
 
-/// Takes out of the object what this field manager did not apply: all but its identity and its owners, and the whole of
-/// its status.
+/// Removes everything from the object that this field manager did not apply, except the object's identity and owners.
+/// Also removes the whole status.
 pub(super) fn keep_own(object: &mut DynamicObject) {
     let fields = applied(object, None).unwrap_or_default();
     let metadata = fields.get("f:metadata");
@@ -41,7 +41,7 @@ pub(super) fn keep_own(object: &mut DynamicObject) {
     });
 }
 
-/// Whether what is ours of an object is as it should be. `seen` was passed to [`keep_own`].
+/// Whether our part of an object is as desired. `seen` must have gone through [`keep_own`].
 pub(super) fn is_as_desired(seen: &DynamicObject, desired: &impl Serialize) -> bool {
     let Ok(Value::Object(mut desired)) = serde_json::to_value(desired) else { return false };
     for identity in ["apiVersion", "kind"] {
@@ -66,7 +66,8 @@ fn applied(object: &DynamicObject, subresource: Option<&str>) -> Option<Map<Stri
     ours.fields_v1.as_ref()?.0.as_object().cloned()
 }
 
-/// Keeps what `fields` names: `f:` a member, `k:` an item by its keys, `v:` an item by its value; nothing named is all.
+/// Keeps only what `fields` names: `f:` an object member, `k:` a list item by its keys, `v:` a list item by its value.
+/// Empty `fields` keep everything.
 fn keep(value: &mut Value, fields: &Value) {
     let Some(fields) = fields.as_object().filter(|fields| !fields.is_empty()) else { return };
     match value {
@@ -88,7 +89,7 @@ fn keep(value: &mut Value, fields: &Value) {
     }
 }
 
-/// Whether a path element means this item.
+/// Whether an element of a field path names this list item.
 fn is_named(item: &Value, name: &str) -> bool {
     let Some((kind, json)) = name.split_once(':') else { return false };
     let Ok(wanted) = serde_json::from_str::<Value>(json) else { return false };
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!(object.data["status"], Value::Null);
     }
 
-    /// A Role with what we applied, `rules` and the labels, and what the API server and others put into it.
+    /// A Role after [`keep_own`]: we applied the fields in `ours`, the API server and others set the rest.
     fn role(ours: Value) -> DynamicObject {
         let entry = json!({"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": ours});
         let status = json!({"manager": FIELD_MANAGER, "operation": "Apply", "subresource": "status",

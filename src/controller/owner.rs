@@ -1,11 +1,11 @@
-//! Whose the objects are that the operator makes: they go with that object.
+//! The owner of objects that the operator creates: they are deleted together with it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::domain::ids::{Kind, ObjectKey};
 
-/// The object that everything made for it belongs to.
+/// The custom resource that owns what the operator creates for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) kind: Kind,
@@ -13,34 +13,34 @@ pub(super) struct Owner {
     pub(super) uid: String,
 }
 
-/// The name of a gateway's Deployment, Service, ServiceAccount and whatever else is made for its pods.
+/// The name of a gateway's Deployment, Service, ServiceAccount and all else that exists for its pods.
 pub(super) fn workload(gateway: &str) -> String {
     format!("{gateway}-gateway")
 }
 
 impl Owner {
-    /// An MCPGateway.
     pub(super) fn gateway(key: ObjectKey, uid: impl Into<String>) -> Self {
         Self { kind: Kind::MCPGateway, key, uid: uid.into() }
     }
 
-    /// The name of what is made for its pods.
+    /// The name of the objects that exist for the owner's pods.
     pub(super) fn workload(&self) -> String {
         workload(&self.key.name)
     }
 
-    /// Whether an object is this one's.
+    /// Whether this owner owns the object with this metadata.
     pub(super) fn owns(&self, metadata: &ObjectMeta) -> bool {
         metadata.owner_references.iter().flatten().any(|owner| owner.uid == self.uid)
     }
 
-    /// Whether an object belongs to another one of this kind, such as one that had this one's name.
+    /// Whether the object belongs to another owner of this kind, for example to an earlier one of the same name.
     pub(super) fn is_anothers(&self, metadata: &ObjectMeta) -> bool {
         let mut owners = metadata.owner_references.iter().flatten();
         !self.owns(metadata) && owners.any(|owner| owner.kind == self.kind.as_str())
     }
 
-    /// The metadata of an object that is made for it. `part` says which part of a snapshot the object is.
+    /// The metadata of an object that is created for this owner. `part` is the part of a snapshot that the object
+    /// holds, if any.
     pub(super) fn metadata(&self, name: &str, part: Option<&str>) -> ObjectMeta {
         let part = part.map(|part| (PART_LABEL.to_owned(), part.to_owned()));
         let labels = [(GATEWAY_LABEL, self.key.name.as_str()), MANAGED_BY].map(|(k, v)| (k.to_owned(), v.to_owned()));

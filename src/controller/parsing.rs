@@ -1,4 +1,4 @@
-//! Code on its way through the parser, beside the rounds: a text that takes long delays nobody outside its namespace.
+//! Parses plugin code in the background, so that code that takes long to parse delays only its own namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,55 +16,55 @@ use crate::config::input::{Inputs, code_key};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ports::{CodeFacts, Inspect, Unavailable};
 
-/// How long a round waits for code that it meets for the first time.
+/// How long a round waits for code that it has not met before.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same for the first round of a leader, which meets all code.
+/// The same for the first round of a leader, for which all code is new.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
-/// What the parser finds out makes no more than one round in this time: each may store a revision, and few are kept.
+/// The shortest time between two rounds that parser results cause: each may store a revision, and few are kept.
 const TOGETHER: Duration = Duration::from_secs(1);
-/// The pauses until code that could not be parsed is tried again.
+/// The pauses before code that could not be parsed is tried again.
 const PAUSES: Doubling = Doubling::new(Duration::from_secs(5), Duration::from_secs(300));
-/// After so many deadlines it counts as a fact about the code that the parser does not get through it, until it does: how
-/// long it takes depends on the machine too.
+/// After this many deadlines, code counts as unparsable until the parser gets through it. One deadline is not enough,
+/// because parsing time also depends on the machine.
 const MAX_LATE: usize = 3;
-/// The most code texts whose facts are kept.
+/// Above this number of texts, facts about code that nothing uses any more are forgotten.
 const MAX_FACTS: usize = 10_000;
 
-/// A text: its namespace, and the key of its facts.
+/// Identifies a text: its namespace, and the key of its facts.
 type TextId = (String, String);
 
-/// What is parsed, and what is known from it.
+/// Parses code, and remembers the results.
 pub(super) struct Parsing<I> {
     inspect: Arc<I>,
     known: Arc<KnownFacts>,
-    /// Texts that are parsed now, or wait for it.
+    /// Texts that are being parsed, or wait to be parsed.
     under_way: BTreeMap<TextId, AbortOnDropHandle<()>>,
-    /// Of each namespace one text is parsed at a time, so that the others find the parser free.
+    /// Locks that let each namespace parse only one text at a time, so that the parser is free for other namespaces.
     turns: BTreeMap<String, Arc<tokio::sync::Mutex<()>>>,
-    /// When news made a round last.
+    /// When parser results last caused a round.
     taken: Option<Instant>,
     patience: Duration,
-    /// Until code that could not be parsed is tried again.
+    /// The pauses with which each text starts.
     pauses: Doubling,
 }
 
-/// What is known of code.
+/// What is known about code.
 struct KnownFacts {
-    /// By the key of the code.
+    /// Facts, by the key of the code.
     facts: Mutex<BTreeMap<String, Fact>>,
-    /// Whether there is more than when it was read last.
+    /// Whether facts were added since they were last read.
     news: AtomicBool,
-    /// Told of news.
+    /// Notified when facts are added.
     changed: Arc<Notify>,
 }
 
-/// What counts about code that was tried.
+/// What is known about code that was tried.
 enum Fact {
-    /// Nothing: it is tried again.
+    /// Nothing: the parser could not be asked, or exceeded its deadline. The code is tried again.
     Unknown,
-    /// The parser took too long: it is tried again.
+    /// The parser exceeded its deadline [`MAX_LATE`] times. The code is tried again.
     Late(CodeFacts),
-    /// The parser said so.
+    /// The parser's answer.
     Answer(CodeFacts),
 }
 
@@ -78,7 +78,7 @@ impl Fact {
 }
 
 impl<I: Inspect + 'static> Parsing<I> {
-    /// Nothing is known yet. `changed` is told of each answer.
+    /// Starts without any facts. `changed` is notified whenever facts are added.
     pub(super) fn new(inspect: I, changed: Arc<Notify>) -> Self {
         Self {
             inspect: Arc::new(inspect),
@@ -91,7 +91,7 @@ impl<I: Inspect + 'static> Parsing<I> {
         }
     }
 
-    /// Adds what is known of the plugins' code. Code that was not met before is waited for, but not for long.
+    /// Adds what is known about the plugins' code to `inputs`. Waits a short time for code that was not met before.
     pub(super) async fn inspect(&mut self, inputs: &mut Inputs) {
         let patience = std::mem::replace(&mut self.patience, PATIENCE);
         let code = inputs.plugins.iter().filter_map(|plugin| Some((plugin, plugin_code(inputs, plugin)?)));
@@ -101,12 +101,13 @@ impl<I: Inspect + 'static> Parsing<I> {
                 ((plugin.key.namespace.clone(), key), code)
             })
             .collect();
-        // What is not answered by then wakes the loop.
+        // Answers that come later wake the planning loop.
         let _ = timeout(patience, join_all(self.begin(&wanted))).await;
         (inputs.facts, inputs.parsing) = self.known.of(wanted.keys().map(|(_, key)| key));
     }
 
-    /// Whether a round is made because more is known than what the last one had.
+    /// Whether to run a round now because facts were added since the last one. After it returns true, the next such
+    /// round is due after [`TOGETHER`].
     pub(super) fn take_news(&mut self, now: Instant) -> bool {
         let takes = self.next_news(now).is_some_and(|wait| wait.is_zero());
         if takes {
@@ -115,7 +116,7 @@ impl<I: Inspect + 'static> Parsing<I> {
         takes
     }
 
-    /// How long until [`Self::take_news`] holds; none where nothing is new.
+    /// How long until [`Self::take_news`] returns true; `None` if no facts were added.
     pub(super) fn next_news(&self, now: Instant) -> Option<Duration> {
         let since = self.taken.map_or(TOGETHER, |taken| now.saturating_duration_since(taken));
         self.has_news().then(|| TOGETHER.saturating_sub(since))
@@ -125,14 +126,14 @@ impl<I: Inspect + 'static> Parsing<I> {
         self.known.news.load(Ordering::Acquire)
     }
 
-    /// Parses nothing any more until a plan is made.
+    /// Stops parsing until the next plan is made.
     pub(super) fn rest(&mut self) {
         self.under_way.clear();
         self.patience = FIRST_PATIENCE;
     }
 
-    /// Has what is `wanted` and not known parsed, and nothing else. What it gives end when the code that was not met
-    /// before was tried once.
+    /// Starts to parse the `wanted` code that is not known, and stops parsing everything else. Returns a receiver for
+    /// each text that was started; it ends when the text was tried once.
     fn begin(&mut self, wanted: &BTreeMap<TextId, FoundCode<'_>>) -> Vec<oneshot::Receiver<()>> {
         self.under_way.retain(|id, task| wanted.contains_key(id) && !task.is_finished());
         self.turns.retain(|_, turn| Arc::strong_count(turn) > 1);
@@ -158,7 +159,7 @@ impl<I: Inspect + 'static> Parsing<I> {
     }
 }
 
-/// One text on its way.
+/// One text that is being parsed.
 struct CodeText<I> {
     key: String,
     text: String,
@@ -169,14 +170,15 @@ struct CodeText<I> {
 }
 
 impl<I: Inspect> CodeText<I> {
-    /// Asks until there is an answer. That the parser could not be asked says nothing of the code, however often.
+    /// Tries until the parser answers. A parser that cannot be asked says nothing about the code, however often that
+    /// happens.
     async fn parse(self, mut pauses: Doubling, tried: oneshot::Sender<()>) {
         let (mut tried, mut late) = (Some(tried), 0);
         loop {
             let found = {
                 let _turn = self.turn.lock().await;
                 if self.known.is_answered(&self.key) {
-                    // The same text stands in another namespace.
+                    // The same text in another namespace was parsed meanwhile.
                     return;
                 }
                 self.inspect.inspect(&self.text, &self.file_name).await
@@ -209,7 +211,7 @@ impl KnownFacts {
         matches!(self.facts().get(key), Some(Fact::Answer(_)))
     }
 
-    /// Code was tried: that is news where it was not before.
+    /// Notes that code was tried. Only the first try counts as news.
     fn tried(&self, key: &str) {
         if !self.facts().contains_key(key) {
             self.learn(key, Fact::Unknown);
@@ -222,7 +224,8 @@ impl KnownFacts {
         self.changed.notify_one();
     }
 
-    /// What is known of these, and those that were not tried yet. There is no news after that.
+    /// Returns the facts that are known for these keys, and the keys of code that was not tried yet. Marks all facts as
+    /// read.
     fn of<'k>(&self, keys: impl Iterator<Item = &'k String>) -> (BTreeMap<String, CodeFacts>, BTreeSet<String>) {
         self.news.store(false, Ordering::Release);
         let keys: BTreeSet<_> = keys.collect();
@@ -234,7 +237,7 @@ impl KnownFacts {
     }
 }
 
-/// Forgets facts that are not `wanted` where more than `most` are known.
+/// If more than `most` facts are known, forgets those that are not `wanted`.
 fn bound<F>(known: &mut BTreeMap<String, F>, wanted: &BTreeSet<&String>, most: usize) {
     if known.len() > most {
         known.retain(|key, _| wanted.contains(key));

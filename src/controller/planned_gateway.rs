@@ -1,4 +1,4 @@
-//! A gateway with its plan.
+//! A gateway and its plan.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,46 +10,46 @@ use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{Plan, Restrictions, UpstreamPlan};
 use crate::domain::problem::Problem;
 
-/// A gateway with its plan.
+/// A gateway, its plan, and everything else that is stored or reported for it.
 pub(super) struct PlannedGateway {
     pub(super) owner: Owner,
-    /// `spec.pinnedRevision`, whatever else of the gateway is not valid.
+    /// `spec.pinnedRevision`, even if the rest of the gateway's spec is invalid.
     pub(super) pinned: Option<String>,
-    /// What counts at once, for as long as an older plan runs.
+    /// Restrictions that apply while an older plan runs.
     pub(super) restrictions: Restrictions,
-    /// What counts at once for each kept revision, for pods that run it still.
+    /// Restrictions for each kept revision, for pods that still run it.
     pub(super) restrictions_of_kept: BTreeMap<String, Restrictions>,
     pub(super) plan: Arc<Plan>,
-    /// Digest of all that is to be stored: the plan, and what the index says besides.
+    /// Digest of everything that should be stored: the plan, and the other content of the index.
     pub(super) wanted: String,
-    /// Forms of plugins that pods could not load, and that are not in the plan for it.
+    /// Forms of plugins that pods could not load, and that are left out of the plan for that reason.
     pub(super) not_loaded: Vec<NotLoadedForm>,
-    /// What each object of the plan is in it: where that is equal, so is the object.
+    /// Digest of each object's form in the plan. Equal digests mean equal forms.
     pub(super) digests: Arc<Digests>,
-    /// How many upstreams each chain covers, up to [`MANY`](super::compiled::MANY).
+    /// How many upstreams each chain covers, counted up to [`MANY`](super::compiled::MANY).
     pub(super) covered: HashMap<ObjectKey, usize>,
-    /// Places of the plan's upstreams.
+    /// The position of each upstream in the plan.
     pub(super) places: HashMap<ObjectKey, usize>,
-    /// Problems with objects as this gateway takes them, by object.
+    /// Problems that objects have on this gateway, by object.
     pub(super) problems: HashMap<ObjectId, Vec<Problem>>,
 }
 
 impl PlannedGateway {
-    /// What counts at once although the newest plan runs, which knows the rest.
+    /// Restrictions that apply while the newest plan runs. Revocations are not among them, because that plan already
+    /// reflects them.
     pub(super) fn restrictions_of_newest(&self) -> Restrictions {
         Restrictions { refusing: None, revoked: Vec::new(), ..self.restrictions.clone() }
     }
 
-    /// An upstream of the plan.
     pub(super) fn upstream(&self, key: &ObjectKey) -> Option<&UpstreamPlan> {
         self.plan.upstreams.get(*self.places.get(key)?)
     }
 }
 
-/// Digests of the objects in a plan.
+/// Digest of each object's form in a plan.
 pub(super) type Digests = HashMap<ObjectId, String>;
 
-/// What each object of a plan is in it.
+/// Computes the digest of each object's form in a plan.
 pub(super) fn digests(plan: &Plan) -> Digests {
     let upstreams = plan.upstreams.iter().map(|u| (Kind::MCPUpstream, &u.key, digest::revision(u)));
     let plugins = plan.plugins.iter().map(|p| (Kind::Plugin, &p.key, digest::revision(p)));

@@ -1,4 +1,4 @@
-//! Brings snapshots to what objects say: one round after each change that was seen.
+//! Writes the snapshots that follow from the custom resources: one round after each change.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -30,31 +30,32 @@ use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::ports::Inspect;
 use crate::telemetry::traces::{Cause, TARGET};
 
-/// Changes that come together are compiled together.
+/// How long a round waits for further changes after the first, so that they are compiled together.
 const TOGETHER: Duration = Duration::from_millis(5);
-/// The most objects that the span of a round names.
+/// The most objects that a round's trace span names.
 const MAX_NAMED: usize = 8;
 
-/// The span of a round: what changed, as far as that is short.
+/// The trace span of a round, with up to [`MAX_NAMED`] of the objects that changed.
 fn traced(objects: usize, edited: &[ObjectId]) -> Span {
     let names: Vec<_> = edited.iter().take(MAX_NAMED).map(ToString::to_string).collect();
     debug_span!(target: TARGET, "reconcile", objects, changed = edited.len(), names = names.join(", "))
 }
 
-/// What a round does.
+/// What a round has to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Nothing: another process leads.
     StandBy,
-    /// Nothing: not everything is seen that plans are made of.
+    /// Nothing: a kind that plans are made of was never listed.
     Hold,
-    /// What was compiled is written, as far as that was not done.
+    /// Write what was compiled, as far as it is not written yet.
     Apply,
-    /// Everything is compiled anew, and written.
+    /// Compile everything again, and write it.
     Compile,
 }
 
-/// What this round does. `led` says whether the round before wrote, `changed` whether anything changed since.
+/// Decides what a round does. `led` says whether the previous round applied a plan, `changed` whether anything changed
+/// since.
 fn step(leads: bool, led: bool, changed: bool, is_held: impl FnOnce() -> bool) -> Step {
     if !leads {
         Step::StandBy
@@ -67,7 +68,7 @@ fn step(leads: bool, led: bool, changed: bool, is_held: impl FnOnce() -> bool) -
     }
 }
 
-/// The loop and what it remembers.
+/// The planning loop, and what it remembers between rounds.
 pub(super) struct PlanningLoop<I> {
     watches: Arc<Watches>,
     writer: Writer,
@@ -77,20 +78,20 @@ pub(super) struct PlanningLoop<I> {
     metrics: ControllerMetrics,
     planning: watch::Sender<PlanningState>,
     reported: watch::Receiver<ByGateway>,
-    /// Whether plans are to be made anew since a pod could not load a plugin.
+    /// Whether to make new plans because a pod could not load a plugin.
     lost: bool,
     status_changed: Arc<Notify>,
     lowering: Lowering,
     found: Dereferenced,
     gateways: HashMap<ObjectKey, GatewayReconciler>,
-    /// What was compiled last: it is told together with what came of writing it, and never before.
+    /// The result of the last compilation. It is published only together with the result of writing it.
     compiled: Arc<CompiledObjects>,
-    /// Gateways that wait because what is stored for them cannot be read, and why.
+    /// Gateways that are not planned, because what is stored for them cannot be read, and why.
     unread: BTreeMap<ObjectKey, String>,
-    /// The round that compiled it.
+    /// The trace of the round that compiled `compiled`.
     cause: Cause,
     led: bool,
-    /// What could not be watched, as it was told last.
+    /// The watches that were failing in the last round.
     faults: Vec<String>,
     namespaces: Namespaces,
 }
@@ -128,8 +129,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         }
     }
 
-    /// Runs until `stop`, and then writes what waits to be written with something else. `ready` is told when every kind
-    /// was listed once.
+    /// Runs until `stop`, then writes the tool names that still wait. Sets `ready` once every kind has been listed.
     pub(super) async fn run(mut self, ready: &AtomicBool, stop: &CancellationToken) {
         tokio::select! {
             () = self.watches.cache_sync.settled() => {}
@@ -158,7 +158,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         }
     }
 
-    /// Brings everything to what it is to be, as far as that differs. Says when to look again, whatever happens.
+    /// Runs one round. Returns how long to wait before the next one, even if nothing changes.
     async fn round(&mut self) -> Duration {
         let began = Instant::now();
         for gone in self.namespaces.look(&self.watches) {
@@ -168,7 +168,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         let leads = self.writer.leads();
         self.metrics.leader(leads);
         let (objects, edited) = self.lowering.read(self.watches.objects());
-        // Most rounds only look: those are not traced.
+        // Most rounds find no change, and are not traced.
         let span = if leads && !edited.is_empty() { traced(objects.len(), &edited) } else { Span::none() };
         let mut changed = self.dereference(&objects, &span).await || !edited.is_empty();
         self.hear();
@@ -180,7 +180,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         }
         match step {
             Step::StandBy => {
-                // Warm, and silent. What the leader writes meanwhile is read when this process leads.
+                // What the leader writes meanwhile is read again when this process leads.
                 self.gateways.clear();
                 return LONGEST_RETRY;
             }
@@ -199,7 +199,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         self.hear_again(wait)
     }
 
-    /// Takes in what was reported before there was a plan to hold it against. Says when to look again, within `wait`.
+    /// Takes in reports that came before there was a plan to compare them with. Returns how long to wait before the
+    /// next round, at most `wait`.
     fn hear_again(&mut self, wait: Duration) -> Duration {
         self.reported.mark_changed();
         self.hear();
@@ -207,14 +208,14 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         if self.lost { Duration::ZERO } else { looks.fold(wait, Duration::min) }
     }
 
-    /// Whether plans are made anew although no object changed.
+    /// Whether to make new plans although no object changed.
     fn take_news(&mut self, now: Instant) -> bool {
         let lost = std::mem::take(&mut self.lost);
         lost | self.may_be_repaired() | self.parsing.take_news(now)
     }
 
-    /// Takes in what pods report: plans are made anew where one could not load a plugin that has a form to go back to.
-    /// Names of tools that are new wait to be written.
+    /// Takes in what pods report. New plans are due if a pod could not load a plugin that has an earlier form to go
+    /// back to. New tool names wait to be written.
     fn hear(&mut self) {
         if !self.reported.has_changed().unwrap_or_default() {
             return;
@@ -227,7 +228,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         }
     }
 
-    /// Whether nothing can be planned, since what is not seen would count as deleted. Tells it, and what else fails.
+    /// Whether nothing can be planned because a kind was never listed: its objects would count as deleted. Publishes
+    /// that, and wakes the status loop if the failures of watches changed.
     fn is_held(&mut self, objects: &Objects) -> bool {
         let faults = self.watches.cache_sync.faults();
         let differs = faults != self.faults;
@@ -244,7 +246,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         is_held
     }
 
-    /// Reads what objects refer to. Says whether any of it changed.
+    /// Resolves what objects refer to. Returns whether any of it changed.
     async fn dereference(&mut self, objects: &[LoweredObject], round: &Span) -> bool {
         let references = references(objects);
         let span = match round.is_disabled() {
@@ -284,7 +286,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             let (mut stored, plans) = match SnapshotStore::read(&self.writer, &owner, compiled::pinned(gateway)).await {
                 Ok(stored) => stored,
                 Err(error) => {
-                    // Without what ran before, an older form could be lost: this gateway waits.
+                    // Without the stored plan, an accepted older form could be lost, so this gateway is not planned.
                     tracing::warn!(gateway = %key, "{error}");
                     self.lowering.forget(&gateway.id);
                     unread.insert(key.clone(), error.to_string());
@@ -301,8 +303,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         self.unread = unread;
     }
 
-    /// The plan of a gateway that runs until the next one does; see [`SnapshotStore::running`]. Where it cannot be read now,
-    /// the gateway is planned anew in the next round.
+    /// Returns the plan that runs until the gateway's next one does; see [`SnapshotStore::running`]. If it cannot be
+    /// read now, the gateway is planned again in the next round.
     async fn running(
         &mut self,
         gateway: &LoweredObject,
@@ -316,7 +318,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         })
     }
 
-    /// Whether what was damaged of a revision that runs may be repaired.
+    /// Whether a damaged revision has changed, so that it can be tried again.
     fn may_be_repaired(&self) -> bool {
         let mut damaged = self.gateways.values().filter(|kept| kept.stored.is_damaged()).peekable();
         if damaged.peek().is_none() {
@@ -329,7 +331,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         })
     }
 
-    /// Writes what differs. Says when to look again.
+    /// Writes what differs from the plans. Returns how long to wait before the next round.
     async fn apply(&mut self, changed: bool) -> Duration {
         let mut again = self.parsing.next_news(Instant::now()).unwrap_or(LONGEST_RETRY);
         let snapshots = self.watches.snapshots_by_owner();
@@ -360,8 +362,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         again
     }
 
-    /// Tells the loop of statuses, all at once: objects beside plans of other generations would be told as programmed
-    /// while nobody runs them.
+    /// Publishes objects and plans for the status loop in one step. Objects next to plans of another generation would
+    /// be reported as programmed although no pod runs them.
     fn publish(&mut self) {
         let gateways = self.gateways.iter().map(|(key, kept)| (key.clone(), kept.state())).collect();
         self.planning.send_replace(PlanningState {

@@ -1,4 +1,4 @@
-//! What the planning loop found, for the loop of statuses.
+//! What the planning loop publishes for the status loop.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use super::status::GatewayState;
 use crate::domain::ids::ObjectKey;
 use crate::telemetry::traces::Cause;
 
-/// What the planning loop found, for the loop of statuses.
+/// The result of a planning round.
 #[derive(Clone, Default)]
 pub(super) struct PlanningState {
     pub(super) compiled: Arc<CompiledObjects>,
     pub(super) gateways: BTreeMap<ObjectKey, GatewayState>,
-    /// Gateways that wait because what is stored for them cannot be read, and why.
+    /// Gateways that are not planned, because what is stored for them cannot be read, and why.
     pub(super) unread: BTreeMap<ObjectKey, String>,
-    /// Why nothing can be planned, if so: what is not seen.
+    /// Why nothing can be planned, if so: a kind was never listed.
     pub(super) held: Option<String>,
-    /// The round that found it.
+    /// The trace of the round that led to this state.
     pub(super) cause: Cause,
 }

@@ -1,4 +1,4 @@
-//! One pod of a gateway: whether it is one, where its admin port is, and what it reports there.
+//! One pod of a gateway: whether it belongs to the gateway, the address of its admin port, and its report.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -16,19 +16,19 @@ use super::pods::Reported;
 use crate::domain::causes::causes;
 use crate::domain::ids::ObjectKey;
 
-/// How long an answer may take.
+/// How long a pod may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// The largest report that is read, in bytes. Tools take up to half of it (`MAX_TOOL_BYTES`).
+/// The largest report that is read, in bytes. Tools make up at most half of it (`MAX_TOOL_BYTES`).
 const MAX_REPORT: usize = 16 << 20;
-/// Where a pod reports.
+/// Path of the report on the admin port.
 pub(super) const REPORT: &str = "/api/v1/report";
-/// The admin port of a pod that names none.
+/// The admin port of a pod that has no port with the name [`ADMIN`].
 const ADMIN_PORT: i32 = 9090;
-/// The name that its port has.
+/// The name of the admin port in a pod's spec.
 const ADMIN: &str = "admin";
 
-/// Why a pod that has the label of a gateway is not the gateway's, and is not asked: any pod may have a label, and what
-/// it says would count.
+/// Why a pod with a gateway's label does not belong to the gateway and is not polled; `None` if it does belong to it.
+/// Any pod can carry the label, and its report would be believed.
 pub(super) fn stranger(pod: &Pod, gateway: &ObjectKey) -> Option<String> {
     let wanted = workload(&gateway.name);
     let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
@@ -41,7 +41,7 @@ pub(super) fn stranger(pod: &Pod, gateway: &ObjectKey) -> Option<String> {
     })
 }
 
-/// Where a pod's admin port is, if it is ready.
+/// The address of a pod's admin port; `None` if the pod is not ready, or is being deleted.
 pub(super) fn ready_address(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let is_ready = status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");
@@ -55,20 +55,20 @@ pub(super) fn ready_address(pod: &Pod) -> Option<String> {
     Some(if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") })
 }
 
-/// A tag, and the report that has it.
+/// An ETag, and the report that was sent with it.
 pub(super) type TaggedReport = (String, Arc<Reported>);
 
 /// A request for a report.
 pub(super) struct ReportRequest {
     pub(super) address: String,
-    /// What is shown.
+    /// The token to present, or why there is none.
     pub(super) token: Option<Shown>,
-    /// Whose token it is, as far as that is known.
+    /// The service account of the token, once it is known.
     pub(super) account: Option<String>,
 }
 
 impl ReportRequest {
-    /// The report; `known` where it is that still.
+    /// Fetches the report. Returns `known` if the pod answers that it has not changed.
     pub(super) async fn send(
         &self,
         http: &Client<HttpConnector, Empty<Bytes>>,
@@ -119,7 +119,7 @@ impl ReportRequest {
     }
 }
 
-/// Why a report cannot be read.
+/// Explains why a report cannot be read.
 fn unread(error: &(dyn Error + Send + Sync + 'static)) -> String {
     match error.is::<LengthLimitError>() {
         true => format!("its report has more than {} MiB, which is the most that is read", MAX_REPORT >> 20),
@@ -144,7 +144,7 @@ mod tests {
             let _ = stream.read(&mut [0; 4096]).await.unwrap();
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", MAX_REPORT + 1);
             stream.write_all(head.as_bytes()).await.unwrap();
-            // It is not read to its end.
+            // The client does not read all of it.
             while stream.write_all(&[b' '; 1 << 16]).await.is_ok() {}
         });
         let http = Client::builder(hyper_util::rt::TokioExecutor::new()).build_http();

@@ -1,6 +1,6 @@
-//! Asks the pods of gateways for their reports, at the admin port of each ready one.
+//! Polls the gateways' pods for reports, at the admin port of each ready pod.
 //!
-//! No pod waits for one of another gateway, and one that answers waits for none that does not.
+//! No pod waits for the pods of another gateway, and a pod that answers does not wait for pods that do not.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -24,26 +24,26 @@ use super::writer::Writer;
 use crate::domain::ids::ObjectKey;
 use crate::domain::seen::SeenNames;
 
-/// Pods of one gateway that are asked at once: of those that answered last, and of the others.
+/// How many pods of one gateway are polled concurrently: of those that answered last time, and of the others.
 const AT_ONCE: usize = 16;
 const OTHERS_AT_ONCE: usize = 8;
 
-/// Asks pods.
+/// Polls pods, and remembers their reports.
 pub(super) struct PodPoller {
     http: Client<HttpConnector, Empty<Bytes>>,
     writer: Writer,
     tokens: GatewayTokens,
     found: GatewayPods,
-    /// How asking each pod went.
+    /// The polling state of each pod.
     asked: HashMap<PodId, PolledPod>,
-    /// By the gateway's uid.
+    /// Limits for each gateway, by its uid.
     gates: HashMap<String, PollSlots>,
-    /// By the gateway's uid: its pods as they were told last.
+    /// Each gateway's pods as last published, by the gateway's uid.
     told: HashMap<String, Pods>,
     under_way: JoinSet<(PodId, Result<TaggedReport, String>)>,
 }
 
-/// What bounds how many pods of one gateway are asked at once.
+/// Limits how many pods of one gateway are polled concurrently.
 struct PollSlots {
     answering: Arc<Semaphore>,
     others: Arc<Semaphore>,
@@ -57,7 +57,7 @@ impl Default for PollSlots {
 }
 
 impl PodPoller {
-    /// `writer` asks for the tokens that are shown to pods.
+    /// `writer` requests the tokens that are presented to pods.
     pub(super) fn new(writer: Writer) -> Self {
         Self {
             http: Client::builder(TokioExecutor::new()).build_http(),
@@ -71,14 +71,14 @@ impl PodPoller {
         }
     }
 
-    /// Takes in which pods there are, and has those asked that it is time for.
+    /// Takes in which pods exist, and polls those that are due.
     fn look(&mut self, found: GatewayPods) {
         self.found = found;
         self.tokens.begin(&self.found.ready.iter().map(|pod| pod.uid.clone()).collect());
         self.ask();
     }
 
-    /// Has pods asked that it is time for. Those of a gateway wait until it is known what is shown to them.
+    /// Polls the pods that are due. The pods of a gateway wait until its token has been requested.
     fn ask(&mut self) {
         let pods: HashSet<_> = self.found.ready.iter().map(ReadyPod::id).collect();
         let gateways: BTreeSet<_> = self.found.ready.iter().map(|pod| &pod.uid).collect();
@@ -97,7 +97,7 @@ impl PodPoller {
                 ReportRequest { address: pod.address.clone(), token: Some(token.clone()), account: account.clone() };
             let (http, id, known) = (self.http.clone(), pod.id(), asked.said().cloned());
             self.under_way.spawn(async move {
-                // It is never closed.
+                // Cannot fail: the semaphore is never closed.
                 let _place = gate.acquire_owned().await;
                 let answer = request.send(&http, known).await;
                 (id, answer.map_err(|error| format!("http://{}{REPORT}: {error}", request.address)))
@@ -105,8 +105,8 @@ impl PodPoller {
         }
     }
 
-    /// Waits for an answer, and takes all there are, or for a token, and has pods asked. Says whether any answer is news;
-    /// it never ends where nothing is under way.
+    /// Waits for the answers of pods, and takes in all that have come; or waits for a token, and polls the pods that
+    /// are due. Returns whether any answer is news. Waits forever if nothing is in progress.
     async fn hear(&mut self) -> bool {
         let first = tokio::select! {
             Some(first) = self.under_way.join_next() => first,
@@ -127,7 +127,8 @@ impl PodPoller {
         news
     }
 
-    /// What the pods of every gateway say. A gateway with a pod that is asked for the first time is as it was told last.
+    /// Returns what the pods of every gateway report. A gateway with a pod that has not answered for the first time yet
+    /// stays as it was last published.
     fn tell(&mut self) -> ByGateway {
         let (mut pods, now) = (self.found.pods.clone(), Instant::now());
         let mut waiting = BTreeSet::new();
@@ -154,21 +155,22 @@ impl PodPoller {
 /// The pods of every gateway that exists.
 #[derive(Default)]
 struct GatewayPods {
-    /// The uids of gateways.
+    /// Uids of the gateways.
     gateways: BTreeMap<ObjectKey, String>,
-    /// The pods, without what those that are asked report.
+    /// The pods of each gateway, still without the reports of the polled ones.
     pods: ByGateway,
-    /// Those that are asked.
+    /// The pods to poll.
     ready: Vec<ReadyPod>,
 }
 
-/// The uids of a gateway and of its pod: another gateway of the same name is told nothing that was said to this one.
+/// The uids of a gateway and of its pod, so that a new gateway of the same name does not get reports that were meant
+/// for the old one.
 type PodId = (String, String);
 
 /// A ready pod of a gateway that exists.
 struct ReadyPod {
     gateway: ObjectKey,
-    /// The gateway's.
+    /// Uid of the gateway.
     uid: String,
     pod_uid: String,
     name: String,
@@ -181,7 +183,7 @@ impl ReadyPod {
     }
 }
 
-/// The pods of every gateway that exists.
+/// Finds the pods of every gateway that exists.
 fn find(watches: &Watches) -> GatewayPods {
     let mut found = GatewayPods { gateways: watches.gateways(), ..GatewayPods::default() };
     for pod in all(&watches.pods) {
@@ -203,7 +205,7 @@ fn find(watches: &Watches) -> GatewayPods {
     found
 }
 
-/// Asks for ever; tells when anything changed.
+/// Polls forever, and publishes changes.
 pub(super) async fn follow(
     watches: Arc<Watches>,
     mut asking: PodPoller,
@@ -239,13 +241,13 @@ pub(super) async fn follow(
             changed.notify_one();
         }
         if calls_for_plans {
-            // Plans are made anew by it, or the index is written.
+            // The planning loop makes new plans, or writes the index.
             watches.changed.notify_one();
         }
     }
 }
 
-/// What pods could not load: gateway, revision, plugin.
+/// What pods could not load, as gateway, revision and plugin.
 fn not_loaded(pods: &ByGateway) -> BTreeSet<(&ObjectKey, &str, &str)> {
     let reports = pods.iter().flat_map(|(key, pods)| pods.reports().map(move |report| (key, report)));
     let all = reports.flat_map(|(key, report)| {
@@ -254,7 +256,7 @@ fn not_loaded(pods: &ByGateway) -> BTreeSet<(&ObjectKey, &str, &str)> {
     all.collect()
 }
 
-/// Names of tools that indexes lack.
+/// Tool names that pods report because their gateway's index does not have them.
 fn seen_names(pods: &ByGateway) -> Vec<(&ObjectKey, &SeenNames)> {
     let all = pods.iter().flat_map(|(key, pods)| pods.reports().map(move |report| (key, &report.seen_names)));
     all.filter(|(_, names)| !names.is_empty()).collect()

@@ -1,4 +1,4 @@
-//! What gateways' pods report.
+//! What the gateways' pods report.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use crate::domain::ids::ObjectKey;
 use crate::domain::report::{Report, UpstreamReport};
 
-/// A gateway's pods.
+/// The pods of one gateway.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pods {
-    /// How many there are.
+    /// The number of pods, ready or not.
     pub(super) all: u32,
-    /// Those that are ready, by name, with what they report, or why one does not.
+    /// The ready pods by name, each with its report, or why there is none.
     pub(super) ready: BTreeMap<String, Result<Arc<Reported>, String>>,
 }
 
-/// A report, with its upstreams by name.
+/// A report that can be searched for an upstream.
 #[derive(Debug)]
 pub(super) struct Reported {
     pub(super) report: Report,
@@ -28,7 +28,7 @@ impl Reported {
         Self { report, upstreams }
     }
 
-    /// What it says of an upstream, `namespace/name`.
+    /// What the report says about an upstream, named `namespace/name`.
     pub(super) fn upstream(&self, name: &str) -> Option<&UpstreamReport> {
         self.report.upstreams.get(*self.upstreams.get(name)?)
     }
@@ -43,12 +43,12 @@ impl PartialEq for Reported {
 impl Eq for Reported {}
 
 impl Pods {
-    /// Reports of ready pods.
+    /// The reports of the ready pods.
     pub(super) fn reports(&self) -> impl Iterator<Item = &Report> {
         self.ready.values().flatten().map(|reported| &reported.report)
     }
 
-    /// What ready pods say of an upstream.
+    /// What the ready pods report about an upstream.
     pub(super) fn of_upstream(&self, name: &str) -> impl Iterator<Item = &UpstreamReport> {
         self.ready.values().flatten().filter_map(move |reported| reported.upstream(name))
     }

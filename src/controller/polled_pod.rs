@@ -1,4 +1,4 @@
-//! How asking one pod for its report went, and when it is asked again.
+//! The polling state of one pod: its last report, and when it is polled again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,20 +7,19 @@ use super::doubling::Doubling;
 use super::pod::TaggedReport;
 use super::pods::Reported;
 
-/// How often each pod is asked. `Programmed` is to be right within 2 s.
+/// How often each pod is polled. `Programmed` must be right within 2 s.
 pub(super) const PERIOD: Duration = Duration::from_millis(500);
-/// The pauses after a pod that does not answer.
+/// The pauses while a pod does not answer.
 const PAUSES: Doubling = Doubling::new(PERIOD, Duration::from_secs(8));
-/// How long a report counts after which no other came.
+/// How long a report is used if no other follows.
 const COUNTS: Duration = Duration::from_secs(5);
-/// How long the first answer of a pod is waited for before it is told that there is none.
+/// How long to wait for the first answer of a pod before it is reported as missing.
 const FIRST: Duration = Duration::from_secs(2);
 
-/// One pod.
 pub(super) struct PolledPod {
-    /// What it said last, and when.
+    /// The last report, and when it came.
     said: Option<(TaggedReport, Instant)>,
-    /// Why it has not said anything since.
+    /// Why no report came since then.
     fault: Option<String>,
     pauses: Doubling,
     again: Instant,
@@ -29,35 +28,35 @@ pub(super) struct PolledPod {
 }
 
 impl PolledPod {
-    /// A pod that is there since `now`.
+    /// Starts with a pod that was found at `now`.
     pub(super) fn new(now: Instant) -> Self {
         Self { said: None, fault: None, pauses: PAUSES, again: now, found: now, is_under_way: false }
     }
 
-    /// Whether it answered when it was asked last.
+    /// Whether the pod answered the last request.
     pub(super) fn answers(&self) -> bool {
         self.said.is_some() && self.fault.is_none()
     }
 
-    /// What it said last.
+    /// The last report.
     pub(super) fn said(&self) -> Option<&TaggedReport> {
         self.said.as_ref().map(|(answer, _)| answer)
     }
 
-    /// Begins to ask it, where it is time for that.
+    /// Begins a request if one is due. Returns whether it did.
     pub(super) fn begin(&mut self, now: Instant) -> bool {
         let begins = !self.is_under_way && self.again <= now;
         self.is_under_way |= begins;
         begins
     }
 
-    /// Whether an answer is waited for.
+    /// Whether a request is in progress.
     #[cfg(test)]
     pub(super) fn is_waited_for(&self) -> bool {
         self.is_under_way
     }
 
-    /// What came of it. Says whether that is news.
+    /// Records the result of a request. Returns whether it is news.
     pub(super) fn end(&mut self, answer: Result<TaggedReport, String>, now: Instant) -> bool {
         self.is_under_way = false;
         match answer {
@@ -73,8 +72,8 @@ impl PolledPod {
         }
     }
 
-    /// What counts of it: its answer, and while it gives none for a moment, what it said last. None while its first one
-    /// is waited for.
+    /// The report to use, or why there is none. The last report stays in use for a while when the pod stops answering.
+    /// `None` while the first answer is awaited.
     pub(super) fn counts(&self, now: Instant) -> Option<Result<Arc<Reported>, String>> {
         match (&self.said, &self.fault) {
             (Some(((_, report), at)), _) if now.saturating_duration_since(*at) < COUNTS => Some(Ok(Arc::clone(report))),
@@ -113,7 +112,7 @@ mod tests {
             asked.end(silent(), began + COUNTS - Duration::from_millis(1));
             assert!(asked.counts(began + COUNTS - Duration::from_millis(1)).unwrap().is_ok());
         }
-        // It does not count for longer by having been asked for.
+        // Failed requests do not extend this time.
         assert!(asked.counts(began + COUNTS).unwrap().is_err());
     }
 

@@ -1,4 +1,4 @@
-//! Brings the objects that belong to one owner to what they should be.
+//! Brings the objects of one owner in line with what is desired.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,23 +19,24 @@ use super::owner::Owner;
 use super::watches::Watches;
 use super::writer::Writer;
 
-/// What is remembered of an owner's objects from one round to the next.
+/// What is remembered about an owner's objects between two rounds.
 #[derive(Default)]
 pub(super) struct OwnedObjects {
-    /// By resource: objects that are somebody else's.
+    /// Objects that belong to someone else, by resource.
     taken: HashMap<Cow<'static, str>, ForeignObject>,
 }
 
-/// An object that is somebody else's.
+/// An object that belongs to someone else, and has the name of one of ours.
 struct ForeignObject {
-    /// Its uid and those of its owners, as it is seen; none where it is not, since it does not have our label.
+    /// Its uid and those of its owners, as the watch shows them; `None` if the watch does not show it because it does
+    /// not have our label.
     seen: Option<(String, Vec<String>)>,
     waits: RetryBackoff,
     /// When to ask for it again.
     again: Instant,
 }
 
-/// Whose objects are brought to what they should be, and by what.
+/// What all objects of one round have in common.
 struct Round<'a> {
     writer: &'a Writer,
     watches: &'a Watches,
@@ -43,10 +44,10 @@ struct Round<'a> {
 }
 
 impl OwnedObjects {
-    /// Writes what is not as it should be, and deletes what should not be there.
+    /// Writes objects that are not as desired, and deletes those that should not exist.
     ///
     /// # Errors
-    /// The first thing that stopped one of them. It does not stop the others.
+    /// The first failure. The other objects are brought up to date nevertheless.
     pub(super) async fn apply(
         &mut self,
         writer: &Writer,
@@ -54,7 +55,7 @@ impl OwnedObjects {
         owner: &Owner,
         desired: Desired,
     ) -> Result<(), ApplyError> {
-        // Without `..`: a new member does not compile until it is brought here.
+        // Without `..`, so that a new field does not compile until it is handled here.
         let Desired { account, role, binding } = desired;
         let (round, name) = (Round { writer, watches, owner }, owner.workload());
         let account = self.bring(&round, &name, account).await;
@@ -62,7 +63,7 @@ impl OwnedObjects {
         account.and(role).and(self.bring(&round, &name, binding).await)
     }
 
-    /// Brings one object to what it should be.
+    /// Writes or deletes one object, if it is not as desired.
     async fn bring<K>(&mut self, round: &Round<'_>, name: &str, desired: Option<K>) -> Result<(), ApplyError>
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Serialize + DeserializeOwned + Debug,
@@ -92,8 +93,8 @@ impl OwnedObjects {
         round.writer.apply(&api, &what, name, &desired).await.map(drop).map_err(failed)
     }
 
-    /// Checks that an object that is not seen as ours may be written: it may be there without our label, and be somebody
-    /// else's.
+    /// Checks that an object that does not look like ours may be written: it may exist without our label, and belong to
+    /// someone else.
     async fn check_free<K>(
         &mut self,
         round: &Round<'_>,
@@ -124,12 +125,12 @@ impl OwnedObjects {
         Ok(())
     }
 
-    /// Whether an object was found to be somebody else's, is seen as it was then, and is not asked for again yet.
+    /// Whether the object was found to be someone else's, looks as it did then, and need not be asked for again yet.
     fn is_taken(&self, plural: &str, seen: Option<&(String, Vec<String>)>, now: Instant) -> bool {
         self.taken.get(plural).is_some_and(|taken| taken.seen.as_ref() == seen && now < taken.again)
     }
 
-    /// An object is somebody else's: it is asked for less and less often, for as long as it is seen as it is.
+    /// Notes that the object is someone else's. It is asked for less and less often, as long as it looks the same.
     fn found_taken(&mut self, plural: Cow<'static, str>, seen: Option<(String, Vec<String>)>, now: Instant) {
         let before = self.taken.remove(&plural).filter(|before| before.seen == seen);
         let mut waits = before.map(|before| before.waits).unwrap_or_default();
@@ -160,7 +161,7 @@ mod tests {
     use crate::controller::liveness::Liveness;
     use crate::domain::ids::ObjectKey;
 
-    /// An API server where somebody else has an object of every name, without our label. Counts how often one is asked
+    /// An API server where someone else has an object of every name, without our label. Counts how often one is asked
     /// for.
     async fn serve(
         request: Request<Body>,
@@ -213,7 +214,8 @@ mod tests {
         round(&mut owned, 1).await;
     }
 
-    /// An API server with a Role of the gateway whose uid is `u`, and a RoleBinding of another one. Notes what is written.
+    /// An API server with a Role of the gateway whose uid is `u`, and a RoleBinding of another gateway. Records what is
+    /// written.
     async fn serve_owned(
         request: Request<Body>,
         written: Arc<Mutex<Vec<String>>>,

@@ -1,4 +1,4 @@
-//! What objects refer to: ConfigMaps and servers by name.
+//! Collects what objects refer to: ConfigMaps and servers, by name.
 
 use std::collections::BTreeSet;
 
@@ -7,15 +7,15 @@ use crate::api::lower::Lowered;
 use crate::config::input::{InputValue, NamedInput, PluginInput, ServerInput, SourceInput, UpstreamInput};
 use crate::domain::ids::ObjectKey;
 
-/// Everything that is referred to.
+/// Everything that objects refer to.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct References {
     pub(super) config_maps: BTreeSet<ObjectKey>,
-    /// With the namespace of the upstream that names it, which is its own.
+    /// Servers, each with the namespace of the upstream that names it, in which the server is too.
     pub(super) servers: BTreeSet<(String, ServerInput)>,
 }
 
-/// What `objects` refer to.
+/// Collects what `objects` refer to.
 pub(super) fn references(objects: &[LoweredObject]) -> References {
     let mut found = References::default();
     for object in objects {

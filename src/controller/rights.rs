@@ -1,4 +1,4 @@
-//! What this process may do, as far as it was told: what was forbidden is not tried again and again.
+//! Remembers which requests the API server forbade, so that they are not repeated all the time.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,41 +9,42 @@ use kube::core::Status;
 use super::doubling::Doubling;
 use crate::domain::causes::causes;
 
-/// How long what was forbidden is not tried again. An API server knows new roles a moment after they were written, and
-/// those of before some time after its start; later only a person changes what is forbidden.
+/// The pauses before a forbidden request is tried again. They start short, because an API server learns of new roles
+/// shortly after they are written, and of existing ones some time after its own start. Later, only a person changes
+/// what is forbidden.
 pub(super) const FORBIDDEN_PAUSES: Doubling = Doubling::new(Duration::from_secs(1), LONGEST_PAUSE);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How long a right that was given is taken for granted.
+/// How long a right counts as granted after a request that needs it was not forbidden.
 const GRANTED: Duration = Duration::from_secs(60);
-/// The most rights that are remembered: verbs, resources and namespaces.
+/// The most rights that are remembered. A right is a verb, a resource and a namespace.
 const MAX_RIGHTS: usize = 10_000;
 
-/// Why a request was not answered with what was asked for.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RequestError {
-    /// Another process leads, or this one cannot tell.
+    /// This process does not lead, or cannot be sure that it does.
     #[error("this process does not lead")]
     NotLeading,
-    /// It is forbidden: in which words, and when it is tried again.
+    /// The request is forbidden: the API server's message, and when to try again.
     #[error("{0}")]
     Forbidden(String, Instant),
-    /// Somebody else wrote in between.
+    /// Someone else changed the object meanwhile.
     #[error("it was changed in between")]
     Conflict,
-    /// Anything else.
+    /// Any other failure.
     #[error("{}", words(.0))]
     Api(Box<kube::Error>),
 }
 
 impl RequestError {
-    /// Whether the object has a field that its definition lacks (Kubernetes, server-side apply: `failed to create typed
-    /// patch object`).
+    /// Whether the object has a field that the cluster's CRD does not have (Kubernetes, server-side apply: `failed to
+    /// create typed patch object`).
     pub(super) fn is_of_unknown_field(&self) -> bool {
         let Self::Api(error) = self else { return false };
         matches!(&**error, kube::Error::Api(status) if status.message.contains("field not declared in schema"))
     }
 
-    /// Whether the API server takes the object or the request for wrong: that does not pass by itself.
+    /// Whether the API server rejects the object or the request as invalid, so that a retry does not help.
     pub(super) fn is_wrong(&self) -> bool {
         let Self::Api(error) = self else { return false };
         matches!(&**error, kube::Error::Api(status)
@@ -63,14 +64,14 @@ impl From<kube::Error> for RequestError {
     }
 }
 
-/// Whether it is refused since its namespace is being deleted: that says nothing of rights, and a namespace of the same
-/// name may follow (Kubernetes, admission plugin `NamespaceLifecycle`).
+/// Whether the request is refused because its namespace is being deleted. That says nothing about rights, and a
+/// namespace of the same name may follow (Kubernetes, admission plugin `NamespaceLifecycle`).
 fn is_ending(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
-/// What was said, without what only a debugger wants to know.
+/// The failure in short: the API server's message if it answered, otherwise the chain of causes.
 pub(super) fn words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
@@ -78,34 +79,34 @@ pub(super) fn words(error: &kube::Error) -> String {
     }
 }
 
-/// What is known of one right.
+/// What is known about one right.
 #[derive(Default)]
 enum RightState {
-    /// Nothing: whoever asks first finds out, and the others wait for that.
+    /// Nothing: the first request finds out, and the others wait for it.
     #[default]
     Unknown,
-    /// It was there at this time.
+    /// It was granted at this time.
     Given(Instant),
-    /// It was not.
+    /// It was refused.
     Lacking(Refusal),
 }
 
-/// What was forbidden.
+/// An answer that forbade a request.
 struct Refusal {
-    /// In these words.
+    /// The API server's message.
     words: String,
-    /// When to ask again.
+    /// When to try again.
     again: Instant,
     pauses: Doubling,
 }
 
-/// Everything that is known of rights, by verb, resource and namespace.
+/// What is known about rights, by verb, resource and namespace.
 #[derive(Clone, Default)]
 pub(super) struct Rights(Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<RightState>>>>>);
 
 impl Rights {
-    /// Sends `request`, unless that was forbidden a short time ago. `what` is a verb, a resource and a namespace. `may`
-    /// is asked right before it.
+    /// Sends `request`, unless it was forbidden a short time ago. `what` is a verb, a resource and a namespace. `may`
+    /// is called right before the request, which is not sent if it returns false.
     pub(super) async fn attempt<T>(
         &self,
         what: &str,
@@ -130,7 +131,7 @@ impl Rights {
         known.learn(what, result, Instant::now())
     }
 
-    /// Forgets what is known of rights in a namespace: it is gone, and another of its name has bindings of its own.
+    /// Forgets the rights in a deleted namespace: a new namespace of the same name has its own role bindings.
     pub(super) fn forget(&self, namespace: &str) {
         let is_of = |what: &str| what.split(' ').skip_while(|word| *word != "in").nth(1) == Some(namespace);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|what, _| !is_of(what));
@@ -152,13 +153,13 @@ impl Refusal {
 }
 
 impl RightState {
-    /// Remembers what an answer that came at `now` says of the right. A refusal gets the time of the next try.
+    /// Records what an answer at `now` says about the right. A refusal is returned with the time of the next try.
     fn learn<T>(&mut self, what: &str, result: Result<T, RequestError>, now: Instant) -> Result<T, RequestError> {
         match &result {
             Err(RequestError::Forbidden(words, _)) => return Err(self.refused(what, words, now)),
             Err(RequestError::Api(error)) if !matches!(**error, kube::Error::Api(_)) => {}
             Err(RequestError::NotLeading) => {}
-            // Whatever else was answered, it was not forbidden.
+            // The request was answered in some other way, so it is not forbidden.
             _ => *self = Self::Given(now),
         }
         result
@@ -166,7 +167,7 @@ impl RightState {
 
     fn refused(&mut self, what: &str, words: &str, now: Instant) -> RequestError {
         let mut pauses = match self {
-            // Of several requests that were under way at once, the first refusal counts.
+            // Of several requests in progress at the same time, the first refusal counts.
             Self::Lacking(refusal) if now < refusal.again => return refusal.error(),
             Self::Lacking(refusal) => refusal.pauses,
             _ => FORBIDDEN_PAUSES,
@@ -184,7 +185,7 @@ async fn sent<T>(
     may: impl FnOnce() -> bool,
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, RequestError> {
-    // Nothing comes between this and the request.
+    // Nothing must happen between this check and the request.
     if !may() {
         return Err(RequestError::NotLeading);
     }
@@ -241,7 +242,8 @@ mod tests {
         assert_eq!(again.duration_since(now).as_secs(), 1);
     }
 
-    /// Sends a request that is refused with 403, for this cause where there is one. Says whether it was sent.
+    /// Sends a request that is refused with 403, with this cause if there is one. Returns whether it was sent, and the
+    /// error.
     async fn refused(rights: &Rights, what: &str, cause: Option<&str>) -> (bool, RequestError) {
         let mut sent = false;
         let causes: Vec<_> = cause.iter().map(|reason| json!({"reason": reason})).collect();

@@ -1,4 +1,4 @@
-//! What was read or written of a gateway's snapshot, and whether it was seen since.
+//! When the parts of a gateway's snapshot were read or written, and whether the watch has shown them since.
 
 use std::time::{Duration, Instant};
 
@@ -7,11 +7,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use super::owner::Owner;
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 
-/// A shard that is there.
+/// A shard that is stored.
 pub(super) struct StoredShard {
-    /// The digest of what it holds.
+    /// Digest of its content.
     pub(super) sha256: String,
-    /// When it was read or written, and whether it was seen since.
+    /// When it was read or written, and whether the watch has shown it since.
     pub(super) mark: SeenMark,
 }
 
@@ -21,7 +21,7 @@ impl StoredShard {
     }
 }
 
-/// When something was read or written, and whether it was seen since.
+/// When an object was read or written, and whether the watch has shown it since.
 #[derive(Clone, Copy)]
 pub(super) struct SeenMark {
     pub(super) at: Instant,
@@ -35,14 +35,14 @@ impl Default for SeenMark {
 }
 
 impl SeenMark {
-    /// Whether it is gone, where `is_seen` says whether it is seen at `now`.
+    /// Whether the object is gone; `is_seen` says whether the watch shows it at `now`.
     pub(super) fn is_lost(&mut self, is_seen: bool, now: Instant) -> bool {
         self.seen |= is_seen;
         !is_seen && (self.seen || now.saturating_duration_since(self.at) > LAG)
     }
 }
 
-/// Whether an object is the gateway's, and labelled as such a part of its snapshot.
+/// Whether an object belongs to the gateway, and is labelled as this part of its snapshot.
 pub(super) fn is_part(metadata: &ObjectMeta, part: &str, owner: &Owner) -> bool {
     let wanted = [(PART_LABEL, part), (GATEWAY_LABEL, owner.key.name.as_str()), MANAGED_BY];
     let has =
@@ -50,5 +50,5 @@ pub(super) fn is_part(metadata: &ObjectMeta, part: &str, owner: &Owner) -> bool 
     metadata.namespace.as_ref() == Some(&owner.key.namespace) && owner.owns(metadata) && wanted.into_iter().all(has)
 }
 
-/// How long after a write what is seen may lag behind it.
+/// How long after a write the watch may still show the old state.
 pub(super) const LAG: Duration = Duration::from_secs(10);

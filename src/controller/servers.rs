@@ -1,4 +1,4 @@
-//! Servers that other operators run: any kind that publishes `status.address.url`. Its definition need not be there.
+//! Servers that other operators run: objects of any kind that publishes `status.address.url`. The kind need not exist.
 
 mod shares;
 mod watching;
@@ -17,30 +17,30 @@ use self::watching::{Shared, State, Watched, follow};
 use crate::config::input::ServerInput;
 use crate::domain::reason::Reason;
 
-/// How long a kind is watched that nothing names any more: an edit may name it again.
+/// How long a kind that no upstream names any more is still watched, because an edit may name it again.
 const KEPT: Duration = Duration::from_secs(60);
 
-/// A server that an upstream names, and the upstream's namespace.
+/// The namespace of an upstream, and the server that it names.
 type Named = (String, ServerInput);
 
-/// Where a server is reached, or why that is not known.
+/// The URL of a server, or why it is not known.
 type Url = Result<String, (Reason, String)>;
 
-/// One watch. Dropped, it ends.
+/// One watch, which ends when it is dropped.
 struct Watch {
     shared: Shared,
-    /// When it was last named.
+    /// When an upstream last named the kind.
     named: Instant,
-    /// Whether it had a place among those that are there when places were given last.
+    /// Whether the kind existed when watches were last granted.
     has_place: bool,
     _task: AbortOnDropHandle<()>,
 }
 
-/// The kinds that upstreams name, each watched while one does.
+/// Watches the kinds of servers that upstreams name.
 pub(super) struct Servers {
     client: Client,
     changed: Arc<Notify>,
-    /// Whether the operator watches some namespaces only.
+    /// Whether the operator watches only some namespaces.
     is_scoped: bool,
     watches: HashMap<Watched, Watch>,
 }
@@ -50,8 +50,7 @@ impl Servers {
         Self { client, changed, is_scoped, watches: HashMap::new() }
     }
 
-    /// Where each of `servers`, which are in these namespaces, is reached. What none of them names is not watched any
-    /// more after a while.
+    /// Returns the URL of each of `servers`. A kind that none of them names is no longer watched after a while.
     pub(super) fn urls<'r>(&mut self, servers: impl Iterator<Item = &'r Named> + Clone) -> BTreeMap<Named, Url> {
         let kinds = self.kinds(servers.clone());
         let Shares { granted, is_full } = share(&kinds, |watched| self.known(watched));
@@ -79,7 +78,7 @@ impl Servers {
         servers.map(|named| (named.clone(), url(named))).collect()
     }
 
-    /// The kinds that each namespace names, in the order of [`KindState`].
+    /// The kinds that the upstreams of each namespace name, in the order of [`KindState`].
     fn kinds<'r>(&self, servers: impl Iterator<Item = &'r Named>) -> BTreeMap<&'r str, Vec<Watched>> {
         let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (namespace, server) in servers {
@@ -114,7 +113,7 @@ fn begin(client: &Client, watched: &Watched, changed: &Arc<Notify>) -> Watch {
     Watch { shared, named: Instant::now(), has_place: true, _task: AbortOnDropHandle::new(task) }
 }
 
-/// Where `server`, of `namespace`, is reached, by what is known of its kind.
+/// The URL of `server` in `namespace`, given the state of its kind.
 fn url(namespace: &str, server: &ServerInput, state: State) -> Url {
     let what = format!("{}.{} {namespace}/{}", server.kind, server.group, server.name);
     let (resource, store) = match state {
@@ -132,7 +131,7 @@ fn url(namespace: &str, server: &ServerInput, state: State) -> Url {
     Ok(server.path.as_ref().map_or_else(|| url.to_owned(), |path| with_path(url, path)))
 }
 
-/// The URL with another path.
+/// The URL with another path, without query and fragment.
 fn with_path(url: &str, path: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
@@ -156,7 +155,7 @@ mod tests {
         (namespace.to_owned(), ServerInput { group, kind, name: "s".into(), port: None, path: None })
     }
 
-    /// Those that are being looked for, and those that a bound refuses.
+    /// How many servers are being looked for, and how many are refused because of a bound.
     fn counts(urls: &BTreeMap<Named, Url>) -> (usize, usize) {
         let refused = urls.values().filter(|url| matches!(url, Err((Reason::KindNotSupported, _)))).count();
         (urls.len() - refused, refused)

@@ -1,4 +1,4 @@
-//! Writes statuses that differ from what is true, and tells of it in Events.
+//! Writes the statuses that changed, and publishes Events about the changes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -30,18 +30,18 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::telemetry::traces::{Cause, TARGET};
 
-/// Statuses written at once.
+/// How many statuses are written concurrently.
 const AT_ONCE: usize = 16;
-/// How long what was written may be missing in what is seen.
+/// How long the watch may still show an old status after a write.
 const LAG: Duration = Duration::from_secs(5);
-/// How long to wait after a status could not be written at first, and at most, which holds at once for what the API server
-/// takes for wrong.
+/// The first and the longest pause after a status could not be written. The longest applies immediately if the API
+/// server rejects the status as invalid.
 const RETRY: Duration = Duration::from_secs(2);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
-/// How often to look whatever happens.
+/// The longest pause between two rounds.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// The loop and what it remembers.
+/// The status loop, and what it remembers between rounds.
 pub(super) struct StatusLoop {
     writer: Writer,
     watches: Arc<Watches>,
@@ -49,29 +49,29 @@ pub(super) struct StatusLoop {
     reported: watch::Receiver<ByGateway>,
     metrics: ControllerMetrics,
     events: Events,
-    /// What was written last, and when.
+    /// The last statuses that were written, and when.
     written: HashMap<ObjectId, (Arc<Value>, Instant)>,
-    /// What could not be written.
+    /// Objects whose status could not be written.
     failing: HashMap<ObjectId, Failing>,
-    /// Kinds whose status may not be written, and what was said.
+    /// Kinds whose status the operator may not write, with the API server's message.
     refused: BTreeMap<&'static str, String>,
 }
 
 /// An object whose status could not be written.
 struct Failing {
-    /// Another object of the name may be right.
+    /// Another object of the same name is tried without a pause.
     uid: String,
-    /// An edit may have put right what was wrong.
+    /// An edited object is tried without a pause.
     generation: i64,
     pauses: Doubling,
     again: Instant,
 }
 
-/// A status that is to be written.
+/// A status that must be written.
 struct WantedStatus {
     object: LoweredObject,
     status: Value,
-    /// What `Accepted` tells where it holds.
+    /// Listed in the message of `Accepted` while that is true.
     warnings: Vec<Problem>,
 }
 
@@ -97,7 +97,7 @@ impl StatusLoop {
         }
     }
 
-    /// Runs for ever.
+    /// Runs forever.
     pub(super) async fn run(mut self, changed: &Notify) {
         loop {
             self.writer.pulse.beats();
@@ -110,13 +110,14 @@ impl StatusLoop {
         }
     }
 
-    /// Writes what differs. Says when to look again, whatever happens.
+    /// Writes the statuses that changed. Returns how long to wait before the next round.
     async fn round(&mut self) -> Duration {
         if !self.writer.leads() {
             self.written.clear();
             return IDLE;
         }
-        // What a round of planning leads to is a part of its trace; what pods report is none.
+        // A status that follows from a planning round belongs to the trace of that round; one that follows from reports
+        // does not.
         let planned = self.plans.has_changed().unwrap_or_default();
         let cause = if planned { self.plans.borrow().cause.clone() } else { Cause::default() };
         let wanted = self.wanted();
@@ -128,7 +129,7 @@ impl StatusLoop {
         self.write_all(wanted).instrument(span).await
     }
 
-    /// Writes statuses. Says when to look again, whatever happens.
+    /// Writes statuses. Returns how long to wait before the next round.
     async fn write_all(&mut self, wanted: Vec<WantedStatus>) -> Duration {
         let writes = wanted.into_iter().map(|wanted| {
             let writer = self.writer.clone();
@@ -148,7 +149,7 @@ impl StatusLoop {
             again = again.into_iter().chain(next).min();
         }
         if refused != self.refused {
-            // Gateways tell it.
+            // The gateways' statuses have to show this.
             return Duration::ZERO;
         }
         again.map_or(IDLE, |again| again.saturating_duration_since(Instant::now()).min(IDLE))
@@ -164,7 +165,7 @@ impl StatusLoop {
         None
     }
 
-    /// Says when to try again.
+    /// Returns when to try again.
     async fn failed(&mut self, wanted: &WantedStatus, error: &RequestError) -> Option<Instant> {
         let (object, kind) = (&wanted.object, wanted.object.id.kind.as_str());
         match error {
@@ -201,7 +202,8 @@ impl StatusLoop {
         Some(again)
     }
 
-    /// The statuses that are not as they are to be. What was written and is not seen yet counts as seen.
+    /// The statuses that must be written. A status that was written but that the watch does not show yet counts as
+    /// stored.
     fn wanted(&mut self) -> Vec<WantedStatus> {
         let PlanningState { compiled, gateways, unread, held, .. } = self.plans.borrow_and_update().clone();
         let pods = self.reported.borrow_and_update().clone();
@@ -219,7 +221,7 @@ impl StatusLoop {
         for (kind, seen) in self.watches.objects() {
             let (namespace, name) = (seen.metadata.namespace.clone(), seen.metadata.name.clone());
             let id = ObjectId::new(kind, ObjectKey::new(namespace.unwrap_or_default(), name.unwrap_or_default()));
-            // What changed since will be compiled, and come back.
+            // An object that changed meanwhile is compiled first; its status follows then.
             let Some(object) = known.get(&id).filter(|object| is_same(object, &seen)) else { continue };
             let before = match self.written.get(&id) {
                 Some((written, _)) => Arc::clone(written),
@@ -240,7 +242,7 @@ impl StatusLoop {
     }
 }
 
-/// Whether what was compiled is what is seen now.
+/// Whether the object that was compiled is the one that the watch shows now.
 fn is_same(object: &LoweredObject, seen: &DynamicObject) -> bool {
     object.metadata.uid == seen.metadata.uid && object.metadata.generation == seen.metadata.generation
 }
@@ -256,7 +258,8 @@ async fn write(writer: &Writer, wanted: &WantedStatus) -> Result<(), RequestErro
     });
     let what = format!("{} in {}", resource.plural, id.key.namespace);
     match writer.apply_status(&api, &what, &id.key.name, &patch).await {
-        // It is gone, or another of its name is there: neither wants this status.
+        // The object was deleted, or replaced by another one of its name. In both cases, this status is no longer
+        // needed.
         Err(RequestError::Api(error)) if matches!(&*error, kube::Error::Api(status) if status.code == 404) => Ok(()),
         other => other.map(drop),
     }

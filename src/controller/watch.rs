@@ -1,4 +1,4 @@
-//! One watch: read for ever, tried again where it fails.
+//! Reads one watch forever, and tries again when it fails.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -13,10 +13,11 @@ use tokio::sync::Notify;
 use super::backoff::{RetryBackoff, is_absent, is_lasting, words};
 use super::cache_sync::{CacheSync, WatchKey};
 
-/// A watch that was begun again and has said nothing for so long works: an API server that answers refuses at once.
+/// A watch that was restarted after a failure counts as working after this long without an event, because an API server
+/// that refuses a watch does so immediately.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Reads a watch for ever. `hear` takes each event, and says whether it is news.
+/// Reads a watch forever. `hear` gets each event, and returns whether it is news.
 pub(super) async fn keep<K>(
     mut stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Unpin,
     (cache_sync, watched): (&CacheSync, &WatchKey),
@@ -24,7 +25,7 @@ pub(super) async fn keep<K>(
     mut hear: impl FnMut(&watcher::Event<K>) -> bool,
 ) {
     let mut waits = RetryBackoff::default();
-    // What fails now, as it was logged.
+    // The current failure, as it was logged.
     let mut failing: Option<String> = None;
     loop {
         let next = tokio::select! {
@@ -35,7 +36,7 @@ pub(super) async fn keep<K>(
             Some(None) => return,
             Some(Some(Err(error))) => {
                 let why = why(&error);
-                // Each try fails in the same words: once is enough.
+                // Each retry fails with the same message, so it is logged once.
                 if failing.as_ref() != Some(&why) {
                     tracing::warn!(error = why, resource = watched.0, "a watch failed; it is tried again");
                 }
@@ -45,9 +46,9 @@ pub(super) async fn keep<K>(
                 tokio::time::sleep(waits.after(&error, Instant::now())).await;
                 continue;
             }
-            // That a list begins says nothing yet.
+            // The start of a list is not a success yet.
             Some(Some(Ok(event))) => (!matches!(event, watcher::Event::Init), hear(&event)),
-            // It goes on from where it failed, and there is nothing to tell.
+            // The watch goes on from where it failed, and nothing has changed.
             None => (true, false),
         };
         if works {
@@ -63,7 +64,7 @@ pub(super) async fn keep<K>(
     }
 }
 
-/// Why a watch fails. Kubernetes' own kinds are always there: what lacks is one of ours.
+/// Why a watch fails. Built-in kinds of Kubernetes always exist, so a kind that is absent is one of ours.
 fn why(error: &watcher::Error) -> String {
     match is_absent(error) {
         true => "the cluster does not know this kind: run `hawsepipe crds | kubectl apply --server-side -f -`".into(),
@@ -71,7 +72,7 @@ fn why(error: &watcher::Error) -> String {
     }
 }
 
-/// Whether an event changes anything that matters. What a new list holds counts when it is complete.
+/// Whether an event changes anything relevant. The objects in a new list count once the list is complete.
 pub(super) fn is_news<K>(
     seen: &Store<K>,
     kind: &<K as Lookup>::DynamicType,
@@ -91,7 +92,7 @@ where
     }
 }
 
-/// What nobody reads and takes most of the room.
+/// Drops metadata that nobody reads and that takes up most of the memory.
 pub(super) fn slim(object: &mut impl Resource) {
     object.meta_mut().managed_fields = None;
     if let Some(annotations) = &mut object.meta_mut().annotations {

@@ -1,4 +1,4 @@
-//! What is seen of the cluster: a store for each kind, kept by a watch.
+//! The state of the cluster as the operator sees it: a store for each kind, kept current by a watch.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
@@ -27,34 +27,34 @@ use crate::api::item::{Item, watch, watch_config};
 use crate::api::snapshot::GatewaySnapshot;
 use crate::domain::ids::{Kind, ObjectKey};
 
-/// Resources without which nothing can be planned: what is not seen would count as deleted.
+/// Resources that must have been listed before anything can be planned, because unknown objects would count as deleted.
 pub(super) const PLANNED_FROM: [&str; 6] =
     ["mcpgateways", "mcpupstreams", "plugins", "pluginchains", "namespaces", "gatewaysnapshots"];
-/// Stores of one kind, one for each namespace that is watched, or one for all.
+/// The stores of one kind: one for each watched namespace, or a single one for all namespaces.
 type Stores<K> = Vec<Store<K>>;
 
-/// Everything that is watched.
+/// All watches, and their stores.
 pub(super) struct Watches {
-    /// The namespaces that are watched; none is all.
+    /// The namespaces to watch; all if empty.
     pub(super) scope: BTreeSet<String>,
     objects: Vec<(Kind, Stores<DynamicObject>)>,
     pub(super) namespaces: Stores<PartialObjectMeta<Namespace>>,
     pub(super) config_maps: Stores<PartialObjectMeta<ConfigMap>>,
     pub(super) services: Stores<Service>,
     pub(super) pods: Stores<Pod>,
-    /// Indices and shards.
+    /// Objects that hold an index or a shard.
     pub(super) snapshots: Stores<PartialObjectMeta<GatewaySnapshot>>,
-    /// What this operator made beside snapshots, by kind; of each object only what is ours.
+    /// Objects that this operator created besides snapshots, by kind, reduced to the fields that it applied.
     owned: Vec<(ApiResource, Stores<DynamicObject>)>,
-    /// What of it is seen, and what is not.
+    /// Which watches have completed a list, and which are failing.
     pub(super) cache_sync: Arc<CacheSync>,
-    /// Told whenever anything changed.
+    /// Notified when anything relevant changes.
     pub(super) changed: Arc<Notify>,
     _tasks: JoinSet<()>,
 }
 
 impl Watches {
-    /// Begins to watch. `namespaces` are those to watch; none is all.
+    /// Starts to watch these namespaces, or all if there are none.
     pub(super) fn start(client: &Client, namespaces: BTreeSet<String>) -> Self {
         let changed = Arc::new(Notify::new());
         let cache_sync = Arc::default();
@@ -73,7 +73,7 @@ impl Watches {
             namespaces: starting.namespaces(),
             config_maps: starting.metadata(&watch_config()),
             services: starting.typed_with(&watch_config(), |before: &Service, now| before.spec == now.spec),
-            // Plans are not made of them, and those who ask them look by themselves.
+            // Plans do not depend on pods, and the pod poller reads this store periodically.
             pods: starting.typed_with(&with(GATEWAY_LABEL), |_, _| true),
             snapshots: starting.metadata(&with(&managed)),
             owned: owned_kinds()
@@ -89,7 +89,7 @@ impl Watches {
         }
     }
 
-    /// An object that this operator made, as far as it is seen; only what is ours of it.
+    /// An object that this operator created, if the watch shows it, reduced to the fields that the operator applied.
     pub(super) fn owned(&self, plural: &str, namespace: &str, name: &str) -> Option<Arc<DynamicObject>> {
         let (kind, stores) = self.owned.iter().find(|(known, _)| known.plural == plural)?;
         let object = ObjectRef::new_with(name, kind.clone()).within(namespace);
@@ -107,7 +107,7 @@ impl Watches {
         found
     }
 
-    /// The uids of all MCPGateways.
+    /// The uids of all MCPGateways, by namespace and name.
     pub(super) fn gateways(&self) -> BTreeMap<ObjectKey, String> {
         let stores = self.objects.iter().filter(|(kind, _)| *kind == Kind::MCPGateway);
         let keyed = stores.flat_map(|(_, stores)| all(stores)).filter_map(|gateway| {
@@ -117,16 +117,16 @@ impl Watches {
         keyed.collect()
     }
 
-    /// Every object that people write.
+    /// Every object of the kinds that users write.
     pub(super) fn objects(&self) -> impl Iterator<Item = (Kind, Arc<DynamicObject>)> + '_ {
         self.objects.iter().flat_map(|(kind, stores)| all(stores).map(|object| (*kind, object)))
     }
 }
 
-/// A snapshot object as it is seen.
+/// A snapshot object as the watch shows it.
 pub(super) type Seen = Arc<PartialObjectMeta<GatewaySnapshot>>;
 
-/// Everything in these stores.
+/// All objects in these stores.
 pub(super) fn all<K>(stores: &[Store<K>]) -> impl Iterator<Item = Arc<K>> + '_
 where
     K: Lookup + Clone + 'static,
@@ -135,7 +135,7 @@ where
     stores.iter().flat_map(Store::state)
 }
 
-/// By namespace and name.
+/// All objects in these stores, by namespace and name.
 pub(super) fn by_key<K>(stores: &Stores<K>) -> HashMap<(String, String), Arc<K>>
 where
     K: Resource + Lookup + Clone + 'static,
@@ -146,7 +146,7 @@ where
         .collect()
 }
 
-/// What watches are started with.
+/// What is needed to start watches.
 struct Starting<'a> {
     client: &'a Client,
     namespaces: &'a BTreeSet<String>,
@@ -162,7 +162,7 @@ impl Starting<'_> {
             Some(namespace) => Api::namespaced_with(client, namespace, &resource),
             None => Api::all_with(client, &resource),
         });
-        // What only this operator or nobody reads is no news: it writes thousands of statuses itself.
+        // Only what an object is lowered from counts as a change: the operator itself writes thousands of statuses.
         let same =
             |before: &DynamicObject, now: &DynamicObject| Origin::of(&before.metadata) == Origin::of(&now.metadata);
         let follow = |(namespace, api): (String, Api<Item<DynamicObject>>)| {
@@ -177,7 +177,7 @@ impl Starting<'_> {
             Some(namespace) => Api::namespaced_with(client, namespace, resource),
             None => Api::all_with(client, resource),
         });
-        // What others write into it, and its status, is no news.
+        // Fields that others set do not count as a change, and neither does the status.
         let same = |before: &DynamicObject, now: &DynamicObject| {
             let parts = |object: &DynamicObject| {
                 let ObjectMeta { uid, labels, annotations, owner_references, .. } = object.metadata.clone();
@@ -192,7 +192,7 @@ impl Starting<'_> {
         scopes.into_iter().map(follow).collect()
     }
 
-    /// `same` says of an object that changed that it is no news.
+    /// `same` returns whether a changed object counts as unchanged.
     fn typed_with<K>(
         &mut self,
         config: &watcher::Config,
@@ -227,7 +227,7 @@ impl Starting<'_> {
         vec![self.follow(("namespaces".to_owned(), String::new()), (), stream, |_, _| false)]
     }
 
-    /// One for each namespace, or one for all, whose namespace is empty.
+    /// One API for each watched namespace, or a single one for all, with an empty namespace.
     fn scopes<K>(&self, scope: impl Fn(Client, Option<&str>) -> Api<K>) -> Vec<(String, Api<K>)> {
         if self.namespaces.is_empty() {
             return vec![(String::new(), scope(self.client.clone(), None))];
@@ -235,7 +235,8 @@ impl Starting<'_> {
         self.namespaces.iter().map(|name| (name.clone(), scope(self.client.clone(), Some(name)))).collect()
     }
 
-    /// Keeps a store. Tells when anything in it changed, but for objects of which `same` says that nothing did.
+    /// Keeps a store current. Notifies `changed` when an object changes, unless `same` returns that nothing relevant
+    /// did.
     fn follow<K>(
         &mut self,
         watched: WatchKey,

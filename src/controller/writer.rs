@@ -1,5 +1,5 @@
-//! The one place from which anything is written, the Lease apart: only while this process leads, and not again and
-//! again where it is forbidden.
+//! The only place that writes to the cluster, apart from the Lease. It writes only while this process leads, and does
+//! not constantly repeat requests that are forbidden.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::lease::{Leadership, WRITE};
 use super::liveness::Pulse;
 use super::rights::{RequestError, Rights};
 
-/// Writes for this operator.
+/// Sends the operator's requests, and remembers which are forbidden.
 #[derive(Clone)]
 pub(super) struct Writer {
     pub(super) client: Client,
@@ -23,7 +23,7 @@ pub(super) struct Writer {
     rights: Rights,
     /// How long a write may take.
     limit: Duration,
-    /// Of the loop that it is used in.
+    /// The pulse of the loop that uses this writer.
     pub(super) pulse: Pulse,
 }
 
@@ -32,7 +32,7 @@ impl Writer {
         Self { client, leadership, rights: Rights::default(), limit: WRITE, pulse }
     }
 
-    /// The same for another loop.
+    /// The same writer for another loop.
     pub(super) fn for_loop(&self, pulse: Pulse) -> Self {
         Self { pulse, ..self.clone() }
     }
@@ -41,12 +41,12 @@ impl Writer {
         self.leadership.leads()
     }
 
-    /// Forgets what is known of rights in a namespace that is gone.
+    /// Forgets what is known about rights in a deleted namespace.
     pub(super) fn forget_rights(&self, namespace: &str) {
         self.rights.forget(namespace);
     }
 
-    /// Server-side apply. `what` names the resource and namespace, for errors.
+    /// Sends a server-side apply. `what` names the resource and the namespace.
     pub(super) async fn apply<K>(&self, api: &Api<K>, what: &str, name: &str, object: &K) -> Result<K, RequestError>
     where
         K: Clone + DeserializeOwned + Serialize + Debug,
@@ -55,7 +55,7 @@ impl Writer {
         self.attempt(&format!("patch {what}"), api.patch(name, &params, &Patch::Apply(object))).await
     }
 
-    /// Server-side apply of the status.
+    /// Sends a server-side apply of the status.
     pub(super) async fn apply_status<K, P>(
         &self,
         api: &Api<K>,
@@ -71,7 +71,7 @@ impl Writer {
         self.attempt(&format!("patch {what} status"), api.patch_status(name, &params, &Patch::Apply(patch))).await
     }
 
-    /// Deletes. What is gone already is deleted.
+    /// Deletes an object. An object that does not exist counts as deleted.
     pub(super) async fn delete<K>(&self, api: &Api<K>, what: &str, name: &str) -> Result<(), RequestError>
     where
         K: Clone + DeserializeOwned + Debug,
@@ -98,7 +98,7 @@ impl Writer {
         self.attempt(&format!("delete {what}"), deleted).await
     }
 
-    /// Deletes the object that was seen with this metadata, and not one of the same name that came after it.
+    /// Deletes the object that was seen with this metadata, but not a later one of the same name.
     pub(super) async fn delete_this<K>(&self, api: &Api<K>, what: &str, seen: &ObjectMeta) -> Result<(), RequestError>
     where
         K: Clone + DeserializeOwned + Debug,
@@ -108,13 +108,13 @@ impl Writer {
         self.delete_with(api, what, seen.name.as_deref().unwrap_or_default(), &params).await
     }
 
-    /// Sends `write`, unless this process does not lead or was forbidden `what` a short time ago.
+    /// Sends `write`, unless this process does not lead, or `what` was forbidden a short time ago.
     pub(super) async fn attempt<T>(
         &self,
         what: &str,
         write: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, RequestError> {
-        // The time begins with the write, after everything that it waits for here.
+        // The time limit starts when the write is sent, not while it waits here.
         let timed = async {
             let late = |_| Err(kube::Error::Service(format!("it was not written within {:?}", self.limit).into()));
             timeout(self.limit, write).await.unwrap_or_else(late)
@@ -125,7 +125,7 @@ impl Writer {
         result
     }
 
-    /// Sends `read`, unless this process was forbidden `what` a short time ago.
+    /// Sends `read`, unless `what` was forbidden a short time ago.
     pub(super) async fn read<T>(
         &self,
         what: &str,
@@ -136,7 +136,7 @@ impl Writer {
         result
     }
 
-    /// The same from a task beside the loop: it says nothing of whether the loop goes round.
+    /// The same for a task in the background, which does not show that the loop makes progress.
     pub(super) async fn read_beside<T>(
         &self,
         what: &str,
@@ -170,7 +170,7 @@ mod tests {
         };
         let (first, second) = tokio::join!(
             writer.attempt::<()>("patch pods in a", std::future::pending()),
-            // It waits for what the first one finds out of this right.
+            // This one waits until the first has found out about the right.
             writer.attempt("patch pods in a", written),
         );
         assert!(first.unwrap_err().to_string().ends_with("it was not written within 200ms"));

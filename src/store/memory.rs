@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use crate::domain::ports::Records;
 use crate::domain::record::{CallRecord, PluginExecution};
 
-/// Calls that are kept.
+/// How many calls are kept.
 const CALLS: usize = 1000;
-/// Plugins that have a ring of their own; beyond it the one that was used longest ago goes.
+/// How many plugins have a ring. Beyond that, the plugin that was executed least recently loses its ring.
 const PLUGINS: usize = 1000;
 
-/// Rings of the newest rows. Each has its own lock, so that a listing delays a call no longer
-/// than the copy of one ring takes.
+/// The newest executions of each plugin and the newest calls, in bounded rings. Each ring has its own lock, so that a
+/// listing delays a call no longer than it takes to copy one ring.
 pub struct MemoryRecords {
     per_plugin: AtomicUsize,
     executions: RwLock<HashMap<String, Arc<Ring<PluginExecution>>>>,
@@ -31,12 +31,12 @@ impl<T> Default for Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// A row is whole before it is put in, so a lock whose holder panicked still guards whole rows.
+    /// A row is complete before it is added, so a lock whose holder panicked still guards complete rows.
     fn rows(&self) -> MutexGuard<'_, VecDeque<Arc<T>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a row in. Returns how many left.
+    /// Adds a row. Returns how many rows were dropped to make room.
     fn push(&self, row: T, bound: usize) -> u64 {
         let row = Arc::new(row);
         let mut rows = self.rows();
@@ -49,14 +49,14 @@ impl<T> Ring<T> {
         left
     }
 
-    /// The newest rows, the newest first.
+    /// The newest rows, newest first.
     fn newest(&self, limit: usize) -> Vec<Arc<T>> {
         self.rows().iter().rev().take(limit).cloned().collect()
     }
 }
 
 impl MemoryRecords {
-    /// Keeps `per_plugin` executions of each plugin.
+    /// Keeps up to `per_plugin` executions of each plugin, and the last 1,000 calls.
     pub fn new(per_plugin: usize) -> Self {
         Self {
             per_plugin: AtomicUsize::new(per_plugin),
@@ -67,7 +67,7 @@ impl MemoryRecords {
         }
     }
 
-    /// The ring of a plugin.
+    /// Returns the ring of a plugin, and creates it if there is none.
     fn ring(&self, plugin_id: &str) -> Arc<Ring<PluginExecution>> {
         let known = self.executions.read().unwrap_or_else(PoisonError::into_inner).get(plugin_id).cloned();
         if let Some(ring) = known {
@@ -107,7 +107,7 @@ impl Records for MemoryRecords {
             plugin.is_none_or(|name| row.plugin == name || row.plugin.rsplit('/').next() == Some(name))
         };
         let mut rows: Vec<_> = self.rings().iter().flat_map(|ring| ring.newest(limit)).filter(wanted).collect();
-        // Ids are UUIDv7: they sort by time, and tell apart what one millisecond holds.
+        // Ids are UUIDv7, so they sort by time, and differ within a millisecond.
         rows.sort_by(|a, b| b.id.cmp(&a.id));
         rows.truncate(limit);
         rows
@@ -194,7 +194,7 @@ mod tests {
         records.execution(row("a", 1));
         let ring = records.ring("id-a");
         let read = ring.rows();
-        // Were there one lock for all, this would never return.
+        // With one lock for all rings, this would wait forever.
         records.execution(row("b", 2));
         records.call(call());
         assert_eq!((read.len(), records.recent_calls(9).len(), records.ring("id-b").newest(9).len()), (1, 1, 1));

@@ -1,4 +1,4 @@
-//! Keeps what happened. Implements `domain::ports::Records`.
+//! Keeps recent executions and calls. Implements `domain::ports::Records`.
 
 mod memory;
 

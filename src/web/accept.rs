@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, header};
 
-/// What kinds of answer a client accept. One that says nothing takes all (RFC 9110, 12.5.1).
+/// Which kinds of answer a client accepts. Without the header it accepts all (RFC 9110, 12.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Accept {
     pub(super) json: bool,
@@ -10,7 +10,6 @@ pub(super) struct Accept {
 }
 
 impl Accept {
-    /// Reads `Accept`.
     pub(super) fn read(headers: &HeaderMap) -> Self {
         let mut values = headers.get_all(header::ACCEPT).iter().peekable();
         let mut accept = Self { json: values.peek().is_none(), events: values.peek().is_none() };

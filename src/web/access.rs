@@ -1,4 +1,4 @@
-//! Who may speak to a listener at all: Host and Origin, against DNS rebinding and foreign pages (MCP, Streamable HTTP,
+//! Checks the `Host` and `Origin` of requests, against DNS rebinding and pages of other origins (MCP, Streamable HTTP,
 //! security).
 
 use std::net::{IpAddr, SocketAddr};
@@ -7,11 +7,12 @@ use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 
 use crate::domain::plan::ListenerPlan;
 
-/// Why a request is turned away, for people.
+/// Why a request is refused, as a text for users.
 pub(super) type Turned = &'static str;
 
-/// Whether `Host` names this listener: a loopback name, one of its `hosts`, or, where it is bound beyond loopback and
-/// lists none, any IP address. (A page that rebinds its name sends that name; an address cannot be rebound.)
+/// Checks that `Host` names this listener: a loopback name, or one of its `hosts`. If the listener is bound beyond
+/// loopback and lists no hosts, any IP address will do. (A page that rebinds its name sends that name; an address
+/// cannot be rebound.)
 pub(super) fn check_host(headers: &HeaderMap, hosts: &[String], bound: SocketAddr) -> Result<(), Turned> {
     let mut sent = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (sent.next(), sent.next()) else { return Err("exactly one Host header is needed") };
@@ -37,7 +38,7 @@ fn is_loopback(name: &str) -> bool {
     matches!(name, "127.0.0.1" | "[::1]") || name.eq_ignore_ascii_case("localhost")
 }
 
-/// The `Origin` of a page that may read the answer; none where no page asks.
+/// Returns the `Origin` of a web page that may read the answer; `None` if the request does not come from a page.
 pub(super) fn check_origin<'h>(
     headers: &'h HeaderMap,
     listener: &ListenerPlan,
@@ -50,7 +51,7 @@ pub(super) fn check_origin<'h>(
     Err("pages of this Origin are not served here: name it in the listener's `allowedOrigins`")
 }
 
-/// Lets a page of an allowed origin read the answer.
+/// Allows a page of this origin to read the answer.
 pub(super) fn allow_page<B>(response: &mut Response<B>, origin: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -58,13 +59,13 @@ pub(super) fn allow_page<B>(response: &mut Response<B>, origin: HeaderValue) {
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
 }
 
-/// The answer to a page's question whether it may send a request (Fetch standard, CORS preflight).
+/// The answer to a CORS preflight (Fetch standard).
 pub(super) fn preflight<B: Default>(asked: &HeaderMap) -> Response<B> {
     let mut response = Response::new(B::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
-    // Mcp-Param-* headers are named by tools, so what is asked for is what is allowed.
+    // Tools define the names of `Mcp-Param-*` headers, so every header that is asked for is allowed.
     if let Some(wanted) = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
         headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
     }

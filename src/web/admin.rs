@@ -1,6 +1,6 @@
-//! The admin API: what runs and what happened, as JSON; metrics; liveness and readiness. It reads only.
+//! The admin API: what runs and what happened, as JSON; metrics; liveness and readiness. It is read-only.
 //!
-//! It stands on a port of its own; `guard.rs` says who may use it.
+//! It has its own port; `guard.rs` decides who may use it.
 
 use std::sync::Arc;
 
@@ -18,28 +18,28 @@ use super::status;
 use crate::domain::digest::sha256_hex;
 use crate::engine::Engine;
 
-/// Items on a page where the request does not say.
+/// Items on a page if the request does not say.
 const DEFAULT_LIMIT: usize = 100;
 /// The most items on a page.
 const MAX_LIMIT: usize = 1000;
-/// The most rows of the history that are looked through for a page.
+/// The most rows of the history that are searched for one page.
 const MAX_ROWS: usize = 100_000;
 
-/// What a list may be asked for.
+/// The query of a list.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ListQuery {
-    /// Items on the page; 1 to [`MAX_LIMIT`].
+    /// How many items the page has: 1 to [`MAX_LIMIT`], default [`DEFAULT_LIMIT`].
     limit: Option<usize>,
-    /// `next` of the page before.
+    /// `next` of the previous page; absent for the first page.
     cursor: Option<String>,
-    /// Only of this plugin, `namespace/name` or a bare name (executions, workers).
+    /// Only items of this plugin, given as `namespace/name` or just its name (executions, workers).
     plugin: Option<String>,
-    /// Only of this upstream, by name (executions, calls, tools).
+    /// Only items of this upstream, by name (executions, calls, tools).
     upstream: Option<String>,
-    /// Only of this tool, by the server's own name (executions, calls).
+    /// Only items of this tool, by the upstream's own name for it (executions, calls).
     tool: Option<String>,
-    /// Only of this call (executions, calls).
+    /// Only items of the call with this id (executions, calls).
     request: Option<String>,
 }
 
@@ -54,14 +54,15 @@ impl ListQuery {
 #[derive(Serialize)]
 struct ListPage<T> {
     items: Vec<T>,
-    /// The cursor of the next page.
+    /// The cursor of the next page; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
 }
 
 type PageResult<T> = Result<Json<ListPage<T>>, AdminError>;
 
-/// The admin API of `engine`. `check` lets those in who come from elsewhere; none is nobody.
+/// The router of the admin API. `check` checks the tokens of requests that are not trusted by their address; without
+/// it, those are refused, except for health and metrics.
 pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
     let api = Router::new()
         .route("/executions", get(executions))
@@ -86,7 +87,7 @@ pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
         .with_state(engine)
 }
 
-/// The page of `items` that is wanted. `key` names an item: its cursor.
+/// Returns the requested page of `items`. `key` returns the id of an item, which serves as its cursor.
 fn page<T>(items: Vec<T>, wanted: &ListQuery, key: impl Fn(&T) -> &str) -> PageResult<T> {
     let limit = wanted.limit.unwrap_or(DEFAULT_LIMIT);
     if !(1..=MAX_LIMIT).contains(&limit) {
@@ -141,7 +142,7 @@ async fn workers(State(engine): AdminState, AdminQuery(wanted): AdminQuery<ListQ
     page(workers.collect(), &wanted, |worker| &worker.key)
 }
 
-/// Whether `name` is an object's `namespace/name` or only its name.
+/// Whether `name` is the object's `namespace/name`, or just its name.
 fn is_named(object: &str, name: &str) -> bool {
     object == name || object.rsplit('/').next() == Some(name)
 }
@@ -177,8 +178,8 @@ async fn plan(State(engine): AdminState) -> impl IntoResponse {
     Json(engine.plan())
 }
 
-/// What the gateway's operator reads. Its tag is the digest of the body, so that an operator that asks often is told
-/// little while nothing changes.
+/// The report that the operator reads. Its ETag is the digest of the body, so that frequent requests get short answers
+/// while nothing changes.
 async fn report(State(engine): AdminState, headers: HeaderMap) -> Response {
     let body = serde_json::to_vec(&engine.report()).unwrap_or_default();
     let tag = format!("\"{:.32}\"", sha256_hex(&body));
@@ -189,10 +190,10 @@ async fn report(State(engine): AdminState, headers: HeaderMap) -> Response {
     ([(header::ETAG, tag), (header::CONTENT_TYPE, "application/json".to_owned())], body).into_response()
 }
 
-/// What to explain.
+/// The query of `/explain`.
 #[derive(Deserialize)]
 struct Explained {
-    /// A public name, or `upstream/tool`.
+    /// The tool's public name, or `upstream/tool`.
     tool: String,
 }
 

@@ -15,7 +15,7 @@ use crate::engine::Engine;
 /// The state of every handler.
 pub(super) type AdminState = State<Arc<Engine>>;
 
-/// An answer that is an error.
+/// An error response: its status, a reason and a message.
 pub(super) struct AdminError(pub(super) StatusCode, pub(super) &'static str, pub(super) String);
 
 impl IntoResponse for AdminError {
@@ -25,7 +25,7 @@ impl IntoResponse for AdminError {
     }
 }
 
-/// A query. An invalid one is answered like every other error.
+/// A parsed query. An invalid query is answered with an [`AdminError`].
 pub(super) struct AdminQuery<T>(pub(super) T);
 
 impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for AdminQuery<T> {

@@ -1,4 +1,4 @@
-//! Connections: accepted, bounded, closed. What they carry is the router's.
+//! Accepts, limits and closes connections. The router handles the requests on them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,42 +18,43 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// The most connections of one listener; more wait to be accepted.
+/// The most connections of one listener; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 8192;
-/// How long a client may take to send its headers, and how long a connection may idle between requests.
+/// How long a client may take to send its headers, and how long a connection may be idle between requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(120);
-/// The most bytes of headers, and what is read at once.
+/// The size of the read buffer in bytes, which also limits the size of the headers.
 const READ_BUFFER: usize = 64 * 1024;
-/// How long a client may take nothing of what is sent to it. Its answer is held for so long, in what all clients share.
+/// How long a client may accept none of the bytes that are sent to it. Meanwhile its answer takes up room in the byte
+/// budget that all clients share.
 const STALLED: Duration = Duration::from_secs(30);
-/// How long a connection is silent before its client is asked whether it is there still, how long that waits for a word,
-/// and how often it is asked.
+/// TCP keep-alive: how long a connection is silent before the first probe, the time between probes, and how many may go
+/// unanswered.
 const KEEP_ALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(10), 3);
-/// How long to wait after the system had no more descriptors.
+/// How long to wait after a connection could not be accepted, for example because the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The address of no socket.
+/// Stands for a local address that is not known.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// The two ends of the connection that a request came by; in its extensions.
+/// The two ends of a request's connection, stored in the request's extensions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
-    /// Where it came from.
+    /// The address that the connection came from.
     pub(super) remote: SocketAddr,
-    /// Where it arrived.
+    /// The local address at which it arrived.
     pub(super) local: SocketAddr,
 }
 
 impl Peer {
-    /// Whether it came from this machine, and to a loopback address: what comes in by another one from loopback was
-    /// passed on by a proxy beside us, for whomever.
+    /// Whether the connection came from this machine, and arrived at a loopback address. One that came from loopback
+    /// but arrived at another address was passed on by a local proxy, on behalf of anyone.
     pub(super) fn is_here(&self) -> bool {
         [self.remote, self.local].iter().all(|address| address.ip().to_canonical().is_loopback())
     }
 }
 
-/// Serves `router` on `listener` until `shutdown`; then accepts nothing more, lets answers under way end, and returns
-/// when the last connection is closed. Dropping the future closes all connections at once.
+/// Serves `router` on `listener` until `shutdown`. Then it accepts no further connections, lets answers in progress
+/// finish, and returns when the last connection is closed. Dropping the future closes all connections immediately.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
@@ -68,7 +69,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
             Some(_) = connections.join_next() => {}
             (permit, accepted) = accepted => match accepted {
                 Ok((stream, remote)) => {
-                    // Where the system does not say where a connection arrived, it was not on loopback.
+                    // If the system does not tell the local address, the connection counts as not on loopback.
                     let local = stream.local_addr().unwrap_or(NOWHERE);
                     let peer = Peer { remote, local };
                     let served = serve_connection(stream, peer, router.clone(), shutdown.clone());
@@ -88,8 +89,8 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
     while connections.join_next().await.is_some() {}
 }
 
-/// Has the system end the connection of a client that takes nothing of what is sent to it for `stalled`, or is gone
-/// (RFC 9293, 3.8.3; RFC 1122, 4.2.3.6). A window of no bytes counts as taking nothing.
+/// Has the kernel close the connection of a client that is gone, or that accepts none of the bytes sent to it for
+/// `stalled` (RFC 9293, 3.8.3; RFC 1122, 4.2.3.6). A window of zero bytes counts as accepting none.
 fn end_where_dead(stream: &TcpStream, stalled: Duration) -> io::Result<()> {
     let (idle, interval, count) = KEEP_ALIVE;
     sockopt::set_socket_keepalive(stream, true)?;
@@ -104,7 +105,7 @@ fn end_where_dead(stream: &TcpStream, stalled: Duration) -> io::Result<()> {
 }
 
 async fn serve_connection(stream: TcpStream, peer: Peer, router: Router, shutdown: CancellationToken) {
-    // Answers are small and whole: waiting to fill a packet only delays them.
+    // Answers are small and written in one piece: waiting until a packet is full would only delay them.
     let _ = stream.set_nodelay(true);
     if let Err(error) = end_where_dead(&stream, STALLED) {
         tracing::debug!(%error, "a connection has no deadline for its client to read");

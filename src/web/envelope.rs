@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope as clients send it, read once and left raw.
+//! The JSON-RPC envelope of clients' messages, parsed one level deep. Its parts stay raw JSON.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError,
 /// The longest request id, in bytes of JSON.
 const MAX_ID: usize = 1024;
 
-/// One message, its parts raw. Unlike an upstream's, a client's `id: null` must be told apart from no `id`.
+/// One message with raw parts. For a client's message, unlike an upstream's, `id: null` differs from a missing `id`.
 #[derive(Debug, Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
@@ -33,30 +33,26 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// What a client sent.
+/// A message from a client.
 #[derive(Debug)]
 pub(super) enum ClientMessage<'a> {
     /// A request; `id` is raw JSON, a string or a number.
     Request {
         /// Echoed unchanged in the answer.
         id: &'a str,
-        /// Its method.
         method: Cow<'a, str>,
-        /// Its parameters.
         params: Params<'a>,
     },
     /// A notification.
     Notification {
-        /// Its method.
         method: Cow<'a, str>,
-        /// Its parameters.
         params: Params<'a>,
     },
-    /// An answer. The gateway asks clients nothing yet, so it answers nothing.
+    /// An answer. The gateway sends clients no requests, so nothing waits for it.
     Answer,
 }
 
-/// The members of `params` that are read here, raw.
+/// The members of `params` that the gateway reads, as raw JSON.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Params<'a> {
@@ -80,7 +76,7 @@ pub(super) struct Params<'a> {
     pub(super) client_info: Option<&'a RawValue>,
 }
 
-/// The members of `_meta` that are read here, raw.
+/// The members of `_meta` that the gateway reads, as raw JSON.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct EnvelopeMeta<'a> {
     #[serde(borrow, default, rename = "progressToken")]
@@ -93,12 +89,11 @@ pub(super) struct EnvelopeMeta<'a> {
     pub(super) client_capabilities: Option<&'a RawValue>,
 }
 
-/// What is wrong with a body, and the id to answer under where one could be read.
+/// What is wrong with a body, and the id for the error response.
 #[derive(Debug)]
 pub(super) struct Unreadable<'a> {
-    /// Raw JSON; `null` where there is none.
+    /// Raw JSON; `null` if no id could be read.
     pub(super) id: &'a str,
-    /// What is wrong.
     pub(super) error: RpcError,
 }
 
@@ -106,8 +101,8 @@ impl<'a> ClientMessage<'a> {
     /// Reads one message.
     ///
     /// # Errors
-    /// `-32700` if the body is not JSON, `-32600` if it is not a message of this protocol (a batch is not), `-32602`
-    /// if parameters or `_meta` are not an object or have a key twice.
+    /// `-32700` if the body is not JSON, `-32600` if it is not a single JSON-RPC message (batches are refused),
+    /// `-32602` if `params` or `_meta` is not an object or has a duplicate key.
     pub(super) fn parse(body: &'a [u8]) -> Result<Self, Unreadable<'a>> {
         let unreadable = |id, code, message: &str| Unreadable { id, error: RpcError::new(code, message) };
         let invalid = |id, message: &str| unreadable(id, INVALID_REQUEST, message);
@@ -151,10 +146,11 @@ impl<'a> ClientMessage<'a> {
 
 impl<'a> Params<'a> {
     /// # Errors
-    /// What is wrong with them. Of `arguments` nothing is: whether those are looked at is not known yet.
+    /// Says what is wrong with them. `arguments` are not checked here, because it is not known yet whether anything
+    /// will read them.
     fn read(params: &'a RawValue) -> Result<Self, String> {
         let text = object(params).ok_or("`params` must be an object")?;
-        // Of members that are raw nothing but a name that stands twice can be wrong.
+        // All members are raw, so nothing but a duplicate key can be wrong.
         let read: Self = serde_json::from_str(text).map_err(|_| stands_twice("params", text).unwrap_or_default())?;
         if let Some(meta) = read.meta {
             let meta = object(meta).ok_or("`params/_meta` must be an object")?;
@@ -163,41 +159,41 @@ impl<'a> Params<'a> {
         Ok(read)
     }
 
-    /// What is read of `_meta`; none where there is none.
+    /// The members of `_meta` that the gateway reads; `None` if there is no `_meta`.
     pub(super) fn read_meta(&self) -> Option<EnvelopeMeta<'a>> {
         serde_json::from_str(object(self.meta?)?).ok()
     }
 }
 
 impl<'a> EnvelopeMeta<'a> {
-    /// The token that progress must carry, if the request has a valid one.
+    /// The token for progress notifications, if the request has a valid one.
     pub(super) fn progress_token(&self) -> Option<&'a str> {
         self.progress_token.map(RawValue::get).filter(|token| is_id(token))
     }
 
-    /// The least grave log message that is wanted during this request; none where none is.
+    /// The lowest level of log messages that the client wants during this request; `None` if it wants none.
     pub(super) fn log_level(&self) -> Option<LogLevel> {
         LogLevel::parse(self.log_level?.get())
     }
 }
 
-/// What is wrong with an object in which a key stands twice, at any depth; `path` leads to it.
+/// Explains that an object has a duplicate key at some depth; `None` if it has none. `path` is the path of the object.
 fn stands_twice(path: &str, json: &str) -> Option<String> {
     let place = Pointer(&doubled_key(json)?).to_string();
     Some(format!("{path}{place:.256}: this key stands twice in its object: send it once"))
 }
 
-/// The text of a raw JSON object. (Readers of structs would take an array for one, member by member.)
+/// The text of a raw JSON object; `None` for other values. (serde would also read a struct from an array.)
 pub(super) fn object(raw: &RawValue) -> Option<&str> {
     Some(raw.get()).filter(|json| json.starts_with('{'))
 }
 
-/// Whether raw JSON is a string or a number, and short.
+/// Whether raw JSON is a string or a number of at most [`MAX_ID`] bytes.
 fn is_id(raw: &str) -> bool {
     raw.len() <= MAX_ID && matches!(raw.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
-/// The text of a raw JSON string; none where it is another value.
+/// The text of a raw JSON string; `None` for other values.
 pub(super) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let json = raw.get();
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;

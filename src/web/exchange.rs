@@ -1,4 +1,4 @@
-//! One POST and its answer: whole JSON, or a stream once there is something to send before the answer.
+//! One POST and its answer: a JSON body, or an event stream once something has to be sent before the answer.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -19,15 +19,15 @@ use super::response::{KEEP_ALIVE, KEEP_ALIVE_EVERY, RpcResponse, event, event_st
 use crate::domain::upstream::Era;
 use crate::engine::Engine;
 
-/// The handling of one message while it runs.
+/// The handling of one message, in progress.
 pub(super) struct RunningMessage {
     future: Option<Pin<Box<dyn Future<Output = RpcResponse> + Send>>>,
     outlives: bool,
 }
 
 impl RunningMessage {
-    /// Runs `future`. One that outlives its client runs on when this is dropped: a legacy client's disconnect does not
-    /// cancel. Otherwise dropping cancels.
+    /// Runs `future`. Dropping this cancels it, unless it `outlives` its client: a legacy client's disconnect does not
+    /// cancel, so the future then runs on in the background.
     pub(super) fn new(future: impl Future<Output = RpcResponse> + Send + 'static, outlives: bool) -> Self {
         Self { future: Some(Box::pin(future)), outlives }
     }
@@ -53,14 +53,13 @@ impl Drop for RunningMessage {
     }
 }
 
-/// Counts an open stream in the metrics.
+/// Counts an open stream in the metrics until it is dropped.
 pub(super) struct OpenStream {
     engine: Arc<Engine>,
     era: Era,
 }
 
 impl OpenStream {
-    /// Counts one in until it is dropped.
     pub(super) fn new(engine: &Arc<Engine>, era: Era) -> Self {
         engine.metrics().stream(era.as_str(), 1);
         Self { engine: Arc::clone(engine), era }
@@ -73,8 +72,8 @@ impl Drop for OpenStream {
     }
 }
 
-/// Answers with JSON, unless the client takes streams and there is something to send first, or the answer lets itself
-/// be waited for: an error found at once then still has its HTTP status.
+/// Answers with JSON. If the client accepts events, the answer becomes a stream when there is something to send before
+/// it, or when it takes a long time. An error that is found quickly still has its HTTP status.
 pub(super) async fn respond(
     gate: &Gate,
     mut running: RunningMessage,
@@ -96,7 +95,8 @@ pub(super) async fn respond(
     if let (Some(answer), None) = (answer.take_if(|_| first.is_none()), &first) {
         return answer.into_response();
     }
-    // From here on it runs by itself: a client that reads slowly, or not at all, must not hold up what the call holds.
+    // From here on the call runs in its own task: a client that reads slowly or not at all must not delay the call,
+    // which holds resources.
     let running = answer.is_none().then(|| AbortOnDropHandle::new(tokio::spawn(running)));
     let call = CallStream { first, running, outbox, answer, _open: OpenStream::new(&gate.engine, era) };
     let events = stream::unfold(call, |mut call| async move {
@@ -106,10 +106,10 @@ pub(super) async fn respond(
     event_stream(Body::from_stream(events))
 }
 
-/// A call's progress and, at the end, its answer.
+/// The notifications of a call and, at the end, its answer.
 struct CallStream {
     first: Option<String>,
-    /// None where the answer is there, or was sent.
+    /// `None` once the answer is there.
     running: Option<AbortOnDropHandle<RpcResponse>>,
     outbox: Arc<Outbox>,
     answer: Option<RpcResponse>,

@@ -1,4 +1,4 @@
-//! What the handlers of one listener share, and the endpoints that it has.
+//! State that the handlers of one listener share, and the listener's endpoints.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,21 +10,22 @@ use crate::domain::limits::Tracker;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
 use crate::engine::{Endpoint, Engine};
 
-/// Where a router is reached, and which of the plan's listeners it serves. Their settings count from the next request on.
+/// Where a router is reached, and which of the plan's listeners it serves. A new plan's settings apply from the next
+/// request.
 #[derive(Clone, Debug)]
 pub struct ServedListener {
-    /// The listener of this port; none is the plan's first, whatever its port.
+    /// The port of the listener in the plan; `None` for the plan's first listener, whatever its port.
     pub port: Option<u16>,
-    /// What is served where a plan has no listeners.
+    /// The settings if the plan has no listeners.
     pub default: ListenerPlan,
-    /// The address it is bound to.
+    /// The address that the socket is bound to.
     pub bound: SocketAddr,
-    /// This process: what it sent itself is not answered.
+    /// Identifies this process, which refuses requests that it sent itself.
     pub instance: Instance,
 }
 
 impl ServedListener {
-    /// The settings that count; none where the gateway has no such listener.
+    /// The settings to apply now; `None` if the plan in force has no such listener.
     pub fn current<'a>(&'a self, gateway: &'a GatewayPlan) -> Option<&'a ListenerPlan> {
         let listeners = &gateway.listeners;
         match self.port {
@@ -35,11 +36,11 @@ impl ServedListener {
     }
 }
 
-/// What the handlers of one listener share.
+/// State that the handlers of one listener share.
 pub(super) struct Gate {
     pub(super) engine: Arc<Engine>,
     pub(super) listener: ServedListener,
-    /// Closes streams that would else stay open.
+    /// Closes streams that would otherwise stay open.
     pub(super) shutdown: CancellationToken,
     /// Counts open legacy GET streams.
     pub(super) streams: Tracker,
@@ -50,12 +51,13 @@ pub(super) struct Gate {
 pub(super) enum PathEndpoint {
     /// All upstreams.
     All,
-    /// One, by name.
+    /// One upstream, by name.
     One(String),
 }
 
 impl PathEndpoint {
-    /// What `path` names on a listener whose endpoint for all is `all`: that, or `{all without /mcp}/{upstream}/mcp`.
+    /// The endpoint at `path`, if there is one. `all` is the listener's path for all upstreams; a single upstream is at
+    /// `{all without /mcp}/{upstream}/mcp`.
     pub(super) fn of(path: &str, all: &str) -> Option<Self> {
         if path == all {
             return Some(Self::All);
@@ -65,7 +67,7 @@ impl PathEndpoint {
         (!name.is_empty() && !name.contains('/')).then(|| Self::One(name.to_owned()))
     }
 
-    /// As the engine's [`Endpoint`].
+    /// The same as the engine's [`Endpoint`].
     pub(super) fn as_engine(&self) -> Endpoint<'_> {
         match self {
             Self::All => Endpoint::All,
@@ -73,7 +75,7 @@ impl PathEndpoint {
         }
     }
 
-    /// The upstream's name.
+    /// The name of the upstream; `None` for all upstreams.
     pub(super) fn upstream(&self) -> Option<&str> {
         match self {
             Self::All => None,

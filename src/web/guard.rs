@@ -1,5 +1,5 @@
-//! Who may use the admin port. From this machine, anybody, but no page, unless `spec.admin.authentication` is set; from
-//! elsewhere, who shows a token that is known.
+//! Decides who may use the admin port. Programs on this machine may, unless `spec.admin.authentication` is set; web
+//! pages may not. Requests from elsewhere need a token that is accepted.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use super::admin_query::AdminError;
 use super::connections::Peer;
 use crate::engine::Engine;
 
-/// Checks a token; an error says why it is not accepted, and holds nothing of it.
+/// Checks a bearer token. The error says why the token is not accepted, and contains no part of it.
 pub type CheckToken = Arc<dyn Fn(String) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
-/// What anybody may ask: the kubelet and scrapers show nothing and come from other addresses.
+/// Paths that are open to anyone, because the kubelet and scrapers come from other addresses and send no token.
 const OPEN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// What decides who is let in.
+/// State of the middleware [`guard`].
 pub(super) struct Guard {
     pub(super) engine: Arc<Engine>,
-    /// Lets those in who come from elsewhere; none is nobody.
+    /// Checks the tokens of requests that are not trusted by their address; without it, those are refused.
     pub(super) check: Option<CheckToken>,
 }
 
-/// The only path that a token opens: a stolen token gives no more than the operator reads.
+/// The only path that a token opens, so that a stolen token reveals no more than the operator reads.
 const REPORT: &str = "/api/v1/report";
 
-/// Lets a request in, or says why not.
+/// Passes a request on, or refuses it.
 pub(super) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     let trusts_loopback = !guard.engine.snapshot().plan().gateway.admin_authentication;
@@ -45,7 +45,7 @@ pub(super) async fn guard(State(guard): State<Arc<Guard>>, request: Request, nex
 async fn admit(parts: &Parts, trusts_loopback: bool, check: Option<&CheckToken>) -> Result<(), Response> {
     let peer = parts.extensions.get();
     if OPEN.contains(&parts.uri.path()) {
-        // A page that rebinds its name to this machine reads nothing either.
+        // A page that rebinds its name to this machine must not read these paths either.
         if peer.is_some_and(Peer::is_here) {
             check_host(&parts.headers).map_err(forbidden)?;
         }

@@ -1,5 +1,6 @@
-//! Headers that say what the body says, so that intermediaries need not read it (MCP 2026-07-28, Streamable HTTP).
-//! Whoever routes or filters by them relies on our finding out that they do not.
+//! Headers that repeat parts of the body, so that intermediaries need not read it (MCP 2026-07-28, Streamable HTTP).
+//! Intermediaries that route or filter by them rely on this gateway to refuse requests whose headers differ from the
+//! body.
 
 use axum::http::HeaderMap;
 
@@ -7,19 +8,19 @@ use super::envelope::{Params, text};
 use crate::domain::header_text::decode;
 use crate::domain::rpc::{HEADER_MISMATCH, RpcError};
 
-/// The body's method.
+/// Repeats the body's method.
 const METHOD_HEADER: &str = "mcp-method";
-/// What the body's method is about: a tool, a prompt, a resource.
+/// Names what the method is about: a tool, a prompt or a resource.
 const NAME_HEADER: &str = "mcp-name";
 
-/// Whether headers must be there, or only agree with the body where they are.
+/// Whether the headers are required, or must only agree with the body if they are present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     Required,
     Optional,
 }
 
-/// Compares `Mcp-Method` and `Mcp-Name` with the body.
+/// Checks that `Mcp-Method` and `Mcp-Name` agree with the body.
 pub(super) fn check_routing(
     headers: &HeaderMap,
     method: &str,
@@ -45,7 +46,7 @@ pub(super) fn check_routing(
     Ok(())
 }
 
-/// None of these headers may be there twice: another reader might take the other one.
+/// Checks that none of these headers is present twice, because another reader might use the other value.
 pub(super) fn check_single(headers: &HeaderMap, names: &[&str]) -> Result<(), RpcError> {
     match names.iter().find(|name| headers.get_all(**name).iter().nth(1).is_some()) {
         Some(name) => Err(mismatch(format!("the {name} header stands more than once"))),
@@ -53,12 +54,12 @@ pub(super) fn check_single(headers: &HeaderMap, names: &[&str]) -> Result<(), Rp
     }
 }
 
-/// The error of a header that does not match the body.
+/// The error for a header that does not match the body.
 pub(super) fn mismatch(what: String) -> RpcError {
     RpcError::new(HEADER_MISMATCH, what)
 }
 
-/// The text of a header; none where it is absent or not visible ASCII.
+/// The text of a header; `None` if it is absent or contains anything other than visible ASCII.
 pub(super) fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }

@@ -1,5 +1,5 @@
-//! The eras of `initialize` (MCP 2025-03-26, 2025-06-18, 2025-11-25): sessions, and a stream for what a server tells
-//! unasked. A disconnect does not cancel a call; `notifications/cancelled` does.
+//! The versions with `initialize` (MCP 2025-03-26, 2025-06-18, 2025-11-25): sessions, and a stream for notifications
+//! that belong to no call. A disconnect does not cancel a call; `notifications/cancelled` does.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ use crate::domain::version::LEGACY_VERSIONS;
 use crate::engine::access::sessions::Session;
 use crate::engine::{Caller, Reply};
 
-/// Open GET streams of one session: one, and another while the first one's end was not noticed yet.
+/// The most open GET streams of one session: one, and a second while the end of the first was not noticed yet.
 const STREAMS_PER_SESSION: u32 = 2;
-/// Open GET streams of one listener.
+/// The most open GET streams of one listener.
 const MAX_STREAMS: u32 = 1000;
-/// JSON-RPC code of a request that its client cancelled, as the SDKs have it.
+/// JSON-RPC code for a request that its client cancelled, as the MCP SDKs use it.
 const REQUEST_CANCELLED: i64 = -32800;
-/// The longest client name and version that is kept.
+/// The most characters of a client's name and version that are kept.
 const MAX_CLIENT: usize = 128;
 
 /// Answers one message.
@@ -79,7 +79,8 @@ pub(super) async fn answer(
     }
 }
 
-/// This era does not ask for headers that repeat the body; what routes by them in front may trust those that are there.
+/// In this era, headers that repeat the body are optional. Those that are present must agree with it, because
+/// intermediaries may route by them.
 fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Result<(), (&'a str, RpcError)> {
     let (id, method, params) = match incoming {
         ClientMessage::Request { id, method, params } => (*id, method, params),
@@ -113,7 +114,7 @@ async fn request(
             let _in_flight = InFlight { session, id };
             tokio::select! {
                 reply = call_tool(&gate.engine, endpoint.as_engine(), &caller, params, wanted, outbox, None) => reply,
-                // Each POST of this era ends with an answer, that of a cancelled request too.
+                // In this era each POST gets an answer, even that of a cancelled request.
                 () = cancelled.cancelled() => Reply::Error(RpcError::new(REQUEST_CANCELLED, "Request cancelled")),
             }
         }
@@ -124,7 +125,7 @@ async fn request(
     }
 }
 
-/// `logging/setLevel`: counts for the session's calls from now on.
+/// `logging/setLevel`: applies to the session's calls from now on.
 fn set_log_level(session: &Session, params: &Params<'_>) -> Reply {
     let Some(level) = params.level.and_then(|level| LogLevel::parse(level.get())) else {
         let message = "`level` must be debug, info, notice, warning, error, critical, alert or emergency";
@@ -134,7 +135,7 @@ fn set_log_level(session: &Session, params: &Params<'_>) -> Reply {
     Reply::Result(to_raw(&json!({})))
 }
 
-/// A call that can be cancelled by the id of its request.
+/// A call in progress, which the client can cancel by the id of its request.
 struct InFlight<'a> {
     session: &'a Session,
     id: &'a str,
@@ -146,7 +147,7 @@ impl Drop for InFlight<'_> {
     }
 }
 
-/// `initialize`: a session, and the version asked for where it is spoken, else the newest one.
+/// `initialize`: begins a session, with the requested version if it is supported, otherwise with the newest one.
 fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_>) -> RpcResponse {
     let Some(asked) = params.protocol_version.and_then(text) else {
         let error = RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a string");
@@ -169,7 +170,7 @@ fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_
     RpcResponse::reply(id, &Reply::Result(result), Era::Legacy).with_session(session.id.clone())
 }
 
-/// The client's own name and version, for people.
+/// The name and version that the client reports about itself, for display.
 fn client_of(params: &Params<'_>) -> String {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -182,7 +183,7 @@ fn client_of(params: &Params<'_>) -> String {
     format!("{name} {version}").trim().chars().filter(|c| !c.is_control()).take(MAX_CLIENT).collect()
 }
 
-/// The session of a request, on the endpoint that it was begun on.
+/// Finds the session of a request, which must come in at the endpoint where the session began.
 fn find_session(
     gate: &Gate,
     endpoint: &PathEndpoint,
@@ -217,7 +218,7 @@ pub(super) fn end_session(gate: &Gate, endpoint: &PathEndpoint, headers: &Header
     }
 }
 
-/// GET: a stream of notifications. It cannot be resumed: `Last-Event-ID` is ignored.
+/// GET: opens a stream of notifications. It cannot be resumed, so `Last-Event-ID` is ignored.
 pub(super) fn open_stream(gate: &Arc<Gate>, endpoint: &PathEndpoint, headers: &HeaderMap) -> Response {
     if !Accept::read(headers).events {
         return refuse(StatusCode::NOT_ACCEPTABLE, "Accept must name text/event-stream");
@@ -241,7 +242,7 @@ pub(super) fn open_stream(gate: &Arc<Gate>, endpoint: &PathEndpoint, headers: &H
     event_stream(Body::from_stream(events))
 }
 
-/// A stream's places among those of its session and of the listener.
+/// The slots that a stream takes up in its session and in its listener.
 struct StreamSlots {
     gate: Arc<Gate>,
     session: Arc<Session>,
@@ -265,7 +266,7 @@ impl Drop for StreamSlots {
     }
 }
 
-/// The notifications of a session: that the tool list changed.
+/// The notifications for a session: that the tool list changed.
 struct ListenStream {
     lists: watch::Receiver<()>,
     session: Arc<Session>,

@@ -1,4 +1,4 @@
-//! The MCP endpoint: one path for all upstreams, one for each. Both protocol eras come in here and part.
+//! The MCP endpoints: one path for all upstreams, and one for each. Requests of both protocol eras come in here.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
 use crate::engine::Engine;
 
-/// A router that speaks MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), one at
-/// `/{upstream}/mcp` beside it. `shutdown` closes the streams that clients hold open.
+/// A router that serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and each
+/// upstream at `/{upstream}/mcp` beside it. `shutdown` closes the streams that clients hold open.
 pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: CancellationToken) -> Router {
     let gate = Arc::new(Gate { engine, listener, shutdown, streams: Tracker::default() });
-    // Paths are matched on each request, because a plan may change them.
+    // Paths are matched for each request, because a new plan can change them.
     Router::new().fallback(handle).with_state(gate)
 }
 

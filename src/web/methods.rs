@@ -1,4 +1,4 @@
-//! The methods that both eras have: `tools/list` and `tools/call`.
+//! The methods that both eras share: `tools/list` and `tools/call`.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, METHOD_NOT_FOUND, RpcError};
 use crate::engine::{CallRequest, Caller, CheckMirrored, Endpoint, Engine, Reply};
 
-/// The server's name in both eras.
+/// The name that the gateway reports to clients.
 pub(super) const NAME: &str = env!("CARGO_PKG_NAME");
-/// The server's version.
+/// The version that the gateway reports to clients.
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Who calls where nobody has to say.
+/// The principal of calls from clients that are not authenticated.
 pub(super) const ANONYMOUS: &str = "anonymous";
 
-/// The result of `tools/list`. The modern era adds how long it may be kept, and by whom.
+/// The result of `tools/list`. In the modern era it also says how long it may be cached, and by whom.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ListResult<'a> {
@@ -29,7 +29,7 @@ struct ListResult<'a> {
     kept: Option<CacheHints>,
 }
 
-/// What a modern result that may be kept says of itself (MCP 2026-07-28, caching).
+/// How a modern result may be cached (MCP 2026-07-28, caching).
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CacheHints {
@@ -38,10 +38,10 @@ pub(super) struct CacheHints {
     cache_scope: &'static str,
 }
 
-/// A whole result that anybody may keep for five seconds: what is listed does not depend on who asks.
+/// For complete results that anyone may cache for five seconds, because lists do not depend on who asks for them.
 pub(super) const KEPT: CacheHints = CacheHints { result_type: "complete", ttl_ms: 5000, cache_scope: "public" };
 
-/// `tools/list`.
+/// Answers `tools/list`.
 pub(super) async fn list_tools(
     engine: &Engine,
     endpoint: Endpoint<'_>,
@@ -61,7 +61,7 @@ pub(super) async fn list_tools(
     }
 }
 
-/// `tools/call`.
+/// Answers `tools/call`.
 pub(super) async fn call_tool(
     engine: &Arc<Engine>,
     endpoint: Endpoint<'_>,
@@ -92,7 +92,7 @@ pub(super) async fn call_tool(
     engine.call(request).await
 }
 
-/// The answer to a method that is not served.
+/// The answer to a method that the gateway does not serve.
 pub(super) fn unknown_method(method: &str) -> Reply {
     Reply::Error(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method:.128}")))
 }

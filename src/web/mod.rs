@@ -1,6 +1,6 @@
-//! What clients and operators reach over HTTP: the MCP endpoint, and the admin API on a port of its own.
+//! The HTTP interface of gateways and operators: the MCP endpoints, and the admin API on its own port.
 //!
-//! Reaches adapters only through `engine`.
+//! Uses adapters only through `engine`.
 
 mod accept;
 mod access;

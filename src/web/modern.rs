@@ -1,4 +1,4 @@
-//! The stateless era (MCP 2026-07-28): each POST carries its own envelope, and closing the answer cancels.
+//! The stateless era (MCP 2026-07-28): each POST carries its own envelope, and closing the response cancels the call.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use crate::domain::upstream::Era;
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSIONS, UNSPOKEN_VERSION};
 use crate::engine::{Caller, Reply};
 
-/// Whether the headers say that this era is meant: a version that `initialize` never agreed on, outside of a session.
+/// Whether the headers indicate this era: they name a modern version, or, outside of a session, any version that
+/// `initialize` could not have agreed on.
 pub(super) fn is_meant(headers: &HeaderMap) -> bool {
     headers.get(VERSION_HEADER).is_some_and(|version| {
         let is = |known: &&str| version.as_bytes() == known.as_bytes();
@@ -30,13 +31,13 @@ pub(super) fn is_meant(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether a message belongs to this era. The body counts where the headers do not say so: then they are not what they
-/// must be.
+/// Whether a message belongs to this era. A request also does if only its body names a version outside of a session;
+/// its headers are then refused as wrong.
 pub(super) fn is_of(headers: &HeaderMap, incoming: &ClientMessage<'_>) -> bool {
     let ClientMessage::Request { method, params, .. } = incoming else { return is_meant(headers) };
     let said = params.read_meta().is_some_and(|meta| meta.protocol_version.is_some());
     let by_body = said && !headers.contains_key(SESSION_HEADER);
-    // `initialize` offers a version, whichever it is, and is answered with one that is spoken (MCP 2025-11-25, version
+    // `initialize` can offer any version, and is answered with one that is supported (MCP 2025-11-25, version
     // negotiation).
     by_body || if method == "initialize" { names_version(headers) } else { is_meant(headers) }
 }
@@ -55,12 +56,12 @@ pub(super) async fn answer(
     outbox: &Outbox,
 ) -> RpcResponse {
     match incoming {
-        // This era knows no answers of clients.
+        // In this era, clients send no answers.
         ClientMessage::Answer => {
             let error = RpcError::new(INVALID_REQUEST, "the body must be a JSON-RPC request or notification");
             RpcResponse::modern_error("null", &error)
         }
-        // Nor notifications that mean something without a session; they are taken, as each one may be.
+        // No notification has an effect without a session, but every one is accepted.
         ClientMessage::Notification { method, params } => {
             let supported = supported(header(headers, VERSION_HEADER).unwrap_or_default());
             match supported.and_then(|()| check_routing(headers, &method, &params, Presence::Optional)) {
@@ -114,7 +115,7 @@ fn discover() -> Reply {
     Reply::Result(to_raw(&result))
 }
 
-/// A marked argument and its header must be there both and agree, or both be absent.
+/// A marked argument and its header must either both be present and agree, or both be absent.
 fn check_mirrored(headers: &HeaderMap, argument: &Mirrored, arguments: Option<&RawValue>) -> Result<(), RpcError> {
     let mut sent = headers.get_all(&argument.header).iter();
     let value = arguments.and_then(|arguments| argument.value(arguments));
@@ -131,7 +132,7 @@ fn check_mirrored(headers: &HeaderMap, argument: &Mirrored, arguments: Option<&R
     Err(mismatch(format!("the {} header does not match the argument {}", argument.header, argument.path.join("."))))
 }
 
-/// The envelope's checks, in the order in which the specification's own servers make them.
+/// Checks the envelope in the same order as the specification's reference servers.
 fn check_envelope<'a>(headers: &HeaderMap, method: &str, params: &Params<'a>) -> Result<EnvelopeMeta<'a>, RpcError> {
     check_single(headers, &[VERSION_HEADER])?;
     let invalid = |what: &str| RpcError::new(INVALID_PARAMS, what);

@@ -1,4 +1,4 @@
-//! The HTTP endpoints of an operator: whether it is alive, whether it sees the cluster, its metrics.
+//! The HTTP endpoints of an operator: liveness, readiness and metrics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,11 +19,11 @@ struct OperatorState {
     alive: CheckAlive,
 }
 
-/// Says why a process should be started anew; nothing while it works.
+/// Checks whether the process works. The error says why it should be restarted.
 pub type CheckAlive = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// `/healthz`, which says what `alive` does; `/readyz` and `/metrics` of an operator that sets `ready` once it sees the
-/// cluster.
+/// The router of an operator: `/healthz`, which reports the result of `alive`; `/readyz`, which reports `ready`; and
+/// `/metrics`. The operator sets `ready` once it has listed every kind.
 pub fn operator_router(catalog: Arc<Catalog>, ready: Arc<AtomicBool>, alive: CheckAlive) -> Router {
     Router::new()
         .route("/healthz", get(healthz))

@@ -1,4 +1,4 @@
-//! What a call sends to its client before its answer.
+//! The messages that a call sends to its client before its answer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,16 +12,16 @@ use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::request;
 
-/// The most messages that wait for a slow client, and their bytes; the oldest go first.
+/// The most messages that wait for a slow client, and the most bytes of them. The oldest are dropped first.
 const MAX_WAITING: usize = 256;
 const MAX_BYTES: usize = 1 << 20;
 
-/// Messages on their way to one client, in order, and the room for the answer that comes after them.
+/// Messages for one client, in order, and the reserved room for the answer that follows them.
 #[derive(Debug)]
 pub(super) struct Outbox {
     waiting: Mutex<OutboxQueue>,
     filled: Notify,
-    /// Whether the client takes events: else nothing is sent before the answer.
+    /// Whether the client accepts events. If not, nothing is sent before the answer.
     is_read: bool,
     reservation: Arc<Reservation>,
 }
@@ -37,12 +37,13 @@ impl OutboxQueue {
     fn pop(&mut self) -> Option<String> {
         let message = self.messages.pop_front()?;
         self.bytes -= message.len();
-        // Less finds room.
+        // Shrinking a reservation always succeeds.
         let _ = self.reservation.resize(self.bytes as u64);
         Some(message)
     }
 
-    /// How many of the oldest have to go for a message of so many bytes, and how many bytes the others have.
+    /// How many of the oldest messages must be dropped for a message of `length` bytes, and how many bytes the others
+    /// have.
     fn to_evict(&self, length: usize) -> (usize, usize) {
         let (mut evicted, mut left) = (0, self.bytes);
         for message in &self.messages {
@@ -57,7 +58,8 @@ impl OutboxQueue {
 }
 
 impl Outbox {
-    /// Nothing yet, for a client that reads what comes or does not. All of it is held in `budget`, charged to this account.
+    /// An empty outbox. `is_read` says whether the client reads messages before its answer. All bytes count against
+    /// `budget`, and are charged to `account`.
     pub(super) fn new(budget: &Arc<ByteBudget>, account: &Arc<Account>, is_read: bool) -> Self {
         let reservation = budget.reservation_for(Category::Progress, account);
         let waiting = OutboxQueue { messages: VecDeque::new(), bytes: 0, reservation };
@@ -65,17 +67,18 @@ impl Outbox {
         Self { waiting: Mutex::new(waiting), filled: Notify::new(), is_read, reservation }
     }
 
-    /// Whether the client reads what comes before its answer.
+    /// Whether the client reads messages before its answer.
     pub(super) fn is_read(&self) -> bool {
         self.is_read
     }
 
-    /// Where the answer is held, from when the upstream has sent it until it is written to the client.
+    /// Holds the room for the answer, from when the upstream has sent it until it is written to the client.
     pub(super) fn reservation(&self) -> &Arc<Reservation> {
         &self.reservation
     }
 
-    /// What finds no room is left out: each word of progress tells the whole of it, and no answer rests on what is logged.
+    /// Adds a message, or drops it if there is no room: progress notifications state the total progress, and no answer
+    /// depends on log messages.
     fn push(&self, message: String) {
         let mut waiting = self.lock();
         if message.len() > MAX_BYTES {
@@ -96,12 +99,12 @@ impl Outbox {
         self.filled.notify_one();
     }
 
-    /// The next message, where there is one.
+    /// Takes out the next message, if there is one.
     pub(super) fn pop(&self) -> Option<String> {
         self.lock().pop()
     }
 
-    /// Waits for a message, which stays.
+    /// Waits until there is a message, and leaves it in the outbox.
     pub(super) async fn filled(&self) {
         while self.lock().messages.is_empty() {
             self.filled.notified().await;
@@ -113,18 +116,18 @@ impl Outbox {
     }
 }
 
-/// The notices that a client wants before the answer.
+/// The notifications that a client wants before the answer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct WantedNotices<'a> {
-    /// The token, raw JSON, under which it wants progress; none where it wants none.
+    /// The token for progress notifications, as raw JSON; `None` if the client wants none.
     pub(super) progress: Option<&'a str>,
-    /// The least grave log message; none where it wants none.
+    /// The lowest level of log messages; `None` if the client wants none.
     pub(super) log_level: Option<LogLevel>,
 }
 
 /// Sends messages to a client through its outbox.
 pub(super) struct OutboxSender<'a> {
-    /// The notices that the client wants.
+    /// The notifications that the client wants.
     pub(super) wanted: WantedNotices<'a>,
     /// The client's outbox.
     pub(super) outbox: &'a Outbox,
@@ -213,7 +216,7 @@ mod tests {
         outbox.push("x".repeat(MAX_BYTES + 1));
         assert!(outbox.pop().is_some_and(|first| first.starts_with('1')), "the oldest of the five went");
         assert!(budget.held(Category::Progress) <= MAX_BYTES as u64 && budget.refused(Category::Progress) == 2);
-        // The process's budget bounds all of them together; what is small finds room.
+        // The budget of the process bounds all outboxes together, but small messages still find room.
         let others: Vec<_> = (0..40).map(|_| Outbox::new(&budget, &Arc::default(), true)).collect();
         others.iter().for_each(|other| other.push("y".repeat(MAX_BYTES)));
         assert_eq!((others[0].pop().is_some(), others[39].pop()), (true, None));

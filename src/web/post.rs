@@ -1,4 +1,4 @@
-//! One POST: its body read, its message answered in its era.
+//! Handles one POST: reads its body, and answers the message in the era that it belongs to.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
@@ -22,7 +22,7 @@ use super::{legacy, modern};
 use crate::domain::budget::{Category, Reservation};
 use crate::domain::upstream::Era;
 
-/// How often a message is held until it is answered: as it came, and as it goes on to the upstream.
+/// How many copies of a message are held until it is answered: the one received, and the one that goes to the upstream.
 const COPIES: u64 = 2;
 
 /// Reads a message of at most `limit` bytes and answers it.
@@ -65,7 +65,7 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
     respond(gate, running, outbox, accept.events, era).await
 }
 
-/// One message that was read whole.
+/// One message that was read completely.
 struct Post {
     gate: Arc<Gate>,
     endpoint: PathEndpoint,
@@ -73,9 +73,9 @@ struct Post {
     peer: IpAddr,
     body: Bytes,
     outbox: Arc<Outbox>,
-    /// By its headers.
+    /// The era that the headers indicate.
     era: Era,
-    /// Holds the body.
+    /// The reserved room for the body.
     _reservation: Reservation,
 }
 
@@ -83,13 +83,13 @@ impl Post {
     async fn answer(self) -> RpcResponse {
         let id = OnceLock::new();
         let answer = AssertUnwindSafe(self.answer_in_era(&id)).catch_unwind().await;
-        // Calls that panic are ended and recorded by the engine. This is for all else: a client must not wait for an
-        // answer that does not come.
+        // The engine ends and records calls that panic. This catches all other panics, because a client must not wait
+        // for an answer that never comes.
         let answer = answer.unwrap_or_else(|_| RpcResponse::panicked(id.get().copied(), self.era));
         answer.held_in(self.outbox.reservation(), id.get().copied(), self.era)
     }
 
-    /// `id` is set as soon as it is known.
+    /// Sets `id` as soon as it is known.
     async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> RpcResponse {
         let Self { gate, endpoint, headers, peer, body, outbox, .. } = self;
         let incoming = match ClientMessage::parse(body) {

@@ -1,4 +1,4 @@
-//! Request bodies, read within bounds of size and time.
+//! Reads request bodies within bounds of size and time.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::domain::budget::{NoRoom, Reservation};
 
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long the rest of a body that is too large is read and thrown away, so that its sender gets to read the answer.
+/// How long the rest of a body that is too large is read and discarded, so that its sender can read the answer.
 const DISCARD_TIME: Duration = Duration::from_secs(2);
 
-/// Why there is no body.
+/// Why a body could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BodyError {
-    /// Larger than it may be.
+    /// The body is larger than allowed.
     #[error("the request is larger than {0} bytes (limits.maxRequestSize)")]
     TooLarge(u64),
-    /// It did not arrive in time.
+    /// The body did not arrive in time.
     #[error("the request's body did not arrive within {0:?}")]
     TooSlow(Duration),
-    /// The process holds as many bytes as it may.
+    /// The process may hold no further bytes.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
     /// The connection broke.
@@ -30,11 +30,11 @@ pub(super) enum BodyError {
     Broken,
 }
 
-/// Reads a whole body of at most `limit` bytes into `reservation`. A body in one piece is not copied.
+/// Reads a whole body of at most `limit` bytes, for which `reservation` is enlarged. A body in one piece is not copied.
 ///
 /// # Errors
-/// Where it is too large, too slow or cut off, or there is no room. What is too large is refused before it is read where its length is
-/// said, else when the limit is passed.
+/// If the body is too large, too slow or cut off, or if there is no room for it. A body that is too large is refused
+/// before it is read if its length is declared, otherwise as soon as it exceeds the limit.
 pub(super) async fn read(
     mut body: Body,
     declared: Option<u64>,
@@ -54,7 +54,8 @@ pub(super) async fn read(
     result
 }
 
-/// Room is taken for what arrived, not for what a client says will come: saying costs nothing.
+/// Reads the body. Room is reserved for bytes that have arrived, not for the declared length, because it costs a client
+/// nothing to declare one.
 async fn collect(body: &mut Body, limit: u64, most: u64, reservation: &Reservation) -> Result<Bytes, BodyError> {
     let mut first = Bytes::new();
     let mut more = Vec::new();
@@ -81,7 +82,7 @@ async fn collect(body: &mut Body, limit: u64, most: u64, reservation: &Reservati
     Ok(if more.is_empty() { first } else { more.into() })
 }
 
-/// Reads on without keeping anything: a connection that is closed on unread bytes takes its answer with it.
+/// Reads the rest without keeping it: closing a connection that has unread bytes would destroy the answer too.
 fn discard(mut body: Body) {
     tokio::spawn(tokio::time::timeout(DISCARD_TIME, async move { while let Some(Ok(_)) = body.frame().await {} }));
 }

@@ -1,4 +1,4 @@
-//! Answers as HTTP has them: whole JSON bodies, and events.
+//! HTTP responses: whole JSON bodies, and events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,25 +25,26 @@ pub(super) const SESSION_HEADER: &str = "mcp-session-id";
 #[derive(Debug)]
 pub(super) struct RpcResponse {
     status: StatusCode,
-    /// JSON; empty where there is nothing to say.
+    /// JSON; empty if there is nothing to send.
     body: String,
-    /// The session that was begun.
+    /// The id of the session that the request began, if it did.
     session: Option<String>,
-    /// Holds the body until it is written.
+    /// Holds the room for the body until the body is written.
     reservation: Option<Arc<Reservation>>,
 }
 
 impl RpcResponse {
-    /// 202: a notification or an answer was taken.
+    /// 202, for a notification or an answer.
     pub(super) fn accepted() -> Self {
         Self { status: StatusCode::ACCEPTED, body: String::new(), session: None, reservation: None }
     }
 
-    /// What a method gave, under the request's raw `id`. In the legacy era each JSON-RPC answer is a 200.
+    /// The reply of a method to the request with the raw `id`. In the legacy era every JSON-RPC response has status
+    /// 200.
     pub(super) fn reply(id: &str, reply: &Reply, era: Era) -> Self {
         let (code, body) = match reply {
             Reply::Result(result) => (None, success(id, result)),
-            // Its code says nothing about the request that reached this endpoint.
+            // The error's code describes the request to the upstream, not the request to this endpoint.
             Reply::UpstreamError(error) => (None, failure(id, error)),
             Reply::Error(error) => (Some(error.code), failure(id, &to_raw(error))),
         };
@@ -54,12 +55,13 @@ impl RpcResponse {
         Self { status, body, session: None, reservation: None }
     }
 
-    /// An error of this HTTP status under the raw `id`, `null` where none could be read.
+    /// An error with this HTTP status for the raw `id`, which is `null` if none could be read.
     pub(super) fn error(status: StatusCode, id: &str, error: &RpcError) -> Self {
         Self { status, body: failure(id, &to_raw(error)), session: None, reservation: None }
     }
 
-    /// The gateway panicked on a message of this raw id; none where it was not read yet, or there is none.
+    /// The error for a panic while a message was handled. `id` is the message's raw id, or `None` if it was not read
+    /// yet or there is none.
     pub(super) fn panicked(id: Option<&str>, era: Era) -> Self {
         let error = RpcError::new(INTERNAL_ERROR, "the gateway failed on this message; its log says where");
         match id {
@@ -68,14 +70,15 @@ impl RpcResponse {
         }
     }
 
-    /// There is no room for what the message of this raw id brings.
+    /// The error if there is no room for the message with this raw id.
     pub(super) fn no_room(id: &str) -> Self {
         let data = json!({"reason": NO_ROOM, "retryAfterMs": 1000});
         let error = RpcError::new(REFUSED, NoRoom.to_string()).with_data(data);
         Self::error(StatusCode::SERVICE_UNAVAILABLE, id, &error)
     }
 
-    /// The same, its body held in `reservation` until it is written to a client that may read slowly.
+    /// Holds the body in `reservation` until it is written, because the client may read slowly. If there is no room for
+    /// the body, returns an error instead.
     pub(super) fn held_in(self, reservation: &Arc<Reservation>, id: Option<&str>, era: Era) -> Self {
         match reservation.resize(self.body.len() as u64) {
             Ok(()) => Self { reservation: Some(Arc::clone(reservation)), ..self },
@@ -83,22 +86,22 @@ impl RpcResponse {
         }
     }
 
-    /// A modern error, with the status that the specification gives its code.
+    /// A modern error, with the HTTP status that the specification assigns to its code.
     pub(super) fn modern_error(id: &str, error: &RpcError) -> Self {
         Self::error(status_of(error.code), id, error)
     }
 
-    /// The same, naming the session that it began.
+    /// Adds the id of the session that the request began.
     pub(super) fn with_session(self, id: String) -> Self {
         Self { session: Some(id), ..self }
     }
 
-    /// As one event.
+    /// The response as one event.
     pub(super) fn into_event(self) -> Bytes {
         written(event(&self.body), self.reservation)
     }
 
-    /// As a whole HTTP response.
+    /// The response as a whole HTTP response.
     pub(super) fn into_response(self) -> Response {
         let empty = self.body.is_empty();
         let mut response = Response::new(Body::from(written(self.body.into(), self.reservation)));
@@ -114,7 +117,7 @@ impl RpcResponse {
     }
 }
 
-/// Bytes that keep their place until they are written.
+/// Bytes that hold their reservation until they are written.
 fn written(bytes: Bytes, reservation: Option<Arc<Reservation>>) -> Bytes {
     struct BudgetedBytes {
         bytes: Bytes,
@@ -131,19 +134,19 @@ fn written(bytes: Bytes, reservation: Option<Arc<Reservation>>) -> Bytes {
     }
 }
 
-/// A refusal before any message was read: the HTTP status, and an error under no id.
+/// A refusal before any message was read: this HTTP status, and an error without an id.
 pub(super) fn refuse(status: StatusCode, message: impl Into<String>) -> Response {
     RpcResponse::error(status, "null", &RpcError::new(INVALID_REQUEST, message)).into_response()
 }
 
-/// 405, with the methods that are served.
+/// 405, with the methods that the endpoint serves.
 pub(super) fn method_not_allowed(allow: &'static str) -> Response {
     let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, format!("this endpoint serves {allow}"));
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
     response
 }
 
-/// The HTTP status of a modern answer with an error (MCP 2026-07-28, Streamable HTTP).
+/// The HTTP status of a modern error response (MCP 2026-07-28, Streamable HTTP).
 fn status_of(code: i64) -> StatusCode {
     match code {
         PARSE_ERROR | INVALID_REQUEST | INVALID_PARAMS | HEADER_MISMATCH | CAPABILITY_REQUIRED
@@ -153,10 +156,10 @@ fn status_of(code: i64) -> StatusCode {
     }
 }
 
-/// A comment that keeps a silent stream open through proxies.
+/// An SSE comment that keeps a silent stream open through proxies.
 pub(super) const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
-/// One message as a server-sent event. JSON may be spread over lines; each is a `data` field then.
+/// One message as a server-sent event. If the JSON has several lines, each becomes a `data` field.
 pub(super) fn event(message: &str) -> Bytes {
     let mut text = String::with_capacity(message.len() + 24);
     text.push_str("event: message\n");
@@ -179,7 +182,8 @@ pub(super) fn event_stream(body: Body) -> Response {
     response
 }
 
-/// How long a stream is silent before a comment is sent, and a call before it becomes a stream.
+/// How long a stream is silent before a comment is sent, and how long a call may take before its answer becomes a
+/// stream.
 pub(super) const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 #[cfg(test)]

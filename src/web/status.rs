@@ -1,4 +1,4 @@
-//! `/api/v1/status`: the gateway in one look, and whether what was written is in force.
+//! `/api/v1/status`: a summary of the gateway, on request only once all edits are in force.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,10 +8,10 @@ use serde::Deserialize;
 
 use super::admin_query::{AdminError, AdminQuery, AdminState};
 
-/// Query of the status.
+/// The query of `/status`.
 #[derive(Deserialize)]
 pub(super) struct StatusQuery {
-    /// Whether to wait until every earlier edit is in force.
+    /// Whether to wait until every earlier edit is in force; default false.
     #[serde(default)]
     settled: bool,
 }
@@ -22,7 +22,7 @@ pub(super) async fn status(
 ) -> Result<impl IntoResponse, AdminError> {
     if settled {
         let settled = engine.readings().settle().await;
-        // What cannot be answered is not waited for.
+        // If this fails, there is no point in waiting for plugins to load.
         settled.map_err(|why| AdminError(StatusCode::CONFLICT, "NotSettled", why.to_string()))?;
         engine.wait_for_loads().await;
     }

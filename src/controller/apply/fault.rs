@@ -1,4 +1,4 @@
-//! Why a gateway's objects are not as they are to be.
+//! Why a gateway's objects could not be brought up to date.
 
 use std::time::{Duration, Instant};
 
@@ -6,30 +6,26 @@ use crate::controller::build::BuildError;
 use crate::controller::rights::RequestError;
 use crate::domain::reason::Reason;
 
-/// Why a gateway's objects are not as they are to be.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::controller) enum ApplyError {
-    /// See [`BuildError`].
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// See [`RequestError`].
     #[error("{what}: {error}")]
     Request {
-        /// Resource and namespace.
+        /// Resource and namespace of the request.
         what: String,
-        /// What was said.
         error: RequestError,
     },
-    /// There is such an object, and it is somebody else's.
+    /// An object of this name exists and belongs to someone else.
     #[error("there is a {0} that this operator did not make: rename the gateway, or delete that object")]
     Taken(String),
-    /// What is there is not seen.
+    /// The resource was never listed by its watch, so its objects are unknown; the text says why.
     #[error("what is there is not seen: {0}")]
     Unseen(String),
 }
 
 impl ApplyError {
-    /// The word for conditions.
+    /// The reason to show in conditions.
     pub(in crate::controller) fn reason(&self) -> Reason {
         match self {
             Self::Taken(_) => Reason::NameTaken,
@@ -39,7 +35,8 @@ impl ApplyError {
         }
     }
 
-    /// When trying again may help, after a failure at `now`; `wait` is how long to wait after what may pass.
+    /// When a retry can help, after a failure at `now`; `wait` is the pause after a transient failure. `None` if a
+    /// retry cannot help.
     pub(in crate::controller) fn again(&self, now: Instant, wait: Duration) -> Option<Instant> {
         match self {
             Self::Request { error: RequestError::Forbidden(_, again), .. } => Some(*again),

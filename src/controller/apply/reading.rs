@@ -1,4 +1,4 @@
-//! Reads what is stored for a gateway, and sees whether it is still there.
+//! Reads what is stored for a gateway, and checks whether it is still there.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,15 +23,15 @@ use crate::controller::writer::Writer;
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
 
-/// Snapshots that are read with one request: each may have more than a megabyte, and a request has a deadline.
+/// How many snapshots one list request returns. A snapshot can exceed a megabyte, and every request has a deadline.
 const PAGE: u32 = 32;
 
 impl SnapshotStore {
-    /// Reads what is stored for a gateway: the index, the plans in it, the newest first, and that of `pinned`, else of the
-    /// current revision.
+    /// Reads what is stored for a gateway. Returns it with the plans of its revisions, newest first. The store keeps
+    /// the plan of the `pinned` revision, or of the current one if `pinned` is not kept.
     ///
     /// # Errors
-    /// Where it cannot be read now. What is damaged is as if it was not there.
+    /// If the snapshots cannot be read now. A damaged revision is not an error; its plan is left out.
     pub(in crate::controller) async fn read(
         writer: &Writer,
         owner: &Owner,
@@ -46,7 +46,8 @@ impl SnapshotStore {
                 stored.version = object.resource_version();
                 stored.generation = object.metadata.generation;
                 stored.disturbed = !is_part(&object.metadata, "index", owner) || object.spec.gateway != key.name;
-                // What a gateway of the name left that is gone counts no more than that, and goes too.
+                // An index of an earlier gateway with this name does not count; it is deleted together with that
+                // gateway.
                 stored.index = object.spec.index.filter(|_| !owner.is_anothers(&object.metadata));
             } else if let Some(shard) = object.spec.shard {
                 if is_part(&object.metadata, "shard", owner) {
@@ -78,18 +79,19 @@ impl SnapshotStore {
         Ok((stored, plans))
     }
 
-    /// The revision that runs while the newest plan does not: the pinned one where it is kept, else the current one.
+    /// The revision that runs until the newest plan does: the pinned one if the index keeps it, otherwise the current
+    /// one.
     fn keeps(&self, pinned: Option<&str>) -> Option<&String> {
         let index = self.index.as_ref()?;
         let pinned = index.revisions.iter().map(|known| &known.revision).find(|known| Some(known.as_str()) == pinned);
         Some(pinned.unwrap_or(&index.current))
     }
 
-    /// The plan of that revision, or why it cannot be made of what is stored. None where nothing is stored. `seen` is as
-    /// for [`Self::is_intact`].
+    /// Returns the plan of the revision that runs until the newest plan does, or why that plan cannot be rebuilt;
+    /// `None` if nothing is stored. `seen` is as in [`Self::is_intact`].
     ///
     /// # Errors
-    /// Where it cannot be read now.
+    /// If the snapshots cannot be read now.
     pub(in crate::controller) async fn running(
         &mut self,
         writer: &Writer,
@@ -125,7 +127,7 @@ impl SnapshotStore {
         self.damaged.is_some()
     }
 
-    /// Whether a revision that was damaged changed since: then [`Self::running`] is to be asked again.
+    /// Whether a revision that was found damaged has changed since, so that [`Self::running`] must be called again.
     pub(in crate::controller) fn may_be_repaired(&self, seen: &[Seen], owner: &Owner) -> bool {
         self.damaged.as_ref().is_some_and(|damaged| {
             let entry = self.entry(&damaged.entry.revision);
@@ -133,12 +135,12 @@ impl SnapshotStore {
         })
     }
 
-    /// How the index names a revision.
+    /// The entry of a revision in the index.
     fn entry(&self, revision: &str) -> Option<&SnapshotRevision> {
         self.index.iter().flat_map(|index| &index.revisions).find(|known| known.revision == revision)
     }
 
-    /// Reads what is stored anew. What is known of plans stays.
+    /// Reads the stored objects again. Keeps what is already known about plans.
     pub(in crate::controller) async fn refresh(&mut self, writer: &Writer, owner: &Owner) -> Result<(), ApplyError> {
         let (read, _) = Self::read(writer, owner, None).await?;
         let before = std::mem::replace(self, read);
@@ -146,12 +148,13 @@ impl SnapshotStore {
         Ok(())
     }
 
-    /// Takes over what is known from `before` and was not read. An index that is gone is as it was, to be written again:
-    /// without it nobody knew what is pinned. Of its revisions those that are gone too are left out.
+    /// Takes over from `before` what reading does not return. If the index object is gone, the index in `before` is
+    /// kept and marked to be written again, because the pinned revision would be lost with it. Revisions whose shards
+    /// are gone too are left out, except the current one.
     pub(super) fn keep_from(&mut self, before: Self) {
         (self.running, self.in_force, self.seen_names) = (before.running, before.in_force, before.seen_names);
         self.damaged = before.damaged;
-        // What is pinned may be there now.
+        // If the index appeared or disappeared, the pinned revision may be available now.
         self.refused = before.refused.filter(|_| self.index.is_some() == before.index.is_some());
         let Some(mut index) = before.index.filter(|_| self.index.is_none()) else { return };
         let is_there = |shard: &ShardRef| self.shards.contains_key(&shard.name);
@@ -160,15 +163,16 @@ impl SnapshotStore {
         (self.revisions, self.plans) = (before.revisions, before.plans);
     }
 
-    /// Whether the stored objects are still those that were written last. `seen` are all that the gateway owns, as far as
-    /// is seen. What is seen may lag behind what was written, but what was seen before and is not seen now is gone.
+    /// Whether the stored objects are still those that were last written. `seen` holds all of the gateway's objects
+    /// that the watch shows. The watch can lag behind a write, but an object that it showed and no longer shows is
+    /// gone.
     pub(in crate::controller) fn is_intact(&mut self, seen: &[Seen], owner: &Owner) -> bool {
         let now = Instant::now();
         let parts = |part: &'static str| {
             seen.iter().map(|object| &object.metadata).filter(move |metadata| is_part(metadata, part, owner))
         };
         let index = parts("index").find(|index| index.name.as_ref() == Some(&owner.key.name));
-        // One that is newer than what was written is somebody else's.
+        // A newer generation than the one last written is someone else's change.
         if index.is_some_and(|index| index.generation > self.generation) {
             return false;
         }
@@ -182,7 +186,7 @@ impl SnapshotStore {
     }
 }
 
-/// What is seen of a revision's shards.
+/// The state of a revision's shards, as the watch shows it.
 fn marks(entry: &SnapshotRevision, seen: &[Seen], owner: &Owner) -> Vec<ShardMark> {
     let names: BTreeSet<_> = entry.shards.iter().map(|shard| shard.name.as_str()).collect();
     let there = seen.iter().filter(|object| object.metadata.name.as_deref().is_some_and(|name| names.contains(name)));
@@ -195,7 +199,7 @@ fn marks(entry: &SnapshotRevision, seen: &[Seen], owner: &Owner) -> Vec<ShardMar
     marks
 }
 
-/// The snapshots of a gateway. One that is none is left out.
+/// Lists the gateway's snapshots. Objects that cannot be parsed as one are left out.
 async fn snapshots(writer: &Writer, key: &ObjectKey) -> Result<Vec<GatewaySnapshot>, ApplyError> {
     let resource = ApiResource::erase::<GatewaySnapshot>(&());
     let api: Api<Item<DynamicObject>> = Api::namespaced_with(writer.client.clone(), &key.namespace, &resource);
@@ -211,9 +215,9 @@ async fn snapshots(writer: &Writer, key: &ObjectKey) -> Result<Vec<GatewaySnapsh
         params.continue_token = Some(next);
     }
     if !objects.iter().any(|object| object.name_any() == key.name) {
-        // Somebody may have taken the label from the index, which says what is pinned.
+        // Someone may have removed the label from the index, which records the pinned revision.
         let index = match writer.read(&format!("get {what}"), api.get_opt(&key.name)).await {
-            // What the operator may not do it cannot give to pods either: that is told.
+            // The operator cannot grant pods a right that it does not have itself, and that failure is reported.
             Err(RequestError::Forbidden(..)) => None,
             found => found.map_err(failed)?,
         };

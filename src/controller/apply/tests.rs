@@ -1,4 +1,4 @@
-//! What is missed of stored objects, and when.
+//! Which lost or changed objects are noticed, and when.
 
 mod damaged;
 mod lost;
@@ -22,7 +22,7 @@ use crate::controller::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
 
-/// What is seen of an object of the gateway with this uid.
+/// A snapshot owned by the gateway with this uid, as the watch shows it.
 fn seen(name: &str, part: &str, uid: &str, generation: i64) -> Arc<PartialObjectMeta<GatewaySnapshot>> {
     let labels = json!({PART_LABEL: part, GATEWAY_LABEL: "main", MANAGED_BY.0: MANAGED_BY.1});
     let owner = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPGateway", "name": "main", "uid": uid});
@@ -132,7 +132,7 @@ fn what_cannot_be_stored_is_not_packed_again_until_something_else_is_wanted() {
     large.code.insert("aa".repeat(32), noise);
     let mut stored = stored();
     assert!(matches!(stored.built(&owner(), "large", &large), Err(BuildError::TooLarge(_))));
-    // One that would fit shows that it is not looked at.
+    // `fits` could be stored, so the error shows that the plan is not looked at.
     assert!(matches!(stored.built(&owner(), "large", &fits), Err(BuildError::TooLarge(_))));
     assert!(stored.built(&owner(), "fits", &fits).is_ok());
     assert!(stored.built(&owner(), "large", &fits).is_ok(), "what fits is not remembered");

@@ -1,4 +1,4 @@
-//! Who leads when, by a clock of their own.
+//! Who leads when, with a simulated clock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,8 +17,8 @@ fn settings(holder: &str) -> LeaseSettings {
     LeaseSettings { namespace: "ns".into(), name: "lease".into(), holder: holder.into() }
 }
 
-/// An API server with one Lease. It does not answer to `cut` of its clients. `asked` is called for each of their
-/// requests before it is served.
+/// A client of an API server that stores one Lease. While `cut` is set, its requests fail. `asked` is called before
+/// each request is served.
 fn client(lease: &Arc<Mutex<Value>>, cut: &Arc<AtomicBool>, asked: impl Fn() + Clone + Send + 'static) -> Client {
     let (lease, cut) = (Arc::clone(lease), Arc::clone(cut));
     let server = tower::service_fn(move |request: Request<Body>| {
@@ -81,7 +81,7 @@ async fn a_lease_that_was_renewed_while_it_was_asked_for_counts_from_the_answer_
     let clock: MonotonicClock = Arc::new(move || start + *time.lock().unwrap());
     let renewed = LeaseSpec { holder_identity: Some("one".into()), ..held(&settings("one"), None) };
     let lease = Arc::new(Mutex::new(json!({"metadata": {"name": "lease"}, "spec": renewed})));
-    // Only the first answer takes long.
+    // Only the first answer is slow.
     let delayed = move || {
         let mut passed = slow.lock().unwrap();
         *passed = (*passed).max(MARGIN);

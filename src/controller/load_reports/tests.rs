@@ -1,4 +1,4 @@
-//! A plugin that cannot be loaded, from edit to edit.
+//! A plugin that cannot be loaded, over several edits.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ use crate::domain::ports::CodeFacts;
 use crate::domain::reason::Reason;
 use crate::domain::report::{NotLoadedReport, PluginReport, Report};
 
-/// A gateway with one Guard, from edit to edit.
+/// A gateway with one Guard that is edited several times.
 #[derive(Default)]
 struct Edited {
     loading: LoadReports,
@@ -23,7 +23,7 @@ struct Edited {
 }
 
 impl Edited {
-    /// Compiles after the Guard's code became this. Gives the code that is planned.
+    /// Compiles with this code for the Guard. Returns the code that is planned.
     fn to(&mut self, code: &str) -> String {
         self.with(plugin(code, &json!({})))
     }
@@ -56,7 +56,7 @@ impl Edited {
         code
     }
 
-    /// A pod of the last plan loads the Guard, or cannot.
+    /// Takes in a report from a pod of the last plan: it loaded the Guard, or could not.
     fn hears(&mut self, loaded: bool) -> bool {
         let planned = Arc::clone(self.last.as_ref().unwrap());
         let guard = &planned.plan.plugins[0];
@@ -74,14 +74,14 @@ impl Edited {
         self.loading.hear(&planned, &revisions, &pods)
     }
 
-    /// What is said of the Guard.
+    /// The problems of the Guard.
     fn told(&self) -> Vec<(Reason, &str)> {
         let problems = self.last.as_ref().unwrap().problems.values().flatten();
         let problems = problems.filter(|problem| problem.object.as_ref().is_some_and(|o| o.kind == Kind::Plugin));
         problems.map(|problem| (problem.reason, problem.message.as_str())).collect()
     }
 
-    /// What the next operator has: what is stored, newest first.
+    /// The state of the next operator process, which knows only what is stored: these plans, newest first.
     fn restarted(&self, plans: &[&Arc<PlannedGateway>]) -> Self {
         let last = self.last.clone().unwrap();
         let not_loaded = Some(last.not_loaded.clone());
@@ -106,7 +106,7 @@ fn what_cannot_be_loaded_gives_way_to_the_form_before_it_until_it_is_edited() {
     assert_eq!(edited.to("two"), "one");
     let [(Reason::NotLoaded, message)] = edited.told()[..] else { panic!("{:?}", edited.told()) };
     assert!(message.starts_with("it throws. Not loaded; revision "), "{message}");
-    // The pods say no more of it, and it stays so.
+    // Pods no longer report the failure, but it is not forgotten.
     assert_eq!((edited.hears(true), edited.to("two")), (false, "one".into()));
     assert_eq!((edited.to("three"), edited.told().len(), edited.hears(false)), ("three".into(), 0, true));
     assert_eq!(edited.to("three"), "one");
@@ -120,7 +120,7 @@ fn an_operator_that_starts_anew_knows_what_could_not_be_loaded() {
     let one = edited.last.clone().unwrap();
     edited.to("two");
     let two = edited.last.clone().unwrap();
-    // The one before ended before a pod had tried it.
+    // The previous operator process ended before a pod tried the new form.
     let mut next = edited.restarted(&[&two, &one]);
     assert!(next.hears(false));
     assert_eq!(next.to("two"), "one");

@@ -1,4 +1,4 @@
-//! The loops beat while they work, rest while there is nothing to do, and one that hangs is named.
+//! Loops report progress while they work and rest while there is nothing to do, and one that hangs is named.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -32,8 +32,8 @@ fn answer(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     Response::builder().status(status).body(body.boxed_unsync()).unwrap()
 }
 
-/// An API server with these MCPGateways and nothing else. What is asked for of a gateway's snapshots by its name is never
-/// answered, and `hangs` is told: no real one does that to a client whose requests have deadlines.
+/// An API server with these MCPGateways and nothing else. Requests for the snapshots of the gateway `main` are never
+/// answered, and notify `hangs`. A real API server cannot do that to a client whose requests have deadlines.
 async fn serve(request: Request<Body>, gateways: Value, hangs: Arc<Notify>) -> Result<Answer, BoxError> {
     let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
     let kind = path.rsplit('/').next().unwrap_or_default();
@@ -67,8 +67,8 @@ fn gateway(name: &str) -> Value {
     json!({"metadata": metadata, "spec": {"authentication": {"anonymous": {}}}})
 }
 
-/// Runs an operator in a cluster with these MCPGateways until `check`, which is given what it tells of itself, and told
-/// when a request of it hangs.
+/// Runs an operator in a cluster with these MCPGateways until `check` returns. `check` gets the operator's health, and
+/// a `Notify` for requests that hang.
 async fn run_until(gateways: Value, check: impl AsyncFnOnce(&OperatorHealth, &Notify)) {
     let (health, hangs) = (OperatorHealth::default(), Arc::new(Notify::new()));
     let told = Arc::clone(&hangs);
@@ -97,7 +97,7 @@ async fn an_operator_that_has_nothing_to_do_is_healthy_for_as_long_as_that_lasts
         while !health.ready.load(Ordering::Acquire) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        // One that looks around just now rests soon.
+        // A loop that is in a round right now rests soon.
         while health.liveness.check_at(Instant::now() + Duration::from_secs(3600)).is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -105,14 +105,14 @@ async fn an_operator_that_has_nothing_to_do_is_healthy_for_as_long_as_that_lasts
     .await;
 }
 
-/// What an API server was asked to do, in order.
+/// Records what an API server was asked to do, in order.
 #[derive(Default)]
 struct Writes {
     lease: Mutex<Value>,
     heard: Mutex<Vec<&'static str>>,
-    /// Told when a write begins.
+    /// Notified when a write begins.
     began: Notify,
-    /// Writes wait for it.
+    /// Writes wait until this is cancelled.
     go: CancellationToken,
 }
 
@@ -121,7 +121,7 @@ impl Writes {
         self.heard.lock().unwrap().push(what);
     }
 
-    /// An API server with one MCPGateway and a Lease, whose writes wait.
+    /// Serves one MCPGateway and a Lease. Writes wait for `go`, except those of the Lease.
     async fn serve(self: Arc<Self>, request: Request<Body>) -> Result<Answer, BoxError> {
         if !request.uri().path().contains("/leases") {
             let writes = request.method() == Method::PATCH;
@@ -163,7 +163,7 @@ async fn the_lease_is_given_back_after_the_last_write() {
     let stops = async {
         writes.began.notified().await;
         stop.cancel();
-        // Time in which it would be given back too soon.
+        // Long enough to notice a lease that is given back too early.
         tokio::time::sleep(Duration::from_millis(100)).await;
         writes.go.cancel();
     };

@@ -1,4 +1,4 @@
-//! Code that is parsed at once, late or never.
+//! Code that is parsed quickly, late or never.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -12,13 +12,14 @@ use crate::controller::lowered::LoweredObject;
 use crate::controller::status::tests::read;
 use crate::domain::ids::Kind;
 
-/// A parser. Of code that begins with `slow` it is asked and never answers, with `late` it does not get through, with
-/// `busy` it does at last, with `unasked` it cannot be asked, with `told` neither, once it is told so.
+/// A parser that behaves as the first word of the code says. `slow` is never answered, `late` always exceeds the
+/// deadline, `busy` exceeds it at first and is then parsed. For `unasked` and `told` the parser cannot be asked; `told`
+/// fails only once the field `told` is notified.
 #[derive(Default)]
 struct Parser {
-    /// Texts that were asked for, each time.
+    /// The texts of all requests, in order.
     asked: Mutex<Vec<String>>,
-    /// Texts that are parsed now.
+    /// How many `slow` texts are being parsed.
     now: AtomicUsize,
     told: Notify,
 }
@@ -53,7 +54,7 @@ fn plugin(namespace: &str, code: &str) -> LoweredObject {
     LoweredObject { lowered: Arc::new(lowered), ..plugin }
 }
 
-/// What is parsed here does not wait long.
+/// A parser, and its user with a short patience and short pauses.
 fn parsing() -> (Arc<Parser>, Parsing<Arc<Parser>>) {
     let parser = Arc::<Parser>::default();
     let mut parsing = Parsing::new(Arc::clone(&parser), Arc::default());
@@ -62,7 +63,8 @@ fn parsing() -> (Arc<Parser>, Parsing<Arc<Parser>>) {
     (parser, parsing)
 }
 
-/// A round over these texts, each with its namespace: how many facts it has.
+/// Runs a round over these texts, each with its namespace. Returns an item for each text with known facts: the parse
+/// error, if there is one.
 async fn round(parsing: &mut Parsing<Arc<Parser>>, texts: &[(&str, &str)]) -> Vec<Option<String>> {
     let objects: Vec<_> = texts.iter().map(|(namespace, code)| plugin(namespace, code)).collect();
     let mut inputs = compiled::inputs(&objects, &Dereferenced::default());

@@ -1,4 +1,4 @@
-//! Pods that never answer, and who waits for them.
+//! Pods that never answer, and which others they delay.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use super::*;
 use crate::controller::lease::Leadership;
 use crate::controller::liveness::Liveness;
 
-/// What listens and never answers.
+/// A listener that never answers, and its address.
 async fn silent() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     (listener, address)
 }
 
-/// What answers each request with an empty report.
+/// The address of a server that answers each request with an empty report.
 async fn answering() -> String {
     let (listener, address) = silent().await;
     tokio::spawn(async move {
@@ -38,7 +38,7 @@ async fn answering() -> String {
     address
 }
 
-/// It is given no tokens, and hears nothing of those for the pods of the gateway `silent`.
+/// A poller whose requests for tokens fail. Those for the gateway `silent` are never answered.
 fn asking() -> PodPoller {
     let account = json!({"status": {"userInfo": {"username": "system:serviceaccount:system:operator"}}});
     let answer = move |request: Request<Body>| {
@@ -68,7 +68,7 @@ fn pod(gateway: &str, name: &str, address: &str) -> ReadyPod {
     }
 }
 
-/// The gateways of these pods, and the pods.
+/// Gateways with these pods.
 fn found(ready: Vec<ReadyPod>) -> GatewayPods {
     let gateways = ready.iter().map(|pod| (pod.gateway.clone(), pod.uid.clone())).collect();
     GatewayPods { gateways, pods: ByGateway::new(), ready }
@@ -78,12 +78,12 @@ fn is_waited_for(asking: &PodPoller, gateway: &str, name: &str) -> bool {
     asking.asked[&(gateway.to_owned(), format!("{gateway}-{name}"))].is_waited_for()
 }
 
-/// Hears until there is news.
+/// Takes in answers until one is news.
 async fn hear(asking: &mut PodPoller) {
     while !asking.hear().await {}
 }
 
-/// Whether this pod's report counts.
+/// Whether this pod's report is published.
 fn reports(found: &ByGateway, gateway: &str, name: &str) -> bool {
     let pods = found.get(&ObjectKey::new("mcp", gateway));
     pods.and_then(|pods| pods.ready.get(name)).is_some_and(Result::is_ok)
@@ -97,7 +97,7 @@ async fn no_report_waits_for_pods_that_never_answer() {
     hear(&mut asking).await;
     assert!(reports(&asking.tell(), "main", "good"));
 
-    // Far more of them than are asked at once, before the others.
+    // Far more silent pods than are polled concurrently, placed before the others.
     let mut ready: Vec<_> = (0..100).map(|n| pod("main", &n.to_string(), &nobody)).collect();
     ready.extend([pod("main", "good", &somebody), pod("other", "good", &somebody)]);
     let began = Instant::now();

@@ -1,4 +1,4 @@
-//! Who gets a watch where not all can: each namespace that names kinds has its share. Pure.
+//! Decides which kinds are watched if there are too many: each namespace that names kinds has a share. Pure functions.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -6,34 +6,34 @@ use super::watching::Watched;
 
 /// The most kinds that the upstreams of one namespace may name.
 pub(super) const MAX_OF_NAMESPACE: usize = 8;
-/// The most watches: of kinds, and where the operator watches some namespaces only, of each in each.
+/// The most watches of existing kinds. If the operator watches only some namespaces, a kind needs one in each of them.
 pub(super) const MAX_WATCHES: usize = 64;
-/// The most that are watched or looked for: what is not there takes no place of those that are.
+/// The most kinds that are watched or looked for. Kinds that do not exist take no watch away from those that do.
 pub(super) const MAX_FOLLOWED: usize = 320;
 
-/// What is known of what may be watched, in the order in which it keeps a place: what has one loses it to nothing that
-/// has none.
+/// The state of a kind. Kinds with an earlier state get a watch first, so that none loses its watch to one that has
+/// none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum KindState {
-    /// It is watched, or being looked for.
+    /// The kind is watched, or being looked for.
     There,
-    /// It is watched now, and was absent when places were given last.
+    /// The kind is watched, but did not exist when watches were last granted.
     Found,
-    /// The cluster does not have it, or it may not be read.
+    /// The kind does not exist, or may not be read.
     Absent,
-    /// Nothing yet.
+    /// Nothing is known yet.
     New,
 }
 
-/// Who is served, and whether [`MAX_WATCHES`] was met.
+/// Which kinds are followed, and whether [`MAX_WATCHES`] is reached.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shares {
     pub(super) granted: HashSet<Watched>,
     pub(super) is_full: bool,
 }
 
-/// What is followed of what each namespace names, in this order. They take turns: nobody gets a second one before
-/// everybody who names something has one.
+/// Decides which kinds to follow; `named` has those of each namespace in their order. Namespaces take turns: none gets
+/// a second kind before every other namespace has one.
 pub(super) fn share(named: &BTreeMap<&str, Vec<Watched>>, known: impl Fn(&Watched) -> KindState) -> Shares {
     let (mut granted, mut there) = (HashSet::new(), 0);
     for turn in 0..MAX_OF_NAMESPACE {
@@ -50,7 +50,7 @@ pub(super) fn share(named: &BTreeMap<&str, Vec<Watched>>, known: impl Fn(&Watche
     Shares { granted, is_full: there >= MAX_WATCHES }
 }
 
-/// Why `watched`, which is one of the `kinds` that a namespace names, is not followed.
+/// Explains why `watched`, one of the `kinds` that a namespace names, is not followed.
 pub(super) fn refusal(namespace: &str, kinds: &[Watched], watched: &Watched, is_full: bool) -> String {
     let instead = "name the server by its URL (external.url)";
     if kinds.iter().position(|kind| kind == watched).is_none_or(|place| place >= MAX_OF_NAMESPACE) {

@@ -1,4 +1,4 @@
-//! One kind of servers: looked for until it is there, then watched.
+//! Follows one kind of server: looks for it until it exists, then watches it.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +18,12 @@ use super::super::backoff::{RetryBackoff, is_absent, words};
 use crate::api::item::{Item, watch, watch_config};
 use crate::domain::causes::causes;
 
-/// How often a kind that is not there, or may not be read, is looked for.
+/// How often to look for a kind that does not exist or may not be read.
 const PERIOD: Duration = Duration::from_secs(60);
-/// How long an API server that has just started may not know yet what it will serve.
+/// How long after its start an API server may not know everything that it serves.
 const STARTING: Duration = Duration::from_secs(30);
 
-/// What is watched: a group, a kind in it, and the namespace; none is all.
+/// What to watch: a group, a kind in it, and a namespace; all namespaces if `None`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Watched {
     pub(super) group: String,
@@ -31,22 +31,22 @@ pub(super) struct Watched {
     pub(super) namespace: Option<String>,
 }
 
-/// What is known of a kind.
+/// What is known about a kind.
 #[derive(Clone)]
 pub(super) enum State {
-    /// Being looked for.
+    /// It is being looked for.
     Looking,
-    /// It is not to be had, and why.
+    /// It cannot be watched, for this reason.
     Absent(String),
     /// It is watched.
     Watched(ApiResource, Store<DynamicObject>),
 }
 
-/// What is known of a kind, shared by who watches it and who asks.
+/// The state of a kind, shared by the task that follows it and its readers.
 #[derive(Clone)]
 pub(super) struct Shared {
     state: Arc<Mutex<State>>,
-    /// Told whenever it changed, or a server that is watched did.
+    /// Notified when the state changes, or a server that is watched.
     changed: Arc<Notify>,
 }
 
@@ -77,10 +77,10 @@ impl Shared {
     }
 }
 
-/// Looks for the kind until it is there, then watches it; in whichever version the cluster serves.
+/// Looks for the kind until it exists, then watches it, in whichever version the cluster serves.
 pub(super) async fn follow(client: Client, watched: Watched, shared: Shared) {
     let Watched { group, kind, namespace } = &watched;
-    // When it was last there, where it was.
+    // When the kind was last there, unless it is absent now.
     let mut there: Option<Instant> = None;
     let mut waits = RetryBackoff::default();
     loop {
@@ -93,7 +93,7 @@ pub(super) async fn follow(client: Client, watched: Watched, shared: Shared) {
                 }
             }
             Err(fault) => {
-                // An API server that has just started does not know yet what it will serve.
+                // An API server that has just started may not know yet what it serves.
                 let is_starting = there.is_some_and(|there| there.elapsed() < STARTING);
                 if is_starting || !fault.is_lasting() {
                     tracing::warn!(group, kind, "a kind of servers cannot be looked for: {}", fault.why);
@@ -108,8 +108,8 @@ pub(super) async fn follow(client: Client, watched: Watched, shared: Shared) {
     }
 }
 
-/// Watches one version of the kind until the cluster does not serve it. Says whether it was ever listed. `is_listed` says
-/// whether another version was.
+/// Watches one version of the kind until the cluster does not serve it any more. Returns whether it was ever listed.
+/// `is_listed` says whether another version was listed a short time ago.
 async fn follow_version(
     api: Api<Item<DynamicObject>>,
     resource: &ApiResource,
@@ -126,7 +126,7 @@ async fn follow_version(
     while let Some(event) = stream.next().await {
         match event {
             Ok(event) => {
-                // That a list begins says nothing yet.
+                // The start of a list is not a success yet.
                 if !matches!(event, Event::Init) {
                     waits.worked();
                 }
@@ -154,7 +154,7 @@ async fn follow_version(
     listed
 }
 
-/// What is kept of a server: where it is, instead of everything else.
+/// Drops everything of a server except its identity and its URL, to save memory.
 fn keep_url(server: &mut DynamicObject) {
     let url = server.data.pointer_mut("/status/address/url").map(Value::take);
     server.data = url.unwrap_or_default();
@@ -169,8 +169,8 @@ fn api(client: Client, namespace: Option<&str>, resource: &ApiResource) -> Api<I
     }
 }
 
-/// Whether an event may change a server's URL: most kinds have objects that change often and have none. `store` is as it
-/// was before the event.
+/// Whether an event can change a server's URL. Most kinds have objects that change often and have no URL. `store` must
+/// not have received the event yet.
 fn is_news(event: &Event<DynamicObject>, store: &Store<DynamicObject>, resource: &ApiResource) -> bool {
     match event {
         Event::Apply(object) => {
@@ -183,21 +183,21 @@ fn is_news(event: &Event<DynamicObject>, store: &Store<DynamicObject>, resource:
     }
 }
 
-/// What is known of a kind whose watch failed: one that was never listed says why. Of any other, what was seen last
-/// counts on.
+/// The state of a kind after its watch failed: a kind that was never listed is absent. `None` for other kinds, for
+/// which what was seen last stays valid.
 fn after_failure(listed: bool, error: &watcher::Error) -> Option<State> {
     (!listed).then(|| State::Absent(format!("the operator cannot read it: {}", words(error))))
 }
 
 /// Why a kind was not found.
 struct Fault {
-    /// What the API server answered; none where it did not.
+    /// The status code of the API server's answer; `None` if it did not answer.
     code: Option<u16>,
     why: String,
 }
 
 impl Fault {
-    /// Whether only a person changes that: the cluster does not have it, or it may not be read.
+    /// Whether only a person can change that: the kind does not exist, or may not be read.
     fn is_lasting(&self) -> bool {
         matches!(self.code, Some(403 | 404))
     }

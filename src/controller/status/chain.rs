@@ -23,7 +23,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     let fine = set.accepted(&found) & set.resolved(&found);
     refusing(&mut set, &forms);
     let in_force = forms.iter().all(|form| form.refusing.is_none());
-    // What was there and went away counts at once: then no older form runs.
+    // An entry that became unavailable takes effect immediately, so no older form of the chain runs.
     let kept = !fine && in_force && !forms.iter().any(|form| form.entries.iter().any(|e| e.unavailable.is_some()));
     if let (true, Some(message)) = (in_force, selects_nothing(&serving, object)) {
         set.no(ConditionType::Programmed, Reason::NoUpstreams.as_str(), &message);
@@ -45,7 +45,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     serde_json::to_value(status).unwrap_or_default()
 }
 
-/// What to say of a chain that no upstream of any gateway is covered by: what it is to guard goes unguarded.
+/// The message for a chain that covers no upstream of any gateway, and so guards nothing.
 fn selects_nothing(serving: &[Serving<'_>], object: &LoweredObject) -> Option<String> {
     let covers = |s: &Serving<'_>| s.state.planned.covered.get(&object.id.key).is_some_and(|covered| *covered > 0);
     let first = serving.first().filter(|_| !serving.iter().any(covers))?;
@@ -55,7 +55,7 @@ fn selects_nothing(serving: &[Serving<'_>], object: &LoweredObject) -> Option<St
     ))
 }
 
-/// Why no gateway takes it.
+/// Why the chain is in no gateway's plan.
 fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str) {
     let found = input.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
     if found.clone().any(|problem| problem.reason == Reason::NotTaken) {
@@ -64,7 +64,7 @@ fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str)
     (Reason::NoGateway, "no gateway is there that takes it")
 }
 
-/// Whether an entry that cannot run has every call refused.
+/// Whether every call is refused because this entry cannot run.
 fn refuses(entry: &EntryPlan) -> bool {
     entry.unavailable.is_some()
         && entry.enabled
@@ -72,13 +72,13 @@ fn refuses(entry: &EntryPlan) -> bool {
         && entry.failure_policy == FailurePolicy::Fail
 }
 
-/// Why each call that a chain selects is refused, if it is.
+/// Why each call that the chain selects is refused, if that is so.
 pub(super) fn refusal(form: &ChainPlan) -> Option<&Refusal> {
     let entry = || form.entries.iter().find(|entry| refuses(entry));
     form.refusing.as_ref().or_else(|| entry().and_then(|entry| entry.unavailable.as_ref()))
 }
 
-/// The word for calls that are refused: what only waits for the parser is no fault of the guard.
+/// The reason to show for refused calls. It is not the Guard's fault if its code only waits for the parser.
 pub(super) fn refusing_reason(refusal: &Refusal) -> Reason {
     if refusal.reason == Reason::Pending { Reason::Pending } else { Reason::GuardUnavailable }
 }
@@ -90,7 +90,7 @@ fn refusing(set: &mut Conditions, forms: &[&ChainPlan]) {
     }
 }
 
-/// What is bad and leaves it ready.
+/// Adds conditions that are bad but leave the chain ready.
 fn partial(
     set: &mut Conditions,
     input: &StatusInput,
@@ -126,14 +126,14 @@ fn partial(
     }
 }
 
-/// Whether an entry runs although its plugin, as it is written now, is not accepted, or cannot be loaded.
+/// Whether an entry runs an older form of its plugin, because the current one is not accepted or cannot be loaded.
 fn is_older(input: &StatusInput, serving: &[Serving<'_>], entry: &EntryPlan) -> bool {
     let lost = |s: &Serving<'_>| s.state.planned.not_loaded.iter().any(|form| form.is_of(&entry.plugin));
     let wrong = input.compiled.wrong_plugins.contains(&entry.plugin) || serving.iter().any(lost);
     entry.enabled && entry.unavailable.is_none() && wrong
 }
 
-/// The plugins of its enabled entries, in order.
+/// The plugins of the enabled entries, in order.
 fn runs(object: &LoweredObject, form: Option<&ChainPlan>) -> String {
     let name = |key: &crate::domain::ids::ObjectKey| match key.namespace == object.id.key.namespace {
         true => key.name.clone(),
@@ -156,7 +156,7 @@ fn entries(object: &LoweredObject) -> Option<u32> {
     }
 }
 
-/// How many upstreams it covers, on the gateway where that is most.
+/// How many upstreams the chain covers, on the gateway where it covers most.
 fn upstreams(serving: &[Serving<'_>], object: &LoweredObject) -> String {
     let covered = serving.iter().filter_map(|s| s.state.planned.covered.get(&object.id.key)).max();
     match covered.copied().unwrap_or_default() {

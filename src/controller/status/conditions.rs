@@ -1,4 +1,4 @@
-//! Conditions: one after the other, the first that is bad decides about `Ready`.
+//! Builds the conditions of an object. The first problem decides about `Ready`.
 
 use crate::api::status::{Condition, ConditionStatus};
 use crate::controller::condition_type::ConditionType;
@@ -6,7 +6,7 @@ use crate::controller::lowered::LoweredObject;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// The most characters of a message.
+/// The most characters in a message.
 const MAX_MESSAGE: usize = 4096;
 
 /// The conditions of one object.
@@ -16,13 +16,13 @@ pub(in crate::controller) struct Conditions {
     now: String,
     conditions: Vec<Condition>,
     own: Vec<Problem>,
-    /// What is told beside `Accepted` where that holds.
+    /// Listed in the message of `Accepted` while that is true.
     warnings: Vec<Problem>,
-    /// The first thing wrong: status, reason and message of `Ready`.
+    /// The first problem: status, reason and message of `Ready`.
     first: Option<(ConditionStatus, String, String)>,
 }
 
-/// Reasons for which an object by itself is not accepted.
+/// Whether the reason lies in the object itself, so that it is not accepted.
 fn is_of_itself(reason: Reason) -> bool {
     use Reason::*;
     matches!(
@@ -41,7 +41,7 @@ fn is_of_itself(reason: Reason) -> bool {
     )
 }
 
-/// Reasons for which what an object names is not to be had.
+/// Whether the reason lies in what the object refers to, so that its references are not resolved.
 fn is_of_references(reason: Reason) -> bool {
     use Reason::*;
     matches!(
@@ -64,19 +64,19 @@ fn is_of_references(reason: Reason) -> bool {
     )
 }
 
-/// How a problem is told.
+/// A problem as it is shown in a message.
 fn told(problem: &Problem) -> String {
     let field = if problem.field.is_empty() { String::new() } else { format!("{}: ", problem.field) };
     format!("{field}{}", problem.message)
 }
 
-/// How a warning is told.
+/// A warning as it is shown in a message.
 pub(in crate::controller) fn warning(problem: &Problem) -> String {
     format!("{} ({})", told(problem), problem.reason)
 }
 
 impl Conditions {
-    /// No condition yet.
+    /// Starts without any condition.
     pub(in crate::controller) fn new(object: &LoweredObject, now: &str) -> Self {
         Self {
             generation: object.generation(),
@@ -89,13 +89,14 @@ impl Conditions {
         }
     }
 
-    /// Has `Accepted`, where it holds, tell what has less effect than it was meant to.
+    /// Sets the warnings that `Accepted` lists while it is true: fields that have less effect than they seem to.
     pub(super) fn warned(mut self, warnings: Vec<Problem>) -> Self {
         self.warnings = warnings;
         self
     }
 
-    /// `Accepted`: what the object alone shows. Says whether it holds. It is not known while code is being parsed.
+    /// Adds `Accepted`: whether the object is valid on its own. Returns whether it is true; while code is being parsed,
+    /// it is unknown.
     pub(super) fn accepted(&mut self, more: &[Problem]) -> bool {
         let is_wrong = |problem: &Problem| problem.is_error() && is_of_itself(problem.reason);
         let pending = more.iter().find(|problem| problem.reason == Reason::Pending);
@@ -107,12 +108,12 @@ impl Conditions {
         self.of_problems(ConditionType::Accepted, more, is_of_itself, &told.join("; "))
     }
 
-    /// `ResolvedRefs`: what it names. Says whether it holds.
+    /// Adds `ResolvedRefs`: whether what the object refers to can be used. Returns whether it is true.
     pub(super) fn resolved(&mut self, more: &[Problem]) -> bool {
         self.of_problems(ConditionType::ResolvedRefs, more, is_of_references, "")
     }
 
-    /// Whether it is not known yet whether the object is accepted.
+    /// Whether `Accepted` is still unknown.
     pub(super) fn is_pending(&self) -> bool {
         self.conditions
             .iter()
@@ -144,18 +145,18 @@ impl Conditions {
         false
     }
 
-    /// It holds.
+    /// Adds a condition that is true.
     pub(super) fn yes(&mut self, r#type: ConditionType, reason: &str, message: &str) {
         self.add(r#type, ConditionStatus::True, reason, message);
     }
 
-    /// It does not.
+    /// Adds a condition that is false, so that the object is not `Ready`.
     pub(super) fn no(&mut self, r#type: ConditionType, reason: &str, message: &str) {
         self.wrong(ConditionStatus::False, reason, message);
         self.add(r#type, ConditionStatus::False, reason, message);
     }
 
-    /// What was said of this type before is not all: this is worse.
+    /// If a condition of this type is true, replaces it by a false one.
     pub(super) fn replace(&mut self, r#type: ConditionType, reason: &str, message: &str) {
         let was_true = |c: &Condition| c.r#type == r#type.as_str() && c.status == ConditionStatus::True;
         if let Some(place) = self.conditions.iter().position(was_true) {
@@ -164,18 +165,18 @@ impl Conditions {
         }
     }
 
-    /// It is not known.
+    /// Adds a condition that is unknown, so that the object is not `Ready`.
     pub(super) fn unknown(&mut self, r#type: ConditionType, reason: &str, message: &str) {
         self.wrong(ConditionStatus::Unknown, reason, message);
         self.add(r#type, ConditionStatus::Unknown, reason, message);
     }
 
-    /// A condition that is there only while it is True, and is bad, but leaves the object `Ready`.
+    /// Adds a condition that exists only while it is true. It is bad, but leaves the object `Ready`.
     pub(super) fn bad_while_true(&mut self, r#type: ConditionType, reason: &str, message: &str) {
         self.add(r#type, ConditionStatus::True, reason, message);
     }
 
-    /// The same, and the object is not `Ready`.
+    /// Adds a condition that exists only while it is true, and keeps the object from being `Ready`.
     pub(super) fn stops(&mut self, r#type: ConditionType, reason: &str, message: &str) {
         self.wrong(ConditionStatus::False, reason, message);
         self.add(r#type, ConditionStatus::True, reason, message);
@@ -198,7 +199,7 @@ impl Conditions {
         });
     }
 
-    /// All of them, `Ready` with the first thing wrong.
+    /// Adds `Ready`, with the first problem if there is one, and returns all conditions.
     pub(in crate::controller) fn finish(mut self) -> Vec<Condition> {
         match self.first.take() {
             Some((status, reason, message)) => self.add(ConditionType::Ready, status, &reason, &message),

@@ -16,7 +16,7 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::sandbox::{SandboxMode, SandboxState};
 
-/// The most Problems that are told in a message.
+/// The most problems that a message lists.
 const MAX_TOLD: usize = 5;
 
 pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
@@ -53,7 +53,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     serde_json::to_value(status).unwrap_or_default()
 }
 
-/// Says what of the plan has no effect, or else that statuses cannot be written.
+/// Adds `PartiallyInvalid` for the problems of what is in the plan, or else because statuses cannot be written.
 fn partially_invalid(set: &mut Conditions, input: &StatusInput, problems: &[Problem]) {
     const TYPE: ConditionType = ConditionType::PartiallyInvalid;
     if let Some(first) = problems.first() {
@@ -67,7 +67,7 @@ fn partially_invalid(set: &mut Conditions, input: &StatusInput, problems: &[Prob
     }
 }
 
-/// Problems of level error with what is in the gateway's plan, in a fixed order.
+/// Errors of the objects in the gateway's plan, in a fixed order.
 fn problems(state: &GatewayState) -> Vec<Problem> {
     let of_it = state.planned.problems.iter().filter(|(object, _)| state.planned.digests.contains_key(*object));
     let mut problems: Vec<_> = of_it.flat_map(|(_, found)| found).filter(|p| p.is_error()).cloned().collect();
@@ -114,7 +114,7 @@ fn programmed(set: &mut Conditions, input: &StatusInput, object: &LoweredObject,
     set.yes(TYPE, TYPE.as_str(), "");
 }
 
-/// What a pod that reports does not do yet.
+/// How a pod that reports lags behind what it should run, if one does.
 fn behind(state: &GatewayState, current: &str, pods: &Pods) -> Option<String> {
     let reported = pods.ready.iter().filter_map(|(pod, reported)| Some((pod, &reported.as_ref().ok()?.report)));
     let mut behind = reported.filter_map(|(pod, report)| {
@@ -146,7 +146,7 @@ fn none_ready(object: &LoweredObject, pods: &Pods) -> String {
     }
 }
 
-/// Why every call is refused, if it is.
+/// Adds `Refusing` if every call is refused, or every call that some chain selects.
 fn refusing(set: &mut Conditions, state: Option<&GatewayState>, found: &[Problem]) {
     let Some(state) = state else { return };
     let gateway = &state.in_force.gateway;
@@ -162,12 +162,13 @@ fn refusing(set: &mut Conditions, state: Option<&GatewayState>, found: &[Problem
     }
 }
 
-/// A chain that has what it selects refused, and why.
+/// The chain and the reason, if every call that it selects is refused.
 fn refusing_chain(chain: &ChainPlan) -> Option<(&ChainPlan, &Refusal)> {
     refusal(chain).map(|refusal| (chain, refusal))
 }
 
-/// What the kernel of a pod does not enforce of the plugins' sandbox: where it is required, they do not run.
+/// Adds `SandboxDegraded` if a pod's kernel does not enforce all of the plugins' sandbox. If the sandbox is required,
+/// plugins do not run on that pod.
 pub(super) fn sandbox_degraded(set: &mut Conditions, mode: Option<SandboxMode>, pods: &Pods) {
     const TYPE: ConditionType = ConditionType::SandboxDegraded;
     let Some(lacks) = pods.reports().map(|report| &report.sandbox_lacks).find(|lacks| !lacks.is_empty()) else {
@@ -185,7 +186,7 @@ fn snapshot(state: &GatewayState) -> Option<SnapshotRef> {
     Some(SnapshotRef { revision: Some(state.current.clone()?), ..SnapshotRef::default() })
 }
 
-/// Tools that its pods offer: the most that one of them does, so that one that just started changes nothing.
+/// How many tools the pods offer: the highest number among them, so that a pod that has just started does not lower it.
 fn tools(pods: &Pods) -> Option<u32> {
     let offered = |report: &crate::domain::report::Report| {
         report.upstreams.iter().map(|upstream| upstream.tool_count.unwrap_or_default()).sum()

@@ -1,13 +1,13 @@
-//! The command that makes a gateway's rights on the Secrets of another namespace.
+//! The command that grants a gateway the right to read Secrets of another namespace.
 
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{NamedValue, Plan, TransportPlan, UpstreamPlan, ValueSource};
 
-/// The most objects that are named: a message has its bound, and a part of a command is none.
+/// The most objects that a command names. A message has a limited length, and an incomplete command would be wrong.
 const MAX_OBJECTS: usize = 24;
 
-/// The command, for all that `gateway` takes of `namespace` and that names a Secret of it: what is applied takes the
-/// place of what was granted before.
+/// The command for all objects of `namespace` that are in the plan of `gateway` and name a Secret there. It must name
+/// all of them, because it replaces what was granted before.
 pub(super) fn grant_command(namespace: &str, gateway: &ObjectKey, plan: &Plan) -> String {
     let named = |key: &ObjectKey, values: &[NamedValue]| {
         key.namespace == namespace && secret_keys(values).iter().any(|(secret, _)| secret.namespace == namespace)
@@ -28,7 +28,7 @@ pub(super) fn grant_command(namespace: &str, gateway: &ObjectKey, plan: &Plan) -
     format!("hawsepipe grant {} --to {gateway}", objects.join(" "))
 }
 
-/// The keys of Secrets among `values`.
+/// The keys of Secrets among `values`, without optional ones.
 pub(super) fn secret_keys(values: &[NamedValue]) -> Vec<(ObjectKey, String)> {
     let keys = values.iter().filter_map(|named| match &named.value {
         ValueSource::Secret { secret, key, optional: false } => Some((secret.clone(), key.clone())),
@@ -37,7 +37,7 @@ pub(super) fn secret_keys(values: &[NamedValue]) -> Vec<(ObjectKey, String)> {
     keys.collect()
 }
 
-/// The headers that are sent to it.
+/// The headers that are sent to an upstream.
 pub(super) fn headers(plan: &UpstreamPlan) -> &[NamedValue] {
     match &plan.transport {
         TransportPlan::External { headers, .. } => headers,
@@ -52,7 +52,7 @@ mod tests {
     use crate::config::compile::tests::{folder, upstream};
     use crate::config::input::{InputValue, NamedInput};
 
-    /// A plan of these upstreams of namespace `default`, of which those named `open...` name no Secret.
+    /// A plan with these upstreams in the namespace `default`. Those with names other than `open...` name a Secret.
     fn plan(upstreams: impl IntoIterator<Item = String>) -> Plan {
         let mut inputs = folder();
         inputs.upstreams = upstreams.into_iter().map(|name| upstream(&name)).collect();

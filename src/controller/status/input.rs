@@ -1,4 +1,4 @@
-//! Everything that statuses follow from.
+//! The input from which statuses are computed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,54 +11,54 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
 use crate::domain::reason::Reason;
 
-/// Everything that statuses follow from.
+/// Everything that statuses depend on.
 #[derive(Default)]
 pub(in crate::controller) struct StatusInput {
     pub(in crate::controller) compiled: Arc<CompiledObjects>,
     pub(in crate::controller) gateways: BTreeMap<ObjectKey, GatewayState>,
     pub(in crate::controller) pods: ByGateway,
-    /// What cannot be watched now.
+    /// The watches that are failing.
     pub(in crate::controller) blind: Vec<String>,
-    /// Gateways that wait because what is stored for them cannot be read, and why.
+    /// Gateways that are not planned, because what is stored for them cannot be read, and why.
     pub(in crate::controller) unread: BTreeMap<ObjectKey, String>,
     /// Why nothing could be planned, if so.
     pub(in crate::controller) held: Option<String>,
-    /// Why no pod was ever seen, if so.
+    /// Why pods were never listed, if so.
     pub(in crate::controller) no_pods: Option<String>,
-    /// Kinds whose status may not be written, and what was said.
+    /// Kinds whose status the operator may not write, with the API server's message.
     pub(in crate::controller) refused: BTreeMap<&'static str, String>,
 }
 
-/// What `Programmed` says where something is not seen.
+/// The message of `Programmed` while the operator does not see everything.
 pub(in crate::controller) fn blind(why: &str) -> String {
     format!("the operator does not see everything: {why}")
 }
 
-/// What `spec.pinnedRevision` does.
+/// The effect of `spec.pinnedRevision`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::controller) enum Pin {
-    /// Nothing: it is absent, or names the newest revision.
+    /// None: the field is absent, or names the newest revision.
     None,
-    /// Pods run an older revision.
+    /// Pods run the pinned revision, which is not the newest.
     Kept,
-    /// It names this one, which is not kept: what ran runs on.
+    /// The pinned revision, which is this one, is not kept, so pods stay on the current revision.
     Lost(String),
 }
 
-/// A gateway as it is stored.
+/// The state of one gateway, as the planning loop left it.
 #[derive(Clone)]
 pub(in crate::controller) struct GatewayState {
     pub(in crate::controller) planned: Arc<PlannedGateway>,
-    /// The plan of the revision that pods are to run, with what counts at once; the newest before the first is stored.
+    /// The plan that pods should run, with restrictions applied; the newest plan until one is stored.
     pub(in crate::controller) in_force: Arc<Plan>,
-    /// The revision that pods are to run; none before the first.
+    /// The revision that pods should run; `None` until one is stored.
     pub(in crate::controller) current: Option<String>,
-    /// Digest of what counts at once.
+    /// Digest of the restrictions in the index.
     pub(in crate::controller) restrictions: String,
-    /// What `spec.pinnedRevision` does.
+    /// The effect of `spec.pinnedRevision`.
     pub(in crate::controller) pin: Pin,
-    /// Digests of each kept revision's objects.
+    /// Digests of the objects in each kept revision, by revision name.
     pub(in crate::controller) revisions: BTreeMap<String, Arc<Digests>>,
-    /// Why its objects are not as they are to be.
+    /// Why the gateway's objects are not up to date, if they are not.
     pub(in crate::controller) fault: Option<(Reason, String)>,
 }

@@ -1,4 +1,4 @@
-//! What is true of every object, from what was compiled, stored and reported. Pure.
+//! Computes the status of every object from what was compiled, stored and reported. Pure functions.
 
 mod chain;
 mod conditions;
@@ -37,7 +37,7 @@ pub(super) fn of(input: &StatusInput, object: &LoweredObject, now: &str) -> Valu
     status
 }
 
-/// What was said before stands, and nothing is known of what runs.
+/// The status while nothing can be planned: the stored one, except that `Programmed` and `Ready` are unknown.
 fn held(object: &LoweredObject, why: &str, now: &str) -> Value {
     let mut set = Conditions::new(object, now);
     set.unknown(ConditionType::Programmed, Reason::Pending.as_str(), &blind(why));
@@ -52,7 +52,7 @@ fn held(object: &LoweredObject, why: &str, now: &str) -> Value {
     status
 }
 
-/// The status of a kind that is accepted and not served.
+/// The status of a kind that is accepted but has no effect.
 fn not_served(object: &LoweredObject, now: &str) -> Value {
     let mut set = Conditions::new(object, now);
     set.accepted(&[]);
@@ -62,8 +62,8 @@ fn not_served(object: &LoweredObject, now: &str) -> Value {
     serde_json::json!({"observedGeneration": object.generation(), "conditions": set.finish()})
 }
 
-/// Takes out what is absent, and empty lists: nobody owns one (Kubernetes, server-side apply), so it would never be seen
-/// as written, and be written again and again.
+/// Removes absent fields and empty lists. Nobody owns an empty list (Kubernetes, server-side apply), so it would never
+/// seem to be written, and would be written again and again.
 fn strip(value: &mut Value) {
     let is_empty = |member: &Value| member.is_null() || member.as_array().is_some_and(Vec::is_empty);
     match value {

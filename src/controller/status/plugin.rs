@@ -19,7 +19,7 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::report::{PluginReport, PluginState, SecretState};
 
-/// The most names of exports that are told, and the most characters of one.
+/// The most names of exports in a status, and the most characters of one.
 const MAX_EXPORTS: usize = 64;
 const MAX_EXPORT: usize = 128;
 
@@ -45,7 +45,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     };
     let code = input.compiled.code.get(&object.id.key);
     let reported = reported(&serving, object);
-    // Code that only pods have is what they say, as far as they agree.
+    // If only pods have the code, the status shows what they report, as long as they agree.
     let there = reported.first().filter(|first| code.is_none() && reported.iter().all(|r| r.digest == first.digest));
     let status = PluginStatus {
         observed_generation: Some(object.generation()),
@@ -65,7 +65,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     serde_json::to_value(status).unwrap_or_default()
 }
 
-/// What pods say of it that can run it: with code.
+/// The reports about the plugin from pods that can run it and have its code.
 fn reported<'a>(serving: &[Serving<'a>], object: &LoweredObject) -> Vec<&'a PluginReport> {
     let name = object.id.key.to_string();
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
@@ -84,7 +84,7 @@ fn exports(names: &[String]) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// How it is spoken with: as it runs, else as it was applied; none where nobody knows yet.
+/// The plugin's protocol: that of the running form, otherwise that of the current object, otherwise what a pod reports.
 fn protocol(
     input: &StatusInput,
     key: &ObjectKey,
@@ -97,8 +97,8 @@ fn protocol(
     known.map(|protocol| format!("{protocol:?}")).or_else(|| there?.protocol.clone())
 }
 
-/// The code that ready pods run, and the generation that it is of. While they differ, it is what was told last, for as
-/// long as one of them runs that.
+/// The code that ready pods run, and the generation of the object that it comes from. While pods differ, this is what
+/// the status had before, as long as one of them still runs that.
 fn runs(
     object: &LoweredObject,
     serving: &[Serving<'_>],
@@ -116,12 +116,12 @@ fn runs(
     Some(RunningRevision { sha256: Some(first.digest.clone()), generation })
 }
 
-/// What pods say of the Secrets that it names. Says whether nothing is wrong with them.
+/// Reports what is wrong with the Secrets that the plugin names, as pods see them. Returns whether nothing is.
 pub(super) fn of_secrets(set: &mut Conditions, serving: &[Serving<'_>], plan: Option<&PluginPlan>) -> bool {
     told_of_secrets(set, serving, &plan.map(|plan| secret_keys(&plan.env)).unwrap_or_default())
 }
 
-/// The same for any object whose plan names `named`.
+/// The same for any object; `named` are the Secret keys that its plan names.
 pub(super) fn told_of_secrets(set: &mut Conditions, serving: &[Serving<'_>], named: &[(ObjectKey, String)]) -> bool {
     let worst = secrets(serving, named);
     let Some((secret, state)) = worst.filter(|(_, state)| *state != SecretState::Found) else { return true };
@@ -141,7 +141,7 @@ pub(super) fn told_of_secrets(set: &mut Conditions, serving: &[Serving<'_>], nam
     false
 }
 
-/// Chains that name it.
+/// How many chains name the plugin.
 fn named_by(input: &StatusInput, key: &ObjectKey) -> u32 {
     let chains = input.compiled.objects.iter().filter(|object| match &*object.lowered {
         Ok(Lowered::Chain(chain)) => chain.entries.iter().any(|entry| entry.plugin == *key),
@@ -150,7 +150,8 @@ fn named_by(input: &StatusInput, key: &ObjectKey) -> u32 {
     u32::try_from(chains.count()).unwrap_or(u32::MAX)
 }
 
-/// What a pod says that could not load it as it is planned. Where there is an older form, the next plan has that.
+/// The error of a pod that could not load the plugin as planned. If there is an earlier form, the next plan has that
+/// one.
 fn not_loaded(serving: &[Serving<'_>], object: &LoweredObject) -> Option<Problem> {
     let name = object.id.key.to_string();
     let failed = serving.iter().find_map(|s| {
@@ -160,7 +161,7 @@ fn not_loaded(serving: &[Serving<'_>], object: &LoweredObject) -> Option<Problem
     Some(Problem::error(Reason::NotLoaded, object.id.clone(), "spec.source", failed.message.clone()))
 }
 
-/// A plugin that a pod cannot start.
+/// Reports that a pod cannot load or start the plugin.
 fn failed_to_start(set: &mut Conditions, object: &LoweredObject, serving: &[Serving<'_>], unloaded: Option<&Problem>) {
     if let Some(unloaded) = unloaded {
         set.replace(

@@ -1,4 +1,4 @@
-//! Which gateways take an object, and whether their pods run it.
+//! Which gateways have an object in their plans, and whether their pods run it.
 
 use super::conditions::Conditions;
 use super::input::{GatewayState, Pin, StatusInput, blind};
@@ -14,20 +14,20 @@ use crate::domain::report::{Report, SecretState};
 /// The most gateways that a status lists.
 const MAX_GATEWAYS: usize = 16;
 
-/// A gateway that takes the object.
+/// A gateway that has the object in its plan.
 pub(super) struct Serving<'a> {
     pub(super) key: &'a ObjectKey,
     pub(super) state: &'a GatewayState,
     pub(super) pods: Option<&'a Pods>,
-    /// What the object is in its plan.
+    /// Digest of the object's form in that plan.
     pub(super) digest: &'a str,
-    /// Whether every ready pod runs that; false where no pod is ready.
+    /// Whether every ready pod runs that form; false if no pod is ready.
     pub(super) live: bool,
-    /// Why that is not known: a pod does not report, and those that do run it.
+    /// Why that is not known, if so: one pod does not report, and all others run that form.
     pub(super) silent: Option<String>,
 }
 
-/// The gateways that take `id`, in order of their names.
+/// The gateways that have `id` in their plans, ordered by name.
 pub(super) fn serving<'a>(input: &'a StatusInput, id: &ObjectId) -> Vec<Serving<'a>> {
     let taking = input.gateways.iter().filter_map(|(key, state)| {
         let digest = state.planned.digests.get(id)?;
@@ -39,31 +39,31 @@ pub(super) fn serving<'a>(input: &'a StatusInput, id: &ObjectId) -> Vec<Serving<
     taking.collect()
 }
 
-/// Whether every ready pod runs an object in this form, and there is one.
+/// Whether a pod is ready, and every ready pod runs the object in this form.
 fn runs(state: &GatewayState, pods: &Pods, id: &ObjectId, digest: &str) -> bool {
     !pods.ready.is_empty()
         && pods.ready.values().all(|report| report.as_ref().is_ok_and(|r| has_in_force(state, &r.report, id, digest)))
 }
 
-/// Whether an object has this form in a revision.
+/// Whether the object has this form in a revision.
 pub(super) fn has(state: &GatewayState, revision: &str, id: &ObjectId, digest: &str) -> bool {
     state.revisions.get(revision).and_then(|digests| digests.get(id)).is_some_and(|found| found == digest)
 }
 
-/// Whether a pod runs an object in this form.
+/// Whether a pod runs the object in this form.
 fn has_in_force(state: &GatewayState, report: &Report, id: &ObjectId, digest: &str) -> bool {
     has(state, &report.revision, id, digest) && !report.not_in_force.contains(id)
 }
 
-/// Why a pod does not report, where those that do run an object in this form.
+/// Why a pod does not report, if all pods that report run the object in this form.
 fn silent(state: &GatewayState, pods: &Pods, id: &ObjectId, digest: &str) -> Option<String> {
     let others = pods.reports().all(|report| has_in_force(state, report, id, digest));
     let (pod, why) = pods.ready.iter().find_map(|(pod, report)| Some((pod, report.as_ref().err()?)))?;
     others.then(|| format!("pod {pod} does not report: {why}"))
 }
 
-/// Problems with the object: what the gateways found that take it, which know what ran before; else what it has whoever
-/// would take it.
+/// Problems of the object: those that gateways with the object in their plans found, which know what ran before. If
+/// there is no such gateway, the problems that it has regardless of the gateway.
 pub(super) fn problems(input: &StatusInput, serving: &[Serving<'_>], id: &ObjectId) -> Vec<Problem> {
     if serving.is_empty() {
         return input.compiled.own.get(id).cloned().unwrap_or_default();
@@ -72,7 +72,7 @@ pub(super) fn problems(input: &StatusInput, serving: &[Serving<'_>], id: &Object
     found.cloned().collect()
 }
 
-/// What of an object has less effect than it was meant to, and that no condition of its own tells: each once.
+/// Warnings that no other condition of the object shows, each once: something in it has less effect than it seems to.
 pub(in crate::controller) fn warnings(input: &StatusInput, object: &LoweredObject) -> Vec<Problem> {
     let id = &object.id;
     let taken = input.gateways.values().any(|state| state.planned.digests.contains_key(id));
@@ -82,7 +82,8 @@ pub(in crate::controller) fn warnings(input: &StatusInput, object: &LoweredObjec
     for problem in object.problems.iter().chain(own).chain(found) {
         let counts = match problem.reason {
             Reason::GuardWeakened | Reason::NothingEnabled => false,
-            // Where no gateway takes it, `Programmed` says so; a chain that names its gateway needs no other.
+            // If the object is in no gateway's plan, `Programmed` shows that. A chain that names its gateways need not
+            // be in the plans of others.
             Reason::NotTaken => false,
             Reason::NameConflict | Reason::RefNotPermitted => taken || !problem.is_error(),
             _ => !problem.is_error(),
@@ -94,7 +95,7 @@ pub(in crate::controller) fn warnings(input: &StatusInput, object: &LoweredObjec
     told
 }
 
-/// The `live` column. Where an older form is `kept`, none runs the one that was applied.
+/// The `live` column: on how many gateways the object runs. If an older form is `kept`, the current one runs nowhere.
 pub(super) fn live(serving: &[Serving<'_>], kept: bool) -> String {
     format!("{}/{}", serving.iter().filter(|s| s.live && !kept).count(), serving.len())
 }
@@ -111,8 +112,8 @@ pub(super) fn gateways(serving: &[Serving<'_>]) -> Vec<TakenBy> {
     taken.collect()
 }
 
-/// `Programmed`. `kept` says that what runs is an older form. `absent` is the reason and message where no gateway takes
-/// it; none where that is good.
+/// Adds `Programmed`. `kept` says that an older form runs. `absent` is the reason and message for an object that is in
+/// no gateway's plan.
 pub(super) fn programmed(
     set: &mut Conditions,
     input: &StatusInput,
@@ -133,7 +134,7 @@ pub(super) fn programmed(
     if serving.is_empty() {
         return set.no(ConditionType::Programmed, absent.0.as_str(), absent.1);
     }
-    // What is known to be behind is told before what is not known.
+    // A gateway that is known to lag behind is shown before one whose state is unknown.
     let behind = serving.iter().find(|s| !s.live && s.silent.is_none());
     match behind.or_else(|| serving.iter().find(|s| !s.live)) {
         Some(Serving { silent: Some(why), .. }) => {
@@ -175,7 +176,7 @@ fn why_behind(behind: &Serving<'_>) -> (Reason, String) {
     }
 }
 
-/// What pods say of the Secrets that an object names: the worst of it. `named` are its keys.
+/// The worst state that pods report for the Secret keys in `named`, and the Secret that has it.
 pub(super) fn secrets(serving: &[Serving<'_>], named: &[(ObjectKey, String)]) -> Option<(ObjectKey, SecretState)> {
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(Pods::reports).flat_map(|report| &report.secrets);
     let of_it = reports.filter(|secret| {

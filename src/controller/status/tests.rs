@@ -1,4 +1,4 @@
-//! Conditions, as they follow from one another and from what was stored.
+//! How conditions depend on each other and on what is stored.
 
 mod taken;
 
@@ -28,12 +28,12 @@ use crate::domain::reason::Reason;
 use crate::domain::report::Report;
 use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxProperty};
 
-/// A plugin as it is read, with this status.
+/// A Plugin as the operator reads it, with this status.
 pub(in crate::controller) fn plugin(code: &str, status: &Value) -> LoweredObject {
     read(Kind::Plugin, "p", &json!({"source": {"inline": code}}), status)
 }
 
-/// An object as it is read, with this status.
+/// An object as the operator reads it, with this status.
 pub(in crate::controller) fn read(kind: Kind, name: &str, spec: &Value, status: &Value) -> LoweredObject {
     let object: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind.as_str(),
@@ -46,7 +46,7 @@ pub(in crate::controller) fn read(kind: Kind, name: &str, spec: &Value, status: 
     objects[0].clone()
 }
 
-/// A gateway, an upstream with a field that has no effect, and a chain for upstreams of this name, with its plugin.
+/// A gateway, an upstream with a field that has no effect, a chain for upstreams of this name, and the chain's plugin.
 fn chain_for(upstream: &str) -> Vec<LoweredObject> {
     let none = json!({});
     vec![
@@ -67,7 +67,7 @@ fn chain_for(upstream: &str) -> Vec<LoweredObject> {
     ]
 }
 
-/// What is true of `objects`, the first of which is the gateway, where its pods are these.
+/// The input for the statuses of `objects`, the first of which is the gateway. `pods` returns its pods for a revision.
 fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusInput {
     let mut inputs = compiled::inputs(objects, &Dereferenced::default());
     let exports = CodeFacts { is_module: true, exports: vec!["default".into()], ..CodeFacts::default() };
@@ -93,7 +93,7 @@ fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusIn
     }
 }
 
-/// Pods of which each reports this revision, or nothing.
+/// Ready pods, each of which reports this revision, or does not report.
 fn pods(reports: &[Option<&str>]) -> Pods {
     let report = |revision: &str| Report { revision: revision.to_owned(), ..Report::default() };
     let ready = reports.iter().enumerate().map(|(number, revision)| {

@@ -17,7 +17,7 @@ use crate::domain::plan::{TransportPlan, UpstreamPlan};
 use crate::domain::reason::Reason;
 use crate::domain::report::UpstreamReport;
 
-/// Which field of the spec says what it is.
+/// The fields of the spec that say what kind of upstream it is. One of them is set.
 const TYPES: [&str; 6] = ["managed", "external", "process", "serverRef", "vectorSearch", "knowledgeAssistant"];
 
 pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
@@ -47,7 +47,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     serde_json::to_value(status).unwrap_or_default()
 }
 
-/// Why no gateway takes it.
+/// Why the upstream is in no gateway's plan.
 fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str) {
     let found = input.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
     if found.clone().any(|problem| problem.reason == Reason::NameConflict) {
@@ -59,7 +59,7 @@ fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str)
     (Reason::NoGateway, "no gateway takes it")
 }
 
-/// What pods say of it. One that just came up says less than one that is connected.
+/// What pods report about the upstream.
 fn reports<'a>(serving: &[Serving<'a>], object: &LoweredObject) -> Vec<&'a UpstreamReport> {
     let name = object.id.key.to_string();
     serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.of_upstream(&name).collect::<Vec<_>>()).collect()
@@ -83,7 +83,7 @@ fn connected(set: &mut Conditions, plan: Option<&UpstreamPlan>, reports: &[&Upst
     }
 }
 
-/// The word of a failure to connect: where pods tell more than that, theirs.
+/// The reason for a failure to connect: the word with which the pod's error begins, if it is one of these.
 fn failure(why: &str) -> &'static str {
     let told = ["Unauthorized", "ProtocolError"];
     told.into_iter().find(|word| why.starts_with(&format!("{word}: "))).unwrap_or("ConnectFailed")
@@ -98,7 +98,7 @@ fn rank(report: &UpstreamReport) -> u8 {
     }
 }
 
-/// What pods found wrong with its tools.
+/// Adds `PartiallyInvalid` if pods found something wrong with the upstream's tools.
 fn partial(set: &mut Conditions, serving: &[Serving<'_>], object: &LoweredObject) {
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
     let wrong = reports.flat_map(|report| &report.problems).find(|problem| {
@@ -110,7 +110,7 @@ fn partial(set: &mut Conditions, serving: &[Serving<'_>], object: &LoweredObject
     }
 }
 
-/// The fields that follow from what pods say.
+/// Sets the fields that depend on what pods report.
 fn reported(status: &mut MCPUpstreamStatus, reports: &[&UpstreamReport]) {
     let Some(worst) = reports.iter().max_by_key(|report| rank(report)) else { return };
     status.connection_state = Some(match worst.connection_state {
@@ -123,7 +123,7 @@ fn reported(status: &mut MCPUpstreamStatus, reports: &[&UpstreamReport]) {
     let disabled = reports.iter().filter(|report| report.auto_disabled).count();
     status.auto_disabled_pods = (disabled > 0).then(|| format!("{disabled}/{}", reports.len()));
     status.auto_disabled_time = reports.iter().filter_map(|report| report.auto_disabled_at.clone()).min();
-    // Obeyed is what every pod says.
+    // The annotation counts as acknowledged once every pod reports it.
     let obeyed = reports.iter().all(|report| report.enable == worst.enable);
     status.enable_acknowledged = if obeyed { worst.enable.clone() } else { status.enable_acknowledged.take() };
     status.last_connected_time = reports.iter().filter_map(|report| report.last_connected_at.clone()).max();

@@ -1,4 +1,4 @@
-//! The admin API: lists with pages, readiness, and who is kept out.
+//! The admin API: lists with pages, readiness, and whose requests are refused.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -137,12 +137,12 @@ async fn the_report_has_the_tag_of_its_content() {
     assert_eq!(ask(&gateway, "GET", "/api/v1/report", &[]).await.text, first.text);
 }
 
-/// Takes the token `good`.
+/// Accepts the token `good`.
 fn check() -> CheckToken {
     Arc::new(|token| async move { (token == "good").then_some(()).ok_or("it is bad".to_owned()) }.boxed())
 }
 
-/// Asks by a connection from one address to another.
+/// Sends a request over a connection from one address to another.
 async fn ask_over(
     gateway: &Gateway,
     check: Option<CheckToken>,
@@ -200,7 +200,7 @@ async fn probes_and_scrapers_show_no_token() {
         assert_eq!(answer.status, StatusCode::OK, "{path}");
         let page = [("host", "10.0.0.1:9090"), ("origin", "http://page.example")];
         assert_eq!(ask_over(&gateway, None, there, path, &page).await.status, StatusCode::FORBIDDEN, "{path}");
-        // A page whose name leads to this machine sends no Origin to its own.
+        // A page that rebinds its name to this machine sends no Origin, because the request goes to its own host.
         let rebound = [("host", "page.example:9090")];
         let here = ("127.0.0.1", "127.0.0.1");
         assert_eq!(ask_over(&gateway, None, here, path, &rebound).await.status, StatusCode::FORBIDDEN, "{path}");

@@ -1,4 +1,4 @@
-//! A gateway of plain structs: an upstream whose tools do what their names say, and requests to its router.
+//! A gateway with fake adapters: an upstream whose tools do what their names say, and requests to the routers.
 
 use async_trait::async_trait;
 use std::net::{IpAddr, SocketAddr};
@@ -73,15 +73,15 @@ impl RunPlugin for NoPlugins {
 /// An upstream with the tools `echo`, `progress`, `wait`, `fails` and `region`.
 #[derive(Default)]
 pub(super) struct Server {
-    /// Lets `wait` answer.
+    /// Makes `wait` answer.
     pub(super) go: Notify,
-    /// Told when `wait` began, and when it was answered or dropped.
+    /// Notified when a call of `wait` begins; the two below, when it is dropped before it answers, and when it answers.
     pub(super) began: Notify,
     pub(super) dropped: Notify,
     pub(super) finished: Notify,
-    /// Of each call, whether progress and log messages were wanted.
+    /// For each call, whether progress and log messages were wanted.
     pub(super) wanted: std::sync::Mutex<Vec<(bool, bool)>>,
-    /// Whether calls panic, after what they send before.
+    /// Whether calls panic after they have sent their progress.
     pub(super) panics: AtomicBool,
 }
 
@@ -154,7 +154,7 @@ impl CallUpstream for Server {
     async fn abort(&self) {}
 }
 
-/// Keeps calls only.
+/// Records only calls.
 #[derive(Default)]
 pub(super) struct Calls(std::sync::Mutex<Vec<Arc<CallRecord>>>);
 
@@ -171,12 +171,12 @@ impl Records for Calls {
     }
 }
 
-/// Always the same, unless it is broken.
+/// A clock that always shows the same time, until it is broken.
 #[derive(Clone, Default)]
 pub(super) struct Fixed(Arc<AtomicBool>);
 
 impl Fixed {
-    /// Panics whenever it is asked from now on.
+    /// Makes the clock panic whenever it is read.
     pub(super) fn break_it(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -226,7 +226,7 @@ fn upstream(name: &str) -> UpstreamPlan {
     }
 }
 
-/// The plan of one upstream, `up`, and a listener `web` that serves pages of `https://page.example`.
+/// A plan with one upstream, `up`, and a listener `web` that allows pages of `https://page.example`.
 pub(super) fn plan() -> Plan {
     let (mut plan, _) = compile(&Inputs::default(), None);
     plan.gateway = implicit(&Inputs::default());
@@ -256,7 +256,7 @@ pub(super) struct Gateway {
     pub(super) shutdown: CancellationToken,
 }
 
-/// An answer that was read to its end.
+/// A response that was read to its end.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) status: StatusCode,
@@ -269,7 +269,7 @@ impl Answered {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("no JSON: {}", self.text))
     }
 
-    /// The code of a JSON-RPC error; 0 where it is none.
+    /// The code of a JSON-RPC error; 0 if the answer is not an error.
     pub(super) fn code(&self) -> i64 {
         serde_json::from_str::<Value>(&self.text).map_or(0, |v| v["error"]["code"].as_i64().unwrap_or(0))
     }
@@ -280,7 +280,7 @@ impl Answered {
 }
 
 impl Gateway {
-    /// Without a plan.
+    /// A gateway without a plan.
     pub(super) fn idle() -> Self {
         let server = Arc::new(Server::default());
         let (metrics, clock) = (Metrics::new().unwrap(), Fixed::default());
@@ -303,7 +303,7 @@ impl Gateway {
         Self { engine, server, clock, mcp, admin, shutdown }
     }
 
-    /// With [`plan`].
+    /// A gateway with [`plan`].
     pub(super) async fn start() -> Self {
         let gateway = Self::idle();
         gateway.apply(plan()).await;
@@ -314,14 +314,14 @@ impl Gateway {
         self.engine.apply(plan, Vec::new(), &NoSecrets).await;
     }
 
-    /// A legacy session.
+    /// Begins a legacy session, and returns its id.
     pub(super) async fn session(&self) -> String {
         let answer = self.post(&[], &initialize("2025-11-25")).await;
         assert_eq!(answer.status, StatusCode::OK, "{answer:?}");
         answer.header("mcp-session-id").to_owned()
     }
 
-    /// Sends a POST to `/mcp`; headers replace those that each client sends.
+    /// Sends a POST to `/mcp`. `headers` replace the default headers.
     pub(super) async fn post(&self, headers: &[(&str, &str)], body: &str) -> Answered {
         read(self.send(post_to("/mcp", headers, body)).await).await
     }
@@ -335,7 +335,7 @@ pub(super) fn post_to(path: &str, headers: &[(&str, &str)], body: &str) -> Reque
     request("POST", path, headers, body)
 }
 
-/// A request; an empty value takes a default header out.
+/// A request. A header with an empty value removes the default one.
 pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Request<Body> {
     let mut request = Request::builder().method(method).uri(path).body(Body::from(body.to_owned())).unwrap();
     request.extensions_mut().insert(peer([127, 0, 0, 1], [127, 0, 0, 1]));

@@ -1,4 +1,4 @@
-//! Sessions: begun, used, ended; calls with progress and cancellation; the stream of what is told unasked.
+//! Sessions that are begun, used and ended; calls with progress and cancellation; the stream of notifications.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -29,7 +29,7 @@ async fn versions_are_negotiated() {
         assert!(answer.header("mcp-session-id").bytes().all(|b| b.is_ascii_graphic()));
         assert_eq!(answer.header("mcp-session-id").len(), 32);
     }
-    // Whatever a header says of the version that is only being agreed on.
+    // While the version is being negotiated, the header with the version does not matter.
     for version in ["2024-11-05", "2099-01-01"] {
         let answer = gateway.post(&[("mcp-protocol-version", version)], &initialize(version)).await;
         assert_eq!(answer.json()["result"]["protocolVersion"], "2025-11-25", "{version}");
@@ -112,7 +112,7 @@ async fn a_call_that_panics_is_answered_and_recorded() {
     let gateway = Gateway::start().await;
     gateway.server.panics.store(true, Ordering::Relaxed);
     let id = gateway.session().await;
-    // Before anything was sent, and in a stream of events.
+    // Before anything was sent, and within a stream of events.
     for (tool, meta, kind) in [
         ("up__echo", json!({}), "application/json"),
         ("up__progress", json!({"progressToken": 1}), "text/event-stream"),
@@ -175,7 +175,7 @@ async fn tools_are_listed_and_called() {
     assert_eq!((&result["tools"][0]["name"], &result["ttlMs"]), (&json!("up__echo"), &json!(null)));
     let cursor = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"x"}}"#;
     assert_eq!(gateway.post(&session, cursor).await.code(), -32602);
-    // Escapes in names are JSON like any other, and what is passed on keeps its bytes.
+    // Names may contain JSON escapes, and what is passed on keeps its exact bytes.
     let call = r#"{"jsonrpc":"2.0","id":"\u0061","method":"tools\/call",
         "params":{"name":"up__\u0065cho","arguments":{"b": 1.0, "a":12345678901234567890123}}}"#;
     let answer = gateway.post(&session, call).await;
@@ -236,7 +236,7 @@ async fn progress_comes_as_events_before_the_answer() {
 data: {"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1,"total": 2.0}}"#;
     assert_eq!((events.len(), events[0]), (3, progress));
     assert!(events[2].contains(r#""id":7,"result""#));
-    // Who takes no events, or gives no token, gets the answer alone.
+    // A client that accepts no events, or sends no token, gets only the answer.
     for (headers, meta) in
         [(vec![session, ("accept", "application/json")], json!({"progressToken": 1})), (vec![session], json!({}))]
     {

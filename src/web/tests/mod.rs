@@ -1,4 +1,4 @@
-//! The endpoint and the admin API against an engine over plain structs.
+//! The MCP endpoints and the admin API, against an engine with fake adapters.
 
 mod admin;
 mod gateway;

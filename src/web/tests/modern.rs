@@ -1,4 +1,5 @@
-//! The stateless era: the envelope's checks with their statuses and codes, discovery, calls that end with their client.
+//! The stateless era: checks of the envelope with their statuses and codes, discovery, and calls that end when their
+//! client disconnects.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -11,7 +12,7 @@ fn envelope() -> Value {
     json!({"io.modelcontextprotocol/protocolVersion": VERSION, "io.modelcontextprotocol/clientCapabilities": {}})
 }
 
-/// A request with its envelope, and the headers that go with it.
+/// A request with its envelope.
 fn modern(method: &str, mut params: Value) -> String {
     params["_meta"] = envelope();
     json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string()
@@ -57,7 +58,7 @@ async fn try_all(gateway: &Gateway, cases: Vec<Case>) {
     }
 }
 
-/// A good call whose envelope says this instead; none takes the key out.
+/// A valid call whose envelope has this value for `key`; `None` removes the key.
 fn echo_with(key: &str, value: Option<Value>) -> String {
     let mut body: Value = serde_json::from_str(&modern("tools/call", json!({"name": "up__echo"}))).unwrap();
     let meta = body["params"]["_meta"].as_object_mut().unwrap();

@@ -1,4 +1,4 @@
-//! On a real socket: bodies that are cut early, and a graceful end.
+//! Tests on real sockets: bodies that are refused early, and a graceful shutdown.
 
 use std::time::Duration;
 

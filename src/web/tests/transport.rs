@@ -1,4 +1,4 @@
-//! What HTTP itself decides: who may come in, where, with what.
+//! What is decided by HTTP alone: hosts, origins, paths, bodies and content types.
 
 use axum::http::StatusCode;
 use serde_json::json;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::*;
 
-/// What an API server with these snapshots of one gateway answers with, and how often it was asked.
+/// The status and the snapshots with which an API server answers, and how many requests it received.
 type Stored = Arc<Mutex<(StatusCode, Vec<Value>, usize)>>;
 
 fn writer(stored: &Stored) -> Writer {
@@ -30,7 +30,7 @@ fn writer(stored: &Stored) -> Writer {
     Writer::new(Client::new(server, "mcp"), Leadership::default(), Liveness::default().pulse("plans"))
 }
 
-/// The revision of a plan as it is stored: its index and shards.
+/// The stored form of one plan's revision: its shards and an index.
 fn snapshots() -> Vec<Value> {
     let (plan, _) = compile(&folder(), None);
     let revision = build::revision(&owner(), &plan, |_| false, &[], String::new()).unwrap();

@@ -18,8 +18,8 @@ use crate::controller::load_reports::LoadReports;
 use crate::controller::status::tests::read;
 use crate::domain::ids::Kind;
 
-/// Writes the plan of a gateway to an API server that takes everything, until the lease is lost while this write is under
-/// way; none is never. Gives the objects that were written, and what came of it.
+/// Writes a gateway's plan to an API server that accepts everything. The lease is lost during write number `lost_at`,
+/// counted from one, or never. Returns the names of the written objects, and the outcome.
 async fn write(lost_at: Option<usize>) -> (Vec<String>, Result<(), ApplyError>) {
     let leadership = Leadership::default();
     leadership.set(Some(Instant::now() + Duration::from_secs(60)));

@@ -1,4 +1,4 @@
-//! What counts at once is written before what takes long, and whatever the API server knows of the rest.
+//! Restrictions are written before anything slow, and even if the cluster's CRD does not know the optional fields.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -18,10 +18,10 @@ use crate::controller::load_reports::LoadReports;
 use crate::controller::status::tests::read;
 use crate::domain::ids::{Kind, ObjectKey};
 
-/// The objects that an API server was sent.
+/// The objects that an API server received.
 pub(in crate::controller) type Sent = Arc<Mutex<Vec<Value>>>;
 
-/// An API server that takes every object without this field in the index.
+/// An API server that accepts every object, unless its index has the field `unknown`.
 pub(in crate::controller) fn api_server(unknown: Option<&'static str>) -> (Writer, Sent) {
     let leadership = Leadership::default();
     leadership.set(Some(Instant::now() + Duration::from_secs(60)));
@@ -37,7 +37,7 @@ pub(in crate::controller) fn api_server(unknown: Option<&'static str>) -> (Write
             let Some(field) = refused else {
                 return Ok::<_, kube::Error>(Response::new(Body::from(body.to_vec())));
             };
-            // As an API server says it; the cluster tests compare with a real one.
+            // The words of a real API server; the cluster tests check that they are still the same.
             let message = format!(
                 "failed to create typed patch object (mcp/main; hawsepipe.dev/v1alpha1, Kind=GatewaySnapshot): \
                  .spec.index.{field}: field not declared in schema"

@@ -1,4 +1,4 @@
-//! Statuses of objects that a gateway takes: from manifests to what its pod says.
+//! Statuses of objects that are in a gateway's plan, from manifests to reports of pods.
 
 use super::*;
 use crate::controller::compiled::CompiledObjects;
@@ -10,15 +10,15 @@ use crate::domain::plan::Plan;
 /// Code that is being parsed for the first time.
 const UNTRIED: &str = "untried";
 
-/// The objects of a namespace, what is true of them, and their statuses.
+/// The objects of a namespace, and the input for their statuses.
 struct Namespace {
     objects: Objects,
     input: StatusInput,
 }
 
 impl Namespace {
-    /// These objects, compiled for the gateway `gw`, whose only pod is ready and runs the newest revision, `new`. All
-    /// code exports `default`, but for [`UNTRIED`], which is being parsed.
+    /// Compiles these objects for the gateway `gw`, whose only pod is ready and runs the newest revision, `new`. All
+    /// code exports `default`, except [`UNTRIED`], which is still being parsed.
     fn of(specs: &[(Kind, &str, Value)], before: Option<&Plan>) -> Self {
         let objects = specs.iter().map(|(kind, name, spec)| {
             let object = json!({
@@ -79,7 +79,7 @@ impl StatusInput {
         self.gateways.get_mut(&gateway()).unwrap()
     }
 
-    /// The gateway's pod is ready and runs this revision; none is no pod.
+    /// Makes the gateway's pod ready and run this revision. With `None`, the pod is not ready.
     fn runs(&mut self, revision: Option<&str>) {
         let report = revision.map(|revision| Report { revision: revision.into(), ..Report::default() });
         let ready: std::collections::BTreeMap<_, _> =
@@ -92,7 +92,7 @@ fn gateway() -> ObjectKey {
     ObjectKey::new("ns", "gw")
 }
 
-/// A gateway, a plugin, and a chain that runs it on an upstream with this spec.
+/// A gateway, a plugin, a chain that runs the plugin, and an upstream with this spec.
 fn specs(upstream: Value) -> Vec<(Kind, &'static str, Value)> {
     vec![
         (Kind::MCPGateway, "gw", json!({"authentication": {"anonymous": {}}})),
