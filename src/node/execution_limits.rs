@@ -140,7 +140,7 @@ impl ExecutionLimits {
         Arc::clone(&self.permits).acquire_owned().await.ok()
     }
 
-    /// The failure of an execution whose plugin was not loaded in time.
+    /// The failure of an execution whose plugin is still loading when its waiting time ends.
     pub fn not_loaded(&self) -> Failure {
         let waited = self.queue_timeout().as_millis();
         Failure::new(Reason::NotLoaded, format!("was still being loaded after {waited}ms"))

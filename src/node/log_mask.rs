@@ -54,7 +54,7 @@ impl LogMask {
 }
 
 impl LogMask {
-    /// A mask of a plugin of which only the name is known. It hides nothing.
+    /// A mask that knows only the plugin's name. It hides nothing.
     pub fn named(name: &str) -> Self {
         Self { name: name.into(), mask: Mask::default(), folders: Arc::default() }
     }

@@ -14,7 +14,7 @@ use crate::telemetry::catalog::Catalog;
 /// Why a worker was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpawnCause {
-    /// A new pool, or a growing one.
+    /// A new pool needs its first worker, or demand grows.
     Demand,
     /// Replaces a worker that is worn or has ended.
     Replace,

@@ -13,7 +13,7 @@ pub(super) struct Pools {
     pub(super) by_identity: HashMap<String, Arc<WorkerPool>>,
     /// The Node.js program that was looked for last.
     pub(super) last_program: Option<PathBuf>,
-    /// Why no plugin runs, if none does.
+    /// The failure of every execution while no plugin may run.
     pub(super) refusing: Option<Failure>,
 }
 

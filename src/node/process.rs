@@ -165,7 +165,7 @@ pub struct IdleSample {
 }
 
 impl IdleSample {
-    /// Whether the system reports what processes do.
+    /// Whether the system shows the threads of processes (`/proc`).
     pub fn is_shown() -> bool {
         std::fs::exists("/proc/self/task").unwrap_or(false)
     }

@@ -111,7 +111,7 @@ impl Worker {
     }
 }
 
-/// Document 000's limit: nobody knows what a Once script leaves behind when it runs again in one process.
+/// The limit in document 000, because a Once script that runs again in the same process may leave anything behind.
 const REUSED_EXECUTIONS: u64 = 1000;
 /// A Module or Lines worker is made to stay. Its start costs more than a thousand of its calls, and `limits.memory`
 /// bounds how much it can leak.

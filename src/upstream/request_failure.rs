@@ -52,9 +52,9 @@ pub(super) struct HopRefusal {
 }
 
 impl HopRefusal {
-    /// Judges an error from a server over HTTP. `refused` says whether its status was 400 too; otherwise a tool may
-    /// have run. Legacy servers do not know these codes, so there they come from a tool, unless the server is not
-    /// legacy any more.
+    /// Judges an error from a server over HTTP. `refused` says whether the HTTP status was 400 too; otherwise a tool
+    /// may have run. Legacy servers do not know these codes, so from them they are errors of a tool, except a refused
+    /// version: that is from a server that is no longer legacy.
     pub(super) fn over_http(era: Era, error: &RawValue, refused: bool) -> Option<Self> {
         let code = code_of(error).filter(|code| match era {
             Era::Modern => is_of_hop(*code),

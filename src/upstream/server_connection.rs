@@ -55,7 +55,7 @@ impl ServerConnection {
         }
     }
 
-    /// Ends it, in the background; requests in flight on a process are told.
+    /// Ends the connection in the background. Requests in flight to a process fail.
     pub(super) fn stop(&self) {
         match self {
             Self::Process(process) => process.stop(),

@@ -45,7 +45,7 @@ impl Notice {
     }
 }
 
-/// Why a message is not valid.
+/// Why a message is not valid, and what it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InvalidMessage {
     /// What is wrong. Contains nothing from the message.

@@ -127,7 +127,7 @@ enum ConnectionClaim {
 }
 
 impl Slot {
-    /// Uses the connection if it is open.
+    /// Returns a use of the connection, if it is open.
     pub(super) fn current(&self, purpose: Purpose) -> Option<ConnectionUse> {
         match &*self.lock() {
             SlotState::Up(live) if live.link.is_open() => Some(ConnectionUse::new(live, purpose)),
@@ -148,9 +148,9 @@ impl Slot {
         }
     }
 
-    /// Uses the connection, and makes it with `connect` if there is none. A separate task makes it, so that a caller
-    /// that gives up does not end what others wait for. Unless the caller insists, a failure of the last second is
-    /// returned again.
+    /// Returns a use of the connection, which is made with `connect` if there is none. A separate task makes it, so
+    /// that other callers still get it if this one gives up. Unless `insist` is set, a failure to connect within the
+    /// last second is returned again.
     pub(super) async fn lease<F>(
         self: &Arc<Self>,
         tasks: &TaskTracker,

@@ -32,7 +32,7 @@ pub enum DialError {
     /// The name of the host cannot be resolved.
     #[error("its name cannot be resolved")]
     Unresolved,
-    /// The host does not accept the connection.
+    /// No connection to the host could be made.
     #[error("it cannot be reached: {0}")]
     Unreachable(io::ErrorKind),
     /// The worker has as many open connections as it may have.

@@ -95,7 +95,7 @@ function loggerOf(of) {
 const logger = loggerOf(writing);
 Object.assign(console, { log: logger, info: logger, debug: logger.debug, trace: logger.debug, warn: logger.warn, error: logger.error });
 
-// V8 quotes the text that it could not parse in the message of a SyntaxError, and content must not reach logs.
+// Leaves out the message of a SyntaxError: V8 quotes the text that it could not parse, and content must not reach logs.
 function describe(error) {
   if (typeof error === 'string') return { message: `threw ${error}`.slice(0, 500) };
   if (!(error instanceof Error)) return { message: 'threw a value that is not an Error' };

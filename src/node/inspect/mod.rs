@@ -91,8 +91,8 @@ enum Told {
 
 /// `hawsepipe inspect`: reads a question from standard input and prints the facts as JSON.
 ///
-/// If reading, writing or starting the parser's thread fails.
-/// Where input or output fail, or the parser's thread does.
+/// # Errors
+/// If reading, writing, confining the process or starting the parser's thread fails.
 pub fn inspect_main() -> io::Result<()> {
     confine_parser(2 * DEADLINE.as_secs())?;
     let mut text = Vec::new();

@@ -1,5 +1,5 @@
-//! The protocols between the gateway and workers. A protocol turns one input into one answer. Which process it uses,
-//! for how long, and what happens to the process afterwards is decided elsewhere.
+//! The protocols between the gateway and workers. A protocol turns one input into one answer. Other modules decide
+//! which process it talks to, for how long, and what happens to the process afterwards.
 
 pub mod asks;
 pub mod channel;

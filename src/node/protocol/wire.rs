@@ -56,7 +56,7 @@ pub trait Wire: Send {
     fn is_usable(&self) -> bool;
 }
 
-/// Why there is no further frame.
+/// Why no further frame can be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireError {
     /// The worker closed its end.

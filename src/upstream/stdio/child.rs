@@ -141,7 +141,7 @@ impl Supervisor {
             () = self.ended.cancelled() => tokio::time::timeout(LAST_WORDS, child.wait()).await.ok(),
         };
         let asked = self.stop.is_cancelled() || self.shared.hurry.is_cancelled();
-        // Once the process has exited, they can no longer be found as its children.
+        // Once the process has exited, its descendants can no longer be found through it.
         let started = if exited.is_none() { Descendants::of(pid) } else { Descendants::default() };
         self.stop.cancel();
         let group = i32::try_from(pid).ok().and_then(Pid::from_raw);

@@ -32,7 +32,7 @@ pub(super) struct ProcessPipes {
     pub(super) key: ObjectKey,
     /// Counts messages that were not sent to the process.
     pub(super) unsent: IntCounter,
-    /// How many lines the process wrote to stdout that nobody can use.
+    /// How many lines on the process's stdout were not usable messages.
     pub(super) strays: Arc<AtomicU64>,
     /// Whether the negotiated version has batches.
     pub(super) batches: Arc<AtomicBool>,

@@ -52,7 +52,7 @@ impl StdoutReader {
     /// Reads until the end of the stream.
     pub(super) async fn run(mut self, stdout: ChildStdout) {
         let limit = self.target.max_response_size.saturating_add(ENVELOPE);
-        // A process serves a whole upstream, so it has an account of its own.
+        // A process serves a whole upstream, so it gets its own account in the budget.
         let reservation = self.shared.budget.reservation_for(Category::Answer, &Arc::default());
         let lines = LineReader::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX), Some(reservation));
         let mut lines = lines.answering(&self.wire.calls);
