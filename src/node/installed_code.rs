@@ -13,7 +13,7 @@ use super::private::PrivateFolder;
 use crate::domain::digest::sha256_hex;
 use crate::domain::plan::PluginPlan;
 
-/// The most entries of a plugin's folder that its code can import.
+/// The maximum number of entries of a plugin's folder that its code can import.
 const MAX_SIBLINGS: usize = 1000;
 
 /// Endings of the names of files that are copied, up to `MAX_COPIED` bytes in all.

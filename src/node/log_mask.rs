@@ -1,4 +1,4 @@
-//! What may not be seen in a plugin's output, and whose output it is.
+//! Masks a plugin's output: removes values that must not be shown, and knows the plugin's name.
 
 use std::borrow::Cow;
 use std::path::Path;

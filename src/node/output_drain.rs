@@ -8,7 +8,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::log_mask::LogMask;
 
-/// The most bytes of one logged line; the rest of the line is cut off.
+/// The maximum number of bytes of one logged line; the rest of the line is cut off.
 const LINE: usize = 1 << 10;
 /// How many bytes of a process's first output are kept, to explain a failed start.
 const OPENING: usize = 4 << 10;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The beginning of these folders' names. A process id and a random word follow.
 const PREFIX: &str = "hawsepipe-plugins-";
-/// The most entries of the temporary folder that are examined.
+/// The maximum number of entries of the temporary folder that are examined.
 const MAX_LOOKED_AT: usize = 10_000;
 
 /// The folder. It is removed with all its content when this is dropped.

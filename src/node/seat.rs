@@ -212,7 +212,7 @@ impl Seat {
         }
     }
 
-    /// Whether the worker, which has served no call yet, came up as it should.
+    /// Whether the worker, which has served no call yet, has started properly.
     pub fn is_sound(&self) -> bool {
         self.worn().is_none_or(|cause| self.stillborn(cause).is_none())
     }

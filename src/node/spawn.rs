@@ -46,7 +46,7 @@ type Made = (Child, Transport, Option<UnixStream>);
 /// The inputs for starting a worker's process.
 #[derive(Clone, Copy, Debug)]
 pub struct SpawnSpec<'a> {
-    /// Starts the process.
+    /// The launcher that starts the process.
     pub launcher: &'a Launcher,
     /// The Node.js that it runs on.
     pub node: &'a NodeRuntime,

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 const BYTES: u64 = 4 * 1024 * 1024;
 /// What a line or an event costs in addition to its bytes, because it may be empty.
 pub(super) const EACH: u64 = 16;
-/// The most bytes of an incomplete message that are kept while no call waits for an answer.
+/// The maximum number of bytes of an incomplete message that are kept while no call waits for an answer.
 pub(super) const UNASKED: u64 = 1 << 20;
 /// The time over which amounts are added up.
 const WINDOW: Duration = Duration::from_secs(1);

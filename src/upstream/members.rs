@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The most ids of one text, and messages of a batch, that are read.
+/// The maximum number of ids of one text, and messages of a batch, that are read.
 pub(super) const MOST: usize = 256;
 
 /// One member.

@@ -10,11 +10,11 @@ use crate::domain::rpc::too_deep;
 use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, UpstreamError};
 
-/// The most pages of one list.
+/// The maximum number of pages of one list.
 const PAGES: usize = 50;
-/// The most tools of one list.
+/// The maximum number of tools of one list.
 const TOOLS: usize = 10_000;
-/// The most bytes of all definitions in one list.
+/// The maximum number of bytes of all definitions in one list.
 const BYTES: usize = 4 << 20;
 
 #[derive(Deserialize)]

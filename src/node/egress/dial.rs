@@ -17,7 +17,7 @@ use crate::domain::egress::EgressRule;
 const DEADLINE: Duration = Duration::from_secs(10);
 /// The deadline for one address, after which the next one is tried.
 const ATTEMPT: Duration = Duration::from_secs(3);
-/// The most addresses of one name that are tried.
+/// The maximum number of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
 
 /// Why a connection was not made, or was lost.

@@ -18,9 +18,9 @@ use super::worker_egress::{StreamHeader, WorkerEgress};
 use crate::node::metrics::Direction;
 use crate::node::protocol::frame::{FrameKind, Head, Start};
 
-/// The most connections that a worker may have open.
+/// The maximum number of connections that a worker may have open.
 const MAX_STREAMS: usize = 32;
-/// The most bytes of a chunk.
+/// The maximum number of bytes of a chunk.
 const MAX_CHUNK: usize = 64 << 10;
 
 /// The connections of one worker, by stream number.

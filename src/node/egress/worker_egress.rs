@@ -14,11 +14,11 @@ use crate::node::log_mask::LogMask;
 use crate::node::metrics::{Direction, WorkerMetrics};
 use crate::node::protocol::frame::{FrameKind, begin};
 
-/// The most bytes that one call may send and receive.
+/// The maximum number of bytes that one call may send and receive.
 const MAX_BYTES: u64 = 64 << 20;
 /// How many names are resolved at the same time. A resolver can be slow, and a lookup cannot be cancelled.
 const LOOKUPS: usize = 4;
-/// The most bytes of a host's name in the log. No valid name is longer.
+/// The maximum number of bytes of a host's name in the log. No valid name is longer.
 const MAX_NAME: usize = 253;
 /// How many frames may wait for a worker that does not read.
 const QUEUED: usize = 8;

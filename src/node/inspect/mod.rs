@@ -18,9 +18,9 @@ use super::launcher::Launcher;
 use super::sandbox::confine_parser;
 use crate::domain::ports::{CodeFacts, Inspect, Unavailable};
 
-/// The most bytes of code that are parsed.
+/// The maximum number of bytes of code that are parsed.
 const MAX_CODE: usize = 1 << 20;
-/// The most bytes of an answer.
+/// The maximum number of bytes of an answer.
 const MAX_ANSWER: u64 = 1 << 20;
 /// How long one inspection may take.
 const DEADLINE: Duration = Duration::from_secs(2);

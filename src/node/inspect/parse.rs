@@ -12,9 +12,9 @@ use oxc_span::SourceType;
 
 use crate::domain::ports::{CodeFacts, SyntaxProblem};
 
-/// The most names of each kind that are reported.
+/// The maximum number of names of each kind that are reported.
 const MAX_NAMES: usize = 256;
-/// The most characters of a name. Longer ones are cut off.
+/// The maximum number of characters of a name. Longer ones are cut off.
 const MAX_NAME: usize = 128;
 const MAX_MESSAGE: usize = 200;
 

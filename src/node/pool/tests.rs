@@ -40,7 +40,7 @@ fn calls_fail_at_once_where_no_worker_is_there_and_none_may_be_started_for_them(
         // A pool that keeps workers starts them again by itself.
         (1, false, 0, true),
         (1, true, 0, true),
-        // A leased seat comes back.
+        // A leased seat becomes free again, so calls can wait for it.
         (1, false, 1, false),
         // A pool that keeps no workers starts one for each call, unless a start has just failed.
         (0, false, 0, false),

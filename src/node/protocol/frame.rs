@@ -15,7 +15,7 @@ use serde::Serialize;
 pub const HEAD: usize = 8;
 /// The version that a worker's `Ready` frame must name.
 pub const VERSION: u32 = 1;
-/// The most bytes of the JSON header of a worker's frame.
+/// The maximum number of bytes of the JSON header of a worker's frame.
 pub const MAX_HEADER: usize = 1 << 20;
 
 const HEADER_BITS: u32 = 0x00ff_ffff;

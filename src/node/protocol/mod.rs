@@ -26,7 +26,7 @@ pub struct PluginCall<'a> {
     pub input: &'a Input<'a>,
     /// The time after which an answer is too late.
     pub deadline: Instant,
-    /// The most bytes of the answer's text.
+    /// The maximum number of bytes of the answer's text.
     pub max_output: usize,
     /// Answers what the plugin asks for during the call.
     pub host: &'a dyn Host,

@@ -15,12 +15,12 @@ use crate::node::protocol::codec::{Codec, judge};
 
 /// If a process exits with a code other than 0 this soon after its line, the call fails.
 const EXIT_WINDOW: Duration = Duration::from_millis(20);
-/// The most digits of an exit code.
+/// The maximum number of digits of an exit code.
 const MAX_CODE: usize = 3;
 /// Bytes that escaping may add to content on a line, in addition to doubling it.
 const LINE_SLACK: usize = 64 << 10;
 
-/// The most bytes that an answer with `max_output` bytes of content may take.
+/// The maximum number of bytes that an answer with `max_output` bytes of content may take.
 pub(super) fn bound(max_output: usize) -> usize {
     max_output.saturating_mul(2).saturating_add(LINE_SLACK)
 }

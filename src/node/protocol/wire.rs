@@ -11,7 +11,7 @@ use super::{closed, too_large};
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 
-/// The most bytes of a log line.
+/// The maximum number of bytes of a log line.
 pub const MAX_LOG: usize = 64 << 10;
 /// Buffers that grew larger are shrunk to this size after the call.
 const KEPT: usize = 512 << 10;

@@ -12,9 +12,9 @@ use crate::upstream::context::UpstreamContext;
 use crate::upstream::flow::Flow;
 use crate::upstream::metrics::{Dropped, UpstreamMetrics};
 
-/// The most bytes of a line.
+/// The maximum number of bytes of a line.
 const LINE: usize = 8 * 1024;
-/// The most lines that are logged in one second.
+/// The maximum number of lines that are logged in one second.
 const LINES: u64 = 100;
 
 /// Logs what one process writes to its stderr.

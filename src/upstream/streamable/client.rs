@@ -19,7 +19,7 @@ use crate::domain::causes::causes;
 use crate::domain::instance::{INSTANCE_HEADER, Instance};
 use crate::domain::upstream::{Target, UpstreamError};
 
-/// The most idle connections that are kept to one upstream.
+/// The maximum number of idle connections that are kept to one upstream.
 const IDLE: usize = 256;
 /// How long an idle connection is kept: less than the five seconds of Node.js and uvicorn, so that no call uses a
 /// connection that the server is just closing.
