@@ -18,7 +18,7 @@ use crate::upstream::metrics::Dropped;
 use crate::upstream::server_message::{self, InvalidMessage, Notice, ServerMessage};
 use crate::upstream::wire::{self, ENVELOPE};
 
-/// The maximum number of bytes of one line that are skipped. If a line is longer, the connection to the process is closed.
+/// The maximum number of bytes of one line that are skipped. If a line is longer, the connection is closed.
 const PASSED_OVER: u64 = 256 * 1024 * 1024;
 /// Bytes at the beginning of a line that are examined to show it in the log.
 const READ_OF_IT: usize = 4096;
