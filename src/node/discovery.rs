@@ -1,4 +1,4 @@
-//! Which Node.js there is, and whether it is new enough.
+//! Finds Node.js and checks that it is new enough.
 
 use std::env;
 use std::os::unix::fs::PermissionsExt;
@@ -9,11 +9,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use tokio::process::Command;
 
-/// The oldest major version that plugins run on.
+/// The oldest major version of Node.js that plugins run on.
 pub const OLDEST: u32 = 20;
-/// How long one question may take.
+/// How long Node.js may take to answer one question.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// Asks for its parts. The file is read by the threads that every plugin has it start, whose stacks count as data.
+/// A script that prints what the program consists of. It reads the file asynchronously to start the threads that every
+/// plugin makes Node.js start, because their stacks count as data.
 const PARTS: &str = "const { sharedObjects: libraries } = process.report.getReport();
     const told = ({ data = '' }) => {
         const kibibytes = Number(/VmData:\\s*(\\d+)/.exec(data)?.[1] ?? 0);
@@ -24,13 +25,14 @@ const PARTS: &str = "const { sharedObjects: libraries } = process.report.getRepo
 /// A Node.js that plugins can run on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRuntime {
-    /// Its program, absolute where PATH resolved it.
+    /// The path of the program, as Node.js reports it.
     pub program: PathBuf,
-    /// As it says itself, without the `v`.
+    /// The version that it reports, without the `v`.
     pub version: String,
-    /// The program and the libraries that it runs with, as it says itself.
+    /// The program and the libraries that it loads, as Node.js reports them.
     pub files: Vec<PathBuf>,
-    /// Bytes of data that it maps before it runs anything, most of them never touched; 0 where the system does not say.
+    /// Bytes of data that it maps before it runs anything, most of them never touched; 0 if the system does not report
+    /// it.
     pub data: u64,
 }
 
@@ -45,35 +47,35 @@ struct NodeProbe {
 /// Why plugins have no Node.js to run on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
-    /// It was not looked for yet.
+    /// Node.js was not looked for yet.
     #[error("Node.js was not looked for yet")]
     NotAsked,
-    /// No such program.
+    /// There is no such program.
     #[error("Node.js was not found: {0} is not a program; name one with `--node PATH` or `nodeExecutable`")]
     NotFound(PathBuf),
-    /// It does not run, or is not Node.js.
+    /// The program does not run, or is not Node.js.
     #[error("{program} is not a working Node.js: {what}")]
     NotWorking {
-        /// The program.
+        /// The path of the program.
         program: PathBuf,
-        /// What it did.
+        /// What went wrong.
         what: String,
     },
-    /// Older than [`OLDEST`].
+    /// The version is older than [`OLDEST`].
     #[error("Node.js {version} at {program} is too old: {OLDEST} or newer is needed")]
     TooOld {
-        /// The program.
+        /// The path of the program.
         program: PathBuf,
-        /// Its version.
+        /// The version that it reports.
         version: String,
     },
 }
 
-/// Finds the program that `name` means, a path or a name that PATH resolves, and asks it for its version and its parts.
-/// Where that program starts another one, as version managers do, the other one is the one that is found.
+/// Finds the program `name`, a path or a name to look up in PATH, and asks it for its version and its parts. If that
+/// program starts another one, as version managers do, the result is the other one.
 ///
 /// # Errors
-/// Where there is no such program, it does not run, or it is too old.
+/// If there is no such program, it does not run, or it is too old.
 pub async fn find_node(name: &Path) -> Result<NodeRuntime, NodeError> {
     let program = resolve(name).ok_or_else(|| NodeError::NotFound(name.to_owned()))?;
     let broken = |what: String| NodeError::NotWorking { program: program.clone(), what };
@@ -93,7 +95,7 @@ pub async fn find_node(name: &Path) -> Result<NodeRuntime, NodeError> {
     Ok(NodeRuntime { program, version, files: libraries, data: kibibytes * 1024 })
 }
 
-/// What it prints; or what it does instead, for people.
+/// Returns what the program prints, or a description of what went wrong.
 async fn ask(program: &Path, arguments: &[&str]) -> Result<String, String> {
     let asked = Command::new(program)
         .args(arguments)

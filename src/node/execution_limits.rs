@@ -1,4 +1,4 @@
-//! What bounds executions of all plugins together: permits, places in the queue, bytes in flight.
+//! Limits on executions of all plugins together: permits, places in the queue, and bytes in flight.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use crate::domain::plugin::Failure;
 use crate::domain::ports::PluginLoad;
 use crate::domain::reason::Reason;
 
-/// The bounds. They may change while executions run.
+/// The limits that all plugins share. They can change while executions run.
 #[derive(Debug)]
 pub struct ExecutionLimits {
     permits: Arc<Semaphore>,
@@ -24,14 +24,14 @@ pub struct ExecutionLimits {
     tasks: Tasks,
 }
 
-/// So much of something may be taken at a time.
+/// A counter with an upper limit.
 #[derive(Debug, Default)]
 struct Budget {
     taken: AtomicU64,
     limit: AtomicU64,
 }
 
-/// A part of a budget, given back when dropped.
+/// A part of a budget, returned when dropped.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
@@ -53,7 +53,7 @@ impl Drop for Share {
 }
 
 impl ExecutionLimits {
-    /// Admits nothing until [`ExecutionLimits::apply`].
+    /// Admits nothing until [`ExecutionLimits::apply`] is called.
     pub fn new(tasks: Tasks) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(0)),
@@ -65,7 +65,7 @@ impl ExecutionLimits {
         }
     }
 
-    /// Takes over the bounds of `runtime`. Fewer permits come into force as running executions end.
+    /// Applies the limits of `runtime`. A lower number of permits takes effect as running executions end.
     pub fn apply(&self, runtime: &Runtime) {
         self.queue.limit.store(u64::from(runtime.max_queued_executions), Ordering::Release);
         self.bytes.limit.store(runtime.max_bytes_in_flight, Ordering::Release);
@@ -87,7 +87,7 @@ impl ExecutionLimits {
         *granted = wanted;
     }
 
-    /// How much is in use.
+    /// Returns how many permits and queue places are in use.
     pub fn load(&self) -> PluginLoad {
         let granted = *self.granted.lock().unwrap_or_else(PoisonError::into_inner);
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
@@ -103,24 +103,24 @@ impl ExecutionLimits {
         Duration::from_millis(self.queue_timeout_ms.load(Ordering::Acquire))
     }
 
-    /// Reserves so many bytes of the budget for content, until what it returns is dropped.
+    /// Reserves `bytes` of the budget for content, until the returned share is dropped.
     ///
     /// # Errors
-    /// `PoolExhausted` where there is none.
+    /// `PoolExhausted` if the budget does not have that many bytes left.
     pub fn content(&self, bytes: usize) -> Result<Share, Failure> {
         let taken = self.bytes.take(bytes as u64);
         taken.ok_or_else(|| Failure::new(Reason::PoolExhausted, "found too many bytes in flight"))
     }
 
-    /// A place in the queue.
+    /// Takes a place in the queue, until the returned share is dropped.
     ///
     /// # Errors
-    /// `PoolExhausted` where it is full.
+    /// `PoolExhausted` if the queue is full.
     pub fn queue(&self) -> Result<Share, Failure> {
         self.queue.take(1).ok_or_else(|| Failure::new(Reason::PoolExhausted, "found the queue for workers full"))
     }
 
-    /// The right to execute.
+    /// Waits for a permit to execute.
     ///
     /// # Errors
     /// `PoolExhausted` if no permit is free by `until`, or the queue is full.
@@ -133,19 +133,20 @@ impl ExecutionLimits {
         acquired.ok().and_then(Result::ok).ok_or_else(|| self.late())
     }
 
-    /// The right of an execution that gave it back while it waited for others, however long that takes: it has its place
-    /// already, and its own deadline. None where nothing is admitted any more.
+    /// Takes a permit for an execution that released its own while it waited for an answer. This neither takes a place
+    /// in the queue nor times out, because the execution has queued before and has its own deadline. Returns `None` if
+    /// the semaphore is closed.
     pub async fn again(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.permits).acquire_owned().await.ok()
     }
 
-    /// The failure of an execution that waited for a plugin that is still being loaded.
+    /// The failure of an execution whose plugin is still loading when its waiting time ends.
     pub fn not_loaded(&self) -> Failure {
         let waited = self.queue_timeout().as_millis();
         Failure::new(Reason::NotLoaded, format!("was still being loaded after {waited}ms"))
     }
 
-    /// The failure of an execution that waited too long.
+    /// The failure of an execution that found no free worker or permit in time.
     pub fn late(&self) -> Failure {
         let waited = self.queue_timeout().as_millis();
         Failure::new(Reason::PoolExhausted, format!("found no free worker within {waited}ms"))

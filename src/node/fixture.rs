@@ -1,4 +1,4 @@
-//! What tests of workers share.
+//! Fixtures that tests of workers share.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::starter::{Lifetimes, Starter};
 use crate::domain::plan::Runtime;
 use crate::domain::ports::LinkedPlugin;
 
-/// A Module plugin of one worker.
+/// A Module plugin with a pool of one worker.
 pub(super) fn plugin() -> Arc<LinkedPlugin> {
     let plan = json!({
         "key": {"namespace": "default", "name": "p"}, "id": "0a1b2c3d", "digest": "", "file_name": "index.js",
@@ -22,13 +22,13 @@ pub(super) fn plugin() -> Arc<LinkedPlugin> {
     Arc::new(LinkedPlugin { plan, code: "".into(), env: Vec::new(), identity: "p".into(), pool_size: 1 })
 }
 
-/// What starts no worker: there is no such program.
+/// A starter that cannot start any worker, because the launcher's program does not exist.
 pub(super) fn starter() -> Arc<Starter> {
     let launcher = Launcher::at("/none");
     Arc::new(Starter::new(launcher, Lifetimes::default(), WorkerMetrics::new().unwrap()).unwrap())
 }
 
-/// Bounds of executions: how many at a time, how many that wait, bytes of all of them.
+/// Runtime settings with these limits: concurrent executions, queued executions, and bytes in flight.
 pub(super) fn runtime(permits: u32, queue: u32, bytes: u64) -> Runtime {
     Runtime {
         plugin_dir: ".".into(),

@@ -1,6 +1,6 @@
-//! Plugin code on disk: a private folder for each revision, so that no later edit of the original reaches a worker. Files
-//! beside it that it may import are copied too, within bounds, so that its later workers are as its first; the others, and
-//! folders, are links.
+//! Plugin code on disk: each revision has a private folder, so that no later edit of the original reaches a worker.
+//! Files beside the original that it can import are copied too, within limits, so that later workers run the same code
+//! as the first. Other files and folders are linked.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -13,10 +13,10 @@ use super::private::PrivateFolder;
 use crate::domain::digest::sha256_hex;
 use crate::domain::plan::PluginPlan;
 
-/// Files of a plugin's folder that its code may import.
+/// The maximum number of entries of a plugin's folder that its code can import.
 const MAX_SIBLINGS: usize = 1000;
 
-/// Of those, what is copied: files that end so, as many bytes of all together.
+/// Endings of the names of files that are copied, up to `MAX_COPIED` bytes in all.
 const IMPORTED: [&str; 4] = ["js", "mjs", "cjs", "json"];
 const MAX_COPIED: u64 = 16 << 20;
 
@@ -27,47 +27,48 @@ const EGRESS_PRELOAD: &str = include_str!("host/egress.cjs");
 const OFFLINE_PRELOAD: &str = include_str!("host/offline.cjs");
 const REUSE_HOST: &str = include_str!("host/reuse.cjs");
 
-/// Why code cannot be written.
+/// Why code cannot be written to disk.
 #[derive(Debug, thiserror::Error)]
 pub enum CodeError {
-    /// The disk says no.
+    /// Writing failed.
     #[error("its code cannot be written to {path}: {source}")]
     Write {
-        /// Where.
+        /// The path of the entry file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The text is not what the plan names.
+    /// The text does not match the digest in the plan.
     #[error("its code is not what its digest {0} names")]
     Digest(String),
-    /// A name that would leave the folder.
+    /// The file name in the plan is not a plain name, so it could lead out of the folder.
     #[error("its file name is not a plain name")]
     FileName,
 }
 
-/// The private folder of this process. Removed, with all in it, when it and every [`InstalledCode`] are dropped.
+/// The private folder of this process. It is removed with all its content when this and every [`InstalledCode`] are
+/// dropped.
 #[derive(Debug)]
 pub struct CodeFolder {
     private: PrivateFolder,
     next: AtomicU64,
 }
 
-/// One plugin's code, ready to be run. Its folder is removed when it is dropped.
+/// The code of one plugin, ready to run. Its folder is removed on drop.
 #[derive(Debug)]
 pub struct InstalledCode {
     folder: PathBuf,
     entry: PathBuf,
-    /// What lies elsewhere and may be imported.
+    /// Folders elsewhere that the code can import from.
     origins: Vec<PathBuf>,
     parent: Arc<CodeFolder>,
 }
 
 impl CodeFolder {
-    /// Makes the folder.
+    /// Creates the folder and writes the host scripts into it.
     ///
     /// # Errors
-    /// Where it cannot be made or written.
+    /// If the folder cannot be created or written to.
     pub fn create() -> io::Result<Self> {
         let folder = Self { private: PrivateFolder::create()?, next: AtomicU64::new(0) };
         fs::write(folder.host(), HOST)?;
@@ -79,50 +80,51 @@ impl CodeFolder {
         Ok(folder)
     }
 
-    /// Removes the folder with all in it now. A gateway that ends does not wait until everyone has let go of it.
+    /// Removes the folder with all its content now. A gateway that is shutting down does not wait until nothing refers
+    /// to it.
     pub fn remove(&self) {
         self.private.remove();
     }
 
-    /// The worker's side of the Module protocol.
+    /// The script that implements the worker's side of the Module protocol.
     pub fn host(&self) -> PathBuf {
         self.private.path().join("host.mjs")
     }
 
-    /// What runs a Once script again and again.
+    /// The script that runs a Once script again and again.
     pub fn reuse_host(&self) -> PathBuf {
         self.private.path().join("reuse.cjs")
     }
 
-    /// What is loaded before a script that has a process of its own.
+    /// The preload for scripts that run without a host script.
     pub fn once_preload(&self) -> PathBuf {
         self.private.path().join("once.cjs")
     }
 
-    /// What is loaded before a script that serves one call.
+    /// The preload for scripts that serve one call.
     pub fn exit_preload(&self) -> PathBuf {
         self.private.path().join("exit.cjs")
     }
 
-    /// What is loaded before a plugin that may connect to hosts.
+    /// The preload for plugins that list `egress`.
     pub fn egress_preload(&self) -> PathBuf {
         self.private.path().join("egress.cjs")
     }
 
-    /// What is loaded before any other plugin.
+    /// The preload for all other plugins.
     pub fn offline_preload(&self) -> PathBuf {
         self.private.path().join("offline.cjs")
     }
 
-    /// Where all code lies.
+    /// The folder that holds all code.
     pub fn path(&self) -> &Path {
         self.private.path()
     }
 
-    /// Writes `text` as the entry of `plan`, beside links to the other files of the folder that it comes from.
+    /// Writes `text` as the entry file of `plan`, beside copies of or links to the other files of its original folder.
     ///
     /// # Errors
-    /// Where the text is not what the plan's digest names, or the disk says no.
+    /// If the text does not match the plan's digest, the file name is not a plain name, or writing fails.
     pub fn write(self: &Arc<Self>, plan: &PluginPlan, text: &str) -> Result<InstalledCode, CodeError> {
         if sha256_hex(text.as_bytes()) != plan.digest {
             return Err(CodeError::Digest(plan.digest.clone()));
@@ -141,17 +143,17 @@ impl CodeFolder {
 }
 
 impl InstalledCode {
-    /// The file to run.
+    /// The file that Node.js runs.
     pub fn entry(&self) -> &Path {
         &self.entry
     }
 
-    /// The folder that it lies in.
+    /// The folder of the entry file.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// All that a worker reads of it: its folder, the folder that it comes from, and its packages.
+    /// All paths that a worker reads: the code's own folder, the host scripts, the original folder, and the packages.
     pub fn readable(&self) -> Vec<PathBuf> {
         let parent = &self.parent;
         let preloads =
@@ -161,7 +163,7 @@ impl InstalledCode {
         own.chain(self.origins.iter().cloned()).collect()
     }
 
-    /// Where host script and preload are.
+    /// The folder of the host scripts and preloads.
     pub fn parent(&self) -> &CodeFolder {
         &self.parent
     }
@@ -187,8 +189,8 @@ impl InstalledCode {
         Ok(())
     }
 
-    /// Links the packages that Node.js would find for code in `origin`: of the nearest folder above it that has some,
-    /// where it has none of its own.
+    /// Links the packages that Node.js would find for code in `origin`: the nearest `node_modules` above it. If
+    /// `origin` has its own, that has been linked with its other entries.
     fn link_packages(&mut self, origin: &Path) -> io::Result<()> {
         const PACKAGES: &str = "node_modules";
         let packages = origin.ancestors().map(|folder| folder.join(PACKAGES)).find(|packages| packages.is_dir());
@@ -203,7 +205,7 @@ impl InstalledCode {
     }
 }
 
-/// Copies a file that code may import, if it is one and there is room for it. Its bytes; none where it is not copied.
+/// Copies a file if code can import it and it fits in `room`. Returns its size, or `None` if it was not copied.
 fn copied(from: &Path, to: &Path, room: u64) -> Option<u64> {
     let is_code = from.extension().is_some_and(|ending| IMPORTED.iter().any(|one| ending == *one));
     let bytes = fs::metadata(from).ok().filter(|found| is_code && found.is_file() && found.len() <= room)?.len();

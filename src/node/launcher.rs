@@ -1,5 +1,5 @@
-//! How a worker's process comes to be: this program runs itself as `hawsepipe sandbox`, which arranges descriptors and
-//! environment, confines itself and then becomes Node. So nothing runs between fork and exec, and no unsafe code is
+//! Starts workers' processes. This program runs itself as `hawsepipe sandbox`, which arranges descriptors and
+//! environment, confines itself and then becomes Node.js. So no code runs between fork and exec, and no unsafe code is
 //! needed.
 
 use std::env;
@@ -18,17 +18,17 @@ use super::sandbox::{Confinement, probe, probe_main};
 use crate::domain::sandbox::{SandboxLack, is_kept_from_plugins};
 use crate::domain::secret::SecretText;
 
-/// Where a Module worker finds its socket. Written in `host.mjs` too.
+/// The descriptor on which a Module worker finds its socket. `host.mjs` has the same number.
 const SOCKET: i32 = 3;
-/// Instead of what standard input is: nothing is run, the sandbox is tried.
+/// The argument that replaces [`Stdin::word`] to try the sandbox without running a program.
 const PROBE: &str = "probe";
 /// A plugin's variables are handed down under this prefix, so that none of them (`LD_PRELOAD`) acts on the launcher.
 const PREFIX: &[u8] = b"HAWSEPIPE_PLUGIN_";
 
-/// What a worker's standard input is.
+/// What a worker gets as its standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stdin {
-    /// The gateway's socket; the worker finds it as descriptor 3, and nothing on standard input.
+    /// The gateway's socket. The worker finds it as descriptor 3, and the null device on standard input.
     Socket,
     /// A pipe that the script reads.
     Pipe,
@@ -43,17 +43,17 @@ impl Stdin {
     }
 }
 
-/// The program that workers and parsers are started through: this one.
+/// The program that starts workers and parsers: this one.
 #[derive(Clone, Debug)]
 pub struct Launcher {
     program: PathBuf,
 }
 
 impl Launcher {
-    /// This very program, also when its file was replaced since.
+    /// This very program, even if its file has been replaced since it started.
     ///
     /// # Errors
-    /// Where the system does not say which file it runs.
+    /// If the system does not report which file it runs.
     pub fn current() -> io::Result<Self> {
         if cfg!(target_os = "linux") {
             return Ok(Self::at("/proc/self/exe"));
@@ -66,8 +66,8 @@ impl Launcher {
         Self { program: path.into() }
     }
 
-    /// A command that confines itself and becomes `program`, leading its own process group, with nothing but `env` as
-    /// its environment. Variables that would steer how Node.js starts are left out.
+    /// Returns a command that confines itself and becomes `program`, as leader of its own process group and with only
+    /// `env` as its environment. Variables that affect how Node.js starts are left out.
     ///
     /// # Errors
     /// If a path of the confinement is not UTF-8.
@@ -88,17 +88,18 @@ impl Launcher {
         Ok(command)
     }
 
-    /// What the kernel of this machine does not enforce of the sandbox.
+    /// Finds out which parts of the sandbox this machine's kernel does not enforce.
     ///
     /// # Errors
-    /// Where the child that tries it does not run.
+    /// If the child that tries the sandbox does not run.
     pub async fn probe(&self) -> io::Result<Vec<SandboxLack>> {
         let mut command = self.subcommand("sandbox");
         command.arg(PROBE);
         probe(command).await
     }
 
-    /// This program with `subcommand`, leading its own process group, with an empty environment.
+    /// Returns a command that runs this program with `subcommand`, as leader of its own process group and with an empty
+    /// environment.
     pub fn subcommand(&self, subcommand: &str) -> Command {
         let mut command = Command::new(&self.program);
         command.arg(subcommand).env_clear().process_group(0);
@@ -106,9 +107,9 @@ impl Launcher {
     }
 }
 
-/// `hawsepipe sandbox socket|pipe CONFINEMENT PROGRAM [ARGUMENT...]`: becomes the program. `hawsepipe sandbox probe`: says
-/// what cannot be enforced here. Must run before any thread starts. Where it cannot, it says why on standard error and
-/// exits with code 126.
+/// `hawsepipe sandbox socket|pipe CONFINEMENT PROGRAM [ARGUMENT...]`: becomes the program. `hawsepipe sandbox probe`:
+/// prints what cannot be enforced here. Must run before any thread starts. On failure, prints the reason to standard
+/// error and exits with code 126.
 pub fn sandbox_main(arguments: impl Iterator<Item = OsString>) -> ! {
     let error = become_program(arguments);
     eprintln!("Error: hawsepipe sandbox: {error}");
@@ -123,7 +124,7 @@ fn become_program(mut arguments: impl Iterator<Item = OsString>) -> io::Error {
     }
 }
 
-/// Becomes the program, unless the way there fails.
+/// Becomes the program. Returns only if that fails.
 fn become_confined(stdin: &OsStr, mut arguments: impl Iterator<Item = OsString>) -> io::Result<io::Error> {
     let (Some(confinement), Some(program)) = (arguments.next(), arguments.next()) else { return Err(usage()) };
     let confinement: Confinement = serde_json::from_slice(confinement.as_bytes())?;
@@ -149,7 +150,7 @@ fn usage() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, usage)
 }
 
-/// Moves the socket from standard input to descriptor 3, and the null device to its place.
+/// Moves the socket from standard input to descriptor 3, and puts the null device on standard input.
 fn move_socket() -> io::Result<()> {
     let socket = fcntl_dupfd_cloexec(io::stdin().as_fd(), SOCKET)?;
     if socket.as_raw_fd() != SOCKET {
@@ -157,7 +158,7 @@ fn move_socket() -> io::Result<()> {
     }
     rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
     fcntl_setfd(&socket, FdFlags::empty())?;
-    // Given up, so that it stays open over exec.
+    // Released, so that it is not closed and stays open across exec.
     let _ = socket.into_raw_fd();
     Ok(())
 }

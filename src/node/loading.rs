@@ -1,4 +1,4 @@
-//! Waits until a worker has loaded its plugin, and says why one has not.
+//! Waits until a worker has loaded its plugin, and reports why one has not.
 
 use std::io;
 use std::process::ExitStatus;
@@ -17,42 +17,42 @@ use crate::domain::reason::Reason;
 
 /// How long a plugin may take to load.
 pub(super) const START_DEADLINE: Duration = Duration::from_secs(10);
-/// How long a plugin may hold a start slot while it loads. One that never finishes must not block the others.
+/// How long a plugin may hold a start slot while it loads, so that one that never finishes does not block the others.
 const SLOT_HOLD: Duration = Duration::from_secs(1);
-/// A script that is known to work and was not over by then has come to the read of its input, or soon will.
+/// How long to wait for a script that is known to work. If it still runs then, it reads its input or soon will.
 const SETTLE: Duration = Duration::from_millis(50);
-/// How often it is looked whether another script has come so far.
+/// How often the threads of a script that has never worked are looked at.
 const LOOK: Duration = Duration::from_millis(20);
-/// One that never rests counts as started by then.
+/// A script that never becomes idle counts as started after this time.
 const LONGEST_SETTLE: Duration = Duration::from_secs(3);
 
 /// Why a worker could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// No Node.js to run it on.
+    /// There is no Node.js to run it on.
     #[error("{0}")]
     Node(#[from] NodeError),
-    /// Its code cannot be put on disk.
+    /// The code cannot be written to disk.
     #[error("{0}")]
     Code(#[from] CodeError),
-    /// The process cannot be made.
+    /// The process cannot be created.
     #[error("its process cannot be made: {0}")]
     Spawn(#[from] io::Error),
-    /// The plugin said why, or it shows.
+    /// The plugin reported an error, or did something wrong while it was loaded.
     #[error("{0}")]
     Load(String),
-    /// The process ended.
+    /// The process ended before the plugin was loaded.
     #[error("it ended while it was loaded ({status}{})", cause.as_deref().map(|c| format!("; {c}")).unwrap_or_default())]
     Exited {
-        /// How.
+        /// The exit status.
         status: ExitStatus,
-        /// The error that it printed.
+        /// The first error that the process printed, if any.
         cause: Option<String>,
     },
-    /// It took too long.
+    /// The plugin was not loaded within this time.
     #[error("it was not loaded within {0:?}")]
     Late(Duration),
-    /// The gateway is ending.
+    /// The gateway is shutting down.
     #[error("the gateway is ending")]
     Closed,
 }
@@ -69,7 +69,7 @@ impl StartError {
         Failure::new(Reason::NotLoaded, format!("cannot be started: {self}"))
     }
 
-    /// The label of what failed.
+    /// The `cause` label of the start failure metric.
     pub fn as_label(&self) -> &'static str {
         match self {
             Self::Node(_) => "node",
@@ -82,12 +82,12 @@ impl StartError {
         }
     }
 
-    /// Whether the plugin itself is at fault: on this machine another one would have been loaded.
+    /// Whether the plugin itself is at fault: another plugin could have been loaded on this machine.
     pub(super) fn is_the_plugins(&self) -> bool {
         matches!(self, Self::Load(_) | Self::Exited { .. } | Self::Late(_))
     }
 
-    /// What a plugin says of its failure may quote its environment.
+    /// Masks secrets: the message of a plugin's error can quote its environment.
     pub(super) fn masked(self, log_mask: &LogMask) -> Self {
         let masked = |said: String| log_mask.masked(said).into_owned();
         match self {
@@ -99,8 +99,8 @@ impl StartError {
 }
 
 impl Seat {
-    /// Waits until the plugin is loaded; none at the deadline. Drops `slot`, the right to start a worker, as soon as it
-    /// can. `proven` says whether a call of this plugin has gone well before.
+    /// Waits until the plugin is loaded, or returns `None` at the deadline. Drops `slot`, the right to start a worker,
+    /// after a second at the latest. `proven` says whether a call of this plugin has gone well before.
     pub(super) async fn loaded_by_deadline(
         &mut self,
         slot: SemaphorePermit<'_>,
@@ -121,7 +121,7 @@ impl Seat {
                 Ok(()) => return Ok(()),
                 Err(said) => said,
             },
-            // Made of one that is loaded.
+            // A shared transport is made from one whose worker has loaded the plugin.
             Transport::Shared(_) => return Ok(()),
             Transport::Lines(lines) if lines.says_ready() => {
                 if lines.ready().await {
@@ -154,9 +154,9 @@ impl Seat {
     }
 }
 
-/// Waits until a script has likely come to the read of its input: it does not say so. A script that has never worked
-/// may die before that, and a Guard that cannot start must not let a call through to its upstream. So such a script is
-/// watched until it is idle, if the system shows that.
+/// Waits until a script has probably begun to read its input, which scripts do not report. A script that has never
+/// worked may die before that, and a Guard that cannot start must not let a call through to its upstream. So such a
+/// script is watched until it is idle, if the system shows that.
 async fn settled(pid: u32, proven: bool) {
     if proven || !IdleSample::is_shown() {
         return sleep(SETTLE).await;

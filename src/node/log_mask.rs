@@ -1,4 +1,4 @@
-//! What is known of a plugin's words: whose they are, and which values must not be seen in them.
+//! Masks a plugin's output: removes values that must not be shown, and knows the plugin's name.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -10,24 +10,24 @@ use super::installed_code::InstalledCode;
 use crate::domain::ports::LinkedPlugin;
 use crate::domain::secret::Mask;
 
-/// A plugin's name, and its environment, which no log line, error or record of it shows. Nor do they show the private
-/// folder that its code lies in: what is in that goes by its own name there.
+/// A plugin's name, and the values of its environment, which must not appear in any log line, error or record. The
+/// paths of its private code folders are removed too, so that files in them appear with their plain names.
 #[derive(Clone, Debug)]
 pub struct LogMask {
     name: String,
     mask: Mask,
-    /// Beginnings of paths and URLs, the longer ones first.
+    /// Beginnings of paths and URLs that are removed, the longer ones first.
     folders: Arc<[String]>,
 }
 
 impl LogMask {
-    /// That of `plugin`.
+    /// The mask of `plugin`.
     pub fn of(plugin: &LinkedPlugin) -> Self {
         let mask = Mask::of(plugin.env.iter().map(|(_, value)| value));
         Self { name: plugin.plan.key.to_string(), mask, folders: Arc::default() }
     }
 
-    /// The same of a process that runs `code`.
+    /// Adds the folders of `code`, which the process runs.
     pub fn running(self, code: &InstalledCode) -> Self {
         let beginnings = |folder: &Path| [format!("file://{}/", folder.display()), format!("{}/", folder.display())];
         let folders = [beginnings(code.folder()), beginnings(code.parent().path())].concat();
@@ -39,7 +39,7 @@ impl LogMask {
         &self.name
     }
 
-    /// `text` without the values of the environment and the names of private folders.
+    /// Returns `text` without the values of the environment and the paths of private folders.
     pub fn masked<'a>(&self, text: impl Into<Cow<'a, str>>) -> Cow<'a, str> {
         let masked = self.mask.masked(text);
         let held = self.folders.iter().filter(|folder| masked.contains(folder.as_str()));
@@ -47,14 +47,14 @@ impl LogMask {
         held.into_iter().fold(masked, |text, folder| Cow::Owned(text.replace(folder.as_str(), "")))
     }
 
-    /// The same for a JSON text; none where it cannot be read.
+    /// Removes the values of the environment from a JSON text. Returns `None` if it cannot be read.
     pub fn masked_json(&self, json: Box<RawValue>) -> Option<Box<RawValue>> {
         self.mask.masked_json(json)
     }
 }
 
 impl LogMask {
-    /// One of a plugin that is only a name.
+    /// A mask that knows only the plugin's name. It hides nothing.
     pub fn named(name: &str) -> Self {
         Self { name: name.into(), mask: Mask::default(), folders: Arc::default() }
     }

@@ -1,4 +1,4 @@
-//! Maintains workers that no call uses: those that are worn are replaced before a call comes, those that nobody needs end.
+//! Maintains idle workers: replaces worn ones before a call needs them, and ends those that are no longer needed.
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::worker::Disposition;
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 
-/// Maintains all pools again and again, until they and their starter are gone.
+/// Maintains all pools periodically, until they or their starter are gone or the starter is closed.
 pub(super) async fn maintain(starter: Weak<Starter>, pools: Weak<RwLock<Pools>>) {
     while let Some((closed, every)) = starter.upgrade().map(|s| (s.closed.clone(), s.lifetimes.maintained_every)) {
         tokio::select! {
@@ -26,7 +26,7 @@ pub(super) async fn maintain(starter: Weak<Starter>, pools: Weak<RwLock<Pools>>)
 }
 
 impl WorkerPool {
-    /// One that is worn, or soon will be, is replaced. Those that nobody has used for so long go, the last one apart.
+    /// Replaces workers that are worn or soon will be. Ends workers that were unused for too long, except the last one.
     fn maintain(self: &Arc<Self>) {
         let mut state = self.lock();
         let worn: Vec<_> = state.idle.iter().filter_map(|seat| Some((seat.worker.id, seat.worn()?))).collect();
@@ -49,13 +49,13 @@ impl WorkerPool {
         self.fill(&mut state, SpawnCause::Replace);
     }
 
-    /// A seat of a worker of which none was used for so long.
+    /// Returns an idle seat of a worker of which no seat was used for `max_idle`.
     fn unneeded(&self, state: &PoolState) -> Option<usize> {
         let idle = state.idle.iter().map(|seat| (seat.worker.id, seat.rested.elapsed()));
         rested(idle, self.seats, self.starter.lifetimes.max_idle)
     }
 
-    /// Starts the successor of a worker that has few calls or little time left, so that no call waits for it.
+    /// Starts the successor of a worker that has few calls or little time left, so that no call has to wait for it.
     pub(super) fn succeed(self: &Arc<Self>, state: &mut PoolState, seat: &Seat) {
         if state.target > 0
             && state.not_before.is_none()
@@ -66,7 +66,7 @@ impl WorkerPool {
         }
     }
 
-    /// Ends the worker of an idle seat that is worn. Where another one would be no better, the next start waits.
+    /// Ends the worker of an idle seat that is worn. If a new worker would be no better, the next start is delayed.
     pub(super) fn discard(self: &Arc<Self>, state: &mut PoolState, seat: Seat, cause: RecycleCause) {
         let stillborn = seat.stillborn(cause).map(|message| seat.worker.log_mask.masked(message).into_owned());
         self.end(state, seat, Disposition::Recycle(cause));
@@ -78,8 +78,8 @@ impl WorkerPool {
     }
 }
 
-/// The first of `idle` seats whose worker has all its `seats` among them, each unused for as long as `max_idle`. Of each
-/// are given its worker, and for how long it is unused.
+/// Returns the first of the `idle` seats whose worker has all its `seats` among them, each unused for at least
+/// `max_idle`. Each item holds the seat's worker and how long the seat has been unused.
 fn rested(idle: impl Iterator<Item = (u64, Duration)> + Clone, seats: usize, max_idle: Duration) -> Option<usize> {
     idle.clone().position(|(candidate, _)| {
         let same = idle.clone().filter(|(worker, _)| *worker == candidate);

@@ -1,4 +1,5 @@
-//! What is counted about workers. Labels are plugins, which the plan bounds, and causes of closed lists.
+//! Metrics about workers. Their labels are plugins, of which the plan has a limited number, and causes from fixed
+//! lists.
 
 use std::time::Duration;
 
@@ -13,63 +14,63 @@ use crate::telemetry::catalog::Catalog;
 /// Why a worker was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpawnCause {
-    /// A new pool, or a growing one.
+    /// A new pool needs its first worker, or demand grows.
     Demand,
-    /// In the place of one that served its time or is spent.
+    /// Replaces a worker that is worn or has ended.
     Replace,
-    /// Again, after starts that failed.
+    /// Tries again after failed starts.
     Retry,
 }
 
-/// Why a worker that could have served on was ended.
+/// Why a worker that could have kept serving was ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecycleCause {
     /// It served as many calls as it may.
     Executions,
-    /// It is as old as it may be.
+    /// It reached the end of its lifetime.
     Lifetime,
-    /// It printed more than it may.
+    /// It printed more besides its answers than it may.
     Stderr,
-    /// It said something although nothing was asked, so that nobody can tell its answers apart.
+    /// It printed something without having a call, so its answers cannot be told apart.
     Stray,
-    /// It had more memory than it may.
+    /// It used more memory than it may keep.
     Memory,
-    /// Nobody needed it for a while.
+    /// No call needed it for a while.
     Idle,
-    /// Its plugin's revision is no longer run, or keeps no warm workers.
+    /// Its plugin's revision no longer runs or no longer keeps warm workers, or its pool has no room for it.
     Retired,
-    /// It ended by itself while nobody asked it anything.
+    /// It ended by itself while it had no call.
     Exited,
-    /// A call of it does not end although it was given up; its other calls may.
+    /// A call that was given up did not end. The worker's other calls may end normally.
     Stuck,
 }
 
 /// Why a worker was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillCause {
-    /// No answer by the deadline.
+    /// A call got no answer by its deadline.
     Timeout,
-    /// Whoever waited for the answer went away.
+    /// Nobody waits for the answer any more.
     Cancelled,
     /// It broke the protocol, or sent too much.
     Broken,
-    /// It was not ready in time.
+    /// It did not load its plugin in time.
     Start,
-    /// The gateway ends.
+    /// The gateway is shutting down.
     Shutdown,
 }
 
-/// Which way bytes of a plugin's connection go.
+/// The direction of bytes on a plugin's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// To the host.
+    /// From the plugin to the host.
     Out,
-    /// To the plugin.
+    /// From the host to the plugin.
     In,
 }
 
 impl Direction {
-    /// The label.
+    /// The metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Out => "out",
@@ -79,7 +80,7 @@ impl Direction {
 }
 
 impl SpawnCause {
-    /// The label.
+    /// The metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Demand => "demand",
@@ -90,7 +91,7 @@ impl SpawnCause {
 }
 
 impl RecycleCause {
-    /// The label.
+    /// The metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Executions => "executions",
@@ -107,7 +108,7 @@ impl RecycleCause {
 }
 
 impl KillCause {
-    /// The label.
+    /// The metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -119,7 +120,7 @@ impl KillCause {
     }
 }
 
-/// Counters of workers' lives. Clones count together.
+/// Metrics about workers and their plugins. Clones share their values.
 #[derive(Clone, Debug)]
 pub struct WorkerMetrics {
     spawns: IntCounterVec,
@@ -133,10 +134,10 @@ pub struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// Counters that are not registered anywhere yet.
+    /// Creates metrics that are not registered yet.
     ///
     /// # Errors
-    /// Never in practice: names and labels are constants.
+    /// Never in practice, because names and labels are constants.
     pub fn new() -> prometheus::Result<Self> {
         let counter = |name, help| IntCounterVec::new(Opts::new(name, help), &["plugin", "cause"]);
         let starts =
@@ -165,10 +166,10 @@ impl WorkerMetrics {
         })
     }
 
-    /// Makes them part of `catalog`.
+    /// Registers the metrics in `catalog`.
     ///
     /// # Errors
-    /// Where a metric of the same name is there already.
+    /// If the catalog already has a metric of the same name.
     pub fn register(&self, catalog: &Catalog) -> prometheus::Result<()> {
         catalog.keep_series(self.spawns.clone())?;
         catalog.keep_series(self.recycles.clone())?;
@@ -180,42 +181,42 @@ impl WorkerMetrics {
         catalog.keep_series(self.carried.clone())
     }
 
-    /// A worker of `plugin` (`namespace/name`) was started.
+    /// Counts a start of a worker of `plugin` (`namespace/name`).
     pub fn spawned(&self, plugin: &str, cause: SpawnCause) {
         self.spawns.with_label_values(&[plugin, cause.as_str()]).inc();
     }
 
-    /// One was ended that could have served on.
+    /// Counts a worker that was ended although it could have kept serving.
     pub fn recycled(&self, plugin: &str, cause: RecycleCause) {
         self.recycles.with_label_values(&[plugin, cause.as_str()]).inc();
     }
 
-    /// One was killed.
+    /// Counts a worker that was killed.
     pub fn killed(&self, plugin: &str, cause: KillCause) {
         self.kills.with_label_values(&[plugin, cause.as_str()]).inc();
     }
 
-    /// A connection that `plugin` asked for was made, or not.
+    /// Counts a connection that `plugin` asked for, by its outcome.
     pub fn connection(&self, plugin: &str, outcome: &str) {
         self.connections.with_label_values(&[plugin, outcome]).inc();
     }
 
-    /// So many bytes went over a connection of `plugin`.
+    /// Counts bytes that passed over a connection of `plugin`.
     pub fn carried(&self, plugin: &str, direction: Direction, bytes: u64) {
         self.carried.with_label_values(&[plugin, direction.as_str()]).inc_by(bytes);
     }
 
-    /// One could not be started; `cause` is of a closed list.
+    /// Counts a worker that could not be started. `cause` is from a fixed list.
     pub fn failed(&self, plugin: &str, cause: &'static str) {
         self.failures.with_label_values(&[plugin, cause]).inc();
     }
 
-    /// One became ready after `took`.
+    /// Records how long a worker took to become ready.
     pub fn ready(&self, plugin: &str, took: Duration) {
         self.starts.with_label_values(&[plugin]).observe(took.as_secs_f64());
     }
 
-    /// How long starts of `plugin` took on average; none before the first.
+    /// Returns how long starts of `plugin` took on average, or `None` before the first one.
     pub fn mean_start(&self, plugin: &str) -> Option<Duration> {
         let starts = self.starts.with_label_values(&[plugin]);
         let count = starts.get_sample_count();
@@ -223,7 +224,7 @@ impl WorkerMetrics {
     }
 }
 
-/// A host whose answers are counted.
+/// A host that counts what a plugin asks for.
 pub struct CountedHost<'a> {
     host: &'a dyn Host,
     plugin: &'a ObjectKey,
@@ -231,7 +232,7 @@ pub struct CountedHost<'a> {
 }
 
 impl WorkerMetrics {
-    /// Counts what `plugin` asks of `host`.
+    /// Wraps `host` so that what `plugin` asks of it is counted.
     pub fn counted<'a>(&'a self, host: &'a dyn Host, plugin: &'a ObjectKey) -> CountedHost<'a> {
         CountedHost { host, plugin, callbacks: &self.callbacks }
     }

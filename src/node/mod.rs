@@ -1,8 +1,9 @@
 //! Warm Node.js workers: protocol, worker, pool, inspection. Implements `domain::ports::{RunPlugin, Inspect}`.
 //!
-//! A call takes a [`lease`] of a [`seat`] at a [`worker`] from its plugin's [`pool`] and speaks with it in its
-//! [`protocol`]. The [`starter`] makes workers: [`code`] on disk, a process by way of the [`launcher`]. Those that no call
-//! uses are looked after by [`maintain`]. What bounds all plugins together is [`admission`].
+//! A call takes a [lease](seat_lease) of a [`seat`] at a [`worker`] from its plugin's [`pool`] and talks to the worker
+//! in its [`protocol`]. The [`starter`] starts workers: it has the code [written to disk](installed_code) and a process
+//! made by the [`launcher`]. [`maintenance`] looks after idle workers. [`execution_limits`] bounds all plugins
+//! together.
 
 pub mod discovery;
 pub mod egress;

@@ -1,4 +1,5 @@
-//! What a worker prints besides its answers: read always, so that no pipe fills; logged at debug up to a bound; counted.
+//! Reads what a worker prints besides its answers: continuously, so that no pipe fills up. It is counted, and logged at
+//! debug level up to a limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,12 +8,12 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::log_mask::LogMask;
 
-/// Bytes of one logged line.
+/// The maximum number of bytes of one logged line; the rest of the line is cut off.
 const LINE: usize = 1 << 10;
 /// How many bytes of a process's first output are kept, to explain a failed start.
 const OPENING: usize = 4 << 10;
 
-/// The count and the opening words of one worker's output.
+/// What one worker printed: the number of bytes, and the beginning.
 #[derive(Debug, Default)]
 pub struct OutputDrain {
     bytes: AtomicU64,
@@ -25,12 +26,12 @@ impl OutputDrain {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// A new call begins.
+    /// Starts the count again, for a new call.
     pub fn reset(&self) {
         self.bytes.store(0, Ordering::Relaxed);
     }
 
-    /// The first line that names an error (`TypeError: ...`), as Node prints what nobody caught.
+    /// Returns the first line that names an error (`TypeError: ...`), as Node.js prints uncaught errors.
     pub fn first_error(&self) -> Option<String> {
         let opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let text = String::from_utf8_lossy(&opening);
@@ -46,14 +47,15 @@ impl OutputDrain {
     }
 }
 
-/// V8 quotes what it could not parse after `SyntaxError: ... in JSON`, so of those only errors of code count.
+/// Lines about JSON do not count: for text that is not JSON, V8 prints a `SyntaxError` that quotes the text, which can
+/// be the content of a call.
 fn names_error(line: &str) -> bool {
     let Some((name, _)) = line.split_once(':') else { return false };
     let name = name.split_once(' ').map_or(name, |(name, _)| name);
     name.ends_with("Error") && name.chars().all(|c| c.is_ascii_alphanumeric()) && !line.contains("JSON")
 }
 
-/// Reads `source` to its end. Up to `limit` bytes of each call are logged for the plugin of `log_mask`.
+/// Reads `source` to its end. Logs up to `limit` bytes of each call, masked by `log_mask`.
 pub async fn drain(
     mut source: impl AsyncRead + Unpin,
     drained: Arc<OutputDrain>,

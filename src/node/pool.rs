@@ -1,8 +1,8 @@
-//! The warm workers of one plugin revision: who is idle, and who waits.
+//! The warm workers of one plugin revision: idle seats, and calls that wait for one.
 //!
-//! A pool [grows](super::scaling) with demand from one worker to its size. What is counted are seats: calls that can be
-//! served at once. Idle ones are taken last-in-first-out. A worker that is done is replaced after its answer, off the
-//! call's path.
+//! A pool [grows](super::scaling) with demand from one worker to its size. It counts seats, each of which serves one
+//! call at a time. Idle seats are taken last in, first out. A worker that must be replaced is replaced after its
+//! answer, so that no call waits for that.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Loading};
 
-/// How long a worker whose call was given up may take to end it.
+/// How long a worker may take to end a call that was given up.
 const WIND_DOWN: Duration = Duration::from_millis(250);
 
 /// One plugin revision's workers.
@@ -41,39 +41,40 @@ pub struct WorkerPool {
 /// The seats of a pool, and the calls that wait for one.
 #[derive(Debug, Default)]
 pub(super) struct PoolState {
-    /// The last one was used last.
+    /// Idle seats. The most recently used one is last.
     pub(super) idle: Vec<Seat>,
-    /// Seats that somebody has, but those of workers that leave.
+    /// Leased seats, except those of workers that are leaving.
     pub(super) leased: usize,
     pub(super) starting: usize,
-    /// Seats to keep; grows with demand, by those of a worker.
+    /// Seats to keep. Grows with demand, by the seats of one worker at a time.
     pub(super) target: usize,
-    /// What `target` may grow to; 0 keeps none, and workers are started when they are asked for.
+    /// The maximum of `target`. If it is 0, the pool keeps no workers and starts one for each call.
     pub(super) size: usize,
     pub(super) waiting: VecDeque<oneshot::Sender<Result<SeatLease, Failure>>>,
     /// Whether a worker has ever loaded the plugin.
     pub(super) loaded: bool,
     /// Whether a call has gone well.
     pub(super) proven: bool,
-    /// Failed starts, and ends before the first call, since a worker was started that served a call well.
+    /// Consecutive failures: failed starts, and workers unfit before their first call. Reset when a worker that was
+    /// started after the last of them serves a call well.
     pub(super) failures: u32,
-    /// When the last of them failed.
+    /// When the last of these failures happened.
     pub(super) failed_at: Option<Instant>,
     pub(super) cause: Option<Failure>,
-    /// Whether that is the plugin's own fault.
+    /// Whether `cause` is the plugin's own fault.
     pub(super) is_own_fault: bool,
-    /// No start before.
+    /// No worker is started before this time.
     pub(super) not_before: Option<Instant>,
 }
 
 impl WorkerPool {
-    /// A pool without workers.
+    /// Creates a pool that has no workers yet.
     pub fn new(plugin: Arc<LinkedPlugin>, starter: Arc<Starter>, admission: Arc<ExecutionLimits>) -> Arc<Self> {
         let workers = usize::try_from(plugin.pool_size).unwrap_or_default();
         Self::of(workers, plugin, starter, admission)
     }
 
-    /// A pool for calls of a revision that is no longer kept warm.
+    /// Creates a pool for calls to a revision that is no longer kept warm.
     pub fn unkept(plugin: Arc<LinkedPlugin>, starter: Arc<Starter>, admission: Arc<ExecutionLimits>) -> Arc<Self> {
         Self::of(0, plugin, starter, admission)
     }
@@ -85,31 +86,31 @@ impl WorkerPool {
         admission: Arc<ExecutionLimits>,
     ) -> Arc<Self> {
         let concurrency = usize::try_from(plugin.plan.concurrency).unwrap_or(1);
-        // A worker that is started for one call serves that one.
+        // A worker that is started for one call serves only that call.
         let seats = if workers == 0 { 1 } else { concurrency.max(1) };
         let state = Mutex::new(PoolState { size: workers.saturating_mul(seats), ..PoolState::default() });
         Arc::new(Self { plugin, starter, admission, code: OnceCell::new(), seats, state })
     }
 
-    /// The plugin whose workers they are.
+    /// The plugin that the workers run.
     pub fn plugin(&self) -> &PluginPlan {
         &self.plugin.plan
     }
 
-    /// Is to keep as many workers as `before`, which it follows, has come to keep.
+    /// Sets the pool to keep as many workers as `before`, the pool of the plugin's previous revision.
     pub fn follow(&self, before: &Self) {
         let workers = before.lock().target.div_ceil(before.seats);
         let mut state = self.lock();
         state.target = (workers * self.seats).min(state.size);
     }
 
-    /// Whether it keeps no workers.
+    /// Whether the pool keeps no workers.
     pub fn is_cold(&self) -> bool {
         self.lock().size == 0
     }
 
-    /// Begins to load the plugin in a first worker. Where no workers are kept, that one goes again: it has shown whether
-    /// the plugin can be loaded.
+    /// Starts a first worker, which loads the plugin. A pool that keeps no workers ends that worker again: it has shown
+    /// whether the plugin can be loaded.
     pub fn begin(self: &Arc<Self>) {
         let mut state = self.lock();
         if state.size == 0 {
@@ -119,7 +120,7 @@ impl WorkerPool {
         self.fill(&mut state, SpawnCause::Demand);
     }
 
-    /// How far the plugin is loaded.
+    /// Whether the plugin is loaded, is loading, or cannot be loaded.
     pub fn loading(&self) -> Loading {
         let state = self.lock();
         match &state.cause {
@@ -129,10 +130,11 @@ impl WorkerPool {
         }
     }
 
-    /// Takes a seat at a worker, an idle one at once, else the first that becomes free or ready before `until`.
+    /// Leases a seat: an idle one if there is any, else the first one that becomes free or is started before `until`.
     ///
     /// # Errors
-    /// `PoolExhausted` where there is none by then or too many wait; `NotLoaded` where none can be started.
+    /// `PoolExhausted` if no seat is free by then or too many calls wait; `NotLoaded` if the plugin is still loading by
+    /// then or no worker can be started.
     pub async fn lease(self: &Arc<Self>, until: Instant) -> Result<SeatLease, Failure> {
         let (waiting, _place) = {
             let mut state = self.lock();
@@ -160,12 +162,11 @@ impl WorkerPool {
         }
     }
 
-    /// As leases know it.
     fn owner(self: &Arc<Self>) -> Arc<dyn SeatOwner> {
         Arc::<Self>::clone(self)
     }
 
-    /// Keeps no workers any more: idle ones go now, others when their call has ended.
+    /// Stops keeping workers: idle ones end now, the others when their calls have ended.
     pub fn retire(self: &Arc<Self>) {
         let mut state = self.lock();
         (state.size, state.target) = (0, 0);
@@ -174,15 +175,15 @@ impl WorkerPool {
         }
     }
 
-    /// Whether a worker can be started, as far as is known.
+    /// Checks whether a call can get a worker, as far as is known.
     ///
     /// # Errors
-    /// `NotLoaded` with the cause of the last failed start.
+    /// The cause of the last failed start, if there is no worker and none would be started for a call now.
     pub fn availability(&self) -> Result<(), Failure> {
         self.lock().unavailable().map_or(Ok(()), Err)
     }
 
-    /// An idle seat that may serve. Workers that may not are ended.
+    /// Takes an idle seat that can serve a call. Ends the worn workers that it finds on the way.
     fn take_idle(self: &Arc<Self>, state: &mut PoolState) -> Option<Seat> {
         while let Some(at) = state.idle.iter().rposition(|seat| !seat.worker.is_suspect()) {
             let seat = state.idle.remove(at);
@@ -194,7 +195,7 @@ impl WorkerPool {
         None
     }
 
-    /// Gives idle seats to those that wait, where that could not be done when they became idle.
+    /// Gives idle seats to waiting calls. Their workers may have been suspect when the seats became idle.
     fn serve(self: &Arc<Self>, state: &mut PoolState) {
         while !state.waiting.is_empty()
             && let Some(seat) = self.take_idle(state)
@@ -203,7 +204,7 @@ impl WorkerPool {
         }
     }
 
-    /// Hands a seat to the call that has waited longest, or keeps it.
+    /// Hands a seat to the call that has waited longest, or else keeps it if there is room.
     pub(super) fn offer(self: &Arc<Self>, state: &mut PoolState, mut seat: Seat) {
         if let Some(disposition) = seat.worker.leaving.get().copied() {
             return self.end(state, seat, disposition);
@@ -237,13 +238,14 @@ impl WorkerPool {
         }
     }
 
-    /// Ends the worker of a seat that is one too many.
+    /// Ends the worker of a surplus seat.
     fn end_spare(self: &Arc<Self>, state: &mut PoolState, seat: Seat) {
         let cause = seat.worker.succeeded.get().copied().unwrap_or(RecycleCause::Retired);
         self.end(state, seat, Disposition::Recycle(cause));
     }
 
-    /// Ends the worker of `seat`: its idle seats go too, and those in a call afterwards, as if it were not there.
+    /// Ends the worker of `seat`. Its other idle seats end now, and its leased ones after their calls. None of them
+    /// count any more.
     pub(super) fn end(self: &Arc<Self>, state: &mut PoolState, seat: Seat, disposition: Disposition) {
         if seat.worker.leaving.set(disposition).is_ok() {
             state.leased = state.leased.saturating_sub(seat.worker.leased.load(Ordering::Relaxed));
@@ -279,7 +281,7 @@ impl SeatOwner for WorkerPool {
             state.not_before = None;
         }
         match disposition {
-            // It may have been taken, waited with for the right to use it, and not been used.
+            // The lease may not have been used: it can be dropped after its call waited for a permit.
             Disposition::Keep if let Some(cause) = seat.worn() => self.discard(&mut state, seat, cause),
             Disposition::Keep => {
                 self.succeed(&mut state, &seat);
@@ -291,9 +293,9 @@ impl SeatOwner for WorkerPool {
         self.fill(&mut state, SpawnCause::Replace);
     }
 
-    /// Tells a worker that nobody waits for its call. One that ends the call soon serves on, any other is killed for
-    /// `cause`, unless it still serves other calls: then it gets no further ones. One that others may use too has until
-    /// the call's `deadline`, where that is later.
+    /// Tells a worker that its call was given up. If the call ends soon, the worker keeps serving. Otherwise it is
+    /// killed for `cause`; but if it still serves other calls, it only gets no further ones. A worker with several
+    /// seats has until the call's `deadline`, if that is later.
     fn wind_down(self: Arc<Self>, mut seat: Seat, cause: KillCause, deadline: Instant) {
         if seat.is_shared() && cause == KillCause::Timeout {
             seat.suspect();
@@ -313,13 +315,13 @@ impl SeatOwner for WorkerPool {
 }
 
 impl PoolState {
-    /// Somebody gets this seat, at a worker that stays.
+    /// Counts a seat as leased. Its worker must not be leaving.
     fn lend(&mut self, seat: &Seat) {
         seat.worker.leased.fetch_add(1, Ordering::Relaxed);
         self.leased += 1;
     }
 
-    /// And has it no more.
+    /// Counts a seat as no longer leased.
     fn returned(&mut self, seat: &Seat) {
         seat.worker.leased.fetch_sub(1, Ordering::Relaxed);
         self.leased = self.leased.saturating_sub(usize::from(seat.worker.leaving.get().is_none()));
@@ -332,7 +334,8 @@ impl PoolState {
     }
 }
 
-/// Which idle seat gives way to one that comes, where there is room for `target`: the one that this was started for.
+/// Returns which idle seat gives way to `coming`, if there is room for only `target` seats: one whose worker has a
+/// successor. Returns `None` if there is room, or if `coming` has a successor itself.
 fn gives_way<T>(idle: &[T], target: usize, coming: &T, has_successor: impl Fn(&T) -> bool) -> Option<usize> {
     if idle.len() < target || has_successor(coming) {
         return None;
@@ -340,12 +343,12 @@ fn gives_way<T>(idle: &[T], target: usize, coming: &T, has_successor: impl Fn(&T
     idle.iter().position(has_successor)
 }
 
-/// A process ended. One that is in a call is its lease's affair.
+/// Handles the exit of a worker's process, if a seat of it is idle. A leased seat is handled by its lease.
 pub(super) fn exited(pool: &Weak<WorkerPool>, id: u64) {
     let Some(pool) = pool.upgrade() else { return };
     let mut state = pool.lock();
     let Some(at) = state.idle.iter().position(|seat| seat.worker.id == id) else { return };
-    // A script that was done before it was asked has left its answer in the pipe.
+    // A Once script that ended before it was called has left its answer in the pipe, and can still serve a call.
     if state.idle.get(at).is_some_and(|seat| seat.worn() == Some(RecycleCause::Exited)) {
         let seat = state.idle.remove(at);
         pool.discard(&mut state, seat, RecycleCause::Exited);

@@ -1,4 +1,4 @@
-//! Every plugin's pool.
+//! The pools of all plugins.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -7,18 +7,17 @@ use std::sync::Arc;
 use super::pool::WorkerPool;
 use crate::domain::plugin::Failure;
 
-/// Every pool, by what its workers are made of.
+/// All pools, by the identity of their plugin.
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     pub(super) by_identity: HashMap<String, Arc<WorkerPool>>,
-    /// The program that was last looked for.
+    /// The Node.js program that was looked for last.
     pub(super) last_program: Option<PathBuf>,
-    /// No plugin runs.
+    /// The failure of every execution while no plugin may run.
     pub(super) refusing: Option<Failure>,
 }
 
 impl Pools {
-    /// Does something with each pool.
     pub(super) fn each(&self, action: impl Fn(&Arc<WorkerPool>)) {
         self.by_identity.values().for_each(action);
     }

@@ -1,20 +1,20 @@
-//! A folder of this process's own among the system's temporary files.
+//! A private folder of this process among the system's temporary files.
 //!
-//! It is locked for as long as its value lives, and the system lets go of the lock however the process ends. So the
-//! next start can tell what a killed one left behind, and takes it away. systemd-tmpfiles, too, leaves alone what is
-//! locked.
+//! The folder is locked for as long as its value lives, and the system releases the lock however the process ends. So
+//! the next start can tell what a killed process left behind, and removes it. systemd-tmpfiles does not touch locked
+//! folders either.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What names of these folders begin with; a process id and a random word follow.
+/// The beginning of these folders' names. A process id and a random word follow.
 const PREFIX: &str = "hawsepipe-plugins-";
-/// The most entries among the temporary files that are looked at.
+/// The maximum number of entries of the temporary folder that are examined.
 const MAX_LOOKED_AT: usize = 10_000;
 
-/// The folder. Removed with all in it when it is dropped.
+/// The folder. It is removed with all its content when this is dropped.
 #[derive(Debug)]
 pub struct PrivateFolder {
     path: PathBuf,
@@ -22,11 +22,11 @@ pub struct PrivateFolder {
 }
 
 impl PrivateFolder {
-    /// Makes one below the system's folder for temporary files, open to nobody else, after what killed processes left
-    /// there was removed.
+    /// Creates a folder in the system's temporary folder that nobody else can access. First removes what killed
+    /// processes left there.
     ///
     /// # Errors
-    /// Where it cannot be made or locked.
+    /// If the folder cannot be created or locked.
     pub fn create() -> io::Result<Self> {
         let among = std::env::temp_dir();
         let removed = sweep(&among);
@@ -38,7 +38,7 @@ impl PrivateFolder {
 
     fn create_in(among: &Path) -> io::Result<Self> {
         let name = format!("{PREFIX}{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
-        // Nobody sweeps it under this name, so that it is not taken away before it is locked.
+        // No process sweeps folders with such a name, so this one cannot be removed before it is locked.
         let hidden = among.join(format!(".{name}"));
         DirBuilder::new().mode(0o700).create(&hidden)?;
         let lock = File::open(&hidden)?;
@@ -48,14 +48,14 @@ impl PrivateFolder {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes it now.
+    /// Removes the folder now.
     pub fn remove(&self) {
-        // Where it cannot be removed, the next start tries again.
+        // If it cannot be removed, the next start tries again.
         let _ = fs::remove_dir_all(&self.path);
     }
 }
@@ -66,17 +66,17 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Removes private folders of this user that no process holds any more, and says how many.
+/// Removes this user's private folders that no process holds any more. Returns how many.
 fn sweep(among: &Path) -> usize {
     let own = rustix::process::geteuid().as_raw();
     let entries = fs::read_dir(among).into_iter().flatten().take(MAX_LOOKED_AT).filter_map(Result::ok);
     let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_private)).map(|entry| entry.path());
-    // A link, or what another user put there, is not followed.
+    // Links and the folders of other users are left alone.
     let ours = named.filter(|path| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own));
     ours.filter(|path| remove_stale(path).unwrap_or(false)).count()
 }
 
-/// Whether a folder's name is one that [`PrivateFolder::create`] gives.
+/// Whether [`PrivateFolder::create`] makes folders with such a name.
 fn is_private(name: &str) -> bool {
     let words = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-'));
     words.is_some_and(|(process, word)| {
@@ -85,7 +85,7 @@ fn is_private(name: &str) -> bool {
     })
 }
 
-/// Removes the folder, unless a process holds its lock.
+/// Removes the folder unless a process holds its lock. Returns whether it was removed.
 fn remove_stale(path: &Path) -> io::Result<bool> {
     let lock = File::open(path)?;
     if lock.try_lock().is_err() {

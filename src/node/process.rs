@@ -1,4 +1,5 @@
-//! One child process and its group: its end is seen at once, its kill reaches all that it started.
+//! One child process and its process group. Its exit is noticed immediately, and a kill reaches everything that it
+//! started.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -13,8 +14,8 @@ use tokio_util::task::TaskTracker;
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 
-/// Starts tasks that [`shutdown`](crate::domain::ports::RunPlugin::shutdown) waits for, also from where no runtime is
-/// entered.
+/// Starts tasks that [`shutdown`](crate::domain::ports::RunPlugin::shutdown) waits for, also from threads that have not
+/// entered the runtime.
 #[derive(Clone, Debug)]
 pub struct Tasks {
     tracker: TaskTracker,
@@ -22,7 +23,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Tasks of the runtime that this is called in.
+    /// Starts tasks on the current Tokio runtime.
     pub fn here() -> Self {
         Self { tracker: TaskTracker::new(), runtime: Handle::current() }
     }
@@ -39,14 +40,15 @@ impl Tasks {
     }
 }
 
-/// A running child, the leader of its own process group. Dropped, it is killed; it is always reaped.
+/// A running child, the leader of its own process group. It is killed when this is dropped, and always reaped.
 #[derive(Debug)]
 pub struct ChildProcess {
     group: Arc<Group>,
     exit: watch::Receiver<Option<ExitStatus>>,
 }
 
-/// The id of a process group while it is certainly ours: the id of a reaped process may be given to another one.
+/// The id of a process group, kept only while it is certainly ours: the id of a reaped process can be given to another
+/// one.
 #[derive(Debug)]
 pub struct Group {
     pid: u32,
@@ -54,7 +56,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// Kills all of it; does nothing once its leader was reaped.
+    /// Kills the whole group. Does nothing once its leader has been reaped.
     pub fn kill(&self) {
         let alive = self.alive.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pid) = *alive {
@@ -64,7 +66,7 @@ impl Group {
 }
 
 impl ChildProcess {
-    /// Takes charge of `child`, which leads its own group. `on_exit` runs when it was reaped.
+    /// Takes charge of `child`, which leads its own group. `on_exit` runs after the child has been reaped.
     pub fn adopt(mut child: tokio::process::Child, tasks: &Tasks, on_exit: impl FnOnce() + Send + 'static) -> Self {
         let pid = child.id().unwrap_or_default();
         let raw = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -73,8 +75,8 @@ impl ChildProcess {
         let reaped = Arc::clone(&group);
         tasks.spawn(async move {
             let status = child.wait().await.ok();
-            // What the leader left behind in its group. The number was freed a moment ago only, and numbers are given
-            // out in turn.
+            // Kill what the leader left behind in its group. The id was freed only a moment ago, and the system assigns
+            // ids in turn, so no other process has it yet.
             reaped.kill();
             *reaped.alive.lock().unwrap_or_else(PoisonError::into_inner) = None;
             exited.send_replace(status);
@@ -83,28 +85,28 @@ impl ChildProcess {
         Self { group, exit }
     }
 
-    /// Its group, for a caller that may have to kill it later.
+    /// The child's process group, for a caller that may have to kill it later.
     pub fn group(&self) -> Arc<Group> {
         Arc::clone(&self.group)
     }
 
-    /// Kills all of it.
+    /// Kills the whole process group.
     pub fn kill(&self) {
         self.group.kill();
     }
 
-    /// Its process id.
+    /// The child's process id.
     pub fn pid(&self) -> u32 {
         self.group.pid
     }
 
-    /// Waits for its end. None where its status could not be had.
+    /// Waits until the child has exited. Returns `None` if its status could not be read.
     pub async fn exited(&self) -> Option<ExitStatus> {
         let mut exit = self.exit.clone();
         exit.wait_for(Option::is_some).await.ok().and_then(|status| *status)
     }
 
-    /// Ends when it has ended; may outlive it.
+    /// Returns a future that completes when the child has exited. The future can outlive this value.
     pub fn over(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut exit = self.exit.clone();
         async move {
@@ -112,12 +114,12 @@ impl ChildProcess {
         }
     }
 
-    /// Its status, where it has ended.
+    /// The exit status, or `None` while the child runs.
     pub fn status(&self) -> Option<ExitStatus> {
         *self.exit.borrow()
     }
 
-    /// Lets it end by itself, for as long as `grace`; then it is killed.
+    /// Gives the child up to `grace` to exit, then kills it.
     pub fn end_within(self, grace: Duration, tasks: &Tasks) {
         tasks.spawn(async move {
             let _ = tokio::time::timeout(grace, self.exited()).await;
@@ -131,17 +133,18 @@ impl Drop for ChildProcess {
     }
 }
 
-/// Bytes of memory that a process has of its own.
+/// Bytes of memory that belong to one process alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnMemory {
-    /// Anonymous memory that is resident.
+    /// Resident anonymous memory.
     pub resident: u64,
-    /// What it has mapped for data, touched or not: what its limit is about.
+    /// Memory mapped for data, whether touched or not. The limit of the sandbox applies to this.
     pub data: u64,
 }
 
 impl OwnMemory {
-    /// Of this process, where the system says (`/proc`). One short read: neither maps nor pages are walked.
+    /// Reads the values of a process, or returns `None` if the system does not report them (`/proc`). This is one short
+    /// read in which the kernel walks neither maps nor pages.
     pub fn of(pid: u32) -> Option<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let field = |name| {
@@ -157,17 +160,17 @@ impl OwnMemory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleSample {
     threads: usize,
-    /// Their context switches so far.
+    /// Context switches of all threads so far.
     switches: u64,
 }
 
 impl IdleSample {
-    /// Whether the system says at all what processes do.
+    /// Whether the system shows the threads of processes (`/proc`).
     pub fn is_shown() -> bool {
         std::fs::exists("/proc/self/task").unwrap_or(false)
     }
 
-    /// None where a thread does not sleep, the process has ended or the system does not say (`/proc`).
+    /// Returns `None` if a thread does not sleep, the process has ended or the system does not report it (`/proc`).
     pub fn of(pid: u32) -> Option<Self> {
         let mut rest = Self { threads: 0, switches: 0 };
         for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {

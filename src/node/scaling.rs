@@ -1,5 +1,5 @@
-//! When workers of a pool are started. Starts that fail are tried again after growing waits, so that a plugin that dies on
-//! start never becomes a loop of spawns.
+//! Decides when a pool starts workers. Failed starts are retried after growing pauses, so that a plugin that dies on
+//! start never causes a loop of spawns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use super::seat::Seat;
 use super::starter::StartError;
 use crate::domain::plugin::Failure;
 
-/// The wait after the first failed start; each further one doubles it.
+/// The pause after the first failed start. Each further failure doubles it.
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 impl WorkerPool {
-    /// Starts as many workers as are wanted and not yet there, unless starts fail.
+    /// Starts the workers that are missing, unless starts are paused after a failure.
     pub(super) fn fill(self: &Arc<Self>, state: &mut PoolState, cause: SpawnCause) {
         if state.not_before.is_some_and(|at| Instant::now() < at) {
             return;
@@ -25,7 +25,7 @@ impl WorkerPool {
         let living = state.idle.len() + state.leased + state.starting;
         let demand = if state.size == 0 { state.waiting.len().saturating_sub(state.starting) } else { 0 };
         let lacking = (state.target.saturating_sub(living) / self.seats).max(demand.div_ceil(self.seats));
-        // While it is not known whether starts work again, one at a time shows it.
+        // After a failure, one worker at a time is started until a call succeeds.
         let most = if state.failures > 0 && state.size > 0 { usize::from(state.starting == 0) } else { lacking };
         for _ in 0..lacking.min(most) {
             self.begin_start(state, cause);
@@ -58,7 +58,7 @@ impl WorkerPool {
         self.starter.loads.send_modify(|ended| *ended += 1);
     }
 
-    /// Tells the log why a start failed; not again while further ones fail for the same reason.
+    /// Logs why a start failed: as a warning, or at debug level if the previous start failed for the same reason.
     fn log_failure(&self, state: &PoolState, error: &StartError) {
         let (plugin, digest) = (self.plugin.plan.key.to_string(), &self.plugin.plan.digest);
         let known = state.cause.as_ref().is_some_and(|cause| cause.message == error.failure().message);
@@ -75,7 +75,8 @@ impl WorkerPool {
         self.starter.start(&self.plugin, code, cause, (self.seats, proven), move |id| exited(&pool, id)).await
     }
 
-    /// A start failed: the next one is delayed. If there is no worker at all, calls that wait fail at once.
+    /// Records a failed start and delays the next one. If the pool has no worker at all, waiting calls fail
+    /// immediately.
     pub(super) fn failed(self: &Arc<Self>, state: &mut PoolState, cause: Failure) {
         let wait = FIRST_WAIT.saturating_mul(1 << state.failures.min(16)).min(LONGEST_WAIT);
         let now = Instant::now();

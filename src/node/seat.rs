@@ -1,5 +1,5 @@
-//! The right to one call at a time of a worker. Most workers have one seat, those of plugins with `pool.concurrency`
-//! several. Knows no pool.
+//! A seat is the right to run one call at a time on a worker. Most workers have one seat; those of plugins with
+//! `pool.concurrency` have several. This module knows nothing of pools.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,21 +19,21 @@ use super::worker::{Disposition, Worker};
 use crate::domain::ports::WorkerState;
 use crate::domain::reason::Reason;
 
-/// How long a process whose worker is done may take to end by itself.
+/// How long a process may take to exit by itself once its worker is done.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long to wait for the status of a process whose socket closed.
+/// How long to wait for the exit status of a process whose socket closed.
 const STATUS_WAIT: Duration = Duration::from_millis(20);
 
-/// The transport to a worker.
+/// How calls reach a worker.
 #[derive(Debug)]
 pub enum Transport {
-    /// Frames, many calls, one at a time.
+    /// Frames, for many calls, one at a time.
     Module(Box<Channel<ExclusiveWire>>),
-    /// Frames, several calls at a time.
+    /// Frames, for several calls at the same time.
     Shared(Box<Channel<SharedWire>>),
-    /// Pipes, one call.
+    /// Pipes, for one call.
     Once(OncePipes),
-    /// Pipes, many calls.
+    /// Pipes, for many calls.
     Lines(LinesPipes),
 }
 
@@ -48,16 +48,16 @@ impl Transport {
     }
 }
 
-/// A seat at a worker that is loaded.
+/// A seat at a worker.
 #[derive(Debug)]
 pub struct Seat {
-    /// Whose seat it is.
+    /// The worker that serves this seat.
     pub worker: Arc<Worker>,
-    /// Its transport.
+    /// How calls reach the worker.
     pub transport: Transport,
-    /// When it was last used.
+    /// When the seat was last released, or created.
     pub rested: Instant,
-    /// Whether a call was begun and the seat is not released.
+    /// Whether a call was started on this seat that has not been released yet.
     busy: bool,
     /// Whether that call makes its worker [suspect](Worker::is_suspect).
     suspects: bool,
@@ -73,7 +73,8 @@ impl Seat {
         Self { worker, transport, rested: Instant::now(), busy: false, suspects: false }
     }
 
-    /// As many seats at its worker, where that is spoken with in a way that allows it.
+    /// Splits this seat, the only one of its worker, into `seats` seats. If its transport cannot be shared, it stays
+    /// one.
     pub fn split(self, seats: usize) -> Vec<Self> {
         let Self { worker, transport, .. } = self;
         match transport {
@@ -85,7 +86,7 @@ impl Seat {
         }
     }
 
-    /// Runs one call. Whoever drops this before its end must give the call up before the seat is used again.
+    /// Runs one call. If this is dropped before it ends, the call must be given up before the seat is used again.
     pub async fn execute(&mut self, call: &PluginCall<'_>) -> Exchange {
         self.worker.stats.used();
         self.busy = true;
@@ -94,7 +95,7 @@ impl Seat {
             egress.begin_call();
         }
         let mut exchange = self.exchange(call).await;
-        // What is told to people; the text is the client's.
+        // Messages and metadata are shown to people, so they are masked. The text belongs to the client.
         let log_mask = &self.worker.log_mask;
         let said = match &mut exchange.output {
             Ok(output) => {
@@ -131,18 +132,19 @@ impl Seat {
         exchange
     }
 
-    /// Whether its worker may have other calls.
+    /// Whether the worker can have other calls.
     pub fn is_shared(&self) -> bool {
         matches!(self.transport, Transport::Shared(_))
     }
 
-    /// Its call is past its deadline, and until it is [released](Seat::release) nobody knows whether its worker listens.
+    /// Marks the worker as suspect until the seat is [released](Seat::release): the call is past its deadline, and
+    /// nobody knows whether the worker still responds.
     pub fn suspect(&mut self) {
         self.worker.suspects.fetch_add(1, Ordering::Relaxed);
         self.suspects = true;
     }
 
-    /// Its call is over, however that ended.
+    /// Notes that the call on this seat is over, however it ended.
     pub fn release(&mut self) {
         if std::mem::take(&mut self.busy) {
             self.worker.stats.released();
@@ -153,8 +155,8 @@ impl Seat {
         self.rested = Instant::now();
     }
 
-    /// After a call that was dropped: tells the worker so and waits until it has ended the call. What becomes of it
-    /// then; it is killed for `cause` where it cannot be asked any more.
+    /// After a call was dropped, tells the worker so and waits until it has ended the call. Returns what happens to the
+    /// worker then: it is killed for `cause` if it can no longer be told.
     pub async fn give_up(&mut self, cause: KillCause) -> Disposition {
         let max_output = max_output(&self.worker);
         let ended = match &mut self.transport {
@@ -168,12 +170,12 @@ impl Seat {
         }
     }
 
-    /// Whether its worker still serves other calls while this one does not end.
+    /// Whether the worker still serves other calls while the one on this seat does not end.
     pub fn serves_others(&self) -> bool {
         matches!(&self.transport, Transport::Shared(channel) if channel.is_awake())
     }
 
-    /// What becomes of its worker after this exchange.
+    /// What happens to the worker after this exchange.
     pub fn disposition_after(&self, exchange: &Exchange) -> Disposition {
         if exchange.reusable {
             if exchange.output.is_err() {
@@ -190,8 +192,8 @@ impl Seat {
         if over || is_done { Disposition::Spent } else { Disposition::Kill(KillCause::Broken) }
     }
 
-    /// Why its worker cannot have come to be as it should, although it has served nobody yet. Another one would be no
-    /// better.
+    /// If the worker has served no call yet and is worn for a `cause` that a new worker would share, returns a message
+    /// about it.
     pub fn stillborn(&self, cause: RecycleCause) -> Option<String> {
         let worker = &self.worker;
         match cause {
@@ -210,17 +212,17 @@ impl Seat {
         }
     }
 
-    /// Whether its worker, which has served nobody yet, came to be as it should.
+    /// Whether the worker, which has served no call yet, has started properly.
     pub fn is_sound(&self) -> bool {
         self.worn().is_none_or(|cause| self.stillborn(cause).is_none())
     }
 
-    /// Whether its worker has ended, ends with the calls that it has, or may not listen.
+    /// Whether the worker has ended, is leaving, or may have stopped responding.
     pub fn is_useless(&self) -> bool {
         self.worker.leaving.get().is_some() || self.worker.is_suspect() || self.worn() == Some(RecycleCause::Exited)
     }
 
-    /// Why it should not serve another call.
+    /// Why this seat should not serve another call.
     pub fn worn(&self) -> Option<RecycleCause> {
         let status = self.worker.process.status();
         if status.is_some_and(|status| !(status.success() && matches!(self.transport, Transport::Once(_)))) {
@@ -231,8 +233,8 @@ impl Seat {
         self.worker.worn().or_else(stray)
     }
 
-    /// Gives it up. With the last seat the worker ends: one in good order may do so by itself, any other is killed, with
-    /// all that its other seats do.
+    /// Gives up the seat. The worker ends with its last seat. It may exit by itself, unless `disposition` is to kill
+    /// it: then it is killed immediately, together with the calls on its other seats.
     pub fn end(self, disposition: Disposition, tasks: &Tasks) {
         self.worker.stats.set_state(WorkerState::Unhealthy);
         drop(self.transport);
@@ -249,7 +251,7 @@ fn max_output(worker: &Worker) -> usize {
     usize::try_from(worker.stats.plugin.plan.limits.max_output).unwrap_or(usize::MAX)
 }
 
-/// What is wrong with a script that answers nobody.
+/// The failure of a script that prints before it gets a call.
 pub(super) const SPOKE_FIRST: &str = "printed something on standard output before it was asked";
 
 #[cfg(test)]
@@ -268,7 +270,7 @@ mod tests {
             let causes = [KillCause::Cancelled, KillCause::Timeout, KillCause::Broken];
             causes.map(|cause| transport.can_cancel(cause))
         };
-        // One whose only call is late does not listen. One with several calls may.
+        // A worker that is late with its only call does not listen. One with several calls may still listen.
         assert_eq!(told(&Transport::Module(Box::new(channel()))), [true, false, false]);
         let shared = channel().share(2, 1000).pop().unwrap();
         assert_eq!(told(&Transport::Shared(Box::new(shared))), [true, true, false]);

@@ -1,5 +1,5 @@
-//! The exclusive right to one seat at a worker, for one call. However that ends, the seat goes back to its pool, or the
-//! worker dies; where nobody waits for the call any more, the worker is told so first.
+//! The exclusive right to one seat at a worker, for one call. However the call ends, the seat goes back to its pool or
+//! the worker dies. If nobody waits for the call any more, the worker is told so first.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -14,34 +14,34 @@ use super::worker::Disposition;
 use crate::domain::plugin::{Failure, Output};
 use crate::domain::reason::Reason;
 
-/// Where a seat goes when its call has ended.
+/// Takes back a seat when its call has ended.
 pub trait SeatOwner: Debug + Send + Sync {
-    /// Takes a seat back, or ends its worker, as `disposition` says. `went_well` is whether the worker did what it was
-    /// asked.
+    /// Takes a seat back or ends its worker, as `disposition` says. `went_well` says whether the worker did what it was
+    /// asked to do.
     fn give_back(self: Arc<Self>, seat: Seat, disposition: Disposition, went_well: bool);
 
     /// Tells the worker that nobody waits for its call any more, then takes the seat back.
     fn wind_down(self: Arc<Self>, seat: Seat, cause: KillCause, deadline: Instant);
 }
 
-/// A seat that is nobody else's.
+/// A seat that no other call can use.
 #[derive(Debug)]
 pub struct SeatLease {
     seat: Option<Seat>,
     owner: Arc<dyn SeatOwner>,
     disposition: Disposition,
-    /// Of its call.
+    /// The deadline of the call.
     deadline: Option<Instant>,
     went_well: bool,
 }
 
 impl SeatLease {
-    /// The owner counts `seat` as leased.
+    /// Creates a lease. The owner must already count `seat` as leased.
     pub fn new(seat: Seat, owner: Arc<dyn SeatOwner>) -> Self {
         Self { seat: Some(seat), owner, disposition: Disposition::Keep, deadline: None, went_well: false }
     }
 
-    /// The seat, untouched, of a lease that nobody takes.
+    /// Returns the unused seat of a lease that no call took.
     pub fn into_seat(mut self) -> Option<Seat> {
         self.seat.take()
     }
@@ -51,16 +51,16 @@ impl SeatLease {
         self.seat.as_ref().map(|seat| seat.worker.process.pid())
     }
 
-    /// Whether its worker is of no use: it may have ended while the right to use it was waited for.
+    /// Whether the worker is of no use: it may have ended while the call waited for a permit.
     pub fn is_useless(&self) -> bool {
         self.seat.as_ref().is_none_or(Seat::is_useless)
     }
 
-    /// Runs the call. At its deadline it is answered, and the worker killed behind it, or told so where it has other
-    /// calls; `timeout` is how that is put.
+    /// Runs the call, which fails at its deadline. The worker is then killed, or, if it can serve other calls, told
+    /// that this one is given up. `timeout` is only used in the message of that failure.
     ///
     /// # Errors
-    /// See [`Reason`]'s list of one execution.
+    /// Any [`Reason`] for which one execution can fail.
     pub async fn run(mut self, call: &PluginCall<'_>, timeout: Duration) -> Result<Output, Failure> {
         let Some(seat) = &mut self.seat else {
             return Err(Failure::new(Reason::Crashed, "ended before it was asked"));

@@ -1,4 +1,4 @@
-//! Makes the process of a worker with the descriptors that its protocol wants. Knows no list of workers.
+//! Starts a worker's process with the descriptors that its protocol needs. Keeps no list of workers.
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter};
@@ -23,8 +23,8 @@ use super::seat::Transport;
 use crate::domain::plugin::Protocol;
 use crate::domain::ports::LinkedPlugin;
 
-/// Of a worker that stays. One of many processes on few cores: helpers of the garbage collector would only wake each
-/// other.
+/// Node.js option for workers that stay. Such a worker is one of many processes on few cores, where helper threads of
+/// the garbage collector would only compete with each other.
 const FEW_THREADS: &str = "--single-threaded-gc";
 
 /// A process that was just started.
@@ -32,36 +32,36 @@ const FEW_THREADS: &str = "--single-threaded-gc";
 pub struct Spawned {
     /// The process, leader of its own group.
     pub child: Child,
-    /// Its transport.
+    /// How calls reach the process.
     pub transport: Transport,
-    /// What it prints besides its answers.
+    /// The pipe with what it prints besides its answers.
     pub printed: PipeReader,
-    /// Where it asks for connections, if it may have any.
+    /// The socket on which it asks for connections; `None` if its plugin lists no `egress`.
     pub egress: Option<UnixStream>,
 }
 
 /// A process, its transport, and its egress socket.
 type Made = (Child, Transport, Option<UnixStream>);
 
-/// What a worker's process is started with.
+/// The inputs for starting a worker's process.
 #[derive(Clone, Copy, Debug)]
 pub struct SpawnSpec<'a> {
-    /// How processes are started.
+    /// The launcher that starts the process.
     pub launcher: &'a Launcher,
-    /// What it runs on.
+    /// The Node.js that it runs on.
     pub node: &'a NodeRuntime,
-    /// The plugin.
+    /// The plugin that it loads.
     pub plugin: &'a LinkedPlugin,
-    /// Its code.
+    /// The plugin's code on disk.
     pub code: &'a InstalledCode,
-    /// Whether it must not start if its sandbox cannot be enforced.
+    /// Whether the worker must not start if its sandbox cannot be enforced.
     pub sandbox_required: bool,
 }
 
-/// Makes a process that loads the plugin.
+/// Starts a process that loads the plugin.
 ///
 /// # Errors
-/// Where the system has no room for another process or descriptor.
+/// If the system cannot create another process or descriptor.
 pub fn spawn(parts: SpawnSpec<'_>) -> io::Result<Spawned> {
     let (printed, to_log) = io::pipe()?;
     let (plugin, parent) = (parts.plugin, parts.code.parent());
@@ -94,7 +94,7 @@ pub fn spawn(parts: SpawnSpec<'_>) -> io::Result<Spawned> {
 }
 
 impl SpawnSpec<'_> {
-    /// A command that becomes Node.js in the sandbox of this plugin.
+    /// Returns a command that becomes Node.js in the sandbox of this plugin.
     fn command(&self, stdin: Stdin) -> io::Result<Command> {
         let memory = self.plugin.plan.limits.memory;
         let confinement = Confinement {
@@ -105,7 +105,8 @@ impl SpawnSpec<'_> {
             parent: std::process::id(),
         };
         let mut command = self.launcher.command(stdin, &confinement, &self.node.program, &self.plugin.env)?;
-        // Told how much there is, V8 looks for garbage before it asks for more. The rest is for what is not its heap.
+        // V8 collects garbage instead of growing once its heap reaches this size. An eighth is left for memory outside
+        // the heap.
         let heap = (memory - memory / 8) >> 20;
         command.arg("--no-addons").arg(format!("--max-old-space-size={}", heap.max(1)));
         command.current_dir(self.code.folder());
@@ -133,7 +134,7 @@ struct Script {
     egress: Option<UnixStream>,
 }
 
-/// Makes a process that runs the script with these options before it.
+/// Starts a process that runs the script, with `options` before the script's path.
 fn spawn_script(parts: SpawnSpec<'_>, to_log: PipeWriter, options: &[&OsStr]) -> io::Result<Script> {
     let (SpawnSpec { plugin, code, .. }, (to_read, stdin)) = (parts, io::pipe()?);
     let mut command = parts.command(Stdin::Pipe)?;
@@ -145,7 +146,7 @@ fn spawn_script(parts: SpawnSpec<'_>, to_log: PipeWriter, options: &[&OsStr]) ->
     Ok(Script { child, stdin, stdout, egress })
 }
 
-/// Gives a worker its standard input, and with it a way out where the plugin may have one.
+/// Sets a worker's standard input. If the plugin lists `egress`, also passes a socket for its connections.
 fn give_stdin(
     command: &mut Command,
     plugin: &LinkedPlugin,
@@ -160,7 +161,7 @@ fn give_stdin(
     hand_over(command, stdin).map(Some)
 }
 
-/// Our copies of the child's descriptors go with the command.
+/// Takes the command by value, which closes our copies of the child's descriptors.
 fn run(command: Command) -> io::Result<Child> {
     tokio::process::Command::from(command).kill_on_drop(true).spawn()
 }

@@ -1,4 +1,4 @@
-//! Starts workers, no more at once than there are cores, and keeps the list of those that live.
+//! Starts workers, about as many at a time as there are cores, and keeps the list of living ones.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,25 +29,25 @@ use crate::domain::plan::PluginPlan;
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
 use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxState};
 
-/// How long what a process printed is read after its end.
+/// How long output is still read after the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// How long a worker serves, where its plugin does not say. Each worker gets up to a tenth less, so that a pool is not
-/// replaced all at once.
+/// How long a worker serves if its plugin does not set that. Each worker gets up to a tenth less calls and time, so
+/// that the workers of a pool are not all replaced at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetimes {
-    /// Calls; none is 1,000 of a Once script that is run again in one process, and 100,000 of Module and Lines.
+    /// Calls. `None` means 1,000 for a Once script that is run again in one process, and 100,000 for Module and Lines.
     pub max_executions: Option<u64>,
-    /// Time since it was started.
+    /// Time since the start of the worker.
     pub max_age: Duration,
-    /// Time that it may go unused, unless it is its pool's only one.
+    /// How long a worker may be unused, unless it is the only one of its pool.
     pub max_idle: Duration,
-    /// How often workers that no call uses are looked after.
+    /// How often idle workers are maintained.
     pub maintained_every: Duration,
 }
 
 impl Default for Lifetimes {
-    /// Calls as the protocol has it. Document 000's hour; a minute unused; looked after every second.
+    /// Calls by protocol; one hour, as in document 000; one minute unused; maintenance every second.
     fn default() -> Self {
         Self {
             max_executions: None,
@@ -58,27 +58,27 @@ impl Default for Lifetimes {
     }
 }
 
-/// What all pools start their workers with.
+/// Starts the workers of all pools.
 #[derive(Debug)]
 pub struct Starter {
-    /// Every task about workers.
+    /// All tasks about workers.
     pub tasks: Tasks,
-    /// What is counted.
+    /// Metrics about workers.
     pub metrics: WorkerMetrics,
     launcher: Launcher,
-    /// How long workers serve.
+    /// How long workers serve by default.
     pub lifetimes: Lifetimes,
     folder: Arc<CodeFolder>,
     node: Mutex<Result<NodeRuntime, NodeError>>,
     sandbox: Mutex<SandboxState>,
-    /// What the kernel does not enforce; it is the same all the time.
+    /// What the kernel does not enforce. This is found out once, because it does not change.
     lacks: OnceCell<Vec<SandboxLack>>,
     slots: Semaphore,
     living: Mutex<BTreeMap<u64, Living>>,
     next: AtomicU64,
-    /// Counts starts of workers that have ended, well or not.
+    /// Counts starts of workers that have ended, successfully or not.
     pub(super) loads: watch::Sender<u64>,
-    /// No worker is started any more.
+    /// Cancelled when no more workers may be started.
     pub closed: CancellationToken,
 }
 
@@ -89,10 +89,10 @@ struct Living {
 }
 
 impl Starter {
-    /// A starter that has no Node.js yet.
+    /// Creates a starter that does not have a Node.js yet.
     ///
     /// # Errors
-    /// Where the private folder cannot be made.
+    /// If the private folder cannot be created.
     pub fn new(launcher: Launcher, lifetimes: Lifetimes, metrics: WorkerMetrics) -> io::Result<Self> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Self {
@@ -112,18 +112,19 @@ impl Starter {
         })
     }
 
-    /// Workers are started with this from now on.
+    /// Sets the Node.js that workers run on from now on.
     pub fn set_node(&self, node: Result<NodeRuntime, NodeError>) {
         *lock(&self.node) = node;
     }
 
-    /// What workers are started with.
+    /// The Node.js that workers run on.
     pub fn node(&self) -> Result<NodeRuntime, NodeError> {
         lock(&self.node).clone()
     }
 
-    /// Finds out what of the sandbox the kernel enforces, if `mode` asks for it. Workers are started accordingly from now
-    /// on. If it cannot be found out, each start of a worker shows it: a worker without a required property does not start.
+    /// Finds out which parts of the sandbox the kernel enforces, and sets how strict `mode` makes the starts of workers
+    /// from now on. If it cannot be found out, that shows when workers are started: a worker without a required
+    /// property does not start.
     pub async fn set_sandbox(&self, mode: Option<SandboxMode>) -> SandboxState {
         let default = if cfg!(target_os = "linux") { SandboxMode::Required } else { SandboxMode::BestEffort };
         let required = mode.unwrap_or(default) == SandboxMode::Required;
@@ -139,12 +140,12 @@ impl Starter {
         state
     }
 
-    /// How it stands with the sandbox.
+    /// The mode of the sandbox, and what the kernel does not enforce of it.
     pub fn sandbox(&self) -> SandboxState {
         lock(&self.sandbox).clone()
     }
 
-    /// Writes the plugin's code to disk.
+    /// Writes the plugin's code to disk, for its workers.
     ///
     /// # Errors
     /// See [`CodeFolder::write`].
@@ -154,11 +155,12 @@ impl Starter {
         Ok(written.map_err(io::Error::other)??)
     }
 
-    /// Starts a worker and waits until it is loaded; it has so many seats, where its plugin can use them. `proven` says
-    /// whether a call of the plugin has gone well before; `on_exit` gets its id when its process has ended.
+    /// Starts a worker and waits until it has loaded its plugin. The worker has `seats` seats if its protocol allows
+    /// that, else one. `proven` says whether a call of the plugin has gone well before. `on_exit` gets the worker's id
+    /// when its process has ended.
     ///
     /// # Errors
-    /// Why it could not be started. Then no process is left.
+    /// The reason why the worker could not be started. No process is left then.
     pub async fn start(
         self: &Arc<Self>,
         plugin: &Arc<LinkedPlugin>,
@@ -189,7 +191,7 @@ impl Starter {
         }
     }
 
-    /// Looks at the memory of workers.
+    /// Measures the memory of all workers.
     pub fn measure(&self) {
         let cards: Vec<_> = lock(&self.living).values().map(|living| Arc::clone(&living.stats)).collect();
         for stats in cards {
@@ -197,7 +199,7 @@ impl Starter {
         }
     }
 
-    /// Every worker there is.
+    /// All living workers.
     pub fn workers(&self) -> Vec<WorkerInfo> {
         let workers: Vec<_> = lock(&self.living).values().map(|living| living.stats.info()).collect();
         workers
@@ -206,11 +208,11 @@ impl Starter {
             .collect()
     }
 
-    /// Kills every worker, and every one that is still to be started.
+    /// Kills all workers, and prevents the start of others.
     pub fn close(&self) {
         self.closed.cancel();
         self.slots.close();
-        // Nobody need wait any more.
+        // Nobody needs to wait for a start any more.
         self.loads.send_modify(|ended| *ended += 1);
         for living in lock(&self.living).values() {
             self.metrics.killed(&living.stats.info().plugin, KillCause::Shutdown);
@@ -218,7 +220,7 @@ impl Starter {
         }
     }
 
-    /// Removes all plugin code from the disk. For the end, when no worker lives.
+    /// Removes all plugin code from disk. Call this at the end, when no worker is alive.
     pub fn remove_code(&self) {
         self.folder.remove();
     }
@@ -271,7 +273,7 @@ impl Starter {
         Ok(Seat::only(worker, transport))
     }
 
-    /// How many calls a worker of this number serves, and how long.
+    /// How many calls the worker with this id serves, and for how long.
     fn life(&self, plugin: &PluginPlan, id: u64) -> (u64, Duration) {
         let Lifetimes { max_executions, max_age, .. } = self.lifetimes;
         let max_age = plugin.max_lifetime_seconds.map_or(max_age, |seconds| Duration::from_secs(seconds.into()));
@@ -291,7 +293,7 @@ impl Starter {
         let draining = drain(printed, Arc::clone(&drained), log_mask, process.pid(), plugin.plan.limits.max_stderr);
         let over = process.over();
         self.tasks.spawn(async move {
-            // A process that left the group may hold the pipe open for ever.
+            // A process that left the group can keep the pipe open for ever.
             tokio::select! {
                 () = draining => {}
                 () = async { over.await; tokio::time::sleep(LAST_WORDS).await } => {}
@@ -309,7 +311,7 @@ fn forget(starter: &Weak<Starter>, id: u64) {
     }
 }
 
-/// Up to a tenth less than `most`, spread over consecutive ids.
+/// Returns up to a tenth less than `most`, different for consecutive ids.
 fn jittered(most: u64, id: u64) -> u64 {
     most - (most / 10) * (id.wrapping_mul(7) % 11) / 10
 }

@@ -1,4 +1,4 @@
-//! What is known of a worker to all (document 000, PluginProcess).
+//! Statistics of a worker that other parts of the gateway read (document 000, PluginProcess).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::process::OwnMemory;
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
 
-/// One worker, as others see it.
+/// The statistics of one worker.
 #[derive(Debug)]
 pub struct WorkerStats {
     pid: u32,
@@ -15,12 +15,12 @@ pub struct WorkerStats {
     spawned_at: u64,
     last_used_at: AtomicU64,
     executions: AtomicU64,
-    /// Calls that run.
+    /// Calls that are running.
     running: AtomicU32,
     state: AtomicU8,
-    /// Bytes that its process had mapped for data when that was last looked at.
+    /// Bytes that the process had mapped for data when it was last measured.
     data: AtomicU64,
-    /// Calls that it had served then.
+    /// The number of calls served at that time; `u64::MAX` before the first measurement.
     measured_at: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ const STATES: [WorkerState; 5] = [
 ];
 
 impl WorkerStats {
-    /// Of a process that was just spawned.
+    /// Statistics of a process that was just spawned.
     pub fn new(pid: u32, plugin: Arc<LinkedPlugin>) -> Self {
         Self {
             pid,
@@ -48,12 +48,12 @@ impl WorkerStats {
         }
     }
 
-    /// Calls served, the running one included.
+    /// Calls served, including running ones.
     pub fn executions(&self) -> u64 {
         self.executions.load(Ordering::Relaxed)
     }
 
-    /// Where it stands.
+    /// The worker's state.
     pub fn state(&self) -> WorkerState {
         let index = usize::from(self.state.load(Ordering::Relaxed));
         match STATES.get(index).copied().unwrap_or(WorkerState::Terminated) {
@@ -62,12 +62,12 @@ impl WorkerStats {
         }
     }
 
-    /// It stands elsewhere now. An available one is executing while calls run.
+    /// Sets the state. An available worker counts as executing while calls run.
     pub fn set_state(&self, state: WorkerState) {
         self.state.store(state as u8, Ordering::Relaxed);
     }
 
-    /// Looks at the memory of its process, where a call may have changed that since it was last looked at.
+    /// Measures the process's memory, if a call may have changed it since the last measurement.
     pub fn measure(&self) {
         let (state, executions) = (self.state(), self.executions());
         if state == WorkerState::Spawned || self.measured_at.load(Ordering::Relaxed) == executions {
@@ -81,24 +81,24 @@ impl WorkerStats {
         }
     }
 
-    /// Bytes that its process had mapped for data when that was last looked at.
+    /// Bytes that the process had mapped for data when it was last measured.
     pub fn data(&self) -> u64 {
         self.data.load(Ordering::Relaxed)
     }
 
-    /// A call begins.
+    /// Counts a call that begins.
     pub fn used(&self) {
         self.executions.fetch_add(1, Ordering::Relaxed);
         self.last_used_at.store(unix_millis(), Ordering::Relaxed);
         self.running.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A call has ended.
+    /// Counts a call that has ended.
     pub fn released(&self) {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// For the list of workers, without the memory of its process.
+    /// The worker's entry in the list of workers, without the memory of its process.
     pub fn info(&self) -> WorkerInfo {
         let state = self.state();
         WorkerInfo {

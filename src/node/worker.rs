@@ -1,4 +1,4 @@
-//! A worker: a process that has loaded a plugin, and what it has served. Whoever may call it has a
+//! A worker: a process that has loaded a plugin, with the record of what it has served. Calls reach it through a
 //! [`Seat`](super::seat::Seat).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,59 +15,59 @@ use super::stats::WorkerStats;
 use crate::domain::plan::PluginPlan;
 use crate::domain::plugin::Protocol;
 
-/// What becomes of a worker after a call.
+/// What happens to a worker after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// It serves on.
+    /// It keeps serving.
     Keep,
-    /// It has served as many calls as it may.
+    /// Its process has ended, or ends by itself because it has served its only call.
     Spent,
-    /// It could serve on, but must be replaced.
+    /// It could keep serving, but must be replaced.
     Recycle(RecycleCause),
-    /// It is killed at once.
+    /// It is killed immediately.
     Kill(KillCause),
 }
 
 /// A worker, shared by its seats. It ends with the last of them.
 #[derive(Debug)]
 pub struct Worker {
-    /// Its number in this process, never used again.
+    /// Identifies the worker within this gateway process. Never reused.
     pub id: u64,
-    /// Its process.
+    /// The worker's process.
     pub process: ChildProcess,
-    /// Reads what it prints besides its answers.
+    /// Reads what the process prints besides its answers.
     pub drained: Arc<OutputDrain>,
-    /// What must not be seen in what it says.
+    /// Removes secrets from the worker's output and errors.
     pub log_mask: LogMask,
-    /// Its connections, where its plugin may have any.
+    /// The worker's connections; `None` if its plugin lists no `egress`.
     pub egress: Option<Egress>,
-    /// What others may know of it.
+    /// Statistics that the list of workers shows.
     pub stats: Arc<WorkerStats>,
-    /// Calls that it may serve.
+    /// How many calls the worker may serve.
     pub max_executions: u64,
-    /// When its process was made.
+    /// When the process was started.
     pub born: Instant,
-    /// When the start of its replacement begins.
+    /// When a successor is started.
     pub ages: Instant,
-    /// Until when it may serve.
+    /// When the worker stops getting calls.
     pub expires: Instant,
-    /// Bytes that it may print besides, a call.
+    /// Bytes that the process may print besides its answer, per call.
     pub max_noise: u64,
-    /// Bytes that its process may have mapped for data after a call: less than it may at all, so that one whose plugin
-    /// leaks is replaced before it fails a call.
+    /// Bytes that the process may have mapped for data after a call. This is less than the sandbox allows, so that a
+    /// worker whose plugin leaks is replaced before it fails a call.
     pub max_data: u64,
-    /// Why the worker that takes its place was started already.
+    /// Why a successor was started, once it was.
     pub succeeded: OnceLock<RecycleCause>,
-    /// Seats that somebody has; changed under the lock of its pool.
+    /// How many of the worker's seats are leased. Changed under the lock of its pool.
     pub leased: AtomicUsize,
-    /// Calls past their deadline of which it is not known whether it still listens.
+    /// How many calls are past their deadline without it being known whether the worker still responds.
     pub suspects: AtomicUsize,
-    /// What was decided of it: it gets no further calls, and ends with the last of its seats.
+    /// Set once the worker is to end, with the reason: it gets no further calls and ends with the last of its seats.
     pub leaving: OnceLock<Disposition>,
 }
 
 impl Worker {
-    /// Why it must be replaced soon: it is in its last twentieth of calls or of time.
+    /// Why the worker must be replaced soon: it is in the last twentieth of its calls or of its lifetime.
     pub fn nearly_worn(&self) -> Option<RecycleCause> {
         if self.stats.executions() >= self.max_executions - self.max_executions / 20 {
             Some(RecycleCause::Executions)
@@ -76,7 +76,7 @@ impl Worker {
         }
     }
 
-    /// Why it should not serve another call, whichever way it is spoken with.
+    /// Why the worker should not serve another call, apart from reasons that only its transport knows.
     pub fn worn(&self) -> Option<RecycleCause> {
         if let Some(disposition) = self.leaving.get() {
             Some(match disposition {
@@ -96,12 +96,12 @@ impl Worker {
         }
     }
 
-    /// Whether it may not listen any more: until that is known it gets no calls.
+    /// Whether the worker may have stopped responding. It gets no calls until that is known.
     pub fn is_suspect(&self) -> bool {
         self.suspects.load(Ordering::Relaxed) > 0
     }
 
-    /// What a call is told whose worker was killed for another one.
+    /// The failure message for a call whose worker was killed because of another call.
     pub fn killed_with(&self) -> Option<&'static str> {
         match self.leaving.get() {
             Some(Disposition::Kill(KillCause::Broken)) => Some("was ended with its worker, which another call broke"),
@@ -111,14 +111,14 @@ impl Worker {
     }
 }
 
-/// What a Once script leaves behind when it is run again in one process is not known: document 000's bound.
+/// The limit in document 000, because a Once script that runs again in the same process may leave anything behind.
 const REUSED_EXECUTIONS: u64 = 1000;
-/// A Module or Lines worker is made to stay. Its start costs more than a thousand of its calls, and what grows in it is
-/// bounded by `limits.memory`.
+/// A Module or Lines worker is made to stay. Its start costs more than a thousand of its calls, and `limits.memory`
+/// bounds how much it can leak.
 const MODULE_EXECUTIONS: u64 = 100_000;
 
-/// How many calls a worker of a plugin serves: what the plugin says, else `default`, else what its protocol has; with
-/// `jitter`, but for a script that is run once.
+/// How many calls a worker of the plugin serves: the plugin's own number, else `default`, else the number of its
+/// protocol; changed by `jitter`. A Once script that is not reused serves one.
 pub fn executions_of(plugin: &PluginPlan, default: Option<u64>, jitter: impl Fn(u64) -> u64) -> u64 {
     let by_protocol = match plugin.protocol {
         Protocol::Once if !plugin.reuse => return 1,

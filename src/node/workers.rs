@@ -1,4 +1,4 @@
-//! Runs plugins: the pools of all of them under common bounds.
+//! Runs plugins: the pools of all plugins, under common limits.
 
 use async_trait::async_trait;
 use std::io;
@@ -25,7 +25,7 @@ use crate::domain::ports::{Host, LinkedPlugin, Loading, PluginLoad, RunPlugin, W
 use crate::domain::reason::Reason;
 use crate::domain::sandbox::{SandboxMode, SandboxState};
 
-/// Every plugin's workers in this process.
+/// The workers of all plugins in this process.
 #[derive(Debug)]
 pub struct Workers {
     starter: Arc<Starter>,
@@ -34,10 +34,10 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Workers of the runtime that this is called in. None runs before [`RunPlugin::prepare`].
+    /// Creates workers on the current Tokio runtime. No worker runs before [`RunPlugin::prepare`].
     ///
     /// # Errors
-    /// Where the private folder for code cannot be made.
+    /// If the private folder for code cannot be created.
     pub fn new(launcher: Launcher, lifetimes: Lifetimes, metrics: WorkerMetrics) -> io::Result<Self> {
         let starter = Arc::new(Starter::new(launcher, lifetimes, metrics)?);
         let admission = Arc::new(ExecutionLimits::new(starter.tasks.clone()));
@@ -49,7 +49,7 @@ impl Workers {
     /// The Node.js that plugins run on.
     ///
     /// # Errors
-    /// `NotLoaded` where there is none that works.
+    /// `NotLoaded` if no working Node.js was found.
     pub fn node(&self) -> Result<NodeRuntime, Failure> {
         self.starter.node().map_err(|error| StartError::Node(error).into())
     }
@@ -66,7 +66,7 @@ impl Workers {
         pools.refusing = refusing;
     }
 
-    /// Why no plugin runs, if so. What changed is said in the log.
+    /// Applies the sandbox mode and logs its state if that changed. Returns the reason if no plugin may run.
     async fn apply_sandbox(&self, mode: Option<SandboxMode>) -> Option<String> {
         let before = self.read(|pools| pools.last_program.is_some()).then(|| self.starter.sandbox());
         let state = self.starter.set_sandbox(mode).await;
@@ -92,7 +92,7 @@ impl Workers {
                 continue;
             }
             let pool = WorkerPool::new(Arc::clone(plugin), Arc::clone(&self.starter), Arc::clone(&self.admission));
-            // The revision before it may be under load, which this one takes over.
+            // The plugin's previous revision may be under load, which the new pool takes over.
             if let Some(before) = pools.by_identity.values().find(|before| before.plugin().key == plugin.plan.key) {
                 pool.follow(before);
             }
@@ -102,7 +102,7 @@ impl Workers {
         new
     }
 
-    /// The plugin's pool. A plugin that is not prepared gets a pool that keeps no workers.
+    /// Returns the plugin's pool. A plugin that was not prepared gets a new pool that keeps no workers.
     fn pool(&self, plugin: &Arc<LinkedPlugin>) -> Arc<WorkerPool> {
         self.read(|pools| pools.by_identity.get(&plugin.identity).cloned()).unwrap_or_else(|| {
             WorkerPool::unkept(Arc::clone(plugin), Arc::clone(&self.starter), Arc::clone(&self.admission))
@@ -113,8 +113,9 @@ impl Workers {
         look(&self.pools.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A worker and the right to use it. The worker comes first, so that a call that waits for a busy plugin holds no
-    /// permit that another plugin could use; but a worker that is only started for this call is not started in vain.
+    /// Leases a worker and takes a permit. The lease comes first, so that a call that waits for a busy plugin holds no
+    /// permit that another plugin could use. If the pool keeps no workers, the permit comes first, so that no worker is
+    /// started in vain.
     async fn admit(
         &self,
         plugin: &Arc<LinkedPlugin>,
@@ -138,7 +139,7 @@ impl Workers {
             let lease = pool.lease(end).await?;
             return Ok(AdmittedExecution { lease, until: end, permit, _content: content });
         }
-        // One that is still being loaded is waited for as one that is started for this call.
+        // If the plugin is still loading, the call waits for it as long as for a worker that is started for the call.
         let until = if pool.loading() == Loading::Underway { end } else { until };
         let mut lease = pool.lease(until).await?;
         let permit = self.admission.permit(until).await?;
@@ -152,7 +153,7 @@ impl Workers {
 
 struct AdmittedExecution {
     lease: SeatLease,
-    /// The end of all waiting, the start of a worker included.
+    /// The end of the time for waiting, including the start of a worker, and for running.
     until: Instant,
     permit: OwnedSemaphorePermit,
     _content: Share,
@@ -178,7 +179,7 @@ impl RunPlugin for Workers {
 
     async fn loads(&self, seen: u64) -> u64 {
         let mut loads = self.starter.loads.subscribe();
-        // The sender is ours, so that it cannot be gone.
+        // `self` keeps the sender alive, so waiting does not fail.
         let ended = loads.wait_for(|ended| *ended > seen).await.map(|ended| *ended);
         ended.unwrap_or(u64::MAX)
     }
@@ -250,8 +251,8 @@ mod tests {
     use super::super::private::PrivateFolder;
     use super::*;
 
-    /// Puts a program there that says of itself what Node.js says. Written by another process: a file that this one has
-    /// open for writing while a third is started cannot be run.
+    /// Installs a script that answers like Node.js. Another process writes it: if this process had the file open for
+    /// writing while another test forks, the file could not be executed.
     fn install_node(program: &Path) {
         const WRITE: &str = r#"printf '%s\n' '#!/bin/sh' "case \$1 in --version) echo v22.1.0;; *) echo '$1';; esac" > "$0"
             chmod +x "$0""#;

@@ -1,5 +1,6 @@
-//! The right to execute is given back while a plugin waits for an answer of the gateway, and taken again before it gets
-//! that: executions that wait for calls of their own must not keep those calls' plugins from running.
+//! Releases an execution's permit while its plugin waits for an answer from the gateway, and takes it again before the
+//! plugin gets the answer. Otherwise executions that wait for nested calls could keep those calls' plugins from
+//! running.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -16,15 +17,15 @@ pub(super) struct Yielding<'a> {
     held: Mutex<PermitState>,
 }
 
+/// The permit and the number of answers that the plugin waits for.
 struct PermitState {
-    /// None while the plugin waits for an answer.
+    /// `None` while the plugin waits for an answer.
     permit: Option<OwnedSemaphorePermit>,
-    /// The number of answers that the plugin waits for.
     waiting: usize,
 }
 
 impl<'a> Yielding<'a> {
-    /// The execution has this permit.
+    /// Wraps `host` for an execution that has `permit`.
     pub(super) fn new(host: &'a dyn Host, admission: &'a ExecutionLimits, permit: OwnedSemaphorePermit) -> Self {
         Self { host, admission, held: Mutex::new(PermitState { permit: Some(permit), waiting: 0 }) }
     }
@@ -39,8 +40,8 @@ impl<'a> Yielding<'a> {
         held.permit = None;
     }
 
-    /// With the last answer the execution goes on, so that one waits for the permit. The deadline of the execution ends
-    /// that too.
+    /// Notes that an answer has arrived. With the last one the execution continues, so that one waits for a permit. The
+    /// execution's deadline bounds this wait too.
     async fn end(&self) {
         let is_last = {
             let mut held = self.lock();
@@ -50,7 +51,7 @@ impl<'a> Yielding<'a> {
         if is_last {
             let permit = self.admission.again().await;
             let mut held = self.lock();
-            // It may have asked for more meanwhile.
+            // The plugin may have asked for something else meanwhile.
             held.permit = permit.filter(|_| held.waiting == 0);
         }
     }
@@ -81,7 +82,7 @@ mod tests {
     use crate::domain::raw::to_raw;
     use crate::domain::upstream::Answer;
 
-    /// Notes how many permits are in use while it is asked.
+    /// Records how many permits are in use whenever a tool is called.
     struct Looks<'a> {
         admission: &'a ExecutionLimits,
         in_use: Mutex<Vec<u32>>,

@@ -13,36 +13,35 @@ use super::stdio::ServerLauncher;
 use crate::domain::budget::ByteBudget;
 use crate::domain::instance::Instance;
 
-/// Small messages that are sent off the path of calls: cancellations, answers to servers, ends of sessions.
+/// How many small tasks may run off the path of calls: cancellations, replies to servers, ends of sessions.
 const BACKGROUND: usize = 128;
 
-/// The limit of small tasks is reached.
+/// Too many small tasks are running.
 #[derive(Debug)]
 pub(super) struct TooMany;
 
-/// Shared by every upstream.
+/// Shared by all upstreams.
 #[derive(Debug)]
 pub(super) struct UpstreamContext {
-    /// What upstreams tell unasked.
+    /// Events that upstreams report on their own, such as a changed tool list.
     pub(super) events: EventQueue,
-    /// Every task, so that the end can be waited for.
+    /// All tasks, so that shutdown can wait for them.
     pub(super) tasks: TaskTracker,
-    /// How servers are started.
+    /// Starts the processes of servers.
     pub(super) launcher: ServerLauncher,
-    /// What is counted.
     pub(super) metrics: UpstreamMetrics,
-    /// Fired where processes get no time to end by themselves.
+    /// Cancelled when processes get no more time to exit by themselves.
     pub(super) hurry: CancellationToken,
-    /// Where answers are held while they are read.
+    /// The budget that holds answers while they are read.
     pub(super) budget: Arc<ByteBudget>,
-    /// This process, as requests name it.
+    /// Identifies this process in requests.
     pub(super) instance: Instance,
     runtime: Handle,
     background: Arc<Semaphore>,
 }
 
 impl UpstreamContext {
-    /// For the runtime that this is called in.
+    /// Creates the context for the current Tokio runtime.
     pub(super) fn new(
         launcher: ServerLauncher,
         metrics: UpstreamMetrics,
@@ -62,12 +61,13 @@ impl UpstreamContext {
         }
     }
 
-    /// The runtime, for tasks that are begun outside of it.
+    /// The runtime, for tasks that are spawned from outside of it.
     pub(super) fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
-    /// Runs a small task off the path of calls; drops it where too many run, and says so. May be called from anywhere.
+    /// Runs a small task off the path of calls. If too many are running, drops it and returns an error. Can be called
+    /// from any thread.
     pub(super) fn spawn_small(&self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), TooMany> {
         let permit = Arc::clone(&self.background).try_acquire_owned().map_err(|_| TooMany)?;
         let task = async move {
@@ -78,7 +78,7 @@ impl UpstreamContext {
         Ok(())
     }
 
-    /// The same of a message to an upstream. One that is dropped is counted.
+    /// Sends a message to an upstream in a small task. A message that is dropped is counted.
     pub(super) fn notify_later(&self, upstream: &str, telling: impl Future<Output = ()> + Send + 'static) {
         if self.spawn_small(telling).is_err() {
             self.metrics.unsent(upstream).inc();

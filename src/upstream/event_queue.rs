@@ -1,5 +1,5 @@
-//! A queue of events that upstreams report unasked. An event that is already waiting is not kept twice, so there are at
-//! most three for each upstream, and none is lost.
+//! A queue of events that upstreams report on their own. An event that is already waiting is not added again, so at
+//! most three wait for each upstream, and none is lost.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ pub(super) struct EventQueue {
 }
 
 impl EventQueue {
-    /// Adds an event, unless it waits already.
+    /// Adds an event, unless the same one is already waiting.
     pub(super) fn push(&self, event: UpstreamEvent) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if !waiting.contains(&event) {
@@ -26,7 +26,7 @@ impl EventQueue {
         self.added.notify_one();
     }
 
-    /// The next event; waits for it.
+    /// Waits for the next event and removes it from the queue.
     pub(super) async fn next(&self) -> UpstreamEvent {
         loop {
             let added = self.added.notified();

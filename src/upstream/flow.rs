@@ -1,19 +1,19 @@
-//! How much is taken of what nobody asked for: a server that writes without end must not keep a core busy.
+//! Limits how much unrequested output of a server is read: a server that writes without end must not keep a core busy.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Bytes of one second.
+/// Bytes per second.
 const BYTES: u64 = 4 * 1024 * 1024;
-/// What a line or an event costs besides its bytes: it may have none.
+/// What a line or an event costs in addition to its bytes, because it may be empty.
 pub(super) const EACH: u64 = 16;
-/// The most bytes of a message that are kept before its end while nobody waits for an answer.
+/// The maximum number of bytes of an incomplete message that are kept while no call waits for an answer.
 pub(super) const UNASKED: u64 = 1 << 20;
-/// For how long an amount is counted.
+/// The time over which amounts are added up.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// An amount for each second.
+/// A limited amount per second.
 #[derive(Debug)]
 pub(super) struct Flow {
     most: u64,
@@ -22,17 +22,17 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// At most `most` a second.
+    /// Allows at most `most` per second.
     pub(super) fn new(most: u64) -> Self {
         Self { most, spent: 0, began: Instant::now() }
     }
 
-    /// At most 4 MiB a second.
+    /// Allows at most 4 MiB per second.
     pub(super) fn of_bytes() -> Self {
         Self::new(BYTES)
     }
 
-    /// Takes `amount` where it is left of this second.
+    /// Takes `amount` if that much is left of this second. Returns whether it did.
     pub(super) fn take(&mut self, amount: u64) -> bool {
         if self.began.elapsed() >= WINDOW {
             (self.began, self.spent) = (Instant::now(), 0);
@@ -44,8 +44,8 @@ impl Flow {
         fits
     }
 
-    /// Takes `amount`, and waits for the next second where that was more than is left of this one. What is not read
-    /// meanwhile makes the server wait.
+    /// Takes `amount`. If this second does not have that much left, waits for the next one. Nothing is read meanwhile,
+    /// which makes the server wait too.
     pub(super) async fn spend(&mut self, amount: u64) {
         if !self.take(amount) {
             tokio::time::sleep_until(self.began + WINDOW).await;

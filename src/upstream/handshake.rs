@@ -1,7 +1,7 @@
-//! How a connection finds out what its server speaks: a state machine that is asked what to send next. No IO.
+//! Finds out which protocol a server speaks: a state machine that says what to send next. No IO.
 //!
-//! Modern first: any answer that does not prove a modern server leads on to `initialize`, so that old servers that
-//! answer an unknown method in their own ways are still reached (MCP 2026-07-28, versioning; backward compatibility).
+//! The modern era is tried first. Any answer that does not prove a modern server leads to `initialize`, so that old
+//! servers are reached too, however they answer an unknown method (MCP 2026-07-28, versioning; backward compatibility).
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -20,9 +20,9 @@ pub(super) enum HandshakeStep {
     Discover,
     /// Send `initialize`.
     Initialize,
-    /// The server is known; a legacy one is still to be sent `notifications/initialized`.
+    /// The server is known. A legacy one must still be sent `notifications/initialized`.
     Done(ServerFacts),
-    /// It cannot be spoken with.
+    /// The gateway cannot talk to this server.
     Failed(UpstreamError),
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Begins with what the setting wants, else with what was found `before`.
+    /// Starts with the era that the setting demands, else with the one that was found `before`.
     pub(super) fn new(setting: EraSetting, before: Option<Era>) -> Self {
         let last_step = match (setting, before) {
             (EraSetting::Legacy, _) | (EraSetting::Auto, Some(Era::Legacy)) => HandshakeStep::Initialize,
@@ -52,7 +52,7 @@ impl Handshake {
         }
     }
 
-    /// What follows from the outcome of what was sent last.
+    /// Returns the next step, after the outcome of the last one.
     pub(super) fn next(&mut self, outcome: Result<Answer, UpstreamError>) -> HandshakeStep {
         if self.last_step == HandshakeStep::Initialize { self.initialized(outcome) } else { self.discovered(outcome) }
     }
@@ -85,7 +85,8 @@ impl Handshake {
             },
             Ok(Answer::Error(error)) => {
                 let code = code_of(&error);
-                // A slow modern server may have taken the first probe for good after we gave it up.
+                // A slow modern server may have handled the first probe after it timed out here, and then expects
+                // modern requests.
                 if code == Some(UNSUPPORTED_VERSION) && self.setting == EraSetting::Auto && self.discovered < 2 {
                     self.discovered += 1;
                     self.last_step = HandshakeStep::Discover;
@@ -103,7 +104,7 @@ fn refused(method: &str, code: Option<i64>) -> UpstreamError {
     UpstreamError::Protocol(format!("it answered {method} with {code}"))
 }
 
-/// `Ok` where the error leaves the older protocol open, `Err` where it proves a modern server that we cannot use.
+/// `Ok` if the server may still speak a legacy version, `Err` if the error proves a modern server that we cannot use.
 fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
     let Ok(error) = serde_json::from_str::<ErrorFields>(error.get()) else {
         return Ok(refused("server/discover", None));
@@ -125,13 +126,14 @@ fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
     }
 }
 
-/// Whether the answer to a probe is one of a server that speaks what was agreed on with it.
+/// Whether the answer to a probe shows that the server still speaks the negotiated era.
 pub(super) fn speaks_still(era: Era, is_process: bool, answer: &Answer) -> bool {
     match (era, answer) {
         (Era::Modern, Answer::Result(result)) => read_discovery(result).is_some(),
         (Era::Modern, Answer::Error(_)) => false,
         (Era::Legacy, Answer::Result(_)) => true,
-        // Not every server knows `ping`. A modern one wants more of a request than a legacy one holds.
+        // Not every legacy server knows `ping`. A modern one refuses the request because members are missing that only
+        // modern requests have.
         (Era::Legacy, Answer::Error(error)) => {
             let code = code_of(error);
             let of_envelope = matches!(code, Some(INVALID_PARAMS | INVALID_REQUEST));
@@ -179,7 +181,7 @@ struct Implementation {
 }
 
 fn facts(era: Era, version: &str, capabilities: &Capabilities, info: Option<Box<RawValue>>) -> ServerFacts {
-    // Shown to people only: what cannot be read is as if it were not there.
+    // This is only shown to people, so what cannot be read is ignored.
     let info: Implementation = info.and_then(|i| serde_json::from_str(i.get()).ok()).unwrap_or_default();
     let cut = |text: String| text.chars().filter(|c| !c.is_control()).take(200).collect();
     ServerFacts {

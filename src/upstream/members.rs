@@ -1,5 +1,5 @@
-//! The members of a JSON-RPC message as far as they can be read: one that breaks off or is too long may still tell whose
-//! it is. No IO.
+//! Reads the members of a JSON-RPC message as far as possible. A message that is truncated or too large may still show
+//! which call it belongs to. No IO.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,19 +8,19 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The most ids of one text, and messages of a batch, that are read.
+/// The maximum number of ids of one text, and messages of a batch, that are read.
 pub(super) const MOST: usize = 256;
 
 /// One member.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Member<'a> {
-    /// Whether its name was read.
+    /// Whether the name of the member was read.
     pub(super) seen: bool,
-    /// Its value; none where that is null or could not be read.
+    /// The member's value; `None` if it is null or could not be read.
     pub(super) value: Option<&'a RawValue>,
 }
 
-/// What was read of a message.
+/// The members that were read of a message.
 #[derive(Debug, Default)]
 pub(super) struct MessageMembers<'a> {
     pub(super) jsonrpc: Member<'a>,
@@ -29,21 +29,21 @@ pub(super) struct MessageMembers<'a> {
     pub(super) params: Member<'a>,
     pub(super) result: Member<'a>,
     pub(super) error: Member<'a>,
-    /// Whether one of these stands twice: readers differ in which they take.
+    /// Whether one of these members occurs twice. Readers differ in which one they use.
     pub(super) doubled: bool,
-    /// Whether it is one object to its end.
+    /// Whether the text is one complete object.
     pub(super) whole: bool,
     ids: Vec<u64>,
 }
 
-/// Whose a message is that cannot be taken.
+/// Which call an invalid message belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
-    /// It answers the requests of these ids; more than one where it names several.
+    /// It answers the requests with these ids. There are several if it names more than one.
     Calls(Vec<u64>),
-    /// It answers a request, and which one cannot be read.
+    /// It answers a request, but its id cannot be read.
     SomeCall,
-    /// It is not an answer, or answers a request that was never sent.
+    /// It is not an answer, or it answers a request that was never sent.
     Nobody,
 }
 
@@ -69,13 +69,13 @@ impl<'a> MessageMembers<'a> {
         })
     }
 
-    /// Whether it has a member that only answers have. A truncated text without one may be a request of ours that the
-    /// server echoes.
+    /// Whether the message has a member that only answers have. A truncated text without one may be a request of the
+    /// gateway that the server echoes.
     pub(super) fn carries_answer(&self) -> bool {
         self.result.seen || self.error.seen
     }
 
-    /// Whose it is where something is wrong with it. An object without any mark of JSON-RPC is a line of a log.
+    /// Which call the message belongs to if it is invalid. An object without any sign of JSON-RPC is a log line.
     pub(super) fn whose(self) -> Whose {
         let is_answer = self.carries_answer() || self.whole && self.jsonrpc.seen && !self.method.seen;
         if !is_answer {
@@ -90,11 +90,12 @@ impl<'a> MessageMembers<'a> {
     }
 }
 
-/// The number that an id stands for: servers send `"7"` and `7.0` for `7`, which is not the same id.
+/// The number that an id represents. Some servers answer a request with id `7` as `"7"` or `7.0`, which are different
+/// ids.
 pub(super) fn number(id: &RawValue) -> Option<u64> {
     serde_json::from_str(id.get().trim_matches('"')).ok().or_else(|| {
         let number: f64 = serde_json::from_str(id.get()).ok()?;
-        // Up to here each whole number has a value of its own.
+        // Below this limit, each whole number has its own `f64`.
         ((0.0..9e15).contains(&number) && number.fract() == 0.0).then_some(number as u64)
     })
 }
@@ -126,7 +127,7 @@ impl<'a> Visitor<'a> for MembersVisitor<'_, 'a> {
     }
 }
 
-/// A string, borrowed where it holds no escapes.
+/// A string, borrowed if it contains no escapes.
 #[derive(Deserialize)]
 pub(super) struct JsonString<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
@@ -141,7 +142,7 @@ mod tests {
             (format!(r#"{{"jsonrpc":"2.0","id":7,"result":{{"a":"{long}"#), Whose::Calls(vec![7])),
             (format!(r#" {{"id": 7, "result":"{long}"#), Whose::Calls(vec![7])),
             (format!(r#"{{"x":"{long}","jsonrpc":"2.0","\u0069d":"7","result":"#), Whose::Calls(vec![7])),
-            // A request of ours that the server repeats and shortens begins like this.
+            // A request of the gateway that the server echoes and truncates begins like this.
             (r#"{"jsonrpc":"2.0","id":7,"me..."#.into(), Whose::Nobody),
             (r#"{"jsonrpc":"2.0","id":7} {}"#.into(), Whose::Nobody),
             (r#"{"jsonrpc":"2.0","id":7}"#.into(), Whose::Calls(vec![7])),

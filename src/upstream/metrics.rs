@@ -1,20 +1,20 @@
-//! What is counted of what server processes write and nobody reads, and of what servers are not told. Labels are
-//! upstreams, which the plan bounds, and a closed list.
+//! Metrics about output of server processes that nobody reads, and about messages that are not sent to servers. Labels
+//! are upstreams, of which the plan has a limited number, and kinds from a fixed list.
 
 use prometheus::{IntCounter, IntCounterVec, Opts};
 
 use crate::telemetry::catalog::Catalog;
 
-/// What was dropped.
+/// The kind of output that was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dropped {
     /// A line on stdout that is not a message.
     Stray,
     /// A message that is too large.
     Large,
-    /// A line on stderr beyond those that are logged.
+    /// A line on stderr beyond the limit for the log.
     Log,
-    /// Progress that is too large, or for a call that has not taken what came before.
+    /// Progress that is too large, or that comes before its call has taken earlier progress.
     Progress,
 }
 
@@ -31,7 +31,7 @@ impl Dropped {
     }
 }
 
-/// Counters of server processes. Clones count together.
+/// Counters about servers. Clones share their values.
 #[derive(Clone, Debug)]
 pub struct UpstreamMetrics {
     dropped: IntCounterVec,
@@ -39,10 +39,10 @@ pub struct UpstreamMetrics {
 }
 
 impl UpstreamMetrics {
-    /// Counters that are not registered anywhere yet.
+    /// Creates counters that are not registered yet.
     ///
     /// # Errors
-    /// Never in practice: names and labels are constants.
+    /// Never in practice, because names and labels are constants.
     pub fn new() -> prometheus::Result<Self> {
         let help = "Lines of server processes that were dropped: stray ones on stdout, messages that are too large or find \
                     no room, log lines beyond a hundred a second, and progress that its call does not take.";
@@ -56,26 +56,26 @@ impl UpstreamMetrics {
         })
     }
 
-    /// Makes them part of `catalog`.
+    /// Registers the counters in `catalog`.
     ///
     /// # Errors
-    /// Where a metric of the same name is there already.
+    /// If the catalog already has a metric of the same name.
     pub fn register(&self, catalog: &Catalog) -> prometheus::Result<()> {
         catalog.keep_series(self.dropped.clone())?;
         catalog.keep_series(self.unsent.clone())
     }
 
-    /// A line was dropped.
+    /// Counts a line that was dropped.
     pub(super) fn dropped(&self, upstream: &str, what: Dropped) {
         self.dropped.with_label_values(&[upstream, what.as_str()]).inc();
     }
 
-    /// The counter of messages that were not sent to it.
+    /// The counter of messages that were not sent to this upstream.
     pub(super) fn unsent(&self, upstream: &str) -> IntCounter {
         self.unsent.with_label_values(&[upstream])
     }
 
-    /// The upstream is gone.
+    /// Removes the series of an upstream that no longer exists.
     pub(super) fn forget(&self, upstream: &str) {
         for what in Dropped::ALL {
             let _ = self.dropped.remove_label_values(&[upstream, what.as_str()]);

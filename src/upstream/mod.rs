@@ -1,8 +1,8 @@
-//! Speaks with MCP servers: stdio children and Streamable HTTP, in both eras of the protocol. Implements
+//! Connects to MCP servers: stdio children and Streamable HTTP, in both eras of the protocol. Implements
 //! `domain::ports::CallUpstream`.
 //!
-//! Invariant: results and errors are handed on as the bytes they came as. Nothing of a client's credentials is sent
-//! to a server, and nothing of a server's is logged.
+//! Invariant: the bytes of results and errors are passed on unchanged. No credentials of a client are sent to a server,
+//! and no credentials of a server are logged.
 
 mod context;
 mod event_queue;
@@ -40,14 +40,14 @@ pub use self::stdio::{ServerLauncher, server_main};
 use self::context::UpstreamContext;
 use self::server::Server;
 
-/// How long calls in flight keep the connection of a target that is retired.
+/// How long calls in flight keep the connection of a retired target open.
 const LAST_CALLS: Duration = Duration::from_secs(60);
-/// The same at the end of the gateway, which let its calls end before.
+/// The same when the gateway shuts down, because its calls have ended before that.
 const AT_SHUTDOWN: Duration = Duration::from_secs(1);
-/// How long everything may take to end at shutdown.
+/// How long shutdown waits for all tasks to end.
 const SHUTDOWN: Duration = Duration::from_secs(10);
 
-/// Every upstream there is. Made and used within one tokio runtime.
+/// All upstreams. Created and used within one Tokio runtime.
 #[derive(Debug)]
 pub struct Upstreams {
     known: ArcSwap<ServersByKey>,
@@ -55,12 +55,12 @@ pub struct Upstreams {
     shared: Arc<UpstreamContext>,
 }
 
-/// The servers of each key: while a plan takes another's place, those of both.
+/// The servers of each upstream. While one plan replaces another, those of both plans.
 type ServersByKey = HashMap<ObjectKey, Vec<Arc<Server>>>;
 
 impl Upstreams {
-    /// None yet; what they answer is held in `budget`, and requests over HTTP say that `instance` sent them. To be called in
-    /// a tokio runtime.
+    /// Creates this without any upstreams. Answers are held in `budget`, and HTTP requests name `instance` as their
+    /// sender. Must be called in a Tokio runtime.
     pub fn new(
         launcher: ServerLauncher,
         metrics: UpstreamMetrics,
@@ -85,7 +85,7 @@ impl Upstreams {
         outcome
     }
 
-    /// Forgets all servers that serve none of these targets.
+    /// Removes all servers that serve none of these targets, and returns them.
     fn forget_all_but(&self, keep: &[Target]) -> Vec<Arc<Server>> {
         self.change(|known| {
             let mut gone = Vec::new();

@@ -9,9 +9,9 @@ use crate::domain::upstream::{Era, UpstreamError};
 /// Why a request has no answer.
 #[derive(Debug)]
 pub(super) enum RequestFailure {
-    /// It was not executed, and another connection may do better.
+    /// The request was not executed, and may succeed over another connection.
     Stale(UpstreamError),
-    /// It refused how this gateway speaks with it.
+    /// The server refused how the gateway talks to it.
     Refused(HopRefusal),
     /// Any other reason.
     Final(UpstreamError),
@@ -42,18 +42,19 @@ pub(super) fn code_of(error: &RawValue) -> Option<i64> {
     serde_json::from_str::<ErrorFields>(error.get()).ok().map(|e| e.code)
 }
 
-/// A server refused how the gateway speaks with it (MCP 2026-07-28: headers, capabilities, version), which is no client's
-/// business.
+/// A server refused how the gateway talks to it (MCP 2026-07-28: headers, capabilities, version). This concerns only
+/// the gateway and the server, so the client does not get to see the error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HopRefusal {
     code: i64,
-    /// Whether it surely was not executed.
+    /// Whether the request was certainly not executed.
     untouched: bool,
 }
 
 impl HopRefusal {
-    /// Of an error from a server over HTTP. `refused` is whether its status said so too (400): else a tool may have run.
-    /// A legacy server knows none of these codes, so that they are its tools' own, unless it is legacy no more.
+    /// Judges an error from a server over HTTP. `refused` says whether the HTTP status was 400 too; otherwise a tool
+    /// may have run. Legacy servers do not know these codes, so from them they are errors of a tool, except a refused
+    /// version: that is from a server that is no longer legacy.
     pub(super) fn over_http(era: Era, error: &RawValue, refused: bool) -> Option<Self> {
         let code = code_of(error).filter(|code| match era {
             Era::Modern => is_of_hop(*code),
@@ -62,12 +63,12 @@ impl HopRefusal {
         Some(Self { code, untouched: refused })
     }
 
-    /// Whether another handshake may do better.
+    /// Whether a new handshake may help.
     pub(super) fn ends_connection(self) -> bool {
         self.code != CAPABILITY_REQUIRED
     }
 
-    /// Whether the same may be sent again after another handshake.
+    /// Whether the same request can be sent again after a new handshake.
     pub(super) fn may_be_sent_again(self) -> bool {
         self.untouched && self.ends_connection()
     }
@@ -88,7 +89,7 @@ pub(super) fn is_of_hop(code: i64) -> bool {
     matches!(code, HEADER_MISMATCH | CAPABILITY_REQUIRED | UNSUPPORTED_VERSION)
 }
 
-/// Whether this is an error of a server that speaks another version.
+/// Whether the error shows that the server speaks another version.
 pub(super) fn is_of_version(error: &RawValue) -> bool {
     code_of(error) == Some(UNSUPPORTED_VERSION)
 }

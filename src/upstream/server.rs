@@ -23,9 +23,9 @@ use super::streamable::{HttpEndpoint, HttpSession};
 use super::tools::ToolListReader;
 use super::wire::McpRequest;
 
-/// No request waits longer, whatever it says.
+/// The longest time that a request waits, whatever its own timeout.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
-/// The shortest time between two looks at whether a connection is idle.
+/// The shortest time between two checks for an idle connection.
 const SHORTEST_LOOK: Duration = Duration::from_millis(50);
 
 /// One upstream.
@@ -41,9 +41,9 @@ struct Connector {
     target: Target,
     method: ConnectMethod,
     shared: Arc<UpstreamContext>,
-    /// The era of the last handshake; none before the first one and after one that failed.
+    /// The era of the last handshake; `None` before the first one and after one that failed.
     era: Mutex<Option<Era>>,
-    /// Whether it was ever connected to.
+    /// Whether the upstream was ever connected.
     connected: Mutex<bool>,
 }
 
@@ -55,7 +55,7 @@ enum ConnectMethod {
 }
 
 impl Server {
-    /// Nothing is connected yet.
+    /// Creates a server that is not connected yet.
     pub(super) fn new(target: &Target, shared: &Arc<UpstreamContext>) -> Self {
         let method = match &target.plan.transport {
             _ if !target.plan.enabled => ConnectMethod::None(UpstreamError::Connect("it is disabled".into())),
@@ -73,8 +73,8 @@ impl Server {
         Self { plan: Arc::new(plan), slot: Arc::default() }
     }
 
-    /// Whether a connection of ours is one for this target: what else a plan says is not the connection's business.
-    /// Another word of `enable` is: it asks for a new start.
+    /// Whether this server's connection fits the target. Only the parts of the plan that concern the connection are
+    /// compared. They include `enable`, because a change of it asks for a new start.
     pub(super) fn serves(&self, target: &Target) -> bool {
         let (ours, theirs) = (&self.plan.target, target);
         let (our, their) = (&ours.plan, &theirs.plan);
@@ -89,8 +89,9 @@ impl Server {
             && ours.max_response_size == theirs.max_response_size
     }
 
-    /// Connects, or asks a connected server something that it allows. A connection that fails the probe gets no more
-    /// requests; where the server spoke, but not as it was found to before, another is made at once.
+    /// Connects, or sends a connected server a request that tests the connection. A connection that fails the test gets
+    /// no more requests. If the server answered, but not as its negotiated era requires, a new connection is made
+    /// immediately.
     pub(super) async fn probe(&self, limit: Duration) -> Result<Probed, UpstreamError> {
         if self.slot.rests() {
             return Ok(Probed::Resting);
@@ -121,13 +122,13 @@ impl Server {
         Ok(Probed::Up(self.lease(Purpose::Care, true).await?.facts().clone()))
     }
 
-    /// Lets no new request use a connection, and has the next one negotiate the era anew.
+    /// Stops new requests from using the connection, and makes the next one negotiate the era again.
     fn renounce(&self, lease: &ConnectionUse) {
         self.slot.discard(lease);
         *lock(&self.plan.era) = None;
     }
 
-    /// All pages of its tool list.
+    /// Reads all pages of the server's tool list.
     pub(super) async fn list_tools(&self, limit: Duration) -> Result<Listed, UpstreamError> {
         let lease = self.lease(Purpose::Care, false).await?;
         if !lease.facts().has_tools {
@@ -152,7 +153,7 @@ impl Server {
         let to = (call.wants_progress || call.log_level.is_some()).then_some(client);
         let (answer, _lease) = self.ask(McpRequest::CallTool(call), Purpose::Call, to, call.timeout).await?;
         match &answer {
-            // Clients cannot read it.
+            // Clients cannot read such a result.
             Answer::Result(result) if !result.get().starts_with('{') => {
                 Err(UpstreamError::Protocol("its result is not a JSON object".into()))
             }
@@ -163,13 +164,14 @@ impl Server {
         }
     }
 
-    /// Lets no new call in, waits up to `patience` for those in flight, and ends the connection.
+    /// Refuses new calls, waits up to `patience` for those in flight, and ends the connection.
     pub(super) async fn close(&self, patience: Duration) {
         self.slot.close(patience).await;
     }
 
-    /// Asks within `limit`, connecting included. What was not executed, because the connection had ended or the server
-    /// does not take what was agreed on with it, is asked once more on a new one.
+    /// Sends a request and waits for its answer. `limit` includes the time to connect. If the request was not executed,
+    /// because the connection had ended or the server refuses what was negotiated with it, it is sent once more over a
+    /// new connection.
     async fn ask(
         &self,
         request: McpRequest<'_>,
@@ -223,7 +225,7 @@ impl Connector {
         let key = &self.target.plan.key;
         tracing::info!(upstream = %key, era = facts.era.as_str(), version = facts.version, "connected");
         if std::mem::replace(&mut *lock(&self.connected), true) {
-            // What the server said of its tools in between is lost.
+            // The server may have announced changes of its tools between the connections.
             self.shared.events.push(UpstreamEvent::ToolsChanged(key.clone()));
         }
         Ok(link)

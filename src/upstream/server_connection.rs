@@ -1,4 +1,4 @@
-//! One connection to a server, whatever carries it.
+//! One connection to a server, over any transport.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(super) enum ServerConnection {
 }
 
 impl ServerConnection {
-    /// What is known of the server.
+    /// What the handshake found out about the server.
     pub(super) fn facts(&self) -> &ServerFacts {
         match self {
             Self::Process(process) => process.facts(),
@@ -34,7 +34,7 @@ impl ServerConnection {
         }
     }
 
-    /// Whether requests may still be sent.
+    /// Whether requests can still be sent.
     pub(super) fn is_open(&self) -> bool {
         match self {
             Self::Process(process) => process.is_open(),
@@ -42,12 +42,12 @@ impl ServerConnection {
         }
     }
 
-    /// Whether a child process carries it.
+    /// Whether the server is a child process.
     pub(super) fn is_process(&self) -> bool {
         matches!(self, Self::Process(_))
     }
 
-    /// Cancelled when it has ended.
+    /// A token that is cancelled when the connection has ended.
     pub(super) fn ended(&self) -> CancellationToken {
         match self {
             Self::Process(process) => process.ended(),
@@ -55,7 +55,7 @@ impl ServerConnection {
         }
     }
 
-    /// Ends it, in the background; requests in flight on a process are told.
+    /// Ends the connection in the background. Requests in flight to a process fail.
     pub(super) fn stop(&self) {
         match self {
             Self::Process(process) => process.stop(),
@@ -63,15 +63,15 @@ impl ServerConnection {
         }
     }
 
-    /// Keeps what later calls need of a tool list, and drops tools that the protocol forbids to call.
+    /// Keeps what later calls need from a tool list, and removes tools that the protocol forbids to call.
     pub(super) fn note_tools(&self, listed: &mut Listed) {
         if let Self::Http(session) = self {
             session.note_tools(listed);
         }
     }
 
-    /// Sends a request and waits for its answer, for `limit` from now on, or from the last progress on where the request
-    /// says so. Dropped before, it tells the server so.
+    /// Sends a request and waits for its answer. The wait is limited to `limit`, counted from now, or from the last
+    /// progress if the request says so. If this is dropped before the answer, the server is told.
     pub(super) async fn ask(
         &self,
         request: McpRequest<'_>,
@@ -101,7 +101,7 @@ impl ServerConnection {
     }
 }
 
-/// Passes progress on, and knows how long to wait after the last of it.
+/// Passes progress on to the client, and extends the time to wait each time.
 struct Patience<'a> {
     client: &'a dyn ToClient,
     limit: Duration,

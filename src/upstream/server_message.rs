@@ -1,4 +1,4 @@
-//! Parses the messages of a server, and says what is wrong with text that is not a message. No IO.
+//! Parses the messages of a server, and reports what is wrong with text that is not a message. No IO.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,9 +13,9 @@ use crate::domain::upstream::{Answer, UpstreamError};
 /// One message of a server.
 #[derive(Debug)]
 pub(super) enum ServerMessage<'a> {
-    /// An answer; `id` is raw JSON, none where it is null or absent.
+    /// An answer. `id` is raw JSON, or `None` if it is null or absent.
     Answer { id: Option<&'a RawValue>, answer: Answer },
-    /// A request to us.
+    /// A request to the gateway.
     Request { id: &'a RawValue, method: Cow<'a, str> },
     /// A notification.
     Notification { notice: Notice, params: Option<&'a RawValue> },
@@ -24,13 +24,13 @@ pub(super) enum ServerMessage<'a> {
 /// What a notification is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Notice {
-    /// How far a call is.
+    /// The progress of a call.
     Progress,
-    /// What the server logs.
+    /// A log message.
     Message,
-    /// The tool list is another.
+    /// The tool list has changed.
     ToolsChanged,
-    /// Nothing that concerns us.
+    /// Anything else, which the gateway ignores.
     Other,
 }
 
@@ -45,10 +45,10 @@ impl Notice {
     }
 }
 
-/// Why a message is not valid.
+/// Why a message is not valid, and what it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InvalidMessage {
-    /// What is wrong. Holds nothing of the message.
+    /// What is wrong. Contains nothing from the message.
     pub(super) message: &'static str,
     /// The calls that wait for it.
     pub(super) whose: Whose,
@@ -80,12 +80,13 @@ pub(super) fn read(text: &[u8]) -> Result<ServerMessage<'_>, InvalidMessage> {
     })
 }
 
-/// Whether the log may show how a text with this fault begins: not where it is an answer, or looks like a part of one.
+/// Whether the log may show the beginning of an invalid text. It may not if the text is an answer or looks like a part
+/// of one.
 pub(super) fn may_be_shown(fault: &InvalidMessage, text: &[u8]) -> bool {
     fault.whose == Whose::Nobody && memchr::memmem::find(text, b"result").is_none()
 }
 
-/// Finds the calls that a text belongs to if it is not one object: another message may follow the first.
+/// Finds the calls that a text belongs to if it is not a single object: other messages may follow the first.
 fn whose_of(text: &[u8]) -> Whose {
     let mut objects = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>();
     let mut calls = Vec::new();
@@ -136,7 +137,7 @@ fn understood<'a>(members: &MessageMembers<'a>) -> Result<ServerMessage<'a>, &'s
     Ok(ServerMessage::Answer { id: id.value, answer })
 }
 
-/// What is wrong with a text that does not begin with an object.
+/// Reports what is wrong with a text that does not begin with an object.
 fn misplaced(text: &[u8]) -> InvalidMessage {
     if let Some(marked) = text.strip_prefix(b"\xef\xbb\xbf") {
         return InvalidMessage::new("a byte order mark stands before a message", MessageMembers::read(marked).whose());
@@ -156,8 +157,8 @@ fn misplaced(text: &[u8]) -> InvalidMessage {
     }
 }
 
-/// The objects of an array, if it has nothing else. An array with more of them than a server has reason to send does not
-/// count as a batch: each element takes memory that no budget counts.
+/// Returns the elements of an array if all of them are objects. An array with more elements than a server has reason to
+/// send does not count as a batch, because each element takes memory that no budget counts.
 fn batch(text: &[u8]) -> Option<Vec<&RawValue>> {
     if text.trim_ascii_start().first() != Some(&b'[') {
         return None;
@@ -188,13 +189,13 @@ impl<'a> Visitor<'a> for BatchVisitor<'_, 'a> {
     }
 }
 
-/// The messages of a text: one, or those of a batch where `batches` are a part of the protocol's version.
+/// Splits a text into messages: the elements of a batch if `batches` says that the version has them, else one.
 pub(super) fn messages(text: &[u8], batches: bool) -> Vec<&[u8]> {
     let batch = batches.then(|| batch(text)).flatten();
     batch.map_or_else(|| vec![text], |batch| batch.into_iter().map(|message| message.get().as_bytes()).collect())
 }
 
-/// The token and the rest of a `notifications/progress`, where the token is one of ours.
+/// Returns the token and the other members of a `notifications/progress`, if the token is one of the gateway's.
 pub(super) fn progress(params: Option<&RawValue>) -> Option<(u64, Box<RawValue>)> {
     let mut object = RawObject::parse(params?.get()).ok()?;
     let token = object.get("progressToken")?.get().parse().ok()?;

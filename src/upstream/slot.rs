@@ -1,5 +1,5 @@
-//! The slot of an upstream's one connection. The first request makes the connection, the others wait for it. Each request
-//! holds a [`ConnectionUse`], so that an idle connection is noticed.
+//! Holds the only connection of an upstream. The first request makes the connection, and the others wait for it. Each
+//! request holds a [`ConnectionUse`], so that an idle connection can be recognized.
 
 use std::future::Future;
 use std::ops::Deref;
@@ -15,12 +15,12 @@ use crate::domain::upstream::UpstreamError;
 
 use super::server_connection::ServerConnection;
 
-/// How long a failure to connect answers later calls, so that not every call starts a process.
+/// How long a failure to connect is returned to later calls too, so that not every call starts a process.
 const PAUSE: Duration = Duration::from_secs(1);
 
 type Outcome = Option<Result<(), UpstreamError>>;
 
-/// Where the one connection is.
+/// Holds the state of the connection.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     state: Mutex<SlotState>,
@@ -31,7 +31,7 @@ pub(super) struct Slot {
 enum SlotState {
     #[default]
     Empty,
-    /// It was closed because nobody used it.
+    /// The connection was closed because no call used it.
     Resting,
     Connecting(watch::Receiver<Outcome>),
     Up(Arc<LiveConnection>),
@@ -49,16 +49,16 @@ pub(super) struct LiveConnection {
     last_used_ms: AtomicU64,
 }
 
-/// The purpose of using a connection.
+/// Why a connection is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// A call, which keeps it from being idle.
+    /// A call, which keeps the connection from becoming idle.
     Call,
-    /// A probe or a list of the gateway's own, which does not.
+    /// A probe or a tool list that the gateway itself wants. It does not restart the idle time.
     Care,
 }
 
-/// One use of the connection, which is not closed as idle meanwhile.
+/// One use of the connection. The connection is not closed as idle while this exists.
 #[derive(Debug)]
 pub(super) struct ConnectionUse {
     live: Arc<LiveConnection>,
@@ -102,7 +102,7 @@ impl LiveConnection {
         Self { link, users, freed, born: Instant::now(), last_used_ms }
     }
 
-    /// How long nobody has used it; none while somebody does.
+    /// How long no call has used the connection; `None` while it is in use.
     fn idle(&self) -> Option<Duration> {
         let last_used = Duration::from_millis(self.last_used_ms.load(Ordering::Acquire));
         (self.users.load(Ordering::Acquire) == 0).then(|| self.born.elapsed().saturating_sub(last_used))
@@ -127,7 +127,7 @@ enum ConnectionClaim {
 }
 
 impl Slot {
-    /// The connection as it is, where it is open.
+    /// Returns a use of the connection, if it is open.
     pub(super) fn current(&self, purpose: Purpose) -> Option<ConnectionUse> {
         match &*self.lock() {
             SlotState::Up(live) if live.link.is_open() => Some(ConnectionUse::new(live, purpose)),
@@ -135,12 +135,12 @@ impl Slot {
         }
     }
 
-    /// Whether the connection was closed because nobody used it.
+    /// Whether the connection was closed because no call used it.
     pub(super) fn rests(&self) -> bool {
         matches!(*self.lock(), SlotState::Resting)
     }
 
-    /// Lets no new request use this connection. It ends with the requests that use it now.
+    /// Stops new requests from using this connection. It ends with the requests that use it now.
     pub(super) fn discard(&self, lease: &ConnectionUse) {
         let mut state = self.lock();
         if matches!(&*state, SlotState::Up(live) if Arc::ptr_eq(live, &lease.live)) {
@@ -148,9 +148,9 @@ impl Slot {
         }
     }
 
-    /// The connection, made by `connect` where there is none. It is made in a task of its own, so that a caller who
-    /// gives up does not end what others wait for. Unless the caller insists, a failure of the last second is its
-    /// answer.
+    /// Returns a use of the connection, which is made with `connect` if there is none. A separate task makes it, so
+    /// that other callers still get it if this one gives up. Unless `insist` is set, a failure to connect within the
+    /// last second is returned again.
     pub(super) async fn lease<F>(
         self: &Arc<Self>,
         tasks: &TaskTracker,
@@ -223,7 +223,7 @@ impl Slot {
         }
     }
 
-    /// Takes the connection out where nobody has used it for `limit`. Its end closes it.
+    /// Removes the connection if no call has used it for `limit`. Dropping it closes it.
     pub(super) fn evict_idle(&self, limit: Duration) {
         let mut state = self.lock();
         if matches!(&*state, SlotState::Up(live) if live.idle().is_some_and(|idle| idle >= limit)) {
@@ -231,12 +231,12 @@ impl Slot {
         }
     }
 
-    /// Lets no new call in, waits up to `patience` for those in flight, and ends the connection.
+    /// Refuses new calls, waits up to `patience` for those in flight, and ends the connection.
     pub(super) async fn close(&self, patience: Duration) {
         let last = std::mem::replace(&mut *self.lock(), SlotState::Closed);
         self.closing.cancel();
         if let SlotState::Up(live) = last {
-            // Either way it is ended now: what still waits is told so.
+            // The connection is ended even if some requests are still waiting. They fail.
             let _ = tokio::time::timeout(patience, live.unused()).await;
             live.link.stop();
         }

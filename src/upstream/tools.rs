@@ -1,4 +1,4 @@
-//! Pages of a tool list.
+//! Reads the pages of a tool list.
 
 use std::collections::HashSet;
 
@@ -10,11 +10,11 @@ use crate::domain::rpc::too_deep;
 use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, UpstreamError};
 
-/// Pages of one list.
+/// The maximum number of pages of one list.
 const PAGES: usize = 50;
-/// Tools of one list.
+/// The maximum number of tools of one list.
 const TOOLS: usize = 10_000;
-/// Bytes of their definitions.
+/// The maximum number of bytes of all definitions in one list.
 const BYTES: usize = 4 << 20;
 
 #[derive(Deserialize)]
@@ -26,20 +26,20 @@ struct ListToolsResult<'a> {
     next_cursor: Option<String>,
 }
 
-/// A list as far as it was read.
+/// A list, as far as it has been read.
 #[derive(Debug, Default)]
 pub(super) struct ToolListReader {
     listed: Listed,
     names: HashSet<String>,
     pages: usize,
-    /// Of the last page.
+    /// The cursor that the last page named.
     cursor: Option<String>,
     seen: usize,
     bytes: usize,
 }
 
 impl ToolListReader {
-    /// Takes a page in. Returns the cursor of the next one.
+    /// Adds a page. Returns the cursor of the next one, if there is one.
     pub(super) fn add(&mut self, answer: &Answer) -> Result<Option<String>, UpstreamError> {
         let Answer::Result(result) = answer else {
             return Err(UpstreamError::Protocol("it answered tools/list with an error".into()));
@@ -60,7 +60,7 @@ impl ToolListReader {
                 Err(fault) => self.listed.leave_out(&named(definition), &fault),
             }
         }
-        // A page that leads to itself is the last one, by which some servers mean just that.
+        // If the cursor of a page leads to the page itself, it is the last one. Some servers mark the end like this.
         let next = page.next_cursor.filter(|cursor| self.cursor.as_ref() != Some(cursor));
         if next.is_some() && self.pages == PAGES {
             return Err(UpstreamError::Protocol(format!("its tool list has more than {PAGES} pages")));
@@ -80,13 +80,13 @@ impl ToolListReader {
         Ok(tool)
     }
 
-    /// All that was read.
+    /// Returns the tools that were read.
     pub(super) fn finish(self) -> Listed {
         self.listed
     }
 }
 
-/// What a tool that is left out is called: its name, quoted, or that it has none.
+/// How messages refer to a tool that is left out: by its quoted name, or as one without a name.
 fn named(definition: &RawValue) -> String {
     #[derive(Deserialize)]
     struct NamedTool {

@@ -1,4 +1,4 @@
-//! The text of what is sent to a server. No IO.
+//! Renders the messages that are sent to a server. No IO.
 
 use std::sync::LazyLock;
 
@@ -9,20 +9,20 @@ use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure};
 use crate::domain::upstream::{Era, OutCall};
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
 
-/// What a message may be larger than the result in it: envelope, ids, white space.
+/// How many bytes a message may have in addition to the result in it: envelope, ids, white space.
 pub(super) const ENVELOPE: u64 = 1024;
 
 const CLIENT_INFO: &str = concat!(r#"{"name":"hawsepipe","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
-/// What every modern request says of its client (MCP 2026-07-28, per-request protocol fields). No capability is
-/// declared: servers then must not ask anything back.
+/// What every modern request reports about its client (MCP 2026-07-28, per-request protocol fields). It declares no
+/// capabilities, so servers must not send requests of their own.
 static MODERN_META: LazyLock<String> = LazyLock::new(|| {
     let version = format!(r#""io.modelcontextprotocol/protocolVersion":"{MODERN_VERSION}""#);
     let client = format!(r#""io.modelcontextprotocol/clientInfo":{CLIENT_INFO}"#);
     format!(r#"{version},{client},"io.modelcontextprotocol/clientCapabilities":{{}}"#)
 });
 
-/// The newest version is offered.
+/// The parameters of `initialize`, which offers the newest legacy version.
 static INITIALIZE_PARAMS: LazyLock<String> = LazyLock::new(|| {
     format!(r#""protocolVersion":"{}","capabilities":{{}},"clientInfo":{CLIENT_INFO}"#, LEGACY_VERSIONS[0])
 });
@@ -30,7 +30,7 @@ static INITIALIZE_PARAMS: LazyLock<String> = LazyLock::new(|| {
 /// The notification that ends a legacy handshake.
 pub(super) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-/// What is asked of a server.
+/// A request to a server.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum McpRequest<'a> {
     /// `initialize`.
@@ -39,14 +39,13 @@ pub(super) enum McpRequest<'a> {
     Discover,
     /// `ping`, legacy only.
     Ping,
-    /// `tools/list`, from a cursor on.
+    /// `tools/list`, from this cursor on.
     ListTools(Option<&'a str>),
     /// `tools/call`.
     CallTool(&'a OutCall),
 }
 
 impl McpRequest<'_> {
-    /// The method's name.
     pub(super) fn method(&self) -> &'static str {
         match self {
             Self::Initialize => "initialize",
@@ -57,17 +56,17 @@ impl McpRequest<'_> {
         }
     }
 
-    /// Whether it may be cancelled; the handshake may not.
+    /// Whether the request may be cancelled. A handshake may not.
     pub(super) fn may_be_cancelled(&self) -> bool {
         !matches!(self, Self::Initialize | Self::Discover)
     }
 
-    /// Whether progress gives it as long again as it had.
+    /// Whether progress restarts the timeout of the request.
     pub(super) fn extends_on_progress(&self) -> bool {
         matches!(self, Self::CallTool(call) if call.extend_on_progress)
     }
 
-    /// Its text under `id`, without a newline of its own; one that stood in a raw value stays.
+    /// Renders the request under `id`. Adds no newline, but keeps those in raw values.
     pub(super) fn render(&self, era: Era, id: u64) -> Vec<u8> {
         let mut text = Vec::with_capacity(512 + self.payload());
         text.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
@@ -130,7 +129,7 @@ impl McpRequest<'_> {
     }
 }
 
-/// Members of `_meta` that belong to one hop.
+/// Whether a member of `_meta` concerns one hop only, so that it is not passed on.
 fn is_ours(key: &str) -> bool {
     key == "progressToken" || key.starts_with("io.modelcontextprotocol/")
 }
@@ -158,14 +157,14 @@ fn push_call(text: &mut Vec<u8>, call: &OutCall) {
     }
 }
 
-/// The notification that takes the request `id` back.
+/// The notification that cancels the request `id`.
 pub(super) fn cancelled(id: u64) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":"the caller gave up"}}}}"#
     )
 }
 
-/// What a server that asks something gets: `{}` for a ping, a refusal for all else. `id` is raw JSON.
+/// The answer to a request of the server: `{}` for a ping, an error for anything else. `id` is raw JSON.
 pub(super) fn reply(id: &RawValue, method: &str) -> String {
     if method == "ping" {
         return format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id.get());

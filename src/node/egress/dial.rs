@@ -1,5 +1,5 @@
-//! Connects to a host that a plugin names, if the plugin may reach it. A name is resolved once, and what was judged is
-//! what is dialled: a name that changes its mind in between gains nothing.
+//! Connects to a host that a plugin names, if the plugin may reach it. The name is resolved once, and the addresses
+//! that were checked are the ones that are dialled, so a name that resolves differently later gains nothing.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -13,35 +13,35 @@ use tokio::time::timeout;
 use super::reachability::lets_reach;
 use crate::domain::egress::EgressRule;
 
-/// The deadline of the lookup and all attempts together.
+/// The deadline for the lookup and all attempts together.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// The deadline of one address, so that the next one is tried.
+/// The deadline for one address, after which the next one is tried.
 const ATTEMPT: Duration = Duration::from_secs(3);
-/// Addresses of a name that are tried.
+/// The maximum number of addresses of one name that are tried.
 const MAX_ADDRESSES: usize = 8;
 
-/// Why there is no connection, or no more.
+/// Why a connection was not made, or was lost.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
-    /// No entry names the host and the port.
+    /// No egress rule lists the host and port.
     #[error("the plugin's egress does not list it")]
     NotListed,
-    /// It resolves to an address that is not public, and that no entry names.
+    /// The host resolves to an address that is not public and that no egress rule lists.
     #[error("it resolves to an address that is not public and that the plugin's egress does not list as such")]
     NotPublic,
-    /// The name is not known.
+    /// The name of the host cannot be resolved.
     #[error("its name cannot be resolved")]
     Unresolved,
-    /// It did not let itself be connected to.
+    /// No connection to the host could be made.
     #[error("it cannot be reached: {0}")]
     Unreachable(io::ErrorKind),
-    /// As many connections as a worker may have are open.
+    /// The worker has as many open connections as it may have.
     #[error("the worker has {0} connections, as many as it may have")]
     TooMany(usize),
-    /// More bytes than a call may send and receive.
+    /// The call has sent and received more bytes than it may.
     #[error("the call has sent and received more than {0} bytes")]
     TooLarge(u64),
-    /// It was connected, and broke.
+    /// The connection was made, but broke.
     #[error("the connection was lost: {0}")]
     Lost(io::ErrorKind),
 }
@@ -60,7 +60,7 @@ impl DialError {
         }
     }
 
-    /// The code of Node's error.
+    /// The `code` of the error that Node.js raises.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NotListed | Self::NotPublic => "EACCES",
@@ -74,16 +74,16 @@ impl DialError {
         }
     }
 
-    /// Whether the plugin did what it may not.
+    /// Whether the plugin tried to reach something that it may not reach.
     pub fn is_denial(&self) -> bool {
         matches!(self, Self::NotListed | Self::NotPublic)
     }
 }
 
-/// Connects to `host`, if one of `rules` lets it. `lookups` bounds how many names are resolved at once.
+/// Connects to `host`, if one of `rules` allows it. `lookups` limits how many names are resolved at the same time.
 ///
 /// # Errors
-/// Why not.
+/// The reason why there is no connection.
 pub async fn dial(
     rules: &[EgressRule],
     lookups: &Arc<Semaphore>,
@@ -101,7 +101,7 @@ pub async fn dial(
     timeout(DEADLINE, dialling).await.unwrap_or(Err(DialError::Unreachable(io::ErrorKind::TimedOut)))
 }
 
-/// The addresses of a name. A lookup that nobody waits for any more still counts until it ends.
+/// Resolves a name. A lookup that nobody waits for any more keeps its permit until it ends.
 async fn resolve(lookups: &Arc<Semaphore>, host: &str, port: u16) -> Option<Vec<SocketAddr>> {
     if let Ok(address) = host.parse() {
         return Some(vec![SocketAddr::new(address, port)]);
@@ -114,7 +114,7 @@ async fn resolve(lookups: &Arc<Semaphore>, host: &str, port: u16) -> Option<Vec<
     looking.await.ok()?.ok()
 }
 
-/// Those of the addresses that one of the rules lets a plugin reach.
+/// Returns the addresses that a plugin may reach by one of the rules.
 fn permitted(rules: &[&EgressRule], found: impl Iterator<Item = SocketAddr>) -> Result<Vec<SocketAddr>, DialError> {
     let (mut permitted, mut any) = (Vec::new(), false);
     for address in found {
@@ -135,7 +135,7 @@ async fn connect(addresses: Vec<SocketAddr>) -> Result<TcpStream, DialError> {
     for address in addresses {
         match timeout(ATTEMPT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // A refusal to set it only costs speed.
+                // If this fails, it only costs speed.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
@@ -172,7 +172,7 @@ mod tests {
         let dial = async |rules: &[EgressRule], host: &str, port: u16| dial(rules, &one, host, port).await;
         let localhost = dial(&rules(format!("localhost:{port}")), "localhost", port).await;
         assert!(matches!(localhost, Err(DialError::NotPublic)), "{localhost:?}");
-        // What a resolver takes for an address.
+        // Spellings that a resolver accepts as an address.
         for host in ["2130706433", "0x7f.1", "127.1", "::ffff:127.0.0.1"] {
             let written = dial(&rules(format!("*:{port}")), host, port).await;
             assert!(matches!(written, Err(DialError::NotPublic | DialError::Unresolved)), "{host}: {written:?}");

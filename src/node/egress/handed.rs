@@ -1,5 +1,5 @@
-//! How a worker gets the socket for its connections. A process is handed three descriptors only, so a message on the
-//! socket brings the one whose place it took: the worker's standard input.
+//! Passes a worker the socket for its connections. A process is started with three descriptors only. So the socket
+//! takes the place of standard input, and a message on the socket brings the descriptor that standard input should be.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,16 +13,17 @@ use rustix::net::{
     recvmsg, sendmsg,
 };
 
-/// Where a worker finds the socket. Written in `egress.cjs` too.
+/// The descriptor on which a worker finds the socket. `egress.cjs` has the same number.
 const SOCKET: i32 = 4;
-/// Tells the launcher to replace its standard input. No plugin's variable can have this name there.
+/// Tells the launcher to replace its standard input. A plugin's variables cannot have this name, because the launcher
+/// gets them with a prefix.
 const MARK: &str = "HAWSEPIPE_HANDED";
 
-/// Sets `command` (the launcher) up to find a new socket on descriptor 4 and `stdin` on descriptor 0. Returns our end
-/// of the socket.
+/// Prepares `command` (the launcher), so that the worker finds a new socket on descriptor 4 and `stdin` on descriptor
+/// 0. Returns our end of the socket.
 ///
 /// # Errors
-/// Where the system has no room for another socket.
+/// If the system has no room for another socket.
 pub fn hand_over(command: &mut Command, stdin: OwnedFd) -> io::Result<UnixStream> {
     let (ours, theirs) = UnixStream::pair()?;
     let handed = [stdin.as_fd()];
@@ -36,10 +37,10 @@ pub fn hand_over(command: &mut Command, stdin: OwnedFd) -> io::Result<UnixStream
     Ok(ours)
 }
 
-/// In the launcher: puts both in their places, where something was handed over.
+/// In the launcher: puts both descriptors in their places, if they were handed over.
 ///
 /// # Errors
-/// Where nothing comes, or a place is taken.
+/// If no descriptor arrives, or descriptor 4 is in use.
 pub fn take_over() -> io::Result<()> {
     if std::env::var_os(MARK).is_none() {
         return Ok(());
@@ -51,7 +52,7 @@ pub fn take_over() -> io::Result<()> {
     }
     rustix::stdio::dup2_stdin(stdin)?;
     fcntl_setfd(&socket, FdFlags::empty())?;
-    // Given up, so that it stays open over exec.
+    // Released, so that it is not closed and stays open across exec.
     let _ = socket.into_raw_fd();
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The way out of one worker: connections that its plugin asks for, over a socket of their own. A worker never has a
-//! network; the gateway dials the hosts that the plugin lists, and carries bytes.
+//! The egress of one worker: connections that its plugin asks for, over a separate socket. A worker never has network
+//! access of its own; the gateway connects to the hosts that the plugin lists, and relays the bytes.
 
 pub mod dial;
 pub mod handed;
@@ -18,15 +18,15 @@ use crate::domain::egress::EgressRule;
 use crate::domain::ports::LinkedPlugin;
 use worker_egress::WorkerEgress;
 
-/// One worker's way out.
+/// The egress of one worker.
 #[derive(Debug)]
 pub struct Egress(Arc<WorkerEgress>);
 
 impl Egress {
-    /// Serves what comes over `socket`, until its other end is closed or `over` ends.
+    /// Serves requests from `socket` until its other end is closed or `over` completes.
     ///
     /// # Errors
-    /// Where the socket cannot be watched.
+    /// If the socket cannot be registered with the runtime.
     pub fn serve(
         socket: UnixStream,
         plugin: &LinkedPlugin,
@@ -36,7 +36,7 @@ impl Egress {
     ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let (reader, writer) = tokio::net::UnixStream::from_std(socket)?.into_split();
-        // What does not parse was refused with the plan.
+        // Entries that do not parse were refused when the plan was compiled.
         let rules = plugin.plan.egress.iter().filter_map(|entry| EgressRule::parse(entry).ok()).collect();
         let (line, written) = WorkerEgress::new(writer, rules, LogMask::of(plugin), metrics.clone());
         let line = Arc::new(line);
@@ -51,7 +51,7 @@ impl Egress {
         Ok(Self(line))
     }
 
-    /// A call begins: what it may send and receive is counted from here.
+    /// Starts the count of bytes again, for a new call.
     pub fn begin_call(&self) {
         self.0.begin_call();
     }

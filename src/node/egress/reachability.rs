@@ -1,11 +1,12 @@
-//! Which addresses a host that a plugin lists may have.
+//! Decides which addresses a host that a plugin lists may have.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::domain::egress::EgressRule;
 
-/// Whether a host that `rule` matches may be at `address`. An address that is written down may be any; a name that only
-/// a private network resolves may be there; every other name is at a public address.
+/// Whether a host that `rule` matches may be at `address`. A rule with an address allows only that one, whatever it is.
+/// A rule with a name that only a private network resolves allows private and public addresses. Any other rule allows
+/// public addresses.
 pub(super) fn lets_reach(rule: &EgressRule, address: IpAddr) -> bool {
     let address = address.to_canonical();
     match rule.host().parse::<IpAddr>() {
@@ -14,7 +15,7 @@ pub(super) fn lets_reach(rule: &EgressRule, address: IpAddr) -> bool {
     }
 }
 
-/// Of a private network (RFC 1918, RFC 6598, RFC 4193); never this machine or this link.
+/// Addresses of private networks (RFC 1918, RFC 6598, RFC 4193), which exclude loopback and link-local addresses.
 fn is_private(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => v4.is_private() || is_shared(v4),
@@ -22,7 +23,7 @@ fn is_private(address: IpAddr) -> bool {
     }
 }
 
-/// Of the internet, by IANA's registries of special addresses.
+/// Addresses of the internet, by IANA's registries of special-purpose addresses.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
@@ -43,7 +44,7 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     match address.segments() {
-        // An IPv4 address behind a translator.
+        // An IPv4 address behind a NAT64 translator.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
             let [[a, b], [c, d]] = [high, low].map(u16::to_be_bytes);
             is_public_v4(Ipv4Addr::new(a, b, c, d))
@@ -54,7 +55,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     }
 }
 
-/// Carrier-grade NAT, which clusters use for themselves too.
+/// Addresses for carrier-grade NAT, which clusters also use internally.
 fn is_shared(address: Ipv4Addr) -> bool {
     let [a, b, ..] = address.octets();
     a == 100 && b & 0xc0 == 64

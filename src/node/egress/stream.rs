@@ -1,5 +1,5 @@
-//! The connections of one worker. Each side may send one chunk and then waits for credit, so a connection holds a chunk
-//! in either direction and no more.
+//! The connections of one worker. Each side may send one chunk and then waits for credit, so a connection buffers at
+//! most one chunk in each direction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use super::worker_egress::{StreamHeader, WorkerEgress};
 use crate::node::metrics::Direction;
 use crate::node::protocol::frame::{FrameKind, Head, Start};
 
-/// Connections that a worker may have open.
+/// The maximum number of connections that a worker may have open.
 const MAX_STREAMS: usize = 32;
-/// Bytes of a chunk.
+/// The maximum number of bytes of a chunk.
 const MAX_CHUNK: usize = 64 << 10;
 
-/// Connections of one worker, by number.
+/// The connections of one worker, by stream number.
 struct Streams {
     line: Arc<WorkerEgress>,
     open: HashMap<u32, Stream>,
     tasks: JoinSet<u32>,
 }
 
-/// One connection, as its worker has it.
+/// One open connection.
 struct Stream {
-    /// Room for the one chunk that it has credit for.
+    /// Has room for the one chunk for which the worker has credit.
     chunks: mpsc::Sender<Bytes>,
-    /// Whether the worker takes a chunk.
+    /// Has a permit if the worker is ready for a chunk.
     credit: Arc<Semaphore>,
     task: AbortHandle,
 }
@@ -49,7 +49,7 @@ struct OpenHeader {
 /// The worker broke the protocol.
 struct ProtocolViolation;
 
-/// Serves a worker until its socket ends or it breaks the protocol. Then every connection is closed.
+/// Serves a worker until its socket closes or it breaks the protocol. Then closes all connections.
 pub(super) async fn serve(line: Arc<WorkerEgress>, mut socket: OwnedReadHalf) {
     let mut streams = Streams { line, open: HashMap::new(), tasks: JoinSet::new() };
     let mut inbox = Vec::with_capacity(MAX_CHUNK);
@@ -91,7 +91,7 @@ impl Streams {
             return self.open(serde_json::from_slice(header).map_err(|_| ProtocolViolation)?).await;
         }
         let StreamHeader { stream: id } = serde_json::from_slice(header).map_err(|_| ProtocolViolation)?;
-        // What is said of a connection that is over crossed its end.
+        // The connection ended while this frame was on its way.
         let Some(stream) = self.open.get(&id) else { return Ok(()) };
         match head.kind {
             FrameKind::Chunk => match stream.chunks.try_send(Bytes::copy_from_slice(body)) {
@@ -127,7 +127,7 @@ impl Streams {
     }
 }
 
-/// Makes one connection and carries its bytes to its end. Returns its number.
+/// Makes one connection and relays its bytes until it ends. Returns its stream number.
 async fn connect(
     line: Arc<WorkerEgress>,
     header: OpenHeader,
@@ -163,7 +163,7 @@ async fn carry(
     tokio::try_join!(out, back).map(|_| ())
 }
 
-/// From the worker to the host.
+/// Relays bytes from the worker to the host. An empty chunk ends that direction.
 async fn carry_out(
     line: &WorkerEgress,
     id: u32,
@@ -182,7 +182,7 @@ async fn carry_out(
     Ok(())
 }
 
-/// From the host to the worker.
+/// Relays bytes from the host to the worker.
 async fn carry_back(
     line: &WorkerEgress,
     id: u32,

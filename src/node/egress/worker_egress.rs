@@ -14,13 +14,13 @@ use crate::node::log_mask::LogMask;
 use crate::node::metrics::{Direction, WorkerMetrics};
 use crate::node::protocol::frame::{FrameKind, begin};
 
-/// Bytes that one call may send and receive.
+/// The maximum number of bytes that one call may send and receive.
 const MAX_BYTES: u64 = 64 << 20;
-/// Names that are resolved at once: a resolver may be slow, and a lookup cannot be cancelled.
+/// How many names are resolved at the same time. A resolver can be slow, and a lookup cannot be cancelled.
 const LOOKUPS: usize = 4;
-/// Bytes of a host's name that the log holds: no name is longer.
+/// The maximum number of bytes of a host's name in the log. No valid name is longer.
 const MAX_NAME: usize = 253;
-/// Frames on their way to a worker that does not read.
+/// How many frames may wait for a worker that does not read.
 const QUEUED: usize = 8;
 
 /// The egress of one worker.
@@ -30,15 +30,15 @@ pub(super) struct WorkerEgress {
     /// Permits to resolve a name.
     pub(super) lookups: Arc<Semaphore>,
     frames: mpsc::Sender<Vec<u8>>,
-    /// Bytes since the call began.
+    /// Bytes sent and received since the call began.
     used: AtomicU64,
-    /// Whether a denial of this call was logged: one is enough.
+    /// Whether a denial was logged for this call: one is enough.
     denial_logged: AtomicBool,
     log_mask: LogMask,
     metrics: WorkerMetrics,
 }
 
-/// The header of a frame that is about a stream and says no more.
+/// The header of a frame that only names its stream.
 #[derive(Deserialize, Serialize)]
 pub(super) struct StreamHeader {
     pub(super) stream: u32,
@@ -54,7 +54,7 @@ struct CloseHeader<'a> {
 }
 
 impl WorkerEgress {
-    /// The egress, and the task that writes its frames.
+    /// Returns the egress and the future that writes its frames.
     pub(super) fn new(
         mut socket: OwnedWriteHalf,
         rules: Vec<EgressRule>,
@@ -80,10 +80,10 @@ impl WorkerEgress {
         self.denial_logged.store(false, Ordering::Relaxed);
     }
 
-    /// Counts bytes that a connection sent or received.
+    /// Counts bytes that a connection has sent or received.
     ///
     /// # Errors
-    /// The call has used all that one may.
+    /// If the call has used more bytes than it may.
     pub(super) fn spend(&self, bytes: usize, direction: Direction) -> Result<(), DialError> {
         let bytes = bytes as u64;
         self.metrics.carried(self.log_mask.name(), direction, bytes);
@@ -93,12 +93,12 @@ impl WorkerEgress {
         }
     }
 
-    /// A connection was made.
+    /// Counts a connection that was made.
     pub(super) fn opened(&self) {
         self.metrics.connection(self.log_mask.name(), "opened");
     }
 
-    /// A connection was not made, or broke.
+    /// Counts a connection that was not made or broke, and logs the first denial of a call.
     pub(super) fn refused(&self, host: &str, port: u16, refusal: &DialError) {
         self.metrics.connection(self.log_mask.name(), refusal.as_label());
         if refusal.is_denial() && !self.denial_logged.swap(true, Ordering::Relaxed) {
@@ -108,28 +108,28 @@ impl WorkerEgress {
         }
     }
 
-    /// One more chunk may come.
+    /// Gives the worker credit for one more chunk.
     pub(super) async fn credit(&self, stream: u32) {
         self.send(FrameKind::Credit, &StreamHeader { stream }, None).await;
     }
 
-    /// Bytes for the worker; none is the end of them.
+    /// Sends bytes to the worker. An empty slice ends them.
     pub(super) async fn chunk(&self, stream: u32, bytes: &[u8]) {
         self.send(FrameKind::Chunk, &StreamHeader { stream }, Some(bytes)).await;
     }
 
-    /// The connection is over, well or not.
+    /// Tells the worker that the connection has ended, with the reason if it failed.
     pub(super) async fn close(&self, stream: u32, refusal: Option<&DialError>) {
         let (code, message) = (refusal.map(DialError::code), refusal.map(DialError::to_string));
         self.send(FrameKind::Close, &CloseHeader { stream, code, message }, None).await;
     }
 
-    /// Queues a whole frame. A future that is dropped while it waits has sent nothing of the frame.
+    /// Queues a whole frame. If this is dropped while it waits, nothing of the frame is sent.
     async fn send(&self, kind: FrameKind, header: &impl Serialize, body: Option<&[u8]>) {
         let mut frame = Vec::with_capacity(64 + body.map_or(0, <[u8]>::len));
         if begin(&mut frame, kind, header, body).is_some() {
             frame.extend_from_slice(body.unwrap_or_default());
-            // Where nobody writes any more, the worker is gone.
+            // This fails only if the writer has ended, and with it the worker.
             let _ = self.frames.send(frame).await;
         }
     }

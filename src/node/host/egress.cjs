@@ -1,8 +1,8 @@
-// Loaded before a plugin that lists `egress`. A worker has no network: its connections are streams on descriptor 4,
-// which the gateway dials, as far as the plugin may reach them. docs/worker-protocol.md describes the frames.
+// Preloaded before a plugin that lists `egress`. A worker has no network: its connections are streams over descriptor
+// 4, and the gateway dials the hosts that the plugin may reach. docs/worker-protocol.md describes the frames.
 //
-// `net.Socket` and `tls.connect` are what everything else stands on: `fetch`, http, https, the libraries above them. TLS
-// is done here, by Node's own code, so the gateway sees no more than a proxy would.
+// Everything else is built on `net.Socket` and `tls.connect`: `fetch`, http, https, and the libraries above them.
+// Node.js does TLS here, in the worker, so the gateway sees no more than a proxy would.
 'use strict';
 const net = require('node:net');
 const tls = require('node:tls');
@@ -14,7 +14,7 @@ const OPEN = 11, CHUNK = 12, CREDIT = 13, CLOSE = 14;
 const CONTENT = 0x40;
 const CHUNK_BYTES = 65536;
 
-// The socket to the gateway, once it is needed; connections by number.
+// The socket to the gateway, once it is needed, and the connections by number.
 let line;
 const streams = new Map();
 let lastStream = 0;
@@ -28,7 +28,7 @@ function send(kind, header, body) {
   line.write(body === undefined ? Buffer.concat([head, json]) : Buffer.concat([head, json, body]));
 }
 
-// Frames as they come. What they hold is ours: the buffer is not used again.
+// Parses frames as they arrive. Their bytes can be kept, because the buffer is not reused.
 function feed(chunk) {
   unread = unread.length === 0 ? chunk : Buffer.concat([unread, chunk]);
   while (unread.length >= HEAD) {
@@ -45,7 +45,7 @@ function hangUp() {
   for (const stream of [...streams.values()]) stream.fail('ECONNRESET', 'the gateway is gone');
 }
 
-// The line keeps the process alive for as long as one of its connections does.
+// The socket keeps the process alive for as long as one of its connections does.
 function hold() {
   if ([...streams.values()].some((stream) => stream.held)) line?.ref();
   else line?.unref();
@@ -61,9 +61,9 @@ function begin(stream) {
   hold();
 }
 
-// Makes `socket`, which is not connected, one that the gateway connects.
+// Turns `socket`, which is not connected, into one that the gateway connects.
 function attach(socket, host, port) {
-  // There is credit for one chunk at a time; `written` goes on with the next.
+  // There is credit for one chunk at a time. `written` continues with the next one.
   const stream = { id: 0, held: true, receive, fail };
   let credit = false, written, owed = false;
 
@@ -101,7 +101,7 @@ function attach(socket, host, port) {
     }
   }
 
-  // What was received is read: the next chunk may come.
+  // The plugin has read what was received, so the next chunk may come.
   function settle() {
     if (owed && streams.has(stream.id)) {
       owed = false;
@@ -109,7 +109,7 @@ function attach(socket, host, port) {
     }
   }
 
-  // Goes on when there is credit, or never will be.
+  // Runs `go` when there is credit, or when there can never be any.
   function whenCredited(go) {
     if (credit || !streams.has(stream.id)) go();
     else written = go;

@@ -1,18 +1,18 @@
-// Loaded before a Once script. An answer counts together with the exit that follows it, and the system takes four times
-// as long to clear away a process as the script takes to answer. So the code is said on standard output when the script
-// can no longer change it: a zero byte, which no JSON has, the code, a newline. Whatever ends otherwise says nothing, and
-// its status is waited for.
+// Preloaded before a Once script. An answer only counts together with the exit that follows it, but the system takes
+// four times as long to remove a process as the script takes to answer. So this announces the exit code on standard
+// output as soon as the script can no longer change it: a zero byte, which JSON never contains, the code, and a
+// newline. A process that ends in another way announces nothing, and the gateway waits for its status.
 'use strict';
 const { writeSync } = require('node:fs');
 const { isMainThread } = require('node:worker_threads');
 
 const { emit } = process;
-// Threads load this too, and their end is not the script's.
+// Worker threads load this too, but their exit is not the script's.
 if (isMainThread) Object.defineProperty(process, 'emit', {
   configurable: true,
   enumerable: false,
   writable: true,
-  // Not a listener: those of the script come after it, and may print, and set the code.
+  // This is not a listener, because listeners of the script would run after it, and could still print and set the code.
   value: function (event, ...rest) {
     const heard = emit.call(this, event, ...rest);
     if (event === 'exit') {

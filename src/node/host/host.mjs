@@ -1,9 +1,9 @@
 // The worker's side of the Module protocol: loads one plugin, then answers calls on descriptor 3, one after another or,
 // for `pool.concurrency`, several at a time. docs/worker-protocol.md describes the wire.
 //
-// Content is never escaped, is read as Latin-1 where the sender says that it is ASCII, and every frame is written at
-// once from one buffer: together that is what makes a call cheap. What a plugin answers and asks for is checked by the
-// gateway, not here.
+// Content is never escaped, it is read as Latin-1 if the sender marks it as ASCII, and every frame is written
+// immediately from one buffer. Together, this makes a call cheap. The gateway checks what a plugin answers and asks
+// for; this script does not.
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { writeSync } from 'node:fs';
 import { Socket } from 'node:net';
@@ -15,16 +15,16 @@ const HEAD = 8;
 const HEADER_BITS = 0x00ffffff;
 const CALL = 1, RESULT = 2, LOG = 3, READY = 4, PING = 5, CANCEL = 6, FAILURE = 7, ASK = 8, REPLY = 9, PROGRESS = 10;
 const CONTENT = 0x40, ASCII = 0x80;
-// The largest buffer that is kept for the next frame.
+// The largest buffer that is kept for the next frame, in bytes.
 const KEPT = 512 * 1024;
 const LOG_BYTES_PER_CALL = 65536, LOG_LINE = 8192;
-// A call's signal says so this long before its deadline, or a tenth of its time where that is less.
+// A call's signal fires this long before the deadline, or a tenth of the call's time before it if that is less.
 const NOTICE_MS = 250;
 const [entry, ...options] = process.argv.slice(2);
 const egress = options.includes('egress');
 
-// Calls in flight, by id; the last one that came. Which one writes to the console can only be told by its asynchronous
-// context, which takes time, so that is kept only where there are several.
+// Calls in flight, by id, and the one that came last. Only the asynchronous context can tell which of several calls
+// writes to the console. It costs time, so it is used only if there can be several.
 const calls = new Map();
 const context = options.includes('concurrent') ? new AsyncLocalStorage() : undefined;
 let last;
@@ -35,12 +35,13 @@ const socket = new Socket({
   writable: true,
   onread: { buffer: Buffer.allocUnsafeSlow(256 * 1024), callback: (n, buffer) => (feed(buffer, n), true) },
 });
-// The gateway is gone, or is done with this worker.
+// The gateway is gone, or no longer needs this worker.
 socket.on('end', () => process.exit(0));
 socket.on('error', () => process.exit(0));
 
-// A frame is written here and now, from a buffer that is used again: a stream would allocate for each frame, and take
-// four times as long. What the socket has no room for is left to the stream, with all that comes after it.
+// A frame is written synchronously, from a buffer that is reused: a stream would allocate memory for each frame, and
+// take four times as long. What the socket has no room for goes to the stream, and so does all that follows until the
+// stream is empty.
 let out = Buffer.allocUnsafeSlow(64 * 1024);
 
 function write(frame, length) {
@@ -49,7 +50,7 @@ function write(frame, length) {
     try {
       written = writeSync(3, frame, 0, length);
     } catch {
-      // No room, or no gateway any more; the stream finds out which.
+      // Either there is no room or the gateway is gone; the stream finds out which.
     }
   }
   if (written < length) socket.write(Buffer.from(frame.subarray(written, length)));
@@ -71,7 +72,7 @@ function send(kind, header, text) {
   write(frame, length);
 }
 
-// Who prints while no call came yet, or outside of any.
+// Owns the lines that are printed before the first call, or outside of any call.
 const nobody = { id: 0, logBytes: 0 };
 
 const writing = () => (context === undefined ? last : context.getStore()) ?? nobody;
@@ -84,7 +85,7 @@ function log(call, level, args) {
   send(LOG, { id: call.id, level }, dropped ? 'further log lines of this call are dropped' : line);
 }
 
-// The functions that write lines of the call that `of` gives.
+// Returns the functions that log lines of the call that `of` returns.
 function loggerOf(of) {
   const logger = (...args) => log(of(), 'info', args);
   for (const level of ['debug', 'info', 'warn', 'error']) logger[level] = (...args) => log(of(), level, args);
@@ -94,18 +95,18 @@ function loggerOf(of) {
 const logger = loggerOf(writing);
 Object.assign(console, { log: logger, info: logger, debug: logger.debug, trace: logger.debug, warn: logger.warn, error: logger.error });
 
-// V8 quotes what it could not parse in the message of a SyntaxError, and content must not reach logs.
+// Leaves out the message of a SyntaxError: V8 quotes the text that it could not parse, and content must not reach logs.
 function describe(error) {
   if (typeof error === 'string') return { message: `threw ${error}`.slice(0, 500) };
   if (!(error instanceof Error)) return { message: 'threw a value that is not an Error' };
   let message = error instanceof SyntaxError ? error.name : `${error.name}: ${error.message}`;
-  // What fetch says by itself is only that it failed.
+  // The error of fetch itself only says that it failed.
   if (error.message === 'fetch failed' && error.cause instanceof Error) message += `: ${error.cause.message}`;
   const stack = String(error.stack ?? '').split('\n').filter((line) => /^\s+at /.test(line)).slice(0, 8).join('\n');
   return { message: message.slice(0, 500), stack: stack.slice(0, 2000) };
 }
 
-// What callTool rejects with: the JSON-RPC error.
+// The error that callTool rejects with. It holds the JSON-RPC error.
 class CallToolError extends Error {
   constructor({ message, code, data }) {
     super(message);
@@ -113,7 +114,7 @@ class CallToolError extends Error {
   }
 }
 
-// What was asked of the gateway and is not answered, by number.
+// Requests to the gateway that are not answered yet, by number.
 const asked = new Map();
 let lastAsk = 0;
 
@@ -144,7 +145,7 @@ class Call {
     rejectAsked(this, reason);
   }
 
-  // Does something in the asynchronous context of this call, where there is one.
+  // Runs `action` in the asynchronous context of this call, if there is one.
   within(action) {
     return context === undefined ? action() : context.run(this, action);
   }
@@ -156,12 +157,12 @@ class Call {
     if (asked.size > 0) rejectAsked(this, new Error('the call is over'));
   }
 
-  // Why nothing can be asked any more.
+  // The reason why nothing can be asked any more; undefined while the call runs.
   get ended() {
     return this.cancelled ?? (this.over ? new Error('the call is over') : undefined);
   }
 
-  // Made when it is asked for: most plugins do not.
+  // Created on first use, because most plugins do not use it.
   get signal() {
     if (this.aborter === undefined) {
       this.aborter = new AbortController();
@@ -185,7 +186,7 @@ class Call {
       asked.set(ask, { of: this, resolve, reject });
       send(ASK, { id: this.id, ask, tool: String(tool) }, text);
     });
-    // One that nobody waits for ends no worker.
+    // Without this, a rejection that nobody handles would end the worker.
     answered.catch(() => {});
     return answered;
   }
@@ -201,8 +202,8 @@ class Call {
   }
 }
 
-// The plugin's second argument. What is taken out of it works by itself (`const { callTool } = ctx`), and is made only
-// where it is.
+// The plugin's second argument. Its members work on their own (`const { callTool } = ctx`), and are created only when
+// they are used.
 class Context {
   #call;
 
@@ -254,7 +255,7 @@ async function answer(call, input) {
   }
   call.end();
   try {
-    // Its own members, as JSON has it: what somebody put into every object's prototype is no answer.
+    // Only the answer's own properties count, as in JSON: properties of Object.prototype are not part of it.
     const { text, continue: proceed, metadata, error } = { __proto__: null, ...output };
     if (typeof text === 'string') {
       send(RESULT, { id, continue: proceed, metadata, error }, text);
@@ -266,7 +267,7 @@ async function answer(call, input) {
   }
 }
 
-// `source` holds a whole frame from `at`; it is read before this returns, since the buffer is used again.
+// `source` holds a whole frame from `at`. The frame is read before this returns, because the buffer is reused.
 function receive(source, at) {
   const word = source.readUInt32LE(at), bodyLength = source.readUInt32LE(at + 4);
   const flags = word >>> 24, kind = flags & 0x3f;
@@ -295,7 +296,7 @@ function receive(source, at) {
 
 const frameLength = (source, at) => HEAD + (source.readUInt32LE(at) & HEADER_BITS) + source.readUInt32LE(at + 4);
 
-// A frame that came in pieces: its first bytes, then the whole of it, allocated once.
+// A frame that arrives in pieces: its first bytes, then the whole frame, in memory that is allocated once.
 const head = Buffer.alloc(HEAD);
 let frame = null, filled = 0;
 
@@ -332,7 +333,7 @@ function feed(chunk, end) {
 
 try {
   const exported = await import(pathToFileURL(entry).href);
-  // What CommonJS assigns to module.exports is the namespace's default.
+  // What CommonJS code assigns to module.exports is the default export of the namespace.
   const pick = (name) => [exported[name], exported.default?.[name]].find((value) => typeof value === 'function');
   const fallback = typeof exported.default === 'function' ? exported.default : pick('default');
   handlers = { onRequest: pick('onRequest') ?? fallback, onResponse: pick('onResponse') ?? fallback };

@@ -1,6 +1,5 @@
-// Loaded before a plugin that lists no `egress`. A worker has no network: the system refuses each connection with a bare
-// EPERM, or does not find the name (EAI_AGAIN). What to do about it is added to the error, and, of each host once, said in
-// the log.
+// Preloaded before a plugin that lists no `egress`. A worker has no network: the system refuses each connection with a
+// bare EPERM, or cannot resolve the name (EAI_AGAIN). This adds advice to the error, and logs it once for each host.
 'use strict';
 const net = require('node:net');
 

@@ -1,10 +1,10 @@
-// The worker's side of Once with `reuse: true`: one CommonJS script, compiled once, run anew for each call in a fresh
-// context that has its own stdin, stdout and exit. To the script it is as if it had the process to itself.
+// The worker's side of Once with `reuse: true`: one CommonJS script, compiled once, and run again for each call in a
+// fresh context that has its own stdin, stdout and exit. To the script, it looks as if it had the process to itself.
 //
-// Standard input and output are the gateway's. An input is a big-endian u32 length and the line that the script is to
-// read. An answer is a length, one byte for the exit code, and all that the script printed; what that means is judged by
-// the gateway, as for a script with a process of its own. The first answer, unasked for, says that the script is
-// compiled.
+// Standard input and output are connected to the gateway. An input is a big-endian u32 length and the line that the
+// script reads. An answer is a length, one byte for the exit code, and all that the script printed. The gateway judges
+// it like the output of a script with its own process. The first answer, which is sent without an input, reports that
+// the script is compiled.
 'use strict';
 const { Console } = require('node:console');
 const { EventEmitter } = require('node:events');
@@ -16,29 +16,31 @@ const { Readable, Writable } = require('node:stream');
 const { inspect, promisify } = require('node:util');
 const vm = require('node:vm');
 
-// How long after its line a script that goes on may say by its exit that it failed. Written in protocol/once.rs too.
+// How long after its line a script that is still running can report by its exit code that it failed. protocol/once.rs
+// has the same number.
 const EXIT_WINDOW_MS = 20;
 const NEWLINE = 10;
 const { readFileSync, readSync, writeFileSync, writeSync } = fs;
 
-// As in once.cjs: a script that prints much to standard error would meet EAGAIN.
+// As in once.cjs. Otherwise, a script that prints much to standard error would get EAGAIN.
 process.stderr._handle?.setBlocking?.(true);
 
 const file = process.argv[2];
 const requireFrom = createRequire(file);
 const compile = (text) => new vm.Script(
-  // On one line, so that places in errors are those of the file. A comment's end is a line's end.
+  // The wrapper adds no line before the code, so that line numbers in errors match the file. The newline after the code
+  // ends a comment on its last line.
   `globalThis.global = globalThis; (function (exports, require, module, __filename, __dirname) {${text}\n})`,
   { filename: file, importModuleDynamically: vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER },
 );
 const script = compile(readFileSync(file, 'utf8').replace(/^#!.*/, ''));
-// A first call costs as much as fifty, so it is one of ours.
+// A first call costs as much as fifty later ones, so it is made with a script of our own.
 const warmUp = compile("process.stdin.on('data', (line) => console.log(String(line)))");
 
-// Thrown by `process.exit`, since what follows must not run.
+// Thrown by `process.exit`, because the code after it must not run.
 const EXIT = new Error('process.exit');
 
-// What Node.js adds to a bare context. What it makes only when asked for is not asked for before.
+// The globals that Node.js adds to a bare context. Those that it creates on first use are not created here.
 const bare = new Set(vm.runInNewContext('Object.getOwnPropertyNames(globalThis)'));
 const OWN = ['process', 'console', 'global', 'setTimeout', 'setInterval', 'setImmediate'];
 const shared = Object.getOwnPropertyNames(globalThis).filter((name) => !bare.has(name) && !OWN.includes(name));
@@ -53,10 +55,10 @@ function freshContext() {
   return vm.createContext(global);
 }
 
-// The context of the next call. Made after an answer, since it takes longer than most scripts do.
+// The context of the next call. It is created after an answer, because that takes longer than most scripts do.
 let spare = freshContext();
 
-// The call that runs.
+// The call that is running.
 let run = null;
 
 class Run {
@@ -98,7 +100,7 @@ class Run {
     this.printed.push(bytes);
     if (!this.hasLine && bytes.includes(NEWLINE) && Buffer.concat(this.printed).toString('latin1').trim() !== '') {
       this.hasLine = true;
-      // A script that ends right away does not wait for this.
+      // Unreferenced, so that a script that ends right away does not wait for it.
       this.window = setTimeout(finish, EXIT_WINDOW_MS, this).unref();
     }
   }
@@ -143,7 +145,7 @@ function stream(fd, take) {
   return Object.assign(new Writable({ write }), { fd });
 }
 
-// The script is done, or has said all that counts.
+// Ends a call: the script is done, or has printed all that counts.
 function finish(ended) {
   if (run !== ended) return;
   run = null;
@@ -171,7 +173,7 @@ function answer(bytes) {
 
 function begin(script, line) {
   run = new Run(line);
-  // So that an empty loop is the script's end, as it is in a process of its own.
+  // Unreferenced, so that the event loop is empty when the script has ended, as in a process of its own.
   input.unref();
   try {
     run.start(script);
@@ -184,7 +186,7 @@ function failed(error) {
   if (error === EXIT) return;
   const at = run;
   if (at === null) {
-    // What a call left behind must not be charged to the next one.
+    // An error that an earlier call left behind must not be attributed to the next call.
     writeSync(2, `${inspect(error)}\n`);
     process.exit(1);
   }
@@ -200,7 +202,7 @@ function failed(error) {
 process.on('uncaughtException', failed);
 process.on('beforeExit', () => { if (run !== null) finish(run); });
 
-// Code that uses descriptors 0 and 1, the script's packages included, gets this call's input and output.
+// Code that uses descriptors 0 and 1 gets this call's input and output. This includes the script's packages.
 const isInput = (from) => from === 0 || from === '/dev/stdin';
 const isOutput = (to) => to === 1 || to === '/dev/stdout';
 fs.readFileSync = (from, options) => {
@@ -249,7 +251,7 @@ function feed(chunk) {
 
 const input = new Socket({ fd: 0, readable: true, writable: false });
 input.on('data', feed);
-// The gateway is gone, or is done with this worker.
+// The gateway is gone, or no longer needs this worker.
 input.on('end', () => process.exit(0));
 input.on('error', () => process.exit(0));
 begin(warmUp, Buffer.from('{}\n'));

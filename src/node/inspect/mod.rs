@@ -1,5 +1,5 @@
-//! Looks at plugin code without running it. Code is text that users write, and a parser can be brought to overflow its
-//! stack, so it is parsed in a child of its own (`hawsepipe inspect`), in the sandbox and under a deadline.
+//! Inspects plugin code without running it. Users write this code, and it can make a parser overflow its stack. So it
+//! is parsed in a child process (`hawsepipe inspect`), in the sandbox and with a deadline.
 
 pub mod parse;
 
@@ -18,18 +18,18 @@ use super::launcher::Launcher;
 use super::sandbox::confine_parser;
 use crate::domain::ports::{CodeFacts, Inspect, Unavailable};
 
-/// Bytes of code that are looked at.
+/// The maximum number of bytes of code that are parsed.
 const MAX_CODE: usize = 1 << 20;
-/// Bytes of an answer.
+/// The maximum number of bytes of an answer.
 const MAX_ANSWER: u64 = 1 << 20;
-/// How long a look may take.
+/// How long one inspection may take.
 const DEADLINE: Duration = Duration::from_secs(2);
-/// Children at once.
+/// How many children run at the same time.
 const AT_ONCE: usize = 2;
-/// The parser's stack: about what V8 gives to its own.
+/// The size of the parser's stack: about the size that V8 uses.
 const STACK: usize = 1 << 20;
 
-/// What the child reads: one JSON document to the end of its standard input.
+/// What the child reads from its standard input: one JSON document.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Question<'a> {
@@ -37,7 +37,7 @@ struct Question<'a> {
     code: std::borrow::Cow<'a, str>,
 }
 
-/// Inspects code in children.
+/// Inspects code in child processes.
 #[derive(Debug)]
 pub struct Inspector {
     launcher: Launcher,
@@ -45,7 +45,7 @@ pub struct Inspector {
 }
 
 impl Inspector {
-    /// Starts its children with `launcher`.
+    /// Creates an inspector whose children are started by `launcher`.
     pub fn new(launcher: Launcher) -> Self {
         Self { launcher, slots: Semaphore::new(AT_ONCE) }
     }
@@ -79,20 +79,20 @@ impl Inspect for Inspector {
     }
 }
 
-/// What the child said.
+/// What became of the child.
 enum Told {
     /// The facts, as JSON.
     Answer(Vec<u8>),
-    /// It died as a process does whose stack is used up.
+    /// It was killed by a signal of the kind that a stack overflow causes.
     Overflow,
-    /// It ended otherwise.
+    /// It ended in another way.
     Ended(ExitStatus),
 }
 
 /// `hawsepipe inspect`: reads a question from standard input and prints the facts as JSON.
 ///
 /// # Errors
-/// Where input or output fail, or the parser's thread does.
+/// If reading, writing, confining the process or starting the parser's thread fails.
 pub fn inspect_main() -> io::Result<()> {
     confine_parser(2 * DEADLINE.as_secs())?;
     let mut text = Vec::new();
@@ -101,14 +101,14 @@ pub fn inspect_main() -> io::Result<()> {
         let question: Question<'_> = serde_json::from_slice(&text)?;
         Ok(serde_json::to_vec(&parse::facts(&question.code, question.file_name))?)
     })?;
-    // Where the parser itself fails, it does so each time.
+    // If the parser panics, it would do so each time, so the code counts as unparsable.
     let failed = |_| Ok(serde_json::to_vec(&CodeFacts::unparsed("the parser failed".to_owned()))?);
     io::stdout().write_all(&parser.join().unwrap_or_else(failed)?)
 }
 
 async fn converse(child: &mut Child, question: &[u8]) -> io::Result<Told> {
     if let Some(mut stdin) = child.stdin.take() {
-        // A child that died over it has closed its end; its answer says so.
+        // This fails if the child has died; its exit status tells how.
         let _ = stdin.write_all(question).await;
     }
     let mut answer = Vec::new();
@@ -124,7 +124,7 @@ async fn converse(child: &mut Child, question: &[u8]) -> io::Result<Told> {
     })
 }
 
-/// Why code is not looked at, if so.
+/// Returns why the code is too large to be parsed, if it is.
 fn too_large(code: &str) -> Option<String> {
     (code.len() > MAX_CODE).then(|| beyond(&format!("it is larger than {MAX_CODE} bytes")))
 }

@@ -1,4 +1,4 @@
-//! What the text of a plugin says about it: pure, and only to be called where an overflowing stack harms nobody.
+//! Extracts facts from the text of a plugin. Pure; call it only where a stack overflow does no harm.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,14 @@ use oxc_span::SourceType;
 
 use crate::domain::ports::{CodeFacts, SyntaxProblem};
 
-/// The most names of each kind that are reported.
+/// The maximum number of names of each kind that are reported.
 const MAX_NAMES: usize = 256;
-/// Characters of a name, and of a message.
+/// The maximum number of characters of a name. Longer ones are cut off.
 const MAX_NAME: usize = 128;
 const MAX_MESSAGE: usize = 200;
 
-/// Parses `code` as its file name's ending says; `.js` as a module where its syntax is one's, else as a script.
+/// Parses `code` by the ending of its file name. A `.js` file is parsed as a module if it uses the syntax of modules,
+/// else as a script.
 pub fn facts(code: &str, file_name: &str) -> CodeFacts {
     let ending = file_name.rsplit_once('.').map_or("", |(_, ending)| ending);
     let allocator = Allocator::default();
@@ -33,7 +34,8 @@ pub fn facts(code: &str, file_name: &str) -> CodeFacts {
     };
     let Some(problem) = problem(&first, code) else { return look(&first) };
     if !matches!(ending, "mjs" | "cjs") {
-        // Node wraps a script in a function, so that it may return; and treats code that is not a script as a module.
+        // Node.js wraps a script in a function, so a script can use `return`; and it runs code that is not a script as
+        // a module.
         for kind in [SourceType::cjs(), SourceType::mjs()] {
             let parsed = parse(kind);
             if self::problem(&parsed, code).is_none() {
@@ -46,11 +48,11 @@ pub fn facts(code: &str, file_name: &str) -> CodeFacts {
 
 fn problem(parsed: &ParserReturn<'_>, code: &str) -> Option<SyntaxProblem> {
     if !parsed.panicked && !parsed.diagnostics.has_errors() {
-        // Such as a file that an editor is about to write: as a script it would run, and answer nothing.
+        // For example, a file that an editor is about to write. It would run as a script, and answer nothing.
         if parsed.program.body.is_empty() {
             return Some(SyntaxProblem { line: 0, column: 0, message: "there is no code in it".into() });
         }
-        // The parser lets CommonJS import and export; Node does not.
+        // The parser allows `import` and `export` in CommonJS; Node.js does not.
         let mixed = parsed.program.source_type.is_commonjs() && parsed.module_record.has_module_syntax;
         let message = "`import` and `export` need a file whose name ends in .mjs or .js".to_owned();
         return mixed.then_some(SyntaxProblem { line: 0, column: 0, message });
@@ -106,7 +108,7 @@ impl ModuleNames {
         self.reads_env.insert(name.chars().take(MAX_NAME).collect());
     }
 
-    /// `module.exports = value`: the keys of an object written there, else one value.
+    /// Handles `module.exports = value`: exports the keys of an object literal, or any other value as `default`.
     fn export_all(&mut self, value: &Expression<'_>) {
         let Expression::ObjectExpression(object) = value.get_inner_expression() else { return self.export("default") };
         for property in &object.properties {

@@ -1,4 +1,4 @@
-//! What a pool says of its plugin, and which worker gives way to which.
+//! What a pool reports about its plugin, and which worker gives way to which.
 
 use super::super::fixture::{plugin, starter};
 use super::*;
@@ -37,12 +37,12 @@ async fn a_plugin_that_was_loaded_once_stays_loaded_whatever_fails_later() {
 #[test]
 fn calls_fail_at_once_where_no_worker_is_there_and_none_may_be_started_for_them() {
     for (size, is_paused, leased, fails) in [
-        // Who keeps workers starts them again by itself.
+        // A pool that keeps workers starts them again by itself.
         (1, false, 0, true),
         (1, true, 0, true),
-        // One that somebody has comes back.
+        // A leased seat becomes free again, so calls can wait for it.
         (1, false, 1, false),
-        // Who keeps none starts one for each call, unless that failed a moment ago.
+        // A pool that keeps no workers starts one for each call, unless a start has just failed.
         (0, false, 0, false),
         (0, true, 0, true),
     ] {

@@ -1,4 +1,5 @@
-//! What a plugin asks of the gateway within its call, until it is answered. Who answers bounds how much that is.
+//! Requests that a plugin makes to the gateway during its call, until they are answered. The host that answers them
+//! limits how many there can be.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -13,36 +14,34 @@ use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::domain::upstream::Answer;
 
-/// An answer to send.
+/// A reply to send to the plugin.
 pub(super) struct AskReply {
     ask: u64,
     answer: Answer,
 }
 
-/// What is asked of one host and not yet answered.
+/// The requests to one host that are not answered yet.
 pub(super) struct Asks<'a> {
     host: &'a dyn Host,
-    /// None before anything is asked: most calls ask nothing.
+    /// `None` until the first request, because most calls make none.
     open: Option<FuturesUnordered<Pin<Box<dyn Future<Output = AskReply> + Send + 'a>>>>,
 }
 
 impl<'a> Asks<'a> {
-    /// Nothing yet.
     pub(super) fn of(host: &'a dyn Host) -> Self {
         Self { host, open: None }
     }
 
-    /// Whom it is asked of.
     pub(super) fn host(&self) -> &'a dyn Host {
         self.host
     }
 
-    /// Whether nothing waits for an answer.
+    /// Whether no request waits for an answer.
     pub(super) fn is_empty(&self) -> bool {
         self.open.as_ref().is_none_or(FuturesUnordered::is_empty)
     }
 
-    /// Begins to answer.
+    /// Starts to answer a request.
     pub(super) fn begin(&mut self, header: AskHeader, arguments: Option<&[u8]>) {
         let (host, AskHeader { ask, tool, .. }) = (self.host, header);
         let arguments = arguments.map(|text| {
@@ -59,7 +58,7 @@ impl<'a> Asks<'a> {
         }));
     }
 
-    /// The next answer; never where nothing is asked.
+    /// Returns the next answer. Never completes if there is no open request.
     pub(super) async fn next(&mut self) -> AskReply {
         let next = match &mut self.open {
             Some(open) => open.next().await,
@@ -73,7 +72,7 @@ impl<'a> Asks<'a> {
 }
 
 impl AskReply {
-    /// Its header and its body.
+    /// Returns the header and the body of the reply frame.
     pub(super) fn parts(&self) -> (ReplyHeader, &str) {
         let (error, body) = match &self.answer {
             Answer::Result(result) => (false, result.get()),

@@ -1,5 +1,5 @@
-//! The gateway's side of the Module protocol: one call at a time over a [`Wire`]. Knows no process and no deadline.
-//! A caller that drops an exchange before its end must give up the call before it uses the channel again.
+//! The gateway's side of the Module protocol: one call at a time over a [`Wire`]. It knows nothing of processes and
+//! deadlines. A caller that drops an exchange before its end must give up the call before it uses the channel again.
 
 use std::io;
 
@@ -19,28 +19,28 @@ use crate::domain::ports::PluginProgress;
 use crate::domain::reason::Reason;
 use crate::node::log_mask::LogMask;
 
-/// Carries the calls to a worker.
+/// Carries calls to a worker.
 #[derive(Debug)]
 pub struct Channel<W> {
     wire: W,
     log_mask: LogMask,
     last_id: u64,
-    /// Whether the last call was sent and is not answered.
+    /// Whether the last call was sent and has not been answered.
     in_call: bool,
-    /// Whether the worker has said since then that it takes frames.
+    /// Whether the worker has shown since the call was given up that it still reads frames.
     awake: bool,
 }
 
 impl Channel<ExclusiveWire> {
-    /// Speaks over `socket` with a worker of the plugin of `log_mask`, which is named in its log lines.
+    /// Creates a channel over `socket` to a worker of the plugin that `log_mask` names.
     pub fn new(socket: Socket, log_mask: LogMask) -> Self {
         Self::over(ExclusiveWire::new(socket), log_mask)
     }
 
-    /// Waits until the worker says that the plugin is loaded.
+    /// Waits until the worker reports that the plugin is loaded.
     ///
     /// # Errors
-    /// Why it is not, in words for people; none where the worker ended without a word.
+    /// The reason why it is not loaded, in words for people; `None` if the worker ended without giving one.
     pub async fn ready(&mut self) -> Result<(), Option<String>> {
         loop {
             let head = match self.wire.receive(MAX_LOG).await {
@@ -68,8 +68,8 @@ impl Channel<ExclusiveWire> {
         }
     }
 
-    /// As many channels for one call at a time each. For a worker that is loaded and in no call. An answer may have
-    /// `max_output` bytes.
+    /// Splits this into `seats` channels, each for one call at a time. The worker must be loaded and not in a call. The
+    /// text of an answer may have up to `max_output` bytes.
     pub fn share(self, seats: usize, max_output: usize) -> Vec<Channel<SharedWire>> {
         let Self { wire, log_mask, .. } = self;
         let parts = SharedWire::split(wire, seats, &log_mask, max_output).into_iter();
@@ -82,8 +82,8 @@ impl<W: Wire> Channel<W> {
         Self { wire, log_mask, last_id: 0, in_call: false, awake: false }
     }
 
-    /// Sends one call and reads until its answer. An answer that is larger than it may be is not read. Meanwhile what
-    /// the plugin asks for is answered.
+    /// Sends one call and reads frames until its answer. Answers what the plugin asks for meanwhile. Does not read an
+    /// answer that is too large.
     pub async fn exchange(&mut self, call: &PluginCall<'_>) -> Exchange {
         self.last_id = fresh_id();
         self.awake = false;
@@ -100,7 +100,7 @@ impl<W: Wire> Channel<W> {
             let received = if asks.is_empty() {
                 self.wire.receive(call.max_output).await
             } else {
-                // Answers first: so that nothing piles up, however much is asked.
+                // Replies come first, so that they do not pile up however much the plugin asks for.
                 tokio::select! {
                     biased;
                     reply = asks.next() => match self.reply(&reply).await {
@@ -124,8 +124,9 @@ impl<W: Wire> Channel<W> {
         }
     }
 
-    /// After an exchange was dropped: tells the worker that the call is given up, and waits until it has ended it.
-    /// Whether it can be asked again. One that is shared is also asked whether it [is awake](Channel::is_awake).
+    /// After an exchange was dropped, tells the worker that the call is given up, and waits until the worker has ended
+    /// it. Returns whether the worker can get another call. If the wire is shared, also checks whether the worker [is
+    /// awake](Channel::is_awake).
     pub async fn give_up(&mut self, max_output: usize) -> bool {
         if !self.wire.is_usable() {
             return false;
@@ -152,7 +153,7 @@ impl<W: Wire> Channel<W> {
         true
     }
 
-    /// Whether the worker still takes frames, although it has not ended the call that was given up.
+    /// Whether the worker still reads frames, although it has not ended the call that was given up.
     pub fn is_awake(&self) -> bool {
         self.awake
     }
@@ -161,7 +162,7 @@ impl<W: Wire> Channel<W> {
         serde_json::from_slice::<IdHeader>(header).is_ok_and(|header| header.id == self.last_id)
     }
 
-    /// What a frame says about the call in flight; none where that is not its end.
+    /// Handles a frame that arrives during a call. Returns the outcome if the frame ends the call.
     fn judge(&self, head: &Head, asks: &mut Asks<'_>) -> Option<Result<Output, Failure>> {
         let (json, body) = head.parts(self.wire.bytes());
         match head.kind {
@@ -215,14 +216,15 @@ impl<W: Wire> Channel<W> {
     }
 }
 
-/// The answer in a frame.
+/// Decodes the answer in a frame.
 fn output(json: &[u8], text: Option<&[u8]>) -> Result<Output, Failure> {
     let json = std::str::from_utf8(json).map_err(|_| invalid_json("it is not UTF-8"))?;
     let text = text.map(|text| String::from_utf8(text.to_vec())).transpose();
     Output::parse(json, text.map_err(|_| invalid_json("its text is not UTF-8"))?)
 }
 
-/// An id that nobody can guess, so that no answer to a call can lie ready before it. JavaScript holds it exactly.
+/// Returns an id that nobody can guess, so that no answer can be prepared before its call. JavaScript can represent it
+/// exactly.
 fn fresh_id() -> u64 {
     const LEAST: u64 = 1_000_000_000_000_000;
     LEAST + Uuid::new_v4().as_u64_pair().1 % (8 * LEAST)
@@ -254,7 +256,7 @@ mod tests {
         }
     }
 
-    /// A channel and the worker's end.
+    /// A channel, and the worker's end of its socket.
     fn pair() -> (Channel<ExclusiveWire>, ExclusiveWire) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let channel = Channel::new(Socket::new(ours).unwrap(), LogMask::named("p"));
@@ -279,7 +281,7 @@ mod tests {
         channel.exchange(&PluginCall { input: &input, deadline, max_output: 1000, host: &NoHost }).await
     }
 
-    /// The number of the call that the worker is asked.
+    /// Receives a call at the worker's end, and returns its id.
     async fn asked(worker: &mut ExclusiveWire) -> u64 {
         let head = worker.receive(1000).await.unwrap();
         assert_eq!(head.kind, FrameKind::Call);
@@ -288,7 +290,7 @@ mod tests {
         id
     }
 
-    /// A channel whose call was sent and dropped, the worker's end, and the number of the call.
+    /// A channel whose call was sent and dropped, the worker's end, and the id of the call.
     async fn dropped() -> (Channel<ExclusiveWire>, ExclusiveWire, u64) {
         let (mut channel, mut worker) = pair();
         let id = tokio::select! {

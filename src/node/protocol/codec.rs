@@ -1,4 +1,4 @@
-//! What the messages of scripts that stay look like: how an input is written, where an answer ends, what it says.
+//! Encodings of the messages of scripts that stay: how an input is written, where an answer ends, and what it means.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,18 +8,18 @@ use crate::domain::reason::Reason;
 
 /// Bytes of the big-endian length before a message that is not a line.
 const LENGTH: usize = 4;
-/// How deep the values of an answer may lie in each other, as in JSON.
+/// How deep the values of an answer can nest. The same as for JSON.
 const MAX_DEPTH: usize = 128;
 
-/// One way to write messages.
+/// An encoding of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
-    /// A line of JSON each way.
+    /// A line of JSON in both directions.
     Json,
-    /// A length and a map each way.
+    /// A length and a MessagePack map in both directions.
     MessagePack,
-    /// A length and a line of JSON in; a length, the exit code of a script and all that it printed out: a script that
-    /// is run again and again in one process.
+    /// For a script that is run again and again in one process. An input is a length and a line of JSON. An answer is a
+    /// length, the exit code of the script in one byte, and all that it printed.
     Printed,
 }
 
@@ -41,10 +41,10 @@ impl From<Encoding> for Codec {
 }
 
 impl Codec {
-    /// Appends `input` as a message.
+    /// Appends `input` to `message` in this encoding.
     ///
     /// # Errors
-    /// `InvalidOutput` where it cannot be written so, `TooLarge` where its length has no room.
+    /// `InvalidOutput` if the input cannot be encoded, `TooLarge` if it is longer than its length field can hold.
     pub fn write(self, input: &Input<'_>, message: &mut Vec<u8>) -> Result<(), Failure> {
         let from = message.len();
         if self != Self::Json {
@@ -69,15 +69,15 @@ impl Codec {
         Ok(())
     }
 
-    /// Whether a message can have become whole by these further bytes. Spares looking at long ones over and over.
+    /// Whether these further bytes can complete a message. Avoids searching long messages again and again.
     pub fn may_end(self, further: &[u8]) -> bool {
         self != Self::Json || memchr::memchr(b'\n', further).is_some()
     }
 
-    /// Where the first message of `bytes` begins and ends, and what of it is framing. None while it is not whole.
+    /// Finds the first message in `bytes`. Returns `None` while it is incomplete.
     pub fn whole(self, bytes: &[u8]) -> Option<Whole> {
         if self == Self::Json {
-            // Empty lines say nothing.
+            // Empty lines are skipped.
             let start = bytes.iter().position(|byte| !byte.is_ascii_whitespace())?;
             let end = start + memchr::memchr(b'\n', &bytes[start..])?;
             return Some(Whole { start, end, next: end + 1 });
@@ -86,20 +86,20 @@ impl Codec {
         (bytes.len() >= end).then_some(Whole { start: LENGTH, end, next: end })
     }
 
-    /// Whether a message that begins so is known to be larger than `bound`.
+    /// Whether a message that begins with `bytes` is certain to be larger than `bound`.
     pub fn exceeds(self, bytes: &[u8], bound: usize) -> bool {
         bytes.len() > bound || (self != Self::Json && length(bytes).is_some_and(|length| length > bound))
     }
 
-    /// Whether bytes between messages say nothing.
+    /// Whether these bytes, found between messages, can be ignored.
     pub fn is_silent(self, bytes: &[u8]) -> bool {
         bytes.is_empty() || (self == Self::Json && bytes.trim_ascii().is_empty())
     }
 
-    /// What an answer says.
+    /// Decodes an answer.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the answer is not valid, is too large, or reports a failure.
     pub fn read(self, answer: &[u8], max_output: usize) -> Result<Output, Failure> {
         match self {
             Self::Json => judge(answer, max_output),
@@ -113,14 +113,14 @@ impl Codec {
     }
 }
 
-/// The place of a message among bytes.
+/// The position of a message in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Whole {
-    /// Its first byte.
+    /// The index of its first byte.
     pub start: usize,
-    /// Behind its last one.
+    /// The index after its last byte.
     pub end: usize,
-    /// Where the next one may begin.
+    /// The index from which the next message can begin.
     pub next: usize,
 }
 
@@ -130,14 +130,15 @@ fn length(bytes: &[u8]) -> Option<usize> {
 
 fn pack(input: &Input<'_>, message: &mut Vec<u8>) -> Option<()> {
     let content = input.raw_content.unwrap_or_default();
-    // Everything but the content is small, and its configuration is the text of a JSON value.
+    // Everything except the content is small, and the configuration is raw JSON text, so this part goes through a JSON
+    // value.
     let rest = serde_json::to_value(Input { raw_content: None, ..input.clone() }).ok()?;
     let Value::Object(rest) = rest else { return None };
     rmp_serde::encode::write_named(message, &PackedInput { content, rest }).ok()
 }
 
 fn unpack(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
-    // Errors of the library may quote content.
+    // The library's errors are not passed on, because they can quote content.
     let invalid = || Failure::new(Reason::InvalidOutput, "returned invalid MessagePack");
     let mut rest = answer;
     let mut reader = rmp_serde::Deserializer::new(&mut rest);
@@ -155,7 +156,7 @@ fn unpack(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
     Ok(output)
 }
 
-/// What all that a script printed for one input means.
+/// Decodes all that a script printed for one input.
 pub(super) fn judge(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
     let invalid = |what: &str| Failure::new(Reason::InvalidOutput, what);
     let answer = std::str::from_utf8(answer).map_err(|_| invalid("returned invalid JSON: it is not UTF-8"))?.trim();

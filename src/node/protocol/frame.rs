@@ -1,20 +1,21 @@
-//! The layout of a frame: two little-endian `u32`, a JSON header, a body of raw UTF-8 or, of a connection, raw bytes.
+//! The layout of a frame: two little-endian `u32`, a JSON header, and a body of raw UTF-8 or, on connections, raw
+//! bytes.
 //!
 //! ```text
 //!  0        3        4                8
 //!  | header length   | kind | flags  | body length | JSON header | body |
 //!  | 24 bits         | 6    | 2 bits | 32 bits     |
 //! ```
-//! Content lies beside the header, so that it is neither escaped nor parsed twice. `docs/worker-protocol.md` tells what
-//! each kind is for and who may send it.
+//! Content is outside the header, so that it is neither escaped nor parsed twice. `docs/worker-protocol.md` describes
+//! what each kind is for and who may send it.
 
 use serde::Serialize;
 
-/// Bytes before the header.
+/// Bytes of a [`Head`], which comes before the JSON header.
 pub const HEAD: usize = 8;
 /// The version that a worker's `Ready` frame must name.
 pub const VERSION: u32 = 1;
-/// Bytes that the JSON header of a worker's frame may have.
+/// The maximum number of bytes of the JSON header of a worker's frame.
 pub const MAX_HEADER: usize = 1 << 20;
 
 const HEADER_BITS: u32 = 0x00ff_ffff;
@@ -23,12 +24,12 @@ const ASCII: u8 = 0x80;
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $name:ident = $number:literal,)*) => {
-        /// What a frame is. Numbers are the wire's and are never used again for something else.
+        /// The kind of a frame. The numbers are part of the protocol and are never reused.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum FrameKind { $($(#[doc = $doc])+ $name = $number,)* }
 
         impl FrameKind {
-            /// Every kind, by number.
+            /// All kinds, by number.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             fn from_wire(number: u8) -> Option<Self> {
@@ -39,74 +40,74 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// To the worker: `{id, timeoutMs, input}`, the content as body.
+    /// To the worker: `{id, timeoutMs, input}`, with the content as body.
     Call = 1,
-    /// From the worker: `{id, continue, metadata, error}`, the text as body.
+    /// From the worker: `{id, continue, metadata, error}`, with the text as body.
     Result = 2,
-    /// From the worker: `{id, level}`, one line as body.
+    /// From the worker: `{id, level}`, with one line as body.
     Log = 3,
     /// From the worker, once, when the plugin is loaded: `{version, node}`.
     Ready = 4,
-    /// To the worker, which sends it back as it is.
+    /// To the worker, which sends it back unchanged.
     Ping = 5,
     /// To the worker: the call `{id}` is given up.
     Cancel = 6,
-    /// From the worker: `{id, reason, message, stack}`; id 0 while loading.
+    /// From the worker: `{id, reason, message, stack}`. The id is 0 while the plugin is loaded.
     Failure = 7,
-    /// From the worker, within a call: `{id, ask, tool}`, the arguments as body. It is answered once.
+    /// From the worker, during a call: `{id, ask, tool}`, with the arguments as body. The gateway answers it once.
     Ask = 8,
-    /// To the worker: `{ask}` with the result as body, or `{ask, error}`.
+    /// To the worker: `{ask, error}`. The body is the result, or the error if `error` is true.
     Reply = 9,
-    /// From the worker, within a call: `{id, progress, total, message}`.
+    /// From the worker, during a call: `{id, progress, total, message}`.
     Progress = 10,
     /// From the worker, on the socket for connections: `{stream, host, port}`.
     Open = 11,
-    /// Either way on a connection: `{stream}`, bytes as body; without a body, its sender sends no more.
+    /// In either direction on a connection: `{stream}`, with bytes as body. An empty body means that no more follow.
     Chunk = 12,
-    /// Either way on a connection: `{stream}`: one more chunk may be sent.
+    /// In either direction on a connection: `{stream}`. The receiver may send one more chunk.
     Credit = 13,
-    /// Either way on a connection: `{stream}` is over, with `{code, message}` where it failed.
+    /// In either direction on a connection: `{stream}` has ended, with `{code, message}` if it failed.
     Close = 14,
 }
 
 /// The fixed part of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// What the frame is.
+    /// The kind of the frame.
     pub kind: FrameKind,
     /// Bytes of the JSON header.
     pub header: usize,
     /// Bytes of the body.
     pub body: usize,
-    /// Whether the body is content: an empty text and no text are two things.
+    /// Whether the body is content. An empty text differs from no text.
     pub content: bool,
     /// Whether every byte of the body is below 128.
     pub ascii: bool,
 }
 
-/// What the bytes read so far begin with.
+/// What a buffer begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// A whole frame.
     Whole(Head),
-    /// A part of a frame, which needs this many bytes more.
+    /// An incomplete frame, which needs this many more bytes.
     Part(usize),
 }
 
-/// Bytes that are not a frame.
+/// Why bytes are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
-    /// A kind that is not known.
+    /// The kind is unknown.
     Kind,
-    /// More than this many bytes of header or body.
+    /// The header or the body has more than this many bytes.
     TooLarge(usize),
 }
 
 impl Start {
-    /// Looks at the beginning of `bytes`. `max_body` says how large the body of a kind may be.
+    /// Examines the beginning of `bytes`. `max_body` returns how large the body of a kind may be.
     ///
     /// # Errors
-    /// If the bytes are not a frame, or the frame is too large. The head of a frame is enough to tell.
+    /// If the bytes are not a frame, or the frame is too large. Its head is enough to tell.
     pub fn of(bytes: &[u8], max_body: impl FnOnce(FrameKind) -> usize) -> Result<Self, Malformed> {
         let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(Self::Part(HEAD - bytes.len())) };
         let head = Head::decode(*head).ok_or(Malformed::Kind)?;
@@ -125,7 +126,7 @@ impl Start {
 }
 
 impl Head {
-    /// The eight bytes of this head; none where a length does not fit its field.
+    /// Encodes the head. Returns `None` if a length does not fit in its field.
     pub fn encode(&self) -> Option<[u8; HEAD]> {
         let header = u32::try_from(self.header).ok().filter(|n| *n <= HEADER_BITS)?;
         let body = u32::try_from(self.body).ok()?;
@@ -137,7 +138,7 @@ impl Head {
         Some(bytes)
     }
 
-    /// Reads a head; none where its kind is unknown.
+    /// Decodes a head. Returns `None` if its kind is unknown.
     pub fn decode(bytes: [u8; HEAD]) -> Option<Self> {
         let [a, b, c, flags, body @ ..] = bytes;
         let header = u32::from_le_bytes([a, b, c, 0]);
@@ -150,12 +151,12 @@ impl Head {
         })
     }
 
-    /// Bytes of the whole frame.
+    /// The length of the whole frame in bytes.
     pub fn length(&self) -> usize {
         HEAD.saturating_add(self.header).saturating_add(self.body)
     }
 
-    /// The JSON header and the body of the frame that `bytes` begins with.
+    /// Returns the JSON header and the body of the frame at the beginning of `bytes`.
     pub fn parts<'a>(&self, bytes: &'a [u8]) -> (&'a [u8], &'a [u8]) {
         let json = bytes.get(HEAD..HEAD + self.header).unwrap_or_default();
         let body = bytes.get(HEAD + self.header..self.length()).unwrap_or_default();
@@ -163,7 +164,8 @@ impl Head {
     }
 }
 
-/// Puts all of a frame into `out` but its body, which must be sent right after it. None where it does not fit a frame.
+/// Replaces `out` with a frame without its body, which must be sent right after it. Returns `None` if the header or the
+/// body is too large for a frame.
 pub fn begin(out: &mut Vec<u8>, kind: FrameKind, header: &impl Serialize, body: Option<&[u8]>) -> Option<()> {
     out.clear();
     out.resize(HEAD, 0);
@@ -178,7 +180,7 @@ pub fn begin(out: &mut Vec<u8>, kind: FrameKind, header: &impl Serialize, body: 
 mod tests {
     use super::*;
 
-    /// Whoever writes a host in another language has nothing but the page.
+    /// Authors of hosts in other languages have nothing but this page.
     #[test]
     fn every_kind_has_its_section_and_number_in_the_docs() {
         let page = include_str!("../../../docs/worker-protocol.md");
@@ -250,7 +252,8 @@ mod tests {
         assert_eq!(start(MAX_HEADER, 100), Ok(Start::Part(MAX_HEADER + 100)));
     }
 
-    /// Bytes without sense, and frames with one byte changed: never a panic, never more asked for than the bounds allow.
+    /// Random bytes, and frames with one byte changed, never cause a panic or a request for more bytes than the limits
+    /// allow.
     #[test]
     fn nothing_that_is_sent_breaks_the_decoder() {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;

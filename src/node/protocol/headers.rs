@@ -10,18 +10,18 @@ use crate::domain::plugin::Input;
 #[serde(rename_all = "camelCase")]
 pub(super) struct CallHeader<'a> {
     pub(super) id: u64,
-    /// Milliseconds until the answer comes too late.
+    /// Milliseconds until the call's deadline.
     pub(super) timeout_ms: u64,
     pub(super) input: &'a Input<'a>,
 }
 
-/// What names a call.
+/// A header that names a call.
 #[derive(Serialize, Deserialize)]
 pub(super) struct IdHeader {
     pub(super) id: u64,
 }
 
-/// Of a line for the log.
+/// The header of a log line.
 #[derive(Deserialize)]
 pub(super) struct LogHeader {
     #[serde(default)]
@@ -29,13 +29,13 @@ pub(super) struct LogHeader {
     pub(super) level: String,
 }
 
-/// The header of the frame that says that the plugin is loaded.
+/// The header of the frame that reports that the plugin is loaded.
 #[derive(Deserialize)]
 pub(super) struct ReadyHeader {
     pub(super) version: u32,
 }
 
-/// Why there is no answer, or no plugin.
+/// The header of a failure: why there is no answer, or why the plugin is not loaded.
 #[derive(Deserialize)]
 pub(super) struct FailureHeader {
     pub(super) id: u64,
@@ -45,7 +45,7 @@ pub(super) struct FailureHeader {
     pub(super) stack: String,
 }
 
-/// How far the plugin is.
+/// The progress of a call.
 #[derive(Deserialize)]
 pub(super) struct ProgressHeader {
     pub(super) id: u64,
@@ -54,18 +54,17 @@ pub(super) struct ProgressHeader {
     pub(super) message: Option<String>,
 }
 
-/// What is asked, apart from the arguments, which are the frame's body.
+/// A plugin's request to call a tool. The arguments are the frame's body.
 #[derive(Deserialize)]
 pub(super) struct AskHeader {
-    /// The call that it is asked within.
+    /// The call during which the plugin asks.
     pub(super) id: u64,
-    /// The id that its answer must name.
+    /// The id that the reply must name.
     pub(super) ask: u64,
-    /// The tool to call.
     pub(super) tool: String,
 }
 
-/// An answer's header. The result, or the error, is the frame's body.
+/// The header of a reply. The result or the error is the frame's body.
 #[derive(Serialize)]
 pub(super) struct ReplyHeader {
     pub(super) ask: u64,

@@ -1,8 +1,8 @@
-//! Scripts that stay: a message to standard input, a message from standard output, again and again. Knows no pool and
-//! no deadline. A caller that drops an exchange before its end must not use the script again.
+//! Scripts that stay: one message to standard input, one message from standard output, again and again. This module
+//! knows nothing of pools and deadlines. A caller that drops an exchange before its end must not use the script again.
 //!
-//! An answer has no name of the call that it is for. So it is only ever the one message that follows an input: a script
-//! that says more than it was asked, or before it was asked, is of no more use.
+//! An answer does not name the call that it is for. So it must be the one message that follows an input: a script that
+//! prints more than that, or prints before it gets an input, cannot be used any more.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,7 +16,7 @@ use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::reason::Reason;
 use crate::node::process::{ChildProcess, ended};
 
-/// Buffers that grew beyond this are given back after the call.
+/// Buffers that grew larger are shrunk to this size after the call.
 const KEPT: usize = 512 << 10;
 
 /// The pipes of a script that stays.
@@ -30,28 +30,28 @@ pub struct LinesPipes {
     spoken: AtomicBool,
 }
 
-/// Why there is no message.
+/// Why no message was read.
 enum Missing {
     /// Standard output is closed.
     Closed,
-    /// There is more of it than there may be.
+    /// The message is larger than it may be.
     TooLarge,
 }
 
 impl LinesPipes {
-    /// Speaks over these pipes, made large so that common content passes without a second write.
+    /// Uses these pipes, enlarged so that typical content fits in one write.
     pub fn new(stdin: ChildStdin, stdout: ChildStdout, codec: Codec) -> Self {
         widen(&stdin);
         widen(&stdout);
         Self { stdin, stdout, codec, inbox: Vec::new(), outbox: Vec::new(), spoken: AtomicBool::new(false) }
     }
 
-    /// Whether the other side says when it is loaded, as only a script of our own does.
+    /// Whether the script reports when it is loaded. Only the gateway's own host script does.
     pub fn says_ready(&self) -> bool {
         self.codec == Codec::Printed
     }
 
-    /// Waits until it says that it is loaded; false where it ended instead.
+    /// Waits until the script reports that it is loaded. Returns false if it ended instead.
     pub async fn ready(&mut self) -> bool {
         let Self { stdout, codec, inbox, .. } = self;
         match next(stdout, inbox, *codec, bound(0)).await {
@@ -63,10 +63,10 @@ impl LinesPipes {
         }
     }
 
-    /// Whether it has said something although nothing was asked. For between calls.
+    /// Whether the script has printed something without getting an input. May only be called between calls.
     pub fn has_spoken(&self) -> bool {
         if self.speaks() {
-            // What was looked at is not there any more.
+            // Reading has consumed what was printed, so that is remembered.
             self.spoken.store(true, Ordering::Relaxed);
         }
         self.spoken.load(Ordering::Relaxed)
@@ -74,7 +74,7 @@ impl LinesPipes {
 
     fn speaks(&self) -> bool {
         let mut bytes = [0; 512];
-        // Not by the runtime, which would have to look first: this is asked right before an input is sent.
+        // This bypasses the runtime, which would first have to poll the pipe: it runs right before an input is sent.
         while let Ok(read) = rustix::io::read(&self.stdout, &mut bytes)
             && read > 0
         {
@@ -111,12 +111,12 @@ impl LinesPipes {
         inbox.clear();
         inbox.shrink_to(KEPT);
         outbox.shrink_to(KEPT);
-        // One that answered before it was asked in full has its input still to read.
+        // A script that answered before it got all of its input would take the rest for a part of the next one.
         Exchange { output, reusable: matches!(sent, Some(Ok(()))) }
     }
 }
 
-/// Does both at once until the second is done, and says what came of the first by then.
+/// Runs both futures until the second one completes. Returns its result, and that of the first if it completed too.
 async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output = B>) -> (Option<A>, B) {
     tokio::pin!(first, second);
     let mut done = None;
@@ -129,7 +129,7 @@ async fn both<A, B>(first: impl Future<Output = A>, second: impl Future<Output =
     }
 }
 
-/// Reads until the inbox starts with a whole message; gives where that ends.
+/// Reads until `inbox` starts with a whole message. Returns where the next message can begin.
 async fn next(stdout: &mut ChildStdout, inbox: &mut Vec<u8>, codec: Codec, bound: usize) -> Result<usize, Missing> {
     let mut seen = 0;
     loop {
@@ -149,7 +149,7 @@ async fn next(stdout: &mut ChildStdout, inbox: &mut Vec<u8>, codec: Codec, bound
     }
 }
 
-/// What a script that ended has answered: a line does not need its newline to count.
+/// Returns the answer of a script that has ended. A line counts even without its newline.
 async fn last_words(process: &ChildProcess, codec: Codec, said: &[u8], max_output: usize) -> Result<Output, Failure> {
     match process.exited().await {
         Some(status) if !status.success() => Err(ended(status)),
@@ -173,7 +173,7 @@ mod tests {
         for (code, codec, said, expected) in [
             (0, Codec::Json, &answer[..], Ok("a")),
             (0, Codec::Json, b" \n", Err("ended without an answer")),
-            // A part of a message with a length is not an answer.
+            // An incomplete message with a length is not an answer.
             (0, Codec::MessagePack, b"\0\0\0\x09abc", Err("ended without an answer")),
             (0, Codec::Printed, b"\0\0\0\x09abc", Err("ended without an answer")),
             (3, Codec::Json, answer, Err("exited with code 3")),

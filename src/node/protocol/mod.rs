@@ -1,5 +1,5 @@
-//! The protocols between the gateway and workers. A protocol turns one input into one answer; which
-//! process it speaks to, for how long, and what becomes of the process afterwards is decided elsewhere.
+//! The protocols between the gateway and workers. A protocol turns one input into one answer. Other modules decide
+//! which process it talks to, for how long, and what happens to the process afterwards.
 
 pub mod asks;
 pub mod channel;
@@ -19,35 +19,35 @@ use crate::domain::plugin::{Failure, Input, Output};
 use crate::domain::ports::Host;
 use crate::domain::reason::Reason;
 
-/// One call as a worker is asked it.
+/// One call as it is sent to a worker.
 #[derive(Clone, Copy)]
 pub struct PluginCall<'a> {
-    /// What the plugin gets.
+    /// The plugin's input.
     pub input: &'a Input<'a>,
-    /// When the answer comes too late.
+    /// The time after which an answer is too late.
     pub deadline: Instant,
-    /// Bytes of its answer's text.
+    /// The maximum number of bytes of the answer's text.
     pub max_output: usize,
-    /// What it may ask for meanwhile.
+    /// Answers what the plugin asks for during the call.
     pub host: &'a dyn Host,
 }
 
-/// What one exchange gave, and whether the worker is fit for another.
+/// The outcome of one exchange, and whether the worker can get another call.
 #[derive(Debug)]
 pub struct Exchange {
-    /// The answer, or why there is none.
+    /// The answer, or the failure if there is none.
     pub output: Result<Output, Failure>,
-    /// Whether both sides stand where a next call can begin.
+    /// Whether both sides are ready for another call.
     pub reusable: bool,
 }
 
 impl Exchange {
-    /// An answer after which the worker serves on, also where the plugin itself failed.
+    /// An outcome after which the worker keeps serving, even if the plugin failed.
     pub fn settled(output: Result<Output, Failure>) -> Self {
         Self { output, reusable: true }
     }
 
-    /// An answer, or its failure, after which the worker cannot be used again.
+    /// An outcome after which the worker cannot be used again.
     pub fn last(output: Result<Output, Failure>) -> Self {
         Self { output, reusable: false }
     }

@@ -1,5 +1,5 @@
-//! The Once protocol, which is contract 1.0 to the letter (document 001): one line of JSON to standard input, which is
-//! then closed; one line from standard output; exit. Knows no pool and no deadline.
+//! The Once protocol, which implements contract 1.0 literally (document 001): one line of JSON to standard input, which
+//! is then closed; one line from standard output; exit. This module knows nothing of pools and deadlines.
 
 use std::future::pending;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use crate::domain::reason::Reason;
 use crate::node::process::{ChildProcess, ended, exited};
 use crate::node::protocol::codec::{Codec, judge};
 
-/// An exit with another code than 0 this soon after the line makes the line a failure.
+/// If a process exits with a code other than 0 this soon after its line, the call fails.
 const EXIT_WINDOW: Duration = Duration::from_millis(20);
-/// Digits of an exit code.
+/// The maximum number of digits of an exit code.
 const MAX_CODE: usize = 3;
-/// What escaping may add to content on a line, besides doubling it.
+/// Bytes that escaping may add to content on a line, in addition to doubling it.
 const LINE_SLACK: usize = 64 << 10;
 
-/// The most bytes that an answer with `max_output` bytes of content may take.
+/// The maximum number of bytes that an answer with `max_output` bytes of content may take.
 pub(super) fn bound(max_output: usize) -> usize {
     max_output.saturating_mul(2).saturating_add(LINE_SLACK)
 }
 
-/// The failure of an answer beyond its bound.
+/// The failure of an answer that exceeds its bound.
 pub(super) fn too_large(bound: usize) -> Failure {
     Failure::new(Reason::TooLarge, format!("printed more than {bound} bytes"))
 }
@@ -38,14 +38,14 @@ pub struct OncePipes {
 }
 
 impl OncePipes {
-    /// Speaks over these pipes, made large so that common content passes without a second write.
+    /// Uses these pipes, enlarged so that typical content fits in one write.
     pub fn new(stdin: ChildStdin, stdout: ChildStdout) -> Self {
         widen(&stdin);
         widen(&stdout);
         Self { stdin: Some(stdin), stdout }
     }
 
-    /// The script's one call.
+    /// Runs the script's only call.
     pub async fn exchange(
         &mut self,
         process: &ChildProcess,
@@ -55,7 +55,7 @@ impl OncePipes {
         let mut line = Vec::new();
         Codec::Json.write(input, &mut line)?;
         let stdin = self.stdin.take();
-        // A script may answer without reading all of its input, so a failed write decides nothing.
+        // A script may answer without reading all of its input, so a failed write does not fail the call.
         let write = async {
             if let Some(mut stdin) = stdin {
                 let _ = stdin.write_all(&line).await;
@@ -72,7 +72,7 @@ impl OncePipes {
     }
 }
 
-/// Reads to the end of the line and of the process, whose exit within the window has a say.
+/// Reads until the process has exited, or until the exit window after the line has passed.
 async fn read_answer(stdout: &mut ChildStdout, process: &ChildProcess, bound: usize) -> Result<Vec<u8>, Failure> {
     let mut answer = Vec::with_capacity(8 << 10);
     let (mut seen, mut until) = (0, None);
@@ -101,8 +101,8 @@ async fn read_answer(stdout: &mut ChildStdout, process: &ChildProcess, bound: us
     }
 }
 
-/// The answer of a script that has closed its standard output, where its exit does not say otherwise. It is waited for, in
-/// the window where the answer is whole.
+/// Returns the answer of a script that has closed its standard output, unless the script fails. Waits for the exit, but
+/// only until the end of the window if the answer is complete.
 async fn at_end(answer: Vec<u8>, process: &ChildProcess, until: Option<Instant>) -> Result<Vec<u8>, Failure> {
     let status = match until {
         None => process.exited().await,
@@ -114,8 +114,8 @@ async fn at_end(answer: Vec<u8>, process: &ChildProcess, until: Option<Instant>)
     }
 }
 
-/// Where the answer ends and with which code the process is about to, as `exit.cjs` says it. What a script says itself
-/// in that way is its own affair: it could as well exit so.
+/// Returns where the answer ends and the code with which the process is about to exit, as `exit.cjs` announces it. A
+/// script that prints such an announcement itself gains nothing: it could as well exit with that code.
 fn said_exit(answer: &[u8]) -> Option<(usize, u8)> {
     let said = answer.strip_suffix(b"\n")?;
     let from = said.len().saturating_sub(1 + MAX_CODE);
@@ -124,7 +124,7 @@ fn said_exit(answer: &[u8]) -> Option<(usize, u8)> {
     Some((zero, code.parse().ok()?))
 }
 
-/// Whether a line that holds something has ended. `seen` is how far was looked before.
+/// Whether a line that is not empty has ended. `seen` is how much of `answer` was searched before.
 fn has_line(answer: &[u8], seen: &mut usize) -> bool {
     let unseen = answer.get(*seen..).unwrap_or_default();
     let ended = memchr::memrchr(b'\n', unseen).map(|at| *seen + at);
@@ -132,7 +132,7 @@ fn has_line(answer: &[u8], seen: &mut usize) -> bool {
     ended.is_some_and(|end| !answer[..end].trim_ascii().is_empty())
 }
 
-/// Best effort: a system may allow less, and then writes take more turns.
+/// Enlarges the buffer of a pipe. Best effort: if the system allows less, a write takes more turns.
 #[cfg(target_os = "linux")]
 pub(super) fn widen(pipe: &impl std::os::fd::AsFd) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, 1 << 20);

@@ -1,4 +1,4 @@
-//! What plugins log over the wire.
+//! Log lines that plugins send over the wire.
 
 use super::headers::LogHeader;
 use crate::node::log_mask::LogMask;

@@ -1,5 +1,5 @@
-//! One worker's socket for several calls at a time. What comes in is handed to the call that it names; what goes out is
-//! written frame by frame, so that a call that is dropped never leaves half of one.
+//! One worker's socket for several calls at a time. An incoming frame goes to the call that it names. Outgoing frames
+//! are written one after another, so that a call that is dropped never leaves half of one.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -18,23 +18,23 @@ use super::socket::SocketWriter;
 use super::wire::{ExclusiveWire, FrameReader, Wire, WireError};
 use crate::node::log_mask::LogMask;
 
-/// Frames on their way to a call that has not taken them, or to the worker.
+/// How many frames may wait for a call to take them, or to be written to the worker.
 const QUEUED: usize = 8;
-/// How long the header of a frame that is too large may take: it is sent with the rest of it.
+/// How long to wait for the header of a frame that is too large. It is sent together with the rest of the frame.
 const HEADER_WAIT: Duration = Duration::from_millis(100);
 
 /// The wire of one seat. The seats of a worker share its socket.
 #[derive(Debug)]
 pub struct SharedWire {
     trunk: Arc<SharedSocket>,
-    /// The call whose frames arrive.
+    /// The call whose frames are received.
     call: u64,
     frames: mpsc::Receiver<Frame>,
-    /// The frame that was received and is not taken.
+    /// The frame that was received and not yet taken.
     current: Vec<u8>,
 }
 
-/// The shared socket. It is closed with its last wire.
+/// The shared socket. It is closed when the last wire is dropped.
 #[derive(Debug)]
 struct SharedSocket {
     outgoing: mpsc::Sender<Vec<u8>>,
@@ -42,19 +42,19 @@ struct SharedSocket {
     _tasks: [AbortOnDropHandle<()>; 2],
 }
 
-/// A whole frame, or why the call gets no other.
+/// A whole frame, or the reason why the call gets no more frames.
 type Frame = Result<(Head, Vec<u8>), WireError>;
 
 /// The receivers of frames, by call.
 #[derive(Debug, Default)]
 struct FrameRoutes {
     open: HashMap<u64, mpsc::Sender<Frame>>,
-    /// Why no more frames arrive.
+    /// The reason why no more frames arrive.
     broken: Option<WireError>,
 }
 
 impl SharedWire {
-    /// So many parts in the socket of `wire`. An answer may have `max_output` bytes.
+    /// Splits `wire` into `seats` wires. The text of an answer may have up to `max_output` bytes.
     pub fn split(wire: ExclusiveWire, seats: usize, log_mask: &LogMask, max_output: usize) -> Vec<Self> {
         let (incoming, writer) = wire.into_parts();
         let (outgoing, to_write) = mpsc::channel(QUEUED);
@@ -89,7 +89,7 @@ impl Wire for SharedWire {
 
     fn leave(&mut self) {
         lock(&self.trunk.routes).open.remove(&self.call);
-        // Whoever is about to hand something over does not wait for room.
+        // A task that waits for room to hand over a frame gives up.
         self.frames.close();
     }
 
@@ -124,7 +124,7 @@ impl Wire for SharedWire {
     }
 }
 
-/// Hands each frame to the call that it names, until the socket ends.
+/// Hands each frame to the call that it names, until the socket closes.
 async fn hand_out(mut incoming: FrameReader, routes: Arc<Mutex<FrameRoutes>>, log_mask: LogMask, max_output: usize) {
     let broken = loop {
         let head = match incoming.receive(max_output).await {
@@ -142,7 +142,7 @@ async fn hand_out(mut incoming: FrameReader, routes: Arc<Mutex<FrameRoutes>>, lo
         incoming.take(&head);
     };
     let all = if let WireError::Malformed(Malformed::TooLarge(_)) = broken {
-        // The answer of one call, and the end of the others.
+        // The call whose frame is too large gets this error. For the others, the socket is closed.
         let header = timeout(HEADER_WAIT, incoming.header()).await.ok().flatten();
         if let Some(call) = header.and_then(|json| route(&routes, json)) {
             let _ = call.send(Err(broken)).await;

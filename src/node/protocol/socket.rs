@@ -1,8 +1,8 @@
-//! A socket that wakes us only when there is something to read.
+//! A socket that wakes the gateway only when there is something to read.
 //!
-//! tokio's own `UnixStream` also asks for the events of writing, and a Unix socket raises one for each buffer that the
-//! other side has read: two or three needless wake-ups a call, while the plugin works. Here a write
-//! that does not fit, which is rare, waits on a descriptor of its own.
+//! Tokio's own `UnixStream` also registers for write events, and a Unix socket raises one for each buffer that the
+//! other side has read: two or three needless wake-ups for each call, while the plugin works. Here, a write that does
+//! not fit waits on a second descriptor, which is rarely needed.
 
 use std::io::{self, IoSlice, Write};
 use std::os::fd::OwnedFd;
@@ -15,20 +15,20 @@ use tokio::net::unix::pipe;
 /// One end of a stream socket.
 #[derive(Debug)]
 pub struct Socket {
-    /// What comes in.
+    /// The incoming direction.
     pub reader: SocketReader,
-    /// What goes out.
+    /// The outgoing direction.
     pub writer: SocketWriter,
 }
 
-/// What comes in over a socket.
+/// The incoming direction of a socket.
 #[derive(Debug)]
 pub struct SocketReader(
-    /// tokio's reader of one direction; that the descriptor is a socket is all the same to it.
+    /// Tokio's reader for pipes. It also works with the descriptor of a socket.
     pipe::Receiver,
 );
 
-/// What goes out over a socket.
+/// The outgoing direction of a socket.
 #[derive(Debug)]
 pub struct SocketWriter(UnixStream);
 
@@ -36,7 +36,7 @@ impl Socket {
     /// Takes ownership of a stream.
     ///
     /// # Errors
-    /// Where it cannot be watched.
+    /// If the socket cannot be registered with the runtime.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
         let reader = pipe::Receiver::from_owned_fd_unchecked(OwnedFd::from(stream.try_clone()?))?;
@@ -45,14 +45,14 @@ impl Socket {
 }
 
 impl SocketReader {
-    /// Appends what there is to read, at most what `buffer` has room for. 0 is the end.
+    /// Appends what can be read, up to the free capacity of `buffer`. Returns 0 at the end of the stream.
     pub async fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         self.0.read_buf(&mut buffer.limit(buffer.capacity() - buffer.len())).await
     }
 }
 
 impl SocketWriter {
-    /// Writes all of it, at once where the socket's buffer takes it.
+    /// Writes all slices, immediately if they fit in the socket's buffer.
     pub async fn write_all(&mut self, mut slices: &mut [IoSlice<'_>]) -> io::Result<()> {
         let mut room: Option<pipe::Sender> = None;
         while !slices.is_empty() {

@@ -1,5 +1,5 @@
-//! What carries the frames of a channel: a socket of its own ([`ExclusiveWire`]), or a part in one that other calls use at the
-//! same time ([`Shared`](super::shared::Shared)).
+//! What carries the frames of a channel: a socket for one call ([`ExclusiveWire`]), or a share of a socket that several
+//! calls use at the same time ([`SharedWire`](super::shared::SharedWire)).
 
 use std::io::{self, IoSlice};
 
@@ -11,27 +11,27 @@ use super::{closed, too_large};
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 
-/// Bytes of a log line.
+/// The maximum number of bytes of a log line.
 pub const MAX_LOG: usize = 64 << 10;
-/// Buffers that grew beyond this are given back after the call.
+/// Buffers that grew larger are shrunk to this size after the call.
 const KEPT: usize = 512 << 10;
 
-/// Frames to and from a worker, of one call at a time.
+/// Carries frames to and from a worker, for one call at a time.
 pub trait Wire: Send {
-    /// Whether other calls use the worker too.
+    /// Whether other calls can use the worker at the same time.
     const SHARED: bool;
 
-    /// From here on frames of this call are received.
+    /// Starts to receive the frames of this call.
     fn enter(&mut self, call: u64);
 
-    /// The call is over, and what comes of it is lost.
+    /// Ends the call. Further frames of it are dropped.
     fn leave(&mut self);
 
-    /// Sends one frame. One that is dropped before its end leaves the wire [unusable](Wire::is_usable), unless it is
+    /// Sends one frame. If this is dropped before its end, the wire becomes [unusable](Wire::is_usable), unless it is
     /// shared.
     ///
     /// # Errors
-    /// `InvalidInput` where the header does not fit a frame; any other means that the worker is gone.
+    /// `InvalidInput` if the header does not fit in a frame; any other error means that the worker is gone.
     fn send(
         &mut self,
         kind: FrameKind,
@@ -39,29 +39,29 @@ pub trait Wire: Send {
         body: Option<&[u8]>,
     ) -> impl Future<Output = io::Result<()>> + Send;
 
-    /// Waits until there is a whole frame, which stays there until it is taken. Its body has at most `max_body` bytes,
-    /// that of a log line [`MAX_LOG`].
+    /// Waits for a whole frame, which stays in the buffer until it is taken. Its body may have up to `max_body` bytes,
+    /// or [`MAX_LOG`] for a log line.
     ///
     /// # Errors
-    /// Why there is no further frame.
+    /// The reason why there is no further frame.
     fn receive(&mut self, max_body: usize) -> impl Future<Output = Result<Head, WireError>> + Send;
 
-    /// The bytes that begin with the frame that was received.
+    /// The received bytes. They begin with the frame that was received.
     fn bytes(&self) -> &[u8];
 
-    /// Makes room for the next frame.
+    /// Removes the received frame, to make room for the next one.
     fn take(&mut self, head: &Head);
 
     /// Whether both sides still agree on where a frame begins.
     fn is_usable(&self) -> bool;
 }
 
-/// Why there is no further frame.
+/// Why no further frame can be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireError {
-    /// The other side is gone.
+    /// The worker closed its end.
     Closed,
-    /// It sent bytes that are not a frame.
+    /// The worker sent bytes that are not a frame.
     Malformed(Malformed),
 }
 
@@ -77,7 +77,7 @@ impl From<WireError> for Failure {
     }
 }
 
-/// Frames as they come in.
+/// Reads incoming frames.
 #[derive(Debug)]
 pub struct FrameReader {
     reader: SocketReader,
@@ -85,7 +85,7 @@ pub struct FrameReader {
 }
 
 impl FrameReader {
-    /// What comes from `reader`.
+    /// Reads frames from `reader`.
     pub fn new(reader: SocketReader) -> Self {
         Self { reader, bytes: Vec::with_capacity(64 << 10) }
     }
@@ -93,7 +93,7 @@ impl FrameReader {
     /// See [`Wire::receive`].
     ///
     /// # Errors
-    /// Why there is no further frame.
+    /// The reason why there is no further frame.
     pub async fn receive(&mut self, max_body: usize) -> Result<Head, WireError> {
         loop {
             let max_body = |kind| if kind == FrameKind::Log { MAX_LOG } else { max_body };
@@ -104,7 +104,7 @@ impl FrameReader {
         }
     }
 
-    /// Reads until the header of the frame is there, whatever its body; none where that does not come.
+    /// Reads until the header of the next frame is complete, whatever its body. Returns `None` if that does not happen.
     pub async fn header(&mut self) -> Option<&[u8]> {
         loop {
             let head = Head::decode(*self.bytes.first_chunk()?).filter(|head| head.header <= MAX_HEADER)?;
@@ -116,12 +116,12 @@ impl FrameReader {
         }
     }
 
-    /// What is there; it begins with the frame that was received.
+    /// The received bytes. They begin with the frame that was received.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Makes room for the next frame.
+    /// Removes the received frame, to make room for the next one.
     pub fn take(&mut self, head: &Head) {
         self.bytes.drain(..head.length().min(self.bytes.len()));
         if self.bytes.is_empty() {
@@ -144,18 +144,18 @@ pub struct ExclusiveWire {
     incoming: FrameReader,
     writer: SocketWriter,
     outbox: Vec<u8>,
-    /// Whether a frame was begun and not written to its end.
+    /// Whether a frame was only written in part.
     torn: bool,
 }
 
 impl ExclusiveWire {
-    /// All of `socket`.
+    /// Uses all of `socket`.
     pub fn new(socket: Socket) -> Self {
         let Socket { reader, writer } = socket;
         Self { incoming: FrameReader::new(reader), writer, outbox: Vec::new(), torn: false }
     }
 
-    /// Both directions, apart. For a wire that nobody has torn.
+    /// Returns both directions. No frame may have been written only in part.
     pub fn into_parts(self) -> (FrameReader, SocketWriter) {
         (self.incoming, self.writer)
     }
@@ -168,7 +168,7 @@ impl Wire for ExclusiveWire {
 
     fn leave(&mut self) {}
 
-    /// One write for the whole frame where the socket's buffer takes it.
+    /// Writes the whole frame at once if it fits in the socket's buffer.
     async fn send(&mut self, kind: FrameKind, header: &(impl Serialize + Sync), body: Option<&[u8]>) -> io::Result<()> {
         frame::begin(&mut self.outbox, kind, header, body).ok_or(io::ErrorKind::InvalidInput)?;
         self.torn = true;
@@ -203,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// Two ends of a socket.
+    /// The reading half of one end of a socket, and the writing half of the other end.
     fn pair() -> (FrameReader, SocketWriter) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         (FrameReader::new(Socket::new(ours).unwrap().reader), Socket::new(theirs).unwrap().writer)

@@ -1,4 +1,4 @@
-//! Confines this process, for good. There is no way back, and what it becomes or starts inherits it.
+//! Confines this process irrevocably. Programs that it becomes or starts inherit the confinement.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,21 +12,21 @@ use crate::domain::sandbox::SandboxProperty;
 
 /// Descriptors that a worker may have open at once. Node.js itself takes about 20.
 const MAX_DESCRIPTORS: u64 = 256;
-/// Bytes of data of a parser.
+/// Bytes of data that a parser may map.
 const PARSER_MEMORY: u64 = 256 << 20;
 
-/// What one worker may use.
+/// The limits of one worker.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Confinement {
-    /// Whether it must not start if a property cannot be enforced.
+    /// Whether the process must not start if a property cannot be enforced.
     pub required: bool,
-    /// Bytes of data that it may map, what Node.js maps by itself among them.
+    /// Bytes of data that the process may map, including what Node.js maps for itself.
     pub data: u64,
     /// Files that may be read and run: Node.js and its libraries.
     pub programs: Vec<PathBuf>,
     /// Files and folders that may be read.
     pub readable: Vec<PathBuf>,
-    /// The gateway's process id: the process ends with it. 0 is none.
+    /// The gateway's process id. This process is killed when the gateway ends. 0 means no parent.
     #[serde(default)]
     pub parent: u32,
 }
@@ -35,13 +35,13 @@ impl Confinement {
     /// Confines this process, before it becomes Node.js. Returns the properties that the kernel does not enforce.
     ///
     /// # Errors
-    /// If a part fails that every kernel supports, or a required property cannot be enforced.
+    /// If a step fails that every kernel supports, or a required property cannot be enforced.
     pub fn apply(&self) -> io::Result<Vec<SandboxLack>> {
         if self.parent > 0 {
             die_with(self.parent)?;
         }
-        // If memory runs out in spite of the limits, the kernel should kill this process rather than the gateway. This is
-        // only a preference, so a system without /proc does without it.
+        // If memory runs out despite the limits, the kernel should kill this process rather than the gateway. This is
+        // only a preference, so failing to set it (no /proc) is ignored.
         let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
         limit(Resource::Data, self.data)?;
         limit(Resource::Nofile, MAX_DESCRIPTORS)?;
@@ -57,11 +57,12 @@ impl Confinement {
     }
 }
 
-/// Confines a process that reads a text, parses it and prints what it found: no file, no program, `seconds` of processor
-/// time. What the kernel does not enforce is left out, since nothing is run.
+/// Confines a process that parses text from its standard input and prints the result: it can open no file and run no
+/// program, and gets `seconds` of CPU time. Properties that the kernel does not enforce are left out, because no user
+/// code runs.
 ///
 /// # Errors
-/// Where limits cannot be set.
+/// If the limits cannot be set or the privileges cannot be dropped.
 pub fn confine_parser(seconds: u64) -> io::Result<()> {
     limit(Resource::Cpu, seconds)?;
     limit(Resource::Data, PARSER_MEMORY)?;
@@ -70,7 +71,7 @@ pub fn confine_parser(seconds: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         drop_privileges()?;
-        // Lacking Landlock, the filter alone keeps it from every file: it has no call left to open one.
+        // Without Landlock, the filter alone keeps the parser from files: it allows no call that opens one.
         let _ = super::files::restrict(&[], &[]);
         let _ = super::filter::of_parser().and_then(super::filter::SeccompFilters::install);
     }
@@ -78,24 +79,24 @@ pub fn confine_parser(seconds: u64) -> io::Result<()> {
 }
 
 /// Hides this process's memory and environment from other processes of its user: no core file, no `/proc/PID/environ`,
-/// no debugger. There is no such call on other systems than Linux.
+/// no debugger. Does nothing on systems other than Linux.
 ///
 /// # Errors
-/// Where the system refuses.
+/// If the system refuses.
 pub fn hide_memory() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     Ok(())
 }
 
-/// Has the kernel kill this process when its parent ends, however that ends: what Node.js does with the sockets that then
-/// close is up to it, and a script with a timer would live on. There is no such call on other systems than Linux.
+/// Has the kernel kill this process when its parent ends for whatever reason. Closed sockets alone do not end a worker:
+/// a script with a timer would live on. Other systems than Linux have no such call.
 ///
-/// The kernel means the thread that made this process. The gateway makes workers on threads of its runtime, which last as
-/// long as it does.
+/// The kernel watches the thread that created this process. The gateway creates workers on threads of its runtime,
+/// which live as long as the gateway.
 ///
 /// # Errors
-/// Where the system refuses, or `parent` has ended already.
+/// If the system refuses, or `parent` has already ended.
 fn die_with(parent: u32) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
@@ -105,7 +106,7 @@ fn die_with(parent: u32) -> io::Result<()> {
     }
 }
 
-/// At most `most`, or what is allowed anyway where that is less.
+/// Sets the limit to `most`, or to the current maximum if that is lower.
 fn limit(resource: Resource, most: u64) -> io::Result<()> {
     let most = getrlimit(resource).maximum.map_or(most, |allowed| allowed.min(most));
     Ok(setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?)
@@ -126,7 +127,7 @@ fn enforce(_confinement: &Confinement) -> io::Result<Vec<SandboxLack>> {
     Ok(vec![lack(SandboxProperty::Files), lack(SandboxProperty::SystemCalls)])
 }
 
-/// Gives up what a superuser may do more than others, also for what this process becomes.
+/// Drops superuser privileges, also for the program that this process becomes.
 #[cfg(target_os = "linux")]
 fn drop_privileges() -> io::Result<()> {
     use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};

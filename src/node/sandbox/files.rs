@@ -1,4 +1,4 @@
-//! Which files this process may read and run: Landlock.
+//! Landlock rules: which files this process may read and run.
 
 use std::path::PathBuf;
 
@@ -9,12 +9,12 @@ use landlock::{
 
 use crate::domain::sandbox::{SandboxLack, SandboxProperty};
 
-/// The newest version whose rights are known here. Older kernels know fewer of them; what those leave open, the filter
-/// of system calls closes too.
+/// The newest Landlock version whose rights this code knows. Older kernels support fewer of them; the filter of system
+/// calls covers what those kernels leave open.
 const NEWEST: ABI = ABI::V9;
 
-/// What Node.js reads besides itself, where it is there: without `openssl.cnf` it does not start, without the zones its
-/// clock shows UTC. Debian keeps a part of Node.js in `/usr/share/nodejs`.
+/// System files that Node.js reads if they exist: it does not start without `openssl.cnf`, and its clock shows UTC
+/// without the time zones. Debian keeps a part of Node.js in `/usr/share/nodejs`.
 const SYSTEM: [&str; 12] = [
     "/etc/ld.so.cache",
     "/etc/ssl/openssl.cnf",
@@ -30,11 +30,12 @@ const SYSTEM: [&str; 12] = [
     "/dev/urandom",
 ];
 
-/// From now on only `programs` may be run, and only they, `readable` and what Node.js needs of the system be read. What is
-/// not there is left out. Without any, no file may be read at all.
+/// Restricts this process: it can run only `programs`, and read only `programs`, `readable` and the system files that
+/// Node.js needs. Paths that do not exist are skipped. If `programs` is empty, the system files are not readable
+/// either.
 ///
 /// # Errors
-/// Where the kernel does not enforce it.
+/// If the kernel does not enforce it.
 pub fn restrict(programs: &[PathBuf], readable: &[PathBuf]) -> Result<(), SandboxLack> {
     let lack = |cause: String| SandboxLack { property: SandboxProperty::Files, cause };
     let system: &[&str] = if programs.is_empty() { &[] } else { &SYSTEM };

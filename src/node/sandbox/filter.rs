@@ -1,9 +1,9 @@
 //! The system calls that this process may make, as two seccomp filters.
 //!
-//! The one that is installed last knows every call of [`SyscallRules`] and answers any other number with ENOSYS, as a kernel
-//! does that has no such call: programs then take the way that they have for older kernels. So calls that kernels get in
-//! future are closed, and so are the second numbers of calls that x86-64 has for x32. The other one answers those with
-//! EPERM that are known and refused. A call by the numbers of another architecture ends the process.
+//! The filter that is installed last allows every call of [`SyscallRules`] and answers any other number with ENOSYS, as
+//! a kernel without that call does, so that programs use their fallback for older kernels. This covers calls that
+//! future kernels add, and the second set of numbers that x86-64 has for x32. The other filter answers known calls that
+//! are refused with EPERM. A call with the number of another architecture kills the process.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -23,15 +23,15 @@ pub struct SeccompFilters {
     knowing: BpfProgram,
 }
 
-/// Of a process that becomes Node.js, which keeps this process's id.
+/// The filters for this process, which is about to become Node.js under the same process id.
 ///
 /// # Errors
-/// Where there are no filters for this kind of processor.
+/// If there are no filters for this processor architecture.
 pub fn of_worker() -> Result<SeccompFilters, SandboxLack> {
     SeccompFilters::of(&SyscallRules::of_worker())
 }
 
-/// Of a process that parses.
+/// The filters for a process that parses.
 ///
 /// # Errors
 /// See [`of_worker`].
@@ -63,10 +63,10 @@ impl SeccompFilters {
     /// Installs both filters on this process.
     ///
     /// # Errors
-    /// Where the kernel has no such filters.
+    /// If the kernel does not support seccomp filters.
     pub fn install(self) -> Result<(), SandboxLack> {
-        // Of two filters that give an error, the one that was installed last wins: so the calls that the first refuses
-        // are among those that the second knows.
+        // If both filters return an error, the kernel takes the error of the filter installed last. So the calls that
+        // the first filter refuses must be among those that the second allows.
         let installed = apply_filter(&self.refusing).and_then(|()| apply_filter(&self.knowing));
         installed.map_err(|error| lack(&error.to_string()))
     }
@@ -104,7 +104,7 @@ mod tests {
     const KILL: u32 = 0x8000_0000;
     const ERRNO: u32 = 0x0005_0000;
 
-    /// What a program answers to a call, as the kernel runs it.
+    /// Runs a filter as the kernel does, and returns its answer to a call.
     fn answer(program: &[sock_filter], architecture: u32, call: i64, arguments: [u64; 6]) -> u32 {
         let mut data = [u32::try_from(call).unwrap().to_ne_bytes(), architecture.to_ne_bytes()].concat();
         data.extend([0; 8]);

@@ -1,9 +1,9 @@
-//! What confines the processes that run, or read, the code of users.
+//! The sandbox of processes that run or parse code written by users.
 //!
-//! Each of them applies it to itself, while it has one thread and before it turns to that code: the launcher before it
-//! becomes Node.js, the parser before it parses. What files may be read and run is decided by Landlock ([`files`]), what
-//! else may be asked of the kernel by two seccomp filters ([`filter`], of the lists in [`calls`]). [`probe`] finds out
-//! once, in a child, what a machine's kernel does not enforce.
+//! Each such process confines itself while it has one thread and before it reads that code: the launcher before it
+//! becomes Node.js, the parser before it parses. Landlock decides which files can be read and run ([`files`]). Two
+//! seccomp filters decide which system calls can be made ([`filter`], from the lists in [`syscalls`]). [`probe`] finds
+//! out once, in a child, what the machine's kernel does not enforce.
 
 mod confine;
 #[cfg(target_os = "linux")]

@@ -1,4 +1,5 @@
-//! What the kernel of this machine does not enforce, found out in a child: a process cannot take its sandbox off again.
+//! Finds out what this machine's kernel does not enforce. A child tries it, because a process cannot leave its sandbox
+//! again.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,15 +11,15 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use super::Confinement;
 use crate::domain::sandbox::{SandboxLack, SandboxProperty};
 
-/// How long the child may take, on a machine that is busy.
+/// How long the child may take, even on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// Bytes of data of the child: far more than it takes.
+/// Bytes of data that the child may map: far more than it needs.
 const DATA: u64 = 64 << 20;
 
 /// Runs `command`, which must call [`probe_main`], and reads its findings.
 ///
 /// # Errors
-/// Where it does not run, or says nothing that can be read.
+/// If the command does not run, or its output cannot be parsed.
 pub async fn probe(mut command: Command) -> io::Result<Vec<SandboxLack>> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let child = tokio::process::Command::from(command).kill_on_drop(true).spawn()?;
@@ -26,7 +27,7 @@ pub async fn probe(mut command: Command) -> io::Result<Vec<SandboxLack>> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
 
-/// Applies the sandbox of workers to this process and prints what of it is not in force, as JSON.
+/// Applies the workers' sandbox to this process and prints, as JSON, which properties are not in force.
 pub fn probe_main() -> ! {
     let found = Confinement { data: DATA, ..Confinement::default() }.apply().and_then(|mut lacks| {
         lacks.extend(not_in_force(&lacks));
@@ -35,7 +36,7 @@ pub fn probe_main() -> ! {
     exit(i32::from(found.is_err()))
 }
 
-/// Properties that a kernel took, and does not enforce all the same.
+/// Returns the properties that the kernel accepted but does not enforce.
 fn not_in_force(known: &[SandboxLack]) -> Vec<SandboxLack> {
     let open = [
         (SandboxProperty::Files, File::open("/").is_ok()),

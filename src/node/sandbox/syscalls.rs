@@ -1,7 +1,8 @@
-//! The system calls that Node.js, or a parser, may make. What is in no list does not exist for it.
+//! The system calls that Node.js or a parser may make. A call in none of these lists fails as if the kernel did not
+//! have it.
 //!
-//! The lists are of calls by what they are for, so that a reader can judge them. A call that a newer Node.js or C library
-//! makes belongs into the list of its kind.
+//! The lists group calls by purpose, so that a reader can judge them. If a newer Node.js or C library makes another
+//! call, add it to the list for that purpose.
 
 use libc::{
     CLONE_THREAD, F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_GETFL, F_GETPIPE_SZ, F_SETFD, F_SETFL, O_ACCMODE, O_CREAT,
@@ -9,22 +10,22 @@ use libc::{
     PR_SET_NO_NEW_PRIVS, PR_SET_VMA,
 };
 
-/// FIOCLEX, FIONBIO, FIONCLEX, FIONREAD; TCGETS, TCGETS2 and TIOCGWINSZ, which tell whether something is a terminal. C
-/// libraries have them in different types.
+/// FIOCLEX, FIONBIO, FIONCLEX, FIONREAD; TCGETS, TCGETS2 and TIOCGWINSZ, which tell whether a descriptor is a terminal.
+/// They are numbers here because C libraries declare them with different types.
 const IOCTLS: [u64; 7] = [0x5451, 0x5421, 0x5450, 0x541b, 0x5401, 0x802c_542a, 0x5413];
 
-/// A condition on one argument of a call, counted from 0.
+/// A condition on one argument of a call. Arguments are counted from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgCondition {
-    /// Its lower half is not this.
+    /// The lower 32 bits of the argument (first) are not this value (second).
     IsNot(u8, u64),
-    /// Of its lower half, these bits (first) are so (second).
+    /// The lower 32 bits of the argument (first), under this mask (second), equal this value (third).
     Has(u8, u64, u64),
-    /// It is not null.
+    /// The argument is not null.
     Given(u8),
 }
 
-/// A known system call that is refused: always, or if all conditions of one of the lists hold.
+/// A known system call that is refused: always if `when` is empty, else if all conditions of one of its lists hold.
 #[derive(Debug)]
 pub struct RefusedSyscall {
     pub(super) call: i64,
@@ -38,7 +39,7 @@ pub struct SyscallRules {
     pub(super) refused: Vec<RefusedSyscall>,
 }
 
-/// Memory, threads, signals to oneself, clocks, and reading and writing what is open.
+/// Memory, threads, the process's own signals, clocks, and reading and writing open descriptors.
 const BASE: &[i64] = &[
     // Memory.
     libc::SYS_brk,
@@ -67,7 +68,7 @@ const BASE: &[i64] = &[
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_set_tid_address,
-    // Signals of its own.
+    // Its own signals.
     libc::SYS_restart_syscall,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigpending,
@@ -76,7 +77,7 @@ const BASE: &[i64] = &[
     libc::SYS_rt_sigsuspend,
     libc::SYS_rt_sigtimedwait,
     libc::SYS_sigaltstack,
-    // Clocks, chance, and who it is.
+    // Clocks, random numbers, and who it is.
     libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
@@ -91,7 +92,7 @@ const BASE: &[i64] = &[
     libc::SYS_getuid,
     libc::SYS_nanosleep,
     libc::SYS_times,
-    // What is open.
+    // Open descriptors.
     libc::SYS_close,
     libc::SYS_close_range,
     libc::SYS_fstat,
@@ -107,9 +108,9 @@ const BASE: &[i64] = &[
 
 /// Further system calls that Node.js needs.
 const NODE: &[i64] = &[
-    // To become it. Which programs can be run is Landlock's.
+    // To become Node.js. Landlock decides which programs can be run.
     libc::SYS_execve,
-    // Looking at files. Which can be read is Landlock's.
+    // Looking at files. Landlock decides which can be read.
     libc::SYS_chdir,
     libc::SYS_faccessat,
     libc::SYS_faccessat2,
@@ -122,7 +123,7 @@ const NODE: &[i64] = &[
     libc::SYS_readlinkat,
     libc::SYS_statx,
     libc::SYS_umask,
-    // Waiting for many things.
+    // The event loop, pipes and descriptors.
     libc::SYS_dup,
     libc::SYS_dup3,
     libc::SYS_epoll_create1,
@@ -134,7 +135,7 @@ const NODE: &[i64] = &[
     libc::SYS_pselect6,
     libc::SYS_pwrite64,
     libc::SYS_pwritev,
-    // The socket that it was given.
+    // The socket that the gateway passed to it.
     libc::SYS_getpeername,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
@@ -143,7 +144,7 @@ const NODE: &[i64] = &[
     libc::SYS_sendmsg,
     libc::SYS_setsockopt,
     libc::SYS_shutdown,
-    // What it is and where it runs.
+    // Its identity and the system that it runs on.
     libc::SYS_capget,
     libc::SYS_getgroups,
     libc::SYS_getresgid,
@@ -152,7 +153,7 @@ const NODE: &[i64] = &[
     libc::SYS_uname,
 ];
 
-/// Calls that only this kind of processor has, most of them older forms of others.
+/// Calls that exist only on x86-64, most of them older forms of other calls.
 #[cfg(target_arch = "x86_64")]
 const OLD_BASE: &[i64] = &[libc::SYS_arch_prctl, libc::SYS_poll, libc::SYS_time];
 #[cfg(not(target_arch = "x86_64"))]
@@ -174,8 +175,8 @@ const OLD_NODE: &[i64] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_NODE: &[i64] = &[];
 
-/// Refused with a word that says so, since programs ask for them: what reaches out, starts something, acts on another
-/// process, or changes a file. Many more are refused by being in no list.
+/// Refused with EPERM, because programs try these calls and should get a clear error: calls that reach the network,
+/// start something, act on another process, or change a file. Many more calls are refused because they are in no list.
 const REFUSED: &[i64] = &[
     // Sockets.
     libc::SYS_accept,
@@ -204,7 +205,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_setpriority,
     libc::SYS_setsid,
     libc::SYS_tkill,
-    // Memory that others could share.
+    // Memory and queues that processes could share.
     libc::SYS_memfd_create,
     libc::SYS_mq_open,
     libc::SYS_msgget,
@@ -226,7 +227,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_umount2,
     libc::SYS_unshare,
     libc::SYS_userfaultfd,
-    // Who it is.
+    // Changes of identity.
     libc::SYS_capset,
     libc::SYS_setfsgid,
     libc::SYS_setfsuid,
@@ -237,7 +238,7 @@ const REFUSED: &[i64] = &[
     libc::SYS_setresuid,
     libc::SYS_setreuid,
     libc::SYS_setuid,
-    // Changes of files, those also that Landlock does not know: modes, owners, times, attributes.
+    // Changes to files, including those that Landlock does not cover: modes, owners, times, attributes.
     libc::SYS_fallocate,
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -287,29 +288,30 @@ const OLD_REFUSED: &[i64] = &[
 const OLD_REFUSED: &[i64] = &[];
 
 impl SyscallRules {
-    /// Of Node.js in this process.
+    /// The rules for this process, which becomes Node.js.
     pub fn of_worker() -> Self {
         let free = [BASE, NODE, OLD_BASE, OLD_NODE].concat();
         let always = REFUSED.iter().chain(OLD_REFUSED).map(|call| RefusedSyscall { call: *call, when: Vec::new() });
         Self { free, refused: always.chain(in_threads()).chain(of_files()).collect() }
     }
 
-    /// Of a parser: it has nothing to open.
+    /// The rules for a parser, which opens nothing.
     pub fn of_parser() -> Self {
         Self { free: [BASE, OLD_BASE].concat(), refused: in_threads() }
     }
 }
 
-/// Threads may be started and no process; a signal is for oneself.
+/// Rules that allow starting threads but not processes, and sending signals only to oneself.
 fn in_threads() -> Vec<RefusedSyscall> {
     let own = u64::from(std::process::id());
     let another = || vec![vec![ArgCondition::IsNot(0, own)]];
     vec![
-        // clone3 has its flags in memory, where no filter sees them. It is in no list, and C libraries take clone then.
+        // A filter cannot see the flags of clone3, because they are in memory. It is in no list, so C libraries use
+        // clone.
         RefusedSyscall { call: libc::SYS_clone, when: vec![vec![ArgCondition::Has(0, bits(CLONE_THREAD), 0)]] },
         RefusedSyscall { call: libc::SYS_kill, when: another() },
         RefusedSyscall { call: libc::SYS_tgkill, when: another() },
-        // The limits of another process of the same user could be set.
+        // Otherwise the limits of another process of the same user could be set.
         RefusedSyscall { call: libc::SYS_prlimit64, when: vec![vec![ArgCondition::IsNot(0, 0)]] },
         RefusedSyscall {
             call: libc::SYS_prctl,
@@ -330,7 +332,7 @@ fn in_threads() -> Vec<RefusedSyscall> {
     ]
 }
 
-/// Files are opened for reading only; of what can be done with an open one, what Node.js does.
+/// Rules that allow opening files only for reading, and only those operations on open files that Node.js uses.
 fn of_files() -> Vec<RefusedSyscall> {
     let opened = |flags| {
         let has = |mask: i32, value: i32| vec![ArgCondition::Has(flags, bits(mask), bits(value))];
@@ -343,17 +345,17 @@ fn of_files() -> Vec<RefusedSyscall> {
         RefusedSyscall { call: libc::SYS_open, when: opened(1) },
         RefusedSyscall { call: libc::SYS_fcntl, when: none_of(1, &files) },
         RefusedSyscall { call: libc::SYS_ioctl, when: none_of(1, &IOCTLS) },
-        // To an address: the socket that it was given has its other end already.
+        // Sending to an address: the socket that it has is already connected.
         RefusedSyscall { call: libc::SYS_sendto, when: vec![vec![ArgCondition::Given(4)]] },
     ]
 }
 
-/// An argument that is not one of these.
+/// Conditions that hold if the argument is none of `values`.
 fn none_of(argument: u8, values: &[u64]) -> Vec<Vec<ArgCondition>> {
     vec![values.iter().map(|value| ArgCondition::IsNot(argument, *value)).collect()]
 }
 
-/// A flag word as the lower half of an argument.
+/// Flags as the lower 32 bits of an argument.
 fn bits(flags: i32) -> u64 {
     u64::from(flags.cast_unsigned())
 }

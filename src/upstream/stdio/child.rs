@@ -1,5 +1,5 @@
-//! The process itself: how it is started, what reads and writes it, how it ends. It leads a process group of its own,
-//! so that what it starts ends with it.
+//! The process of a server: how it is started, who reads and writes its pipes, and how it ends. It leads its own
+//! process group, so that the processes that it starts end with it.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -23,14 +23,15 @@ use super::stdout_reader::StdoutReader;
 use super::tree::Descendants;
 use crate::upstream::context::UpstreamContext;
 
-/// What a process gets of the gateway's own environment.
+/// The variables of the gateway's own environment that a process gets.
 const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TMPDIR"];
-/// How long a process may take to end by itself, and then after SIGTERM.
+/// How long a process may take to exit by itself, and again after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
-/// How long the last words of a process that ended are waited for.
+/// How long to wait for the last output of a process that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// Starts the process. The second token says that the handshake is done: from then on its end is an event.
+/// Starts the process. The caller cancels the returned token when the handshake is done; after that, the end of the
+/// process is reported as an event.
 pub(super) fn start(
     target: &Target,
     shared: &Arc<UpstreamContext>,
@@ -91,12 +92,12 @@ fn spawn(target: &Target, shared: &UpstreamContext) -> Result<Child, UpstreamErr
             .kill_on_drop(true)
             .spawn()
     });
-    // Clients see it: without folders.
+    // Clients see this message, so it does not name folders.
     let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
     spawned.map_err(|error| UpstreamError::Start(format!("{name}: {error}")))
 }
 
-/// Writes what is queued until it is told to stop; then closes the process's stdin.
+/// Writes queued messages until `stop` is cancelled, then closes the process's stdin.
 async fn write(
     mut stdin: ChildStdin,
     mut queue: mpsc::Receiver<Outgoing>,
@@ -112,7 +113,7 @@ async fn write(
         let Some((text, _room)) = text else { return };
         tokio::select! {
             written = stdin.write_all(&text) => if written.is_err() {
-                // It no longer listens, so it is of no use, though it may live.
+                // The process no longer reads, so it is of no use even if it still runs.
                 return ended.cancel();
             },
             () = stop.cancelled() => return,
@@ -130,7 +131,8 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    /// Waits for the process to end or for a reason to end it, and ends its whole group and what else it started.
+    /// Waits for the process to exit or for a reason to end it. Then ends its whole group and whatever else it started.
+    /// Returns the exit status, unless the process was told to end.
     async fn watch(&self, child: &mut Child, pid: u32) -> Option<ExitStatus> {
         let exited = tokio::select! {
             status = child.wait() => Some(status),
@@ -139,7 +141,7 @@ impl Supervisor {
             () = self.ended.cancelled() => tokio::time::timeout(LAST_WORDS, child.wait()).await.ok(),
         };
         let asked = self.stop.is_cancelled() || self.shared.hurry.is_cancelled();
-        // Later they are nobody's children.
+        // Once the process has exited, its descendants can no longer be found through it.
         let started = if exited.is_none() { Descendants::of(pid) } else { Descendants::default() };
         self.stop.cancel();
         let group = i32::try_from(pid).ok().and_then(Pid::from_raw);
@@ -152,7 +154,8 @@ impl Supervisor {
         if asked { None } else { status.ok() }
     }
 
-    /// Ends a process whose stdin is closed: it may end by itself, then after SIGTERM; in a hurry it may not.
+    /// Ends a process whose stdin is closed: lets it exit by itself, then sends SIGTERM, then SIGKILL. Sends SIGKILL
+    /// immediately when the gateway is in a hurry.
     async fn end(&self, child: &mut Child, group: Option<Pid>) -> std::io::Result<ExitStatus> {
         let gently = async {
             if let Ok(status) = tokio::time::timeout(GRACE, child.wait()).await {
@@ -174,7 +177,7 @@ impl Supervisor {
         }
     }
 
-    /// Reports the end to all who wait. `status` is set if the process ended by itself.
+    /// Reports the end to all waiting requests. `status` is set if the process ended by itself.
     fn report_end(&self, status: Option<ExitStatus>, last: String) {
         let key = &self.target.plan.key;
         let reason = match status {
@@ -190,7 +193,7 @@ impl Supervisor {
     }
 }
 
-/// Signals the whole group; that fails only where it is gone already.
+/// Signals the whole group. This fails only if the group no longer exists.
 fn signal(group: Option<Pid>, signal: Signal) {
     if let Some(group) = group {
         let _ = kill_process_group(group, signal);

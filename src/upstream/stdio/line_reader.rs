@@ -1,4 +1,4 @@
-//! Lines out of a byte stream, of bounded length.
+//! Splits a byte stream into lines of bounded length.
 
 use std::sync::Arc;
 
@@ -8,9 +8,9 @@ use super::open_requests::OpenRequests;
 use crate::domain::budget::Reservation;
 use crate::upstream::flow::{EACH, UNASKED};
 
-/// What is read at once.
+/// How many bytes are read at a time.
 const CHUNK: usize = 64 * 1024;
-/// A buffer that grew beyond this is let go when it is empty.
+/// A buffer that grew larger is freed when it is empty.
 const KEEP: usize = 4 * CHUNK;
 
 /// Reads lines.
@@ -19,15 +19,15 @@ pub(super) struct LineReader<R> {
     reader: R,
     limit: usize,
     buffer: Vec<u8>,
-    /// Where the next line begins.
+    /// The index at which the next line begins.
     start: usize,
-    /// How far the buffer was searched for a newline.
+    /// The index up to which the buffer was searched for a newline.
     searched: usize,
-    /// Whether the rest of a line that was cut is still to be passed over.
+    /// Whether the rest of a line that was cut must still be skipped.
     skipping: bool,
-    /// Holds the buffer; its first chunk, which every process has, is not counted. None where lines are short.
+    /// Accounts for the buffer, except its first chunk, which every process has. `None` if lines are short.
     reservation: Option<Reservation>,
-    /// Who waits for answers. None where nobody does, and lines are short.
+    /// The requests that wait for answers. `None` if nobody waits for lines, which are short then.
     calls: Option<Arc<OpenRequests>>,
 }
 
@@ -40,25 +40,25 @@ enum Filled {
     Unasked,
 }
 
-/// What the reader found next.
+/// The next piece of the input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum LinePiece<'a> {
     /// A line without its newline.
     Line(&'a [u8]),
-    /// What stands after the last newline, at the end.
+    /// What follows the last newline, at the end of the stream.
     Last(&'a [u8]),
-    /// The first `limit` bytes of a longer one.
+    /// The first `limit` bytes of a longer line.
     Cut(&'a [u8]),
-    /// The beginning of one that there is no room for.
+    /// The beginning of a line for which the budget has no room.
     NoRoom(&'a [u8]),
-    /// The beginning of a long one that nobody waits for.
+    /// The beginning of a long line that no request waits for.
     Unasked(&'a [u8]),
-    /// So many more bytes of one that was cut were passed over.
+    /// The number of further bytes that were skipped of a line that was cut.
     Rest(usize),
 }
 
 impl LinePiece<'_> {
-    /// What it costs to take it.
+    /// How much reading this piece counts against the rate limit.
     pub(super) fn cost(&self) -> u64 {
         let size = match self {
             Self::Line(bytes) | Self::Last(bytes) | Self::Cut(bytes) | Self::NoRoom(bytes) | Self::Unasked(bytes) => {
@@ -71,17 +71,18 @@ impl LinePiece<'_> {
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// Lines of at most `limit` bytes, held in `reservation` while they are read. Short ones need none.
+    /// Reads lines of at most `limit` bytes, which `reservation` accounts for while they are read. Short lines need
+    /// none.
     pub(super) fn new(reader: R, limit: usize, reservation: Option<Reservation>) -> Self {
         Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skipping: false, reservation, calls: None }
     }
 
-    /// Lines that may be long only while one of these calls waits for its answer.
+    /// Allows long lines only while one of these requests waits for its answer.
     pub(super) fn answering(self, calls: &Arc<OpenRequests>) -> Self {
         Self { calls: Some(Arc::clone(calls)), ..self }
     }
 
-    /// The next line or part of one; none at the end. Not to be dropped half-way.
+    /// Returns the next line or a part of one, or `None` at the end. Must not be dropped before it completes.
     pub(super) async fn next(&mut self) -> std::io::Result<Option<LinePiece<'_>>> {
         let (start, end, cut) = loop {
             if let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {
@@ -126,7 +127,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         if self.start == self.buffer.len() {
             if self.buffer.capacity() > KEEP {
                 self.buffer = Vec::new();
-                // To hold less is never refused.
+                // Shrinking a reservation never fails.
                 let _ = self.reservation.as_ref().map(|reservation| reservation.resize(0));
             }
             self.buffer.clear();
@@ -147,7 +148,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Ok(if read > 0 { Filled::More } else { Filled::End })
     }
 
-    /// Makes room for another chunk. False if the budget has none.
+    /// Makes room for another chunk. Returns false if the budget has none.
     fn grow(&mut self) -> bool {
         let needed = self.buffer.len() + CHUNK;
         if needed <= self.buffer.capacity() {
@@ -163,7 +164,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 }
 
-/// Waits until none of the calls waits; without calls for ever.
+/// Completes when no request waits for an answer; never completes without `calls`.
 async fn none_wait(calls: Option<&Arc<OpenRequests>>) {
     match calls {
         Some(calls) => calls.none_wait().await,

@@ -29,12 +29,12 @@ use super::handshake::{Handshake, HandshakeStep};
 use super::request_failure::RequestFailure;
 use super::wire::{self, McpRequest};
 
-/// The longest wait for an answer to `server/discover`, which old servers may leave unanswered.
+/// The longest wait for an answer to `server/discover`, which old servers may never send.
 const DISCOVERY: Duration = Duration::from_secs(10);
-/// How long an answer is waited for after a line that quotes it: a server that logs what it sends may send it yet.
+/// How long to wait for an answer after a line that quotes it: a server that logs its messages may still send it.
 const DOUBT: Duration = Duration::from_secs(1);
 
-/// A process that shook hands. Its end, or the end of this handle, ends its whole process group.
+/// A process after its handshake. When it ends or this is dropped, its whole process group is ended.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     wire: ProcessPipes,
@@ -42,8 +42,8 @@ pub(super) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts the target's process and shakes hands within `limit`. `before` is what it was found to speak earlier.
-    /// A process that ends when it is probed is started once more and not probed again.
+    /// Starts the target's process and shakes hands within `limit`. `before` is the era that was found earlier. If the
+    /// process ends when it is probed, it is started once more and not probed again.
     pub(super) async fn connect(
         target: &Target,
         shared: &Arc<UpstreamContext>,
@@ -67,7 +67,7 @@ impl ServerProcess {
         }
     }
 
-    /// Fails with what was asked last.
+    /// If this fails, it also returns the step that was tried last.
     async fn start(
         target: &Target,
         shared: &Arc<UpstreamContext>,
@@ -75,7 +75,7 @@ impl ServerProcess {
         limit: Duration,
     ) -> Result<Self, (UpstreamError, HandshakeStep)> {
         let (wire, ready) = child::start(target, shared).map_err(|error| (error, HandshakeStep::Initialize))?;
-        // Dropped on every way out but the last.
+        // Ends the process on every return except the successful one.
         let guard = wire.stop.clone().drop_guard();
         let mut step = handshake.first();
         loop {
@@ -103,22 +103,22 @@ impl ServerProcess {
         }
     }
 
-    /// What is known of the server.
+    /// What the handshake found out about the server.
     pub(super) fn facts(&self) -> &ServerFacts {
         &self.facts
     }
 
-    /// Whether it may still be asked.
+    /// Whether requests can still be sent.
     pub(super) fn is_open(&self) -> bool {
         self.wire.calls.is_open() && !self.wire.stop.is_cancelled() && !self.wire.ended.is_cancelled()
     }
 
-    /// Ends it, in the background.
+    /// Ends the process in the background.
     pub(super) fn stop(&self) {
         self.wire.stop.cancel();
     }
 
-    /// Cancelled when it has ended, or is asked to.
+    /// A token that is cancelled when the process has ended or is told to end.
     pub(super) fn ended(&self) -> CancellationToken {
         self.wire.stop.clone()
     }
@@ -171,7 +171,7 @@ impl ProcessPipes {
     }
 }
 
-/// Ends a while after a doubt.
+/// Completes a while after a doubt was reported, with the reason for it.
 async fn doubted(doubt: oneshot::Receiver<UpstreamError>) -> UpstreamError {
     match doubt.await {
         Ok(reason) => {
@@ -182,12 +182,12 @@ async fn doubted(doubt: oneshot::Receiver<UpstreamError>) -> UpstreamError {
     }
 }
 
-/// A request that waits. Dropped before its answer, it is taken back.
+/// A request that waits for its answer. It is cancelled if this is dropped before the answer.
 struct RequestGuard<'a> {
     wire: &'a ProcessPipes,
     id: u64,
     cancels: bool,
-    /// What the process had written before that nobody takes.
+    /// The number of stray lines that the process had written when the request was sent.
     strays: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Requests on their way to a process, by id, until they are answered.
+//! Requests to a process that are not answered yet, by id.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,17 +9,17 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::domain::upstream::{Answer, UpstreamError};
 
-/// Progress notifications that wait for one caller; one who is further behind misses some.
+/// How many progress notifications may wait for one caller. A caller that is further behind misses some.
 const PROGRESS: usize = 32;
-/// The longest of them, in bytes of JSON; longer ones are missed too.
+/// The largest progress notification, in bytes of JSON. Larger ones are dropped.
 const MAX_PROGRESS: usize = 64 << 10;
 
-/// Every request that waits; as many as callers are let in.
+/// All requests that wait for an answer. Their number is limited by the calls that are admitted.
 #[derive(Debug)]
 pub(super) struct OpenRequests {
     next_id: AtomicU64,
     state: Mutex<OpenState>,
-    /// Told when the last of them is done with.
+    /// Notified when no request is waiting any more.
     emptied: Notify,
 }
 
@@ -36,26 +36,24 @@ struct Waiter {
     progress: mpsc::Sender<Box<RawValue>>,
 }
 
-/// The caller's end.
+/// The caller's side of a request.
 #[derive(Debug)]
 pub(super) struct OpenRequest {
     /// The request's id and progress token.
     pub(super) id: u64,
-    /// Its answer, or why there will be none.
+    /// The answer, or the reason why there will be none.
     pub(super) answer: oneshot::Receiver<Result<Answer, UpstreamError>>,
-    /// Why there may be none that can be read.
+    /// Receives a reason when a line was read that may have been the answer but cannot be used.
     pub(super) doubt: oneshot::Receiver<UpstreamError>,
-    /// Its progress.
     pub(super) progress: mpsc::Receiver<Box<RawValue>>,
 }
 
 impl OpenRequests {
-    /// None yet.
     pub(super) fn new() -> Self {
         Self { next_id: AtomicU64::new(1), state: Mutex::default(), emptied: Notify::new() }
     }
 
-    /// Takes an id. Fails with why, where nothing is answered any more.
+    /// Registers a request under a new id. Fails with the reason if there will be no more answers.
     pub(super) fn open(&self) -> Result<OpenRequest, UpstreamError> {
         let mut state = self.lock();
         if let Some(reason) = &state.closed {
@@ -68,51 +66,51 @@ impl OpenRequests {
         Ok(OpenRequest { id, answer: answered, doubt: doubted, progress: progressed })
     }
 
-    /// Hands an answer over. False where nobody waits for it.
+    /// Delivers an answer. Returns false if nobody waits for it.
     pub(super) fn answer(&self, id: u64, answer: Answer) -> bool {
         let waiter = self.remove(&mut self.lock(), id);
         waiter.is_some_and(|w| w.answer.send(Ok(answer)).is_ok())
     }
 
-    /// Tells who waits for an answer that there will be none. False where nobody does.
+    /// Fails a request. Returns false if nobody waits for its answer.
     pub(super) fn fail(&self, id: u64, reason: UpstreamError) -> bool {
         let waiter = self.remove(&mut self.lock(), id);
         waiter.is_some_and(|w| w.answer.send(Err(reason)).is_ok())
     }
 
-    /// Tells the only one who waits that there will be no answer. False where nobody waits, or several do.
+    /// Fails the request if only one is waiting. Returns false if none is, or several are.
     pub(super) fn fail_sole(&self, reason: UpstreamError) -> bool {
         let mut state = self.lock();
         let (1, Some(id)) = (state.waiting.len(), state.waiting.keys().next().copied()) else { return false };
         self.remove(&mut state, id).is_some_and(|w| w.answer.send(Err(reason)).is_ok())
     }
 
-    /// Tells who waits for an answer, where somebody does, that what was read may have been it.
+    /// Tells the caller of a request, if it still waits, that a line was read that may have been its answer.
     pub(super) fn doubt(&self, id: u64, reason: UpstreamError) {
         if let Some(doubt) = self.lock().waiting.get_mut(&id).and_then(|waiter| waiter.doubt.take()) {
             let _ = doubt.send(reason);
         }
     }
 
-    /// Hands progress over, where somebody waits. False where it is dropped: each tells the whole state, so that one may be
-    /// missed.
+    /// Delivers progress if somebody waits for it. Returns false if it is dropped. That is harmless, because each
+    /// notification tells the whole state.
     pub(super) fn progress(&self, token: u64, params: Box<RawValue>) -> bool {
         let state = self.lock();
         let Some(waiter) = state.waiting.get(&token) else { return true };
         params.get().len() <= MAX_PROGRESS && waiter.progress.try_send(params).is_ok()
     }
 
-    /// Whether a request of this id was ever sent.
+    /// Whether a request with this id was ever sent.
     pub(super) fn was_opened(&self, id: u64) -> bool {
         (1..self.next_id.load(Ordering::Relaxed)).contains(&id)
     }
 
-    /// The caller has gone. False where the answer came first.
+    /// Removes a request whose caller has gone. Returns false if the answer came first.
     pub(super) fn forget(&self, id: u64) -> bool {
         self.remove(&mut self.lock(), id).is_some()
     }
 
-    /// No more answers: tells all who wait, and all who come, why. The first reason stays.
+    /// Ends all requests, waiting and future ones, with `reason`. If called again, the first reason stays.
     pub(super) fn close(&self, reason: UpstreamError) {
         let mut state = self.lock();
         if state.closed.is_some() {
@@ -127,12 +125,12 @@ impl OpenRequests {
         }
     }
 
-    /// Whether answers may still come.
+    /// Whether answers can still arrive.
     pub(super) fn is_open(&self) -> bool {
         self.lock().closed.is_none()
     }
 
-    /// Waits until nobody waits for an answer.
+    /// Waits until no request is waiting for an answer.
     pub(super) async fn none_wait(&self) {
         loop {
             let emptied = self.emptied.notified();

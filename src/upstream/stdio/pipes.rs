@@ -1,4 +1,4 @@
-//! What is written to and read from a process, and the room for it.
+//! The pipes of a process, and the limits on what waits to be written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -12,38 +12,38 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::upstream::UpstreamError;
 use crate::upstream::request_failure::RequestFailure;
 
-/// Messages that wait to be written to a process.
+/// How many messages may wait to be written to a process.
 pub(super) const OUTGOING: usize = 64;
 
-/// Bytes of them; one that is larger waits until it is alone.
+/// How many bytes these messages may have. A message that is larger waits until it is alone.
 pub(super) const OUTGOING_BYTES: usize = 8 << 20;
 
-/// A message, and its room until it is written.
+/// A message, and the room that it takes until it is written.
 pub(super) type Outgoing = (Vec<u8>, OwnedSemaphorePermit);
 
-/// What is written to and read from a process.
+/// The pipes of a process, and the state that their readers and writers share.
 #[derive(Clone, Debug)]
 pub(super) struct ProcessPipes {
     pub(super) calls: Arc<OpenRequests>,
     pub(super) outgoing: mpsc::Sender<Outgoing>,
-    /// Room for what waits to be written: a process may read nothing.
+    /// Room for messages that wait to be written, because a process may read nothing.
     pub(super) room: Arc<Semaphore>,
-    /// Whose process it is.
+    /// The upstream whose process it is.
     pub(super) key: ObjectKey,
-    /// Counts messages that it was not sent.
+    /// Counts messages that were not sent to the process.
     pub(super) unsent: IntCounter,
-    /// How often it wrote to stdout what nobody takes.
+    /// How many lines on the process's stdout were not usable messages.
     pub(super) strays: Arc<AtomicU64>,
-    /// Whether the version that was agreed on has batches.
+    /// Whether the negotiated version has batches.
     pub(super) batches: Arc<AtomicBool>,
-    /// Asked to end.
+    /// Cancelled to make the process end.
     pub(super) stop: CancellationToken,
-    /// Closed its stdout, or sent what ends the connection.
+    /// Cancelled when the process no longer reads or writes its pipes as it should.
     pub(super) ended: CancellationToken,
 }
 
 impl ProcessPipes {
-    /// Queues one message. Fails where nothing is written any more; then it was not sent.
+    /// Queues one message. If this fails, nothing is written any more, and the message was not sent.
     pub(super) async fn send(&self, mut text: Vec<u8>) -> Result<(), RequestFailure> {
         one_line(&mut text);
         let gone = || RequestFailure::Stale(UpstreamError::Lost("it reads no more".into()));
@@ -51,7 +51,7 @@ impl ProcessPipes {
         self.outgoing.send((text, room)).await.map_err(|_| gone())
     }
 
-    /// Queues one message, or drops it where too many wait.
+    /// Queues one message, or drops it if too many are waiting.
     pub(super) fn offer(&self, text: String) {
         let mut text = text.into_bytes();
         one_line(&mut text);
@@ -64,12 +64,13 @@ impl ProcessPipes {
     }
 }
 
-/// The room that a message takes.
+/// The room that a message takes, in bytes.
 fn room_of(text: &[u8]) -> u32 {
     u32::try_from(text.len().min(OUTGOING_BYTES)).unwrap_or(u32::MAX)
 }
 
-/// Newlines end messages; in JSON they stand between tokens only, where a space does as well.
+/// Puts a message on one line, because newlines end messages. In JSON, they occur only between tokens, where a space
+/// means the same.
 fn one_line(text: &mut Vec<u8>) {
     let mut at = 0;
     while let Some(found) = memchr::memchr2(b'\n', b'\r', &text[at..]) {

@@ -1,6 +1,6 @@
-//! How a server's process comes to be: this program runs itself as `hawsepipe stdio-server`, which asks the kernel to end
-//! it with the gateway and then becomes the server. So a gateway that is killed leaves no server behind, and no unsafe
-//! code is needed. Where the system is not Linux the server is started at once.
+//! Starts servers' processes. This program runs itself as `hawsepipe stdio-server`, which asks the kernel to kill it
+//! when the gateway ends, and then becomes the server. So a gateway that is killed leaves no server behind, and no
+//! unsafe code is needed. On systems other than Linux, the server is started directly.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -11,17 +11,16 @@ use std::process::{Command, exit};
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, getpid, getppid};
 
-/// The subcommand.
 const SUBCOMMAND: &str = "stdio-server";
 
-/// The program that servers are started through: this one.
+/// The program that starts servers: this one.
 #[derive(Clone, Debug)]
 pub struct ServerLauncher {
     program: PathBuf,
 }
 
 impl ServerLauncher {
-    /// This very program, also when its file was replaced since.
+    /// This very program, even if its file has been replaced since it started.
     pub fn current() -> Self {
         Self::at("/proc/self/exe")
     }
@@ -31,7 +30,7 @@ impl ServerLauncher {
         Self { program: path.into() }
     }
 
-    /// A command that becomes `program`, which is told that it was called as `name`.
+    /// Returns a command that becomes `program`, with `name` as its argument 0.
     pub(super) fn command(&self, program: &Path, name: &str) -> Command {
         if !cfg!(target_os = "linux") {
             let mut command = Command::new(program);
@@ -44,15 +43,15 @@ impl ServerLauncher {
     }
 }
 
-/// `hawsepipe stdio-server PARENT NAME PROGRAM [ARGUMENT...]`: becomes the program, which ends when the process PARENT
-/// does. Where it cannot, it says why on standard error and exits with code 126.
+/// `hawsepipe stdio-server PARENT NAME PROGRAM [ARGUMENT...]`: becomes the program, which is killed when the process
+/// PARENT ends. On failure, prints the reason to standard error and exits with code 126.
 pub fn server_main(arguments: impl Iterator<Item = OsString>) -> ! {
     let error = become_server(arguments).unwrap_or_else(|error| error);
     eprintln!("Error: hawsepipe {SUBCOMMAND}: {error}");
     exit(126)
 }
 
-/// Becomes the program, unless the way there fails.
+/// Becomes the program. Returns only if that fails.
 fn become_server(mut arguments: impl Iterator<Item = OsString>) -> io::Result<io::Error> {
     let (Some(parent), Some(name), Some(program)) = (arguments.next(), arguments.next(), arguments.next()) else {
         let usage = format!("usage: {SUBCOMMAND} PARENT NAME PROGRAM [ARGUMENT...]");
@@ -60,14 +59,14 @@ fn become_server(mut arguments: impl Iterator<Item = OsString>) -> io::Result<io
     };
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // It may have ended before the kernel was asked.
+    // The parent may have ended before the kernel was asked.
     if parent.to_str() != Some(&Pid::as_raw(getppid()).to_string()) {
         return Err(io::Error::other("the gateway has ended"));
     }
     Ok(Command::new(program).arg0(name).args(arguments).exec())
 }
 
-/// The file that `command` names: a path, relative to `cwd` where it is relative, or a name in one of the folders of
+/// Returns the file that `command` names: a path, which may be relative to `cwd`, or a name in one of the folders of
 /// `path`.
 pub(super) fn find(command: &str, cwd: &Path, path: Option<&OsStr>) -> io::Result<PathBuf> {
     if !cwd.is_dir() {

@@ -1,4 +1,4 @@
-//! What a process writes to its stderr: lines for the gateway's log, as many as anybody may want to read.
+//! Logs what a process writes to its stderr, as many lines as a person may want to read.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,9 +12,9 @@ use crate::upstream::context::UpstreamContext;
 use crate::upstream::flow::Flow;
 use crate::upstream::metrics::{Dropped, UpstreamMetrics};
 
-/// Bytes of a line.
+/// The maximum number of bytes of a line.
 const LINE: usize = 8 * 1024;
-/// Lines that are logged in one second.
+/// The maximum number of lines that are logged in one second.
 const LINES: u64 = 100;
 
 /// Logs what one process writes to its stderr.
@@ -22,20 +22,19 @@ pub(super) struct StderrLog {
     upstream: ObjectKey,
     mask: Mask,
     metrics: UpstreamMetrics,
-    /// The last line.
     last: Arc<Mutex<String>>,
-    /// Lines that were left out since that was said last.
+    /// Lines that were left out since the log last reported that.
     left_out: u64,
 }
 
 impl StderrLog {
-    /// For a process of `target`. `last` always holds its last line.
+    /// Creates the log of a process of `target`. Its last line is kept in `last`.
     pub(super) fn new(target: &Target, shared: &UpstreamContext, last: Arc<Mutex<String>>) -> Self {
         let (upstream, metrics) = (target.plan.key.clone(), shared.metrics.clone());
         Self { upstream, mask: target.mask(), metrics, last, left_out: 0 }
     }
 
-    /// Logs until the end.
+    /// Logs until the end of the stream.
     pub(super) async fn run(mut self, stderr: ChildStderr) {
         let mut lines = LineReader::new(stderr, LINE, None);
         let (mut bytes, mut logged) = (Flow::of_bytes(), Flow::new(LINES));
@@ -71,7 +70,7 @@ impl StderrLog {
     }
 }
 
-/// What a process wrote, without the values it was given and without control characters, colours among them.
+/// What a process wrote, without the values that it was given and without control characters, including colours.
 pub(super) fn printable(mask: &Mask, bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = mask.masked(&*text);

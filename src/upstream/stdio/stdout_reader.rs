@@ -18,11 +18,11 @@ use crate::upstream::metrics::Dropped;
 use crate::upstream::server_message::{self, InvalidMessage, Notice, ServerMessage};
 use crate::upstream::wire::{self, ENVELOPE};
 
-/// The most bytes of a line that are passed over; one that does not end is given up, and the process with it.
+/// The maximum number of bytes of one line that are skipped. If a line is longer, the connection is closed.
 const PASSED_OVER: u64 = 256 * 1024 * 1024;
-/// Bytes of a line that are looked at to show how it begins.
+/// Bytes at the beginning of a line that are examined to show it in the log.
 const READ_OF_IT: usize = 4096;
-/// Characters of a line that are shown.
+/// Characters of a line that the log shows.
 const SHOWN: usize = 200;
 
 /// Reads what one process writes to its stdout.
@@ -30,9 +30,9 @@ pub(super) struct StdoutReader {
     target: Target,
     shared: Arc<UpstreamContext>,
     wire: ProcessPipes,
-    /// Whether the log already says that the process writes lines that are not messages.
+    /// Whether the log already reports that the process writes lines that are not messages.
     warned: bool,
-    /// Bytes of the last line that was too long that were passed over.
+    /// Bytes that were skipped of the last line that was too long.
     passed_over: u64,
 }
 
@@ -44,15 +44,15 @@ enum LineOrigin {
 }
 
 impl StdoutReader {
-    /// For a process of `target`.
+    /// Creates the reader of a process of `target`.
     pub(super) fn new(target: &Target, shared: &Arc<UpstreamContext>, wire: ProcessPipes) -> Self {
         Self { target: Arc::clone(target), shared: Arc::clone(shared), wire, warned: false, passed_over: 0 }
     }
 
-    /// Reads until the end.
+    /// Reads until the end of the stream.
     pub(super) async fn run(mut self, stdout: ChildStdout) {
         let limit = self.target.max_response_size.saturating_add(ENVELOPE);
-        // A process is one upstream.
+        // A process serves a whole upstream, so it gets its own account in the budget.
         let reservation = self.shared.budget.reservation_for(Category::Answer, &Arc::default());
         let lines = LineReader::new(stdout, usize::try_from(limit).unwrap_or(usize::MAX), Some(reservation));
         let mut lines = lines.answering(&self.wire.calls);
@@ -82,7 +82,7 @@ impl StdoutReader {
         self.wire.ended.cancel();
     }
 
-    /// Deals with the beginning of a line that is not read on. Only the call that it answers fails.
+    /// Handles the beginning of a line of which no more is read. Only the call that it answers fails.
     fn take_cut(&mut self, beginning: &[u8], why: &UpstreamError) -> LineOrigin {
         self.passed_over = 0;
         if self.fail(&MessageMembers::read(beginning).whose(), why) {
@@ -93,7 +93,7 @@ impl StdoutReader {
         LineOrigin::Unasked
     }
 
-    /// Fails the calls that a message answers which cannot be taken. False where there are none: others go on.
+    /// Fails the calls that an unusable message answers. Returns false if there are none. Other calls continue.
     fn fail(&self, whose: &Whose, reason: &UpstreamError) -> bool {
         let calls = &self.wire.calls;
         match whose {
@@ -103,7 +103,7 @@ impl StdoutReader {
         }
     }
 
-    /// Passes over the rest of a line that was too long, as fast as it comes: other answers wait behind it.
+    /// Skips the rest of a line that was too long as fast as it arrives, because other answers wait behind it.
     fn pass_over(&mut self, size: u64) -> Result<LineOrigin, UpstreamError> {
         self.passed_over += size;
         match self.passed_over > PASSED_OVER {
@@ -112,14 +112,14 @@ impl StdoutReader {
         }
     }
 
-    /// Handles what follows the last newline. A message that is cut off there is not reported by itself: the process ended,
-    /// and the calls that wait fail for that.
+    /// Handles what follows the last newline. A message that is incomplete there is not reported: the process has
+    /// ended, and the waiting calls fail for that reason.
     fn take_last(&mut self, line: &[u8]) -> LineOrigin {
         let breaks_off = line.trim_ascii_start().first() == Some(&b'{') && !MessageMembers::read(line).whole;
         if breaks_off { LineOrigin::Unasked } else { self.take(line) }
     }
 
-    /// Deals with one line.
+    /// Handles one line.
     fn take(&mut self, line: &[u8]) -> LineOrigin {
         let mut awaited = false;
         for message in server_message::messages(line, self.wire.batches.load(Ordering::Acquire)) {
@@ -131,7 +131,7 @@ impl StdoutReader {
         if awaited { LineOrigin::Awaited } else { LineOrigin::Unasked }
     }
 
-    /// Deals with one message. True where somebody waited for it.
+    /// Handles one message. Returns whether a request waited for it.
     fn handle(&mut self, message: ServerMessage<'_>) -> bool {
         match message {
             ServerMessage::Answer { id, answer } => return self.handle_answer(id, answer),
@@ -155,7 +155,7 @@ impl StdoutReader {
         let calls = &self.wire.calls;
         match id.and_then(|id| id.get().parse().ok()) {
             Some(id) if calls.answer(id, answer) => return true,
-            // Of a call that was given up.
+            // The answer of a call that was given up.
             Some(id) if calls.was_opened(id) => return false,
             _ => {}
         }
@@ -172,8 +172,8 @@ impl StdoutReader {
         false
     }
 
-    /// Handles a text that is not a message. The calls that it answers fail at once; if it only quotes an answer, they fail
-    /// after a short wait. Any other text is meant for people and is skipped.
+    /// Handles a text that is not a message. The calls that it answers fail immediately; if it only quotes an answer,
+    /// they fail after a short wait. Any other text is meant for people and is skipped.
     fn take_broken(&mut self, text: &[u8], fault: InvalidMessage) -> bool {
         let (whose, quoted, message) = (fault.whose.clone(), fault.quoted, fault.message);
         let shown = server_message::may_be_shown(&fault, text);
@@ -187,21 +187,21 @@ impl StdoutReader {
         false
     }
 
-    /// Counts what nobody takes. True for the first of it.
+    /// Counts a line that nobody can use. Returns true for the first one.
     fn strays(&mut self) -> bool {
         self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Stray);
         self.wire.strays.fetch_add(1, Ordering::Relaxed);
         !std::mem::replace(&mut self.warned, true)
     }
 
-    /// How a line begins.
+    /// Returns the beginning of a line, for the log.
     fn beginning(&self, line: &[u8]) -> String {
         let line = &line[..line.len().min(READ_OF_IT)];
         printable(&self.target.mask(), line).chars().take(SHOWN).collect()
     }
 
-    /// Logs once that the process writes lines that are not messages, and how the first begins. If the line may hold an
-    /// answer, which plugins may have to guard, the log gets only `message`, which says what is wrong.
+    /// Logs once that the process writes lines that are not messages, and how the first one begins. If the line may
+    /// contain an answer, which plugins may have to guard, only `message` is logged, which describes what is wrong.
     fn warn_of(&mut self, line: &[u8], message: Option<&str>) {
         if line.trim_ascii().is_empty() {
             return;

@@ -1,11 +1,11 @@
-//! The descendants of a server, as `/proc` shows them. Some, such as browsers, move to a process group of their own. On
-//! systems without `/proc` there are none.
+//! Finds the descendants of a server in `/proc`. Some of them, such as browsers, move to a process group of their own.
+//! On systems without `/proc`, none are found.
 
 use std::collections::HashMap;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A process. Its start time tells it from a later process with the same id.
+/// A process. Its start time distinguishes it from a later process with the same id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ProcessIdentity {
     pid: i32,
@@ -16,19 +16,19 @@ struct ProcessIdentity {
 impl ProcessIdentity {
     fn of(pid: i32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name before it is in parentheses, and may hold any character.
+        // The name before this is in parentheses, and can contain any character.
         let (_, after) = stat.rsplit_once(')')?;
         let field = |number: usize| after.split_ascii_whitespace().nth(number);
         Some(Self { pid, parent: field(1)?.parse().ok()?, started: field(19)?.parse().ok()? })
     }
 }
 
-/// The processes that descend from one.
+/// The descendants of a process.
 #[derive(Debug, Default)]
 pub(super) struct Descendants(Vec<ProcessIdentity>);
 
 impl Descendants {
-    /// Those that `root` has now.
+    /// Finds the descendants that `root` has now.
     pub(super) fn of(root: u32) -> Self {
         let Ok(entries) = std::fs::read_dir("/proc") else { return Self::default() };
         let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -45,7 +45,7 @@ impl Descendants {
         Self(found)
     }
 
-    /// Kills those that still run, even if they have another parent by now.
+    /// Kills those that are still running, even if they have another parent by now.
     pub(super) fn kill(&self) {
         for old in &self.0 {
             let lives = ProcessIdentity::of(old.pid).is_some_and(|now| now.started == old.started);

@@ -19,13 +19,13 @@ use crate::domain::causes::causes;
 use crate::domain::instance::{INSTANCE_HEADER, Instance};
 use crate::domain::upstream::{Target, UpstreamError};
 
-/// Idle connections kept to one upstream.
+/// The maximum number of idle connections that are kept to one upstream.
 const IDLE: usize = 256;
-/// For how long one is kept: less than the five seconds of Node.js and uvicorn, so that a call does not meet a server
-/// that is just closing it.
+/// How long an idle connection is kept: less than the five seconds of Node.js and uvicorn, so that no call uses a
+/// connection that the server is just closing.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
-/// What requests to one upstream have in common.
+/// What all requests to one upstream share.
 #[derive(Debug)]
 pub(super) struct Client {
     pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -34,7 +34,7 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// For the endpoint `url` with the target's headers. Nothing is connected yet.
+    /// Creates a client for the endpoint `url`, with the headers of the target. It does not connect yet.
     pub(super) fn new(target: &Target, url: &str, instance: &Instance) -> Result<Self, UpstreamError> {
         let uri = endpoint(url)?;
         let tls = tls(uri.scheme_str() == Some("https"))?;
@@ -51,7 +51,7 @@ impl Client {
         Ok(Self { pool, uri, headers: headers(target, instance)? })
     }
 
-    /// The endpoint.
+    /// The endpoint's URI.
     pub(super) fn uri(&self) -> &Uri {
         &self.uri
     }
@@ -80,12 +80,12 @@ impl Client {
     }
 }
 
-/// An error and what caused it. hyper's own words hold no URL and no header.
+/// Returns the message of an error and of its causes. hyper's messages contain no URLs and no headers.
 pub(super) fn chain(error: &dyn Error) -> String {
     causes(error).chars().take(300).collect()
 }
 
-/// The URL without user, password and fragment: credentials belong into headers, and the endpoint is seen in errors.
+/// Parses a URL and removes user, password and fragment: credentials belong in headers, and errors show the endpoint.
 fn endpoint(url: &str) -> Result<Uri, UpstreamError> {
     let fault = || UpstreamError::Connect("its URL is not one of http or https".into());
     let mut parts = url.parse::<Uri>().map_err(|_| fault())?.into_parts();
@@ -115,7 +115,7 @@ fn headers(target: &Target, instance: &Instance) -> Result<HeaderMap, UpstreamEr
     Ok(headers)
 }
 
-/// The machine's own root certificates, where TLS is spoken at all.
+/// The TLS configuration. If TLS is needed at all, it trusts the machine's root certificates.
 fn tls(needed: bool) -> Result<ClientConfig, UpstreamError> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
@@ -130,7 +130,7 @@ fn tls(needed: bool) -> Result<ClientConfig, UpstreamError> {
     Ok(builder.with_no_client_auth())
 }
 
-/// Where a response sends on to, where that is the same origin and keeps method and body (307 or 308).
+/// Returns the target of a redirect, if it has the same origin and the redirect keeps method and body (307 or 308).
 pub(super) fn same_origin_redirect(from: &Uri, status: StatusCode, headers: &HeaderMap) -> Option<Uri> {
     if !matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT) {
         return None;

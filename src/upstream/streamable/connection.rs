@@ -1,4 +1,4 @@
-//! How requests of one session are sent.
+//! Sends the requests of one session.
 
 use crate::domain::budget::{Account, Category, Reservation};
 use crate::domain::header_text::encode;
@@ -25,10 +25,10 @@ pub(super) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
 pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 
-/// How long a cancellation, an answer to the server, or the end of a session may take.
+/// How long it may take to send a cancellation, an answer to the server, or the end of a session.
 pub(super) const SMALL: Duration = Duration::from_secs(5);
 
-/// One upstream over HTTP: what outlives its sessions.
+/// One upstream over HTTP: everything that outlives its sessions.
 #[derive(Debug)]
 pub(in crate::upstream) struct HttpEndpoint {
     pub(super) target: Target,
@@ -36,12 +36,12 @@ pub(in crate::upstream) struct HttpEndpoint {
     pub(super) client: Client,
     pub(super) params: ParamHeaders,
     pub(super) next_id: AtomicU64,
-    /// What its responses make the gateway hold, of all its sessions together.
+    /// Accounts for the memory that the responses to all its sessions take.
     account: Arc<Account>,
 }
 
 impl HttpEndpoint {
-    /// For the target's URL. Nothing is connected yet.
+    /// Creates the endpoint for the target's URL. It does not connect yet.
     pub(in crate::upstream) fn new(
         target: &Target,
         url: &str,
@@ -53,25 +53,25 @@ impl HttpEndpoint {
         Ok(Self { target, shared, client, params, next_id, account })
     }
 
-    /// A reservation for one of its responses.
+    /// Returns a reservation for one response.
     pub(super) fn reservation(&self) -> Reservation {
         self.shared.budget.reservation_for(Category::Answer, &self.account)
     }
 }
 
-/// What requests of one session are sent with.
+/// What all requests of one session share.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) endpoint: Arc<HttpEndpoint>,
     pub(super) era: Era,
-    /// The endpoint, or where it redirected to.
+    /// The URI of the endpoint, or the one that it redirected to.
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
     pub(super) stop: CancellationToken,
 }
 
 impl Connection {
-    /// Whether the version that was agreed on has batches.
+    /// Whether the negotiated version has batches.
     pub(super) fn has_batches(&self) -> bool {
         self.headers.get(PROTOCOL_VERSION).is_some_and(|version| version == BATCH_VERSION)
     }
@@ -98,18 +98,19 @@ impl Connection {
         self.endpoint.client.send(Method::POST, &self.uri, headers, text).await
     }
 
-    /// Sends a notification or an answer; whatever the server says to it is passed over, except that it is not there.
+    /// Sends a notification or an answer. The server's response to it is ignored; this fails only if there is no
+    /// response.
     pub(super) async fn notify(&self, text: String) -> Result<(), UpstreamError> {
         let sent = self.endpoint.client.send(Method::POST, &self.uri, self.headers.clone(), text.into_bytes());
         let response = sent.await?;
-        // Read to its end, so that the connection is used again.
+        // The response is read to its end, so that the connection can be used again.
         let reservation = self.endpoint.reservation();
         let read = response_body::whole(response.into_body(), self.endpoint.target.max_response_size, &reservation);
         let _ = tokio::time::timeout(SMALL, read).await;
         Ok(())
     }
 
-    /// The same off the path of calls, and failures passed over.
+    /// Does the same off the path of calls, and ignores failures.
     pub(super) fn notify_later(self: &Arc<Self>, text: String) {
         let connection = Arc::clone(self);
         self.endpoint.shared.notify_later(&self.endpoint.target.plan.key.name, async move {

@@ -1,4 +1,4 @@
-//! What an HTTP response says to a request: its answer, that the session has ended, or what is wrong.
+//! Interprets the HTTP response to a request: its answer, the end of the session, or an error.
 
 use std::sync::Arc;
 
@@ -19,9 +19,10 @@ use crate::upstream::wire;
 /// The outcome of a request over HTTP.
 #[derive(Debug)]
 pub(super) enum HttpReply {
-    /// Its answer.
+    /// The answer to the request.
     Answer(Answer),
-    /// An error under a status that says that the request was not taken (MCP, Streamable HTTP). Nothing was executed.
+    /// An error with an HTTP status that says that the request was refused (MCP, Streamable HTTP). Nothing was
+    /// executed.
     Refused(Box<RawValue>),
     /// The server no longer knows the session. Nothing was executed.
     SessionEnded,
@@ -87,7 +88,7 @@ pub(super) async fn read(
     }
 }
 
-/// Checks that an answer is to the request `id`; an error may come without one.
+/// Checks that an answer is for the request `id`. An error may come without an id.
 fn own(answered: Option<&RawValue>, id: u64, answer: Answer) -> Result<HttpReply, UpstreamError> {
     let is_own = match answered {
         Some(answered) => answered.get().parse() == Ok(id),
@@ -115,7 +116,7 @@ async fn read_events(
     Err(UpstreamError::Lost("its event stream ended before the answer".into()))
 }
 
-/// Deals with what a server sends to the request `id`. None where the answer is yet to come.
+/// Handles what a server sends in response to the request `id`. Returns `None` if the answer has not come yet.
 fn take(
     connection: &Arc<Connection>,
     text: &[u8],
@@ -136,7 +137,7 @@ fn take(
                     to.progress(params);
                 }
             }
-            // On the stream of a request there is only what concerns it (MCP, Streamable HTTP).
+            // The stream of a request only carries what concerns that request (MCP, Streamable HTTP).
             ServerMessage::Notification { notice: Notice::Message, params: Some(params) } if to.is_some() => {
                 to.into_iter().for_each(|to| to.message(params.to_owned()));
             }
@@ -146,7 +147,7 @@ fn take(
     Ok(reply)
 }
 
-/// Deals with what a server sends besides answers and progress.
+/// Handles what a server sends besides answers and progress.
 pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
     let key = &connection.endpoint.target.plan.key;
     match message {
@@ -159,7 +160,7 @@ pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
     }
 }
 
-/// The response has an error status: the JSON-RPC error in it, if there is one, is the answer.
+/// Handles a response with an error status. If it contains a JSON-RPC error, that is the answer.
 async fn refusal(
     connection: &Arc<Connection>,
     status: StatusCode,
@@ -190,7 +191,7 @@ async fn refusal(
                 let (events, key) = (&endpoint.shared.events, endpoint.target.plan.key.clone());
                 events.push(UpstreamEvent::Doubtful(key));
             }
-            // Servers that refuse early may not have read the id, and give another.
+            // Servers that refuse early may not have read the id, and send another one.
             let early = answered.is_none_or(|a| a.get().parse() == Ok(id)) || status.is_client_error();
             return match early {
                 true if status.is_client_error() => Ok(HttpReply::Refused(error)),
@@ -207,8 +208,8 @@ async fn refusal(
     }
 }
 
-/// Whether a server of this era says so with such a status (MCP 2026-07-28, Streamable HTTP); a legacy one answers errors
-/// with 200.
+/// Whether a server of this era sends this error with a client error status (MCP 2026-07-28, Streamable HTTP). A legacy
+/// server sends errors with status 200.
 fn is_refusal_of_era(era: Era, error: &RawValue) -> bool {
     #[derive(Deserialize)]
     struct Coded {
@@ -218,7 +219,8 @@ fn is_refusal_of_era(era: Era, error: &RawValue) -> bool {
     era == Era::Modern && matches!(code, Ok(PARSE_ERROR | INVALID_REQUEST | METHOD_NOT_FOUND | INVALID_PARAMS))
 }
 
-/// Servers after the TypeScript SDK's example answer 400 and -32000 where the specification has 404.
+/// Servers that follow the example of the TypeScript SDK answer 400 with code -32000 where the specification requires
+/// 404.
 fn says_session_unknown(error: &RawValue) -> bool {
     #[derive(Deserialize)]
     struct ErrorMessage {

@@ -1,5 +1,5 @@
 //! A server over Streamable HTTP (MCP, transports): one POST for each request, answered as JSON or as an event stream.
-//! Modern requests stand alone; legacy ones belong to a session that the server may name.
+//! Modern requests are independent of each other; legacy ones belong to a session, for which the server may set an id.
 
 mod client;
 mod connection;
@@ -31,7 +31,7 @@ use super::wire::{self, McpRequest};
 
 /// The longest wait for an answer to `server/discover`.
 const DISCOVERY: Duration = Duration::from_secs(10);
-/// The longest session id that is taken.
+/// The longest session id that is accepted.
 const LONGEST_SESSION_ID: usize = 1024;
 
 /// A server after its handshake.
@@ -43,7 +43,7 @@ pub(super) struct HttpSession {
 }
 
 impl HttpSession {
-    /// Shakes hands within `limit`. `before` is what the server was found to speak earlier.
+    /// Shakes hands within `limit`. `before` is the era that was found earlier.
     pub(super) async fn connect(
         endpoint: &Arc<HttpEndpoint>,
         before: Option<Era>,
@@ -89,22 +89,22 @@ impl HttpSession {
         }
     }
 
-    /// What is known of the server.
+    /// What the handshake found out about the server.
     pub(super) fn facts(&self) -> &ServerFacts {
         &self.facts
     }
 
-    /// Whether the session may still be used.
+    /// Whether the session can still be used.
     pub(super) fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
     }
 
-    /// Cancelled when the session ends.
+    /// A token that is cancelled when the session ends.
     pub(super) fn ended(&self) -> CancellationToken {
         self.connection.stop.clone()
     }
 
-    /// Ends the session, in the background.
+    /// Ends the session in the background.
     pub(super) fn stop(&self) {
         self.connection.stop.cancel();
         if self.open.swap(false, Ordering::AcqRel) && self.connection.headers.contains_key(SESSION_ID) {
@@ -114,7 +114,7 @@ impl HttpSession {
         }
     }
 
-    /// Keeps which arguments of these tools are mirrored in headers, and drops tools whose marks are not valid.
+    /// Remembers which arguments of these tools are mirrored in headers, and removes tools whose marks are not valid.
     pub(super) fn note_tools(&self, listed: &mut Listed) {
         if self.connection.era == Era::Modern {
             self.connection.endpoint.params.learn(listed);
@@ -132,7 +132,7 @@ impl HttpSession {
             HttpReply::Answer(Answer::Error(error)) => self.classify_error(error, false),
             HttpReply::Refused(error) => self.classify_error(error, true),
             HttpReply::SessionEnded => {
-                // The server ended it: there is nothing to delete.
+                // The server has ended the session, so there is nothing to delete.
                 self.open.store(false, Ordering::Release);
                 self.connection.stop.cancel();
                 Err(RequestFailure::Stale(UpstreamError::Protocol("it ended the session again and again".into())))
@@ -140,13 +140,14 @@ impl HttpSession {
         }
     }
 
-    /// Decides what an error from the server means. `refused` is whether the HTTP status also says that nothing ran.
+    /// Decides what an error from the server means. `refused` says whether the HTTP status also shows that nothing was
+    /// executed.
     fn classify_error(&self, error: Box<RawValue>, refused: bool) -> Result<Answer, RequestFailure> {
         if let Some(refusal) = HopRefusal::over_http(self.facts.era, &error, refused) {
             return Err(RequestFailure::Refused(refusal));
         }
         if is_of_version(&error) {
-            // It may be a tool's own, or of a server that is legacy no more: a probe shows which.
+            // The error may come from a tool, or from a server that is not legacy any more. A probe finds out.
             let HttpEndpoint { target, shared, .. } = &*self.connection.endpoint;
             shared.events.push(UpstreamEvent::Doubtful(target.plan.key.clone()));
         }
@@ -167,7 +168,7 @@ struct First {
 }
 
 impl First {
-    /// Follows one redirect.
+    /// Sends the request, and follows one redirect.
     async fn ask(
         endpoint: &Arc<HttpEndpoint>,
         request: McpRequest<'_>,
@@ -196,7 +197,7 @@ impl First {
         }
     }
 
-    /// How requests are sent after what the handshake agreed on.
+    /// Returns the connection for the requests that follow, with the headers that the handshake determined.
     fn join(self, facts: &ServerFacts) -> Result<Connection, UpstreamError> {
         let Connection { endpoint, era, uri, headers, .. } = &*self.connection;
         let mut headers = headers.clone();
@@ -229,8 +230,8 @@ impl Connection {
     }
 }
 
-/// A legacy request that waits. Dropped before its answer, it is taken back; a modern one is taken back by closing
-/// its response.
+/// A legacy request that waits for its answer. If this is dropped before the answer, the request is cancelled. A modern
+/// request is cancelled by closing its response instead.
 struct LegacyRequestGuard<'a> {
     connection: &'a Arc<Connection>,
     id: u64,

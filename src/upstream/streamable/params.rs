@@ -16,7 +16,7 @@ use crate::domain::tool::Listed;
 pub(super) struct ParamHeaders(ArcSwap<HashMap<String, Vec<(HeaderName, Mirrored)>>>);
 
 impl ParamHeaders {
-    /// Reads the marks of a whole list of tools. Tools with marks that are not valid leave the list, as the
+    /// Reads the marks in a whole list of tools. Tools with invalid marks are removed from the list, as the
     /// specification demands.
     pub(super) fn learn(&self, listed: &mut Listed) {
         let (mut marked, mut invalid) = (HashMap::new(), Vec::new());
@@ -37,7 +37,7 @@ impl ParamHeaders {
         self.0.store(Arc::new(marked));
     }
 
-    /// Adds the headers of one call. An argument that is absent, null or no scalar has none.
+    /// Adds the headers of one call. An argument that is absent, null or not a scalar has no header.
     pub(super) fn add(&self, headers: &mut HeaderMap, tool: &str, arguments: Option<&RawValue>) {
         let marked = self.0.load();
         let (Some(mirrored), Some(arguments)) = (marked.get(tool), arguments) else { return };

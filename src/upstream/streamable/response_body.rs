@@ -1,4 +1,4 @@
-//! Response bodies under a limit: whole, or as server-sent events.
+//! Reads response bodies up to a limit: whole, or as server-sent events.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -21,13 +21,14 @@ use crate::upstream::context::UpstreamContext;
 use crate::upstream::flow::{EACH, Flow};
 use crate::upstream::wire::ENVELOPE;
 
-/// Why a body ended early; the one error of the streams of this module.
+/// Why a body ended early. This is the only error type of the streams in this module.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(transparent)]
 struct BrokenBody(UpstreamError);
 
-/// The whole body, held in `reservation`. One that came in one piece is not copied. Larger than `limit` bytes and an
-/// envelope, or than there is room for, it is given up and its connection with it.
+/// Reads the whole body, which `reservation` accounts for. A body that arrives in one piece is not copied. If it is
+/// larger than `limit` bytes and an envelope, or the budget has no room for it, it is given up, and its connection with
+/// it.
 pub(super) async fn whole(mut body: Incoming, limit: u64, reservation: &Reservation) -> Result<Bytes, UpstreamError> {
     let most = limit.saturating_add(ENVELOPE);
     if body.size_hint().lower() > most {
@@ -69,7 +70,7 @@ pub(super) trait Chunks: Body<Data = Bytes, Error: Error> + Unpin {}
 
 impl<B: Body<Data = Bytes, Error: Error> + Unpin> Chunks for B {}
 
-/// The messages of an event stream, each of them bounded, the stream itself not.
+/// The messages of an event stream. The size of each message is limited; that of the stream is not.
 pub(super) struct Messages<B: Chunks = Incoming> {
     events: SseByteStream<CountedBody<B>>,
     since_last: Arc<SinceLast>,
@@ -77,29 +78,29 @@ pub(super) struct Messages<B: Chunks = Incoming> {
     unasked: Option<Flow>,
 }
 
-/// What came since the last event.
+/// What was received since the last event.
 struct SinceLast {
     bytes: AtomicU64,
     reservation: Reservation,
 }
 
 impl<B: Chunks> Messages<B> {
-    /// Events of at most `limit` bytes and an envelope, each held in `reservation`.
+    /// Reads events of at most `limit` bytes and an envelope, each of which `reservation` accounts for.
     pub(super) fn new(body: B, limit: u64, reservation: Reservation) -> Self {
         let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), reservation });
         let counted = CountedBody { body, since_last: Arc::clone(&since_last), limit };
         Self { events: SseByteStream::new(counted), since_last, unasked: None }
     }
 
-    /// The same of a stream that nobody waits for.
+    /// Limits the rate at which messages are read, for a stream that no request waits for.
     pub(super) fn unasked(self) -> Self {
         Self { unasked: Some(Flow::of_bytes()), ..self }
     }
 
-    /// The data of the next event that is a message; none at the end.
+    /// Returns the data of the next event that is a message, or `None` at the end.
     pub(super) async fn next(&mut self) -> Result<Option<String>, UpstreamError> {
         loop {
-            // The message before is done with. To hold less is never refused.
+            // The previous message has been handled, so it no longer counts. Shrinking a reservation never fails.
             let _ = self.since_last.reservation.resize(self.since_last.bytes.load(Ordering::Relaxed));
             let Some(event) = self.events.next().await else { return Ok(None) };
             let event = event.map_err(|error| match error {
@@ -114,7 +115,7 @@ impl<B: Chunks> Messages<B> {
                 flow.spend(size + EACH).await;
             }
             let is_message = event.event.as_deref().is_none_or(|name| name == "message");
-            // An event without data primes resumption, which is not used.
+            // An event without data prepares the client for resuming the stream, which the gateway does not do.
             if let Some(data) = event.data.filter(|data| is_message && !data.is_empty()) {
                 return Ok(Some(data));
             }
@@ -123,11 +124,11 @@ impl<B: Chunks> Messages<B> {
 }
 
 impl Messages {
-    /// Reads to the end of the stream after its last message, so that the connection is used again. What does not end
-    /// at once is waited for in the background for `patience`.
+    /// Reads the rest of the stream after its last message, so that the connection can be used again. If the stream
+    /// does not end immediately, a background task waits for its end for up to `patience`.
     pub(super) fn finish(mut self, shared: &UpstreamContext, patience: Duration) {
         if self.next().now_or_never().is_none() {
-            // Where too many do so, the connection is closed.
+            // If too many such tasks are running, the connection is closed instead.
             let _ = shared.spawn_small(async move {
                 let _ = tokio::time::timeout(patience, self.next()).await;
             });
@@ -135,7 +136,7 @@ impl Messages {
     }
 }
 
-/// A body that fails when too much came since the last event.
+/// A body that fails if too many bytes arrive without an event.
 struct CountedBody<B: Chunks> {
     body: B,
     since_last: Arc<SinceLast>,

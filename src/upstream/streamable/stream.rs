@@ -1,4 +1,5 @@
-//! The stream on which a legacy server tells of itself (MCP, transports: listening for messages), in the background.
+//! The stream on which a legacy server sends messages of its own (MCP, transports: listening for messages), read in the
+//! background.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,9 +14,9 @@ use crate::domain::upstream::{UpstreamError, UpstreamEvent};
 use crate::upstream::flow::UNASKED;
 use crate::upstream::server_message;
 
-/// The first wait before the stream is opened again; it doubles up to the longest.
+/// The first pause before the stream is opened again. It doubles up to the longest pause.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// The longest wait.
+/// The longest pause.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Keeps the stream open until the session stops or the server does not offer one.
@@ -39,7 +40,7 @@ async fn keep_listening(connection: &Arc<Connection>) {
             Ok(None) => return,
             Ok(Some(mut messages)) => {
                 if told || wait > FIRST_WAIT {
-                    // What was said in between is lost.
+                    // Messages that the server sent in between are lost, so its tools may have changed.
                     connection.endpoint.shared.events.push(UpstreamEvent::ToolsChanged(key.clone()));
                 }
                 told = true;
@@ -66,7 +67,7 @@ async fn keep_listening(connection: &Arc<Connection>) {
     }
 }
 
-/// None where the server offers no stream, or no longer knows the session.
+/// Opens the stream. Returns `None` if the server does not offer one, or no longer knows the session.
 async fn open(connection: &Connection) -> Result<Option<Messages>, UpstreamError> {
     let mut headers = connection.headers.clone();
     headers.remove(CONTENT_TYPE);
@@ -74,7 +75,8 @@ async fn open(connection: &Connection) -> Result<Option<Messages>, UpstreamError
     let response = connection.endpoint.client.send(Method::GET, &connection.uri, headers, Vec::new()).await?;
     match response.status() {
         StatusCode::OK if encoding(response.headers()).is_none() => {
-            // No call waits for what comes here. Where it is larger, the stream ends, and is opened again.
+            // No call waits for these messages. A message that is larger than this ends the stream, which is then
+            // opened again.
             let limit = connection.endpoint.target.max_response_size.min(UNASKED);
             let reservation = connection.endpoint.reservation();
             Ok(Some(Messages::new(response.into_body(), limit, reservation).unasked()))
