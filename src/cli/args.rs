@@ -79,7 +79,7 @@ pub enum Command {
     Completion(CompletionArgs),
 }
 
-/// `hawsepipe run`
+/// The arguments of `hawsepipe run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -106,7 +106,7 @@ pub struct RunArgs {
     pub state_dir: Option<PathBuf>,
 }
 
-/// `hawsepipe gateway`
+/// The arguments of `hawsepipe gateway`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Reads the GatewaySnapshots that an operator writes for the MCPGateway, with the rights of KUBECONFIG, else of the pod's
@@ -147,7 +147,7 @@ pub struct GatewayArgs {
     pub operator: Option<ServiceAccountName>,
 }
 
-/// `hawsepipe validate`
+/// The arguments of `hawsepipe validate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit code 1 when there is an error, 0 when there are only warnings.
@@ -169,7 +169,7 @@ pub struct ValidateArgs {
     pub output: ListFormat,
 }
 
-/// `hawsepipe crds`
+/// The arguments of `hawsepipe crds`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -181,7 +181,7 @@ pub struct CrdsArgs {
     pub write: Option<PathBuf>,
 }
 
-/// `hawsepipe docs`
+/// The arguments of `hawsepipe docs`.
 #[derive(Debug, clap::Args)]
 pub struct DocsArgs {
     /// The folder to write into
@@ -189,7 +189,7 @@ pub struct DocsArgs {
     pub folder: PathBuf,
 }
 
-/// `hawsepipe completion`
+/// The arguments of `hawsepipe completion`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Names of tools, plugins and upstreams are those of the running gateway: of the one at HAWSEPIPE_ADMIN where that is set.

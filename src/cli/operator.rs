@@ -18,7 +18,7 @@ use crate::telemetry::catalog::Catalog;
 use crate::telemetry::log;
 use crate::web;
 
-/// `hawsepipe operator`
+/// The arguments of `hawsepipe operator`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Takes KUBECONFIG, or the service account of the pod that it runs in. Several may run: one leads, the others are warm.

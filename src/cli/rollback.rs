@@ -17,7 +17,7 @@ use crate::source::cluster::connect;
 /// Whose field `spec.pinnedRevision` is (server-side apply), so that it can be taken out again.
 const FIELD_MANAGER: &str = "hawsepipe-rollback";
 
-/// `hawsepipe rollback`
+/// The arguments of `hawsepipe rollback`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Sets spec.pinnedRevision. Edits are compiled and wait until the gateway is let go with --unpin.

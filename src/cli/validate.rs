@@ -1,4 +1,4 @@
-//! `hawsepipe validate`
+//! The command `hawsepipe validate`.
 
 use std::process::ExitCode;
 use std::sync::Arc;

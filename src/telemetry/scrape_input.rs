@@ -31,7 +31,7 @@ pub struct PlannedNames<'a> {
     pub plugins: HashSet<Cow<'a, str>>,
     /// Chains, as `namespace/name`.
     pub chains: HashSet<&'a str>,
-    /// Upstreams, as the label `upstream` names them.
+    /// Upstreams, by name.
     pub upstreams: HashSet<&'a str>,
 }
 

@@ -28,7 +28,7 @@ impl AdminArgs {
     }
 }
 
-/// `hawsepipe tools`
+/// The arguments of `hawsepipe tools`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -43,7 +43,7 @@ pub struct ToolsArgs {
     pub output: ListFormat,
 }
 
-/// `hawsepipe call`
+/// The arguments of `hawsepipe call`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit code 1 when the tool says that it failed, 2 when the call itself was refused.
@@ -79,7 +79,7 @@ pub struct CallArgs {
     pub output: ResultFormat,
 }
 
-/// `hawsepipe executions`
+/// The arguments of `hawsepipe executions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -99,7 +99,7 @@ pub struct ExecutionsArgs {
     pub output: ListFormat,
 }
 
-/// `hawsepipe workers`
+/// The arguments of `hawsepipe workers`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A worker is Spawned while it loads its plugin, then Available or Executing; Unhealthy is one that is being replaced.
@@ -119,7 +119,7 @@ pub struct WorkersArgs {
     pub output: ListFormat,
 }
 
-/// `hawsepipe explain`
+/// The arguments of `hawsepipe explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -141,7 +141,7 @@ pub struct ExplainArgs {
     pub output: ListFormat,
 }
 
-/// `hawsepipe status`
+/// The arguments of `hawsepipe status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The revision is the digest of all that the gateway runs by: it changes with each edit that is in force.
@@ -158,7 +158,7 @@ pub struct StatusArgs {
     pub output: ListFormat,
 }
 
-/// `hawsepipe wait`
+/// The arguments of `hawsepipe wait`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Has a gateway of `hawsepipe run` read its manifests and plugins again, and returns when that is in force. A gateway that
@@ -173,7 +173,7 @@ pub struct WaitArgs {
     pub admin: AdminArgs,
 }
 
-/// `hawsepipe calls`
+/// The arguments of `hawsepipe calls`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Calls are listed when they have ended, the newest first; with --follow the newest last.

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::formats::ResultFormat;
 
-/// `hawsepipe plugin`
+/// The arguments of `hawsepipe plugin`.
 #[derive(Debug, Args)]
 pub struct PluginArgs {
     /// What to do.
@@ -26,7 +26,7 @@ pub enum PluginCommand {
     Types,
 }
 
-/// `hawsepipe plugin run`
+/// The arguments of `hawsepipe plugin run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The plugin runs in the workers of a gateway that has one tool, whose answer (or arguments) you give.
@@ -51,7 +51,7 @@ pub struct PluginRunArgs {
     pub output: ResultFormat,
 }
 
-/// `hawsepipe plugin bench`
+/// The arguments of `hawsepipe plugin bench`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Times are milliseconds. A call is one execution as a gateway has it, from asking for a worker to its answer. The floor

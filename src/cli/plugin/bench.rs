@@ -1,4 +1,4 @@
-//! `hawsepipe plugin bench`
+//! The command `hawsepipe plugin bench`.
 
 use std::process::ExitCode;
 use std::sync::Arc;

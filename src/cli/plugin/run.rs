@@ -1,4 +1,4 @@
-//! `hawsepipe plugin run`
+//! The command `hawsepipe plugin run`.
 
 use std::process::ExitCode;
 
