@@ -50,7 +50,7 @@ spec:
       export default async ({ rawContent }) => ({ text: rawContent, continue: true });
 "#;
 
-/// The same by contract 1.0: a process reads its input, prints one line and exits.
+/// A plugin of contract 1.0 that does the same: the process reads its input, prints one line and exits.
 const ONCE: &str = r#"---
 apiVersion: hawsepipe.dev/v1alpha1
 kind: Plugin

@@ -68,7 +68,7 @@ fn bench(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Runs `work` until it ends or a signal arrives. Dropping it ends all child processes.
+/// Runs `work` until it ends or a signal arrives. Either way `work` is dropped, which ends its child processes.
 async fn until_signal<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     tokio::select! {

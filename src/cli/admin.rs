@@ -21,7 +21,7 @@ use crate::domain::causes::causes;
 const MAX_ANSWER: usize = 64 << 20;
 /// The most items on one page of the admin API.
 const PAGE: usize = 1000;
-/// How often reading a list is tried, if the list changes between its pages.
+/// The most attempts to read a list that changes between its pages.
 const TRIES: usize = 3;
 
 /// Sends a request and reads the whole answer. It fails if nothing arrives for the duration of `silence`; a gateway
@@ -90,7 +90,7 @@ where
     Ok((status, String::from_utf8_lossy(&read).into_owned()))
 }
 
-/// The error that no gateway can be reached at an address.
+/// The error if no gateway can be reached at an address.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NoAnswer(String);
@@ -101,7 +101,7 @@ pub struct NoAnswer(String);
 pub struct ApiError {
     /// The reason as one word, such as `ToolNotFound`.
     pub reason: String,
-    /// The message for people.
+    /// The message.
     pub message: String,
 }
 

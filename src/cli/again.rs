@@ -17,7 +17,7 @@ pub struct Again {
 }
 
 impl Again {
-    /// Makes an instance that waits for no retry.
+    /// Makes an instance without a scheduled retry.
     pub fn new() -> Self {
         Self { waits: DoublingBackoff::new(FIRST_WAIT, LONGEST_WAIT), wait: None }
     }

@@ -33,7 +33,7 @@ pub struct Bind {
 
 impl Bind {
     /// Returns the address of the command line, or else the ports of the plan's listeners, or else port 8080. Listeners
-    /// that refuse connections stay closed.
+    /// whose protection cannot be enforced (`refusing`) stay closed.
     pub fn addresses(&self, gateway: &GatewayPlan) -> BTreeSet<SocketAddr> {
         let listeners = || gateway.listeners.iter().filter(|listener| listener.refusing.is_none());
         match self.listen {

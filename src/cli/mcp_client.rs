@@ -33,6 +33,7 @@ pub enum McpAnswer {
     Result(Box<RawValue>),
     /// A JSON-RPC error.
     Error {
+        /// The JSON-RPC error code.
         code: i64,
         message: String,
     },

@@ -32,7 +32,7 @@ fn items(list: &Value) -> Vec<Value> {
     list.as_array().cloned().unwrap_or_default()
 }
 
-/// Prints the facts about the gateway itself, one a line.
+/// Prints the facts about the gateway itself, one per line.
 fn head(status: &Value) -> anyhow::Result<()> {
     let mut lines = vec![
         ("GATEWAY", text(&status["gateway"])),

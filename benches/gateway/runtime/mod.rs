@@ -22,7 +22,8 @@ use plugins::{FOREVER, KINDS, Kind, MODULE, MODULE_LABEL, Rig};
 const SIZES: [usize; 3] = [1 << 10, 50 << 10, 1 << 20];
 /// How many rounds the measurements of one size are split into, so that all kinds of calls take turns.
 const ROUNDS: usize = 10;
-/// Workers and callers in the measurements of throughput. With more callers than workers, no worker is ever idle.
+/// Workers and callers in the measurements of throughput. With two callers for each worker, a worker never waits for
+/// its next call.
 const THROUGHPUT: [(u32, u32); 4] = [(1, 1), (1, 2), (2, 4), (4, 8)];
 /// Calls before those that are measured. They are slower, until the code is compiled.
 const WARMING: usize = 300;

@@ -38,7 +38,7 @@ Examples:
 pub struct ToolsArgs {
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
 }
@@ -89,13 +89,13 @@ Examples:
 pub struct ExecutionsArgs {
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// Only of this plugin: NAME or NAMESPACE/NAME
+    /// Only executions of this plugin: NAME or NAMESPACE/NAME
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::plugins))]
     pub plugin: Option<String>,
     /// Print at most this many, newest first
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
 }
@@ -112,10 +112,10 @@ Examples:
 pub struct WorkersArgs {
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// Only of this plugin: NAME or NAMESPACE/NAME
+    /// Only workers of this plugin: NAME or NAMESPACE/NAME
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::plugins))]
     pub plugin: Option<String>,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
 }
@@ -137,7 +137,7 @@ pub struct ExplainArgs {
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub options: OptionArgs,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
 }
@@ -154,7 +154,7 @@ Examples:
 pub struct StatusArgs {
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
 }

@@ -46,7 +46,7 @@ pub struct PluginRunArgs {
     /// Run again whenever the plugin changes, until interrupted
     #[arg(long)]
     pub watch: bool,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
     pub output: ResultFormat,
 }
@@ -75,7 +75,7 @@ pub struct BenchArgs {
     /// Calls that run at the same time, each in its own worker
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub concurrency: u32,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
     pub output: ResultFormat,
 }

@@ -69,8 +69,8 @@ pub fn differences(from: &Plan, to: &Plan) -> Vec<Difference> {
     differences.collect()
 }
 
-/// Returns the content of each object in a plan. Revisions of chains are left out, because they differ whenever another
-/// field does.
+/// Returns the content of each object in a plan. Revisions of chains are left out, because they only repeat that a
+/// chain or the code of its plugins changed.
 fn objects(plan: &Plan) -> BTreeMap<ObjectId, Value> {
     let gateway = (Kind::MCPGateway, &plan.gateway.key, with_takes(plan));
     let upstreams = plan.upstreams.iter().map(|upstream| (Kind::MCPUpstream, &upstream.key, json!(upstream)));

@@ -16,7 +16,7 @@ use tower::{BoxError, ServiceBuilder};
 use super::deadline::Deadline;
 use crate::domain::causes::causes;
 
-/// How long a connection may take to be made.
+/// How long making a connection can take.
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long an idle connection is kept open.
 const IDLE_TIME: Duration = Duration::from_secs(15);
@@ -42,7 +42,7 @@ pub enum ConnectError {
 /// # Errors
 /// See [`ConnectError`].
 pub async fn infer() -> Result<Config, ConnectError> {
-    // The message is mostly that this is not a pod, which is expected. Its cause tells what is wrong with the
+    // The error itself mostly says that this is not a pod, which is expected. Only its cause tells what is wrong with the
     // kubeconfig.
     let why = |error: InferConfigError| error.source().map_or_else(|| error.to_string(), ToString::to_string);
     Config::infer().await.map_err(|error| ConnectError::Config(why(error)))

@@ -60,12 +60,12 @@ pub(super) enum LastGoodError {
     #[error("{} cannot be read: {error}", path.display())]
     Unreadable {
         path: PathBuf,
+        /// The error of the operating system.
         error: io::Error,
     },
     /// A file is incomplete or was changed.
     #[error("{} is damaged: {why}; it is not used", path.display())]
     Damaged {
-    /// The damaged file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,

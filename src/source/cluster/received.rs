@@ -130,8 +130,8 @@ mod tests {
     use crate::domain::plan::Revoked;
     use crate::domain::reason::Reason;
 
-    /// Returns the restrictions on `running` after `before`, for an index whose current revision is `new` and that also
-    /// keeps the revision `old` with the restrictions `old`.
+    /// Returns the restrictions on `running` after `before`. The current revision of the index is `new`, with a stop;
+    /// its other revision is `old`, with the restrictions in the argument `old`.
     fn counts(old: &Value, running: &str, before: Option<&Restrictions>) -> Option<Restrictions> {
         let revision = |name: &str, restrictions: &Value| {
             let mut revision = json!({"revision": name, "formatVersion": 1, "shards": []});

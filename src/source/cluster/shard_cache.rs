@@ -32,6 +32,7 @@ pub(super) enum Unusable {
     /// A shard cannot be unpacked.
     #[error("its shard {name}: {error}")]
     Packed {
+        /// The name of the shard.
         name: String,
         error: UnpackError,
     },
