@@ -27,7 +27,7 @@ pub(super) fn paths_of(plugins: &[PluginInput]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the folders in which a change can change plugin code.
+/// Returns the folders in which changes can affect plugin code.
 pub(super) fn folders_of_code(plugin_dir: &Path, files: &Files) -> Folders {
     let mut folders = Folders::default();
     folders.add_ending(plugin_dir, &CODE);

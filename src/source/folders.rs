@@ -9,7 +9,7 @@ pub(super) const MANIFESTS: [&str; 3] = ["yaml", "yml", "json"];
 /// The extensions of files that plugin code can import.
 pub(super) const CODE: [&str; 4] = ["js", "mjs", "cjs", "json"];
 
-/// Folders in which a change can change the plan, and which of their files count.
+/// Folders in which changes can affect the plan, and which of their files count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders(BTreeMap<PathBuf, Counting>);
 

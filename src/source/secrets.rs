@@ -32,7 +32,7 @@ impl FileSecrets {
         Self { documents: BTreeMap::new(), folder, namespace: Some(namespace.to_owned()) }
     }
 
-    /// Returns the folders to watch, because a change in them can change a value.
+    /// Returns the folders to watch, because changes in them can affect a value.
     pub fn folders(&self) -> BTreeSet<PathBuf> {
         // Values are one or two levels below the folder.
         let below: Vec<_> = self.folder.iter().flat_map(|folder| folders_in(folder)).collect();

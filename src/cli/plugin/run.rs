@@ -44,7 +44,7 @@ pub async fn run(args: PluginRunArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Runs the plugin once in new workers. Also returns the folders in which a change can change the plugin.
+/// Runs the plugin once in new workers. Also returns the folders in which changes can affect the plugin.
 async fn once(subject: &mut Subject, input: &TestInput, lines: &PluginLog) -> anyhow::Result<(Value, Folders)> {
     let gateway = TestGateway::new()?;
     let loaded = gateway.load(subject, input).await;

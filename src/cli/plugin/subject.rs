@@ -50,7 +50,7 @@ pub struct ReadSubject {
 pub struct SubjectReading {
     /// The plugin, or why it is not accepted.
     pub read: Result<Box<ReadSubject>, Vec<Located>>,
-    /// The folders to watch, because a change in them can change the plugin.
+    /// The folders to watch, because changes in them can affect the plugin.
     pub folders: Folders,
 }
 

@@ -75,7 +75,7 @@ impl TestGateway {
     }
 
     /// Loads the current version of the plugin, replacing the last one, and waits until it is loaded or has failed to
-    /// load. Also returns the folders in which a change can change the plugin.
+    /// load. Also returns the folders in which changes can affect the plugin.
     ///
     /// # Errors
     /// If the plugin cannot be used with these arguments of the command line.
