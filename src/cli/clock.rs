@@ -9,7 +9,7 @@ use crate::domain::ports::Clock;
 pub struct SystemClock(Instant);
 
 impl SystemClock {
-    /// Makes a clock whose monotonic time starts at zero now.
+    /// Makes a clock. Its monotonic time starts now, at zero.
     pub fn new() -> Self {
         Self(Instant::now())
     }

@@ -11,7 +11,7 @@ use crate::api::check::nearest;
 /// Checks a plugin filter (NAME or NAMESPACE/NAME) that found nothing: fails if the gateway has no such plugin.
 ///
 /// # Errors
-/// The error suggests the most similar plugin, or lists all.
+/// The error suggests the most similar plugin, or lists all if there are at most 20.
 pub async fn check_plugin(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "Plugin", "/api/v1/plugins", "plugin", wanted.filter(|_| found.is_empty())).await
 }
@@ -19,7 +19,7 @@ pub async fn check_plugin(admin: &AdminArgs, wanted: Option<&str>, found: &[Valu
 /// Checks an upstream filter that found nothing: fails if the gateway has no such upstream.
 ///
 /// # Errors
-/// The error suggests the most similar upstream, or lists all.
+/// The error suggests the most similar upstream, or lists all if there are at most 20.
 pub async fn check_upstream(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "upstream", "/api/v1/upstreams", "name", wanted.filter(|_| found.is_empty())).await
 }
@@ -27,7 +27,7 @@ pub async fn check_upstream(admin: &AdminArgs, wanted: Option<&str>, found: &[Va
 /// Checks a tool filter (the server's own name) that found nothing: fails if the gateway has no such tool.
 ///
 /// # Errors
-/// The error suggests the most similar tool, or lists all.
+/// The error suggests the most similar tool, or lists all if there are at most 20.
 pub async fn check_tool(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "tool", "/api/v1/tools", "upstreamName", wanted.filter(|_| found.is_empty())).await
 }

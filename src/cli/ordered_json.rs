@@ -1,4 +1,4 @@
-//! Prints JSON with its keys in the original order, and as JSON also with the original digits of numbers.
+//! Prints JSON values as JSON or YAML with keys in the original order. JSON output also keeps the digits of numbers.
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};

@@ -174,7 +174,7 @@ pub enum Sandbox {
 pub enum Phase {
     /// Before the call is sent
     Request,
-    /// On the answer
+    /// After the upstream has answered
     Response,
 }
 
