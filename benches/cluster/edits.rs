@@ -1,4 +1,4 @@
-//! Edits of a plugin under load: from the request that applies one to the first call whose answer shows it.
+//! Measures edits of a plugin under load: the time from applying an edit to the first call whose answer shows it.
 
 use std::time::{Duration, Instant};
 
@@ -9,12 +9,12 @@ use crate::gateway::client::{Call, Caller, Load};
 use crate::gateway::upstream;
 use crate::operator::harness::{Operated, api, gateway, object};
 
-/// 50 calls a second.
+/// The time between two calls, of which there are 50 a second.
 const PERIOD: Duration = Duration::from_millis(20);
-/// Between two edits.
+/// The time between two edits.
 const BETWEEN: Duration = Duration::from_millis(500);
 
-/// Measures, and prints a table.
+/// Measures and prints a table.
 pub async fn measure(edits: usize) {
     let operated = Operated::start().await;
     let up = json!({"external": {"url": upstream::start().await}, "protocol": {"era": "Legacy"}});
@@ -29,13 +29,13 @@ pub async fn measure(edits: usize) {
     report(&made, load.stop().await);
 }
 
-/// A plugin whose answers begin with this word.
+/// Makes a plugin whose answers begin with this word.
 fn plugin(word: &str) -> Value {
     let code = format!("export default ({{ rawContent }}) => ({{ text: `{word} ${{rawContent}}`, continue: true }});");
     object("Plugin", "say", &json!({"source": {"inline": code}, "role": "Guard"}))
 }
 
-/// When each edit was sent.
+/// Makes all edits. Returns the word of each, and when it was sent.
 async fn edit(operated: &Operated<'_>, edits: usize) -> Vec<(String, Instant)> {
     let api = api(&operated.client, &operated.namespace, "plugins");
     let params = PatchParams::apply("bench").force();

@@ -1,7 +1,7 @@
-//! Measures the operator against a real control plane: how soon an edit is served, and how it does with thousands of
-//! objects; and that it writes nothing when nothing changes.
+//! Measures the operator with a real control plane: how soon an edit is served, how long thousands of objects take, and
+//! whether the operator writes anything when nothing changes.
 //!
-//! `make bench-cluster` runs it; the control plane is that of the tests.
+//! Run it with `make bench-cluster`. It uses the same control plane as the tests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -22,28 +22,28 @@ use std::time::Duration;
 
 use clap::Parser;
 
-/// The most upstreams and chains whose steady state is watched.
+/// The most upstreams and chains in the measurement of the steady state.
 const STEADY: (usize, usize) = (1000, 100);
 
-/// What is measured, and of how much.
+/// Measure the operator: edits under load, many objects, and the steady state
 #[derive(Debug, Parser)]
 struct Options {
-    /// External upstreams
+    /// The number of external upstreams
     #[arg(long, default_value_t = 5000)]
     upstreams: usize,
-    /// Chains, each of one plugin
+    /// The number of chains, each with one plugin
     #[arg(long, default_value_t = 500)]
     chains: usize,
-    /// Edits of a plugin under load
+    /// The number of edits of a plugin under load
     #[arg(long, default_value_t = 100)]
     edits: usize,
     /// Seconds of each of the two measurements of the steady state
     #[arg(long, default_value_t = 300)]
     seconds: u64,
-    /// Only this: edits, scale or steady
+    /// Measure only one part: edits, scale or steady
     #[arg(long)]
     only: Option<String>,
-    /// What cargo adds
+    /// The flag that `cargo bench` passes to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
 }

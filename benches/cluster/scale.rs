@@ -1,4 +1,4 @@
-//! Thousands of upstreams and hundreds of chains: the first reconcile, one edit, the operator's memory.
+//! Measures thousands of upstreams and hundreds of chains: the first snapshot, single edits, and the operator's memory.
 
 use std::time::{Duration, Instant};
 
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use crate::harness::Cluster;
 use crate::operator::harness::{ACCOUNT, api, gateway, object, operator};
 
-/// Objects created at once.
+/// How many objects are created concurrently.
 const AT_ONCE: usize = 16;
-/// Edits that are measured.
+/// The number of measured edits.
 const EDITS: usize = 10;
-/// How long everything may take before it counts as failed.
+/// After this time, the measurement counts as failed.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// Measures, and prints a table.
+/// Measures and prints a table.
 pub async fn measure(upstreams: usize, chains: usize) {
     let cluster = Cluster::own().await;
     let namespace = cluster.namespace().await;
@@ -42,15 +42,15 @@ pub async fn measure(upstreams: usize, chains: usize) {
     println!("| most memory of the operator | {} MB |", operator.most_memory() / 1000);
 }
 
-/// How edits did.
+/// The results of edits.
 struct Edits {
-    /// From each edit to its snapshot, the fastest first.
+    /// The time from each edit to its snapshot, fastest first.
     took: Vec<Duration>,
-    /// Of the operator, for each.
+    /// The operator's mean number of writes for each edit.
     writes: f64,
 }
 
-/// A gateway with so many of both.
+/// Makes a gateway with this many upstreams and chains. Returns each object with the plural of its kind.
 pub fn objects(upstreams: usize, chains: usize) -> Vec<(&'static str, Value)> {
     let mut objects = vec![("mcpgateways", gateway("main"))];
     for n in 0..upstreams {
@@ -70,7 +70,7 @@ pub fn objects(upstreams: usize, chains: usize) -> Vec<(&'static str, Value)> {
     objects
 }
 
-/// Creates them.
+/// Creates the objects in the cluster.
 pub async fn create(client: &Client, namespace: &str, objects: Vec<(&'static str, Value)>) {
     let creations = objects.into_iter().map(|(plural, object)| async move {
         let object: DynamicObject = serde_json::from_value(object).unwrap();
@@ -79,20 +79,20 @@ pub async fn create(client: &Client, namespace: &str, objects: Vec<(&'static str
     stream::iter(creations).buffer_unordered(AT_ONCE).collect::<Vec<_>>().await;
 }
 
-/// What is asked of the cluster.
+/// Observes a namespace of the cluster.
 pub struct Seen {
     pub client: Client,
     pub namespace: String,
 }
 
 impl Seen {
-    /// The revision that pods are to run.
+    /// Returns the current revision of the index.
     async fn index(&self) -> Option<String> {
         let found = api(&self.client, &self.namespace, "gatewaysnapshots").get_opt("main").await.unwrap()?;
         Some(found.data.pointer("/spec/index/current")?.as_str()?.to_owned())
     }
 
-    /// Waits for another revision; how long it took since `began`.
+    /// Waits until the current revision is not `before`. Returns the time since `began`, and the new revision.
     async fn until_index_is_not(&self, before: Option<&str>, began: Instant) -> (Duration, Option<String>) {
         loop {
             let now = self.index().await;

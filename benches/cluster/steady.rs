@@ -1,4 +1,4 @@
-//! What the operator writes when nothing is to be written: nothing, for minutes, even while others add annotations.
+//! Measures that the operator writes nothing for minutes when nothing changes, even while others add annotations.
 
 use std::time::{Duration, Instant};
 
@@ -10,12 +10,12 @@ use crate::harness::{Cluster, Mark, Request, counts};
 use crate::operator::harness::{ACCOUNT, api, operator};
 use crate::scale::{Seen, create, objects};
 
-/// How long nothing may be written before the measurement begins.
+/// The measurement begins once the operator has written nothing for this long.
 const CALM: Duration = Duration::from_secs(10);
-/// Between two annotations of the foreign controller.
+/// The pause between two annotations by another controller.
 const BETWEEN: Duration = Duration::from_millis(50);
 
-/// Measures for `watched`, twice, and prints a table.
+/// Measures twice for `watched`, first without and then with another controller, and prints a table.
 pub async fn measure(upstreams: usize, chains: usize, watched: Duration) {
     let cluster = Cluster::own().await;
     let namespace = cluster.namespace().await;
@@ -51,7 +51,7 @@ pub async fn measure(upstreams: usize, chains: usize, watched: Duration) {
     }
 }
 
-/// What the operator wrote since, its lease apart.
+/// Returns the operator's writes since `mark`, except those of its Lease.
 async fn written(cluster: &Cluster, mark: Mark) -> Vec<Request> {
     let mut requests = cluster.requests_since(mark).await;
     let reads = ["get", "list", "watch"];
@@ -63,7 +63,7 @@ async fn written(cluster: &Cluster, mark: Mark) -> Vec<Request> {
     requests
 }
 
-/// Annotates one object after the other, and says how many. The gateway and its index are among them.
+/// Annotates objects in turn, including the gateway and its index. Returns the number of annotations.
 async fn annotate(client: &Client, namespace: &str, upstreams: usize, chains: usize, lasting: Duration) -> usize {
     let began = Instant::now();
     let mut count = 0;

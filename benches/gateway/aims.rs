@@ -1,4 +1,4 @@
-//! The figures that matter, each held against a yardstick of the same run.
+//! The key figures, each compared with a yardstick from the same run.
 
 use serde::Serialize;
 
@@ -8,20 +8,20 @@ use crate::load::Load;
 use crate::matrix::Cell;
 use crate::systems::System;
 
-/// A figure held against a yardstick of the same run.
+/// A figure compared with a yardstick from the same run.
 #[derive(Serialize)]
 pub struct Ratio {
     pub what: &'static str,
     pub size: u32,
-    /// Microseconds; of a rate, calls a second.
+    /// Microseconds, or calls a second for a rate.
     pub found: f64,
     pub yardstick: f64,
     pub ratio: f64,
-    /// At most this is wanted, or at least, where that is said.
+    /// The aim for `ratio`: an upper bound, or a lower one if `at_least` is set.
     pub aim: f64,
     pub at_least: bool,
-    /// What is known of the best gateway there was, in microseconds. Measured elsewhere: hold it against the hop's 33
-    /// and 68 us (p50), 26 and 79 us (CPU) of that run.
+    /// The figure of the best known gateway, in microseconds. It was measured on another machine, where the hop added
+    /// 33 and 68 us (p50) and took 26 and 79 us (CPU).
     pub best_elsewhere_us: Option<f64>,
 }
 
@@ -38,15 +38,15 @@ const OVER_POOL: f64 = 1.5;
 const OF_RATE: f64 = 0.6;
 const OVER_FLOOR: f64 = 6.0;
 
-/// The yardsticks of one size that no cell has, in microseconds.
+/// The yardsticks of one content size that are not in a cell, in microseconds.
 pub struct Yardsticks {
-    /// An echo between two processes.
+    /// The time of an echo between two processes.
     pub floor: f64,
-    /// A Module in the pool alone, where that was measured.
+    /// The time of a Module in the pool, without a gateway, if that was measured.
     pub pool: Option<f64>,
 }
 
-/// All that were measured.
+/// Returns all ratios whose figures were measured.
 pub fn ratios(cells: &Cells<'_>, size: u32, yardsticks: &Yardsticks) -> Vec<Ratio> {
     let of = |era, connections| move |system| Cell { era, load: Load { size, connections }, system };
     let (alone, many, modern) = (of(Era::Legacy, 1), of(Era::Legacy, 16), of(Era::Modern, 1));

@@ -1,4 +1,4 @@
-//! Child processes that never outlive the run, and the folder for their files.
+//! Child processes, which never outlive the run, and folders for their files.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -12,10 +12,10 @@ use anyhow::{Context, Result, ensure};
 use http::Uri;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-/// How long a child may take to end on SIGTERM.
+/// How long a child can take to end after SIGTERM.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A child in a process group of its own. Dropping it ends the group: SIGTERM to the child, then SIGKILL to all.
+/// A child in its own process group. Dropping it sends SIGTERM to the child, and then SIGKILL to the whole group.
 pub struct Child {
     name: &'static str,
     inner: std::process::Child,
@@ -28,14 +28,15 @@ impl Child {
         Ok(Self { name, inner })
     }
 
-    /// Starts this program in another role. The role ends when its standard input does, so it ends with us.
+    /// Starts this program in another role. The role ends when its standard input is closed, and so when this process
+    /// ends.
     pub fn start_role(name: &'static str, words: &[&str]) -> Result<Self> {
         let program = std::env::current_exe()?;
         let mut command = Command::new(program);
         Self::start(name, command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()))
     }
 
-    /// Reads the port that a role says it listens on.
+    /// Reads the port that a role listens on from its standard output.
     pub fn port(&mut self) -> Result<u16> {
         let output = self.inner.stdout.take().context("its output is not piped")?;
         let mut line = String::new();
@@ -48,8 +49,10 @@ impl Child {
         self.inner.id()
     }
 
+    /// Checks that the child still runs.
+    ///
     /// # Errors
-    /// It has ended.
+    /// If the child has ended.
     pub fn check(&self) -> Result<()> {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
         let state = stat.rsplit(')').next().unwrap_or_default().trim_start();
@@ -72,7 +75,7 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         let pid = Pid::from_child(&self.inner);
-        // Each of these fails only where the process is gone already.
+        // A signal can only fail if the process is already gone.
         let _ = kill_process(pid, Signal::TERM);
         if self.ended_within(PATIENCE).is_none() {
             eprintln!("{} did not end on SIGTERM", self.name);
@@ -84,46 +87,46 @@ impl Drop for Child {
     }
 }
 
-/// Binds the port of a role and tells the parent.
+/// Binds a port for a role, and prints it for the parent.
 pub async fn announce() -> Result<tokio::net::TcpListener> {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await?;
     println!("{}", listener.local_addr()?.port());
     Ok(listener)
 }
 
-/// Ends when standard input does, which is when the parent is gone.
+/// Waits until standard input is closed, which means that the parent is gone.
 pub async fn orphaned() {
     let wait = tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink()));
     let _ = wait.await;
 }
 
-/// A port that was free a moment ago, for programs that cannot say which one they took.
+/// Returns a port that is free at this moment, for programs that cannot report which one they chose.
 pub fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// The MCP endpoint at a port of this machine.
+/// Returns the URL of an MCP endpoint at a port of this machine.
 pub fn endpoint(port: u16) -> Result<Uri> {
     Ok(format!("http://127.0.0.1:{port}/mcp").parse()?)
 }
 
-/// A folder of a part of this run. Dropping it removes it.
+/// A temporary folder for a part of this run. Dropping it removes the folder.
 pub struct Scratch(PathBuf);
 
 impl Scratch {
-    /// Makes it in Cargo's folder for such files.
+    /// Makes the folder in Cargo's folder for temporary files.
     pub fn new(part: &str) -> Result<Self> {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("bench-{part}-{}", std::process::id()));
         fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// Writes a file of `text` and tells its path.
+    /// Writes `text` to a file in the folder and returns its path.
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.0.join(name);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! One MCP client on one keep-alive connection, with a session of its own in the legacy era.
+//! An MCP client with one keep-alive connection, and in the legacy era its own session.
 
 use std::time::{Duration, Instant};
 
@@ -13,17 +13,17 @@ use serde_json::{Value, json};
 
 use crate::child::Child;
 
-/// The version that clients and the upstream speak in the legacy era.
+/// The MCP version of clients and upstream in the legacy era.
 pub const LEGACY_VERSION: &str = "2025-11-25";
-/// And in the stateless one.
+/// The MCP version in the modern era.
 pub const MODERN_VERSION: &str = "2026-07-28";
 
-/// How long any answer may take.
+/// How long an answer can take.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a system may take until it serves.
+/// How long a system can take to start.
 const START: Duration = Duration::from_secs(60);
 
-/// How a client speaks.
+/// The MCP era of a client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Era {
@@ -32,7 +32,7 @@ pub enum Era {
 }
 
 impl Era {
-    /// The name that people read.
+    /// Returns the name in the report.
     pub fn word(self) -> &'static str {
         match self {
             Self::Legacy => "legacy",
@@ -46,19 +46,19 @@ pub struct Client {
     endpoint: Uri,
     era: Era,
     connection: SendRequest<Full<Bytes>>,
-    /// What every request after the first carries.
+    /// The headers of every request. Opening a session adds to them.
     headers: HeaderMap,
     answer: Vec<u8>,
 }
 
 impl Client {
-    /// Connects, and in the legacy era opens a session.
+    /// Connects, and opens a session in the legacy era.
     pub async fn open(endpoint: &Uri, era: Era) -> Result<Self> {
         let address = endpoint.authority().context("an endpoint without a host")?.as_str();
         let stream = tokio::net::TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
         let (connection, driver) = handshake(TokioIo::new(stream)).await?;
-        // How a connection ended shows in the next request on it.
+        // If the connection fails, the next request on it reports that.
         tokio::spawn(async move { drop(driver.await) });
         let mut headers = HeaderMap::new();
         headers.insert(header::HOST, HeaderValue::from_str(address)?);
@@ -86,7 +86,7 @@ impl Client {
         self.headers.insert(name, value);
     }
 
-    /// The listed name of the tool that the upstream calls `tool`.
+    /// Returns the name under which the endpoint lists the upstream's tool `tool`.
     pub async fn find_tool(&mut self, tool: &str) -> Result<Option<String>> {
         let list = self.request("tools/list", json!({})).await?;
         let mut names = list["tools"].as_array().into_iter().flatten().filter_map(|tool| tool["name"].as_str());
@@ -104,7 +104,7 @@ impl Client {
         Ok(message["result"].take())
     }
 
-    /// The bytes of a `tools/call` with these arguments, which are JSON.
+    /// Makes the body of a `tools/call` with these arguments, which are JSON text.
     pub fn call_body(&self, id: u64, tool: &str, arguments: &str) -> Bytes {
         let meta = match self.era {
             Era::Legacy => String::new(),
@@ -114,16 +114,16 @@ impl Client {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#).into()
     }
 
-    /// Sends a call; gives the bytes of its answer.
+    /// Sends a call and returns the body of its answer.
     pub async fn call(&mut self, tool: &str, body: Bytes) -> Result<&[u8]> {
         self.post("tools/call", Some(tool), body).await?;
         Ok(&self.answer)
     }
 
-    /// Ends the session, as a polite client does.
+    /// Ends the session, if there is one.
     pub async fn close(mut self) {
         if self.headers.contains_key("mcp-session-id") {
-            // The run does not hang on how well a system forgets.
+            // A failure to end the session does not matter to the measurement.
             let _ = self.send(Method::DELETE, self.headers.clone(), Bytes::new()).await;
         }
     }
@@ -166,7 +166,7 @@ impl Client {
     }
 }
 
-/// Waits until a system lists the tool, and tells its name there.
+/// Waits until a system lists the tool, and returns the name that it has there.
 pub async fn wait_for_tool(endpoint: &Uri, era: Era, tool: &str, process: Option<&Child>) -> Result<String> {
     let until = Instant::now() + START;
     loop {
@@ -196,7 +196,7 @@ fn modern_meta() -> Value {
     })
 }
 
-/// The JSON-RPC answer in a body of JSON or of events.
+/// Parses the JSON-RPC answer in a body, which is JSON or an event stream.
 pub fn message(body: &[u8]) -> Option<Value> {
     if let Ok(message) = serde_json::from_slice(body) {
         return Some(message);
@@ -205,7 +205,7 @@ pub fn message(body: &[u8]) -> Option<Value> {
     events.filter_map(|data| serde_json::from_str(data).ok()).find(|message: &Value| message.get("id").is_some())
 }
 
-/// The start of a body, for error messages.
+/// Returns the start of a body, for error messages.
 pub fn excerpt(body: &[u8]) -> String {
     String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned()
 }

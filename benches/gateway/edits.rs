@@ -1,4 +1,4 @@
-//! Edits under load: how long until calls show an edit, and whether a call is lost over it.
+//! Edits under load: how long it takes until calls show an edit, and whether calls fail because of it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,20 +16,20 @@ use crate::gateway;
 use crate::options::Options;
 use crate::upstream;
 
-/// The load: so many clients, each with one call in so long. Together they make 50 calls a second.
+/// The load: each client makes one call in each period, which are 50 calls a second together.
 const CLIENTS: u32 = 50;
 const PERIOD: Duration = Duration::from_secs(1);
-/// What calls say before the first edit.
+/// The text of answers before the first edit.
 const FIRST: &str = "p0 c0";
-/// How often is edited: the plugin's file and the chain in turn.
+/// How many edits are made, in turn of the plugin's file and of the chain.
 const EDITS: u32 = 10;
-/// Which edit, one of the plugin's file, does not parse.
+/// The number of the edit that makes the plugin's file unparsable.
 const BROKEN: u32 = 5;
 
-/// At most so long after an edit calls are to show it, in milliseconds.
+/// The aim for the time from an edit to the first call that shows it, in milliseconds.
 pub const AIM_MS: f64 = 250.0;
 
-/// The plugin and its chain; the gateway is the implicit one, with default limits. A plugin that fails fails its call.
+/// The plugin. It is a Guard, so a call fails if the plugin does. No MCPGateway is declared, so default limits apply.
 const PLUGIN: &str = "---
 apiVersion: hawsepipe.dev/v1alpha1
 kind: Plugin
@@ -46,10 +46,10 @@ spec:
   entries:
   - {name: mark, config: {word: {{word}}}}
 ";
-/// Puts its own word and its configuration's in the place of the content.
+/// The plugin's code: replaces the content with a word of its own and the word in the configuration.
 const CODE: &str = "export default (_, { config }) => ({ text: `{{word}} ${config.word}`, continue: true });\n";
 
-/// What was edited.
+/// The kind of an edit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Edited {
@@ -57,44 +57,44 @@ pub enum Edited {
     Chain,
 }
 
-/// What came of it.
+/// The results of the measurement.
 #[derive(Debug, Serialize)]
 pub struct Outcome {
-    /// Seconds of load.
+    /// How long the load lasted, in seconds.
     pub seconds: f64,
     pub calls: usize,
-    /// Calls that failed, by what went wrong.
+    /// The number of failed calls, by error.
     pub lost: BTreeMap<String, usize>,
-    /// Calls that began after an edit was seen, and were answered as before it.
+    /// The number of calls that began after another call showed an edit, but were answered as before that edit.
     pub stale: usize,
-    /// The edits that are to be seen.
+    /// The edits that calls should show, which are all but the broken one.
     pub edits: Vec<Shown>,
 }
 
-/// When an edit was seen.
+/// When calls first showed an edit.
 #[derive(Debug, Serialize)]
 pub struct Shown {
     pub edited: Edited,
-    /// Milliseconds from the write of the file to the end of the first call that showed it; none where no call did.
+    /// Milliseconds from the write of the file to the end of the first call that showed it; `None` if no call did.
     pub after_ms: Option<f64>,
 }
 
 impl Outcome {
-    /// How much of it should not be.
+    /// The number of failed calls, stale calls, and edits that no call showed.
     pub fn errors(&self) -> usize {
         let unseen = self.edits.iter().filter(|edit| edit.after_ms.is_none()).count();
         self.lost.values().sum::<usize>() + self.stale + unseen
     }
 }
 
-/// An edit, and what calls say when it is in force.
+/// An edit, and the text of answers while it is in force.
 struct Edit {
     edited: Edited,
     shows: String,
     made: Instant,
 }
 
-/// A call, and the text that it was answered with.
+/// A call, and the text of its answer.
 struct Call {
     began: Instant,
     ended: Instant,
@@ -107,7 +107,7 @@ impl Call {
     }
 }
 
-/// Starts a gateway from a folder of its own, and edits that under load.
+/// Starts a gateway from a new folder of manifests, and edits these under load.
 pub async fn run(options: &Options) -> Result<Outcome> {
     let time = Duration::from_secs(if options.quick { 6 } else { 30 });
     let (scratch, era) = (Scratch::new("edits")?, Era::Legacy);
@@ -132,7 +132,7 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// The folder that the gateway watches, and what it says now.
+/// The folder that the gateway watches, and the current words in the plugin's code and in the chain.
 struct Folder {
     scratch: Scratch,
     code: String,
@@ -140,7 +140,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// Makes all edits, so far apart. The broken one is not to be seen, so it is not told.
+    /// Makes all edits, `between` apart. The result leaves out the broken one, which no call should show.
     async fn edit(&mut self, between: Duration) -> Result<Vec<Edit>> {
         let mut edits = Vec::new();
         for number in 1..=EDITS {
@@ -175,14 +175,14 @@ impl Folder {
         self.put("chain.yaml", &CHAIN.replace("{{word}}", &self.word))
     }
 
-    /// As editors do it: a new file takes the old one's place.
+    /// Replaces a file by renaming a new one, as editors do.
     fn put(&self, name: &str, text: &str) -> Result<()> {
         let new = self.scratch.write("new", text)?;
         fs::rename(new, self.scratch.path().join(name)).with_context(|| format!("cannot put {name} in its place"))
     }
 }
 
-/// One client: a call in each period, each client a little after the one before it.
+/// Makes one call in each period. The clients are spread evenly over the period.
 async fn call_until(until: Instant, number: u32, endpoint: &Uri, era: Era, tool: &str) -> Result<Vec<Call>> {
     let mut client = Client::open(endpoint, era).await?;
     let mut calls = Vec::new();
@@ -200,7 +200,7 @@ async fn call_until(until: Instant, number: u32, endpoint: &Uri, era: Era, tool:
     }
 }
 
-/// The text of the answer to one call.
+/// Makes one call and returns the text of its answer.
 async fn call(client: &mut Client, id: u64, tool: &str) -> Result<String> {
     let body = client.call_body(id, tool, r#"{"text":"t","nonce":"n"}"#);
     let answer = message(client.call(tool, body).await?).context("an answer that is no message")?;
@@ -210,7 +210,7 @@ async fn call(client: &mut Client, id: u64, tool: &str) -> Result<String> {
 }
 
 fn judge(time: Duration, calls: &[Call], edits: &[Edit]) -> Outcome {
-    // What calls may say, in the order in which it comes into force, and when each was first seen.
+    // All valid texts of answers, in the order of the edits, and when each was first seen.
     let said: Vec<&str> = [FIRST].into_iter().chain(edits.iter().map(|edit| &*edit.shows)).collect();
     let first = |text: &str| calls.iter().filter(|call| call.says(text)).map(|call| call.ended).min();
     let seen: Vec<Option<Instant>> = said.iter().map(|text| first(text)).collect();

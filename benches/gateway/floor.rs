@@ -1,4 +1,4 @@
-//! The floor of a plugin call: frames from one Rust process to another and back, over a Unix socketpair.
+//! The floor for the time of an execution: a frame goes from one Rust process to another and back, over a socketpair.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -12,10 +12,10 @@ use anyhow::{Context, Result, ensure};
 use crate::child::Child;
 use crate::load::{Latencies, quantile};
 
-/// The most bytes of a frame.
+/// The largest frame, in bytes.
 const MAX_FRAME: usize = 4 << 20;
 
-/// Sends back each frame that comes in on standard input, until the other end is closed.
+/// Sends back each frame that arrives on standard input, until the other end is closed.
 pub fn echo() -> Result<()> {
     let mut socket = File::from(std::io::stdin().as_fd().try_clone_to_owned()?);
     let mut frame = Vec::new();
@@ -25,14 +25,14 @@ pub fn echo() -> Result<()> {
     Ok(())
 }
 
-/// The echo in another process.
+/// An echo in another process.
 pub struct Floor {
     socket: UnixStream,
     _echo: Child,
 }
 
 impl Floor {
-    /// Starts the other process.
+    /// Starts the process that echoes.
     pub fn start() -> Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
         socket.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -41,12 +41,12 @@ impl Floor {
         Ok(Self { socket, _echo: Child::start("the echo", &mut command)? })
     }
 
-    /// The median time in microseconds of a frame of `size` bytes to go there and back.
+    /// Measures for `time` and returns the median round trip of a frame of `size` bytes, in microseconds.
     pub fn measure(&mut self, size: usize, time: Duration) -> Result<f64> {
         quantile(&self.times(size, time)?, 0.5).context("no echo came back")
     }
 
-    /// The times in microseconds, sorted.
+    /// Measures for `time` and returns all round trips of a frame of `size` bytes, in microseconds, sorted.
     pub fn times(&mut self, size: usize, time: Duration) -> Result<Latencies> {
         let frame = framed(size)?;
         let (mut answer, mut latencies) = (Vec::new(), Latencies::new());
@@ -63,14 +63,14 @@ impl Floor {
     }
 }
 
-/// A length of four bytes, then so many bytes.
+/// Makes a frame: its length in four bytes, and then `size` bytes.
 fn framed(size: usize) -> Result<Vec<u8>> {
     let mut frame = u32::try_from(size)?.to_le_bytes().to_vec();
     frame.resize(size + 4, b'x');
     Ok(frame)
 }
 
-/// Reads one frame with its length into `frame`.
+/// Reads one frame, including its length, into `frame`.
 fn read_frame(socket: &mut impl Read, frame: &mut Vec<u8>) -> Result<()> {
     frame.resize(4, 0);
     socket.read_exact(frame)?;

@@ -1,4 +1,4 @@
-//! The gateway itself: the real binary, with manifests as a user would write them.
+//! Starts the real gateway binary, with manifests as a user would write them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,10 +10,11 @@ use crate::child::{self, Child, Scratch};
 use crate::client::Era;
 use crate::systems::System;
 
-/// The binary that was built with this program.
+/// The path of the gateway binary that was built with this benchmark.
 pub const BINARY: &str = env!("CARGO_BIN_EXE_hawsepipe");
 
-/// The session limit would turn the load away; a queued `Once` waits its turn.
+/// The session limit is off, because it would refuse the load. The queue timeout is long enough for queued `Once`
+/// calls.
 const GATEWAY: &str = "
 apiVersion: hawsepipe.dev/v1alpha1
 kind: MCPGateway
@@ -36,7 +37,7 @@ spec:
   protocol: {era: {{era}}}
 "#;
 
-/// A plugin that gives back what it got, kept warm.
+/// A plugin that returns its input unchanged and stays warm.
 const MODULE: &str = r#"---
 apiVersion: hawsepipe.dev/v1alpha1
 kind: Plugin
@@ -49,7 +50,7 @@ spec:
       export default async ({ rawContent }) => ({ text: rawContent, continue: true });
 "#;
 
-/// The same by contract 1.0: one line in, one line out, exit.
+/// A plugin of contract 1.0 that does the same: the process reads its input, prints one line and exits.
 const ONCE: &str = r#"---
 apiVersion: hawsepipe.dev/v1alpha1
 kind: Plugin
@@ -63,7 +64,7 @@ spec:
       console.log(JSON.stringify({ text: input.rawContent, continue: true }));
 "#;
 
-/// Each entry fails its call when it fails: one that was passed over would look fast.
+/// If an entry fails, its call fails too: calls that skip a failed entry would look fast.
 const CHAIN: &str = r#"---
 apiVersion: hawsepipe.dev/v1alpha1
 kind: PluginChain
@@ -73,7 +74,7 @@ spec:
   entries:
 "#;
 
-/// Starts `binary` with these manifests, a file or a folder.
+/// Starts `binary` with the manifests in a file or folder.
 pub fn start(binary: &Path, manifests: &Path) -> Result<(Child, Uri)> {
     let (port, admin) = (child::free_port()?, child::free_port()?);
     let mut command = Command::new(binary);
@@ -83,13 +84,13 @@ pub fn start(binary: &Path, manifests: &Path) -> Result<(Child, Uri)> {
     Ok((Child::start("the gateway", &mut command)?, child::endpoint(port)?))
 }
 
-/// Writes the manifests of a gateway in front of `upstream` with the plugins that `system` has.
+/// Writes the manifests of a gateway in front of `upstream`, with the plugins of `system`.
 pub fn write_manifests(system: System, era: Era, upstream: &Uri, scratch: &Scratch) -> Result<PathBuf> {
     let file = format!("{}-{}.yaml", system.label().replace([' ', ','], ""), era.word());
     scratch.write(&file, &manifests(system, era, upstream))
 }
 
-/// The manifest of an upstream that speaks one era.
+/// Returns the manifest of an upstream with this era.
 pub fn upstream_manifest(at: &Uri, era: Era) -> String {
     let era = match era {
         Era::Legacy => "Legacy",

@@ -1,5 +1,5 @@
-//! A bare hop: the least that an MCP gateway over HTTP can do. axum in, a pooled hyper client out; the envelope is read
-//! as raw values, name and id are put in anew, arguments and result stay as they came.
+//! A bare hop: the least that an MCP gateway over HTTP can do. It receives with axum and sends with a pooled hyper
+//! client. It parses only the envelope and writes it again; arguments and results stay raw JSON.
 
 use std::fmt::Display;
 
@@ -21,7 +21,7 @@ use crate::child::{self, Child};
 
 type Pool = Client<HttpConnector, Full<Bytes>>;
 
-/// Headers that belong to one connection or one body.
+/// Headers that belong to one connection or one body, and are not forwarded.
 const OF_ONE_HOP: [HeaderName; 4] = [header::HOST, header::CONTENT_LENGTH, header::CONNECTION, header::DATE];
 
 #[derive(Deserialize)]
@@ -46,7 +46,7 @@ struct Params<'a> {
     meta: Option<&'a RawValue>,
 }
 
-/// Starts it in a process of its own.
+/// Starts the hop in its own process.
 pub fn start(upstream: &Uri) -> Result<(Child, Uri)> {
     let mut child = Child::start_role("the hop", &["serve-hop", &upstream.to_string()])?;
     let endpoint = child::endpoint(child.port()?)?;
@@ -59,7 +59,7 @@ pub async fn serve(upstream: Uri) -> Result<()> {
     connector.set_nodelay(true);
     let pool: Pool = Client::builder(TokioExecutor::new()).pool_max_idle_per_host(256).build(connector);
     let app = Router::new().fallback(any(pass)).with_state((pool, upstream));
-    // A refusal to set it only costs speed.
+    // Without TCP_NODELAY, the hop only becomes slower.
     let listener = child::announce().await?.tap_io(|stream| drop(stream.set_nodelay(true)));
     tokio::select! {
         served = axum::serve(listener, app) => Ok(served?),

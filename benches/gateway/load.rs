@@ -1,4 +1,4 @@
-//! Closed-loop load: each client has one call in flight, and checks every answer.
+//! Closed-loop load: each client has one call in flight and checks every answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,45 +14,45 @@ use crate::client::{Client, excerpt, message};
 use crate::procfs::tree_cpu_seconds;
 use crate::systems::Running;
 
-/// Times of calls in microseconds.
+/// The times of calls, in microseconds.
 pub type Latencies = Vec<f64>;
 
-/// How long clients call before it counts.
+/// How long clients make calls before these are measured.
 const WARM_UP: Duration = Duration::from_millis(300);
-/// So many times as long a slice may last where calls are slow, until each client has had two answers.
+/// If calls are slow, a slice is extended up to this factor, until there are two answers for each client.
 const PATIENCE: u32 = 4;
-/// How many different errors are told.
+/// How many different errors are reported.
 const MAX_KINDS: usize = 4;
 
-/// What clients are to do.
+/// The load that clients make.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 pub struct Load {
-    /// Bytes of text that are sent and come back.
+    /// The bytes of text in each call and its answer.
     pub size: u32,
-    /// Clients at once.
+    /// The number of concurrent clients, each with its own connection.
     pub connections: u16,
 }
 
-/// What came of one slice.
+/// The results of one slice.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Measured {
-    /// Calls that began while it counted.
+    /// The number of measured calls, which are those that began after the warm-up.
     pub calls: usize,
-    /// None where no call came to an end.
+    /// `None` if no call succeeded.
     pub p50_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub calls_per_second: f64,
-    /// CPU time of the process tree between client and upstream, in microseconds; where there is one.
+    /// The CPU time of the process tree between client and upstream, in microseconds; `None` if there is none.
     pub cpu_us_per_call: Option<f64>,
-    /// Calls that failed, by what went wrong.
+    /// The number of failed calls, by error.
     pub errors: BTreeMap<String, usize>,
 }
 
-/// What the clients of a slice share.
+/// The state that the clients of a slice share.
 #[derive(Default)]
 struct Progress {
     phase: AtomicU8,
-    /// Calls that ended well while it counted, whenever they began.
+    /// The number of calls that succeeded during the measurement, including those that began in the warm-up.
     ended: AtomicUsize,
 }
 
@@ -80,7 +80,7 @@ struct Tally {
     errors: BTreeMap<String, usize>,
 }
 
-/// Calls `echo` of a system from so many clients for so long.
+/// Calls the tool `echo` of a system with this load, and measures for `time`.
 pub async fn slice(system: &Running, load: Load, time: Duration) -> Result<Measured> {
     let open = (0..load.connections).map(|number| Caller::open(system, load, number));
     let callers = try_join_all(open).await.with_context(|| format!("{} gives no session", system.system.label()))?;
@@ -115,7 +115,7 @@ pub async fn slice(system: &Running, load: Load, time: Duration) -> Result<Measu
     })
 }
 
-/// Reads on another thread: a walk through all processes takes longer than a call.
+/// Reads the CPU time on another thread, because walking through all processes takes longer than a call.
 async fn cpu(process: Option<u32>) -> Result<Option<f64>> {
     Ok(tokio::task::spawn_blocking(move || process.and_then(tree_cpu_seconds)).await?)
 }
@@ -138,7 +138,7 @@ struct Caller {
     client: Client,
     tool: String,
     text: String,
-    /// No other caller has it, so that an answer that strayed is seen.
+    /// A unique name, by which answers to another caller are detected.
     name: String,
     calls: u64,
 }
@@ -163,7 +163,8 @@ impl Caller {
                     progress.ended.fetch_add(inside, Ordering::Relaxed);
                 }
                 Err(error) => {
-                    // Those of the warm-up count: they are findings. A connection that broke is not mended.
+                    // Failures in the warm-up count too. A broken connection is not replaced, so its calls go on
+                    // failing.
                     tally.failed(format!("{error:#}"), 1);
                     tokio::time::sleep(Duration::from_millis(20)).await;
                 }
@@ -173,7 +174,7 @@ impl Caller {
         tally
     }
 
-    /// One call; the time until its last byte was there.
+    /// Makes one call and returns the time until its last byte arrived.
     async fn call(&mut self) -> Result<Duration> {
         self.calls += 1;
         let nonce = format!("{}call{:08}", self.name, self.calls);
@@ -182,7 +183,7 @@ impl Caller {
         let began = Instant::now();
         let answer = self.client.call(&self.tool, body).await?;
         let took = began.elapsed();
-        // The nonce is short and the text long: so it is found fast, and what stands before it is compared.
+        // Finding the short nonce is fast. Then only the text before it is compared.
         let at = memmem::find(answer, nonce.as_bytes()).unwrap_or_default();
         let text = answer[..at].strip_suffix(b" ").filter(|text| text.ends_with(self.text.as_bytes()));
         ensure!(text.is_some(), "not what was sent: {}", excerpt(answer));
@@ -196,12 +197,12 @@ impl Caller {
     }
 }
 
-/// So many bytes of text that needs no escaping in JSON.
+/// Makes `size` bytes of text that needs no escaping in JSON.
 pub fn text(size: usize) -> String {
     "lorem ipsum dolor sit amet, ".chars().cycle().take(size).collect()
 }
 
-/// A quantile of sorted times.
+/// Returns a quantile of sorted times; `share` is from 0 to 1.
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
     sorted.get((share * last as f64).round() as usize).copied()

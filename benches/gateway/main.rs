@@ -1,6 +1,6 @@
 //! Measures the gateway against direct calls, a bare hop and a peer, in one run.
 //!
-//! Upstream, hop and echo run in processes of their own: this program starts itself again in another role.
+//! Upstream, hop and echo run in their own processes: this program starts itself again in another role.
 
 mod aims;
 mod cells;
@@ -35,13 +35,13 @@ fn main() -> Result<()> {
     match options.role {
         None => bench(&options),
         Some(Role::ServeUpstream { legacy_only }) => tokio_with(1)?.block_on(upstream::serve(legacy_only)),
-        // The hop gets what the gateway has: a thread for each core.
+        // Like the gateway, the hop has one thread for each core.
         Some(Role::ServeHop { upstream }) => tokio_with(0)?.block_on(hop::serve(upstream)),
         Some(Role::EchoFrames) => floor::echo(),
     }
 }
 
-/// A runtime of one thread, or with 0 of as many as there are cores.
+/// Makes a runtime with one thread, or with one for each core if `threads` is 0.
 fn tokio_with(threads: usize) -> Result<tokio::runtime::Runtime> {
     let mut builder = match threads {
         1 => tokio::runtime::Builder::new_current_thread(),
@@ -50,8 +50,8 @@ fn tokio_with(threads: usize) -> Result<tokio::runtime::Runtime> {
     builder.enable_all().build().context("no runtime")
 }
 
-/// Measures what was asked for and prints it. Plugins get the runtime that the gateway gives them, and come first, while
-/// nothing else runs.
+/// Measures the requested parts and prints the results. Plugins are measured first, while nothing else runs, and in a
+/// runtime with as many threads as the gateway's.
 fn bench(options: &Options) -> Result<()> {
     let plugins = match options.wants(Part::Plugins) {
         true => Some(tokio_with(0)?.block_on(until_signal(runtime::run(options)))?),
@@ -68,7 +68,7 @@ fn bench(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Runs until the end or the first signal; either way every child is gone afterwards.
+/// Runs `work` until it ends or a signal arrives. Either way `work` is dropped, which ends its child processes.
 async fn until_signal<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
     tokio::select! {
@@ -78,7 +78,7 @@ async fn until_signal<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     }
 }
 
-/// The parts of the gateway that were asked for. The edits come first, while nothing else runs.
+/// Measures the requested parts that need a gateway. The edits come first, while nothing else runs.
 async fn measure(options: &Options) -> Result<(Results, Option<Outcome>)> {
     let edits = match options.wants(Part::Edits) {
         true => Some(edits::run(options).await?),

@@ -1,4 +1,4 @@
-//! The run: every load on every system, in rounds, so that what else the machine does hits all alike.
+//! Measures every load on every system, in rounds, so that other activity on the machine affects all of them alike.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::load::{self, Load, Measured};
 use crate::options::Options;
 use crate::systems::{Running, System, Systems};
 
-/// What is measured at once: a system under a load in an era.
+/// One measurement: a system under a load in an era.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Cell {
     pub era: Era,
@@ -19,19 +19,19 @@ pub struct Cell {
     pub system: System,
 }
 
-/// Everything that was measured; each list has one element a round.
+/// All measurements. Each list of them has one element for each round.
 #[derive(Default)]
 pub struct Results {
     pub cells: BTreeMap<Cell, Vec<Measured>>,
-    /// Microseconds of an echo over a socketpair, by its bytes.
+    /// The time of an echo over a socketpair in microseconds, by its size in bytes.
     pub floor: BTreeMap<u32, Vec<f64>>,
-    /// What could not be measured, and why.
+    /// The systems that could not be measured, and why.
     pub missing: Vec<(System, String)>,
-    /// Seconds that a slice was measured.
+    /// The length of a slice, in seconds.
     pub slice_seconds: f64,
 }
 
-/// Starts everything, measures, and ends everything.
+/// Starts all systems, measures them, and ends them.
 pub async fn run(options: &Options) -> Result<Results> {
     let systems = Systems::start(options).await?;
     let mut floor = Floor::start()?;
@@ -60,7 +60,7 @@ pub async fn run(options: &Options) -> Result<Results> {
     Ok(results)
 }
 
-/// The whole table in the legacy era, one line of it in the modern one.
+/// All numbers of connections in the legacy era, and only one connection in the modern era.
 fn loads(options: &Options) -> impl Iterator<Item = (Era, u16)> {
     options.connections.iter().map(|&connections| (Era::Legacy, connections)).chain([(Era::Modern, 1)])
 }
@@ -74,7 +74,7 @@ async fn measure(systems: &[Running], era: Era, load: Load, time: Duration, resu
         let cell = Cell { era, load, system: system.system };
         results.cells.entry(cell).or_default().push(measured);
         if system.system == System::OneOnce {
-            // New processes start after the last answer; they are not the next system's load.
+            // Workers that start after the last answer must not slow down the next system.
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
     }

@@ -14,48 +14,49 @@ use crate::systems::System;
 #[derive(Parser)]
 #[command(name = "gateway", args_conflicts_with_subcommands = true)]
 pub struct Options {
-    /// Only these systems (with direct calls and the hop, as yardsticks), only the edits, or only the runtime of plugins
+    /// Measure only these systems (and direct calls and the hop, for comparison), only the edits, or only the plugin
+    /// runtime
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Part>,
-    /// One round of short slices: shows that all works, not how fast it is
+    /// Measure one round of short slices, which shows that everything works but not how fast it is
     #[arg(long)]
     pub quick: bool,
-    /// Rounds; each measures everything once, and the medians over them count
+    /// Rounds, of which each measures everything once; the results are medians over the rounds
     #[arg(long)]
     rounds: Option<u32>,
-    /// Seconds that one slice is measured
+    /// Seconds to measure one slice
     #[arg(long)]
     seconds: Option<f64>,
-    /// Calls in flight, each on a connection of its own
+    /// Concurrent calls, each on its own connection
     #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 64], value_parser = clap::value_parser!(u16).range(1..=256))]
     pub connections: Vec<u16>,
-    /// Bytes of text that are sent and come back
+    /// Bytes of text in each call and its answer
     #[arg(long, value_delimiter = ',', default_values_t = [1024, 51200], value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
     pub sizes: Vec<u32>,
-    /// Another binary of the gateway, to measure a change: without a plugin, and with one Module
+    /// Another gateway binary to compare with, without a plugin and with one Module
     #[arg(long, value_name = "FILE")]
     pub baseline: Option<PathBuf>,
-    /// Write the results as JSON
+    /// Write the results to this file as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Python with the packages of benches/requirements.txt; without it the peer is left out
+    /// A Python with the packages of benches/requirements.txt; without it, the peer is not measured
     #[arg(long, env = "HAWSEPIPE_TEST_PYTHON")]
     pub python: Option<PathBuf>,
-    /// What `cargo bench` says to every benchmark
+    /// The flag that `cargo bench` passes to every benchmark
     #[arg(long, hide = true)]
     bench: bool,
     #[command(subcommand)]
     pub role: Option<Role>,
 }
 
-/// What can be measured alone.
+/// A part that can be measured alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// A system under the loads of the matrix.
     System(System),
     /// Edits under load.
     Edits,
-    /// The runtime of plugins alone.
+    /// The plugin runtime, without a gateway.
     Plugins,
 }
 
@@ -80,39 +81,39 @@ impl ValueEnum for Part {
     }
 }
 
-/// What this program is when it starts itself.
+/// The roles in which this program starts itself.
 #[derive(Subcommand)]
 pub enum Role {
     /// Serve the tools `echo` and `blob`
     #[command(hide = true)]
     ServeUpstream {
-        /// Know nothing of 2026-07-28
+        /// Do not support MCP 2026-07-28
         #[arg(long)]
         legacy_only: bool,
     },
-    /// Pass calls on to an upstream
+    /// Forward calls to an upstream
     #[command(hide = true)]
     ServeHop {
-        /// Its endpoint
+        /// The endpoint of the upstream
         upstream: Uri,
     },
-    /// Send back each frame that comes in on standard input, a socket
+    /// Send back each frame that arrives on standard input, which is a socket
     #[command(hide = true)]
     EchoFrames,
 }
 
 impl Options {
-    /// Whether this part is asked for.
+    /// Whether this part was requested.
     pub fn wants(&self, part: Part) -> bool {
         self.only.is_empty() || self.only.contains(&part)
     }
 
-    /// Whether a system is asked for.
+    /// Whether any system was requested.
     pub fn wants_matrix(&self) -> bool {
         self.only.is_empty() || self.only.iter().any(|part| matches!(part, Part::System(_)))
     }
 
-    /// How many rounds there are.
+    /// The number of rounds.
     pub fn rounds(&self) -> u32 {
         self.rounds.unwrap_or(if self.quick { 1 } else { 3 }).clamp(1, 20)
     }

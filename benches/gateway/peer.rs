@@ -1,4 +1,4 @@
-//! A peer that does the same job: fastmcp's proxy.
+//! A peer for comparison, which also proxies MCP: fastmcp's proxy.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use http::Uri;
 
 use crate::child::{self, Child};
 
-/// Starts it in front of `upstream`.
+/// Starts the proxy in front of `upstream`.
 pub fn start(python: &Path, upstream: &Uri) -> Result<(Child, Uri)> {
     let port = child::free_port()?;
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/gateway/peer.py");

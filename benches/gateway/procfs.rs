@@ -1,19 +1,19 @@
-//! CPU time of process trees, from Linux's `/proc` (proc_pid_stat(5)).
+//! Reads the CPU time of process trees from `/proc` (proc_pid_stat(5)).
 
 use std::collections::HashMap;
 use std::fs;
 
-/// The unit of times in `/proc/PID/stat`; the kernel has it fixed at this for programs.
+/// The unit of times in `/proc/PID/stat`, which Linux fixes at this value on all common architectures.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 struct Stat {
     parent: u32,
-    /// User and system time, of the process and of the children that it has waited for.
+    /// User and system time of the process and of the children that it has waited for.
     ticks: u64,
 }
 
-/// CPU seconds of a process and its descendants so far, those that have ended and been waited for included.
-/// None where the system has no `/proc`.
+/// Returns the CPU seconds that a process and its descendants have used, including ended ones that were waited for.
+/// `None` if the process or `/proc` does not exist.
 pub fn tree_cpu_seconds(root: u32) -> Option<f64> {
     let processes: HashMap<u32, Stat> = fs::read_dir("/proc")
         .ok()?
@@ -32,7 +32,7 @@ fn descends(processes: &HashMap<u32, Stat>, pid: u32, root: u32) -> bool {
 
 fn stat(pid: u32) -> Option<Stat> {
     let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The program's name may hold spaces and brackets; after its last bracket comes field 3, the state.
+    // The program's name can contain spaces and brackets. Field 3, the state, comes after the last bracket.
     let fields: Vec<&str> = text.get(text.rfind(')')? + 2..)?.split(' ').collect();
     let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
     Some(Stat { parent: u32::try_from(field(4)?).ok()?, ticks: field(14)? + field(15)? + field(16)? + field(17)? })

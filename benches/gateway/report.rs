@@ -1,4 +1,4 @@
-//! What the measurements say: medians over the rounds, and the ratios that matter.
+//! The results of a run: medians over the rounds, and the key ratios.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::matrix::{Cell, Results};
 use crate::runtime;
 use crate::systems::System;
 
-/// Everything that the run found.
+/// All results of a run.
 #[derive(Serialize)]
 pub struct Report {
     pub machine: Machine,
@@ -22,19 +22,19 @@ pub struct Report {
     pub slice_seconds: f64,
     pub rows: Vec<Row>,
     pub ratios: Vec<Ratio>,
-    /// Microseconds of an echo between two Rust processes over a socketpair, by its bytes.
+    /// The time of an echo between two Rust processes over a socketpair in microseconds, by its size in bytes.
     pub floor_us: BTreeMap<u32, f64>,
-    /// What could not be measured, and why.
+    /// The systems that could not be measured, and why.
     pub missing: Vec<(System, String)>,
-    /// Edits under load, where they were asked for.
+    /// The results of edits under load, if they were requested.
     pub edits: Option<Outcome>,
-    /// The runtime of plugins, where it was asked for.
+    /// The results of the plugin runtime, if they were requested.
     pub plugins: Option<runtime::Outcome>,
-    /// Calls that failed; with edits also those that were answered as before one, and edits that no call showed.
+    /// The number of failed calls. Includes, if edits were measured, stale calls and edits that no call showed.
     pub errors: usize,
 }
 
-/// What the figures were measured on.
+/// The machine that was measured on.
 #[derive(Serialize)]
 pub struct Machine {
     pub cores: usize,
@@ -42,7 +42,7 @@ pub struct Machine {
     pub kernel: String,
 }
 
-/// Medians over the rounds of one system under one load.
+/// The medians over the rounds, for one system under one load.
 #[derive(Serialize)]
 pub struct Row {
     pub era: Era,
@@ -50,18 +50,18 @@ pub struct Row {
     pub load: Load,
     pub system: System,
     pub p50_us: Option<f64>,
-    /// Above a direct call's, in the same round.
+    /// How much longer than a direct call in the same round.
     pub added_p50_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub calls_per_second: f64,
     pub cpu_us_per_call: Option<f64>,
-    /// In all rounds.
+    /// The number of calls in all rounds.
     pub calls: usize,
     pub errors: usize,
 }
 
 impl Report {
-    /// Works it out.
+    /// Computes the report from the measurements.
     pub fn new(results: Results, edits: Option<Outcome>, plugins: Option<runtime::Outcome>) -> Self {
         let cells = Cells(&results.cells);
         let rows: Vec<Row> = results.cells.keys().map(|cell| Row::of(&cells, *cell)).collect();

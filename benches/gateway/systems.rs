@@ -1,4 +1,4 @@
-//! What is measured, and the processes that it takes.
+//! The systems that are measured, and their processes.
 
 use std::path::Path;
 
@@ -12,32 +12,32 @@ use crate::client::{self, Era};
 use crate::options::{Options, Part};
 use crate::{gateway, hop, peer, upstream};
 
-/// A way from the client to the upstream.
+/// A path from the client to the upstream.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum System {
     /// Nothing in between
     Direct,
-    /// The least that a gateway over HTTP does
+    /// A bare hop: the least that a gateway over HTTP can do
     Hop,
     /// The gateway, without a plugin
     Gateway,
-    /// The gateway with one warm plugin on the answer
+    /// The gateway with one warm plugin in the response phase
     OneModule,
-    /// The gateway with three of them in a chain
+    /// The gateway with three such plugins in a chain
     ThreeModules,
-    /// The gateway with one plugin that serves one call a process
+    /// The gateway with one plugin that starts a process for each call
     OneOnce,
     /// fastmcp's proxy
     Fastmcp,
-    /// Another binary of the gateway, without a plugin
+    /// Another gateway binary, without a plugin
     Baseline,
-    /// The same with one warm plugin
+    /// That other binary with one warm plugin
     BaselineModule,
 }
 
 impl System {
-    /// The name that people read.
+    /// Returns the name in the report.
     pub fn label(self) -> &'static str {
         match self {
             Self::Direct => "direct",
@@ -60,35 +60,35 @@ impl System {
         }
     }
 
-    /// Whether it speaks the stateless era from end to end, and is measured in it.
+    /// Whether the system is also measured in the modern era.
     pub fn in_modern_row(self) -> bool {
         matches!(self, Self::Direct | Self::Hop | Self::Gateway)
     }
 }
 
-/// A system that runs.
+/// A running system.
 pub struct Running {
     pub system: System,
     pub era: Era,
     pub endpoint: Uri,
     /// The name of the tool `echo` at this endpoint.
     pub tool: String,
-    /// What stands between client and upstream, if anything.
+    /// The process between client and upstream, if there is one.
     pub process: Option<Child>,
 }
 
-/// Everything that was started. Ends with it.
+/// All processes that were started. Dropping it ends them.
 pub struct Systems {
     pub running: Vec<Running>,
-    /// What could not be measured, and why.
+    /// The systems that could not be measured, and why.
     pub missing: Vec<(System, String)>,
-    // Dropped after what uses it.
+    // Fields are dropped in order: the upstreams end after the systems that use them.
     _upstreams: Vec<Child>,
     scratch: Scratch,
 }
 
 impl Systems {
-    /// Starts the upstreams and all the systems that were asked for, and waits until each answers.
+    /// Starts the upstreams and all requested systems, and waits until each answers.
     pub async fn start(options: &Options) -> Result<Self> {
         let scratch = Scratch::new("matrix")?;
         let mut systems = Self { running: Vec::new(), missing: Vec::new(), _upstreams: Vec::new(), scratch };

@@ -1,4 +1,4 @@
-//! The report as people read it.
+//! Formats the report as text.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::edits::{AIM_MS, Edited, Outcome};
 use crate::report::{Report, Row};
 use crate::runtime;
 
-/// The whole report as text.
+/// Returns the whole report as text.
 pub fn render(report: &Report) -> String {
     let machine = &report.machine;
     let mut text = format!(
@@ -138,12 +138,12 @@ fn ratios_table(ratios: &[Ratio]) -> Table {
     table
 }
 
-/// How an aim is written, and what became of it.
+/// Returns the comparison sign of an aim, and whether it was met.
 fn signs(at_least: bool, is_met: bool) -> (&'static str, &'static str) {
     (if at_least { ">=" } else { "<=" }, if is_met { "met" } else { "missed" })
 }
 
-/// A table of a column of words and columns of numbers.
+/// Makes a table whose first column holds words and all others numbers.
 fn table<const N: usize>(head: [&str; N]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY).set_header(head);
@@ -157,7 +157,7 @@ fn whole(figure: f64) -> String {
     format!("{figure:.0}")
 }
 
-/// With what three digits can say.
+/// Formats a figure with more decimals if it is small.
 fn figure(figure: f64) -> String {
     if figure < 0.1 { format!("{figure:.4}") } else { format!("{figure:.2}") }
 }

@@ -1,4 +1,4 @@
-//! A fast MCP server over Streamable HTTP with two tools: what everything is measured with.
+//! The upstream of all measurements: a fast MCP server over Streamable HTTP with two tools.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::client::{Era, LEGACY_VERSION, MODERN_VERSION};
 
 const TOOLS: &str = r#"[{"name":"echo","description":"Echo the text, then the nonce.","inputSchema":{"type":"object","properties":{"text":{"type":"string"},"nonce":{"type":"string"}},"required":["text","nonce"]}},{"name":"blob","description":"Text of so many bytes, then the nonce.","inputSchema":{"type":"object","properties":{"size":{"type":"integer"},"nonce":{"type":"string"}},"required":["size","nonce"]}}]"#;
 
-/// The most bytes that `blob` gives.
+/// The largest text that `blob` returns, in bytes.
 const MAX_BLOB: usize = 16 << 20;
 
 #[derive(Deserialize)]
@@ -44,7 +44,7 @@ struct Call<'a> {
 
 #[derive(Deserialize)]
 struct Arguments<'a> {
-    /// Left as it is written, so that it goes back without being decoded.
+    /// Kept as raw JSON, so that it is sent back without being decoded.
     #[serde(borrow)]
     text: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -58,7 +58,7 @@ struct Server {
     blobs: Mutex<BTreeMap<usize, Arc<str>>>,
 }
 
-/// Starts it in a process of its own.
+/// Starts the server in its own process.
 pub fn start(era: Era) -> Result<(Child, Uri)> {
     let words: &[&str] = match era {
         Era::Legacy => &["serve-upstream", "--legacy-only"],
@@ -73,7 +73,7 @@ pub fn start(era: Era) -> Result<(Child, Uri)> {
 pub async fn serve(legacy_only: bool) -> Result<()> {
     let server = Arc::new(Server { legacy_only, sessions: AtomicU64::new(1), blobs: Mutex::default() });
     let app = Router::new().route("/mcp", post(answer).delete(async || StatusCode::OK)).with_state(server);
-    // A refusal to set it only costs speed.
+    // Without TCP_NODELAY, the server only becomes slower.
     let listener = child::announce().await?.tap_io(|stream| drop(stream.set_nodelay(true)));
     tokio::select! {
         served = axum::serve(listener, app) => Ok(served?),
@@ -134,7 +134,7 @@ impl Server {
         }
     }
 
-    /// `size` bytes of text that needs no escaping.
+    /// Returns `size` bytes of text that needs no escaping. The texts of recent sizes are cached.
     fn blob(&self, size: usize) -> Arc<str> {
         let mut blobs = self.blobs.lock().unwrap_or_else(PoisonError::into_inner);
         if blobs.len() > 16 {
@@ -144,7 +144,7 @@ impl Server {
     }
 }
 
-/// The inside of a JSON string, as it is written.
+/// Returns a JSON string without its quotes, but with its escapes.
 fn unquoted(raw: &RawValue) -> &str {
     let text = raw.get();
     text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)

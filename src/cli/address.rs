@@ -1,4 +1,4 @@
-//! Addresses as people write them: `8080`, `:8080`, `localhost:8080`, `http://localhost:8080/mcp`.
+//! Addresses on the command line: `8080`, `:8080`, `localhost:8080`, `http://localhost:8080/mcp`.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -6,14 +6,14 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 
-/// An address with the parts that were written.
+/// An address, of which the user can leave out parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     written: String,
     https: bool,
     host: Option<String>,
     port: Option<u16>,
-    /// With the query, from the first `/` on.
+    /// The path and the query, from the first `/` on.
     path: Option<String>,
 }
 
@@ -42,7 +42,7 @@ impl FromStr for Address {
     }
 }
 
-/// Whether it is `https`, and what follows the scheme; none where the scheme is another.
+/// Returns whether the scheme is `https`, and the text after it; `None` if it is neither `http` nor `https`.
 fn scheme(written: &str) -> Option<(bool, &str)> {
     match written.split_once("://") {
         None => Some((false, written)),
@@ -52,7 +52,7 @@ fn scheme(written: &str) -> Option<(bool, &str)> {
     }
 }
 
-/// The host without brackets, and the digits of the port.
+/// Returns the host without brackets and the text of the port.
 fn host_and_port(authority: &str) -> (Option<&str>, Option<&str>) {
     if let Some((host, rest)) = authority.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
         return (Some(host), rest.strip_prefix(':'));
@@ -61,7 +61,7 @@ fn host_and_port(authority: &str) -> (Option<&str>, Option<&str>) {
         return (None, Some(authority));
     }
     match authority.rsplit_once(':') {
-        // More than one colon and no brackets: an IPv6 address by itself.
+        // More than one colon and no brackets: an IPv6 address without a port.
         Some((host, _)) if host.contains(':') => (Some(authority), None),
         Some((host, port)) => (Some(host).filter(|host| !host.is_empty()), Some(port)),
         None => (Some(authority), None),
@@ -75,10 +75,10 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Where to listen. `host` and `port` stand in for what was not written.
+    /// Returns the socket address to listen on. `host` and `port` are the defaults for missing parts.
     ///
     /// # Errors
-    /// Where it names a path or TLS, or the host has no address.
+    /// If the address has a path or asks for TLS, or the host cannot be resolved.
     pub async fn listen(&self, host: IpAddr, port: u16) -> anyhow::Result<SocketAddr> {
         if self.https {
             bail!("{self}: connections are served as plain HTTP; TLS is for a proxy in front");
@@ -90,18 +90,18 @@ impl Address {
         let Some(name) = &self.host else { return Ok(SocketAddr::new(host, port)) };
         let found = tokio::net::lookup_host((name.as_str(), port)).await;
         let found: Vec<_> = found.with_context(|| format!("{self}: {name} has no address"))?.collect();
-        // Clients that are told `localhost` try 127.0.0.1 always, ::1 not everywhere.
+        // All clients try 127.0.0.1 for `localhost`, but not all try ::1.
         let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
         first.copied().with_context(|| format!("{self}: {name} has no address"))
     }
 
-    /// The URL, without a `/` at its end. `port` and `path` stand in for what was not written; without a host it is
-    /// this machine.
+    /// Returns the URL, without a `/` at its end. `port` and `path` are the defaults for missing parts; the default
+    /// host is 127.0.0.1.
     pub fn url(&self, port: u16, path: &str) -> String {
         let scheme = if self.https { "https" } else { "http" };
         let host = self.host.as_deref().unwrap_or("127.0.0.1");
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-        // A whole URL has the port of its scheme.
+        // A full URL without a port means the default port of its scheme.
         let port = match self.port {
             None if self.written.contains("://") => String::new(),
             written => format!(":{}", written.unwrap_or(port)),
@@ -110,10 +110,10 @@ impl Address {
     }
 }
 
-/// The port of the admin API where none is written.
+/// The default port of the admin API.
 pub const ADMIN_PORT: u16 = 9090;
 
-/// The port of MCP clients where none is written.
+/// The default port of the MCP endpoint.
 pub const MCP_PORT: u16 = 8080;
 
 #[cfg(test)]

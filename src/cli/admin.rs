@@ -1,4 +1,4 @@
-//! A small HTTP client, for the admin API and MCP endpoints.
+//! A small HTTP client for the admin API and MCP endpoints.
 
 use std::time::Duration;
 
@@ -21,14 +21,14 @@ use crate::domain::causes::causes;
 const MAX_ANSWER: usize = 64 << 20;
 /// The most items on one page of the admin API.
 const PAGE: usize = 1000;
-/// How often a list is begun that changes while its pages are read.
+/// The most attempts to read a list that changes between its pages.
 const TRIES: usize = 3;
 
-/// Sends a request and reads the whole answer. `silence` is how long nothing may come: a gateway that lives sends
-/// something every 15 seconds while a call runs. `flag` names another server.
+/// Sends a request and reads the whole answer. It fails if nothing arrives for the duration of `silence`; a gateway
+/// sends something every 15 seconds while a call runs. Errors mention `flag` as the way to choose another server.
 ///
 /// # Errors
-/// Names `url` and what it did not do.
+/// If the server cannot be reached, stays silent, or answers with more than 64 MiB.
 pub async fn send(
     url: &str,
     request: Request<Full<Bytes>>,
@@ -56,13 +56,13 @@ pub async fn send(
     })
 }
 
-/// Why there is no answer.
+/// Why there is no complete answer.
 enum ExchangeError {
-    /// Nothing came in time.
+    /// Nothing arrived in time.
     Silent,
-    /// There is no connection, or no longer.
+    /// The connection failed or was lost.
     Lost(String),
-    /// It is larger than is read.
+    /// The answer is too large.
     TooLarge,
 }
 
@@ -90,33 +90,33 @@ where
     Ok((status, String::from_utf8_lossy(&read).into_owned()))
 }
 
-/// Nobody is there.
+/// The error if no gateway can be reached at an address.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NoAnswer(String);
 
-/// What the admin API answered instead of what was asked for.
+/// An error that the admin API returned.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
-    /// One word.
+    /// The reason as one word, such as `ToolNotFound`.
     pub reason: String,
-    /// What it says.
+    /// The message.
     pub message: String,
 }
 
-/// Asks the admin API of a running gateway.
+/// Gets a path of the admin API of a running gateway.
 ///
 /// # Errors
-/// Where it does not answer in time, or refuses.
+/// If the gateway does not answer in time or returns an error.
 pub async fn get(admin: &AdminArgs, path: &str) -> anyhow::Result<Value> {
     get_within(admin, path, Duration::from_secs(admin.timeout)).await
 }
 
-/// The same with a deadline of its own.
+/// Does the same as [`get`], but with another deadline than `--timeout`.
 ///
 /// # Errors
-/// The same.
+/// As [`get`].
 pub async fn get_within(admin: &AdminArgs, path: &str, deadline: Duration) -> anyhow::Result<Value> {
     let url = format!("{}{path}", admin.url());
     let request = Request::get(&url).body(Full::default()).with_context(|| format!("{url} is not a URL"))?;
@@ -137,10 +137,10 @@ pub async fn get_within(admin: &AdminArgs, path: &str, deadline: Duration) -> an
     Ok(value)
 }
 
-/// The items of a list of the admin API, of all its pages, or the first `limit`. `query` narrows it.
+/// Returns the first `limit` items of a list of the admin API, from as many pages as needed. `query` filters them.
 ///
 /// # Errors
-/// Where it does not answer in time, or refuses.
+/// If the gateway does not answer in time or returns an error.
 pub async fn list(
     admin: &AdminArgs,
     path: &str,
@@ -154,7 +154,7 @@ pub async fn list(
         let mut tries = 1;
         loop {
             match pages(admin, path, &query, limit).await {
-                // The item that the next page began after is gone meanwhile.
+                // The next page starts after an item that no longer exists, so the list is read again.
                 Err(error) if tries < TRIES && is_cursor_gone(&error) => tries += 1,
                 listed => return listed,
             }
@@ -188,7 +188,7 @@ async fn pages(admin: &AdminArgs, path: &str, query: &str, limit: usize) -> anyh
     Ok(items)
 }
 
-/// `text` as a part of a query.
+/// Percent-encodes `text` for use in a query.
 pub fn encode(text: &str) -> String {
     text.bytes().fold(String::with_capacity(text.len()), |mut encoded, byte| {
         match byte {

@@ -1,4 +1,4 @@
-//! When to read again what could not be read and may be readable soon: nothing tells when it is.
+//! Decides when to retry reading what could not be read. No event tells when it becomes readable, so this polls.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::source::DoublingBackoff;
 
-/// The waits between two tries.
+/// The pauses between retries: the first one, and the longest.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// The waits of one loop, and the one that runs: none where everything could be read.
+/// The retries of one loop. `wait` is the current pause, or `None` if nothing must be read again.
 pub struct Again {
     waits: DoublingBackoff,
     wait: Option<Duration>,
 }
 
 impl Again {
-    /// Nothing was read yet.
+    /// Makes an instance without a scheduled retry.
     pub fn new() -> Self {
         Self { waits: DoublingBackoff::new(FIRST_WAIT, LONGEST_WAIT), wait: None }
     }
 
-    /// After a reading that found these.
+    /// Schedules a retry if one of the Problems of a reading can be temporary, and resets the pauses otherwise.
     pub fn after<'p>(&mut self, mut problems: impl Iterator<Item = &'p Problem>) {
         let is_passing = problems.any(|problem| problem.reason == Reason::Unreadable);
         if !is_passing {
@@ -32,7 +32,7 @@ impl Again {
         }
     }
 
-    /// Waits until something must be read again; forever if nothing must.
+    /// Waits until the next retry is due, or forever if there is none.
     pub async fn due(&self) {
         match self.wait {
             Some(wait) => tokio::time::sleep(wait).await,

@@ -1,4 +1,4 @@
-//! The command line, with its help.
+//! The command line and its help texts.
 
 mod asks;
 mod source;
@@ -19,7 +19,7 @@ use crate::source::cluster::ServiceAccountName;
 #[derive(Debug, Parser)]
 #[command(name = "hawsepipe", version, about, propagate_version = true, after_help = EXAMPLES)]
 pub struct Args {
-    /// What to do.
+    /// The subcommand to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -38,48 +38,48 @@ Examples:
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a gateway from manifests on disk; edits are in force a moment after they are written
+    /// Run a gateway from manifests on disk; edits come into force a moment after they are saved
     Run(RunArgs),
-    /// Run the operator: watch custom resources, compile them for gateways, tell the truth in status
+    /// Run the operator: watch custom resources, compile them for gateways, and report in their status
     Operator(super::operator::OperatorArgs),
-    /// Run a gateway of a cluster, from what its operator compiled
+    /// Run a gateway in a cluster, from the snapshots that the operator compiled
     Gateway(GatewayArgs),
-    /// Check manifests and plugins, and say what is wrong, where, and what to do
+    /// Check manifests and plugins, and print what is wrong, where, and what to do
     Validate(ValidateArgs),
-    /// Print what the operator compiled for a gateway, or what changed between two revisions
+    /// Print the plan that the operator compiled for a gateway, or what changed between two revisions
     Snapshot(super::snapshot::SnapshotArgs),
-    /// Keep a gateway at a revision, or let it follow edits again
+    /// Pin a gateway to a revision, or let it follow edits again
     Rollback(super::rollback::RollbackArgs),
     /// Print the Role and RoleBinding that let a gateway of another namespace read Secrets
     Grant(super::grant::GrantArgs),
     /// Print the CustomResourceDefinitions
     Crds(CrdsArgs),
-    /// Write the reference pages of docs/reference anew
+    /// Generate the pages in docs/reference
     #[command(hide = true)]
     Docs(DocsArgs),
     /// Show what a running gateway runs: upstreams, plugins, chains, and what is wrong with them
     Status(StatusArgs),
-    /// Wait until everything that was written before is in force in a running gateway
+    /// Wait until a running gateway has put all earlier edits in force
     Wait(WaitArgs),
     /// List the tools of a running gateway
     Tools(ToolsArgs),
     /// Call a tool through a running gateway
     Call(CallArgs),
-    /// Show recent calls of a running gateway, or calls as they end
+    /// Show recent calls of a running gateway, or follow calls as they end
     Calls(CallsArgs),
     /// Show recent plugin executions of a running gateway
     Executions(ExecutionsArgs),
     /// Show the worker processes of a running gateway
     Workers(WorkersArgs),
-    /// Show which chains and entries would run on a tool, and why the others not
+    /// Show which chains and entries would run on a tool, and why the others would not
     Explain(ExplainArgs),
-    /// Try a plugin out: run it once, measure it, print the types it is written with
+    /// Try a plugin out: run it once, measure it, or print the TypeScript types for writing one
     Plugin(super::plugin::PluginArgs),
     /// Print a completion script for a shell
     Completion(CompletionArgs),
 }
 
-/// `hawsepipe run`
+/// The arguments of `hawsepipe run`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -90,23 +90,23 @@ HAWSEPIPE_LOG sets the log level, or directives such as info,hawsepipe::node=deb
 pub struct RunArgs {
     #[command(flatten)]
     pub source: SourceArgs,
-    /// Address for MCP clients: HOST:PORT, or :PORT or PORT of 127.0.0.1. Default: the ports of the gateway's listeners,
-    /// else 8080
+    /// Address for MCP clients: HOST:PORT, or :PORT or PORT on 127.0.0.1. Default: the ports of the gateway's
+    /// listeners, or 8080 if it has none
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<Address>,
-    /// Address of the admin API and metrics, in the same spellings; loopback only
+    /// Address of the admin API and metrics, in the same formats; must be a loopback address
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090")]
     pub admin: Address,
-    /// Serve anonymous clients on an address that is not loopback, although no manifest says so
+    /// Serve anonymous clients on an address that is not loopback, even if no manifest allows it
     #[arg(long)]
     pub insecure_anonymous: bool,
-    /// A folder that outlives the process. Default: one for these manifests, below $XDG_STATE_HOME/hawsepipe, else below
-    /// ~/.local/state/hawsepipe
+    /// A folder for state that survives a restart. Default: a folder for this set of manifests, in
+    /// $XDG_STATE_HOME/hawsepipe or ~/.local/state/hawsepipe
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 }
 
-/// `hawsepipe gateway`
+/// The arguments of `hawsepipe gateway`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Reads the GatewaySnapshots that an operator writes for the MCPGateway, with the rights of KUBECONFIG, else of the pod's
@@ -123,31 +123,33 @@ pub struct GatewayArgs {
     /// The MCPGateway to run
     #[arg(long, value_name = "NAME", env = "HAWSEPIPE_GATEWAY_NAME")]
     pub name: String,
-    /// Its namespace
+    /// The namespace of the MCPGateway
     #[arg(long, value_name = "NS", env = "HAWSEPIPE_GATEWAY_NAMESPACE")]
     pub namespace: String,
-    /// Address for MCP clients: HOST:PORT, or :PORT or PORT of 0.0.0.0. Default: the ports of the gateway's listeners,
-    /// else 8080
+    /// Address for MCP clients: HOST:PORT, or :PORT or PORT on 0.0.0.0. Default: the ports of the gateway's listeners,
+    /// or 8080 if it has none
     #[arg(long, value_name = "ADDR", env = "HAWSEPIPE_GATEWAY_LISTEN")]
     pub listen: Option<Address>,
-    /// Address of the admin API and metrics. From other machines only --operator is let in, but for /healthz and /readyz
+    /// Address of the admin API and metrics. Other machines can reach /healthz, /readyz and /metrics; only the operator
+    /// (see --operator) can also read the report
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9090", env = "HAWSEPIPE_GATEWAY_ADMIN")]
     pub admin: Address,
-    /// The folder where Secrets of the gateway's namespace are mounted: files NAME/KEY
+    /// The folder where the Secrets of the gateway's namespace are mounted, as files NAME/KEY
     #[arg(long, value_name = "DIR", env = "HAWSEPIPE_GATEWAY_SECRETS_DIR")]
     pub secrets_dir: Option<PathBuf>,
-    /// A folder that outlives the process: the last good plan is kept there, for a start without the API server
+    /// A folder that survives a restart. It stores the last good plan, so that the gateway can start without the API
+    /// server
     #[arg(long, value_name = "DIR", env = "HAWSEPIPE_GATEWAY_STATE_DIR")]
     pub state_dir: Option<PathBuf>,
-    /// The Node.js program for plugins. Default: what the MCPGateway says, else `node`
+    /// The Node.js program for plugins. Default: the one that the MCPGateway names, or else `node`
     #[arg(long, value_name = "PATH", env = "HAWSEPIPE_GATEWAY_NODE")]
     pub node: Option<PathBuf>,
-    /// The operator's service account: with its tokens for this gateway it reads the report on the admin port
+    /// The operator's service account. Its tokens for this gateway allow it to read the report on the admin port
     #[arg(long, value_name = "NAMESPACE/SERVICEACCOUNT", env = "HAWSEPIPE_GATEWAY_OPERATOR")]
     pub operator: Option<ServiceAccountName>,
 }
 
-/// `hawsepipe validate`
+/// The arguments of `hawsepipe validate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit code 1 when there is an error, 0 when there are only warnings.
@@ -156,32 +158,32 @@ Examples:
   hawsepipe validate manifests/quickstart
   hawsepipe validate gateway.yaml chains/ -o json")]
 pub struct ValidateArgs {
-    /// Manifests, or folders of them
+    /// Manifests, or folders of manifests
     #[arg(value_name = "PATH", required = true)]
     pub paths: Vec<PathBuf>,
     #[command(flatten)]
     pub options: OptionArgs,
-    /// Do not try whether plugins can be loaded: nothing of them is run then, only parsed
+    /// Do not load plugins to test whether they can be loaded. Their code is then only parsed, and none of it runs
     #[arg(long)]
     pub no_load: bool,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
 }
 
-/// `hawsepipe crds`
+/// The arguments of `hawsepipe crds`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   hawsepipe crds | kubectl apply --server-side -f -
   hawsepipe crds --write crds")]
 pub struct CrdsArgs {
-    /// Write them into this folder, a file for each kind, instead of printing them
+    /// Write the definitions into this folder, one file for each kind, instead of printing them
     #[arg(long, value_name = "DIR")]
     pub write: Option<PathBuf>,
 }
 
-/// `hawsepipe docs`
+/// The arguments of `hawsepipe docs`.
 #[derive(Debug, clap::Args)]
 pub struct DocsArgs {
     /// The folder to write into
@@ -189,7 +191,7 @@ pub struct DocsArgs {
     pub folder: PathBuf,
 }
 
-/// `hawsepipe completion`
+/// The arguments of `hawsepipe completion`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Names of tools, plugins and upstreams are those of the running gateway: of the one at HAWSEPIPE_ADMIN where that is set.
@@ -199,6 +201,6 @@ Examples:
   hawsepipe completion zsh > ~/.zfunc/_hawsepipe
   hawsepipe completion fish > ~/.config/fish/completions/hawsepipe.fish")]
 pub struct CompletionArgs {
-    /// The shell
+    /// The shell to print a script for
     pub shell: clap_complete::Shell,
 }

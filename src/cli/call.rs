@@ -1,4 +1,4 @@
-//! `hawsepipe call`: a stateless MCP client for one call.
+//! `hawsepipe call`: makes one call with a minimal MCP client.
 
 use std::io::Read;
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::api::check::nearest;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::rpc::INVALID_PARAMS;
 
-/// Calls a tool and prints what came back.
+/// Calls a tool and prints the result.
 pub async fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
     let mut params = RawObject::default();
     params.set("name", to_raw(&args.tool));
@@ -44,14 +44,14 @@ pub async fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// What to say of a name that no tool has. Nothing where there is such a tool, or they cannot be listed.
+/// Returns a hint with the most similar tool name. Empty if the tool exists, or the tools cannot be listed.
 async fn did_you_mean(client: &McpClient, name: &str) -> String {
     let names = client.tool_names().await.unwrap_or_default();
     let near = nearest(name, names.iter().map(String::as_str)).filter(|near| *near != name);
     near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
-/// The arguments as they are written: what of them is wrong, the gateway says.
+/// Reads the arguments and leaves their JSON unchanged. Only the gateway checks them further.
 fn arguments(written: &str) -> anyhow::Result<Box<RawValue>> {
     let mut read = String::new();
     let written = if written == "-" {

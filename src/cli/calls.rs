@@ -12,14 +12,14 @@ use super::formats::ListFormat;
 use super::known::{check_tool, check_upstream};
 use super::output::{Column, column, is_read, outcome_text, print_list, rows, text, time, wide};
 
-/// How often a gateway is asked for calls that are new.
+/// The pause between two requests for new calls.
 const EVERY: Duration = Duration::from_millis(300);
-/// As many calls a gateway keeps at the least; more that ended between two questions are not seen.
+/// How many calls a gateway keeps at least. If more end between two requests, some are missed.
 const KEPT: usize = 1000;
-/// How many of them the first question of each turn asks for.
+/// How many calls each poll asks for. If all of them are new, a second request asks for [`KEPT`].
 const FEW: usize = 20;
 
-/// Shows recent calls of a running gateway, and with `--follow` those that come.
+/// Shows recent calls of a running gateway, and with `--follow` also new ones.
 pub async fn calls(args: CallsArgs) -> anyhow::Result<ExitCode> {
     let limit = args.limit as usize;
     let mut items = newest(&args, if args.follow { limit.max(KEPT) } else { limit }).await?;
@@ -34,7 +34,7 @@ pub async fn calls(args: CallsArgs) -> anyhow::Result<ExitCode> {
     items.truncate(limit);
     let mut heading = true;
     loop {
-        // The oldest first: what comes next follows them.
+        // Oldest first, so that later calls follow below.
         items.reverse();
         if !print_more(args.output, &items, heading)? {
             return Ok(ExitCode::SUCCESS);
@@ -54,7 +54,7 @@ async fn newest(args: &CallsArgs, limit: usize) -> anyhow::Result<Vec<Value>> {
     list(&args.admin, "/api/v1/calls", &query, limit).await
 }
 
-/// Calls that were printed, as many as a gateway may still list.
+/// The ids of calls that were printed, limited to as many as a gateway can still list.
 #[derive(Default)]
 struct PrintedCalls {
     ids: HashSet<String>,
@@ -62,7 +62,7 @@ struct PrintedCalls {
 }
 
 impl PrintedCalls {
-    /// Whether a call is seen for the first time.
+    /// Remembers a call, and returns whether it is new.
     fn is_new(&mut self, call: &Value) -> bool {
         let id = id(call);
         if !self.ids.insert(id.clone()) {
@@ -76,7 +76,7 @@ impl PrintedCalls {
     }
 }
 
-/// Calls that ended since the last question, the newest first.
+/// Returns the calls that ended since the last poll, newest first.
 async fn unseen(args: &CallsArgs, seen: &mut PrintedCalls) -> anyhow::Result<Vec<Value>> {
     let mut calls = newest(args, FEW).await?;
     if calls.len() == FEW && calls.iter().all(|call| !seen.ids.contains(&id(call))) {
@@ -86,13 +86,13 @@ async fn unseen(args: &CallsArgs, seen: &mut PrintedCalls) -> anyhow::Result<Vec
     Ok(calls)
 }
 
-/// Prints calls that came, and says whether somebody still reads.
+/// Prints new calls, and returns whether standard output is still open.
 fn print_more(format: ListFormat, items: &[Value], heading: bool) -> anyhow::Result<bool> {
     if items.is_empty() && !heading {
         return Ok(true);
     }
     match format {
-        // One document for each call, so that programs can read them as they come.
+        // One document for each call, so that programs can read the output as a stream.
         ListFormat::Json => items.iter().try_fold(true, |read, item| Ok(is_read(&format!("{item}\n"))? && read)),
         ListFormat::Yaml => items.iter().try_fold(true, |read, item| {
             Ok(is_read(&format!("---\n{}\n", serde_saphyr::to_string(item)?.trim_end()))? && read)
@@ -117,7 +117,7 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-/// What was called; a dash where that is not known.
+/// Returns the upstream and the tool that was called, or a dash if neither is known.
 fn tool(call: &Value) -> String {
     match (text(&call["upstream"]), text(&call["tool"])) {
         (upstream, tool) if upstream.is_empty() && tool.is_empty() => "-".to_owned(),
@@ -126,7 +126,7 @@ fn tool(call: &Value) -> String {
     }
 }
 
-/// The plugins that ran, and what became of those that did not give an answer.
+/// Lists the plugins that ran, each with its outcome if that is not a normal answer. Skipped ones are left out.
 fn ran(call: &Value) -> String {
     let entries = call["entries"].as_array().into_iter().flatten();
     let words = entries.filter_map(|entry| {

@@ -1,15 +1,15 @@
-//! The system's clock.
+//! The [`Clock`] of a real process.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::domain::ports::Clock;
 
-/// Real time.
+/// The system's clock.
 #[derive(Debug)]
 pub struct SystemClock(Instant);
 
 impl SystemClock {
-    /// A clock whose monotonic time begins now.
+    /// Makes a clock. Its monotonic time starts now, at zero.
     pub fn new() -> Self {
         Self(Instant::now())
     }

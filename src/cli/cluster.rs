@@ -1,13 +1,14 @@
-//! Objects of a cluster as a command line names them.
+//! Names of cluster objects on the command line.
 
 use anyhow::bail;
 
 use crate::domain::ids::ObjectKey;
 
-/// The object that `text` (NAME or NAMESPACE/NAME) and `--namespace` name; `default` is the namespace of the context.
+/// Returns the object that `text` (NAME or NAMESPACE/NAME) and the flag `--namespace` name. `default` is the namespace
+/// of the kubeconfig's context.
 ///
 /// # Errors
-/// Where they name two namespaces.
+/// If `text` and `--namespace` name different namespaces.
 pub fn key(text: &str, namespace: Option<&str>, default: &str) -> anyhow::Result<ObjectKey> {
     match (text.split_once('/'), namespace) {
         (Some((written, _)), Some(other)) if written != other => {

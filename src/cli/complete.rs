@@ -1,4 +1,4 @@
-//! Completion of the command line, with names that only a running gateway knows.
+//! Shell completion, including names that it asks a running gateway for.
 
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -14,19 +14,19 @@ use super::admin::list;
 use super::args::{AdminArgs, Args};
 use super::output::{print, text};
 
-/// The variable that a shell sets to ask.
+/// The environment variable with which a shell asks for completions.
 const VARIABLE: &str = "HAWSEPIPE_COMPLETE";
-/// The name of the program.
+/// The program name that is completed.
 const PROGRAM: &str = "hawsepipe";
-/// How long a shell is kept waiting for names.
+/// How long a completion waits for the gateway.
 const DEADLINE: Duration = Duration::from_millis(700);
 
-/// Answers a shell that asks what may come next, and ends the process; does nothing else.
+/// If a shell asks for completions, prints them and ends the process. Otherwise it does nothing.
 pub fn answer() {
     CompleteEnv::with_factory(Args::command).var(VARIABLE).bin(PROGRAM).completer(PROGRAM).complete();
 }
 
-/// Prints what a shell has to read once.
+/// Prints the script that sets up completion in a shell.
 pub fn script(shell: Shell) -> anyhow::Result<()> {
     let shells = Shells::builtins();
     let known = shells.completer(&shell.to_string()).with_context(|| format!("{shell} cannot be completed for"))?;
@@ -35,7 +35,7 @@ pub fn script(shell: Shell) -> anyhow::Result<()> {
     print(&String::from_utf8_lossy(&script))
 }
 
-/// Names of tools.
+/// Completes names of tools.
 pub fn tools(current: &OsStr) -> Vec<CompletionCandidate> {
     let named = |tool: &Value| {
         let help = text(&tool["description"]).lines().next().map(str::to_owned);
@@ -45,7 +45,7 @@ pub fn tools(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates("/api/v1/tools", current, named)
 }
 
-/// Names of plugins, bare where they are of the namespace `default`.
+/// Completes names of plugins. Those in the namespace `default` have no prefix.
 pub fn plugins(current: &OsStr) -> Vec<CompletionCandidate> {
     let named = |plugin: &Value| {
         let name = plugin["plugin"].as_str()?;
@@ -54,12 +54,12 @@ pub fn plugins(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates("/api/v1/plugins", current, named)
 }
 
-/// Names of upstreams.
+/// Completes names of upstreams.
 pub fn upstreams(current: &OsStr) -> Vec<CompletionCandidate> {
     candidates("/api/v1/upstreams", current, |upstream| Some(CompletionCandidate::new(upstream["name"].as_str()?)))
 }
 
-/// What the items of a list are called that begins with `current`. Nothing where no gateway answers.
+/// Returns the names in a list of the admin API that begin with `current`; none if no gateway answers.
 fn candidates(
     path: &str,
     current: &OsStr,
@@ -76,7 +76,7 @@ fn items(path: &str) -> anyhow::Result<Vec<Value>> {
         #[command(flatten)]
         admin: AdminArgs,
     }
-    // The address of the environment, or the default one.
+    // Without arguments, this yields the address from the environment or the default.
     let AdminAddress { admin } = AdminAddress::try_parse_from([PROGRAM])?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async { tokio::time::timeout(DEADLINE, list(&admin, path, &[], usize::MAX)).await })?

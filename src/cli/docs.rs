@@ -1,4 +1,4 @@
-//! The reference pages of `docs/reference`, written from the code: fields, metrics, reasons, command line.
+//! Generates the pages of `docs/reference` from the code: fields, metrics, reasons, command line.
 
 use std::fmt::Write;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::node::WorkerMetrics;
 use crate::telemetry::metrics::Metrics;
 use crate::upstream::UpstreamMetrics;
 
-/// Writes every page into a folder.
+/// Writes all pages into a folder.
 pub(super) fn docs(args: &args::DocsArgs) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&args.folder).with_context(|| format!("cannot make {}", args.folder.display()))?;
     for (name, text) in pages()? {
@@ -24,10 +24,10 @@ pub(super) fn docs(args: &args::DocsArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The pages: file name and text.
+/// Returns the reference pages of `docs/reference`, each as file name and text.
 ///
 /// # Errors
-/// Where metrics cannot be registered.
+/// If metrics cannot be registered.
 pub fn pages() -> anyhow::Result<Vec<(&'static str, String)>> {
     Ok(vec![("fields.md", fields()?), ("metrics.md", metrics()?), ("reasons.md", reasons()), ("cli.md", cli())])
 }
@@ -115,7 +115,7 @@ fn rows(page: &mut String, path: &str, schema: &Value) {
     }
 }
 
-/// A type with its bounds, in a few words.
+/// Describes a field's type and bounds in a few words.
 fn kind(schema: &Value) -> String {
     let mut words = match (&schema["enum"], schema["type"].as_str()) {
         (Value::Array(values), _) => values.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),

@@ -1,4 +1,4 @@
-//! `hawsepipe executions`
+//! The command `hawsepipe executions`.
 
 use std::process::ExitCode;
 

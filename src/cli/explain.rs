@@ -1,4 +1,4 @@
-//! `hawsepipe explain`
+//! The command `hawsepipe explain`.
 
 use std::process::ExitCode;
 
@@ -41,12 +41,12 @@ pub async fn explain(args: ExplainArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a failure of the entry does to the call: that of a shadow does nothing.
+/// Returns the failure policy of an entry, or `none` in shadow mode, in which a failure has no effect.
 fn policy(entry: &Value) -> String {
     if entry["mode"] == "Shadow" { "none".to_owned() } else { text(&entry["failurePolicy"]) }
 }
 
-/// The error, and which tool was probably meant where there is none of that name.
+/// Adds the most similar tool name to the error, if the gateway has no tool of the requested name.
 async fn with_hint(args: &ExplainArgs, error: anyhow::Error) -> anyhow::Error {
     if error.downcast_ref::<ApiError>().is_none_or(|refused| refused.reason != "ToolNotFound") {
         return error;
@@ -59,7 +59,7 @@ async fn with_hint(args: &ExplainArgs, error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// An entry a row; a chain that does not run, or refuses, is a row of its own.
+/// Makes one row for each entry, and one for each chain that does not run or refuses calls.
 fn rows(explanation: &Value) -> Vec<Value> {
     let mut rows = Vec::new();
     for chain in explanation["chains"].as_array().into_iter().flatten() {

@@ -1,13 +1,13 @@
-//! How commands print what they found.
+//! The output formats of commands.
 
 use clap::ValueEnum;
 
-/// How lists are printed.
+/// The output format of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ListFormat {
-    /// Columns
+    /// A table
     Table,
-    /// More columns
+    /// A table with more columns
     Wide,
     /// JSON
     Json,
@@ -15,10 +15,10 @@ pub enum ListFormat {
     Yaml,
 }
 
-/// How a result is printed.
+/// The output format of a single result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ResultFormat {
-    /// The text blocks
+    /// Readable text
     Text,
     /// JSON
     Json,

@@ -1,4 +1,4 @@
-//! `hawsepipe gateway`: a gateway in a cluster, from what an operator compiled.
+//! `hawsepipe gateway`: runs a gateway in a cluster from the snapshots that an operator compiled.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -26,12 +26,12 @@ use crate::source::cluster::{ClusterSecrets, GatewayUid, News, OperatorTokens, P
 use crate::telemetry::log::{self, LogLevelHandle};
 use crate::web::CheckToken;
 
-/// Runs until a signal ends it.
+/// Runs the gateway until a signal ends it.
 pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
     let (log, traces) = log::start()?;
     hide_memory().context("cannot hide the gateway's memory from plugins")?;
     let client = connect().await?;
-    // From here on there is something to end in order.
+    // From here on, a signal must end the process gracefully.
     let mut signals = EndSignals::listen()?;
     let engine = engine()?;
     let mut servers = HttpServers::new(&engine);
@@ -47,7 +47,7 @@ pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// Opens the admin port, then follows the cluster.
+/// Opens the admin port, and then follows the snapshots in the cluster.
 async fn serve(
     args: &args::GatewayArgs,
     client: Client,
@@ -86,7 +86,7 @@ fn check(tokens: Arc<OperatorTokens>) -> CheckToken {
     })
 }
 
-/// Where the plan comes from, and what is put into it here.
+/// The sources of the plan, its code and its secrets, and the engine that runs it.
 struct Following {
     engine: Gateway,
     log: LogLevelHandle,
@@ -95,13 +95,13 @@ struct Following {
     code: PodCode<Inspector>,
     watch: FolderWatch,
     node: Option<PathBuf>,
-    /// Problems that were logged last.
+    /// The Problems that were logged last.
     reported: Vec<Problem>,
     again: Again,
 }
 
 impl Following {
-    /// Keeps the newest plan in force. The endpoints open with the first, and follow the plan from then on.
+    /// Keeps the newest plan in force. The endpoints open with the first plan and follow each later one.
     async fn follow(mut self, servers: &mut HttpServers, args: &args::GatewayArgs) -> anyhow::Result<()> {
         let mut received = self.first().await;
         self.put_in_force(&mut received).await;
@@ -117,11 +117,11 @@ impl Following {
         }
     }
 
-    /// Waits until something must be put in force: a new plan, or new code, secrets or restrictions of the running one. New
-    /// names of tools alone need no new link of the plan, so they are applied while waiting.
+    /// Waits until something must be put in force: a new plan, or new code, secrets or restrictions of the running one.
+    /// If only the names of tools changed, they are applied while waiting, because the plan need not be linked again.
     async fn woken(&mut self, received: &mut Received) {
         let Self { engine, snapshots, secrets, watch, again, .. } = self;
-        // Whatever wakes it, all is read again; what is waited out is not begun anew by names.
+        // Created once, so that new names of tools do not restart the waits inside, such as the backoff.
         let mut others = pin!(async {
             tokio::select! {
                 () = secrets.changed() => {}
@@ -158,13 +158,13 @@ impl Following {
             match self.snapshots.next().await {
                 News::Plan(received) => return *received,
                 News::Pending(pending) => self.engine.set_pending(pending),
-                // It comes along with the plan.
+                // The plan brings its extras along.
                 News::Extras(_) => {}
             }
         }
     }
 
-    /// Puts a plan in force with the files and Secrets of now, whether it is new or they are.
+    /// Puts a plan in force with the current files and Secrets.
     async fn put_in_force(&mut self, received: &mut Received) {
         let mut plan = received.in_force();
         if let Some(node) = &self.node {
@@ -181,7 +181,8 @@ impl Following {
             self.log.set(level);
         }
         self.engine.records().set_per_plugin(gateway.history_per_plugin as usize);
-        // Before the plan: a name that is taken in later may go from one upstream's tool to another's.
+        // Names come before the plan: if they were added later, a name could move from one upstream's tool to
+        // another's.
         self.engine.set_published_names(received.extras.seen_names.clone());
         self.engine.apply(completed.plan, completed.problems, &self.secrets).await;
         self.engine.set_pending(self.snapshots.pending());
@@ -189,7 +190,7 @@ impl Following {
         self.snapshots.keep(received).await;
     }
 
-    /// Logs what is wrong, where that is new.
+    /// Logs the Problems of the plan if they changed.
     fn report(&mut self) {
         let snapshot = self.engine.snapshot();
         self.again.after(snapshot.problems().iter());

@@ -1,6 +1,6 @@
-//! `hawsepipe grant`: the rights that a Secret's owner gives to a gateway of another namespace.
+//! `hawsepipe grant`: prints RBAC objects that let a gateway of another namespace read Secrets.
 //!
-//! The operator may read no Secret, so it cannot give one away. This prints what the owner has to apply.
+//! The operator cannot read Secrets, so it cannot grant access to them. Their owner must apply what this prints.
 
 mod names;
 mod rights;
@@ -26,7 +26,7 @@ use crate::domain::problem::Problem;
 use crate::source::cluster::connect;
 use crate::source::{LoadedManifests, load, read_files};
 
-/// `hawsepipe grant`
+/// The arguments of `hawsepipe grant`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A gateway has the Secrets of its own namespace as they are mounted. Those that an upstream or a
@@ -41,18 +41,19 @@ Examples:
   hawsepipe grant finance/ledger plugin/finance/redact --to mcp/shared
   hawsepipe grant finance/ledger --to mcp/shared -f finance.yaml")]
 pub struct GrantArgs {
-    /// What names the Secrets: [KIND/]NAMESPACE/NAME of an MCPUpstream or a Plugin; without KIND an MCPUpstream
+    /// The object that names the Secrets: [KIND/]NAMESPACE/NAME of an MCPUpstream or a Plugin. Default kind:
+    /// MCPUpstream
     #[arg(value_name = "OBJECT", required = true, value_parser = object)]
     pub objects: Vec<ObjectId>,
-    /// Who is to read them: NAMESPACE/NAME of an MCPGateway
+    /// The MCPGateway that can read them: NAMESPACE/NAME
     #[arg(long, value_name = "GATEWAY", value_parser = key)]
     pub to: ObjectKey,
-    /// Read the objects from manifests or folders of them, not from a cluster; may be repeated
+    /// Read the objects from a manifest or a folder of manifests instead of a cluster; can be repeated
     #[arg(short, long = "file", value_name = "PATH")]
     pub files: Vec<PathBuf>,
 }
 
-/// Prints the manifests to apply, or nothing if one object is wrong.
+/// Prints the manifests to apply. Prints nothing if one of the objects cannot be used.
 pub async fn grant(args: GrantArgs) -> anyhow::Result<ExitCode> {
     if let Some(own) = args.objects.iter().find(|id| id.key.namespace == args.to.namespace) {
         bail!("{own} is in the namespace of MCPGateway {}, which has its Secrets without a grant", args.to);
@@ -109,7 +110,7 @@ fn from_files(objects: &[ObjectId], loaded: &LoadedManifests) -> anyhow::Result<
     Ok(secrets)
 }
 
-/// Why files do not have an object.
+/// Describes why an object was not found in the files.
 fn not_in(loaded: &LoadedManifests, id: &ObjectId) -> String {
     if loaded.invalid.iter().any(|invalid| invalid.id == *id) {
         let own = loaded.problems.iter().map(|located| &located.problem);

@@ -1,12 +1,12 @@
-//! What `hawsepipe run` says first at a terminal: where to go with a client.
+//! The greeting that `hawsepipe run` prints at a terminal: how to connect a client.
 
 use std::io::IsTerminal;
 
 use super::output::say;
 use super::serve::Gateway;
 
-/// Says where MCP is spoken, of what, and how to tell a client, once it is known what the servers offer. Only at a
-/// terminal: programs read the log.
+/// Prints the MCP endpoint, what it serves, and how to add it to a client, once the tools of upstreams are known.
+/// Prints nothing if standard error is not a terminal.
 pub async fn greet(engine: Gateway, url: String) {
     if !std::io::stderr().is_terminal() {
         return;

@@ -1,4 +1,4 @@
-//! Names that a gateway does not know, and the ones that were probably meant.
+//! Errors about names that a gateway does not have, with suggestions.
 
 use anyhow::bail;
 use serde_json::Value;
@@ -8,26 +8,26 @@ use super::args::AdminArgs;
 use super::output::text;
 use crate::api::check::nearest;
 
-/// Fails where a list of nothing is one of a plugin that the gateway does not have: NAME or NAMESPACE/NAME.
+/// Checks a plugin filter (NAME or NAMESPACE/NAME) that found nothing: fails if the gateway has no such plugin.
 ///
 /// # Errors
-/// Says which plugins there are, or which one was probably meant.
+/// The error suggests the most similar plugin, or lists all if there are at most 20.
 pub async fn check_plugin(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "Plugin", "/api/v1/plugins", "plugin", wanted.filter(|_| found.is_empty())).await
 }
 
-/// The same of an upstream.
+/// Checks an upstream filter that found nothing: fails if the gateway has no such upstream.
 ///
 /// # Errors
-/// Says which upstreams there are, or which one was probably meant.
+/// The error suggests the most similar upstream, or lists all if there are at most 20.
 pub async fn check_upstream(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "upstream", "/api/v1/upstreams", "name", wanted.filter(|_| found.is_empty())).await
 }
 
-/// The same of a tool, by the server's own name.
+/// Checks a tool filter (the server's own name) that found nothing: fails if the gateway has no such tool.
 ///
 /// # Errors
-/// Says which tools there are, or which one was probably meant.
+/// The error suggests the most similar tool, or lists all if there are at most 20.
 pub async fn check_tool(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "tool", "/api/v1/tools", "upstreamName", wanted.filter(|_| found.is_empty())).await
 }
@@ -42,7 +42,7 @@ async fn check(admin: &AdminArgs, what: &str, path: &str, member: &str, wanted: 
     bail!("the gateway has no {what} {wanted:?}{}", hint(wanted, &names))
 }
 
-/// What to say behind "there is no such name".
+/// Returns a hint to append to an error about an unknown name.
 pub fn hint(wanted: &str, names: &[String]) -> String {
     let bare = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
     let all: Vec<_> = names.iter().map(|name| if wanted.contains('/') { name.clone() } else { bare(name) }).collect();

@@ -1,4 +1,4 @@
-//! The MCP endpoints of a process: which addresses they have, and that they are open while the plan wants them.
+//! The MCP endpoints of a process. Opens and closes them as the plan requires.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -17,22 +17,23 @@ use crate::domain::plan::{GatewayPlan, ListenerPlan};
 use crate::engine::Engine;
 use crate::web;
 
-/// The name of the listener that the command line makes.
+/// The name of the listener for the address from the command line.
 const COMMAND_LINE: &str = "command-line";
-/// When an address that could not be had is tried again.
+/// The pause before an address that could not be bound is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Where a process listens.
+/// The addresses that a process listens on.
 #[derive(Clone, Copy, Debug)]
 pub struct Bind {
-    /// The one address that the command line names, whatever the plan's listeners are.
+    /// The address from the command line, which replaces those of the plan's listeners.
     pub listen: Option<SocketAddr>,
-    /// Where the ports of the plan's listeners are.
+    /// The IP address for the ports of the plan's listeners.
     pub ip: IpAddr,
 }
 
 impl Bind {
-    /// The command line's address wins; else the plan's ports; else port 8080. Listeners that refuse stay closed.
+    /// Returns the address of the command line, or else the ports of the plan's listeners, or else port 8080. Listeners
+    /// whose protection cannot be enforced (`refusing`) stay closed.
     pub fn addresses(&self, gateway: &GatewayPlan) -> BTreeSet<SocketAddr> {
         let listeners = || gateway.listeners.iter().filter(|listener| listener.refusing.is_none());
         match self.listen {
@@ -43,7 +44,7 @@ impl Bind {
         }
     }
 
-    /// What the router at an address goes by.
+    /// Returns the settings for the router of a bound address.
     fn listener(&self, bound: SocketAddr) -> web::ServedListener {
         let default = ListenerPlan {
             name: COMMAND_LINE.into(),
@@ -57,37 +58,37 @@ impl Bind {
     }
 }
 
-/// The endpoints that are open.
+/// The open endpoints.
 pub struct Listeners {
     engine: Arc<Engine>,
     bind: Bind,
-    /// Ends all of them.
+    /// Closes all endpoints when cancelled.
     stop: CancellationToken,
     open: BTreeMap<SocketAddr, CancellationToken>,
-    /// Addresses that could not be had.
+    /// Addresses that could not be bound.
     failed: BTreeSet<SocketAddr>,
     connections: JoinSet<()>,
-    /// The first that was opened.
+    /// The URL of the endpoint that was opened first.
     url: Option<String>,
 }
 
 impl Listeners {
-    /// None is open yet. `stop` closes those that will be.
+    /// Makes an instance without open endpoints. Cancelling `stop` closes those that are opened later.
     pub fn new(engine: &Arc<Engine>, bind: Bind, stop: CancellationToken) -> Self {
         let (open, failed, connections) = (BTreeMap::new(), BTreeSet::new(), JoinSet::new());
         Self { engine: Arc::clone(engine), bind, stop, open, failed, connections, url: None }
     }
 
-    /// The first endpoint that was opened.
+    /// The URL of the endpoint that was opened first.
     pub fn first_url(&self) -> Option<&str> {
         self.url.as_deref()
     }
 
-    /// Opens what `gateway` wants and is not open, and closes what it no longer wants: nothing more is accepted there,
-    /// streams end, calls in flight are answered.
+    /// Opens the endpoints that `gateway` needs and closes those that it no longer needs. A closed endpoint accepts no
+    /// more connections and ends its streams, but running calls are answered.
     ///
     /// # Errors
-    /// The first address that cannot be had; the others are opened all the same.
+    /// The first address that cannot be bound. The others are opened nevertheless.
     pub async fn follow(&mut self, gateway: &GatewayPlan) -> anyhow::Result<()> {
         let wanted = self.bind.addresses(gateway);
         self.open.retain(|address, stop| {
@@ -128,7 +129,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Follows the plans that are put in force, until all of it is stopped and the last connection closed.
+    /// Follows the plans that come into force, until everything is stopped and the last connection has closed.
     pub async fn keep(mut self, mut plans: watch::Receiver<()>) {
         loop {
             tokio::select! {
@@ -138,17 +139,17 @@ impl Listeners {
                 Some(_) = self.connections.join_next() => continue,
             }
             let plan = Arc::clone(self.engine.snapshot().plan());
-            // What could not be opened was logged, and is tried again.
+            // `follow` logs failures, and the loop tries again.
             let _ = self.follow(&plan.gateway).await;
         }
         while self.connections.join_next().await.is_some() {}
     }
 }
 
-/// Binds an address that this flag sets.
+/// Binds an address. The error names `flag` as the way to choose another.
 ///
 /// # Errors
-/// Where it is taken, or not of this machine.
+/// If the address is in use or not available on this machine.
 pub async fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.with_context(|| {
         format!("cannot listen on {address}. Another program may use the port: give another with {flag} ADDR")

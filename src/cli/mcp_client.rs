@@ -1,4 +1,4 @@
-//! A stateless MCP client (2026-07-28): one request, one answer.
+//! A minimal MCP client for 2026-07-28, which has no sessions: it sends one request and reads one answer.
 
 use std::time::Duration;
 
@@ -14,28 +14,27 @@ use crate::domain::header_text::encode;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::version::MODERN_VERSION;
 
-/// The path of an endpoint where none is written.
+/// The default path of an endpoint.
 pub const MCP_PATH: &str = "/mcp";
-/// The most pages of a list that are read.
+/// The most pages of a list that the client reads.
 const MAX_PAGES: usize = 1000;
 
 /// A client of one endpoint.
 pub struct McpClient {
-    /// The endpoint.
+    /// The URL of the endpoint.
     pub url: String,
-    /// How long nothing may come of an answer.
+    /// The request fails if nothing of the answer arrives for this long.
     pub silence: Duration,
 }
 
-/// What came back.
+/// The server's answer.
 pub enum McpAnswer {
-    /// A result, as it came.
+    /// A result, as unparsed JSON.
     Result(Box<RawValue>),
     /// A JSON-RPC error.
     Error {
-        /// Its code.
+        /// The JSON-RPC error code.
         code: i64,
-        /// What it says.
         message: String,
     },
 }
@@ -49,7 +48,7 @@ struct Sent<'a> {
     params: RawObject,
 }
 
-/// A JSON-RPC response, its result raw.
+/// A JSON-RPC response with its result unparsed.
 #[derive(Deserialize)]
 struct Response {
     result: Option<Box<RawValue>>,
@@ -64,10 +63,11 @@ struct AnsweredError {
 }
 
 impl McpClient {
-    /// Sends a request; `name` is the tool that it names. `meta` gets what every request of this version has.
+    /// Sends a request. `name` is the tool of a `tools/call`. The members of `_meta` that every request needs are added
+    /// to `meta`.
     ///
     /// # Errors
-    /// Where nobody answers in time, or the answer is not one of MCP.
+    /// If no answer arrives in time, or the answer is not JSON-RPC.
     pub async fn request(
         &self,
         method: &str,
@@ -94,10 +94,10 @@ impl McpClient {
         read(&body).with_context(|| not_mcp(&self.url, status, &body))
     }
 
-    /// The names of all tools.
+    /// Lists the names of all tools.
     ///
     /// # Errors
-    /// Where they cannot be listed.
+    /// If the tools cannot be listed.
     pub async fn tool_names(&self) -> anyhow::Result<Vec<String>> {
         let (mut names, mut params) = (Vec::new(), RawObject::default());
         for _ in 0..MAX_PAGES {
@@ -116,7 +116,7 @@ impl McpClient {
     }
 }
 
-/// The JSON-RPC answer of a JSON body, or of the last event of a stream.
+/// Parses the JSON-RPC answer in a JSON body, or in the last event of an event stream.
 fn read(body: &str) -> anyhow::Result<McpAnswer> {
     let data = body.lines().filter_map(|line| line.strip_prefix("data:")).next_back();
     match serde_json::from_str(data.unwrap_or(body))? {
@@ -126,7 +126,7 @@ fn read(body: &str) -> anyhow::Result<McpAnswer> {
     }
 }
 
-/// What answered where no MCP endpoint is.
+/// Describes an answer that is not MCP.
 fn not_mcp(url: &str, status: StatusCode, body: &str) -> String {
     let said = serde_json::from_str::<Value>(body).ok();
     let said = said.as_ref().and_then(|value| value.pointer("/error/message")?.as_str());

@@ -1,4 +1,4 @@
-//! Subcommands: the only place that wires adapters to ports.
+//! The subcommands. Only this folder connects adapters to ports.
 
 mod address;
 mod admin;
@@ -51,9 +51,9 @@ use self::args::{Args, Command};
 pub use self::docs::pages;
 use self::output::{print, say};
 
-/// Runs what the command line asks for. Errors are printed to standard error, with what to do.
+/// Runs the command line `arguments` and returns the exit code. Prints errors to standard error, with what to do.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // A shell that asks what may come next gets its answer here, and the process ends.
+    // If a shell asks for completions, this answers it and ends the process.
     complete::answer();
     let matches = Args::command().try_get_matches_from(arguments);
     let args = match matches.and_then(|matches| Args::from_arg_matches(&matches)) {
@@ -66,12 +66,12 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => return fail(&anyhow::Error::new(error).context("cannot start the runtime")),
     };
     let code = runtime.block_on(dispatch(args)).unwrap_or_else(|error| fail(&error));
-    // A thread that still reads standard input must not keep the process.
+    // The process must not wait for a thread that is blocked reading standard input.
     runtime.shutdown_background();
     code
 }
 
-/// What the command line asks for. Boxed: the type of a future that holds those of all commands is too deep to lay out.
+/// Runs the command. The futures are boxed because the compiler cannot lay out one future that contains all of them.
 fn dispatch(args: Args) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
     match args.command {
         Command::Run(args) => run::run(args).boxed_local(),
@@ -96,16 +96,16 @@ fn dispatch(args: Args) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
     }
 }
 
-/// How long commands that ask an API server may take.
+/// How long a command that talks to an API server can take.
 const CLUSTER_DEADLINE: Duration = Duration::from_secs(60);
 
-/// A command that asks an API server, under a deadline.
+/// Runs a command that talks to an API server, under a deadline.
 async fn of_cluster(command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
     let done = tokio::time::timeout(CLUSTER_DEADLINE, command).await;
     done.unwrap_or_else(|_| Err(anyhow!("the cluster's API server did not answer within {CLUSTER_DEADLINE:?}")))
 }
 
-/// Prints help that was asked for, or what is wrong with a command line.
+/// Prints the requested help, or what is wrong with the command line. Returns the exit code.
 fn help(asked: &clap::Error) -> ExitCode {
     match asked.print().and_then(|()| std::io::stdout().flush()) {
         Err(error) if !asked.use_stderr() && error.kind() != std::io::ErrorKind::BrokenPipe => {

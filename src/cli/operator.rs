@@ -1,4 +1,4 @@
-//! `hawsepipe operator`: the control plane.
+//! `hawsepipe operator`: runs the control plane.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
@@ -18,7 +18,7 @@ use crate::telemetry::catalog::Catalog;
 use crate::telemetry::log;
 use crate::web;
 
-/// `hawsepipe operator`
+/// The arguments of `hawsepipe operator`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Takes KUBECONFIG, or the service account of the pod that it runs in. Several may run: one leads, the others are warm.
@@ -29,18 +29,18 @@ Examples:
 
 HAWSEPIPE_LOG sets the log level. Traces are sent where OTEL_EXPORTER_OTLP_ENDPOINT says, over HTTP.")]
 pub struct OperatorArgs {
-    /// Namespaces to watch, with commas between them. Default: all
+    /// The namespaces to watch, separated by commas. Default: all
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = namespace, env = "HAWSEPIPE_NAMESPACES")]
     pub namespaces: Vec<String>,
-    /// Address of its health checks and metrics
+    /// Address of the operator's health checks and metrics
     #[arg(long, value_name = "ADDR", default_value = "0.0.0.0:9090", env = "HAWSEPIPE_LISTEN")]
     pub listen: Address,
-    /// The Lease of the leader. Default: hawsepipe-operator in the operator's own namespace
+    /// The Lease for leader election. Default: hawsepipe-operator in the operator's own namespace
     #[arg(long, value_name = "NAMESPACE/NAME", env = "HAWSEPIPE_LEASE")]
     pub lease: Option<String>,
 }
 
-/// Runs until a signal ends it.
+/// Runs the operator until a signal ends it.
 pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let (_, traces) = log::start()?;
     let config = infer().await?;
@@ -79,7 +79,7 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The name of a namespace (RFC 1123, label), with spaces around it or not.
+/// Parses the name of a namespace (an RFC 1123 label). Spaces around it are ignored.
 fn namespace(written: &str) -> Result<String, String> {
     let name = written.trim();
     if name.is_empty() {

@@ -1,4 +1,4 @@
-//! JSON printed as it came: keys in their order, in JSON numbers with their digits.
+//! Prints JSON values as JSON or YAML with keys in the original order. JSON output also keeps the digits of numbers.
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -7,10 +7,10 @@ use serde_json::value::RawValue;
 
 use crate::domain::raw::RawObject;
 
-/// A JSON value that is written member by member in its own order.
+/// A JSON value that is serialized in the order of its text.
 struct Ordered<'a> {
     raw: &'a RawValue,
-    /// Whether scalars are written as the bytes that they came as, which only JSON can.
+    /// Whether scalars are copied as raw JSON text. Only possible if the output is JSON.
     exact: bool,
 }
 
@@ -42,18 +42,18 @@ impl Serialize for Ordered<'_> {
     }
 }
 
-/// As indented JSON.
+/// Returns indented JSON.
 ///
 /// # Errors
-/// Where it is nested deeper than JSON is read.
+/// If the value is nested too deep to parse.
 pub fn to_json(raw: &RawValue) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&Ordered { raw, exact: true })?)
 }
 
-/// As YAML.
+/// Returns YAML.
 ///
 /// # Errors
-/// Where it is nested deeper than JSON is read.
+/// If the value is nested too deep to parse.
 pub fn to_yaml(raw: &RawValue) -> anyhow::Result<String> {
     Ok(serde_saphyr::to_string(&Ordered { raw, exact: false })?)
 }

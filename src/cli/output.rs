@@ -1,4 +1,4 @@
-//! Printing: columns for people, JSON and YAML for programs, colour only on a terminal.
+//! Output of commands: columns for people, JSON and YAML for programs, colours only on a terminal.
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -9,24 +9,24 @@ use serde_json::Value;
 
 use super::formats::ListFormat;
 
-/// A column: its heading, whether it is only in wide tables, how to read it from an item.
+/// A column of a table. `read` returns the text of its cell for an item.
 pub struct Column {
     heading: &'static str,
     wide: bool,
     read: fn(&Value) -> String,
 }
 
-/// A column of every table.
+/// Makes a column that is always shown.
 pub fn column(heading: &'static str, read: fn(&Value) -> String) -> Column {
     Column { heading, wide: false, read }
 }
 
-/// A column of wide tables.
+/// Makes a column that only `-o wide` shows.
 pub fn wide(heading: &'static str, read: fn(&Value) -> String) -> Column {
     Column { heading, wide: true, read }
 }
 
-/// The text of a value: strings bare, what is absent as nothing.
+/// Returns the text of a value for a cell: strings without quotes, lists joined by commas, null as an empty text.
 pub fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -36,22 +36,22 @@ pub fn text(value: &Value) -> String {
     }
 }
 
-/// A moment, given in Unix milliseconds, in UTC; what is absent as nothing.
+/// Formats Unix milliseconds as a time in UTC. The text is empty if `millis` is not a number.
 pub fn time(millis: &Value) -> String {
     let moment = millis.as_i64().and_then(|millis| Timestamp::from_millisecond(millis).ok());
     moment.map(|moment| format!("{moment:.3}")).unwrap_or_default()
 }
 
-/// A length of time for people: tenths of a second.
+/// Formats a duration in seconds, rounded to tenths.
 pub fn seconds(duration: Duration) -> String {
     let tenths = (duration.as_secs_f64() * 10.0).round();
     format!("{} s", tenths / 10.0)
 }
 
-/// Prints `items` as the format asks. `whole` is what JSON and YAML print.
+/// Prints a list: `items` as a table, or `whole` as JSON or YAML.
 ///
 /// # Errors
-/// Where standard output is closed.
+/// If standard output cannot be written, except because its reader closed it.
 pub fn print_list(format: ListFormat, whole: &Value, items: &[Value], columns: &[Column]) -> anyhow::Result<()> {
     match format {
         ListFormat::Json => print_line(&serde_json::to_string_pretty(whole)?),
@@ -60,7 +60,7 @@ pub fn print_list(format: ListFormat, whole: &Value, items: &[Value], columns: &
     }
 }
 
-/// The rows of a table, with the headings or without, each line ended.
+/// Formats the rows of a table, with or without headings. Each line ends with a newline.
 pub fn rows(format: ListFormat, items: &[Value], columns: &[Column], with_headings: bool) -> String {
     let shown: Vec<_> = columns.iter().filter(|c| format == ListFormat::Wide || !c.wide).collect();
     let rows = items.iter().map(|item| shown.iter().map(|c| (c.read)(item)).collect()).collect();
@@ -69,7 +69,7 @@ pub fn rows(format: ListFormat, items: &[Value], columns: &[Column], with_headin
     if text.is_empty() { text } else { text + "\n" }
 }
 
-/// Columns without lines, as kubectl prints them.
+/// Formats columns without borders, like kubectl.
 pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(TableStyle::new()).set_content_arrangement(ContentArrangement::Disabled);
@@ -86,23 +86,24 @@ pub fn table(headings: &[&str], rows: Vec<Vec<String>>) -> String {
 /// Prints a line to standard output. A closed pipe (`| head`) is not an error.
 ///
 /// # Errors
-/// Where it cannot be written for another reason, such as a full disk.
+/// If standard output cannot be written for another reason, such as a full disk.
 pub fn print_line(line: &str) -> anyhow::Result<()> {
     print(&format!("{line}\n"))
 }
 
-/// Prints text to standard output as it is, in the same way.
+/// Prints text to standard output, without adding a newline. A closed pipe is not an error.
 ///
 /// # Errors
-/// Where it cannot be written, and not because its reader closed it.
+/// If standard output cannot be written for another reason.
 pub fn print(text: &str) -> anyhow::Result<()> {
     is_read(text).map(drop)
 }
 
-/// Prints text, and says whether somebody still reads: what prints for ever ends where nobody does.
+/// Prints text to standard output, and returns whether the output is still open. A command that prints without end
+/// stops when it is not.
 ///
 /// # Errors
-/// Where it cannot be written, and not because its reader closed it.
+/// If standard output cannot be written for another reason than a closed pipe.
 pub fn is_read(text: &str) -> anyhow::Result<bool> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -112,28 +113,28 @@ pub fn is_read(text: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Prints a line to standard error. Where that is closed there is nobody to tell.
+/// Prints a line to standard error. A failure to do so is ignored.
 pub fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
-/// `text` in a colour, where standard output is a terminal that wants colours.
+/// Colours `text` if standard output is a terminal and `NO_COLOR` is not set.
 pub fn paint(colour: Colour, text: &str) -> String {
     let wanted = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     if wanted { format!("\x1b[{}m{text}\x1b[0m", colour as u8) } else { text.to_owned() }
 }
 
-/// What stands out.
+/// Colours, with their ANSI codes.
 #[derive(Clone, Copy, Debug)]
 pub enum Colour {
-    /// Errors.
+    /// For errors.
     Red = 31,
-    /// What is well.
+    /// For success.
     Green = 32,
-    /// Warnings.
+    /// For warnings.
     Yellow = 33,
 }
-/// What an entry did, as `field` has it; of a shadow, what it would have done: it changed and stopped nothing.
+/// Returns an entry's outcome from `field`. In shadow mode it is marked as `shadow(...)`, because it had no effect.
 pub fn outcome_text(entry: &Value, field: &str) -> String {
     let word = text(&entry[field]);
     if entry["mode"] == "Shadow" { format!("shadow({word})") } else { word }

@@ -1,4 +1,4 @@
-//! The programs of upstreams, looked for as a gateway started from here would look for them.
+//! Finds the programs of upstreams as a gateway does that is started in the same environment.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,8 @@ use crate::domain::plan::{NamedValue, Plan, TransportPlan, UpstreamPlan, ValueSo
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Upstreams whose program is not there. Warnings: another machine may have it.
+/// Returns a warning for each upstream whose program does not exist. These are not errors, because the gateway may run
+/// on another machine.
 pub fn missing(plan: &Plan) -> Vec<Problem> {
     let enabled = plan.upstreams.iter().filter(|upstream| upstream.enabled && upstream.refusing.is_none());
     enabled.filter_map(check).collect()
@@ -21,7 +22,7 @@ fn check(upstream: &UpstreamPlan) -> Option<Problem> {
     let path = match env.iter().find(|variable| variable.name == "PATH") {
         None => own.as_os_str(),
         Some(NamedValue { value: ValueSource::Literal(path), .. }) => OsStr::new(path),
-        // Its value is not known here.
+        // The value of PATH comes from a Secret or ConfigMap, which is unknown here.
         Some(_) => return None,
     };
     let (found, place) = match command.contains('/') {

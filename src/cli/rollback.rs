@@ -1,4 +1,4 @@
-//! `hawsepipe rollback`: keeps a gateway at a revision, or lets it follow edits again.
+//! `hawsepipe rollback`: pins a gateway to a revision, or lets it follow edits again.
 
 use std::process::ExitCode;
 
@@ -14,10 +14,10 @@ use crate::api::gateway::MCPGateway;
 use crate::domain::ids::ObjectKey;
 use crate::source::cluster::connect;
 
-/// Whose field `spec.pinnedRevision` is (server-side apply), so that it can be taken out again.
+/// The field manager that owns `spec.pinnedRevision` (server-side apply), so that the field can be removed again.
 const FIELD_MANAGER: &str = "hawsepipe-rollback";
 
-/// `hawsepipe rollback`
+/// The arguments of `hawsepipe rollback`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Sets spec.pinnedRevision. Edits are compiled and wait until the gateway is let go with --unpin.
@@ -30,18 +30,18 @@ Examples:
 pub struct RollbackArgs {
     /// The MCPGateway: NAME or NAMESPACE/NAME
     pub gateway: String,
-    /// The revision, or how it begins
+    /// The revision, or the first characters of its name
     #[arg(value_name = "REV", required_unless_present = "unpin", conflicts_with = "unpin")]
     pub revision: Option<String>,
-    /// The gateway's namespace. Default: that of the kubeconfig's context
+    /// The namespace of the gateway. Default: the one of the kubeconfig's context
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// Follow edits again
+    /// Let the gateway follow edits again
     #[arg(long)]
     pub unpin: bool,
 }
 
-/// Pins a gateway to a revision that is kept, or unpins it.
+/// Pins a gateway to a kept revision, or unpins it.
 pub async fn rollback(args: RollbackArgs) -> anyhow::Result<ExitCode> {
     let client = connect().await?;
     let key = key(&args.gateway, args.namespace.as_deref(), client.default_namespace())?;
@@ -66,7 +66,8 @@ pub async fn rollback(args: RollbackArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Applies `spec` as ours, null to take out what is, and gives the object after that.
+/// Applies `spec` as this program's field manager and returns the resulting object. A null `spec` removes the field
+/// that this manager set.
 async fn apply(client: Client, key: &ObjectKey, spec: Value) -> anyhow::Result<Value> {
     let resource = ApiResource::erase::<MCPGateway>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client, &key.namespace, &resource);
@@ -75,7 +76,7 @@ async fn apply(client: Client, key: &ObjectKey, spec: Value) -> anyhow::Result<V
     let mut ours = json!({
         "apiVersion": resource.api_version,
         "kind": resource.kind,
-        // Without its uid, one that is deleted now would come back.
+        // Without the uid, this would create the object again if it was deleted in the meantime.
         "metadata": {"name": key.name, "uid": there.uid()},
     });
     if !spec.is_null() {

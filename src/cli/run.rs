@@ -1,4 +1,4 @@
-//! `hawsepipe run`: a gateway from manifests on disk.
+//! `hawsepipe run`: runs a gateway from manifests on disk.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
@@ -23,10 +23,10 @@ use crate::node::{Inspector, hide_memory};
 use crate::source::{CompiledManifests, Directory, FolderWatch, Located};
 use crate::telemetry::log::{self, LogLevelHandle};
 
-/// Where ports are opened for which no host is written.
+/// The default IP address of listeners.
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Runs until a signal ends it.
+/// Runs the gateway until a signal ends it.
 pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let (log, traces) = log::start()?;
     hide_memory().context("cannot hide the gateway's memory from plugins")?;
@@ -40,7 +40,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     }
     let bind = Bind { listen, ip: HERE };
     check_open(&first.plan.gateway, &bind, args.insecure_anonymous)?;
-    // From here on there is something to end in order.
+    // From here on, a signal must end the process gracefully.
     let mut signals = EndSignals::listen()?;
     let engine = engine()?;
     state_folder::keep_seen_names(&engine, &state);
@@ -58,7 +58,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
         }
     };
     signals.next().await;
-    // A change that is read now would start what is about to end.
+    // A change that is read now would start workers and upstreams that are about to end.
     following.abort();
     servers.end(&mut signals).await;
     state_folder::write_seen_names(&engine, &state);
@@ -67,7 +67,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The address for MCP clients, where one is written, and that of the admin API.
+/// Returns the address for MCP clients, if `--listen` sets one, and the address of the admin API.
 async fn addresses(args: &RunArgs) -> anyhow::Result<(Option<SocketAddr>, SocketAddr)> {
     let admin = args.admin.listen(HERE, ADMIN_PORT).await.context("--admin")?;
     if !admin.ip().is_loopback() {
@@ -80,7 +80,7 @@ async fn addresses(args: &RunArgs) -> anyhow::Result<(Option<SocketAddr>, Socket
     Ok((listen, admin))
 }
 
-/// Opens the listeners, puts the first plan in force, and follows changes from then on: what it gives does that.
+/// Opens the listeners and puts the first plan in force. The returned task follows later changes.
 async fn start(
     servers: &mut HttpServers,
     engine: &Gateway,
@@ -103,7 +103,7 @@ async fn start(
     Ok(tokio::spawn(follow(Arc::clone(engine), log, directory, watch, reported)))
 }
 
-/// An open gateway off loopback has to be meant.
+/// Refuses to serve anonymous clients on an address that is not loopback, unless a manifest or the flag allows it.
 fn check_open(gateway: &GatewayPlan, bind: &Bind, insecure_anonymous: bool) -> anyhow::Result<()> {
     let outside = bind.addresses(gateway).into_iter().find(|address| !address.ip().is_loopback());
     match outside {
@@ -116,7 +116,7 @@ fn check_open(gateway: &GatewayPlan, bind: &Bind, insecure_anonymous: bool) -> a
     }
 }
 
-/// Logs what is wrong.
+/// Logs Problems.
 fn report(problems: &[Located]) {
     for located in problems {
         let place = located.place.map(|place| format!("{}:{}", place.line, place.column));
@@ -139,7 +139,7 @@ async fn put_in_force(engine: &Gateway, log: &LogLevelHandle, watch: &mut Folder
     engine.apply(compiled.plan, compiled.problems, &compiled.secrets).await;
 }
 
-/// Reads again whenever something changed. What cannot be read leaves the plan as it is.
+/// Reads the manifests again whenever something changed. If they cannot be read, the plan stays as it is.
 async fn follow(
     engine: Gateway,
     log: LogLevelHandle,

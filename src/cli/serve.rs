@@ -1,4 +1,4 @@
-//! What every gateway process has around its engine: listeners, and an orderly end.
+//! The servers of a gateway process, and its graceful shutdown.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::domain::plan::GatewayPlan;
 use crate::engine::Engine;
 use crate::web::{self, CheckToken};
 
-/// How long calls in flight may go on after the first signal.
+/// How long running calls can continue after the first signal.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often idle sessions are looked for.
+/// How often expired sessions are removed.
 const SWEEP: Duration = Duration::from_secs(10);
-/// The engine of a process.
+/// The shared engine of a process.
 pub type Gateway = Arc<Engine>;
 
-/// The open ports of a process.
+/// The open HTTP ports of a process.
 pub struct HttpServers {
     engine: Gateway,
     stop: CancellationToken,
@@ -29,21 +29,21 @@ pub struct HttpServers {
 }
 
 impl HttpServers {
-    /// None is open yet.
+    /// Makes an instance without open ports.
     pub fn new(engine: &Gateway) -> Self {
         tokio::spawn(sweep(Arc::clone(engine)));
         Self { engine: Arc::clone(engine), stop: CancellationToken::new(), tasks: JoinSet::new(), url: None }
     }
 
-    /// Where MCP is spoken: the first endpoint that was opened.
+    /// The URL of the MCP endpoint that was opened first.
     pub fn url(&self) -> Option<&str> {
         self.url.as_deref()
     }
 
-    /// Opens the MCP endpoints of the plan that is in force, or `gateway` before there is one, and follows later plans.
+    /// Opens the MCP endpoints of `gateway`, and then follows the plans that come into force.
     ///
     /// # Errors
-    /// If a port is taken.
+    /// If a port is in use.
     pub async fn open(&mut self, bind: Bind, gateway: &GatewayPlan) -> anyhow::Result<()> {
         let plans = self.engine.plans();
         let mut listeners = Listeners::new(&self.engine, bind, self.stop.clone());
@@ -53,10 +53,10 @@ impl HttpServers {
         Ok(())
     }
 
-    /// Opens the admin port. `check` lets those in who come from other machines.
+    /// Opens the admin port. `check` decides which requests from other machines are allowed.
     ///
     /// # Errors
-    /// If the port is taken.
+    /// If the port is in use.
     pub async fn open_admin(&mut self, address: SocketAddr, check: Option<CheckToken>) -> anyhow::Result<()> {
         let socket = bind(address, "--admin").await?;
         tracing::info!(address = %socket.local_addr()?, "admin API and metrics");
@@ -65,7 +65,7 @@ impl HttpServers {
         Ok(())
     }
 
-    /// Ends after a signal: no new calls, those in flight may end; a second signal ends at once.
+    /// Shuts down: refuses new calls and lets running ones finish. A second signal ends them immediately.
     pub async fn end(mut self, signals: &mut EndSignals) {
         tracing::info!("ending: calls in flight have {PATIENCE:?}; a second signal ends at once");
         self.stop.cancel();
@@ -73,7 +73,7 @@ impl HttpServers {
             () = self.engine.shutdown(PATIENCE) => {}
             () = signals.next() => return self.engine.abort().await,
         }
-        // Answers that are on their way get a moment to get out.
+        // Answers that are being written get a second to be sent.
         let closed = async { while self.tasks.join_next().await.is_some() {} };
         let _ = tokio::time::timeout(Duration::from_secs(1), closed).await;
     }

@@ -1,22 +1,22 @@
-//! The signals that end a process in order.
+//! The signals that end a process gracefully.
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Ctrl-C and SIGTERM, which end nothing by themselves any more.
+/// SIGINT and SIGTERM. While this exists, they no longer kill the process.
 pub(super) struct EndSignals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl EndSignals {
-    /// From here on signals are kept until somebody waits for them.
+    /// Starts to catch the signals. They are remembered until [`EndSignals::next`].
     pub(super) fn listen() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("cannot listen to signals");
         Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

@@ -1,4 +1,4 @@
-//! `hawsepipe snapshot`: what an operator compiled for gateways, and what differs between two revisions.
+//! `hawsepipe snapshot`: prints the plans that an operator compiled for gateways, or the differences between two.
 
 mod diff;
 mod stored;
@@ -19,7 +19,7 @@ use crate::domain::ids::{Kind, ObjectKey};
 use crate::domain::plan::Plan;
 use crate::source::cluster::connect;
 
-/// `hawsepipe snapshot`
+/// The arguments of `hawsepipe snapshot`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Without a gateway, lists the revisions that are kept. With one, prints a plan as its pods run it:
@@ -32,21 +32,22 @@ Examples:
   hawsepipe snapshot shared -n mcp --diff 3f1c             from that revision to the current one
   hawsepipe snapshot shared -n mcp --revision 3f1c --code")]
 pub struct SnapshotArgs {
-    /// The MCPGateway: NAME or NAMESPACE/NAME. Default: none; then revisions of all are listed
+    /// The MCPGateway: NAME or NAMESPACE/NAME. Default: list the revisions of all gateways
     pub gateway: Option<String>,
-    /// Its namespace. Default: that of the kubeconfig's context; for the list all
+    /// The namespace of the gateway, or to list. Default: the one of the kubeconfig's context; for the list, all
+    /// namespaces
     #[arg(short, long)]
     pub namespace: Option<String>,
-    /// Which revision. Default: the one that pods are to run
+    /// The revision to print, or the first characters of its name. Default: the current one
     #[arg(long, value_name = "REV", requires = "gateway")]
     pub revision: Option<String>,
     /// Print what changed since this revision, object by object
     #[arg(long, value_name = "REV", requires = "gateway")]
     pub diff: Option<String>,
-    /// Print the plugins' code too
+    /// Print the code of plugins too
     #[arg(long, requires = "gateway", conflicts_with = "diff")]
     pub code: bool,
-    /// How to print. Default: table; a plan as yaml
+    /// Output format. Default: yaml for a plan, else table
     #[arg(short, long, value_enum)]
     pub output: Option<ListFormat>,
 }
@@ -85,7 +86,7 @@ fn print_revisions(output: Option<ListFormat>, indices: &[(ObjectKey, SnapshotIn
     print_list(output.unwrap_or(ListFormat::Table), &json!({"items": items}), &items, &columns)
 }
 
-/// `sizeBytes` is that of the plain JSON.
+/// Describes a revision. `sizeBytes` is the size of its shards as uncompressed JSON.
 fn revision_item(gateway: &ObjectKey, revision: &SnapshotRevision, current: bool) -> Value {
     json!({
         "namespace": gateway.namespace,
@@ -101,7 +102,7 @@ fn revision_item(gateway: &ObjectKey, revision: &SnapshotRevision, current: bool
     })
 }
 
-/// The plan itself, or as a table its objects.
+/// Prints the plan as JSON or YAML, or its objects as a table.
 fn print_plan(output: Option<ListFormat>, mut plan: Plan, with_code: bool) -> anyhow::Result<()> {
     plan.hide_values();
     let objects = objects(&plan);
@@ -119,7 +120,7 @@ fn print_plan(output: Option<ListFormat>, mut plan: Plan, with_code: bool) -> an
     print_list(output.unwrap_or(ListFormat::Yaml), &whole, &objects, &columns)
 }
 
-/// What a plan consists of, with a digest of each.
+/// Returns the objects of a plan, each with a digest.
 fn objects(plan: &Plan) -> Vec<Value> {
     let object = |kind: Kind, key: &ObjectKey, digest: String| json!({"kind": kind, "object": key.to_string(), "digest": digest});
     let mut all = vec![object(Kind::MCPGateway, &plan.gateway.key, digest::revision(&plan.gateway))];

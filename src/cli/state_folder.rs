@@ -1,4 +1,4 @@
-//! What `hawsepipe run` keeps between two runs.
+//! The state that `hawsepipe run` stores for the next run.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,27 +14,27 @@ use crate::domain::kept_form::KeptForm;
 use crate::domain::seen::SeenNames;
 use crate::source::{StateFile, StateFolder};
 
-/// Names of tools that upstreams were ever seen to have.
+/// The file with the names of all tools that were ever seen in the lists of upstreams.
 const SEEN_NAMES: StateFile = StateFile { name: "seen-names", max_bytes: 4 << 20 };
-/// Plugins in the form that was loaded last, with their code.
+/// The file with the last loaded form of each plugin, including its code.
 const LOADED_PLUGINS: StateFile = StateFile { name: "loaded-plugins", max_bytes: 64 << 20 };
-/// The least time between two writes of a file.
+/// The shortest time between two writes of a file.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The state folder of a command line.
+/// Returns the state folder for a command line.
 ///
 /// # Errors
-/// Where there can be none at the path that is written.
+/// If `--state-dir` cannot be a folder.
 pub fn folder(args: &RunArgs) -> anyhow::Result<Arc<StateFolder>> {
     check_folder(args.state_dir.as_deref())?;
     let default = || default_folder(args, std::env::var_os("XDG_STATE_HOME").as_deref(), std::env::home_dir());
     Ok(Arc::new(StateFolder::at(args.state_dir.clone().or_else(default))))
 }
 
-/// Checks that `--state-dir` is a folder, or that one can be made there.
+/// Checks that `--state-dir` is a folder, or that no file prevents creating it.
 ///
 /// # Errors
-/// Names what stands in the way.
+/// The error names the file.
 pub fn check_folder(written: Option<&Path>) -> anyhow::Result<()> {
     let Some(written) = written else { return Ok(()) };
     match written.ancestors().find(|path| path.exists()) {
@@ -45,8 +45,8 @@ pub fn check_folder(written: Option<&Path>) -> anyhow::Result<()> {
     }
 }
 
-/// A folder for these manifests and this gateway, below the user's state folder (XDG Base Directory Specification:
-/// a path that is not absolute counts as not set).
+/// Returns the default state folder for these manifests and this gateway. It is below the user's state folder (XDG Base
+/// Directory Specification: a path that is not absolute counts as not set).
 fn default_folder(args: &RunArgs, state_home: Option<&OsStr>, home: Option<PathBuf>) -> Option<PathBuf> {
     let absolute = |path: PathBuf| path.is_absolute().then_some(path);
     let below_home = || Some(absolute(home?)?.join(".local/state"));
@@ -61,7 +61,7 @@ fn default_folder(args: &RunArgs, state_home: Option<&OsStr>, home: Option<PathB
     Some(base.join("hawsepipe").join(&sha256_hex(&identity)[..32]))
 }
 
-/// Gives the engine the names that were seen before, and keeps what it sees from now on.
+/// Restores the stored names of tools into the engine, and stores the ones that it sees from now on.
 pub fn keep_seen_names(engine: &Gateway, state: &Arc<StateFolder>) {
     if let Some(seen) = state.read::<SeenNames>(SEEN_NAMES) {
         engine.merge_seen_names(&seen);
@@ -76,8 +76,8 @@ pub fn keep_seen_names(engine: &Gateway, state: &Arc<StateFolder>) {
     });
 }
 
-/// Gives the engine the forms of plugins that were loaded last, and keeps those that are from now on: where the newest
-/// cannot be loaded, they are what runs, after a restart too.
+/// Restores the last loaded forms of plugins into the engine, and stores the ones that it loads from now on. If the
+/// newest form of a plugin cannot be loaded, its last loaded one runs, even after a restart.
 pub fn keep_loaded_plugins(engine: &Gateway, state: &Arc<StateFolder>) {
     if let Some(kept) = state.read::<Vec<KeptForm>>(LOADED_PLUGINS) {
         engine.restore_forms(kept);
@@ -93,12 +93,12 @@ pub fn keep_loaded_plugins(engine: &Gateway, state: &Arc<StateFolder>) {
     });
 }
 
-/// Writes what was loaded since the last write, when the gateway ends.
+/// Stores the loaded forms of plugins a last time, when the gateway ends.
 pub fn write_loaded_plugins(engine: &Gateway, state: &StateFolder) {
     state.write(LOADED_PLUGINS, &engine.kept_forms());
 }
 
-/// Writes what was seen since the last write, when the gateway ends.
+/// Stores the names of tools a last time, when the gateway ends.
 pub fn write_seen_names(engine: &Gateway, state: &StateFolder) {
     state.write(SEEN_NAMES, &**engine.seen_names().borrow());
 }

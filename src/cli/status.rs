@@ -1,4 +1,4 @@
-//! `hawsepipe status`: what a running gateway runs, and what is wrong with it.
+//! `hawsepipe status`: shows what a running gateway runs, and its Problems.
 
 use std::process::ExitCode;
 
@@ -9,7 +9,7 @@ use super::args::StatusArgs;
 use super::formats::ListFormat;
 use super::output::{Colour, Column, column, paint, print_line, print_list, text, wide};
 
-/// Shows a running gateway.
+/// Prints the status of a running gateway.
 pub async fn status(args: StatusArgs) -> anyhow::Result<ExitCode> {
     let status = get(&args.admin, "/api/v1/status").await?;
     if matches!(args.output, ListFormat::Json | ListFormat::Yaml) {
@@ -32,7 +32,7 @@ fn items(list: &Value) -> Vec<Value> {
     list.as_array().cloned().unwrap_or_default()
 }
 
-/// The gateway itself, a line for each thing that there is to say.
+/// Prints the facts about the gateway itself, one per line.
 fn head(status: &Value) -> anyhow::Result<()> {
     let mut lines = vec![
         ("GATEWAY", text(&status["gateway"])),
@@ -107,7 +107,7 @@ fn chain_columns() -> Vec<Column> {
     ]
 }
 
-/// How a digest begins.
+/// Returns the first 12 characters of a digest.
 pub fn short(digest: &Value) -> String {
     text(digest).chars().take(12).collect()
 }
@@ -116,7 +116,7 @@ fn one_line(value: &Value) -> String {
     text(value).lines().next().unwrap_or_default().to_owned()
 }
 
-/// A Problem for people.
+/// Formats a Problem as a line.
 pub fn problem_line(problem: &Value) -> String {
     let (word, colour) = match problem["level"].as_str() {
         Some("error") => ("error", Colour::Red),

@@ -1,4 +1,4 @@
-//! `hawsepipe tools`
+//! The command `hawsepipe tools`.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `hawsepipe validate`
+//! The command `hawsepipe validate`.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::engine::views::explain::link_plugins;
 use crate::node::{Inspector, Launcher, find_node, hide_memory};
 use crate::source::{CompiledManifests, Directory, DirectorySettings, Located};
 
-/// Plugins that are loaded at once.
+/// How many plugins are loaded at the same time.
 const AT_ONCE: usize = 4;
 
-/// Checks manifests and says what is wrong. What is started of them are plugins, each in its sandbox, to see whether they
-/// can be loaded.
+/// Checks manifests and prints their Problems. It starts plugins in the sandbox, to find out whether they can be
+/// loaded, but no upstreams.
 pub async fn validate(args: ValidateArgs) -> anyhow::Result<ExitCode> {
     if !args.no_load {
         hide_memory().context("cannot hide this program's memory from plugins")?;
@@ -37,14 +37,14 @@ pub async fn validate(args: ValidateArgs) -> anyhow::Result<ExitCode> {
     Ok(if errors > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The manifests that a command line names.
+/// Makes a [`Directory`] of the manifests on the command line.
 pub fn directory(paths: Vec<std::path::PathBuf>, options: OptionArgs) -> anyhow::Result<Directory<Inspector>> {
     let settings =
         DirectorySettings { paths, gateway: options.gateway, secrets_dir: options.secrets_dir, node: options.node };
     Ok(Directory::new(settings, Inspector::new(Launcher::current()?)))
 }
 
-/// What reading and compiling found, and what only linking and asking Node.js finds.
+/// Returns the Problems of reading and compiling, and adds those of linking, missing programs, and loading plugins.
 async fn all_problems(
     directory: &Directory<Inspector>,
     compiled: CompiledManifests,
@@ -70,7 +70,7 @@ async fn all_problems(
     Ok(located)
 }
 
-/// Loads each plugin in a worker, as a gateway does, and says which cannot be loaded.
+/// Loads each plugin in a worker, as a gateway does. Returns a Problem for each that cannot be loaded.
 async fn load_problems(plugins: &[Arc<LinkedPlugin>], runtime: &Runtime) -> anyhow::Result<Vec<Problem>> {
     let (workers, ..) = workers()?;
     let mut problems = Vec::new();
@@ -117,7 +117,7 @@ fn print(format: ListFormat, located: &[Located], errors: usize) -> anyhow::Resu
     print_list(format, &json!({"items": items}), &items, &columns)
 }
 
-/// One Problem for people: place, level, object, field, what to do.
+/// Formats a Problem as a line: place, level, object, field, and what to do.
 pub fn line(located: &Located) -> String {
     let (word, colour) = match located.problem.level {
         _ if is_consequence(located) => ("so", Colour::Yellow),
@@ -132,7 +132,8 @@ pub fn line(located: &Located) -> String {
     format!("{place}{}: {}", paint(colour, word), located.problem)
 }
 
-/// Whether it only follows from what is said of another object: a Plugin that is not accepted, of the chains that name it.
+/// Whether a Problem only follows from another object's: a chain names a Plugin that is not accepted. It does not count
+/// as an error of its own.
 fn is_consequence(located: &Located) -> bool {
     located.problem.reason == Reason::PluginNotAccepted
 }

@@ -1,4 +1,4 @@
-//! `hawsepipe wait`: returns when everything that was written before is in force.
+//! `hawsepipe wait`: waits until all earlier edits of manifests and plugins are in force.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -8,17 +8,17 @@ use super::args::WaitArgs;
 use super::output::{print_line, say};
 use super::status::{problem_line, short};
 
-/// How long to wait before a gateway that does not answer is asked again.
+/// The pause before another request to a gateway that does not answer.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Waits for the edits of before.
+/// Waits until all earlier edits are in force, and prints the Problems of the plan.
 pub async fn wait(args: WaitArgs) -> anyhow::Result<ExitCode> {
     let deadline = Instant::now() + Duration::from_secs(args.admin.timeout);
     let status = loop {
         let left = deadline.saturating_duration_since(Instant::now());
         match get_within(&args.admin, "/api/v1/status?settled=true", left).await {
             Ok(status) => break status,
-            // It may be about to start.
+            // The gateway may be starting.
             Err(error) if error.is::<NoAnswer>() && left > AGAIN => tokio::time::sleep(AGAIN).await,
             Err(error) => return Err(error),
         }

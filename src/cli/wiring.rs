@@ -1,4 +1,4 @@
-//! Which adapter stands behind which port.
+//! Connects the adapters to the ports of the engine.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,15 +13,15 @@ use crate::store::MemoryRecords;
 use crate::telemetry::metrics::Metrics;
 use crate::upstream::{ServerLauncher, UpstreamMetrics, Upstreams};
 
-/// This process.
+/// The identity of this process, which is random.
 static INSTANCE: LazyLock<Instance> = LazyLock::new(|| Instance::new(&uuid::Uuid::new_v4().simple().to_string()));
 
-/// This process, as its requests to upstreams name it.
+/// Returns the identity that this process sends along with its requests to upstreams.
 pub fn instance() -> Instance {
     INSTANCE.clone()
 }
 
-/// An engine on real adapters, without a plan yet.
+/// Makes an engine with the real adapters and without a plan.
 pub fn engine() -> anyhow::Result<Arc<Engine>> {
     let (workers, metrics, _) = workers()?;
     let counted = UpstreamMetrics::new().context("cannot make metrics of upstreams")?;
@@ -37,7 +37,7 @@ pub fn engine() -> anyhow::Result<Arc<Engine>> {
     Ok(Engine::new(ports, metrics, budget))
 }
 
-/// Workers, the metrics that they are counted in, and those of them that are their own.
+/// Makes the plugin workers, the gateway's metrics, and the metrics of workers, which are registered among them.
 pub fn workers() -> anyhow::Result<(Workers, Metrics, WorkerMetrics)> {
     let metrics = Metrics::new().context("cannot register metrics")?;
     let own = WorkerMetrics::new().context("cannot make metrics of workers")?;

@@ -1,4 +1,4 @@
-//! `hawsepipe workers`
+//! The command `hawsepipe workers`.
 
 use std::process::ExitCode;
 

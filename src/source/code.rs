@@ -1,4 +1,4 @@
-//! The code of plugins: files are read below the plugin folder, and nowhere else.
+//! Reads the code of plugins from files below the plugin folder, and from nowhere else.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,10 +16,10 @@ use crate::domain::reason::Reason;
 
 /// The largest plugin file, in bytes.
 const MAX_CODE: u64 = 1 << 20;
-/// Files beside a plugin that are looked at for changes.
+/// The most files beside a plugin that are checked for changes.
 const MAX_SIBLINGS: usize = 200;
 
-/// The paths that plugins name.
+/// Returns the paths of all plugins whose code is in a file.
 pub(super) fn paths_of(plugins: &[PluginInput]) -> impl Iterator<Item = &str> {
     plugins.iter().filter_map(|plugin| match &plugin.source {
         SourceInput::Path(path) => Some(path.as_str()),
@@ -27,7 +27,7 @@ pub(super) fn paths_of(plugins: &[PluginInput]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Folders where a change may mean other code.
+/// Returns the folders in which changes can affect plugin code.
 pub(super) fn folders_of_code(plugin_dir: &Path, files: &Files) -> Folders {
     let mut folders = Folders::default();
     folders.add_ending(plugin_dir, &CODE);
@@ -41,12 +41,12 @@ pub(super) fn folders_of_code(plugin_dir: &Path, files: &Files) -> Folders {
     folders
 }
 
-/// Reads files below the plugin folder.
+/// Reads these files below the plugin folder.
 pub(super) fn read_plugin_files<'p>(plugin_dir: &Path, paths: impl Iterator<Item = &'p str>) -> Files {
     paths.map(|path| (path.to_owned(), read_one(plugin_dir, path))).collect()
 }
 
-/// A file below `plugin_dir`; links out of it are refused.
+/// Reads one file below `plugin_dir`. Links that lead out of it are refused.
 fn read_one(plugin_dir: &Path, path: &str) -> Result<FileCode, Unread> {
     let not_found = |message| Unread::new(Reason::FileNotFound, message);
     let relative = Path::new(path);
@@ -73,8 +73,8 @@ fn read_one(plugin_dir: &Path, path: &str) -> Result<FileCode, Unread> {
     Ok(FileCode { text, folder, siblings })
 }
 
-/// Opens a regular file. Anything else is an error at once: opening a FIFO would wait for its writer, and reading go on
-/// for ever.
+/// Opens a regular file and refuses anything else without blocking: opening a FIFO would wait for a writer, and reading
+/// a device might never end.
 fn open_regular(file: &Path) -> io::Result<fs::File> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let opened = fs::OpenOptions::new().read(true).custom_flags(flags).open(file)?;
@@ -84,7 +84,8 @@ fn open_regular(file: &Path) -> io::Result<fs::File> {
     }
 }
 
-/// Digest of the files beside `entry` that code may import: their names and texts, in order of names, within bounds.
+/// Returns a digest of the names and texts of the files beside `entry` that its code can import. It covers at most
+/// [`MAX_SIBLINGS`] files, and only the names of files above [`MAX_CODE`].
 fn digest_of_siblings(folder: &Path, entry: &Path) -> String {
     let imported = |path: &PathBuf| {
         let ending = path.extension().and_then(|ending| ending.to_str());
@@ -103,12 +104,12 @@ fn digest_of_siblings(folder: &Path, entry: &Path) -> String {
     sha256_hex(all.as_bytes())
 }
 
-/// Code that there is, by the key that its facts have.
+/// Returns the code of all plugins that have any, by the key of its facts.
 pub(super) fn wanted_code(inputs: &Inputs) -> BTreeMap<String, FoundCode<'_>> {
     by_key(inputs.plugins.iter().filter_map(|plugin| plugin_code(inputs, plugin)))
 }
 
-/// Code by the key that its facts have.
+/// Collects code by the key of its facts.
 pub(super) fn by_key<'c>(code: impl Iterator<Item = FoundCode<'c>>) -> BTreeMap<String, FoundCode<'c>> {
     code.map(|code| (code_key(&sha256_hex(code.text.as_bytes()), &code.file_name), code)).collect()
 }

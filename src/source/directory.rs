@@ -1,4 +1,4 @@
-//! Manifests on disk as plans: read, inspect what is new, compile against the plan that runs.
+//! Turns manifests on disk into a plan: reads them, inspects new plugin code, and compiles against the running plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,20 +27,20 @@ use crate::domain::reason::Reason;
 /// Where manifests are and how they are read.
 #[derive(Clone, Debug)]
 pub struct DirectorySettings {
-    /// Files and folders.
+    /// Manifest files, and folders of them.
     pub paths: Vec<PathBuf>,
-    /// Which gateway, where there are several: a name or `namespace/name`.
+    /// The gateway to run, if the manifests declare several: a name or `namespace/name`.
     pub gateway: Option<String>,
-    /// A folder of secret values.
+    /// A folder with values of secrets, see [`FileSecrets::new`].
     pub secrets_dir: Option<PathBuf>,
-    /// Node.js, over what the manifest says.
+    /// The Node.js executable. `None` leaves the choice to the MCPGateway.
     pub node: Option<PathBuf>,
 }
 
-/// The manifests of [`DirectorySettings`], and what is remembered of them between two readings.
+/// The manifests of [`DirectorySettings`], and what the next reading needs of the last one.
 pub struct Directory<I> {
     settings: DirectorySettings,
-    /// Texts that stand in no file.
+    /// Manifest texts that are read after the files.
     more: Vec<FileText>,
     loaded: Option<Arc<LoadedManifests>>,
     facts: FactsCache<I>,
@@ -50,56 +50,56 @@ pub struct Directory<I> {
 pub struct CompiledManifests {
     /// The plan to put in force.
     pub plan: Plan,
-    /// All Problems, in the order of files.
+    /// All Problems, in the order of `located`.
     pub problems: Vec<Problem>,
-    /// The same with places.
+    /// The same Problems with their places: first those of reading, in file order, then those of compiling.
     pub located: Vec<Located>,
-    /// The values that the plan names.
+    /// The values of the secrets that the plan can refer to.
     pub secrets: FileSecrets,
-    /// Files that are not YAML or cannot be read.
+    /// Files that cannot be read or parsed. Their last readable version counts.
     pub unreadable: Vec<PathBuf>,
-    /// Files where a change may mean another plan.
+    /// The folders to watch, and which of their files can change the plan.
     pub folders: Folders,
 }
 
 /// Why there is no plan at all.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// Several gateways, and none is named.
+    /// The manifests declare several gateways, and the settings do not say which one to run.
     #[error("there are several gateways ({0}): say which one with --gateway NAME")]
     SeveralGateways(String),
-    /// The gateway that is named is not there.
+    /// The manifests declare gateways, but not the requested one.
     #[error("there is no MCPGateway {0}; there is: {1}")]
     NoSuchGateway(String, String),
-    /// There is none at all.
+    /// A gateway was requested, but the manifests declare none.
     #[error("there is no MCPGateway {0}: the manifests have none, so leave --gateway out")]
     NoGateway(String),
-    /// A path of the command line that was there before cannot be read.
+    /// A path of the command line that could be read earlier cannot be read now.
     #[error("{} cannot be read now", .0.display())]
     Unreadable(PathBuf),
-    /// The folder of secrets is not there when the gateway starts.
+    /// The folder of secrets does not exist when the gateway starts.
     #[error("--secrets-dir {}: there is no such folder", .0.display())]
     NoSecretsDir(PathBuf),
-    /// A plan could not be made because reading was stopped.
+    /// The task that reads the files was cancelled or panicked.
     #[error("reading was interrupted")]
     Interrupted,
 }
 
 impl<I: Inspect> Directory<I> {
-    /// Nothing is read yet.
+    /// Makes a directory. It reads no file until [`Directory::read`].
     pub fn new(settings: DirectorySettings, inspect: I) -> Self {
         Self { settings, more: Vec::new(), loaded: None, facts: FactsCache::new(inspect) }
     }
 
-    /// With these texts after those of its files.
+    /// Adds texts that are read after the files.
     pub fn with(self, more: Vec<FileText>) -> Self {
         Self { more, ..self }
     }
 
-    /// Reads everything and compiles it. `previous` is the plan that runs.
+    /// Reads everything and compiles it. `previous` is the running plan.
     ///
     /// # Errors
-    /// Where it cannot be told which gateway is meant.
+    /// See [`DirectoryError`].
     pub async fn read(&mut self, previous: Option<&Plan>) -> Result<CompiledManifests, DirectoryError> {
         let first = self.loaded.is_none();
         if let Some(folder) = self.settings.secrets_dir.as_ref().filter(|folder| first && !folder.is_dir()) {
@@ -133,24 +133,26 @@ impl<I: Inspect> Directory<I> {
         Ok(CompiledManifests { plan, problems, located, secrets, unreadable, folders })
     }
 
-    /// A folder that cannot be listed is not empty: nothing in it counts as deleted.
+    /// Fails if a folder of the settings that could be listed earlier cannot be listed now. Otherwise everything in it
+    /// would count as deleted.
     fn all_there(&self, loaded: &LoadedManifests) -> Result<(), DirectoryError> {
         let Some(before) = &self.loaded else { return Ok(()) };
         let lost = loaded.unreadable.iter().find(|path| self.settings.paths.contains(path) && !before.has_file(path));
         lost.map_or(Ok(()), |path| Err(DirectoryError::Unreadable(path.clone())))
     }
 
-    /// Checks a configuration for a Plugin against the schema that it was last read with.
+    /// Checks an entry's configuration for a Plugin, merged with the Plugin's own, against the schema of the Plugin's
+    /// last reading. A Plugin that is unknown accepts everything.
     ///
     /// # Errors
-    /// Where it does not fit, and in which place.
+    /// Which part of the configuration the schema does not allow, and why.
     pub fn check_config(&self, plugin: &ObjectKey, config: Option<&RawValue>) -> Result<(), String> {
         let loaded = self.loaded.iter().flat_map(|loaded| &loaded.plugins);
         let Some(input) = loaded.into_iter().find(|input| input.key == *plugin) else { return Ok(()) };
         check_config(input, merge_config(input.config.as_deref(), config).as_deref())
     }
 
-    /// A Problem with its place, by what was read last.
+    /// Adds the place to a Problem, according to the last reading.
     pub fn locate(&self, problem: Problem) -> Located {
         match &self.loaded {
             Some(loaded) => loaded.locate(problem),
@@ -158,7 +160,7 @@ impl<I: Inspect> Directory<I> {
         }
     }
 
-    /// `plugins` beside the manifests, for a gateway that names no folder.
+    /// The plugin folder of a gateway that names none: `plugins` beside the manifests.
     fn plugin_dir(&self) -> PathBuf {
         self.settings.paths.first().map_or_else(PathBuf::new, |path| folder_of(path)).join("plugins")
     }
@@ -177,7 +179,7 @@ impl<I: Inspect> Directory<I> {
     }
 }
 
-/// The folder of a file, or the folder itself.
+/// Returns the folder that `path` is in, or `path` itself if it is a folder.
 fn folder_of(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if absolute.is_dir() {
@@ -186,7 +188,7 @@ fn folder_of(path: &Path) -> PathBuf {
     absolute.parent().map_or_else(PathBuf::new, Path::to_owned)
 }
 
-/// A syntax error stands in the file of the code, where the code has one.
+/// Moves a syntax error to its place in the code's file, if the code comes from a file.
 fn in_code(inputs: &Inputs, plugin_dir: &Path, located: Located) -> Located {
     let place = || {
         let object = located.problem.object.as_ref().filter(|_| located.problem.reason == Reason::SyntaxError)?;
@@ -209,7 +211,7 @@ fn inputs(
     default_plugin_dir: PathBuf,
     wanted: Option<&str>,
 ) -> Inputs {
-    // If one gateway was chosen, another one that is not valid does not matter.
+    // An invalid gateway is left out if another one was chosen.
     let chosen = |key: &ObjectKey| gateway.is_none() && wanted.is_none_or(|wanted| is_named(key, wanted));
     let concerns = |id: &ObjectId| id.kind != Kind::MCPGateway || chosen(&id.key);
     let invalid = loaded.invalid.iter().filter(|o| concerns(&o.id)).cloned().collect();
@@ -232,12 +234,12 @@ fn inputs(
     }
 }
 
-/// Whether `name` is the key's name, or all of it.
+/// Whether `name` is the key's name or `namespace/name`.
 fn is_named(key: &ObjectKey, name: &str) -> bool {
     key.name == name || key.to_string() == name
 }
 
-/// The gateway to run: the one that is named, else the only one, else none.
+/// Returns the gateway to run: the requested one, or else the only one. `None` if there is none or it is invalid.
 fn choose<'a>(loaded: &'a LoadedManifests, wanted: Option<&str>) -> Result<Option<&'a GatewayInput>, DirectoryError> {
     let invalid = loaded.invalid.iter().filter(|o| o.id.kind == Kind::MCPGateway).map(|o| &o.id.key);
     let keys: Vec<_> = loaded.gateways.iter().map(|g| &g.plan.key).chain(invalid).collect();

@@ -1,4 +1,4 @@
-//! From the documents of a file to objects: whose they are, and whether they are ours to read.
+//! Turns the documents of a file into objects, and skips documents of kinds that a gateway on disk does not read.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,22 +14,22 @@ use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 
-/// The group and version of our kinds.
+/// The group and version of Hawsepipe's kinds.
 const API_VERSION: &str = "hawsepipe.dev/v1alpha1";
-/// Kinds of our group, those included that are of no use in a folder.
+/// All kinds of that group. The last one is never valid in a file.
 const KINDS: [&str; 7] =
     ["MCPGateway", "MCPUpstream", "Plugin", "PluginChain", "ToolPipeline", "SectionBinding", "GatewaySnapshot"];
 
-/// An object as a file has it. It may be a Secret, so it does not print.
+/// An object of a file. `Debug` leaves out the document, because it can be a Secret.
 #[derive(Clone)]
 pub struct FileObject {
-    /// The object.
+    /// Kind, namespace and name.
     pub id: ObjectId,
-    /// The whole document, numbers as an API server has them.
+    /// The whole document in its canonical form, in which `1.0` is `1`.
     pub document: Arc<Value>,
-    /// The file it stands in.
+    /// The file that declares it.
     pub file: Arc<PathBuf>,
-    /// Where its parts stand.
+    /// The positions of its fields in the file.
     pub places: Arc<PositionTree>,
 }
 
@@ -40,26 +40,26 @@ impl fmt::Debug for FileObject {
 }
 
 impl FileObject {
-    /// A Problem of this object, with its place.
+    /// Adds the file and the position of its field to a Problem of this object.
     pub fn locate(&self, problem: Problem) -> Located {
         let place = Some(self.places.find(&problem.field));
         Located { problem, file: Some(self.file.to_path_buf()), place }
     }
 }
 
-/// What one file holds.
+/// The objects of one file.
 #[derive(Clone, Debug, Default)]
 pub struct FileObjects {
-    /// Its objects, in order.
+    /// The objects, in file order.
     pub objects: Vec<FileObject>,
-    /// Problems of documents that are not our objects, and of text that other readers would read differently.
+    /// Problems of documents that were skipped, and warnings about values that kubectl would read differently.
     pub problems: Vec<Located>,
 }
 
-/// Reads the text of a file. `is_json` where its name ends so.
+/// Reads the text of a file, as JSON if `is_json` is set, else as YAML.
 ///
 /// # Errors
-/// If the text is not YAML, or not JSON, with the place.
+/// If the text is not valid YAML or JSON; the error has the position.
 pub fn read(file: &Arc<PathBuf>, text: &str, is_json: bool) -> Result<FileObjects, Box<Located>> {
     let documents = if is_json { json(text) } else { yaml::read(text).map_err(|e| (e.place, e.message)) };
     let documents = documents.map_err(|(place, message)| {
@@ -77,7 +77,8 @@ pub fn read(file: &Arc<PathBuf>, text: &str, is_json: bool) -> Result<FileObject
     Ok(found)
 }
 
-/// JSON text: its syntax is JSON's own, its places are had by reading it as the YAML that it nearly always is.
+/// Reads JSON text. The values come from a JSON parser. The positions come from parsing the text as YAML too, because
+/// nearly all JSON is valid YAML.
 fn json(text: &str) -> Result<Vec<Document>, (Position, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {

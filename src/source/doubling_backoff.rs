@@ -1,11 +1,11 @@
-//! Delays between retries.
+//! A retry backoff with jitter.
 
 use std::time::Duration;
 
 use kube::runtime::utils::Backoff;
 
-/// Delays that double up to a maximum, each with a random half added, so that a fleet of gateways does not retry
-/// in step.
+/// Delays that double up to a maximum. Each is lengthened by a random 0 to 50 %, so that many gateways do not retry at
+/// the same moment.
 #[derive(Debug)]
 pub struct DoublingBackoff {
     next: Duration,
@@ -14,7 +14,7 @@ pub struct DoublingBackoff {
 }
 
 impl DoublingBackoff {
-    /// From `first` on.
+    /// Makes a backoff that starts at `first` and doubles up to `longest`, both without the random part.
     pub fn new(first: Duration, longest: Duration) -> Self {
         Self { next: first, first, longest }
     }

@@ -1,7 +1,7 @@
-//! Files that a crash must not tear: read whole and under a bound, or not at all.
+//! Files that survive a crash: a read returns the complete content, within a bound, or an error.
 //!
-//! The first line of a file is the digest of everything below it. A file is written beside its place and renamed into
-//! it, so a reader sees the old content or the new one.
+//! The first line of a file is the digest of everything below it. A new version is written to a temporary file and then
+//! renamed, so a reader sees either the old content or the new.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,18 +10,18 @@ use std::path::Path;
 
 use crate::domain::digest::sha256_hex;
 
-/// Why a file is not used.
+/// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ReadError {
     /// It does not exist, or cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(io::Error),
-    /// It is torn, or was changed.
+    /// It is incomplete, too large, or does not match its digest.
     #[error("is damaged: {0}; it is not used")]
     Damaged(String),
 }
 
-/// The content of `file`, which may have at most `max_bytes`.
+/// Returns the content of `file`. A file of more than `max_bytes`, digest included, counts as damaged.
 pub(super) fn read(file: &Path, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
     let mut bytes = Vec::new();
     let opened = File::open(file).and_then(|file| file.take(max_bytes + 1).read_to_end(&mut bytes));
@@ -38,8 +38,8 @@ pub(super) fn read(file: &Path, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
     Ok(bytes)
 }
 
-/// Puts `content` in the place of the file `name` of `folder`. Only this user may read it: plans hold what people wrote
-/// into manifests.
+/// Writes `content` to the file `name` in `folder`, replacing what was there. Only the owner can read the file, because
+/// the plans in it contain whatever people wrote into manifests.
 pub(super) fn write(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let new = folder.join(format!("{name}.new"));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;

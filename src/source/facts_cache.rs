@@ -1,4 +1,4 @@
-//! Caches what parsing showed of code between two readings.
+//! Caches the facts that parsing found in plugin code, so that each text is parsed once.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use crate::domain::ports::{CodeFacts, Inspect};
 
 /// The most code texts whose facts are kept.
 const MAX_FACTS: usize = 10_000;
-/// Texts that are parsed at once, each in a child of its own.
+/// The most texts that are parsed at the same time, each in its own child process.
 const AT_ONCE: usize = 4;
 
-/// Facts by the key of their code.
+/// Facts, found by the key of the code (see `code_key`).
 pub(super) struct FactsCache<I> {
     inspect: I,
     known: BTreeMap<String, CodeFacts>,
 }
 
 impl<I: Inspect> FactsCache<I> {
-    /// Nothing is known yet.
+    /// Makes an empty cache.
     pub(super) fn new(inspect: I) -> Self {
         Self { inspect, known: BTreeMap::new() }
     }
 
-    /// The facts of all this code. What was not seen before is inspected; what cannot be now is left out, and inspected
-    /// again the next time.
+    /// Returns the facts of all code in `wanted`. Code that is not in the cache is inspected. If the inspector is
+    /// unavailable, the result leaves that code out, and the next call inspects it again.
     pub(super) async fn of(&mut self, wanted: &BTreeMap<String, FoundCode<'_>>) -> BTreeMap<String, CodeFacts> {
         let new: Vec<_> = wanted.iter().filter(|(key, _)| !self.known.contains_key(*key)).collect();
         for few in new.chunks(AT_ONCE) {
@@ -52,7 +52,7 @@ mod tests {
     use crate::config::input::{FileCode, Files};
     use crate::domain::ports::Unavailable;
 
-    /// A parser that can be asked or not.
+    /// A parser that is available only while the flag is set.
     struct Parser(AtomicBool);
 
     impl Inspect for &Parser {

@@ -1,4 +1,4 @@
-//! Files and folders on disk, read under bounds. Nothing is understood here.
+//! Reads the texts of files and folders, within bounds. Nothing is parsed here.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -11,19 +11,19 @@ use super::folders::MANIFESTS;
 use crate::config::input::Unread;
 use crate::domain::reason::Reason;
 
-/// The largest file that is read.
+/// The largest file that is read, in bytes.
 pub const MAX_FILE: u64 = 4 << 20;
-/// As many files are read, of all paths together.
+/// The most files that are read, from all paths together.
 pub const MAX_FILES: usize = 2000;
 
-/// A file and its text. It may hold a Secret, so the text does not print.
+/// A file and its text. `Debug` leaves out the text, because it can hold a Secret.
 #[derive(Clone)]
 pub struct FileText {
-    /// As it was named, or found in the folder that was named.
+    /// The path as the caller named it, or as found in a folder that the caller named.
     pub path: Arc<PathBuf>,
-    /// Its folder, absolute: relative paths in it start there.
+    /// The absolute path of its folder. Relative paths in the file start there.
     pub folder: PathBuf,
-    /// What it holds, or why it cannot be read.
+    /// The text, or why it cannot be read.
     pub text: Result<String, Unread>,
 }
 
@@ -34,15 +34,15 @@ impl fmt::Debug for FileText {
 }
 
 impl FileText {
-    /// Whether it is JSON by its name.
+    /// Whether the file name ends in `.json`.
     pub fn is_json(&self) -> bool {
         self.path.extension().is_some_and(|ending| ending == "json")
     }
 }
 
-/// Reads `paths`: files as they are, of folders the files that end in `.yaml`, `.yml` or `.json`, by name, not those
-/// of folders in them (as `kubectl apply -f` has it), each once. A path that cannot be read stands in the list with the
-/// reason.
+/// Reads each file of `paths`, and of each folder the files that end in `.yaml`, `.yml` or `.json`, in order of their
+/// names. Like `kubectl apply -f` it leaves out subfolders. A file is read once even if several paths lead to it. A
+/// path that cannot be read is in the list too, with the reason.
 pub fn read_files(paths: &[PathBuf]) -> Vec<FileText> {
     let mut files = Vec::new();
     for path in paths {
@@ -66,7 +66,7 @@ pub fn read_files(paths: &[PathBuf]) -> Vec<FileText> {
     read.collect()
 }
 
-/// The files that `path` stands for.
+/// Lists the manifests of a folder, or returns `path` itself if it is a file.
 fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !fs::metadata(path)?.is_dir() {
         let is_code = path.extension().is_some_and(|ending| ["js", "mjs", "cjs"].iter().any(|known| ending == *known));
@@ -80,7 +80,7 @@ fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(path)? {
         let file = entry?.path();
-        // What cannot be looked at stays in the list, so that reading it fails and is said.
+        // A file without readable metadata stays in the list: reading it fails, and that is reported.
         if is_manifest(&file) && fs::metadata(&file).map_or(true, |found| found.is_file()) {
             files.push(file);
         }
@@ -89,7 +89,7 @@ fn list(path: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Whether a file of a folder is read, by its name.
+/// Whether the file name ends like a manifest's.
 pub(super) fn is_manifest(file: &Path) -> bool {
     file.extension().is_some_and(|ending| MANIFESTS.iter().any(|known| ending == *known))
 }

@@ -1,15 +1,15 @@
-//! Which files of which folders a plan is made of.
+//! The set of folders to watch, and which of their files can change the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Files that may be manifests.
+/// The file name extensions of manifests.
 pub(super) const MANIFESTS: [&str; 3] = ["yaml", "yml", "json"];
-/// Files that code may import.
+/// The extensions of files that plugin code can import.
 pub(super) const CODE: [&str; 4] = ["js", "mjs", "cjs", "json"];
 
-/// Folders where a change may mean another plan, and which of their files count.
+/// Folders in which changes can affect the plan, and which of their files count.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders(BTreeMap<PathBuf, Counting>);
 
@@ -22,24 +22,24 @@ struct Counting {
 }
 
 impl Folders {
-    /// With every file of `folder`.
+    /// Adds every file of `folder`.
     pub fn add_all(&mut self, folder: impl Into<PathBuf>) {
         self.0.entry(folder.into()).or_default().all = true;
     }
 
-    /// With the files of `folder` that end in one of these.
+    /// Adds the files of `folder` that have one of these extensions.
     pub fn add_ending(&mut self, folder: impl Into<PathBuf>, endings: &[&'static str]) {
         self.0.entry(folder.into()).or_default().endings.extend(endings);
     }
 
-    /// With this one file; a path without a folder has nothing to watch.
+    /// Adds one file. A path without a folder is ignored.
     pub fn add_file(&mut self, file: &Path) {
         if let (Some(folder), Some(name)) = (file.parent(), file.file_name()) {
             self.0.entry(folder.to_owned()).or_default().names.insert(name.to_owned());
         }
     }
 
-    /// With all of `others` too.
+    /// Adds everything in `others`.
     pub fn extend(&mut self, others: Self) {
         for (folder, other) in others.0 {
             let counting = self.0.entry(folder).or_default();
@@ -49,7 +49,7 @@ impl Folders {
         }
     }
 
-    /// Of two paths of one folder the same files count: a change is told by either of them.
+    /// Makes the same files count in two paths that lead to one folder, because a change is reported under either path.
     pub(super) fn unite(&mut self, one: &Path, other: &Path) {
         for (from, to) in [(one, other), (other, one)] {
             if let Some(counting) = self.0.get(from).cloned() {
@@ -58,19 +58,19 @@ impl Folders {
         }
     }
 
-    /// Their paths.
+    /// The paths of the folders.
     pub fn paths(&self) -> impl Iterator<Item = &PathBuf> {
         self.0.keys()
     }
 
-    /// Whether `folder` is one of them.
+    /// Whether `folder` is in the set.
     pub fn contains(&self, folder: &Path) -> bool {
         self.0.contains_key(folder)
     }
 
-    /// Whether a change of `path` counts: it is one of the folders, or a file of one that counts. A name that begins with
-    /// two dots always does: by such links ConfigMap and Secret volumes put new files in the place of old ones. So does
-    /// a path elsewhere: nobody knows what it means.
+    /// Whether a change of `path` counts. It does if `path` is one of the folders or one of their files that count. A
+    /// name that begins with two dots always counts, because ConfigMap and Secret volumes replace their files through
+    /// such links. A path outside the folders counts too, because its meaning is unknown.
     pub fn counts(&self, path: &Path) -> bool {
         if self.contains(path) {
             return true;

@@ -1,4 +1,4 @@
-//! From the texts of files to what the compiler reads, with the place of every Problem. Pure.
+//! Turns the texts of files into the compiler's input, with the place of every Problem. Pure.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,28 +16,28 @@ use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 use crate::domain::secret::SecretText;
 
-/// Everything that files hold. Lists are in file order, then in order of their documents.
+/// All objects of the manifests. Lists are in the order of files, then of documents.
 #[derive(Clone, Debug, Default)]
 pub struct LoadedManifests {
-    /// Every gateway. If there are several, the command line names the one to run.
+    /// All valid MCPGateways. If there are several, the command line names the one to run.
     pub gateways: Vec<GatewayInput>,
-    /// Upstreams.
+    /// All valid MCPUpstreams.
     pub upstreams: Vec<UpstreamInput>,
-    /// Plugins.
+    /// All valid Plugins.
     pub plugins: Vec<PluginInput>,
-    /// Chains.
+    /// All valid chains.
     pub chains: Vec<ChainInput>,
-    /// Objects of these kinds that did not pass their check.
+    /// Objects of these kinds that are not valid.
     pub invalid: Vec<InvalidObject>,
-    /// Data of ConfigMaps.
+    /// The data of ConfigMaps.
     pub config_maps: BTreeMap<ObjectKey, BTreeMap<String, String>>,
-    /// Labels of namespaces that have a document.
+    /// The labels of Namespaces that a manifest declares, by name.
     pub namespaces: BTreeMap<String, Labels>,
-    /// Values of Secrets.
+    /// The values of Secrets.
     pub secrets: BTreeMap<ObjectKey, BTreeMap<String, SecretText>>,
-    /// What was found so far; what the compiler finds is located by [`LoadedManifests::locate`].
+    /// The Problems of reading. Use [`LoadedManifests::locate`] to add places to the compiler's Problems.
     pub problems: Vec<Located>,
-    /// Files that are not YAML, or cannot be read. Their last readable form counts, if there was one.
+    /// Files that cannot be read or parsed. Their last readable version counts, if there was one.
     pub unreadable: Vec<PathBuf>,
     objects: BTreeMap<ObjectId, FileObject>,
     files: BTreeMap<PathBuf, FileObjects>,
@@ -45,7 +45,7 @@ pub struct LoadedManifests {
 }
 
 impl LoadedManifests {
-    /// A Problem with the place in a file that it is about, where its object stands in one.
+    /// Adds its place to a Problem, if a file declares the object that it is about.
     pub fn locate(&self, problem: Problem) -> Located {
         match problem.object.as_ref().and_then(|id| self.objects.get(id)) {
             Some(object) => object.locate(problem),
@@ -53,20 +53,20 @@ impl LoadedManifests {
         }
     }
 
-    /// Whether there is an upstream, valid or not.
+    /// Whether the manifests declare an upstream, valid or not.
     pub(super) fn names_upstreams(&self) -> bool {
         self.objects.keys().any(|id| id.kind == Kind::MCPUpstream)
     }
 
-    /// Whether a file of this path was read, now or before.
+    /// Whether `path` is one of the files of this reading, readable or not.
     pub(super) fn has_file(&self, path: &Path) -> bool {
         self.files.contains_key(path)
     }
 }
 
-/// Reads what `files` hold. `previous` is what was loaded before: files that are not YAML now count as they were then,
-/// and rules about changes are asked against what was accepted then. `plugin_dir` is where `source.path` starts for a
-/// gateway that names no folder.
+/// Reads the objects in `files`. `previous` is the result of the last reading: a file that cannot be read now counts as
+/// it was then, and rules about changes compare with the objects that were accepted then. `plugin_dir` is the plugin
+/// folder of a gateway that names none.
 pub fn load(files: Vec<FileText>, previous: Option<&LoadedManifests>, plugin_dir: &Path) -> LoadedManifests {
     let mut loading = ManifestLoader { loaded: LoadedManifests::default(), previous, plugin_dir };
     for file in files {
@@ -86,7 +86,7 @@ struct ManifestLoader<'a> {
 }
 
 impl ManifestLoader<'_> {
-    /// The objects of a file; where it cannot be read now, those it held before.
+    /// Returns the objects of a file, or those of its last readable version if it cannot be read now.
     fn file(&mut self, file: &FileText) -> FileObjects {
         let read = match &file.text {
             Ok(text) => document::read(&file.path, text, file.is_json()),
@@ -119,7 +119,7 @@ impl ManifestLoader<'_> {
         self.loaded.problems.extend(located);
     }
 
-    /// Adds the object, or what counts while it is not valid, and says what is wrong with it.
+    /// Adds the object, valid or not, to what was loaded. Returns its Problems.
     fn read(&mut self, object: &FileObject, folder: &Path) -> Vec<Problem> {
         let FileObject { id, document, .. } = object;
         let loaded = &mut self.loaded;
@@ -143,7 +143,7 @@ impl ManifestLoader<'_> {
         }
     }
 
-    /// The same for our own kinds.
+    /// Does the same for Hawsepipe's own kinds.
     fn read_ours(&mut self, id: &ObjectId, document: &Arc<Value>, folder: &Path) -> Vec<Problem> {
         let loaded = &mut self.loaded;
         let before = self.previous.and_then(|p| p.accepted.get(id));

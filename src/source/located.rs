@@ -1,4 +1,4 @@
-//! Problems with the place in a file that they are about.
+//! Problems with their place in a file.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,16 +8,16 @@ use serde::Serialize;
 use super::yaml::Position;
 use crate::domain::problem::{Level, Problem};
 
-/// A Problem and where it stands.
+/// A Problem and its place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Located {
     /// The Problem.
     #[serde(flatten)]
     pub problem: Problem,
-    /// The file; none for what stands in no file, such as a gateway that no manifest declares.
+    /// The file. `None` if the Problem is about something outside files, such as a gateway that no manifest declares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-    /// Line and column; none for a file as a whole.
+    /// Line and column. `None` if the Problem is about the whole file.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub place: Option<Position>,
 }

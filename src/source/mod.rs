@@ -1,4 +1,4 @@
-//! Where a gateway gets its plan: files and folders on disk.
+//! Sources of a gateway's plan: manifests on disk, or the snapshots in a cluster ([`cluster`]).
 
 pub mod cluster;
 mod code;

@@ -1,4 +1,4 @@
-//! Why a gateway has nothing to serve: where upstreams were looked for.
+//! The warning of a gateway whose manifests declare no upstream.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use super::located::Located;
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 
-/// The most folders that are named.
+/// The most subfolders that the warning names.
 const MOST: usize = 3;
 
-/// That no upstream is in `paths`, and what is there instead.
+/// Warns that no upstream is declared in `paths`, and names manifests or code nearby that were not read.
 pub(super) fn nothing_to_serve(paths: &[PathBuf]) -> Located {
     let places: Vec<_> = paths.iter().map(|path| place(path)).collect();
     let message = format!("there is nothing to serve: no MCPUpstream is in {}", places.join("; nor in "));
@@ -20,7 +20,7 @@ pub(super) fn nothing_to_serve(paths: &[PathBuf]) -> Located {
     Located { problem, file: None, place: None }
 }
 
-/// A path, and what of it was not read.
+/// Describes a path and what in it was not read.
 fn place(path: &Path) -> String {
     let name = path.display();
     let Ok(found) = fs::read_dir(path) else { return name.to_string() };

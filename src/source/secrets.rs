@@ -1,4 +1,4 @@
-//! Values of secrets: documents of the manifests, a folder of files, the gateway's own environment.
+//! Values of secrets, from Secret documents in the manifests, a folder of files, and the gateway's own environment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,32 +8,33 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::ports::Secrets;
 use crate::domain::secret::{MAX_VALUE, NoSecret, SecretText, text_of};
 
-/// The most folders of secrets that are watched.
+/// The most subfolders of one folder that are watched.
 const MAX_FOLDERS: usize = 1000;
 
-/// Secrets of documents and of a folder of files.
+/// The values of Secret documents and of a folder of files.
 #[derive(Debug)]
 pub struct FileSecrets {
     documents: BTreeMap<ObjectKey, BTreeMap<String, SecretText>>,
     folder: Option<PathBuf>,
-    /// The namespace whose Secrets the folder holds under their bare names; none is every one.
+    /// The namespace whose Secrets can be at `NAME/KEY` instead of `NAMESPACE/NAME/KEY`; `None` means every namespace.
     namespace: Option<String>,
 }
 
 impl FileSecrets {
-    /// Documents, then files `NAMESPACE/NAME/KEY` or `NAME/KEY` of `folder`, which win.
+    /// Values from `documents`, and from the files `NAMESPACE/NAME/KEY` or `NAME/KEY` of `folder`. A file takes
+    /// precedence over a document.
     pub fn new(documents: BTreeMap<ObjectKey, BTreeMap<String, SecretText>>, folder: Option<PathBuf>) -> Self {
         Self { documents, folder, namespace: None }
     }
 
-    /// Files of `folder`: `NAME/KEY` of Secrets of `namespace`, `NAMESPACE/NAME/KEY` of any.
+    /// Values from the files of `folder`: `NAME/KEY` for Secrets of `namespace`, `NAMESPACE/NAME/KEY` for those of any.
     pub fn mounted(namespace: &str, folder: Option<PathBuf>) -> Self {
         Self { documents: BTreeMap::new(), folder, namespace: Some(namespace.to_owned()) }
     }
 
-    /// Folders where a change may mean another value.
+    /// Returns the folders to watch, because changes in them can affect a value.
     pub fn folders(&self) -> BTreeSet<PathBuf> {
-        // Values lie one or two folders below it.
+        // Values are one or two levels below the folder.
         let below: Vec<_> = self.folder.iter().flat_map(|folder| folders_in(folder)).collect();
         let mut folders: BTreeSet<_> = below.iter().flat_map(|folder| folders_in(folder)).collect();
         folders.extend(self.folder.iter().cloned().chain(below));
@@ -54,7 +55,7 @@ impl FileSecrets {
     }
 }
 
-/// Folders in a folder.
+/// Lists the subfolders of a folder.
 fn folders_in(folder: &Path) -> Vec<PathBuf> {
     let found = fs::read_dir(folder).into_iter().flatten().filter_map(|found| Some(found.ok()?.path()));
     found.filter(|path| path.is_dir()).take(MAX_FOLDERS).collect()

@@ -1,6 +1,7 @@
-//! A folder that outlives a standalone gateway: what it learned while it ran and needs again after a restart.
+//! A folder for what a standalone gateway learns while it runs and needs again after a restart.
 //!
-//! A gateway runs without it too. So nothing here fails: what goes wrong is a warning, and counts as never kept.
+//! The gateway runs without it too, so nothing here returns an error: a failure is logged as a warning, and the data
+//! counts as never stored.
 
 use std::fmt;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -14,28 +15,28 @@ use serde::de::DeserializeOwned;
 
 use super::durable::{self, ReadError};
 
-/// Held by the gateway that writes into the folder.
+/// The lock file. The gateway that writes into the folder holds it.
 const LOCK: &str = "lock";
 
-/// A file of the folder.
+/// A file in the folder.
 #[derive(Clone, Copy, Debug)]
 pub struct StateFile {
-    /// Its name.
+    /// The file name.
     pub name: &'static str,
-    /// Bytes that it may have. More are not written, and not read.
+    /// The largest size in bytes. A larger file is neither written nor read.
     pub max_bytes: u64,
 }
 
-/// The state folder of one gateway process. Another process may have the same one open: both read it, one writes.
+/// The state folder of one gateway process. Several processes can open the same folder: all read it, only one writes.
 pub struct StateFolder {
     path: Option<PathBuf>,
-    /// Held while this process writes into the folder, to its end.
+    /// The lock file, held from the first write until the process ends.
     lock: Mutex<Option<File>>,
-    /// What was warned of last about writing.
+    /// The last warning about writing, which is not repeated.
     warned: Mutex<Option<String>>,
 }
 
-/// Why nothing is written.
+/// Why the lock is not held or a file is not written.
 enum NotLocked {
     Held,
     Failed(io::Error),
@@ -51,12 +52,12 @@ impl fmt::Display for NotLocked {
 }
 
 impl StateFolder {
-    /// The folder at `path`, which is made when something is written. `None` keeps nothing.
+    /// Opens the folder at `path`, which is created at the first write. With `None`, nothing is stored.
     pub fn at(path: Option<PathBuf>) -> Self {
         Self { path, lock: Mutex::default(), warned: Mutex::default() }
     }
 
-    /// What was written into `file` last; none where nothing was, or where it cannot be used.
+    /// Returns what was last written to `file`, or `None` if nothing was or the file cannot be used.
     pub fn read<T: DeserializeOwned>(&self, file: StateFile) -> Option<T> {
         let path = self.path.as_ref()?.join(file.name);
         let read = durable::read(&path, file.max_bytes)
@@ -69,7 +70,7 @@ impl StateFolder {
         None
     }
 
-    /// Puts `value` in the place of what `file` holds. Blocks until it is on disk.
+    /// Replaces the content of `file` with `value`. Blocks until it is on disk.
     pub fn write<T: Serialize>(&self, file: StateFile, value: &T) {
         let Some(path) = &self.path else {
             return self.warn("no state folder: neither XDG_STATE_HOME nor HOME is set. Give one with --state-dir");
@@ -81,7 +82,8 @@ impl StateFolder {
         }
     }
 
-    /// Takes the lock, where this process does not hold it yet: the gateway that held it may have ended.
+    /// Takes the lock unless this process already holds it. Each write tries again, because the gateway that held the
+    /// lock may have ended.
     fn take_lock(&self, path: &Path) -> Result<(), NotLocked> {
         let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         if lock.is_some() {
@@ -104,7 +106,7 @@ impl StateFolder {
         self.warn(&format!("the state folder {folder} is not written: {why}. Give another with --state-dir"));
     }
 
-    /// Says it once until something is written again.
+    /// Logs a warning once, until it differs or a write succeeds.
     fn warn(&self, what: &str) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.as_deref() != Some(what) {

@@ -1,6 +1,6 @@
-//! Tells when a file that a plan is made of changed.
+//! Detects changes of the files that a plan is made of.
 //!
-//! Folders are watched, not files: editors put a new file in a file's place, and ConfigMap volumes swap a link.
+//! It watches folders instead of files, because editors replace files and ConfigMap volumes replace links.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -13,36 +13,36 @@ use tokio::sync::Notify;
 
 use super::folders::Folders;
 
-/// Files are written in several steps: as long as changes follow each other within this time, they are one.
+/// Changes that follow each other within this time count as one, because files are written in several steps.
 const QUIET: Duration = Duration::from_millis(25);
-/// The longest that a change waits for quiet.
+/// The longest time that a change is held back while others follow.
 const LONGEST: Duration = Duration::from_millis(200);
-/// How often a missing folder is checked for.
+/// How often a missing folder is looked for.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A set of watched folders.
 pub struct FolderWatch {
     watcher: RecommendedWatcher,
-    /// The folders that count, which the watcher's thread checks for each change.
+    /// The requested folders. The watcher's thread looks up each change in them.
     wanted: Arc<Mutex<Folders>>,
-    /// Those that are watched, with what tells a folder from another that took its path.
+    /// The watched folders with their device and inode, which differ if another folder was moved to the same path.
     folders: BTreeMap<PathBuf, (u64, u64)>,
-    /// Those that are not there.
+    /// The requested folders that do not exist and whose parent is not watched.
     missing: Vec<PathBuf>,
     changed: Arc<Notify>,
 }
 
 impl FolderWatch {
-    /// Watches nothing yet.
+    /// Makes a watch of no folders.
     ///
     /// # Errors
-    /// Where the system has no more watches to give.
+    /// If the system's limit of watches is reached.
     pub fn new() -> notify::Result<Self> {
         let changed = Arc::new(Notify::new());
         let wanted = Arc::<Mutex<Folders>>::default();
         let (notify, asked) = (Arc::clone(&changed), Arc::clone(&wanted));
         let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            // An error, and an event of no path, mean that events were lost: look again then too.
+            // An error or an event without a path means that events were lost, so it counts as a change.
             let says_nothing = event.is_ok_and(|event| {
                 let wanted = asked.lock().unwrap_or_else(PoisonError::into_inner);
                 let is_of_others = !event.paths.is_empty() && !event.paths.iter().any(|path| wanted.counts(path));
@@ -56,9 +56,9 @@ impl FolderWatch {
         Ok(Self { watcher, wanted, folders, missing, changed })
     }
 
-    /// Watches these folders and no others; one that is not there counts as a change when it is. Where one is watched
-    /// that was not, or is another folder than before, that counts as a change too: nobody knows what happened in it
-    /// until now.
+    /// Watches these folders and no others. The appearance of a missing folder counts as a change. A folder that is
+    /// watched for the first time, or that replaced another at its path, counts as a change too, because its files may
+    /// have changed before the watch began.
     pub fn set(&mut self, folders: Folders) {
         let folders = united(folders);
         *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = folders.clone();
@@ -82,18 +82,18 @@ impl FolderWatch {
                 self.changed.notify_one();
             }
         }
-        // The watch of a folder reports what appears in it.
+        // A folder whose parent is watched needs no polling: the parent's watch reports it.
         missing.retain(|folder| !folder.parent().is_some_and(|parent| watched.contains_key(parent)));
         (self.folders, self.missing) = (watched, missing);
     }
 
-    /// Looks again at which of the folders are there.
+    /// Checks again which of the requested folders exist, and watches those.
     pub fn renew(&mut self) {
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).clone();
         self.set(wanted);
     }
 
-    /// Waits for a change, and then for quiet.
+    /// Waits for a change, and then until no more changes follow, but at most 200 ms.
     pub async fn changed(&self) {
         tokio::select! {
             () = self.changed.notified() => {}
@@ -103,7 +103,7 @@ impl FolderWatch {
         let _ = tokio::time::timeout(LONGEST, quiet).await;
     }
 
-    /// Waits until a folder is there that was not.
+    /// Waits until one of the missing folders exists.
     async fn appeared(&self) {
         if self.missing.is_empty() {
             std::future::pending::<()>().await;
@@ -114,8 +114,8 @@ impl FolderWatch {
     }
 }
 
-/// The same folders, where those that are one by several paths (a link) are asked for the same files: the system tells of
-/// a change by one of the paths.
+/// Makes the same files count under all paths that lead to one folder, such as links: the system reports a change under
+/// only one of the paths.
 fn united(mut folders: Folders) -> Folders {
     let mut paths = BTreeMap::<_, Vec<PathBuf>>::new();
     for path in folders.paths() {
@@ -124,13 +124,13 @@ fn united(mut folders: Folders) -> Folders {
         }
     }
     for same in paths.values().filter(|paths| paths.len() > 1) {
-        // The first pass gathers everything in the first path, the second gives it to the others.
+        // The first pass collects everything under the first path, the second copies it to the others.
         (0..2).for_each(|_| same[1..].iter().for_each(|other| folders.unite(&same[0], other)));
     }
     folders
 }
 
-/// Device and inode of a folder; none if it does not exist.
+/// Returns the device and inode of a folder, or `None` if it does not exist.
 fn identity(folder: &Path) -> Option<(u64, u64)> {
     let found = std::fs::metadata(folder).ok().filter(std::fs::Metadata::is_dir)?;
     Some((found.dev(), found.ino()))
@@ -186,7 +186,7 @@ mod tests {
         watch.set(folders);
         assert!(is_told(&watch).await, "of the folder itself");
         std::fs::write(folder.join("log"), "a line").unwrap();
-        // The system tells of changes in their order: had the first one counted, two would be told.
+        // The system reports changes in order. If `log` counted, its change would be reported during the silence.
         for counts in ["a.yaml", "a.mjs"] {
             let silent = tokio::time::timeout(Duration::from_millis(50), watch.changed());
             assert!(silent.await.is_err(), "before {counts}");

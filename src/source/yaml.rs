@@ -1,7 +1,7 @@
-//! YAML text to JSON values, with the place of each. Pure, and bounded in depth, nodes and aliases.
+//! Converts YAML text to JSON values and their positions. Pure, and bounded in depth, nodes and aliases.
 //!
-//! Scalars are those of YAML 1.2's core schema: `yes` and `on` are words. Where kubectl, which still reads YAML 1.1,
-//! would see something else, that is said.
+//! Scalars follow the core schema of YAML 1.2: `yes` and `on` are strings. A scalar that kubectl, which still follows
+//! YAML 1.1, would read differently yields a warning.
 
 mod positions;
 mod scalar;
@@ -16,21 +16,21 @@ use serde_json::{Map, Value};
 
 pub use self::positions::{Position, PositionTree};
 
-/// Levels of mappings and lists in each other.
+/// The deepest nesting of mappings and lists.
 pub const MAX_DEPTH: usize = 128;
-/// Scalars, mappings and lists of one file, aliases counted as what they stand for. Each 64 bytes of text count as one
-/// more.
+/// The most scalars, mappings and lists in one file. An alias counts as much as the value that it refers to, and each
+/// 64 bytes of text count as one more.
 pub const MAX_NODES: usize = 200_000;
 const BYTES_PER_NODE: usize = 64;
 
-/// One document of a file. It may be a Secret, so it does not print.
+/// One document of a file. `Debug` leaves out the value, because it can be a Secret.
 #[derive(Clone)]
 pub struct Document {
-    /// What it says.
+    /// The document as JSON.
     pub value: Value,
-    /// Where it says so.
+    /// The positions of its values.
     pub places: PositionTree,
-    /// What other readers would read differently: the place, and what to do.
+    /// Values that kubectl would read differently: the position, and a message that says what to do.
     pub ambiguous: Vec<(Position, String)>,
 }
 
@@ -40,22 +40,23 @@ impl fmt::Debug for Document {
     }
 }
 
-/// Text that is not YAML, or larger than the limits.
+/// Why a text cannot be read: it is not valid YAML, uses something unsupported, or exceeds a limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {}, column {}: {message}", place.line, place.column)]
 pub struct YamlError {
-    /// Where reading ended.
+    /// The position of the error.
     pub place: Position,
-    /// What was found.
+    /// What is wrong there.
     pub message: String,
-    /// Whether the text is not YAML, rather than YAML that is not supported.
+    /// True if the text is not valid YAML, false if it is YAML that is not supported or exceeds a limit.
     pub is_syntax: bool,
 }
 
-/// The documents of `text` that are not empty.
+/// Returns the documents of `text`, without empty ones.
 ///
 /// # Errors
-/// The first place that is not YAML, has a key twice, a tag or merge key, or exceeds [`MAX_DEPTH`] or [`MAX_NODES`].
+/// The first place that is not valid YAML, repeats a key, has an unsupported tag or a merge key, or exceeds
+/// [`MAX_DEPTH`] or [`MAX_NODES`].
 pub fn read(text: &str) -> Result<Vec<Document>, YamlError> {
     let mut parser = Parser::new_from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
     let mut reader = DocumentReader::default();
@@ -75,7 +76,7 @@ fn place(marker: &Marker) -> Position {
     Position { line: number(marker.line()), column: number(marker.col().saturating_add(1)) }
 }
 
-/// A value that is read whole.
+/// A value that was read to its end.
 #[derive(Clone)]
 struct Whole {
     value: Value,
@@ -83,7 +84,7 @@ struct Whole {
     nodes: usize,
 }
 
-/// A mapping or list whose end is not read yet.
+/// A mapping or list whose end was not reached yet.
 enum Open {
     Mapping { members: Map<String, Value>, places: PositionTree, key: Option<(String, Position)> },
     List { items: Vec<Value>, places: PositionTree },
@@ -184,13 +185,13 @@ impl DocumentReader {
             Open::Mapping { members, places, .. } => (Value::Object(members), places),
             Open::List { items, places } => (Value::Array(items), places),
         };
-        // What is inside was counted as it came.
+        // `whole` adds all `nodes`, but those inside were already counted when they were read.
         self.nodes = self.nodes.saturating_sub(nodes - 1);
         let start = places.here();
         self.whole(Whole { value, places, nodes }, anchor, start).map_err(|error| YamlError { place: at, ..error })
     }
 
-    /// Puts a value where it belongs: under its key, into its list, or as a document.
+    /// Stores a value under its key, in its list, or as a document.
     fn whole(&mut self, whole: Whole, anchor: usize, at: Position) -> Result<(), YamlError> {
         self.nodes = self.nodes.saturating_add(whole.nodes);
         if self.nodes > MAX_NODES {

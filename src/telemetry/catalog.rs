@@ -1,4 +1,4 @@
-//! One owned registry, which remembers what it holds: the reference is written from it.
+//! A metrics registry that can list its metrics, so that the reference documentation is generated from it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -7,29 +7,30 @@ use prometheus::core::{Collector, MetricVec, MetricVecBuilder};
 use prometheus::proto::MetricType;
 use prometheus::{Encoder, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, TextEncoder};
 
-/// What a metric is.
+/// The description of a metric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
-    /// Its name.
+    /// The full name, such as `hawsepipe_calls_total`.
     pub name: String,
     /// `counter`, `gauge` or `histogram`.
     pub kind: &'static str,
-    /// Its labels.
+    /// The names of its labels.
     pub labels: Vec<String>,
-    /// What it counts or measures: its `HELP` text.
+    /// The `HELP` text: what the metric counts or measures.
     pub help: String,
 }
 
-/// A registry.
+/// A metrics registry.
 #[derive(Default)]
 pub struct Catalog {
     registry: Registry,
     described: Mutex<Vec<Described>>,
-    /// Take series out of the metrics that have labels.
+    /// One function for each metric with labels, which removes its outdated series.
     pruners: Mutex<Vec<Pruner>>,
 }
 
-/// Says of a label and its value whether what it names is gone.
+/// Returns whether series with this label name and value must be removed, because the object that the label names is
+/// gone.
 pub type IsGone<'a> = &'a dyn Fn(&str, &str) -> bool;
 type Pruner = Box<dyn Fn(IsGone<'_>) + Send + Sync>;
 
@@ -37,7 +38,7 @@ impl Catalog {
     /// Registers a metric.
     ///
     /// # Errors
-    /// Where a metric of the same name is there already.
+    /// If a metric of the same name is already registered.
     pub fn keep<C: Collector + 'static>(&self, metric: C) -> prometheus::Result<()> {
         let new = describe(&metric);
         self.registry.register(Box::new(metric))?;
@@ -45,7 +46,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Registers a metric with labels, whose series go when what a label names is gone.
+    /// Registers a metric with labels. [`Catalog::prune`] removes its outdated series.
     ///
     /// # Errors
     /// As [`Catalog::keep`].
@@ -59,7 +60,7 @@ impl Catalog {
                 for series in family.get_metric() {
                     let labels: HashMap<_, _> = series.get_label().iter().map(|l| (l.name(), l.value())).collect();
                     if labels.iter().any(|(label, value)| is_gone(label, value)) {
-                        // Another may have taken it out in between.
+                        // An error means that another thread has already removed the series.
                         let _ = metric.remove(&labels);
                     }
                 }
@@ -69,12 +70,12 @@ impl Catalog {
         Ok(())
     }
 
-    /// Takes out the series of what is gone.
+    /// Removes all series with a label for which `is_gone` returns true.
     pub fn prune(&self, is_gone: IsGone<'_>) {
         self.pruners.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|prune| prune(is_gone));
     }
 
-    /// Makes a counter.
+    /// Makes and registers a counter.
     ///
     /// # Errors
     /// As [`Catalog::keep`].
@@ -84,7 +85,7 @@ impl Catalog {
         Ok(metric)
     }
 
-    /// Makes a gauge.
+    /// Makes and registers a gauge.
     ///
     /// # Errors
     /// As [`Catalog::keep`].
@@ -94,7 +95,7 @@ impl Catalog {
         Ok(metric)
     }
 
-    /// Makes a histogram with these upper bounds of its buckets.
+    /// Makes and registers a histogram. `buckets` are the upper bounds of its buckets.
     ///
     /// # Errors
     /// As [`Catalog::keep`].
@@ -110,15 +111,15 @@ impl Catalog {
         Ok(metric)
     }
 
-    /// The text format of Prometheus.
+    /// Renders all metrics in the text format of Prometheus.
     pub fn render(&self) -> String {
         let mut text = Vec::new();
-        // Writing to a Vec cannot fail; a family that cannot be encoded leaves the rest.
+        // Writing to a Vec cannot fail. If a metric cannot be encoded, the text ends before it.
         let _ = TextEncoder::new().encode(&self.registry.gather(), &mut text);
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// Every metric, by name.
+    /// Returns the descriptions of all metrics, sorted by name.
     pub fn reference(&self) -> Vec<Described> {
         let mut described = self.described.lock().unwrap_or_else(PoisonError::into_inner).clone();
         described.sort_by(|a, b| a.name.cmp(&b.name));
@@ -126,7 +127,7 @@ impl Catalog {
     }
 }
 
-/// The metrics of a collector: their types come from what it collects, their labels from its descriptors.
+/// Describes the metrics of a collector. Types come from the collected families, labels from the descriptors.
 fn describe(collector: &impl Collector) -> Vec<Described> {
     let families = collector.collect();
     let kind = |name: &str| {

@@ -1,4 +1,4 @@
-//! Logs: one JSON line each, or readable ones on a terminal.
+//! Logging to standard error: one JSON object a line, or a readable format on a terminal.
 
 use std::env::VarError;
 use std::fmt;
@@ -17,24 +17,25 @@ use tracing_subscriber::reload::{self, Handle};
 use super::terminal::Terminal;
 use super::traces::{self, Traces};
 
-/// Targets whose failures the caller logs. Directives for the same targets win.
+/// Libraries whose messages are off, because the gateway logs the same failures itself. Directives of the user for
+/// these targets take precedence.
 const TOLD_ELSEWHERE: &str = "kube_client::client::builder=off,kube_runtime::watcher=off";
 
-/// Changes the level while the process runs.
+/// Changes the log level while the process runs.
 #[derive(Clone)]
 pub struct LogLevelHandle(Handle<EnvFilter, Registry>);
 
 impl LogLevelHandle {
-    /// Sets the level that a manifest names; the variable `HAWSEPIPE_LOG` wins over it.
+    /// Sets the level, such as `debug`, that a manifest names. Does nothing if the variable `HAWSEPIPE_LOG` is set.
     pub fn set(&self, level: &str) {
         if std::env::var_os("HAWSEPIPE_LOG").is_none() {
-            // A level of a manifest is one of a closed list.
+            // Parsing cannot fail, because the schema of manifests allows only valid levels.
             let _ = filter(level).map(|filter| self.0.reload(filter));
         }
     }
 }
 
-/// A line of JSON, with the trace that it was written in.
+/// Adds the id of the current trace to a JSON line.
 struct WithTrace<F>(F);
 
 impl<S, N, F> FormatEvent<S, N> for WithTrace<F>
@@ -54,11 +55,11 @@ where
     }
 }
 
-/// Starts traces, where variables ask for them, and logging to standard error. `HAWSEPIPE_LOG` takes a level or directives such as `info,hawsepipe::node=debug`.
-/// To be called in a tokio runtime.
+/// Starts logging to standard error, and tracing if the environment configures it. `HAWSEPIPE_LOG` holds a level
+/// (default `info`) or directives such as `info,hawsepipe::node=debug`. Must be called in a tokio runtime.
 ///
 /// # Errors
-/// Where `HAWSEPIPE_LOG` is not what it may be; it names the variable.
+/// If `HAWSEPIPE_LOG` is not valid; the error names the variable.
 pub fn start() -> anyhow::Result<(LogLevelHandle, Traces)> {
     let (filter, handle) = reload::Layer::new(filter_of_environment()?.map_or_else(|| filter("info"), Ok)?);
     let terminal = std::io::stderr().is_terminal();
@@ -79,7 +80,7 @@ pub fn start() -> anyhow::Result<(LogLevelHandle, Traces)> {
         let layer = tracing_opentelemetry::layer().with_tracer(tracer).with_location(false).with_threads(false);
         layer.with_filter(filter_fn(|of| of.is_span() && of.target() == traces::TARGET))
     });
-    // A second start in one process (tests) keeps the first.
+    // If tests call this twice in one process, the first subscriber stays.
     let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).with(spans).try_init();
     let traces = traces.unwrap_or_else(|why| {
         tracing::error!("no traces are sent: {why}");
@@ -88,7 +89,7 @@ pub fn start() -> anyhow::Result<(LogLevelHandle, Traces)> {
     Ok((LogLevelHandle(handle), traces))
 }
 
-/// What `HAWSEPIPE_LOG` asks for; none where it is not set.
+/// Returns the filter of `HAWSEPIPE_LOG`, or `None` if it is not set.
 pub(super) fn filter_of_environment() -> anyhow::Result<Option<EnvFilter>> {
     match std::env::var("HAWSEPIPE_LOG") {
         Ok(directives) => Ok(Some(filter(&directives).context("HAWSEPIPE_LOG")?)),
@@ -97,12 +98,12 @@ pub(super) fn filter_of_environment() -> anyhow::Result<Option<EnvFilter>> {
     }
 }
 
-/// A level, or directives with commas between them.
+/// Parses a level, or directives separated by commas.
 fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
     let directives = if directives.trim().is_empty() { "info" } else { directives };
     for word in directives.split(',').map(str::trim) {
         let is_target = word.contains(['=', '[']) || word.contains("::") || word == "hawsepipe";
-        // The library takes any word for the name of a part, and logs of that alone.
+        // The library would read any other word as a target, and then log nothing else.
         if !is_target && word.parse::<LevelFilter>().is_err() {
             bail!(
                 "{word:?} is not a level: write error, warn, info, debug, trace or off, or directives such as \

@@ -1,7 +1,8 @@
-//! Metrics: typed methods on one owned registry. Names and labels are an interface: dashboards and alerts rest on them.
+//! The gateway's metrics, with a method for each event. Names and labels are an interface: dashboards and alerts depend
+//! on them.
 //!
-//! Label sets are bounded: upstreams, plugins and chains are those of the plan, tools those that upstreams list
-//! (`_other` beyond [`MAX_TOOLS`]), everything else is a closed set of words.
+//! The number of label values is bounded: upstreams, plugins and chains are those of the plan, tools are those that
+//! upstreams list (`_other` beyond [`MAX_TOOLS`]), and all other labels have a fixed set of values.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -17,20 +18,20 @@ use crate::domain::ports::{PluginLoad, WorkerInfo};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::record::{CallRecord, PluginExecution};
 
-/// The most tools that have a label of their own.
+/// The most tools that have their own value of the label `tool`.
 pub const MAX_TOOLS: usize = 500;
 
-/// Seconds, from 50 microseconds: plugins.
+/// Bucket bounds for plugins, in seconds.
 const PLUGIN_BUCKETS: &[f64] =
     &[5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
-/// Seconds, from 250 microseconds: calls.
+/// Bucket bounds for calls, in seconds.
 const CALL_BUCKETS: &[f64] =
     &[2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
 /// Every metric of a gateway process.
 pub struct Metrics {
     catalog: Catalog,
-    /// Held while gauges that are made anew for each rendering are.
+    /// Locked during a rendering, which resets some gauges and fills them again.
     rendering: Mutex<()>,
     tools: DashSet<String>,
     tool_count: AtomicUsize,
@@ -66,10 +67,10 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// A new set on a registry of its own.
+    /// Makes all metrics in a new registry.
     ///
     /// # Errors
-    /// Where two metrics have one name, which a test rules out.
+    /// If two metrics have the same name, which a test rules out.
     pub fn new() -> prometheus::Result<Self> {
         let m = Catalog::default();
         m.keep(prometheus::process_collector::ProcessCollector::for_self())?;
@@ -190,14 +191,14 @@ impl Metrics {
         })
     }
 
-    /// The metrics, to which adapters add their own.
+    /// Returns the registry, so that adapters can add their own metrics.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// All of it in the text format of Prometheus.
+    /// Renders all metrics in the text format of Prometheus. `now` is the state at this moment.
     pub fn render(&self, now: &ScrapeInput<'_>) -> String {
-        // Two that render at once would count each worker twice.
+        // Two concurrent renderings would count each worker twice.
         let _alone = self.rendering.lock().unwrap_or_else(PoisonError::into_inner);
         self.prune(&now.names);
         self.bytes_and_rows(now);
@@ -211,12 +212,12 @@ impl Metrics {
         self.catalog.render()
     }
 
-    /// A call begins.
+    /// Counts a call as in flight. [`Metrics::call_ended`] must follow.
     pub fn call_started(&self) {
         self.in_flight.with_label_values::<&str>(&[]).inc();
     }
 
-    /// A call ended. `known` says whether `record.tool` is one that an upstream lists.
+    /// Counts a call that ended. `known` is true if an upstream lists `record.tool`; otherwise the label is `_other`.
     pub fn call_ended(&self, gateway: &str, record: &CallRecord, known: bool) {
         self.in_flight.with_label_values::<&str>(&[]).dec();
         let tool = if known { self.tool_label(&record.upstream, &record.tool) } else { "_other" };
@@ -245,12 +246,12 @@ impl Metrics {
         tool
     }
 
-    /// A call was not let in.
+    /// Counts a call that was refused at admission.
     pub fn refused(&self, reason: &str) {
         self.refused.with_label_values(&[reason]).inc();
     }
 
-    /// An entry ran, or failed to.
+    /// Counts and measures an execution, successful or not.
     pub fn execution(&self, row: &PluginExecution) {
         let phase = row.phase.wire();
         let reason = row.reason.map_or("", |r| r.as_str());
@@ -263,12 +264,12 @@ impl Metrics {
         self.output_bytes.with_label_values(&labels).inc_by(row.output_size_bytes.unwrap_or(0));
     }
 
-    /// What an entry did, whether it ran or not.
+    /// Counts the outcome of an entry on a call, whether the entry ran or not.
     pub fn entry(&self, plugin: &str, chain: &str, phase: &str, mode: &str, status: &str, reason: &str) {
         self.executions.with_label_values(&[plugin, chain, phase, mode, status, reason]).inc();
     }
 
-    /// What workers do at this moment.
+    /// Sets the gauges of workers and of the executions that run or wait.
     fn workers(&self, load: PluginLoad, workers: &[WorkerInfo]) {
         self.permits.with_label_values::<&str>(&[]).set(i64::from(load.permits));
         self.permits_in_use.with_label_values::<&str>(&[]).set(i64::from(load.permits_in_use));
@@ -286,7 +287,7 @@ impl Metrics {
         }
     }
 
-    /// An upstream is in this state now.
+    /// Sets the state of an upstream, and whether it is automatically out of routing.
     pub fn upstream_state(&self, upstream: &str, state: ConnectionState, auto_disabled: bool) {
         for each in ConnectionState::ALL {
             self.upstream_state.with_label_values(&[upstream, each.as_str()]).set(i64::from(each == state));
@@ -294,27 +295,27 @@ impl Metrics {
         self.auto_disabled.with_label_values(&[upstream]).set(i64::from(auto_disabled));
     }
 
-    /// A probe succeeded.
+    /// Measures a probe that succeeded.
     pub fn ping(&self, upstream: &str, took: Duration) {
         self.ping_duration.with_label_values(&[upstream]).observe(took.as_secs_f64());
     }
 
-    /// A probe or a call failed.
+    /// Counts a probe or a call that failed.
     pub fn upstream_failed(&self, upstream: &str) {
         self.upstream_failures.with_label_values(&[upstream]).inc();
     }
 
-    /// Legacy sessions there are.
+    /// Sets the number of legacy sessions.
     pub fn sessions(&self, count: usize) {
         self.sessions.with_label_values(&["legacy"]).set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// An event stream opened (1) or closed (-1).
+    /// Adds `change` to the number of open event streams: 1 when one opens, -1 when one closes.
     pub fn stream(&self, era: &str, change: i64) {
         self.streams.with_label_values(&[era]).add(change);
     }
 
-    /// A plan is in force.
+    /// Records that a plan came into force, `took` after it arrived.
     pub fn plan(&self, revision: &str, problems: &[Problem], took: Duration) {
         self.plan_info.reset();
         self.plan_info.with_label_values(&[revision]).set(1);
@@ -325,8 +326,8 @@ impl Metrics {
         self.plan_apply.with_label_values::<&str>(&[]).observe(took.as_secs_f64());
     }
 
-    /// Takes out the series of what no plan names any more. A call that ends after its plan was replaced may bring one
-    /// back, so this is done whenever metrics are read.
+    /// Removes the series of objects that no plan names any more. It runs at each rendering, because a call that ends
+    /// after its plan was replaced can create such a series again.
     fn prune(&self, names: &PlannedNames<'_>) {
         self.catalog.prune(&|label, value| names.is_gone(label, value));
         self.tools.retain(|key| key.split_once('/').is_some_and(|(name, _)| names.upstreams.contains(name)));

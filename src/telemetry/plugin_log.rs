@@ -1,4 +1,4 @@
-//! The lines of plugins, kept for who runs one to look at it, in the place of a gateway's log.
+//! Collects the log lines of plugins for commands that run a single plugin and show its output.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,39 +13,39 @@ use tracing_subscriber::prelude::*;
 use super::log::filter_of_environment;
 use super::terminal::PLUGIN as TARGET;
 
-/// The most lines that are kept until they are taken.
+/// The most lines that are collected between two calls of [`PluginLog::take`]. Further lines are dropped.
 const MAX_LINES: usize = 10_000;
 
-/// One line.
+/// One log line of a plugin.
 #[derive(Clone, Debug, Serialize)]
 pub struct LogLine {
-    /// `error`, `warn`, `info` or `debug`; `stderr` for what was printed and not logged.
+    /// `error`, `warn`, `info` or `debug`; `stderr` for a line that the worker process printed.
     pub level: &'static str,
-    /// What it says.
+    /// The message.
     pub text: String,
 }
 
-/// Lines as they come. Clones keep the same ones.
+/// The collected lines, in order. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct PluginLog(Arc<Mutex<Vec<LogLine>>>);
 
 impl PluginLog {
-    /// From here on plugins' lines are kept. Everything else is logged to standard error as far as `HAWSEPIPE_LOG` asks
-    /// for it, and otherwise not at all.
+    /// Starts to collect the lines of plugins. Everything else goes to standard error if `HAWSEPIPE_LOG` is set, and is
+    /// dropped otherwise.
     ///
     /// # Errors
-    /// Where `HAWSEPIPE_LOG` is not what it may be.
+    /// If `HAWSEPIPE_LOG` is not valid.
     pub fn start() -> anyhow::Result<Self> {
         let lines = Self::default();
         let kept = lines.clone().with_filter(Targets::new().with_target(TARGET, Level::DEBUG));
         let logged = filter_of_environment()?
             .map(|filter| tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_filter(filter));
-        // A second start in one process keeps the first.
+        // If this is called twice in one process, the first subscriber stays.
         let _ = tracing_subscriber::registry().with(kept).with(logged).try_init();
         Ok(lines)
     }
 
-    /// Those since the last time.
+    /// Returns the lines since the last call, and forgets them.
     pub fn take(&self) -> Vec<LogLine> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -69,11 +69,11 @@ impl<S: Subscriber> Layer<S> for PluginLog {
     }
 }
 
-/// The fields of an event of a plugin.
+/// The fields of a plugin's log event.
 #[derive(Default)]
 struct PluginEvent {
     text: String,
-    /// A worker's process printed it: it names the worker, and no call.
+    /// Whether a worker process printed the line. Such an event has a field `worker` instead of a call.
     is_printed: bool,
 }
 

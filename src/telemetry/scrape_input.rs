@@ -1,47 +1,47 @@
-//! What metrics are computed from when they are read.
+//! The state from which gauges are computed when metrics are read.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::domain::ports::{PluginLoad, WorkerInfo};
 
-/// The state that gauges show when metrics are read.
+/// The state of the gateway when metrics are read.
 #[derive(Debug, Default)]
 pub struct ScrapeInput<'a> {
-    /// What plugins share.
+    /// How many executions run and wait, and how many can run.
     pub load: PluginLoad,
-    /// Every worker.
+    /// All workers.
     pub workers: Vec<WorkerInfo>,
-    /// The chains that refuse what they select, each with the reason.
+    /// The chains that refuse every call they select, each with the reason.
     pub refusing: Vec<(&'a str, &'static str)>,
-    /// The chains that fail open, each with the reason.
+    /// The chains with a weakened Guard, each with the reason.
     pub failing_open: Vec<(&'a str, &'static str)>,
-    /// The names that the plan has: series of any other name are removed.
+    /// The names in the plan. Series of any other name are removed.
     pub names: PlannedNames<'a>,
-    /// What bytes are held for, how many, and how often there was no room.
+    /// For each purpose that memory is held for: its name, the bytes held, and how often there was no room.
     pub held: Vec<(&'static str, u64, u64)>,
-    /// Rows that left the history, by kind.
+    /// For each store of the history: its name, and how many rows it dropped to make room.
     pub dropped: Vec<(&'static str, u64)>,
 }
 
-/// What a plan names, as labels have it.
+/// The names in a plan, in the form that labels have.
 #[derive(Debug, Default)]
 pub struct PlannedNames<'a> {
-    /// `namespace/name`.
+    /// Plugins, as `namespace/name`.
     pub plugins: HashSet<Cow<'a, str>>,
-    /// `namespace/name`.
+    /// Chains, as `namespace/name`.
     pub chains: HashSet<&'a str>,
-    /// Names.
+    /// Upstreams, by name.
     pub upstreams: HashSet<&'a str>,
 }
 
 impl PlannedNames<'_> {
-    /// Whether a series with this label is of something that no plan names.
+    /// Whether a series with this label is about an object that no plan names.
     pub(super) fn is_gone(&self, label: &str, value: &str) -> bool {
         match label {
             "plugin" => !self.plugins.contains(value),
             "chain" => !self.chains.contains(value),
-            // Calls that found no upstream have none.
+            // The label is empty for calls that found no upstream.
             "upstream" => !value.is_empty() && !self.upstreams.contains(value),
             _ => false,
         }

@@ -1,5 +1,4 @@
-//! Lines of a log for people at a terminal: short times, and what servers and plugins print told apart from what the
-//! gateway says.
+//! The log format on a terminal: short times, and a prefix on lines that come from MCP servers and plugins.
 
 use std::fmt::{self, Debug};
 
@@ -10,12 +9,12 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// What servers print is logged under this target, with the field `upstream`.
+/// The log target of lines that MCP servers print. Their events have the field `upstream`.
 pub const SERVER: &str = "hawsepipe::server";
-/// What plugins print and log is logged under this one, with the field `plugin`.
+/// The log target of lines that plugins print or log. Their events have the field `plugin`.
 pub const PLUGIN: &str = "hawsepipe::plugin";
 
-/// The format.
+/// Formats log events for a terminal.
 pub(super) struct Terminal;
 
 impl<S, N> FormatEvent<S, N> for Terminal
@@ -45,7 +44,7 @@ where
     }
 }
 
-/// The fields of a line that a server or a plugin wrote.
+/// The fields of an event that a server or a plugin caused.
 #[derive(Default)]
 struct ForeignLine {
     from: String,

@@ -1,7 +1,7 @@
-//! Traces (OpenTelemetry), sent as OTLP over HTTP. Off unless the standard variables name a receiver.
+//! OpenTelemetry traces, sent as OTLP over HTTP. Off unless the standard environment variables name a receiver.
 //!
-//! Spans are those of `tracing` that name the target [`TARGET`]: a span costs something only while traces are
-//! sent. Sending never blocks: spans wait in a bounded queue, and those that the receiver does not take are dropped.
+//! Only `tracing` spans with the target [`TARGET`] are exported, and they cost nothing while traces are off. Exporting
+//! never blocks a call: spans wait in a bounded queue, and are dropped if the receiver does not accept them.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -22,29 +22,29 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use tokio::runtime::Handle;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// The target of spans that are traced.
+/// The target of exported spans.
 pub const TARGET: &str = "hawsepipe::trace";
-/// The name of the service, where `OTEL_SERVICE_NAME` gives no other.
+/// The service name, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` sets another.
 const SERVICE: &str = "hawsepipe";
-/// How long what is not sent yet may keep a process that ends.
+/// How long sending the last spans can delay the end of the process.
 const LAST_SPANS: Duration = Duration::from_secs(3);
-/// How long a receiver may take to answer.
+/// How long the receiver can take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The most of its answer that is read, in bytes.
+/// The longest answer of the receiver that is read, in bytes.
 const MAX_ANSWER: usize = 64 << 10;
-/// How often it is said that spans are lost.
+/// The shortest time between two warnings about lost spans.
 const QUIET: Duration = Duration::from_secs(300);
 
-/// The traces of a process. Their end is [`Traces::end`].
+/// The trace exporter of a process; by default it is off. Call [`Traces::end`] before the process ends.
 #[derive(Default)]
 pub struct Traces(Option<SdkTracerProvider>);
 
 impl Traces {
-    /// Begins to send traces, if variables say where to: `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, or
-    /// `OTEL_EXPORTER_OTLP_ENDPOINT`. To be called in a tokio runtime.
+    /// Starts to send traces if `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT` is set. Must be
+    /// called in a tokio runtime.
     ///
     /// # Errors
-    /// What is wrong with the variables; then nothing is sent.
+    /// What is wrong with the variables. No traces are sent then.
     pub(super) fn start() -> Result<Self, String> {
         let named = |variable: &str| std::env::var(variable).is_ok_and(|value| !value.is_empty());
         let is = |variable: &str, word: &str| std::env::var(variable).is_ok_and(|value| value == word);
@@ -65,15 +65,15 @@ impl Traces {
         Ok(Self(Some(SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build())))
     }
 
-    /// What makes spans, while traces are sent.
+    /// Returns the tracer, or `None` if traces are off.
     pub(super) fn tracer(&self) -> Option<SdkTracer> {
         self.0.as_ref().map(|provider| provider.tracer(SERVICE))
     }
 
-    /// Sends what is left, for a bounded time.
+    /// Sends the remaining spans, for at most three seconds, and ends the exporter.
     pub async fn end(self) {
         let Some(provider) = self.0 else { return };
-        // It waits for a thread that sends through this runtime.
+        // The shutdown blocks until a thread has sent the spans through this runtime.
         let ended = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(LAST_SPANS)).await;
         if let Ok(Err(error)) = ended {
             tracing::warn!("the last spans are lost: {error}");
@@ -81,39 +81,39 @@ impl Traces {
     }
 }
 
-/// The id of the trace that the current span is of; none while nothing is traced.
+/// Returns the id of the current span's trace, or `None` if there is no trace.
 pub fn current_id() -> Option<String> {
     let context = tracing::Span::current().context();
     let id = context.span().span_context().trace_id();
     (id != TraceId::INVALID).then(|| id.to_string())
 }
 
-/// A place in a trace that what follows from it elsewhere can be hung on.
+/// A span that can become the parent of spans that start elsewhere, such as in another task.
 #[derive(Clone, Default)]
 pub struct Cause(Option<SpanContext>);
 
 impl Cause {
-    /// The current span.
+    /// Captures the current span.
     pub fn current() -> Self {
         let context = tracing::Span::current().context();
         Self(Some(context.span().span_context().clone()).filter(SpanContext::is_valid))
     }
 
-    /// Makes a span that has not begun a part of that trace.
+    /// Makes the captured span the parent of `span`, which must not have been entered yet.
     pub fn lead_to(&self, span: &tracing::Span) {
         if let Some(cause) = &self.0 {
-            // Where nothing is traced there is nothing to set.
+            // An error means that traces are off.
             let _ = span.set_parent(Context::new().with_remote_span_context(cause.clone()));
         }
     }
 }
 
-/// Sends for the exporter, whose thread is not one of the runtime's.
+/// The exporter's HTTP client. It sends through the tokio runtime, because the exporter's thread is outside of it.
 #[derive(Debug)]
 struct Sending {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     runtime: Handle,
-    /// When it was last said that spans are lost.
+    /// When the last warning about lost spans was logged.
     last_logged: Mutex<Option<Instant>>,
 }
 

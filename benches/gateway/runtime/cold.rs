@@ -1,4 +1,4 @@
-//! What a process costs that is started for one call, without the gateway: plainly, and in the sandbox.
+//! Measures a process that is started for one call, without the gateway: a plain one, and one in the sandbox.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use crate::child::Scratch;
 use crate::gateway::BINARY;
 use crate::procfs::tree_cpu_seconds;
 
-/// Flags that the gateway gives to a worker; a plain start gets them too.
+/// The Node.js flags of the gateway's workers. Plain processes get them too.
 const FLAGS: [&str; 2] = ["--no-addons", "--max-old-space-size=224"];
 
-/// Starts processes for one call each.
+/// Starts processes that each serve one call.
 pub struct Cold {
     node: NodeRuntime,
     launcher: Launcher,
@@ -27,7 +27,7 @@ pub struct Cold {
 }
 
 impl Cold {
-    /// With the script in a folder of its own.
+    /// Writes the script into a new folder.
     pub fn new(node: NodeRuntime) -> Result<Self> {
         let folder = Scratch::new("plugins")?;
         let script = folder.path().join("plugin.cjs");
@@ -35,14 +35,14 @@ impl Cold {
         Ok(Self { node, launcher: Launcher::at(BINARY), script, _folder: folder })
     }
 
-    /// Microseconds from the start of a plain process to its end, with its answer read.
+    /// Returns the microseconds from the start of a plain process until it has ended and its answer was read.
     pub fn plain(&self, text: &str) -> Result<f64> {
         let mut command = Command::new(&self.node.program);
         command.env_clear();
         serve(command, &self.script, text)
     }
 
-    /// The same through the sandbox.
+    /// Measures the same for a process in the sandbox.
     pub fn sandboxed(&self, text: &str) -> Result<f64> {
         let confinement = Confinement {
             required: true,
@@ -56,7 +56,7 @@ impl Cold {
     }
 }
 
-/// CPU seconds of this process and those it has waited for.
+/// Returns the CPU seconds of this process, its descendants, and the children that it has waited for.
 pub fn cpu_seconds() -> Result<f64> {
     tree_cpu_seconds(std::process::id()).context("the system does not say how much CPU time was used")
 }
@@ -66,7 +66,7 @@ fn serve(mut command: Command, script: &Path, text: &str) -> Result<f64> {
     let began = Instant::now();
     let mut child = command.args(FLAGS).arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut stdin = child.stdin.take().context("no pipe")?;
-    // Written beside: neither end waits for the other with a full pipe.
+    // A thread writes the input, so that both sides cannot block each other with full pipes.
     let writing = std::thread::spawn(move || stdin.write_all(&sent));
     let ended = child.wait_with_output()?;
     let took = began.elapsed().as_secs_f64() * 1e6;

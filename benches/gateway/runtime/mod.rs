@@ -1,5 +1,5 @@
-//! The runtime of plugins alone: calls through the pool that the gateway uses, in the sandbox, held against an echo between
-//! two processes and against a process that is started for each call.
+//! Measures the plugin runtime without a gateway: executions in the gateway's pool and sandbox, compared with an echo
+//! between two processes and with a process that is started for each call.
 
 mod cold;
 mod plugins;
@@ -18,27 +18,28 @@ use crate::options::Options;
 use cold::{Cold, cpu_seconds};
 use plugins::{FOREVER, KINDS, Kind, MODULE, MODULE_LABEL, Rig};
 
-/// Bytes of content.
+/// Content sizes, in bytes.
 const SIZES: [usize; 3] = [1 << 10, 50 << 10, 1 << 20];
-/// How often what is measured of one size takes turns.
+/// How many rounds the measurements of one size are split into, so that all kinds of calls take turns.
 const ROUNDS: usize = 10;
-/// Workers and callers of the measurements of throughput. One caller finds its worker idle, two wait for each other.
+/// Workers and callers in the measurements of throughput. With two callers for each worker, a worker never waits for
+/// its next call.
 const THROUGHPUT: [(u32, u32); 4] = [(1, 1), (1, 2), (2, 4), (4, 8)];
-/// Calls before those that count: the first ones are compiled.
+/// Calls before those that are measured. They are slower, until the code is compiled.
 const WARMING: usize = 300;
-/// Milliseconds that a call without end is given.
+/// The deadline of a call that never ends.
 const DEADLINE: Duration = Duration::from_millis(50);
 
-/// What was found.
+/// The results of the measurements.
 #[derive(Serialize, Default)]
 pub struct Outcome {
     pub calls: Vec<Calls>,
-    /// Calls a second of a Module with 1 KB, by its workers and callers.
+    /// Workers, callers, and the calls a second of a Module with 1 KB of content.
     pub throughput: Vec<(u32, u32, f64)>,
     pub aims: Vec<Aim>,
 }
 
-/// Times of one kind of call with one size of content, in microseconds.
+/// The times of one kind of call with one size of content, in microseconds.
 #[derive(Serialize, Clone)]
 pub struct Calls {
     pub what: String,
@@ -47,7 +48,7 @@ pub struct Calls {
     pub p99_us: f64,
 }
 
-/// A figure that is to be no more than something; or no less, where that is said.
+/// A figure and its aim, which is an upper bound, or a lower one if `at_least` is set.
 #[derive(Serialize)]
 pub struct Aim {
     pub what: String,
@@ -57,24 +58,24 @@ pub struct Aim {
 }
 
 impl Aim {
-    /// Whether it is met.
+    /// Whether the aim is met.
     pub fn is_met(&self) -> bool {
         if self.at_least { self.found >= self.aim } else { self.found <= self.aim }
     }
 }
 
-/// How much is measured.
+/// How much to measure.
 #[derive(Clone, Copy)]
 struct Extent {
-    /// Calls to workers that stay.
+    /// The number of calls to workers that stay.
     warm: usize,
-    /// Calls that each take a process.
+    /// The number of calls that each start a process.
     starts: usize,
     slice: Duration,
 }
 
 impl Outcome {
-    /// The median time of a Module's call with so many bytes, where that was measured.
+    /// Returns the median time of a Module's call with this size of content, if it was measured.
     pub fn module_p50_us(&self, bytes: u32) -> Option<f64> {
         let calls = self.calls.iter().find(|calls| calls.what == MODULE_LABEL && calls.bytes == bytes as usize)?;
         Some(calls.p50_us)
@@ -93,7 +94,7 @@ impl Outcome {
     }
 }
 
-/// Measures all of it.
+/// Makes all measurements.
 pub async fn run(options: &Options) -> Result<Outcome> {
     let extent = match options.quick {
         true => Extent { warm: 300, starts: 5, slice: options.slice() / 4 },
@@ -113,8 +114,8 @@ pub async fn run(options: &Options) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// Each kind of call with one size of content. All take turns with the echo and with plain processes, so that what else
-/// the machine does hits them alike.
+/// Measures each kind of call with one size of content. All take turns with the echo and with plain processes, so that
+/// other activity on the machine affects them alike.
 async fn of_size(bytes: usize, cold: &Cold, extent: &Extent, outcome: &mut Outcome) -> Result<()> {
     let content = text(bytes);
     let mut floor = Floor::start()?;
@@ -145,7 +146,7 @@ async fn of_size(bytes: usize, cold: &Cold, extent: &Extent, outcome: &mut Outco
     Ok(())
 }
 
-/// Holds a kind of call against the echo and a plain process.
+/// Compares a kind of call with the echo and with plain processes.
 fn judge(kind: Kind, calls: &Calls, echo: &Calls, plain: &Calls, outcome: &mut Outcome) {
     let (over_echo, tail, over_cold, once_over_cold) = match calls.bytes {
         1024 => (4.0, 30.0, 1.0 / 400.0, 1.0 / 18.0),
@@ -164,8 +165,8 @@ fn judge(kind: Kind, calls: &Calls, echo: &Calls, plain: &Calls, outcome: &mut O
     }
 }
 
-/// Times of calls in microseconds, made in a task as the gateway's are: the main future has a thread that is woken by
-/// another one.
+/// Measures calls, in microseconds. They run in a spawned task, as in the gateway: in the main future they would also
+/// measure how another thread wakes the main one.
 async fn times(rig: &Arc<Rig>, kind: Kind, content: &str, count: usize) -> Result<Vec<f64>> {
     let (rig, content) = (Arc::clone(rig), content.to_owned());
     tokio::spawn(async move {
@@ -185,7 +186,7 @@ async fn one_by_one(rig: &Rig, content: &str, count: usize) -> Result<Vec<f64>> 
     Ok(times)
 }
 
-/// Calls that each find a worker that waits for them.
+/// Measures calls one by one, and before each waits until a worker is ready.
 async fn each_ready(rig: &Rig, content: &str, count: usize) -> Result<Vec<f64>> {
     let mut times = Vec::new();
     for _ in 0..count {
@@ -195,7 +196,8 @@ async fn each_ready(rig: &Rig, content: &str, count: usize) -> Result<Vec<f64>> 
     Ok(times)
 }
 
-/// Cold starts in the sandbox against plain ones, in turn, so that what else the machine does hits both alike.
+/// Compares cold starts in the sandbox with plain ones. They take turns, so that other activity on the machine affects
+/// both alike.
 fn starts(cold: &Cold, extent: &Extent, outcome: &mut Outcome) -> Result<()> {
     let (mut plain, mut sandboxed) = (Vec::new(), Vec::new());
     for _ in 0..2 * extent.starts {
@@ -208,7 +210,8 @@ fn starts(cold: &Cold, extent: &Extent, outcome: &mut Outcome) -> Result<()> {
     Ok(())
 }
 
-/// Calls of scripts that end with each, as many as the machine gives, against the processor time that a start takes.
+/// Measures the sustained rate of Once calls, and compares it with the rate that the CPU time of a process start
+/// allows.
 async fn sustained(cold: &Cold, extent: &Extent, outcome: &mut Outcome) -> Result<()> {
     let before = cpu_seconds()?;
     for _ in 0..2 * extent.starts {
@@ -229,7 +232,7 @@ async fn sustained(cold: &Cold, extent: &Extent, outcome: &mut Outcome) -> Resul
     Ok(())
 }
 
-/// Calls a second of so many callers, each with one call in flight.
+/// Measures the calls a second of `callers` callers, each with one call in flight.
 async fn rate(rig: &Arc<Rig>, callers: usize, content: &str, time: Duration) -> Result<f64> {
     let (began, until) = (Instant::now(), Instant::now() + time);
     let calling = (0..callers).map(|_| {
@@ -251,7 +254,7 @@ async fn throughput(extent: &Extent, outcome: &mut Outcome) -> Result<()> {
     let content = text(SIZES[0]);
     for (workers, callers) in THROUGHPUT {
         let rig = Arc::new(Rig::start(Kind::module(MODULE).link(workers)).await?);
-        // The pool grows by demand.
+        // The pool grows with demand, so this first run starts all workers.
         rate(&rig, callers as usize, &content, Duration::from_secs(1)).await?;
         let per_second = rate(&rig, callers as usize, &content, extent.slice).await?;
         outcome.throughput.push((workers, callers, per_second));
@@ -260,7 +263,7 @@ async fn throughput(extent: &Extent, outcome: &mut Outcome) -> Result<()> {
     Ok(())
 }
 
-/// Memory that a worker does not share with others, after it has served.
+/// Measures the private memory of an idle worker that has served a call.
 async fn idle_memory(outcome: &mut Outcome) -> Result<()> {
     let rig = Rig::start(Kind::module(MODULE).link(1)).await?;
     rig.call(&text(SIZES[0])).await?;
@@ -275,7 +278,7 @@ async fn idle_memory(outcome: &mut Outcome) -> Result<()> {
     Ok(())
 }
 
-/// How long after its deadline a call that never ends is answered.
+/// Measures how long after its deadline a call that never ends is answered.
 async fn overshoot(extent: &Extent, outcome: &mut Outcome) -> Result<()> {
     let rig = Rig::start(Kind::module(FOREVER).link(2)).await?;
     let mut late = Vec::new();

@@ -1,4 +1,4 @@
-//! Plugins that give back what they get, one of each protocol, and the pool of the gateway that they run in.
+//! Plugins that return their input unchanged, one for each protocol, and the gateway's pool that runs them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,37 +17,37 @@ use serde_json::value::RawValue;
 
 use crate::gateway::BINARY;
 
-/// How long something has that is to happen.
+/// The deadline of everything that is expected to succeed.
 const SOON: Duration = Duration::from_secs(30);
 
-/// What a Module is called in the report.
+/// The label of a Module in the report.
 pub const MODULE_LABEL: &str = "Module";
-/// Of a module.
+/// The code of a Module.
 pub const MODULE: &str = "export default ({ rawContent }) => ({ text: rawContent, continue: true });";
-/// Of a script that serves one call.
+/// The code of a script that serves one call.
 pub const ONCE: &str = "const input = JSON.parse(require('node:fs').readFileSync(0, 'utf8'));
 process.stdout.write(JSON.stringify({ text: input.rawContent, continue: true }));";
-/// Of a script that answers line by line.
+/// The code of a script that answers line by line.
 const LINES: &str = "require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
   process.stdout.write(`${JSON.stringify({ text: JSON.parse(line).rawContent, continue: true })}\\n`);
 });";
-/// Of a script that answers message by message.
+/// The code of a script that answers message by message, in MessagePack.
 const PACKED: &str = concat!(
     include_str!("../../../tests/it/node/msgpack.mjs"),
     "await serve(({ rawContent }) => encode({ text: rawContent, continue: true }));"
 );
-/// Of one that never answers.
+/// The code of a Module that never answers.
 pub const FOREVER: &str = "export default () => { for (;;); };";
 
-/// One protocol, as plugins declare it.
+/// A plugin with one protocol and its options.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// For people.
+    /// The label in the report.
     pub label: &'static str,
     protocol: Protocol,
     reuse: bool,
     encoding: Encoding,
-    /// The ending tells ESM from CommonJS.
+    /// The extension distinguishes ESM from CommonJS.
     file_name: &'static str,
     code: &'static str,
 }
@@ -56,7 +56,7 @@ const fn kind(label: &'static str, protocol: Protocol, file_name: &'static str, 
     Kind { label, protocol, reuse: false, encoding: Encoding::Json, file_name, code }
 }
 
-/// Every kind that is measured call by call.
+/// The kinds that are measured call by call.
 pub const KINDS: [Kind; 5] = [
     Kind::module(MODULE),
     kind("Lines", Protocol::Lines, "plugin.cjs", LINES),
@@ -66,7 +66,7 @@ pub const KINDS: [Kind; 5] = [
 ];
 
 impl Kind {
-    /// A Module of this code.
+    /// A Module with this code.
     pub const fn module(code: &'static str) -> Self {
         kind(MODULE_LABEL, Protocol::Module, "plugin.mjs", code)
     }
@@ -76,17 +76,17 @@ impl Kind {
         kind("Once", Protocol::Once, "plugin.cjs", ONCE)
     }
 
-    /// Whether it is spoken with in frames.
+    /// Whether this is a Module.
     pub fn is_module(self) -> bool {
         self.protocol == Protocol::Module
     }
 
-    /// Whether each call takes a worker of its own.
+    /// Whether each call needs a new worker.
     pub fn starts_anew(self) -> bool {
         self.protocol == Protocol::Once && !self.reuse
     }
 
-    /// The plugin, with up to `size` workers.
+    /// Makes the linked plugin, with up to `size` workers.
     pub fn link(self, size: u32) -> Arc<LinkedPlugin> {
         let plan = PluginPlan {
             path: None,
@@ -123,14 +123,14 @@ impl Kind {
     }
 }
 
-/// The pools of one plugin.
+/// A plugin and the workers that run it.
 pub struct Rig {
     pub workers: Arc<Workers>,
     pub plugin: Arc<LinkedPlugin>,
 }
 
 impl Rig {
-    /// With its first worker warm, in the sandbox.
+    /// Starts the pool, and waits until the plugin is loaded or has failed to load. Fails if there is no sandbox.
     pub async fn start(plugin: Arc<LinkedPlugin>) -> Result<Self> {
         let workers = Workers::new(Launcher::at(BINARY), Lifetimes::default(), WorkerMetrics::new()?)?;
         let runtime = Runtime { queue_timeout_ms: 30_000, ..Runtime::default() };
@@ -143,7 +143,7 @@ impl Rig {
         Ok(Self { workers: Arc::new(workers), plugin })
     }
 
-    /// Waits until so many workers are ready for a call.
+    /// Waits until `count` workers are ready for a call.
     pub async fn ready(&self, count: usize) -> Result<()> {
         let until = Instant::now() + SOON;
         while self.available().count() < count {
@@ -153,12 +153,12 @@ impl Rig {
         Ok(())
     }
 
-    /// The workers that are ready for a call.
+    /// Returns the workers that are ready for a call.
     pub fn available(&self) -> impl Iterator<Item = WorkerInfo> {
         self.workers.workers().into_iter().filter(|worker| worker.state == WorkerState::Available)
     }
 
-    /// One call that has to come back as it was sent; its time in microseconds.
+    /// Makes one call and checks that the content comes back unchanged. Returns its time in microseconds.
     pub async fn call(&self, text: &str) -> Result<f64> {
         let began = Instant::now();
         let ran = self.workers.run(&self.plugin, &input(text), SOON, &Alone).await;
@@ -168,19 +168,19 @@ impl Rig {
         Ok(took)
     }
 
-    /// Ends every worker.
+    /// Ends all workers.
     pub async fn end(&self) {
         self.workers.shutdown().await;
     }
 
-    /// One call that fails.
+    /// Makes one call that must fail, and returns the failure.
     pub async fn failure(&self, timeout: Duration) -> Result<Failure> {
         let ran = self.workers.run(&self.plugin, &input(""), timeout, &Alone).await;
         ran.output.err().ok_or_else(|| anyhow!("it did not fail"))
     }
 }
 
-/// What a plugin of contract 1.0 is given with a content.
+/// Makes the input of a plugin for this content.
 pub fn input(content: &str) -> Input<'_> {
     Input {
         tool_name: "up__read",

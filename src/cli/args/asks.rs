@@ -1,4 +1,4 @@
-//! The commands that ask a running gateway.
+//! The arguments of commands that query a running gateway.
 
 use std::path::PathBuf;
 
@@ -10,25 +10,25 @@ use crate::cli::address::{ADMIN_PORT, Address};
 use crate::cli::complete;
 use crate::cli::formats::{ListFormat, ResultFormat};
 
-/// Where a running gateway's admin API is.
+/// How to reach the admin API of a running gateway.
 #[derive(Clone, Debug, clap::Args)]
 pub struct AdminArgs {
     /// Address of the admin API: HOST:PORT, :PORT, PORT or a URL
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", env = "HAWSEPIPE_ADMIN")]
     pub admin: Address,
-    /// How long to wait for the answer
+    /// How long to wait for the answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
 }
 
 impl AdminArgs {
-    /// What paths of the admin API are appended to.
+    /// Returns the base URL of the admin API.
     pub fn url(&self) -> String {
         self.admin.url(ADMIN_PORT, "")
     }
 }
 
-/// `hawsepipe tools`
+/// The arguments of `hawsepipe tools`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,12 +38,12 @@ Examples:
 pub struct ToolsArgs {
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
 }
 
-/// `hawsepipe call`
+/// The arguments of `hawsepipe call`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Exit code 1 when the tool says that it failed, 2 when the call itself was refused.
@@ -56,30 +56,31 @@ pub struct CallArgs {
     /// The tool's name, as `hawsepipe tools` prints it
     #[arg(value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::tools))]
     pub tool: String,
-    /// Its arguments, a JSON object; `-` reads them from standard input
+    /// The arguments of the tool, a JSON object; `-` reads them from standard input
     #[arg(value_name = "JSON", default_value = "{}")]
     pub arguments: String,
-    /// The MCP endpoint: a URL, HOST:PORT, :PORT or PORT; without a path it is /mcp
+    /// The MCP endpoint: a URL, HOST:PORT, :PORT or PORT. The default path is /mcp
     #[arg(long, default_value = "http://127.0.0.1:8080/mcp", env = "HAWSEPIPE_URL")]
     pub url: Address,
-    /// How long nothing may come of the gateway: while a call runs it sends a sign of life every 15 seconds
+    /// Fail if the gateway sends nothing for this many seconds. While a call runs, it sends a keepalive every 15
+    /// seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
-    /// Show what each entry of each chain did
+    /// Also print what each entry of each chain did
     #[arg(long)]
     pub trace: bool,
-    /// What the user asked, for plugins
+    /// The user's question, which is passed to plugins
     #[arg(long, value_name = "TEXT")]
     pub user_query: Option<String>,
-    /// A limit for plugins that cut
+    /// A limit in tokens for plugins that shorten content
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_tokens: Option<u32>,
-    /// Text prints the text blocks, json and yaml the whole result
+    /// Output format: text prints the text blocks, json and yaml the whole result
     #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
     pub output: ResultFormat,
 }
 
-/// `hawsepipe executions`
+/// The arguments of `hawsepipe executions`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -88,18 +89,18 @@ Examples:
 pub struct ExecutionsArgs {
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// Only of this plugin: NAME or NAMESPACE/NAME
+    /// Only executions of this plugin: NAME or NAMESPACE/NAME
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::plugins))]
     pub plugin: Option<String>,
-    /// At most so many, the newest first
+    /// Print at most this many, newest first
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
 }
 
-/// `hawsepipe workers`
+/// The arguments of `hawsepipe workers`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 A worker is Spawned while it loads its plugin, then Available or Executing; Unhealthy is one that is being replaced.
@@ -111,15 +112,15 @@ Examples:
 pub struct WorkersArgs {
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// Only of this plugin: NAME or NAMESPACE/NAME
+    /// Only workers of this plugin: NAME or NAMESPACE/NAME
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::plugins))]
     pub plugin: Option<String>,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
 }
 
-/// `hawsepipe explain`
+/// The arguments of `hawsepipe explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -131,17 +132,17 @@ pub struct ExplainArgs {
     pub tool: String,
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// Manifests to ask instead of a running gateway; the tool is then UPSTREAM/TOOL or UPSTREAM__TOOL
+    /// Read these manifests instead of asking a running gateway. The tool is then UPSTREAM/TOOL or UPSTREAM__TOOL
     #[arg(short, long = "file", value_name = "PATH")]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub options: OptionArgs,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
 }
 
-/// `hawsepipe status`
+/// The arguments of `hawsepipe status`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The revision is the digest of all that the gateway runs by: it changes with each edit that is in force.
@@ -153,12 +154,12 @@ Examples:
 pub struct StatusArgs {
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
 }
 
-/// `hawsepipe wait`
+/// The arguments of `hawsepipe wait`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Has a gateway of `hawsepipe run` read its manifests and plugins again, and returns when that is in force. A gateway that
@@ -173,7 +174,7 @@ pub struct WaitArgs {
     pub admin: AdminArgs,
 }
 
-/// `hawsepipe calls`
+/// The arguments of `hawsepipe calls`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Calls are listed when they have ended, the newest first; with --follow the newest last.
@@ -186,19 +187,19 @@ Examples:
 pub struct CallsArgs {
     #[command(flatten)]
     pub admin: AdminArgs,
-    /// Go on with calls as they end, until interrupted
+    /// Continue with new calls as they end, until interrupted
     #[arg(short, long)]
     pub follow: bool,
-    /// Only of this upstream, by its name on the gateway
+    /// Only calls of this upstream, by its name in the gateway
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::upstreams))]
     pub upstream: Option<String>,
-    /// Only of this tool, by the server's own name
+    /// Only calls of this tool, by the server's own name for it
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub tool: Option<String>,
-    /// At most so many; with --follow, of those that ended before
+    /// Print at most this many; with --follow, the limit is for calls that have already ended
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
-    /// How to print; with --follow, json is one line for each call
+    /// Output format; with --follow, json prints one line for each call
     #[arg(short, long, value_enum, default_value_t = ListFormat::Table)]
     pub output: ListFormat,
 }

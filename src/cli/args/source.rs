@@ -1,27 +1,27 @@
-//! The options that say which manifests are read, and how.
+//! The options for the manifests to read.
 
 use std::path::PathBuf;
 
-/// Where manifests come from.
+/// The manifests to read, and the options for reading them.
 #[derive(Debug, clap::Args)]
 pub struct SourceArgs {
-    /// A manifest or a folder of them (*.yaml, *.yml, *.json); may be repeated
+    /// A manifest, or a folder of manifests (*.yaml, *.yml, *.json); can be repeated
     #[arg(short, long = "file", value_name = "PATH", required = true)]
     pub files: Vec<PathBuf>,
     #[command(flatten)]
     pub options: OptionArgs,
 }
 
-/// How manifests are read.
+/// Options for reading manifests.
 #[derive(Debug, clap::Args)]
 pub struct OptionArgs {
-    /// Which MCPGateway to run, where there are several: NAME or NAMESPACE/NAME
+    /// The MCPGateway to run, if there are several: NAME or NAMESPACE/NAME
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub gateway: Option<String>,
-    /// A folder of secret values: files NAME/KEY or NAMESPACE/NAME/KEY
+    /// A folder with values of Secrets, as files NAME/KEY or NAMESPACE/NAME/KEY
     #[arg(long, value_name = "DIR")]
     pub secrets_dir: Option<PathBuf>,
-    /// The Node.js program for plugins. Default: what the gateway's manifest says, else `node`
+    /// The Node.js program for plugins. Default: the one that the MCPGateway names, or else `node`
     #[arg(long, value_name = "PATH")]
     pub node: Option<PathBuf>,
 }

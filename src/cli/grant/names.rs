@@ -1,11 +1,11 @@
-//! Objects as a command line names them.
+//! Parses the names of objects on the command line.
 
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 
-/// Reads `[KIND/]NAMESPACE/NAME`. Kinds are spelled as kubectl takes them.
+/// Parses `[KIND/]NAMESPACE/NAME`. Kinds have the spellings that kubectl accepts: singular, plural or short name.
 ///
 /// # Errors
-/// What is expected.
+/// A message that says what is expected.
 pub fn object(text: &str) -> Result<ObjectId, String> {
     let parts: Vec<_> = text.split('/').collect();
     let (kind, namespace, name) = match parts[..] {
@@ -16,10 +16,10 @@ pub fn object(text: &str) -> Result<ObjectId, String> {
     Ok(ObjectId::new(kind, checked(namespace, name)?))
 }
 
-/// Reads `NAMESPACE/NAME`.
+/// Parses `NAMESPACE/NAME`.
 ///
 /// # Errors
-/// What is expected.
+/// A message that says what is expected.
 pub fn key(text: &str) -> Result<ObjectKey, String> {
     let (namespace, name) = text.split_once('/').ok_or("give it as NAMESPACE/NAME, such as mcp/shared")?;
     checked(namespace, name)
@@ -33,7 +33,7 @@ fn kind(word: &str) -> Result<Kind, String> {
     }
 }
 
-/// Names of objects of ours and of namespaces, which become parts of the Role's name.
+/// Checks a namespace and a name, which become parts of the Role's name.
 fn checked(namespace: &str, name: &str) -> Result<ObjectKey, String> {
     let of_a_name = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
     match [namespace, name].into_iter().find(|word| word.is_empty() || !word.bytes().all(of_a_name)) {

@@ -7,13 +7,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::domain::ids::ObjectKey;
 
-/// Names of Secrets by their namespace.
+/// Names of Secrets by namespace.
 pub type SecretNames = BTreeMap<String, BTreeSet<String>>;
 
-/// YAML documents that let the pods of `gateway` read exactly these Secrets.
+/// Returns YAML documents that let the pods of `gateway` read exactly these Secrets.
 ///
 /// # Errors
-/// Where they have no form in YAML, which all have.
+/// Never in practice: all these objects can be written as YAML.
 pub fn manifests(secrets: &SecretNames, gateway: &ObjectKey) -> anyhow::Result<String> {
     let mut documents = Vec::with_capacity(2 * secrets.len());
     for (namespace, names) in secrets {
@@ -27,7 +27,7 @@ fn metadata(namespace: &str, gateway: &ObjectKey) -> ObjectMeta {
     ObjectMeta { name: Some(name(gateway)), namespace: Some(namespace.to_owned()), ..ObjectMeta::default() }
 }
 
-/// One Role for each gateway and namespace.
+/// Returns the name of the Role, which is unique for each gateway.
 fn name(gateway: &ObjectKey) -> String {
     format!("hawsepipe-{}-{}", gateway.namespace, gateway.name)
 }

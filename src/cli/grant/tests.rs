@@ -1,4 +1,4 @@
-//! Tests of what is printed and what is refused. That an API server takes it is tested in `tests/cluster`.
+//! Tests of the printed manifests and of errors. `tests/cluster` tests that an API server accepts the manifests.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ fn loaded(text: &str) -> LoadedManifests {
     load(vec![FileText { path, folder: PathBuf::new(), text: Ok(text.to_owned()) }], None, Path::new("plugins"))
 }
 
-/// What is printed for these objects of [`FILE`], or why nothing is.
+/// Returns the documents that are printed for these objects of [`FILE`], or the error.
 fn printed(objects: &[&str]) -> Result<Vec<Value>, String> {
     let ids: Vec<_> = objects.iter().map(|text| object(text).unwrap()).collect();
     let secrets = from_files(&ids, &loaded(FILE)).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! The command lines of `hawsepipe plugin`, with their help.
+//! The command lines of `hawsepipe plugin` and their help texts.
 
 use std::path::PathBuf;
 
@@ -7,26 +7,26 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::cli::formats::ResultFormat;
 
-/// `hawsepipe plugin`
+/// The arguments of `hawsepipe plugin`.
 #[derive(Debug, Args)]
 pub struct PluginArgs {
-    /// What to do.
+    /// The subcommand to run.
     #[command(subcommand)]
     pub command: PluginCommand,
 }
 
-/// The subcommands.
+/// The subcommands of `hawsepipe plugin`.
 #[derive(Debug, Subcommand)]
 pub enum PluginCommand {
     /// Run a plugin once, as a gateway would, and show what it did
     Run(PluginRunArgs),
-    /// Measure a plugin in warm workers, beside a cold start and the floor
+    /// Measure a plugin in warm workers, and compare with a cold start and a plain echo (the floor)
     Bench(BenchArgs),
-    /// Print the TypeScript types of what a plugin gets and answers
+    /// Print the TypeScript types of a plugin's input and output
     Types,
 }
 
-/// `hawsepipe plugin run`
+/// The arguments of `hawsepipe plugin run`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The plugin runs in the workers of a gateway that has one tool, whose answer (or arguments) you give.
@@ -46,12 +46,12 @@ pub struct PluginRunArgs {
     /// Run again whenever the plugin changes, until interrupted
     #[arg(long)]
     pub watch: bool,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
     pub output: ResultFormat,
 }
 
-/// `hawsepipe plugin bench`
+/// The arguments of `hawsepipe plugin bench`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Times are milliseconds. A call is one execution as a gateway has it, from asking for a worker to its answer. The floor
@@ -65,78 +65,78 @@ pub struct BenchArgs {
     pub subject: SubjectArgs,
     #[command(flatten)]
     pub case: CaseArgs,
-    /// Seconds for each size
+    /// Seconds to measure each content size
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub duration: u64,
-    /// At most so many calls for each size
+    /// The most calls for each content size
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub count: u64,
-    /// Calls at once, each in a worker of its own
+    /// Calls that run at the same time, each in its own worker
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub concurrency: u32,
-    /// How to print
+    /// Output format
     #[arg(short, long, value_enum, default_value_t = ResultFormat::Text)]
     pub output: ResultFormat,
 }
 
-/// Which plugin, and what it is given besides a call.
+/// The plugin, and its settings.
 #[derive(Debug, Args)]
 pub struct SubjectArgs {
-    /// A plugin's code (*.js, *.mjs, *.cjs), or a manifest or folder of manifests that holds a Plugin
+    /// A file of plugin code (*.js, *.mjs, *.cjs), or a manifest or a folder of manifests that declares a Plugin
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Which Plugin of the manifests, where there are several: NAME or NAMESPACE/NAME
+    /// The Plugin to use, if the manifests declare several: NAME or NAMESPACE/NAME
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub plugin: Option<String>,
-    /// How code is spoken with. Default: by its exports
+    /// The protocol of a file of code. Default: chosen by its exports
     #[arg(long, value_enum, value_name = "PROTOCOL")]
     pub protocol: Option<Protocol>,
-    /// A variable for code, all of whose environment must be named; NAME alone takes it from this shell
+    /// An environment variable for a file of code, which gets no others; NAME alone copies the value from this shell
     #[arg(long, value_name = "NAME[=VALUE]")]
     pub env: Vec<String>,
-    /// A host that code may reach. Default: none
+    /// A host that a file of code can connect to. Default: none
     #[arg(long, value_name = "HOST:PORT")]
     pub egress: Vec<String>,
-    /// Whether code runs where its sandbox cannot be enforced as a whole. Default: the gateway's
+    /// Whether a file of code runs if the sandbox cannot be fully enforced. Default: the gateway's default
     #[arg(long, value_enum, value_name = "MODE")]
     pub sandbox: Option<Sandbox>,
-    /// Its configuration, a JSON object; of a Plugin, keys that replace its own
+    /// The configuration, a JSON object. Its keys replace those in the Plugin's own configuration
     #[arg(long, value_name = "JSON")]
     pub config: Option<String>,
-    /// Milliseconds for an execution. Default: the Plugin's, else the gateway's
+    /// The timeout of an execution in milliseconds. Default: the Plugin's, or else the gateway's
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u32).range(1..=600_000))]
     pub timeout_ms: Option<u32>,
-    /// A folder of secret values for manifests: files NAME/KEY or NAMESPACE/NAME/KEY
+    /// A folder with values of the Secrets that manifests name, as files NAME/KEY or NAMESPACE/NAME/KEY
     #[arg(long, value_name = "DIR")]
     pub secrets_dir: Option<PathBuf>,
-    /// The Node.js program. Default: what the manifests say, else `node`
+    /// The Node.js program. Default: the one that the manifests name, or else `node`
     #[arg(long, value_name = "PATH")]
     pub node: Option<PathBuf>,
 }
 
-/// What the plugin runs on.
+/// The content and the call that the plugin runs on.
 #[derive(Clone, Debug, Args)]
 pub struct CaseArgs {
-    /// The content; `-` reads standard input. In the request phase the JSON text of the arguments
+    /// The content; `-` reads it from standard input. In the request phase, it is the JSON text of the tool's arguments
     #[arg(long, value_name = "TEXT", conflicts_with = "input", allow_hyphen_values = true)]
     pub text: Option<String>,
-    /// A whole input of contract 1.0: a file, JSON text, or `-` for standard input. Only rawContent is needed
+    /// A whole input of contract 1.0: a file, JSON text, or `-` for standard input. Only rawContent is required
     #[arg(long, value_name = "FILE|JSON|-", allow_hyphen_values = true)]
     pub input: Option<String>,
-    /// The tool, as plugins see it. Default: test/tool
+    /// The tool, as the plugin sees it. Default: test/tool
     #[arg(long, value_name = "SERVER/TOOL", value_parser = tool_name)]
     pub tool: Option<String>,
-    /// When in the call. Default: response, where the plugin serves it
+    /// The phase to run in. Default: response if the plugin serves it, else request
     #[arg(long, value_enum, value_name = "PHASE")]
     pub phase: Option<Phase>,
-    /// What the content of a response is: the text of its only block, or the JSON of the whole result. Default: text
+    /// The content of a response: the text of its only block, or the JSON of the whole result. Default: text
     #[arg(long, value_enum, value_name = "TYPE")]
     pub content_type: Option<ContentType>,
-    /// A limit for plugins that cut
+    /// A limit in tokens for plugins that shorten content
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_tokens: Option<u32>,
-    /// What the user asked
+    /// The user's question
     #[arg(long, value_name = "TEXT")]
     pub user_query: Option<String>,
 }
@@ -149,36 +149,36 @@ fn tool_name(written: &str) -> Result<String, String> {
     Ok(written.to_owned())
 }
 
-/// How code is spoken with.
+/// The protocol between the gateway and plugin code.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Protocol {
-    /// Contract 1.0
+    /// Contract 1.0: one process for each call
     Once,
-    /// Message after message
+    /// One message after the other on standard input and output
     Lines,
-    /// Exported functions
+    /// An ES module with exported functions
     Module,
 }
 
-/// How much the sandbox matters.
+/// Whether the sandbox must be fully enforced.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum Sandbox {
-    /// It runs sandboxed or not at all
+    /// Code runs fully sandboxed or not at all
     Required,
-    /// As far as the kernel can
+    /// Code runs with as much of the sandbox as the kernel supports
     BestEffort,
 }
 
-/// When in a call.
+/// The phase of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Phase {
     /// Before the call is sent
     Request,
-    /// On what came back
+    /// After the upstream has answered
     Response,
 }
 
-/// What content is.
+/// The type of content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ContentType {
     /// Free text

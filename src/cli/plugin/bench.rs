@@ -1,4 +1,4 @@
-//! `hawsepipe plugin bench`
+//! The command `hawsepipe plugin bench`.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ use crate::cli::output::{column, print_line, print_list, text};
 use crate::domain::plugin::Phase;
 use crate::telemetry::plugin_log::PluginLog;
 
-/// Content sizes that are always measured, in bytes.
+/// The content sizes that are always measured: label and bytes.
 const SIZES: [(&str, usize); 2] = [("1 KB", 1 << 10), ("50 KB", 50 << 10)];
-/// Cold starts that are measured.
+/// How many cold starts are measured.
 const COLD: u32 = 5;
-/// Calls before the measured ones, and how long they may take: the first ones are compiled.
+/// Limits of the warm-up, in calls and in time. Calls are slower until the code is compiled.
 const WARMING: u64 = 200;
 const LONGEST_WARMING: Duration = Duration::from_secs(1);
-/// Workers that a gateway keeps where nobody says otherwise.
+/// The default number of workers that a gateway keeps.
 const POOL: u32 = 5;
 
 /// Measures a plugin and prints a table.
@@ -38,7 +38,7 @@ pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     }
     let (given, config) = TestInput::read(&written)?;
     let mut subject = Subject::new(&args.subject, config)?;
-    // Nobody reads what it logs.
+    // Collects the plugin's log lines, which are not shown.
     let _lines = PluginLog::start()?;
     let phase = phase(&mut subject, &given).await?;
     let mut inputs: Vec<_> = SIZES.map(|(name, bytes)| (name, given.with_text(filler(bytes, phase)))).into();
@@ -62,7 +62,7 @@ pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// When in the call it runs. What is wrong with a plugin that cannot run is the error.
+/// Returns the phase that the plugin runs in. If the plugin cannot run, the error lists its Problems.
 async fn phase(subject: &mut Subject, input: &TestInput) -> anyhow::Result<Phase> {
     match subject.read(input).await?.read {
         Ok(read) => Ok(read.phase),
@@ -70,7 +70,7 @@ async fn phase(subject: &mut Subject, input: &TestInput) -> anyhow::Result<Phase
     }
 }
 
-/// Milliseconds of calls that each start a worker of their own.
+/// Measures calls that each start a new worker. Returns their times in milliseconds, sorted.
 async fn cold(subject: &mut Subject, input: &TestInput) -> anyhow::Result<Vec<f64>> {
     let gateway = TestGateway::new()?;
     let samples = async {
@@ -88,13 +88,13 @@ async fn cold(subject: &mut Subject, input: &TestInput) -> anyhow::Result<Vec<f6
     Ok(samples)
 }
 
-/// What calls of one content gave.
+/// The results of calls with one content.
 #[derive(Default)]
 struct Samples {
-    /// Milliseconds.
+    /// The time of each call, in milliseconds.
     took: Vec<f64>,
     failed: u64,
-    /// Of the first failure.
+    /// The message of one of the failures.
     message: Option<String>,
 }
 
@@ -128,7 +128,7 @@ async fn measure(
     }))
 }
 
-/// Calls until there were `count`, or `longest` is over.
+/// Makes `count` calls, or fewer if `longest` has passed.
 async fn calls(
     gateway: &Arc<TestGateway>,
     case: &Arc<TestCase>,
@@ -164,13 +164,13 @@ async fn calls(
     Ok(all)
 }
 
-/// Of sorted samples, by the nearest rank.
+/// Returns a percentile of sorted samples, by the nearest-rank method.
 fn percentile(sorted: &[f64], percent: usize) -> Option<f64> {
     let rank = (sorted.len() * percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-/// Content of so many bytes: words, or in the request phase arguments that hold them.
+/// Makes content of `bytes` bytes: words, or in the request phase a JSON object of arguments with words.
 fn filler(bytes: usize, phase: Phase) -> String {
     const WORDS: &str = "The quick brown fox jumps over the lazy dog, and nobody minds at all. ";
     let words = |bytes: usize| WORDS.chars().cycle().take(bytes).collect::<String>();

@@ -1,4 +1,4 @@
-//! A file of code without a manifest: the one that it would have.
+//! Makes a manifest for a file of code that has none.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::args::{self, Protocol, Sandbox};
 use crate::source::FileText;
 
-/// Whether a file is a plugin's code, and no manifest.
+/// Whether a file is plugin code and not a manifest, by its name.
 pub(super) fn is_code(file: &Path) -> bool {
     file.extension().is_some_and(|ending| ["js", "mjs", "cjs"].iter().any(|known| ending == *known))
 }
 
-/// The manifest that a file of code would have.
+/// Makes the manifests for a file of code: an MCPGateway and a Plugin.
 pub(super) fn manifest(args: &args::SubjectArgs) -> anyhow::Result<FileText> {
     let file = std::path::absolute(&args.file)?;
     let (Some(folder), Some(name)) = (file.parent(), file.file_name().and_then(|name| name.to_str())) else {
@@ -39,7 +39,7 @@ pub(super) fn manifest(args: &args::SubjectArgs) -> anyhow::Result<FileText> {
     Ok(FileText { path: Arc::new(PathBuf::from("manifest.json")), folder: folder.to_owned(), text: Ok(text) })
 }
 
-/// The Plugin of the file `name`.
+/// Makes the `spec` of the Plugin for the file `name`.
 fn spec(args: &args::SubjectArgs, name: &str) -> anyhow::Result<Value> {
     let mut spec = json!({"source": {"path": name}});
     if let Some(protocol) = args.protocol {
@@ -69,7 +69,7 @@ fn variable(written: &str) -> anyhow::Result<Value> {
     Ok(json!({"name": written, "value": value}))
 }
 
-/// A name for the plugin of a file: its own, or its folder's where all files are called so.
+/// Derives the name of the Plugin from the file name, or from the folder's name if the file is called `index`.
 fn name_of(file: &Path) -> String {
     let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
     let own = stem(file);
@@ -80,7 +80,7 @@ fn name_of(file: &Path) -> String {
     if name.is_empty() { "plugin".to_owned() } else { name.to_owned() }
 }
 
-/// The name of the chain and what else has to have one.
+/// The name of the generated MCPGateway and chain.
 pub(super) const NAME: &str = "plugin-run";
 
 #[cfg(test)]

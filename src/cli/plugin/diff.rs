@@ -1,4 +1,4 @@
-//! What a plugin changed, line by line.
+//! Shows what a plugin changed, as a unified diff.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use similar::{ChangeTag, TextDiff};
 
 use crate::cli::output::{Colour, paint};
 
-/// How long the best of all diffs is looked for; then a good one does.
+/// How long the smallest diff is searched for. After that, a larger one is accepted.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Lines around a change.
+/// Unchanged lines shown around a change.
 const AROUND: usize = 3;
 
-/// The unified diff of two contents. JSON on one line is laid out first, since a diff of one line shows nothing.
-/// `coloured` where people read it.
+/// Returns the unified diff of two contents, in colours if `coloured` is set. JSON is spread over several lines first,
+/// because a diff of a single long line is not readable.
 pub fn diff(before: &str, after: &str, coloured: bool) -> String {
     let (before, after) = match (laid_out(before), laid_out(after)) {
         (Some(old), Some(new)) if old != new => (old, new),
@@ -38,7 +38,7 @@ pub fn diff(before: &str, after: &str, coloured: bool) -> String {
     text
 }
 
-/// The JSON of an object or array over several lines; none of another text.
+/// Spreads a JSON object or array over several lines. `None` for any other text.
 fn laid_out(text: &str) -> Option<String> {
     let value: Value = serde_json::from_str(text).ok()?;
     (value.is_object() || value.is_array()).then(|| serde_json::to_string_pretty(&value).ok())?
@@ -60,7 +60,7 @@ mod tests {
     fn json_is_laid_out() {
         let text = diff(r#"{"a":{"b":1},"c":2}"#, r#"{"a":{"b":3},"c":2}"#, false);
         assert!(text.contains("-    \"b\": 1\n+    \"b\": 3\n"), "{text}");
-        // What is only written differently is shown as it is written.
+        // If only the formatting differs, the original texts are compared.
         assert!(diff(r#"{"a":1}"#, r#"{ "a": 1 }"#, false).contains("+{ \"a\": 1 }"));
     }
 }

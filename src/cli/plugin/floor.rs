@@ -1,17 +1,17 @@
-//! The floor that calls are measured beside: bytes that a thread sends back over the kind of socket that workers have.
+//! The floor for the times of calls: a thread echoes bytes over the same kind of socket that workers use.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// As long is measured, and as many times.
+/// The longest time that is spent on echoes, and the most echoes.
 const LONGEST: Duration = Duration::from_millis(300);
 const MOST: usize = 2000;
 
-/// Milliseconds of echoes of so many bytes.
+/// Measures echoes of `bytes` bytes, in milliseconds each.
 ///
 /// # Errors
-/// Where the system has no socket or thread to give.
+/// If the system cannot create a socket or a thread.
 pub fn echoes(bytes: usize) -> io::Result<Vec<f64>> {
     let (mut ours, mut theirs) = UnixStream::pair()?;
     let echo = std::thread::Builder::new().name("echo".to_owned()).spawn(move || {
@@ -22,7 +22,7 @@ pub fn echoes(bytes: usize) -> io::Result<Vec<f64>> {
     let (started, mut samples) = (Instant::now(), Vec::new());
     while samples.len() < MOST && started.elapsed() < LONGEST {
         let before = Instant::now();
-        // The other side reads it all before it answers, so neither waits for room.
+        // The echo thread reads everything before it answers, so the two sides never block each other.
         ours.write_all(&sent)?;
         ours.read_exact(&mut back)?;
         samples.push(before.elapsed().as_secs_f64() * 1e3);

@@ -1,4 +1,4 @@
-//! `hawsepipe plugin`: what an author tries a plugin out with, on the very workers, pool and engine of a gateway.
+//! `hawsepipe plugin`: lets authors try out a plugin with the same workers, pool and engine that a gateway uses.
 
 mod args;
 mod bench;
@@ -17,10 +17,10 @@ pub use self::args::PluginArgs;
 use self::args::PluginCommand;
 use super::output::print_line;
 
-/// The types of both contracts, as `plugins/sdk` has them.
+/// The TypeScript types of both contracts, from `plugins/sdk`.
 const TYPES: &str = include_str!("../../../plugins/sdk/index.d.ts");
 
-/// Does what the command line asks for.
+/// Runs the subcommand.
 pub async fn plugin(args: PluginArgs) -> anyhow::Result<ExitCode> {
     match args.command {
         PluginCommand::Run(args) => run::run(args).await,

@@ -1,4 +1,4 @@
-//! The adapters of a gateway that runs one plugin: an upstream that gives a set answer, and records that are read once.
+//! Adapters for a gateway that runs one plugin: an upstream with a fixed answer, and records that are taken once.
 
 use async_trait::async_trait;
 use std::future::pending;
@@ -15,10 +15,10 @@ use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 
-/// The most progress notifications of a plugin that are kept.
+/// The most progress notifications that are kept. Further ones are dropped.
 const MAX_PROGRESS: usize = 1000;
 
-/// One server with one tool. Clones share it.
+/// An upstream with one tool. Clones share its state.
 #[derive(Clone, Default)]
 pub struct TestUpstream(Arc<Mutex<TestTool>>);
 
@@ -36,7 +36,7 @@ impl TestUpstream {
         *lock(&self.0) = TestTool { tool: tool.to_owned(), answer: Some(answer), sent: None };
     }
 
-    /// The arguments of the last call, if there was one.
+    /// Takes the arguments of the last call, if there was one.
     pub fn sent(&self) -> Option<Box<RawValue>> {
         lock(&self.0).sent.take()
     }
@@ -75,7 +75,7 @@ impl CallUpstream for TestUpstream {
     async fn abort(&self) {}
 }
 
-/// The rows that were recorded since they were last taken. The caller takes them after each call.
+/// Collects records until they are taken, which the caller does after each call.
 #[derive(Default)]
 pub struct Rows {
     rows: Mutex<(Vec<PluginExecution>, Vec<CallRecord>)>,
@@ -83,12 +83,12 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// The rows of executions.
+    /// Takes the records of executions.
     pub fn executions(&self) -> Vec<PluginExecution> {
         std::mem::take(&mut lock(&self.rows).0)
     }
 
-    /// The row of the call that was made alone, not of those that its plugin made.
+    /// Waits for the record of the test's own call and returns it. Records of calls that the plugin made are dropped.
     pub async fn call(&self) -> CallRecord {
         loop {
             if let Some(row) = std::mem::take(&mut lock(&self.rows).1).into_iter().find(|row| row.within.is_none()) {
@@ -98,7 +98,7 @@ impl Rows {
         }
     }
 
-    /// Forgets the rows of calls.
+    /// Drops the records of calls.
     pub fn forget_calls(&self) {
         lock(&self.rows).1.clear();
     }
@@ -123,12 +123,12 @@ impl Records for Rows {
     }
 }
 
-/// The progress that the client of the call gets.
+/// Collects the progress notifications to the client of the call.
 #[derive(Default)]
 pub struct ProgressLog(Mutex<Vec<Box<RawValue>>>);
 
 impl ProgressLog {
-    /// All of it, in order.
+    /// Returns all notifications, in order.
     pub fn into_all(self) -> Vec<Box<RawValue>> {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

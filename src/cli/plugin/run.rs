@@ -1,4 +1,4 @@
-//! `hawsepipe plugin run`
+//! The command `hawsepipe plugin run`.
 
 use std::process::ExitCode;
 
@@ -17,7 +17,7 @@ use crate::domain::record::EntryOutcome;
 use crate::source::{FolderWatch, Folders, Located};
 use crate::telemetry::plugin_log::PluginLog;
 
-/// Runs a plugin and prints what it did; with `--watch` again and again.
+/// Runs a plugin and prints what it did. With `--watch`, repeats this after each change.
 pub async fn run(args: PluginRunArgs) -> anyhow::Result<ExitCode> {
     let (input, config) = TestInput::read(&args.case)?;
     let mut subject = Subject::new(&args.subject, config)?;
@@ -44,7 +44,7 @@ pub async fn run(args: PluginRunArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Runs the plugin once in workers of its own. Also returns the folders where a change may mean another plugin.
+/// Runs the plugin once in new workers. Also returns the folders in which changes can affect the plugin.
 async fn once(subject: &mut Subject, input: &TestInput, lines: &PluginLog) -> anyhow::Result<(Value, Folders)> {
     let gateway = TestGateway::new()?;
     let loaded = gateway.load(subject, input).await;
@@ -52,7 +52,7 @@ async fn once(subject: &mut Subject, input: &TestInput, lines: &PluginLog) -> an
         Ok((Ok(case), _)) => Some(run_case(&gateway, case, input).await),
         _ => None,
     };
-    // Read what workers print last before they are gone.
+    // The workers end first, so that the log includes their last output.
     gateway.end().await;
     let (case, folders) = loaded?;
     let mut report = match (report, case) {
@@ -64,7 +64,7 @@ async fn once(subject: &mut Subject, input: &TestInput, lines: &PluginLog) -> an
     Ok((report, folders))
 }
 
-/// A plugin that is not accepted, so that it did not run.
+/// Makes the report about a plugin that did not run because it was not accepted.
 fn refused(problems: &[Located]) -> Value {
     let first = problems.iter().find(|located| located.problem.is_error());
     let reason = first.map(|located| located.problem.reason);
@@ -110,7 +110,7 @@ async fn run_case(gateway: &TestGateway, case: &TestCase, input: &TestInput) -> 
     })
 }
 
-/// Prints a report. The exit code says whether the plugin failed, or was not asked.
+/// Prints a report. Returns a failure code if the plugin failed or did not run.
 fn print(report: &Value, format: ResultFormat) -> anyhow::Result<ExitCode> {
     let mut shown = report.clone();
     if let Some(object) = shown.as_object_mut() {
@@ -125,7 +125,8 @@ fn print(report: &Value, format: ResultFormat) -> anyhow::Result<ExitCode> {
     Ok(if has_failed(report) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The only entry of a chain is stopped by nothing but the end of its call.
+/// Whether the plugin failed. A chain's only entry is skipped as stopped only if its call has ended, so that counts as
+/// a failure.
 fn has_failed(report: &Value) -> bool {
     let outcome = text(&report["outcome"]);
     outcome.starts_with("failed") || outcome == "skipped(stopped)"
@@ -163,7 +164,7 @@ fn print_text(report: &Value) -> anyhow::Result<()> {
     if times.is_empty() { Ok(()) } else { print_line(&format!("\ntime: {}", times.join(", "))) }
 }
 
-/// What became of it, in one line.
+/// Describes the outcome in one line.
 fn headline(report: &Value) -> String {
     let outcome = text(&report["outcome"]);
     let message = text(&report["message"]);

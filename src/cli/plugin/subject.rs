@@ -1,4 +1,4 @@
-//! Which plugin is run: read as a gateway reads it, and put alone into a plan with one tool.
+//! Reads the plugin to run, as a gateway would, and makes a plan with only this plugin and one tool.
 
 use std::collections::BTreeSet;
 
@@ -21,42 +21,41 @@ use crate::domain::reason::Reason;
 use crate::node::{Inspector, Launcher};
 use crate::source::{Directory, DirectorySettings, FileSecrets, Folders, Located};
 
-/// The plugin that a command line names.
+/// The plugin named on the command line.
 pub struct Subject {
     directory: Directory<Inspector>,
-    /// The Plugin that is named; none is the only one.
+    /// The requested Plugin; `None` means the only one in the manifests.
     wanted: Option<String>,
     config: Option<Box<RawValue>>,
     timeout_ms: Option<u32>,
     is_code: bool,
-    /// Warm workers to keep while it is measured.
+    /// The number of warm workers to keep; set while the plugin is measured.
     measured: Option<u32>,
 }
 
-/// What reading it gave.
+/// A plugin that was read and accepted.
 pub struct ReadSubject {
-    /// The plan that runs it alone.
+    /// A plan that runs only this plugin.
     pub plan: Plan,
-    /// Values that the plan names.
+    /// The values of the secrets that the plan names.
     pub secrets: FileSecrets,
-    /// The plugin.
     pub plugin: PluginPlan,
-    /// The phase that it runs in.
+    /// The phase that the plugin runs in.
     pub phase: Phase,
-    /// What is wrong with it, short of not running.
+    /// Problems that do not prevent the plugin from running.
     pub warnings: Vec<Located>,
 }
 
-/// What came of a reading.
+/// The result of reading the plugin.
 pub struct SubjectReading {
     /// The plugin, or why it is not accepted.
     pub read: Result<Box<ReadSubject>, Vec<Located>>,
-    /// Files where a change may mean another plugin.
+    /// The folders to watch, because changes in them can affect the plugin.
     pub folders: Folders,
 }
 
 impl SubjectReading {
-    /// What tells it from another: all that the plugin is made of, or all that is wrong with it.
+    /// Returns a text that differs between two readings if the plugin or its Problems do.
     pub fn stamp(&self) -> String {
         match &self.read {
             Ok(read) => read.plan.revision.clone(),
@@ -65,7 +64,7 @@ impl SubjectReading {
     }
 }
 
-/// `--config`, where each key stands once: readers differ in which of two they take.
+/// Parses `--config`. A repeated key is refused, because parsers differ in which value they use.
 fn config_of(text: &str) -> anyhow::Result<Value> {
     let config = serde_json::from_str(text).context("--config is not JSON")?;
     match doubled_key(text) {
@@ -75,7 +74,7 @@ fn config_of(text: &str) -> anyhow::Result<Value> {
 }
 
 impl Subject {
-    /// Nothing is read yet. `config` is what an input holds; a flag wins over it.
+    /// Prepares to read the plugin. `config` is the configuration from `--input`; the flag `--config` takes precedence.
     pub fn new(args: &args::SubjectArgs, config: Option<Value>) -> anyhow::Result<Self> {
         let config = match &args.config {
             Some(text) => Some(config_of(text)?),
@@ -107,12 +106,13 @@ impl Subject {
         })
     }
 
-    /// From here on it is read to be measured: with so many warm workers, and never beside its call.
+    /// Makes later readings suit a measurement: `pool_size` workers stay warm, and a plugin with the role Observe runs
+    /// within the call instead of beside it.
     pub fn measure(&mut self, pool_size: u32) {
         self.measured = Some(pool_size);
     }
 
-    /// Reads it as it is now.
+    /// Reads the current version of the plugin.
     pub async fn read(&mut self, input: &TestInput) -> anyhow::Result<SubjectReading> {
         let compiled = self.directory.read(None).await?;
         let folders = compiled.folders;
@@ -140,12 +140,12 @@ impl Subject {
         Ok(SubjectReading { read: Ok(Box::new(read)), folders })
     }
 
-    /// A Problem of code stands in no manifest of the user's.
+    /// Removes the place from a Problem of a file of code, because its manifest is generated and not the user's.
     fn placed(&self, located: Located) -> Located {
         if self.is_code { Located { file: None, place: None, ..located } } else { located }
     }
 
-    /// The Plugin that is meant: the one that is named, else the only one.
+    /// Returns the requested Plugin, or else the only one.
     fn choose(&self, plan: &Plan, located: &[Located]) -> anyhow::Result<ObjectId> {
         let accepted = plan.plugins.iter().map(|plugin| &plugin.key);
         let refused = located.iter().filter_map(|l| l.problem.object.as_ref());
@@ -166,7 +166,7 @@ impl Subject {
         }
     }
 
-    /// `plan` with nothing in it but this plugin on this tool.
+    /// Reduces `plan` to one chain that runs this plugin on one tool.
     fn alone(&self, mut plan: Plan, plugin: &PluginPlan, input: &TestInput, phase: Phase) -> Plan {
         let gateway = &mut plan.gateway;
         (gateway.refusing, gateway.stopped) = (None, false);
@@ -224,7 +224,7 @@ fn upstream(name: &str, namespace: &str) -> UpstreamPlan {
         key: ObjectKey::new(namespace, name),
         labels: Default::default(),
         enabled: true,
-        // One that is probed, so that its tool is listed; the port knows no connections.
+        // External, because such upstreams are probed and their tools listed. The test port never opens a connection.
         transport: TransportPlan::External { url: "http://stage.invalid/mcp".into(), headers: Vec::new() },
         era: EraSetting::Auto,
         connect_timeout_ms: 5000,

@@ -1,4 +1,4 @@
-//! A gateway for one plugin: real workers, pool and engine, and one tool whose answer the command line gives.
+//! A gateway for one plugin. Workers, pool and engine are real; its only tool gives the answer from the command line.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::engine::{CallRequest, Caller, Endpoint, Engine, Ports, Reply};
 use crate::node::WorkerMetrics;
 use crate::source::{Folders, Located};
 
-/// How long calls in flight may go on at the end.
+/// How long running calls can continue at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A gateway that runs one plugin.
@@ -31,13 +31,12 @@ pub struct TestGateway {
     metrics: WorkerMetrics,
 }
 
-/// A plugin that the gateway has loaded, and the call that it is run on.
+/// A loaded plugin, and the call to run it on.
 pub struct TestCase {
-    /// The plugin.
     pub plugin: PluginPlan,
-    /// When in the call it runs.
+    /// The phase in which the plugin runs.
     pub phase: Phase,
-    /// Problems that do not keep it from running.
+    /// Problems that do not prevent the plugin from running.
     pub warnings: Vec<Located>,
     input: TestInput,
     arguments: Box<RawValue>,
@@ -46,22 +45,22 @@ pub struct TestCase {
 
 /// The result of one call.
 pub struct TestOutcome {
-    /// The call, with what its only entry did.
+    /// The record of the call. It has one entry.
     pub call: CallRecord,
-    /// The execution, where there was one.
+    /// The execution, if there was one.
     pub execution: Option<PluginExecution>,
-    /// The content after the plugin; none if the plugin denied the call.
+    /// The content after the plugin ran; `None` if the plugin denied the call.
     pub after: Option<String>,
-    /// The text that the client got, if the plugin denied the call.
+    /// The text that the client received, if the plugin denied the call.
     pub client_text: Option<String>,
     /// Why the call was refused, or its answer withheld, before the plugin ran.
     pub refused: Option<String>,
-    /// The progress that the client got.
+    /// The progress notifications that the client received.
     pub progress: Vec<Box<RawValue>>,
 }
 
 impl TestGateway {
-    /// A gateway without a plugin.
+    /// Makes a gateway without a plugin.
     pub fn new() -> anyhow::Result<Self> {
         let (workers, metrics, own) = workers()?;
         let upstream = TestUpstream::default();
@@ -75,11 +74,11 @@ impl TestGateway {
         Ok(Self { engine: Engine::new(ports, metrics, Arc::default()), rows, upstream, metrics: own })
     }
 
-    /// Loads the plugin as it is now in place of the one before, and waits until its workers are warm. Also returns the
-    /// folders where a change may mean another plugin.
+    /// Loads the current version of the plugin, replacing the last one, and waits until it is loaded or has failed to
+    /// load. Also returns the folders in which changes can affect the plugin.
     ///
     /// # Errors
-    /// What does not suit the command line.
+    /// If the plugin cannot be used with these arguments of the command line.
     pub async fn load(
         &self,
         subject: &mut Subject,
@@ -117,7 +116,7 @@ impl TestGateway {
         TestOutcome { call, execution, after, client_text, refused, progress: progress.into_all() }
     }
 
-    /// Makes the call and returns the executions that were recorded by then.
+    /// Makes the call and returns the executions recorded so far.
     pub async fn execute(&self, case: &TestCase) -> Vec<PluginExecution> {
         self.call(case, &ProgressLog::default()).await;
         self.rows.forget_calls();
@@ -126,7 +125,7 @@ impl TestGateway {
 
     async fn call(&self, case: &TestCase, client: &dyn ToClient) -> Reply {
         let caller = Caller {
-            // The modern era marks results, and the plugin's content must stay as it is.
+            // The modern era adds members to results, but the plugin's content must stay unchanged.
             era: Era::Legacy,
             principal: "anonymous".to_owned(),
             session: String::new(),
@@ -149,19 +148,19 @@ impl TestGateway {
         Box::pin(self.engine.call(request)).await
     }
 
-    /// How long starts of a worker of the plugin took, from spawn to readiness, on average.
+    /// Returns the mean start time of the plugin's workers, from spawn until they are ready.
     pub fn start(&self, case: &TestCase) -> Option<Duration> {
         self.metrics.mean_start(&case.plugin.key.to_string())
     }
 
-    /// Ends every worker, and waits for what they print last.
+    /// Ends all workers, and waits for their last output.
     pub async fn end(&self) {
         self.engine.shutdown(PATIENCE).await;
     }
 }
 
 impl TestInput {
-    /// The content of the response.
+    /// Returns the content of the response.
     fn content_of(&self, reply: &Reply) -> Option<String> {
         match reply {
             Reply::Result(raw) | Reply::UpstreamError(raw) if self.is_json => Some(raw.get().to_owned()),
@@ -170,7 +169,7 @@ impl TestInput {
     }
 }
 
-/// The text of a result's only block.
+/// Returns the text of a result's first block.
 fn only_text(reply: &Reply) -> Option<String> {
     let Reply::Result(result) = reply else { return None };
     let result: serde_json::Value = serde_json::from_str(result.get()).ok()?;

@@ -1,4 +1,4 @@
-//! What a plugin is run on: one content of one call, from the command line.
+//! The test input of a plugin: one content of one call, from the command line.
 
 use std::io::Read;
 use std::path::Path;
@@ -13,31 +13,32 @@ use crate::domain::plugin::Phase;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::upstream::Answer;
 
-/// The most bytes of content that are read.
+/// The largest content that is read, in bytes.
 const MAX_CONTENT: u64 = 64 << 20;
-/// The server and the tool of a call that names none.
+/// The default server and tool of the call.
 const TOOL: &str = "test/tool";
 
 /// One content of one call.
 #[derive(Clone, Debug)]
 pub struct TestInput {
-    /// The upstream's name.
+    /// The name of the upstream.
     pub server: String,
-    /// Its own name of the tool.
+    /// The upstream's own name for the tool.
     pub tool: String,
-    /// When in the call; none is what the plugin serves.
+    /// The phase to run in; `None` leaves the choice to the phases that the plugin serves.
     pub phase: Option<Phase>,
     /// The content.
     pub text: String,
     /// Whether the content of a response is the JSON of the whole result.
     pub is_json: bool,
-    /// For curating plugins.
+    /// The token limit for plugins that shorten content.
     pub max_tokens: Option<u32>,
-    /// What the user asked.
+    /// The user's question.
     pub user_query: Option<String>,
 }
 
-/// What is read of contract 1.0's input. What a gateway makes anew for each call (id, time) is not.
+/// The members of a contract 1.0 input that are read. The id and the time are not: the gateway makes new ones for each
+/// call.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct ContractInput {
@@ -58,7 +59,7 @@ struct ContractMetadata {
 }
 
 impl TestInput {
-    /// Reads it, and the configuration that an input holds. What flags say wins over what the input says.
+    /// Reads the input and the configuration in it. Flags take precedence over the input.
     pub fn read(args: &args::CaseArgs) -> anyhow::Result<(Self, Option<Value>)> {
         let input = match &args.input {
             Some(input) => input_of(input)?,
@@ -98,12 +99,12 @@ impl TestInput {
         Ok((case, input.metadata.config))
     }
 
-    /// The same call with this free text.
+    /// Returns the same call with another text as its content.
     pub fn with_text(&self, text: String) -> Self {
         Self { text, is_json: false, ..self.clone() }
     }
 
-    /// The arguments of the call.
+    /// Returns the arguments of the call.
     pub fn arguments(&self, phase: Phase) -> anyhow::Result<Box<RawValue>> {
         if phase == Phase::Response {
             return Ok(to_raw(&json!({})));
@@ -113,7 +114,7 @@ impl TestInput {
             .context("in the request phase the content is the JSON text of the tool's arguments, such as '{\"a\": 1}'")
     }
 
-    /// What the upstream answers.
+    /// Returns the answer that the upstream gives.
     pub fn answer(&self, phase: Phase) -> anyhow::Result<Answer> {
         if phase == Phase::Request {
             return Ok(Answer::Result(to_raw(&json!({"content": []}))));
@@ -127,7 +128,7 @@ impl TestInput {
         Ok(if is_error { Answer::Error(raw) } else { Answer::Result(raw) })
     }
 
-    /// The `_meta` of the call.
+    /// Returns the `_meta` of the call.
     pub fn meta(&self) -> Box<RawValue> {
         to_raw(&match &self.user_query {
             Some(query) => json!({"hawsepipe.dev/userQuery": query}),

@@ -1,4 +1,4 @@
-//! What differs between two plans, object by object. Fields are named, their values are not told. Pure.
+//! Compares two plans object by object. Names the fields that differ, but not their values. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,45 +11,43 @@ use crate::domain::plan::Plan;
 /// The most fields of one object that are named.
 const MAX_FIELDS: usize = 32;
 
-/// What became of an object.
+/// How an object differs between two plans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Change {
-    /// It is only in the later plan.
+    /// The object is only in the later plan.
     Added,
-    /// It is only in the earlier plan.
+    /// The object is only in the earlier plan.
     Removed,
-    /// It is in both, and not the same.
+    /// The object is in both plans, but differs.
     Changed,
 }
 
-/// An object that is not the same in both plans.
+/// An object that differs between two plans.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// What became of it.
     pub change: Change,
-    /// Its kind.
     pub kind: Kind,
     /// `namespace/name`.
     pub object: String,
-    /// Paths of fields of the plan.
+    /// Paths of the differing fields, as the plan names them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
-    /// Digests of a plugin's code, where that changed.
+    /// The digests of a plugin's code, if it changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<CodeChange>,
 }
 
-/// SHA-256 of a plugin's code in hex.
+/// SHA-256 digests of a plugin's code, in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CodeChange {
-    /// In the earlier plan.
+    /// The digest in the earlier plan.
     pub from: String,
-    /// In the later plan.
+    /// The digest in the later plan.
     pub to: String,
 }
 
-/// Every difference, in order of kinds and names.
+/// Returns all differences, sorted by kind and name.
 pub fn differences(from: &Plan, to: &Plan) -> Vec<Difference> {
     let (mut before, after) = (objects(from), objects(to));
     let mut found = BTreeMap::new();
@@ -71,7 +69,8 @@ pub fn differences(from: &Plan, to: &Plan) -> Vec<Difference> {
     differences.collect()
 }
 
-/// What a plan says of each object. What only tells that it changed is left out.
+/// Returns the content of each object in a plan. Revisions of chains are left out, because they only repeat that a
+/// chain or the code of its plugins changed.
 fn objects(plan: &Plan) -> BTreeMap<ObjectId, Value> {
     let gateway = (Kind::MCPGateway, &plan.gateway.key, with_takes(plan));
     let upstreams = plan.upstreams.iter().map(|upstream| (Kind::MCPUpstream, &upstream.key, json!(upstream)));
@@ -91,7 +90,7 @@ fn with_takes(plan: &Plan) -> Value {
     content
 }
 
-/// The fields that differ, and the code apart from them.
+/// Returns the fields that differ, and separately the digests of the code if it differs.
 fn changed(earlier: &Value, later: &Value) -> (Change, Vec<String>, Option<CodeChange>) {
     let mut fields = Vec::new();
     compare("", earlier, later, &mut fields);
@@ -106,7 +105,7 @@ fn changed(earlier: &Value, later: &Value) -> (Change, Vec<String>, Option<CodeC
     (Change::Changed, fields, (from != to).then_some(CodeChange { from, to }))
 }
 
-/// Adds the path of each part that differs. Lists of different lengths are one part.
+/// Adds the path of each value that differs. Lists of different lengths are not compared item by item.
 fn compare(path: &str, earlier: &Value, later: &Value, found: &mut Vec<String>) {
     match (earlier, later) {
         (Value::Object(before), Value::Object(after)) => {
@@ -134,7 +133,7 @@ mod tests {
     use crate::config::compile::tests::{chain, chain_of, folder, know, plugin_of, upstream};
     use crate::config::input::{InputValue, Inputs, NamedInput, SourceInput};
 
-    /// What an edit of [`folder`] changes, one line for each object.
+    /// Returns what an edit of [`folder`] changes, one line for each object.
     fn after(edit: impl FnOnce(&mut Inputs)) -> Vec<String> {
         let mut inputs = folder();
         let (before, _) = compile(&inputs, None);

@@ -1,4 +1,4 @@
-//! Snapshots as they are stored in a cluster.
+//! Reads stored snapshots from a cluster.
 
 use std::collections::HashMap;
 
@@ -12,10 +12,10 @@ use crate::api::snapshot::{GATEWAY_LABEL, GatewaySnapshot, PART_LABEL, Shard, Sn
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::Plan;
 
-/// What is kept of each gateway, in order of their names; of one namespace, or of all.
+/// Returns the indexes of all gateways in one namespace, or in all, sorted by namespace and name.
 ///
 /// # Errors
-/// What the API server says.
+/// If the API server does not list them.
 pub async fn indices(client: Client, namespace: Option<&str>) -> anyhow::Result<Vec<(ObjectKey, SnapshotIndex)>> {
     let api: Api<Item<GatewaySnapshot>> = match namespace {
         Some(namespace) => Api::namespaced(client, namespace),
@@ -32,7 +32,7 @@ pub async fn indices(client: Client, namespace: Option<&str>) -> anyhow::Result<
     Ok(indices)
 }
 
-/// Everything that is kept of one gateway.
+/// The index and the shards of one gateway.
 pub struct Stored {
     key: ObjectKey,
     index: SnapshotIndex,
@@ -40,10 +40,10 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Reads it.
+    /// Reads the snapshot objects of a gateway.
     ///
     /// # Errors
-    /// What the API server says; where nothing is stored.
+    /// If the API server does not list them, or the gateway has no index.
     pub async fn read(client: Client, key: ObjectKey) -> anyhow::Result<Self> {
         let api: Api<Item<GatewaySnapshot>> = Api::namespaced(client, &key.namespace);
         let params = ListParams::default().labels(&format!("{GATEWAY_LABEL}={}", key.name));
@@ -64,10 +64,10 @@ impl Stored {
         Ok(Self { key, index, shards })
     }
 
-    /// The revision whose name begins so, or the current one.
+    /// Returns the revision whose name begins with `wanted`, or the current revision.
     ///
     /// # Errors
-    /// Where it is not kept, or several begin so.
+    /// If no kept revision, or more than one, begins with `wanted`.
     pub fn revision(&self, wanted: Option<&str>) -> anyhow::Result<&SnapshotRevision> {
         let wanted = wanted.unwrap_or(&self.index.current);
         let revisions = &self.index.revisions;
@@ -86,10 +86,10 @@ impl Stored {
         }
     }
 
-    /// The plan of that revision.
+    /// Returns the plan of a revision, chosen as in [`Stored::revision`].
     ///
     /// # Errors
-    /// Where it is not kept, or what is stored is damaged or of a version too far from this one.
+    /// If the revision is not kept, is damaged, or has a format that this version does not know.
     pub fn plan(&self, wanted: Option<&str>) -> anyhow::Result<Plan> {
         let revision = self.revision(wanted)?;
         let plan = pack::plan(revision, &self.shards);

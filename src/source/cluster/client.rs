@@ -1,4 +1,4 @@
-//! The client that everything here shares.
+//! The Kubernetes client, with deadlines and keepalive.
 
 use std::error::Error;
 use std::time::Duration;
@@ -16,37 +16,39 @@ use tower::{BoxError, ServiceBuilder};
 use super::deadline::Deadline;
 use crate::domain::causes::causes;
 
-/// How long a connection may take to be made.
+/// How long making a connection can take.
 const CONNECT: Duration = Duration::from_secs(5);
-/// For how long a connection without a request is kept.
+/// How long an idle connection is kept open.
 const IDLE_TIME: Duration = Duration::from_secs(15);
-/// After how long without a byte the other end is asked whether it is there, how often, and how many times.
+/// TCP keepalive: the idle time before the first probe, the time between probes, and how many unanswered probes close
+/// the connection.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_RETRIES: u32 = 3;
 
-/// Why there is no client.
+/// Why no client can be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Neither a kubeconfig nor a service account can be read.
+    /// Neither a kubeconfig nor a pod's service account can be read.
     #[error("there is no way to the API server: {0}. Set KUBECONFIG, or run it in a pod with a service account")]
     Config(String),
-    /// What they say cannot be used.
+    /// The configuration was read, but the address or the credentials in it cannot be used.
     #[error("the API server's address or credentials cannot be used: {0}")]
     Client(String),
 }
 
-/// Where the cluster is that `KUBECONFIG` names, else the one that this pod runs in.
+/// Returns the configuration for the kubeconfig's cluster, or else for the cluster that this pod runs in.
 ///
 /// # Errors
 /// See [`ConnectError`].
 pub async fn infer() -> Result<Config, ConnectError> {
-    // Only the cause says what is wrong with the kubeconfig. The rest says that this is not a pod, which is expected.
+    // The error itself mostly says that this is not a pod, which is expected. Only its cause tells what is wrong with the
+    // kubeconfig.
     let why = |error: InferConfigError| error.source().map_or_else(|| error.to_string(), ToString::to_string);
     Config::infer().await.map_err(|error| ConnectError::Config(why(error)))
 }
 
-/// A client of that cluster. Nothing is sent yet.
+/// Makes a client for the cluster that [`infer`] finds. Nothing is sent yet.
 ///
 /// # Errors
 /// See [`ConnectError`].
@@ -54,8 +56,7 @@ pub async fn connect() -> Result<Client, ConnectError> {
     client(infer().await?)
 }
 
-/// A client whose requests each have a deadline (see [`Deadline`]), and whose connections are asked whether the other end
-/// is still there. Nothing is sent yet.
+/// Makes a client with a deadline for each request (see [`Deadline`]) and TCP keepalive. Nothing is sent yet.
 ///
 /// # Errors
 /// [`ConnectError::Client`].

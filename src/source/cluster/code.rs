@@ -1,4 +1,4 @@
-//! Code that is in the pod itself: files of its image or of a volume, below the plugin folder.
+//! Plugin code in the pod itself: files of its image or of a volume, below the plugin folder.
 
 use std::collections::BTreeSet;
 
@@ -11,28 +11,28 @@ use crate::source::code::{by_key, folders_of_code, read_plugin_files};
 use crate::source::facts_cache::FactsCache;
 use crate::source::folders::Folders;
 
-/// Puts code of the pod into plans.
+/// Adds the pod's plugin code to plans.
 pub struct PodCode<I> {
     facts: FactsCache<I>,
 }
 
-/// A plan with all the code there is.
+/// A plan with the code of its plugins, as far as it could be read.
 pub struct Completed {
-    /// The plan.
+    /// The plan. A plugin whose new code is not accepted keeps its code in the running plan, if it has any there.
     pub plan: Plan,
-    /// What is wrong with files.
+    /// The Problems of code files.
     pub problems: Vec<Problem>,
-    /// Files where a change may mean other code; none where the plan names none.
+    /// The folders to watch, and which of their files can change the code; empty if the plan names no files.
     pub folders: Folders,
 }
 
 impl<I: Inspect> PodCode<I> {
-    /// Nothing was read yet.
+    /// Makes an instance that has read nothing yet.
     pub fn new(inspect: I) -> Self {
         Self { facts: FactsCache::new(inspect) }
     }
 
-    /// Reads the files that `plan` names and puts them in. `running` is the plan in force.
+    /// Reads the files that `plan` names and adds their code. `running` is the plan in force.
     pub async fn complete(&mut self, plan: Plan, running: &Plan) -> Completed {
         let paths: BTreeSet<String> = plan.plugins.iter().filter_map(|plugin| plugin.path.clone()).collect();
         if paths.is_empty() {

@@ -1,5 +1,5 @@
-//! A deadline for each request to the API server, its whole answer included: a connection that is dead in silence must
-//! not hold anything up for ever.
+//! A deadline for each request to the API server, including its whole answer, so that a silently dead connection blocks
+//! nothing for ever.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,18 +12,18 @@ use http_body::{Body, Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until, timeout_at};
 use tower::{BoxError, Service};
 
-/// How long a request and its answer may take.
+/// How long a request and its whole answer can take, unless it is a watch.
 const REQUEST: Duration = Duration::from_secs(20);
-/// How long a watch lasts that does not say it.
+/// How long a watch without `timeoutSeconds` can take.
 const WATCH: Duration = Duration::from_secs(300);
-/// How much longer than the time that it asks for a watch may take.
+/// How much longer than that a watch can take.
 const WATCH_MARGIN: Duration = Duration::from_secs(15);
 
-/// Ends requests whose time is over with an error.
+/// Fails requests that exceed their deadline.
 #[derive(Clone, Debug)]
 pub(super) struct Deadline<S> {
     service: S,
-    /// The time of a request that is not a watch.
+    /// The deadline of a request that is not a watch.
     request: Duration,
 }
 
@@ -56,7 +56,7 @@ where
     }
 }
 
-/// A body whose time may be over before its end.
+/// A response body that fails once the deadline has passed.
 pub(super) struct Timed<B> {
     body: B,
     time: Duration,
@@ -91,8 +91,8 @@ fn over(time: Duration) -> BoxError {
     format!("the API server did not answer within {time:?}").into()
 }
 
-/// How long a watch may take: its `timeoutSeconds`, or `WATCH` if it has none, plus a margin. None if the request is
-/// not a watch.
+/// Returns how long a watch can take: its `timeoutSeconds`, or [`WATCH`] if it has none, plus a margin. `None` if the
+/// request is not a watch.
 fn time_of_watch(uri: &Uri) -> Option<Duration> {
     let parameters = || uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
     parameters().find(|(name, value)| *name == "watch" && matches!(*value, "true" | "1"))?;
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(time("watch=1"), Some(Duration::from_secs(315)));
     }
 
-    /// Asks an API server that sends nothing, or the head of an answer and then nothing.
+    /// Sends a request to an API server that never answers, or that sends only the head of an answer.
     async fn ask(head: bool) -> Result<Bytes, String> {
         let silent = tower::service_fn(move |_: Request<()>| async move {
             if !head {

@@ -1,10 +1,10 @@
-//! What failures of the watch mean.
+//! Explains failures of the watch.
 
 use kube::runtime::watcher::Error;
 
 use crate::domain::causes::causes;
 
-/// What is wrong, and what to do about it where a person has to.
+/// Describes the failure, and what a person must do about it, if anything.
 pub(super) fn why(error: &Error) -> String {
     match error {
         Error::InitialListFailed(kube::Error::Api(status))
@@ -21,7 +21,7 @@ pub(super) fn why(error: &Error) -> String {
     }
 }
 
-/// Whether nobody is there to answer, rather than somebody who refuses.
+/// Whether the API server could not be reached, as opposed to answering with an error.
 pub(super) fn is_unreachable(error: &Error) -> bool {
     let (Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error)) = error else {
         return false;

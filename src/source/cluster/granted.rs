@@ -1,6 +1,6 @@
-//! Secrets of other namespaces, which their owners granted to this gateway: read by name, with the pod's own rights.
+//! Secrets of other namespaces to which their owners granted this gateway access. The pod reads them by name.
 //!
-//! Values are kept in memory only. While the API server is away, a known value stays.
+//! Values are kept in memory only. A known value stays while the API server cannot be reached.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,15 +18,15 @@ use crate::api::item::WATCH_SECONDS;
 use crate::domain::ids::ObjectKey;
 use crate::domain::secret::{NoSecret, SecretText, text_of};
 
-/// The most Secrets that are followed: as many as an index names.
+/// The most Secrets that are followed: as many as an index can name.
 const MAX_SECRETS: usize = 1024;
-/// The waits between two tries.
+/// The pauses between retries: the first one, and the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
-/// How long a plan waits for the first answers about Secrets that it names anew.
+/// How long a new plan waits until the Secrets that it newly names were read.
 const FIRST_ANSWERS: Duration = Duration::from_secs(2);
-/// How often in a row access is denied before a known value is given up: an API server that has just started denies
-/// what it will allow once it has read its roles.
+/// How many denials in a row discard a known value. One is not enough, because an API server that has just started
+/// denies everything until it has read its roles.
 const DENIALS: u32 = 3;
 
 type Values = BTreeMap<String, Result<SecretText, NoSecret>>;
@@ -34,7 +34,7 @@ type Values = BTreeMap<String, Result<SecretText, NoSecret>>;
 /// The last result of reading one Secret.
 type SecretReading = Result<Values, NoSecret>;
 
-/// The Secrets that are followed.
+/// The followed Secrets.
 pub(super) struct Granted {
     client: Client,
     shared: Arc<GrantedState>,
@@ -53,7 +53,7 @@ impl Granted {
         Self { client, shared: Arc::default(), following: HashMap::new() }
     }
 
-    /// Follows these from now on, and no others. Waits a little for what is said of new ones.
+    /// Follows these Secrets from now on, and no others. Waits up to two seconds until the new ones were read.
     pub(super) async fn follow(&mut self, wanted: &BTreeSet<ObjectKey>) {
         self.following.retain(|key, task| {
             let kept = wanted.contains(key);
@@ -91,7 +91,7 @@ impl Granted {
         let _ = tokio::time::timeout(FIRST_ANSWERS, answers).await;
     }
 
-    /// Waits until something is known that was not.
+    /// Waits until a value or the reason for its absence changed.
     pub(super) async fn changed(&self) {
         self.shared.changed.notified().await;
     }
@@ -125,7 +125,7 @@ impl GrantedState {
     }
 }
 
-/// The way of one Secret.
+/// Follows one Secret.
 struct One {
     api: Api<Secret>,
     key: ObjectKey,
@@ -148,7 +148,7 @@ impl One {
         }
     }
 
-    /// Reads it, and follows its changes until the watch ends, as it does after a while.
+    /// Reads the Secret, and then follows its changes until the watch ends after [`WATCH_SECONDS`] or fails.
     async fn read_and_watch(&self) -> kube::Result<()> {
         let secret = self.api.get(&self.key.name).await?;
         let version = secret.resource_version().unwrap_or_default();
@@ -163,14 +163,15 @@ impl One {
                 }
                 WatchEvent::Deleted(_) => self.shared.set(&self.key, Err(NoSecret::NotFound)),
                 WatchEvent::Bookmark(_) => {}
-                // Most often the version is too old to go on from: read it again.
+                // Usually the resource version has expired. The caller reads the Secret again.
                 WatchEvent::Error(error) => return Err(kube::Error::Api(error.boxed())),
             }
         }
         Ok(())
     }
 
-    /// What a failure says of the Secret. That nobody answers says nothing of one that is known.
+    /// Records a failure to read the Secret. A known value stays unless the Secret is gone or access is denied
+    /// repeatedly.
     fn note(&self, error: &kube::Error, denials: u32) {
         let is_known = self.shared.known().get(&self.key).is_some_and(Result::is_ok);
         let now = match error {

@@ -1,7 +1,7 @@
-//! The last good revision on disk, for a start without the API server.
+//! Stores the last good revision on disk, for a start without the API server.
 //!
-//! One file holds the index's entry and its shards as they are, and what the index said beside them. What it says later
-//! is in a small file of its own: a plan may be large. A torn or changed file is refused, and the other with it.
+//! One file holds the revision's entry in the index, its shards, and the extras of the index at that time. Later extras
+//! go to a small second file, so that a large plan is not written again. If either file is damaged, neither is used.
 
 use std::fs;
 use std::io;
@@ -15,73 +15,71 @@ use crate::api::snapshot::{Shard, SnapshotRevision};
 use crate::domain::ids::ObjectKey;
 use crate::source::durable::{self, ReadError};
 
-/// The largest file that is read: as many shards as an index names, each as large as one may be.
+/// The largest snapshot file that is read, in bytes: room for as many shards as an index can name, each of the largest
+/// size.
 const MAX_FILE: u64 = 700 << 20;
 const FILE: &str = "last-good-snapshot";
-/// What the index says later, and the largest file of that which is read.
+/// The file of later extras, and the largest one that is read, in bytes.
 const EXTRAS: &str = "last-good-extras";
 const MAX_EXTRAS: u64 = 4 << 20;
 
-/// What is kept.
+/// The content of the snapshot file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Kept {
-    /// The gateway that it is of.
+    /// The gateway whose revision this is.
     pub(super) gateway: ObjectKey,
-    /// Of the index that named it.
+    /// The version of the index that named the revision.
     pub(super) version: Version,
-    /// The revision.
+    /// The revision's entry in the index.
     pub(super) revision: SnapshotRevision,
-    /// Its shards by name.
+    /// The shards, each with its name.
     pub(super) shards: Vec<(String, Shard)>,
-    /// What the index said beside it.
+    /// The extras of that version of the index.
     #[serde(flatten)]
     pub(super) extras: IndexExtras,
 }
 
-/// What the index said after a revision was kept.
+/// The content of the file of later extras.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct KeptExtras {
-    /// The gateway that it is of.
+    /// The gateway whose index this is.
     pub(super) gateway: ObjectKey,
-    /// Of the index.
+    /// The version of the index.
     pub(super) version: Version,
-    /// The revision that ran.
+    /// The revision that ran then.
     pub(super) revision: String,
-    /// What it said.
+    /// The extras of that version of the index.
     #[serde(flatten)]
     pub(super) extras: IndexExtras,
 }
 
-/// Why there is nothing to start from.
+/// Why there is no stored revision to start from.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LastGoodError {
-    /// There is no file, or it cannot be read.
+    /// A file does not exist or cannot be read.
     #[error("{} cannot be read: {error}", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
         error: io::Error,
     },
-    /// It is torn, or was changed.
+    /// A file is incomplete or was changed.
     #[error("{} is damaged: {why}; it is not used", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
-    /// It is of another gateway.
+    /// A file belongs to another gateway.
     #[error("{} is of gateway {of}; it is not used. Give each gateway a folder of its own", path.display())]
     Foreign {
-        /// The file.
         path: PathBuf,
-        /// The gateway.
+        /// The gateway that it belongs to.
         of: ObjectKey,
     },
 }
 
-/// A folder that outlives the process.
+/// The state folder of one gateway.
 #[derive(Clone, Debug)]
 pub(super) struct LastGood {
     folder: PathBuf,
@@ -93,7 +91,7 @@ impl LastGood {
         Self { folder, gateway }
     }
 
-    /// Reads what was kept last: a revision, with what the index said of it last.
+    /// Reads the stored revision with the latest extras.
     pub(super) fn read(&self) -> Result<Kept, LastGoodError> {
         let kept: Kept = self.read_file(FILE, MAX_FILE, |kept: &Kept| &kept.gateway)?;
         let extras = match self.read_file(EXTRAS, MAX_EXTRAS, |extras: &KeptExtras| &extras.gateway) {
@@ -130,13 +128,13 @@ impl LastGood {
         Ok(kept)
     }
 
-    /// Keeps what the index says after the revision was kept.
+    /// Stores extras that are newer than the stored revision.
     pub(super) fn write_extras(&self, extras: &KeptExtras) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         durable::write(&self.folder, EXTRAS, &serde_json::to_vec(extras)?)
     }
 
-    /// Keeps a revision in the place of the last one; a reader sees the one or the other, whole.
+    /// Replaces the stored revision. A reader sees either the old one or the new one, complete.
     pub(super) fn write(&self, kept: &Kept) -> io::Result<()> {
         fs::create_dir_all(&self.folder)?;
         durable::write(&self.folder, FILE, &serde_json::to_vec(kept)?)
@@ -199,10 +197,10 @@ mod tests {
         assert_eq!(fs::read(folder.join(FILE)).unwrap(), whole, "the plan is not written again");
         let read = state.read().unwrap();
         assert_eq!((read.revision.revision.as_str(), read.extras, read.version), ("first", extras.clone(), at(7)));
-        // The next revision came with what the index said then.
+        // The next revision has extras of its own, and the older ones no longer count.
         state.write(&Kept { version: at(8), ..kept("second") }).unwrap();
         assert_eq!(state.read().unwrap().extras, IndexExtras::default());
-        // A stop may be in what cannot be read, or is of a revision that is not there.
+        // Extras of another revision, or unreadable ones, are not ignored: they may contain a stop.
         state.write_extras(&later("third", 9, &extras)).unwrap();
         assert!(matches!(state.read(), Err(LastGoodError::Damaged { .. })));
         fs::write(folder.join(EXTRAS), "torn").unwrap();
@@ -232,7 +230,7 @@ mod tests {
             fs::write(folder.join(FILE), damaged).unwrap();
             assert!(matches!(state.read(), Err(LastGoodError::Damaged { .. })));
         }
-        // A file that was half written at a power failure is ignored.
+        // The temporary file of an interrupted write is ignored.
         fs::write(folder.join(FILE), &whole).unwrap();
         fs::write(folder.join(format!("{FILE}.new")), "torn").unwrap();
         assert_eq!(state.read().unwrap().revision.revision, "first");

@@ -1,6 +1,6 @@
-//! Where a gateway in a cluster gets its plan: objects that an operator wrote, code in its own image, Secrets.
+//! Sources of a gateway's plan in a cluster: snapshots that the operator wrote, plugin code in the pod, and Secrets.
 //!
-//! All of it is read with the pod's own rights: snapshots of its own namespace, and Secrets whose owners granted them.
+//! The pod reads them with its own rights: snapshots in its own namespace, and Secrets whose owners granted access.
 
 mod client;
 mod code;

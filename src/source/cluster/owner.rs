@@ -1,21 +1,21 @@
-//! Which MCPGateway a pod runs.
+//! The uid of the MCPGateway that a pod runs.
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// The uid of the MCPGateway. It is known once the index, which the MCPGateway owns, was read.
+/// The uid of the pod's MCPGateway, read from the owner reference of the index. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct GatewayUid(Arc<ArcSwapOption<String>>);
 
 impl GatewayUid {
-    /// The uid; none while no index was seen that says it.
+    /// Returns the uid, or `None` until an index with an owner reference was read.
     pub(super) fn get(&self) -> Option<Arc<String>> {
         self.0.load_full()
     }
 
-    /// Takes it from the index of the gateway `name`.
+    /// Stores the uid from the index of the gateway `name`.
     pub(super) fn read(&self, index: &ObjectMeta, name: &str) {
         let mut owners = index.owner_references.iter().flatten();
         let owner = owners.find(|owner| {

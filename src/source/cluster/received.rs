@@ -1,4 +1,4 @@
-//! What came from the cluster or from disk, and how old it is.
+//! Plans and extras that came from the cluster or from disk, and their versions.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,19 +8,19 @@ use crate::config::compile::restrict;
 use crate::domain::plan::{Plan, Restrictions};
 use crate::domain::seen::SeenNames;
 
-/// Which state of an index something is of.
+/// A version of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Version {
-    /// The object's.
+    /// The uid of the object.
     pub(super) uid: String,
-    /// Counts the object's changes.
+    /// The object's generation, which rises with each change of it.
     pub(super) generation: i64,
-    /// Counts the changes of the whole cluster.
+    /// The object's resource version, which rises with each change in the cluster.
     pub(super) resource_version: u64,
 }
 
 impl Version {
-    /// That of an index.
+    /// Returns the version of an index.
     pub(super) fn of(snapshot: &GatewaySnapshot) -> Self {
         let meta = &snapshot.metadata;
         Self {
@@ -30,7 +30,7 @@ impl Version {
         }
     }
 
-    /// Whether it is from before `other`: somebody read it late.
+    /// Whether this version is older than `other`, as when a stale object was read.
     pub(super) fn is_before(&self, other: &Self) -> bool {
         match self.uid == other.uid {
             true => self.generation < other.generation,
@@ -39,10 +39,11 @@ impl Version {
     }
 }
 
-/// What counts at once for the revision that runs, by what an index says now; `before` is what counted last. None where
-/// an operator wrote the index that does not say.
+/// Returns the restrictions that an index puts on the running revision. `before` are the ones that applied last. `None`
+/// if there are none to apply, as when an older operator wrote the index.
 ///
-/// What the index says of the current revision is not true of another: what this one withdraws, that one never names.
+/// The restrictions of the current revision do not fit another: they leave out objects that the current revision does
+/// not name at all, but an older one does.
 fn restrictions_of(index: &SnapshotIndex, running: &str, before: Option<&Restrictions>) -> Option<Restrictions> {
     let current = index.restrictions.as_ref().map(restrictions::read);
     if index.current == running {
@@ -55,8 +56,8 @@ fn restrictions_of(index: &SnapshotIndex, running: &str, before: Option<&Restric
     }
 }
 
-/// The same for a revision of which the index says nothing: nothing that was taken away comes back, and what any
-/// revision lost this one lost too.
+/// Returns the restrictions of a running revision that the index does not list, or lists without restrictions. They
+/// keep everything revoked that was, and revoke what the index revokes in any revision.
 fn held(index: &SnapshotIndex, current: Option<Restrictions>, before: Option<&Restrictions>) -> Option<Restrictions> {
     let Some(mut held) = current else { return before.cloned() };
     held.refusing = before.and_then(|before| before.refusing.clone()).or(held.refusing);
@@ -71,19 +72,19 @@ fn held(index: &SnapshotIndex, current: Option<Restrictions>, before: Option<&Re
     Some(held)
 }
 
-/// What an index says besides its revisions.
+/// The content of an index apart from its revisions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct IndexExtras {
-    /// What counts at once, to be applied to the plan before it is put in force. None where the index is of a version
-    /// that does not say: then the plan stands as it is.
+    /// The restrictions to apply to the plan before it is put in force. `None` if an operator wrote the index that does
+    /// not know restrictions: the plan then stays as it is.
     pub restrictions: Option<Restrictions>,
-    /// Names of tools that upstreams were seen to have, by any pod of the gateway.
+    /// The names of tools that any pod of the gateway ever saw in the lists of upstreams.
     pub seen_names: SeenNames,
 }
 
 impl IndexExtras {
-    /// What the index says to a pod that runs this revision; see [`restrictions_of`].
+    /// Returns the extras for a pod that runs the revision `running`. `before` are the restrictions that applied last.
     pub(super) fn of(index: &SnapshotIndex, running: &str, before: Option<&Restrictions>) -> Self {
         Self { restrictions: restrictions_of(index, running, before), seen_names: seen::read(index) }
     }
@@ -92,16 +93,16 @@ impl IndexExtras {
 /// A plan to put in force.
 #[derive(Clone, Debug)]
 pub struct Received {
-    /// The plan, named as in the index. Plugins with a path have no code yet.
+    /// The plan. Its `revision` is the name in the index. Plugins with a path have no code yet.
     pub plan: Plan,
-    /// What the index says besides the plan.
+    /// The extras of the index for this plan.
     pub extras: IndexExtras,
-    /// The objects of the plan, to be stored on disk once it is in force; none if it came from disk.
+    /// The objects of the plan, to store on disk once it is in force; `None` if they are on disk already.
     pub(super) from: Option<PlanObjects>,
 }
 
 impl Received {
-    /// The plan to run.
+    /// Returns the plan with its restrictions applied.
     pub fn in_force(&self) -> Plan {
         let mut plan = self.plan.clone();
         if let Some(restrictions) = &self.extras.restrictions {
@@ -111,12 +112,12 @@ impl Received {
     }
 }
 
-/// The objects of a plan.
+/// The snapshot objects that a plan was made from.
 #[derive(Clone, Debug)]
 pub(super) struct PlanObjects {
     pub(super) version: Version,
     pub(super) revision: SnapshotRevision,
-    /// By name.
+    /// The shards, each with its name.
     pub(super) shards: Vec<(String, Shard)>,
 }
 
@@ -129,8 +130,8 @@ mod tests {
     use crate::domain::plan::Revoked;
     use crate::domain::reason::Reason;
 
-    /// Of an index whose current revision is `new` and that keeps `old` with these restrictions, what counts for `running` after
-    /// `before`.
+    /// Returns the restrictions on `running` after `before`. The current revision of the index is `new`, with a stop;
+    /// its other revision is `old`, with the restrictions in the argument `old`.
     fn counts(old: &Value, running: &str, before: Option<&Restrictions>) -> Option<Restrictions> {
         let revision = |name: &str, restrictions: &Value| {
             let mut revision = json!({"revision": name, "formatVersion": 1, "shards": []});

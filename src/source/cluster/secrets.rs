@@ -12,7 +12,7 @@ use crate::domain::ports::Secrets;
 use crate::domain::secret::{NoSecret, SecretText, secret_uses};
 use crate::source::secrets::FileSecrets;
 
-/// Those of the gateway's own namespace, from a mounted folder, and granted ones of others.
+/// Secrets of the gateway's own namespace from a mounted folder, and of other namespaces if their owners grant access.
 pub struct ClusterSecrets {
     namespace: String,
     mounted: FileSecrets,
@@ -20,7 +20,7 @@ pub struct ClusterSecrets {
 }
 
 impl ClusterSecrets {
-    /// Of a gateway of `namespace`, into whose pod the Secrets of that namespace are mounted at `folder`.
+    /// Makes the Secrets of a gateway in `namespace`, with that namespace's Secrets mounted at `folder`.
     pub fn new(client: Client, namespace: &str, folder: Option<PathBuf>) -> Self {
         Self {
             namespace: namespace.to_owned(),
@@ -29,20 +29,20 @@ impl ClusterSecrets {
         }
     }
 
-    /// Follows what `plan` names of other namespaces. Waits a little for what is said of what is new.
+    /// Follows the Secrets of other namespaces that `plan` names. Waits up to two seconds until the new ones were read.
     pub async fn follow(&mut self, plan: &Plan) {
         let named = secret_uses(plan).into_iter().map(|(secret, _)| secret);
         let others: BTreeSet<_> = named.filter(|secret| secret.namespace != self.namespace).cloned().collect();
         self.granted.follow(&others).await;
     }
 
-    /// Waits until a Secret of another namespace changed, or what is known of it. Mounted ones are for a watch of
-    /// [`ClusterSecrets::folders`] to tell.
+    /// Waits until a Secret of another namespace changed, or became readable or unreadable. To notice changes of
+    /// mounted Secrets, watch [`ClusterSecrets::folders`].
     pub async fn changed(&self) {
         self.granted.changed().await;
     }
 
-    /// The folders of mounted values.
+    /// Returns the folders of mounted values.
     pub fn folders(&self) -> BTreeSet<PathBuf> {
         self.mounted.folders()
     }
@@ -56,7 +56,7 @@ impl Secrets for ClusterSecrets {
         }
     }
 
-    /// A pod's environment is not for manifests to read.
+    /// Always `None`: manifests must not read the pod's environment.
     fn environment(&self, _: &str) -> Option<SecretText> {
         None
     }

@@ -1,4 +1,4 @@
-//! From the objects of a revision to its plan, whole or not at all.
+//! Joins the shards of a revision into its plan, or reports why that is not possible.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,32 +13,30 @@ use crate::domain::report::PendingReport;
 /// Why a revision cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unusable {
-    /// Its format is of another version.
+    /// The plan has a format that this version does not know.
     #[error("it has format {0}, which this version does not know: bring gateway and operator to neighbouring versions")]
     Format(u32),
-    /// A shard is not there.
+    /// A shard does not exist.
     #[error("its shard {0} is not there")]
     Absent(String),
-    /// A shard is not the one that the index names.
+    /// A shard has another digest or kind than the index says.
     #[error("its shard {0} is not the one that the index names")]
     Mismatch(String),
-    /// A shard cannot be read as an object of this kind.
+    /// The object of a shard cannot be parsed.
     #[error("its shard {name} cannot be read: {error}")]
     Invalid {
-        /// The shard.
         name: String,
-        /// What the parser says.
+        /// The parser's message.
         error: String,
     },
     /// A shard cannot be unpacked.
     #[error("its shard {name}: {error}")]
     Packed {
-        /// The shard.
+        /// The name of the shard.
         name: String,
-        /// Why.
         error: UnpackError,
     },
-    /// Its shards make no plan.
+    /// The shards cannot be joined into a plan.
     #[error("{0}")]
     Plan(#[from] JoinError),
 }
@@ -58,7 +56,7 @@ impl Unusable {
         }
     }
 
-    /// What is told of a revision that cannot be run.
+    /// Makes the report about a revision that cannot be run.
     pub(super) fn report(&self, revision: &str) -> PendingReport {
         let reason = self.reason().as_str().to_owned();
         PendingReport { revision: revision.to_owned(), reason, message: self.to_string() }
@@ -72,14 +70,14 @@ pub(super) enum ShardLookup<'s> {
     Absent,
 }
 
-/// The unpacked shards of the last revision by their digests, so that an edit unpacks only the shards that it changed.
+/// The unpacked shards of the last revision by digest, so that an edit unpacks only the shards that it changed.
 #[derive(Default)]
 pub(super) struct ShardCache {
     known: HashMap<String, (PieceKind, Arc<str>)>,
 }
 
 impl ShardCache {
-    /// The plan of a revision, named as in the index.
+    /// Returns the plan of a revision. Its `revision` is the name in the index.
     pub(super) fn plan<'s>(
         &mut self,
         revision: &SnapshotRevision,
@@ -164,7 +162,7 @@ mod tests {
         parts.plan(&first, find(&shards)).unwrap();
         add_plugin(&mut inputs, "new", |_| {});
         let (second, mut shards) = packed(&inputs);
-        // What is known already is not read again: its data may be anything.
+        // Known shards must not be unpacked again, so invalid data in them does not matter.
         for named in &first.shards {
             if let Some(shard) = shards.get_mut(&named.name) {
                 "!".clone_into(&mut shard.data);

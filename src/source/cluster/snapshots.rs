@@ -1,6 +1,6 @@
-//! The watch of one gateway's snapshot objects.
+//! Watches the snapshot objects of one gateway.
 //!
-//! Whatever is broken, incomplete or from before what runs is never given: a gateway keeps what it has.
+//! A revision that is damaged, incomplete or older than the running one is never returned: the gateway keeps its plan.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::reason::Reason;
 use crate::domain::report::PendingReport;
 
-/// How long a start waits for the API server before it takes what is on disk.
+/// How long a start waits for the API server before it uses the revision on disk.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The waits between two tries.
+/// The pauses between retries: the first one, and the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// A snapshot, or why it cannot be read: one that cannot be read does not hide the others.
+/// A snapshot, or why it cannot be parsed. Thus an invalid object does not hide the others.
 type ReadableSnapshot = DeserializeGuard<GatewaySnapshot>;
 
 /// A change that the watch found.
@@ -41,54 +41,55 @@ type ReadableSnapshot = DeserializeGuard<GatewaySnapshot>;
 pub enum News {
     /// A plan to put in force.
     Plan(Box<Received>),
-    /// The plan stays, and the notes of the index changed.
+    /// The plan stays, but the index's restrictions or tool names changed.
     Extras(IndexExtras),
-    /// What the gateway should run and cannot; none once that is over.
+    /// A revision that the gateway should run and cannot, or `None` when there is no such revision any more.
     Pending(Option<PendingReport>),
 }
 
 /// The outcome of waiting for the watch.
 enum WatchOutcome {
     Objects,
-    /// No event for too long, or no connection, with the reason.
+    /// No event in time, or no connection, with the reason.
     Nobody(String),
 }
 
 /// The snapshots of one gateway.
 pub struct Snapshots {
     gateway: ObjectKey,
-    /// Whose snapshots they are, as the index says.
+    /// The uid of the MCPGateway that owns the index, set from the index.
     uid: GatewayUid,
     events: BoxStream<'static, watcher::Result<Event<ReadableSnapshot>>>,
     objects: Store<ReadableSnapshot>,
-    /// Whether all objects were listed once.
+    /// Whether all objects were listed at least once.
     listed: bool,
-    /// Whether the last that was heard is a failure.
+    /// Whether the last event of the watch was a failure.
     failing: bool,
-    /// Whether there is no index, as far as is seen.
+    /// Whether the index was missing when last looked up.
     absent: bool,
-    /// Until when a start waits; none once it is over.
+    /// When a start stops waiting for the API server; `None` once the start is over.
     start_until: Option<Instant>,
     last_good: Option<LastGood>,
     parts: ShardCache,
-    /// The revision that was given last.
+    /// The revision that was returned last.
     running: String,
-    /// The newest state of the index that was read.
+    /// The newest version of the index that was read.
     version: Option<Version>,
-    /// What it says beside its revisions.
+    /// The extras of that version.
     extras: IndexExtras,
-    /// What of that is on disk.
+    /// The extras that are on disk.
     kept: Option<IndexExtras>,
     pending: Option<PendingReport>,
 }
 
 impl Snapshots {
-    /// Watches those of `gateway`. `state_dir` keeps the last good one. `uid` is told of whom they are.
+    /// Watches the snapshots of `gateway`. The last good revision is stored in `state_dir`, if set. `uid` receives the
+    /// uid of the MCPGateway from the index.
     pub fn new(client: Client, gateway: ObjectKey, state_dir: Option<PathBuf>, uid: GatewayUid) -> Self {
         let api: Api<Item<ReadableSnapshot>> = Api::namespaced(client, &gateway.namespace);
         let config = watch_config().labels(&format!("{GATEWAY_LABEL}={}", gateway.name));
         let (objects, writer) = store();
-        // That a list begins says nothing yet, and must not begin the waits anew.
+        // `Event::Init` only announces a list. It is filtered out because any event resets the backoff.
         let tells = |event: &watcher::Result<_>| future::ready(!matches!(event, Ok(Event::Init)));
         let events = watch(api, config).reflect(writer).filter(tells);
         Self {
@@ -110,7 +111,7 @@ impl Snapshots {
         }
     }
 
-    /// Waits for something new. Dropping the future loses nothing.
+    /// Waits for the next change. Dropping the future loses none.
     pub async fn next(&mut self) -> News {
         loop {
             let news = match self.next_event().await {
@@ -124,12 +125,12 @@ impl Snapshots {
         }
     }
 
-    /// What the gateway should run and cannot.
+    /// Returns the revision that the gateway should run and cannot, if there is one.
     pub fn pending(&self) -> Option<PendingReport> {
         self.pending.clone()
     }
 
-    /// Waits for events, and takes all there are.
+    /// Waits for an event, and then processes all that are ready.
     async fn next_event(&mut self) -> WatchOutcome {
         let start_until = self.start_until;
         let silent = async {
@@ -185,7 +186,7 @@ impl Snapshots {
         }
     }
 
-    /// What the objects say now, where that is new.
+    /// Reads the index from the store, and returns what changed.
     fn look(&mut self) -> Option<News> {
         let Some(object) = self.objects.get(&self.reference(&self.gateway.name)) else {
             self.note_absent();
@@ -210,7 +211,7 @@ impl Snapshots {
         let extras = IndexExtras::of(index, &self.running, self.extras.restrictions.as_ref());
         let differs = extras != self.extras;
         self.extras = extras;
-        // Whether or not the revision can be taken: it counts for the one that runs.
+        // Extras apply to the running revision, so they are returned even if the current one cannot be taken.
         match news {
             Some(News::Plan(_)) => news,
             _ if differs && !self.running.is_empty() => Some(News::Extras(self.extras.clone())),
@@ -218,7 +219,7 @@ impl Snapshots {
         }
     }
 
-    /// The revision to run, if it is new.
+    /// Takes the index's current revision, unless it already runs.
     fn look_at(&mut self, index: &SnapshotIndex, version: Version) -> Option<News> {
         if index.current == self.running {
             return self.set_pending(None);
@@ -253,7 +254,7 @@ impl Snapshots {
         Some(News::Plan(Box::new(Received { plan, extras: self.extras.clone(), from: Some(from) })))
     }
 
-    /// The last good plan, where the API server cannot be asked. The watch goes on.
+    /// Returns the last good plan from disk, because the API server cannot be reached. The watch goes on.
     async fn start_without(&mut self, why: &str) -> Option<News> {
         self.start_until = None;
         let last_good = self.last_good.clone()?;
@@ -272,8 +273,8 @@ impl Snapshots {
         Some(News::Plan(Box::new(Received { plan, extras: self.extras.clone(), from: None })))
     }
 
-    /// Keeps what is in force for a start without the API server: a plan where it is new, else what the index says beside
-    /// it where that is.
+    /// Writes what is in force to disk, for a start without the API server: a new plan with its extras, or only the
+    /// extras if the plan is already there.
     pub async fn keep(&mut self, received: &mut Received) {
         let Some(last_good) = self.last_good.clone() else { return };
         let (extras, gateway) = (received.extras.clone(), self.gateway.clone());
@@ -285,7 +286,7 @@ impl Snapshots {
                 Ok(Ok(())) => self.kept = Some(received.extras.clone()),
                 Ok(Err(error)) => {
                     warn_of_not_kept(&error);
-                    // Nothing is kept beside a plan that is not: it is tried again with the next.
+                    // The objects are put back, so that the next call writes the plan again and not only its extras.
                     let Kept { version, revision, shards, .. } = Arc::unwrap_or_clone(kept);
                     received.from = Some(PlanObjects { version, revision, shards });
                 }

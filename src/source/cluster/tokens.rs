@@ -1,5 +1,5 @@
-//! Tokens of service accounts (RFC 7519), checked against the keys that the API server publishes, so that who shows one
-//! needs no right here and this pod needs none there.
+//! Verifies service account tokens (RFC 7519) with the keys that the API server publishes. A TokenReview would need a
+//! permission that gateway pods do not have.
 
 use std::fmt;
 use std::str::FromStr;
@@ -17,23 +17,23 @@ use tokio::time::Instant;
 
 use super::owner::GatewayUid;
 
-/// Whom a token must be for; the uid of the MCPGateway follows.
+/// The start of a token's audience. The uid of the MCPGateway follows.
 const AUDIENCE: &str = "hawsepipe.dev/gateway/";
-/// What clocks may differ by, in seconds.
+/// The tolerated difference between clocks, in seconds.
 const LEEWAY: u64 = 30;
-/// Keys are asked for at most this often.
+/// The shortest time between two requests for the keys.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
-/// How long the API server has to answer.
+/// How long the API server can take to answer a request.
 const ANSWER: Duration = Duration::from_secs(5);
-/// The longest token that is looked at, in bytes.
+/// The longest token that is parsed, in bytes.
 const MAX_TOKEN: usize = 16 << 10;
 
-/// A service account.
+/// The name of a service account. It is parsed from `NAMESPACE/NAME`, and displayed as a token's subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceAccountName {
-    /// Its namespace.
+    /// The namespace of the account.
     pub namespace: String,
-    /// Its name.
+    /// The name of the account within its namespace.
     pub name: String,
 }
 
@@ -56,33 +56,33 @@ impl fmt::Display for ServiceAccountName {
     }
 }
 
-/// What is checked of a token besides its times, which the library does.
+/// The claims that are checked here. The library checks all others.
 #[derive(Deserialize)]
 struct Claims {
     #[serde(default)]
     sub: String,
 }
 
-/// Where the API server says who it is (OpenID Connect Discovery).
+/// The API server's OpenID Connect Discovery document.
 #[derive(Deserialize)]
 struct OidcDiscovery {
     issuer: String,
 }
 
-/// What the API server publishes.
+/// The issuer and the keys that the API server publishes.
 struct Published {
     issuer: String,
     keys: JwkSet,
 }
 
-/// The published keys, and when they were last fetched.
+/// The published keys, and when they were last requested.
 #[derive(Default)]
 struct KeyCache {
     published: Option<Arc<Published>>,
     asked: Option<Instant>,
 }
 
-/// Tells tokens of one service account for one gateway from all others.
+/// Accepts the tokens of one service account for one gateway, and no others.
 pub struct OperatorTokens {
     client: Client,
     account: ServiceAccountName,
@@ -91,7 +91,7 @@ pub struct OperatorTokens {
 }
 
 impl OperatorTokens {
-    /// Takes tokens of `account` for the pods of `gateway`. Nothing is asked yet.
+    /// Accepts tokens of `account` for the pods of `gateway`. The keys are requested at the first check.
     pub fn new(client: Client, account: ServiceAccountName, gateway: GatewayUid) -> Self {
         Self { client, account, gateway, keys: Mutex::default() }
     }
@@ -99,7 +99,7 @@ impl OperatorTokens {
     /// Checks a token.
     ///
     /// # Errors
-    /// Why it is not accepted. The text goes to the client and holds nothing of the token.
+    /// Why the token is not accepted. The text is sent to the client and contains no part of the token.
     pub async fn check(&self, token: &str) -> Result<(), String> {
         if token.len() > MAX_TOKEN {
             return Err(format!("it is longer than {MAX_TOKEN} bytes"));
@@ -114,7 +114,7 @@ impl OperatorTokens {
         verify(token, &header, key, &wanted)
     }
 
-    /// What the API server publishes; asked again where it is not known to hold key `kid`.
+    /// Returns the published keys. They are requested again if the known ones do not include `kid`.
     async fn published(&self, kid: &str) -> Result<Arc<Published>, String> {
         let mut keys = self.keys.lock().await;
         let is_due = keys.asked.is_none_or(|asked| asked.elapsed() >= ASK_AGAIN);
@@ -141,7 +141,7 @@ impl OperatorTokens {
     }
 }
 
-/// What a token must say.
+/// The claims that a token must have.
 struct ExpectedClaims<'a> {
     issuer: &'a str,
     account: &'a ServiceAccountName,

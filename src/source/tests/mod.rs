@@ -1,4 +1,4 @@
-//! Tests of loading: golden files, places, and what stays on a reload.
+//! Tests of loading manifests: golden files, positions of Problems, and reloads.
 
 mod refused;
 
@@ -41,8 +41,8 @@ spec:
   - name: p
 ";
 
-/// Every golden manifest fits the schemas and rules; what this version does not do with it is as the list beside it
-/// says.
+/// Every golden manifest passes the schemas and rules. The Problems about parts that this version does not support are
+/// exactly those in the `.problems` file beside it.
 #[test]
 fn golden_manifests() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/api");

@@ -1,4 +1,4 @@
-//! Objects that are refused: one for each rule, and for each kind of schema error.
+//! Tests that invalid objects are refused: one object for each rule and each kind of schema error.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn each_is_refused_where_and_with_the_words_it_says() {
     }
 }
 
-/// The messages of every rule of a schema.
+/// Collects the messages of all rules in a schema.
 fn messages(schema: &Value, found: &mut BTreeSet<String>) {
     if let Some(rules) = schema.get("x-kubernetes-validations").and_then(Value::as_array) {
         found.extend(rules.iter().filter_map(|rule| Some(rule["message"].as_str()?.to_owned())));
@@ -48,12 +48,12 @@ fn every_rule_has_an_object_that_breaks_it() {
         .iter()
         .map(|document| (document["kind"].as_str().unwrap().to_owned(), annotation(document, "message")))
         .collect();
-    // Nobody writes a GatewaySnapshot by hand, and no folder holds one.
+    // GatewaySnapshots are left out, because only the operator writes them.
     for crd in crds().into_iter().filter(|crd| crd.spec.names.kind != "GatewaySnapshot") {
         let mut all = BTreeSet::new();
         messages(&serde_json::to_value(&crd).unwrap(), &mut all);
         for message in all {
-            // Rules about changes need the old form, and have a test beside the check.
+            // Rules about immutable fields need the old version of an object. They are tested beside the check.
             let rule = (crd.spec.names.kind.clone(), message);
             assert!(rule.1.contains("is immutable") || broken.contains(&rule), "no object breaks {rule:?}");
         }

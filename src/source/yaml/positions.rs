@@ -7,13 +7,13 @@ use serde::Serialize;
 /// A line and a column, both from 1; columns count characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Position {
-    /// The line.
+    /// The line, from 1.
     pub line: u32,
-    /// The column.
+    /// The column, from 1, in characters.
     pub column: u32,
 }
 
-/// The position of a value and of everything in it. A member has the position of its key.
+/// The position of a value and of everything inside it. A member of a mapping has the position of its key.
 #[derive(Clone, Debug, Default)]
 pub struct PositionTree {
     here: Position,
@@ -42,29 +42,30 @@ impl PositionTree {
         self.members.get(key).map(|member| member.here)
     }
 
-    /// The place of the value itself.
+    /// Returns the position of the value itself.
     pub fn here(&self) -> Position {
         self.here
     }
 
-    /// The places of what stands under `key`.
+    /// Returns the positions of the value under `key`, or only this value's own position if there is no such key.
     pub fn member_places(&self, key: &str) -> Self {
         self.members.get(key).cloned().unwrap_or_else(|| Self::leaf(self.here))
     }
 
-    /// The places of one item of a list.
+    /// Returns the positions of one item of a list, or only the list's own position if there is no such item.
     pub fn item_places(&self, index: usize) -> Self {
         self.items.get(index).cloned().unwrap_or_else(|| Self::leaf(self.here))
     }
 
-    /// The place of a field such as `spec.entries[0].when`; of one that is not there, that of what it would stand in.
+    /// Returns the position of a field such as `spec.entries[0].when`. For a field that does not exist, it returns the
+    /// position of the innermost value on its path that does.
     pub fn find(&self, field: &str) -> Position {
         let field = field.strip_prefix('.').unwrap_or(field);
         if let Some((index, rest)) = field.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             let item = index.parse::<usize>().ok().and_then(|index| self.items.get(index));
             return item.map_or(self.here, |item| item.find(rest));
         }
-        // Keys may hold dots: the longest that fits is meant.
+        // Keys can contain dots, so the longest key that matches wins.
         let fits = |key: &str| field.strip_prefix(key).filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']));
         let found = self.members.iter().filter_map(|(key, member)| Some((key.len(), member, fits(key)?)));
         found.max_by_key(|(length, ..)| *length).map_or(self.here, |(_, member, rest)| member.find(rest))

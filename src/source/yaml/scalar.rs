@@ -1,12 +1,12 @@
-//! Scalars of YAML 1.2's core schema.
+//! Scalars of the core schema of YAML 1.2.
 
 use saphyr_parser::{ScalarStyle, Tag};
 use serde_json::{Number, Value};
 
-/// The value of a scalar, and a warning where kubectl reads another one.
+/// Returns the value of a scalar, and a warning if kubectl reads another value.
 ///
 /// # Errors
-/// A tag that is not read, or a number that JSON does not have.
+/// An unsupported tag, or a number that JSON cannot represent.
 pub(super) fn read(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<(Value, Option<String>), String> {
     match tag {
         Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => return Ok((text.into(), None)),
@@ -22,14 +22,14 @@ pub(super) fn read(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<
     };
     let warning = other_reading(text).map(|other| {
         let read = if value.is_string() { "a string" } else { "a decimal number" };
-        // Only words are quoted: a number may be a secret.
+        // The message repeats only short words such as `yes`. Anything else can be a secret.
         let word = if text.len() <= 3 && value.is_string() { text } else { "this" };
         format!("{word} is {read} here, and {other} to kubectl: put it in quotes, or write what is meant")
     });
     Ok((value, warning))
 }
 
-/// `text` as a number, where it is one.
+/// Returns `text` as a number, or `None` if it is not one.
 fn number(text: &str) -> Result<Option<Value>, String> {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
@@ -57,7 +57,7 @@ fn number(text: &str) -> Result<Option<Value>, String> {
     }
 }
 
-/// What a reader of YAML 1.1 sees instead.
+/// Describes how YAML 1.1 reads `text`, if that differs from YAML 1.2.
 fn other_reading(text: &str) -> Option<&'static str> {
     const YES: [&str; 6] = ["y", "Y", "yes", "Yes", "YES", "on"];
     const NO: [&str; 6] = ["n", "N", "no", "No", "NO", "off"];

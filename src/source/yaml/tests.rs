@@ -1,4 +1,4 @@
-//! Tests of reading YAML.
+//! Tests of the YAML reader.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Tests of metrics.
+//! Tests of the gateway's metrics.
 
 use super::*;
 use crate::domain::ports::WorkerState;
@@ -41,7 +41,7 @@ fn workers_are_counted_and_their_memory_added_up_for_each_plugin() {
         ];
         assert_eq!(lines, expected);
     }
-    // Those of a plugin that is gone are not shown any more.
+    // A plugin without workers has no series any more.
     now.workers.drain(..2);
     let text = metrics.render(&now);
     assert!(!text.contains(r#"plugin="n/a""#), "{text}");

@@ -1,4 +1,4 @@
-//! Tokens that are accepted, and all others.
+//! Tests of which tokens are accepted and which are refused.
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
 use base64::Engine;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A key of the API server's.
+/// A signing key of the API server.
 struct Signer {
     private: EncodingKey,
     public: Jwk,
@@ -18,7 +18,7 @@ impl Signer {
     fn new() -> Self {
         let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap();
         let der = pair.to_pkcs8v1().unwrap();
-        // Uncompressed: 4, then both coordinates.
+        // An uncompressed point is the byte 4 followed by both coordinates.
         let point = pair.public_key().as_ref();
         let part = |bytes: &[u8]| BASE64_URL_SAFE_NO_PAD.encode(bytes);
         let public = json!({"kty": "EC", "crv": "P-256", "alg": "ES256", "use": "sig", "kid": "one",
@@ -48,7 +48,7 @@ fn account() -> ServiceAccountName {
     "hawsepipe/operator".parse().unwrap()
 }
 
-/// Good claims with these changes; `null` takes one out.
+/// Valid claims with these changes; `null` removes a claim.
 fn claims(changes: &Value) -> Value {
     let now = get_current_timestamp();
     let mut claims = json!({
