@@ -44,10 +44,7 @@ pub(super) enum ClientMessage<'a> {
         params: Params<'a>,
     },
     /// A notification.
-    Notification {
-        method: Cow<'a, str>,
-        params: Params<'a>,
-    },
+    Notification { method: Cow<'a, str>, params: Params<'a> },
     /// An answer. The gateway sends clients no requests, so nothing waits for it.
     Answer,
 }
