@@ -24,6 +24,9 @@ pub struct Args {
     pub command: Command,
 }
 
+/// How long calls in flight may go on when the process ends.
+const DRAIN_SECONDS: u64 = 55;
+
 const EXAMPLES: &str = "\
 Examples:
   hawsepipe run -f manifests/quickstart        start a gateway from a folder of manifests
@@ -104,6 +107,10 @@ pub struct RunArgs {
     /// $XDG_STATE_HOME/hawsepipe or ~/.local/state/hawsepipe
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
+    /// How long calls in flight may go on after SIGTERM or Ctrl-C. After SIGTERM connections are accepted for the first 5
+    /// seconds of it
+    #[arg(long, value_name = "SECONDS", default_value_t = DRAIN_SECONDS, value_parser = clap::value_parser!(u64).range(0..=86_400))]
+    pub drain_seconds: u64,
 }
 
 /// The arguments of `hawsepipe gateway`.
@@ -147,6 +154,11 @@ pub struct GatewayArgs {
     /// The operator's service account. Its tokens for this gateway allow it to read the report on the admin port
     #[arg(long, value_name = "NAMESPACE/SERVICEACCOUNT", env = "HAWSEPIPE_GATEWAY_OPERATOR")]
     pub operator: Option<ServiceAccountName>,
+    /// How long calls in flight may go on after SIGTERM or Ctrl-C. After SIGTERM connections are accepted for the first 5
+    /// seconds of it. The pod's terminationGracePeriodSeconds should be
+    /// 5 more
+    #[arg(long, value_name = "SECONDS", default_value_t = DRAIN_SECONDS, value_parser = clap::value_parser!(u64).range(0..=86_400), env = "HAWSEPIPE_GATEWAY_DRAIN_SECONDS")]
+    pub drain_seconds: u64,
 }
 
 /// The arguments of `hawsepipe validate`.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::FutureExt;
@@ -14,7 +15,7 @@ use super::address::{ADMIN_PORT, MCP_PORT};
 use super::again::Again;
 use super::args;
 use super::listeners::Bind;
-use super::serve::{Gateway, HttpServers};
+use super::serve::{Gateway, HttpServers, drain};
 use super::signals::EndSignals;
 use super::state_folder::check_folder;
 use super::wiring::engine;
@@ -35,16 +36,21 @@ pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
     let mut signals = EndSignals::listen()?;
     let engine = engine()?;
     let mut servers = HttpServers::new(&engine);
-    let ended = tokio::select! {
-        ended = serve(&args, client, log, &engine, &mut servers) => ended,
-        () = signals.next() => Ok(()),
+    // The cluster is followed for as long as calls are let in: what is withdrawn meanwhile counts.
+    let drained = async {
+        let signal = signals.next().await;
+        drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds)).await
     };
-    match ended {
-        Ok(()) => servers.end(&mut signals).await,
+    let ended = tokio::select! {
+        ended = serve(&args, client, log, &engine, &mut servers) => ended.map(|()| None),
+        deadline = drained => Ok(deadline),
+    };
+    match &ended {
+        Ok(deadline) => servers.end(*deadline, &mut signals).await,
         Err(_) => engine.abort().await,
     }
     traces.end().await;
-    ended.map(|()| ExitCode::SUCCESS)
+    ended.map(|_| ExitCode::SUCCESS)
 }
 
 /// Opens the admin port, and then follows the snapshots in the cluster.

@@ -68,7 +68,7 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     tokio::pin!(run);
     tokio::select! {
         () = &mut run => {}
-        () = signals.next() => {
+        _ = signals.next() => {
             tracing::info!("ending: the lease is given back");
             stop.cancel();
             run.await;

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use tokio::task::JoinHandle;
@@ -13,7 +14,7 @@ use super::args::RunArgs;
 use super::greeting::greet;
 use super::listeners::Bind;
 use super::output::say;
-use super::serve::{Gateway, HttpServers};
+use super::serve::{Gateway, HttpServers, drain};
 use super::signals::EndSignals;
 use super::state_folder;
 use super::validate::{directory, line};
@@ -48,7 +49,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let mut servers = HttpServers::new(&engine);
     let started = tokio::select! {
         started = start(&mut servers, &engine, log, directory, first, bind, admin) => started.map(Some),
-        () = signals.next() => Ok(None),
+        _ = signals.next() => Ok(None),
     };
     let following = match started {
         Ok(Some(following)) => following,
@@ -57,10 +58,11 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
             return other.map(|_| ExitCode::SUCCESS);
         }
     };
-    signals.next().await;
+    let signal = signals.next().await;
     // A change that is read now would start workers and upstreams that are about to end.
     following.abort();
-    servers.end(&mut signals).await;
+    let deadline = drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds)).await;
+    servers.end(deadline, &mut signals).await;
     state_folder::write_seen_names(&engine, &state);
     state_folder::write_loaded_plugins(&engine, &state);
     traces.end().await;

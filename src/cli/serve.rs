@@ -1,20 +1,25 @@
 //! The servers of a gateway process, and its graceful shutdown.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::listeners::{Bind, Listeners, bind};
-use super::signals::EndSignals;
+use super::signals::{EndSignal, EndSignals};
 use crate::domain::plan::GatewayPlan;
 use crate::engine::Engine;
 use crate::web::{self, CheckToken};
 
-/// How long running calls can continue after the first signal.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long connections are accepted after SIGTERM. A load balancer learns with a delay that the process is not ready
+/// any more.
+const STILL_OPEN: Duration = Duration::from_secs(5);
+/// How long the answers of calls that were cut off may take to be sent.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// How often expired sessions are removed.
 const SWEEP: Duration = Duration::from_secs(10);
 /// The shared engine of a process.
@@ -23,8 +28,12 @@ pub type Gateway = Arc<Engine>;
 /// The open HTTP ports of a process.
 pub struct HttpServers {
     engine: Gateway,
+    /// Closes the MCP endpoints.
     stop: CancellationToken,
-    tasks: JoinSet<()>,
+    mcp: JoinSet<()>,
+    /// Closes the admin port, which is the last.
+    stop_admin: CancellationToken,
+    admin: JoinSet<()>,
     url: Option<String>,
 }
 
@@ -32,7 +41,14 @@ impl HttpServers {
     /// Makes an instance without open ports.
     pub fn new(engine: &Gateway) -> Self {
         tokio::spawn(sweep(Arc::clone(engine)));
-        Self { engine: Arc::clone(engine), stop: CancellationToken::new(), tasks: JoinSet::new(), url: None }
+        Self {
+            engine: Arc::clone(engine),
+            stop: CancellationToken::new(),
+            mcp: JoinSet::new(),
+            stop_admin: CancellationToken::new(),
+            admin: JoinSet::new(),
+            url: None,
+        }
     }
 
     /// The URL of the MCP endpoint that was opened first.
@@ -49,7 +65,7 @@ impl HttpServers {
         let mut listeners = Listeners::new(&self.engine, bind, self.stop.clone());
         listeners.follow(gateway).await?;
         self.url = listeners.first_url().map(str::to_owned);
-        self.tasks.spawn(listeners.keep(plans));
+        self.mcp.spawn(listeners.keep(plans));
         Ok(())
     }
 
@@ -61,21 +77,58 @@ impl HttpServers {
         let socket = bind(address, "--admin").await?;
         tracing::info!(address = %socket.local_addr()?, "admin API and metrics");
         let router = web::admin_router(Arc::clone(&self.engine), check);
-        self.tasks.spawn(web::serve(socket, router, self.stop.clone()));
+        self.admin.spawn(web::serve(socket, router, self.stop_admin.clone()));
         Ok(())
     }
 
-    /// Shuts down: refuses new calls and lets running ones finish. A second signal ends them immediately.
-    pub async fn end(mut self, signals: &mut EndSignals) {
-        tracing::info!("ending: calls in flight have {PATIENCE:?}; a second signal ends at once");
-        self.stop.cancel();
+    /// Shuts down: closes the MCP endpoints, waits for running calls until `deadline`, then ends workers and upstreams.
+    /// Without a deadline, or after another signal, it ends them immediately.
+    pub async fn end(mut self, deadline: Option<Instant>, signals: &mut EndSignals) {
+        let engine = Arc::clone(&self.engine);
+        let Some(deadline) = deadline else { return engine.abort().await };
         tokio::select! {
-            () = self.engine.shutdown(PATIENCE) => {}
-            () = signals.next() => return self.engine.abort().await,
+            () = self.end_in_order(deadline) => {}
+            _ = signals.next() => engine.abort().await,
         }
-        // Answers that are being written get a second to be sent.
-        let closed = async { while self.tasks.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(Duration::from_secs(1), closed).await;
+    }
+
+    async fn end_in_order(&mut self, deadline: Instant) {
+        self.stop.cancel();
+        {
+            let Self { engine, mcp, .. } = self;
+            // First the connections: one that is still open may bring another call.
+            let mut ended = pin!(async {
+                closed(mcp).await;
+                engine.calls_ended().await;
+            });
+            if tokio::time::timeout_at(deadline, &mut ended).await.is_err() {
+                tracing::warn!("the calls that are still in flight are ended: see --drain-seconds");
+                engine.end_calls();
+                let _ = tokio::time::timeout(LAST_ANSWERS, ended).await;
+            }
+        }
+        self.engine.shutdown().await;
+        self.stop_admin.cancel();
+        let _ = tokio::time::timeout(LAST_ANSWERS, closed(&mut self.admin)).await;
+    }
+}
+
+async fn closed(tasks: &mut JoinSet<()>) {
+    while tasks.join_next().await.is_some() {}
+}
+
+/// Begins the shutdown that a signal asks for. After SIGTERM, it returns only when connections should no longer be
+/// accepted, unless nothing was served yet. Returns the deadline of running calls, or `None` after a second signal.
+pub async fn drain(engine: &Gateway, signal: EndSignal, signals: &mut EndSignals, grace: Duration) -> Option<Instant> {
+    let deadline = Instant::now() + grace;
+    engine.drain();
+    tracing::info!("ending: calls in flight have {grace:?}; a second signal ends at once");
+    if signal == EndSignal::Interrupt || engine.snapshot().plan().revision.is_empty() {
+        return Some(deadline);
+    }
+    tokio::select! {
+        () = tokio::time::sleep(STILL_OPEN.min(grace)) => Some(deadline),
+        _ = signals.next() => None,
     }
 }
 

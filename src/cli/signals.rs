@@ -3,6 +3,15 @@
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+/// A signal that ends the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndSignal {
+    /// SIGINT (Ctrl-C): somebody waits at a terminal.
+    Interrupt,
+    /// SIGTERM: a supervisor ends the process, and a load balancer may still send it requests.
+    Terminate,
+}
+
 /// SIGINT and SIGTERM. While this exists, they no longer kill the process.
 pub(super) struct EndSignals {
     interrupt: Signal,
@@ -17,10 +26,10 @@ impl EndSignals {
     }
 
     /// Waits for the next signal.
-    pub(super) async fn next(&mut self) {
+    pub(super) async fn next(&mut self) -> EndSignal {
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => EndSignal::Interrupt,
+            _ = self.terminate.recv() => EndSignal::Terminate,
         }
     }
 }

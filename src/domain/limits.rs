@@ -56,7 +56,8 @@ impl RefusalReason {
             Self::ConcurrentCalls
             | Self::UpstreamConcurrentCalls
             | Self::SessionConcurrentCalls
-            | Self::AddressConcurrentCalls => Some(1000),
+            | Self::AddressConcurrentCalls
+            | Self::Draining => Some(1000),
             Self::AutoDisabled => Some(30_000),
             _ => None,
         }

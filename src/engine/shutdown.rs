@@ -6,24 +6,43 @@ use std::time::Duration;
 use super::Engine;
 
 impl Engine {
-    /// Shuts down gracefully: refuses new calls, waits up to `patience` for running ones, then ends every worker and
-    /// connection.
-    pub async fn shutdown(&self, patience: Duration) {
+    /// Begins the shutdown: the gateway is not ready any more, and no session begins. Calls are still let in.
+    pub fn drain(&self) {
         self.state.draining.store(true, Ordering::Release);
-        self.probes.stop();
-        let calls_end = async {
-            while self.state.calls.in_flight() > 0 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
-        };
-        let _ = tokio::time::timeout(patience, calls_end).await;
+    }
+
+    /// Whether the shutdown has begun.
+    pub fn is_draining(&self) -> bool {
+        self.state.draining.load(Ordering::Acquire)
+    }
+
+    /// Waits until no call is running, and no plugin that runs beside a call (observers, shadows).
+    pub async fn calls_ended(&self) {
+        while self.state.calls.in_flight() > 0 || self.state.background.in_flight() > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Refuses new calls, and answers running ones with an error.
+    pub fn end_calls(&self) {
+        self.state.ended.cancel();
+    }
+
+    /// Ends every worker and connection. Running calls should have ended before.
+    pub async fn shutdown(&self) {
+        self.end();
         tokio::join!(self.plugins.shutdown(), self.upstreams.shutdown());
     }
 
     /// Shuts down immediately, aborting calls in flight.
     pub async fn abort(&self) {
-        self.state.draining.store(true, Ordering::Release);
-        self.probes.stop();
+        self.end();
         tokio::join!(self.plugins.shutdown(), self.upstreams.abort());
+    }
+
+    fn end(&self) {
+        self.drain();
+        self.end_calls();
+        self.probes.stop();
     }
 }

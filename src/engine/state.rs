@@ -1,6 +1,7 @@
 //! The state that outlives a snapshot: tool lists, health, sessions, calls in flight.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use dashmap::DashMap;
@@ -35,7 +36,9 @@ pub struct EngineState {
     /// Cancelled to end calls in flight (`stopMode: Cancel`). Replaced when calls can run again.
     pub(super) cut: ArcSwap<CancellationToken>,
     /// Set when the process is shutting down.
-    pub(super) draining: std::sync::atomic::AtomicBool,
+    pub(super) draining: AtomicBool,
+    /// Cancelled when the shutdown waits no longer: calls are refused, and running ones are answered with an error.
+    pub(super) ended: CancellationToken,
     /// Readings of the manifests that somebody waits for.
     pub readings: Readings,
     /// A revision that should run but cannot.

@@ -208,6 +208,9 @@ async fn readyz(State(engine): AdminState) -> (StatusCode, &'static str) {
     if engine.snapshot().plan().revision.is_empty() {
         return (StatusCode::SERVICE_UNAVAILABLE, "not ready: no plan is in force yet\n");
     }
+    if engine.is_draining() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "not ready: this gateway is about to end\n");
+    }
     (StatusCode::OK, "ready\n")
 }
 

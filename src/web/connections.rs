@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -30,6 +31,8 @@ const STALLED: Duration = Duration::from_secs(30);
 /// TCP keep-alive: how long a connection is silent before the first probe, the time between probes, and how many may go
 /// unanswered.
 const KEEP_ALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(10), 3);
+/// How long a connection that has brought no request yet stays open after the listener closed.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
 /// How long to wait after a connection could not be accepted, for example because the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -54,7 +57,8 @@ impl Peer {
 }
 
 /// Serves `router` on `listener` until `shutdown`. Then it accepts no further connections, lets answers in progress
-/// finish, and returns when the last connection is closed. Dropping the future closes all connections immediately.
+/// finish, and returns when the last connection is closed. A new connection still has a moment to send its first request.
+/// Dropping the future closes all connections immediately.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
@@ -113,7 +117,9 @@ async fn serve_connection(stream: TcpStream, peer: Peer, router: Router, shutdow
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(READ_BUFFER);
     let router = TowerToHyperService::new(router);
-    let service = service_fn(move |mut request: Request<_>| {
+    let asked = AtomicBool::new(false);
+    let service = service_fn(|mut request: Request<_>| {
+        asked.store(true, Ordering::Relaxed);
         request.extensions_mut().insert(peer);
         router.call(request)
     });
@@ -121,12 +127,25 @@ async fn serve_connection(stream: TcpStream, peer: Peer, router: Router, shutdow
     let ended = tokio::select! {
         ended = connection.as_mut() => ended,
         () = shutdown.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+            tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = first_request(&asked) => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            }
         }
     };
     if let Err(error) = ended {
         tracing::debug!(%error, "connection ended");
+    }
+}
+
+/// Gives a connection that has brought no request yet a moment for its first one: a graceful shutdown would close it, even
+/// if its request is on the way.
+async fn first_request(asked: &AtomicBool) {
+    if !asked.load(Ordering::Relaxed) {
+        tokio::time::sleep(FIRST_REQUEST).await;
     }
 }
 

@@ -153,6 +153,9 @@ fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_
         let error = RpcError::new(INVALID_PARAMS, "`protocolVersion` must be a string");
         return RpcResponse::reply(id, &Reply::Error(error), Era::Legacy);
     };
+    if let Err(error) = gate.engine.admit_session() {
+        return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
+    }
     let version = LEGACY_VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(LEGACY_VERSIONS[0]);
     let upstream = endpoint.upstream().map(ToOwned::to_owned);
     let now = gate.engine.now();

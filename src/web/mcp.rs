@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,16 @@ pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: Cance
     Router::new().fallback(handle).with_state(gate)
 }
 
+/// Answers a request. While the gateway drains, its client is told to connect anew for the next.
 async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
+    let mut response = serve(&gate, request).await;
+    if gate.engine.is_draining() {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    response
+}
+
+async fn serve(gate: &Arc<Gate>, request: Request) -> Response {
     let snapshot = gate.engine.snapshot();
     let plan = snapshot.plan();
     let Some(listener) = gate.listener.current(&plan.gateway) else {
@@ -49,7 +58,7 @@ async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
         (None, Some(endpoint)) => {
             let limit = plan.gateway.limits.max_request_size;
             drop(snapshot);
-            dispatch(&gate, endpoint, request, limit).await
+            dispatch(gate, endpoint, request, limit).await
         }
     };
     match origin {

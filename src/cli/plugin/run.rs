@@ -39,7 +39,7 @@ pub async fn run(args: PluginRunArgs) -> anyhow::Result<ExitCode> {
         }
         tokio::select! {
             () = watch.changed() => {}
-            () = signals.next() => return Ok(ExitCode::SUCCESS),
+            _ = signals.next() => return Ok(ExitCode::SUCCESS),
         }
     }
 }

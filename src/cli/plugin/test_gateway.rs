@@ -155,7 +155,8 @@ impl TestGateway {
 
     /// Ends all workers, and waits for their last output.
     pub async fn end(&self) {
-        self.engine.shutdown(PATIENCE).await;
+        let _ = tokio::time::timeout(PATIENCE, self.engine.calls_ended()).await;
+        self.engine.shutdown().await;
     }
 }
 

@@ -1,7 +1,6 @@
 //! Admission: which calls are let in, and the counters of those that are.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use serde_json::json;
 
@@ -46,6 +45,11 @@ impl AdmissionError {
         Self { reason, message: message.into() }
     }
 
+    /// The process is about to end.
+    pub(crate) fn draining() -> Self {
+        Self::new(RefusalReason::Draining, "this gateway is about to end: connect again, to another replica of it")
+    }
+
     /// Converts it to a JSON-RPC error.
     pub(crate) fn to_error(&self) -> RpcError {
         let mut data = json!({"reason": self.reason.as_str()});
@@ -68,6 +72,14 @@ pub(crate) fn gate(snapshot: &Snapshot, depth: u32) -> Result<(), AdmissionError
 }
 
 impl Engine {
+    /// Lets a session begin, or returns why not.
+    ///
+    /// # Errors
+    /// If the process is about to end.
+    pub fn admit_session(&self) -> Result<(), RpcError> {
+        if self.is_draining() { Err(AdmissionError::draining().to_error()) } else { Ok(()) }
+    }
+
     /// Lets a call into the process and its session, or returns why not.
     pub(crate) fn admit(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> Result<Admitted, AdmissionError> {
         let (gateway, depth) = (&snapshot.plan().gateway, request.depth());
@@ -76,8 +88,8 @@ impl Engine {
             return Err(AdmissionError::new(RefusalReason::TooDeep, message));
         }
         // A call that a plugin makes belongs to the running call around it.
-        if self.state.draining.load(Ordering::Acquire) && depth == 0 {
-            return Err(AdmissionError::new(RefusalReason::Draining, "this gateway is about to end"));
+        if self.state.ended.is_cancelled() && depth == 0 {
+            return Err(AdmissionError::draining());
         }
         gate(snapshot, depth)?;
         let limits = &gateway.limits;

@@ -50,6 +50,7 @@ impl Engine {
                 Err(_) => CallEnd::ceiling_reached(ceiling),
             },
             () = cut.cancelled() => CallEnd::stopped(),
+            () = self.state.ended.cancelled() => CallEnd::drained(),
         };
         self.finish(end, recorder, &meta, &request)
     }

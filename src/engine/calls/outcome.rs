@@ -157,6 +157,15 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::Refused, RefusalReason::Stopped.as_str().to_owned())
     }
 
+    /// The process ends, and the call took longer than it waits for running calls.
+    pub(crate) fn drained() -> Self {
+        let reason = RefusalReason::Draining.as_str();
+        let message = "this gateway has ended, and the call took longer than it waits for calls in flight: what was \
+                       asked may be done";
+        let error = RpcError::new(REFUSED, message).with_data(json!({"reason": reason}));
+        Self::new(Reply::Error(error), CallOutcome::RpcError, reason.to_owned())
+    }
+
     /// The call took longer than the ceiling allows.
     pub(crate) fn ceiling_reached(ceiling: Duration) -> Self {
         let message = format!("the call took longer than {ceiling:?}, the longest that this gateway lets one take");

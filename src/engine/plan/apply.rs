@@ -1,6 +1,5 @@
 //! Puts a plan in force: links it, starts to load new plugins, swaps the snapshot, and releases what is no longer used.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 
 use super::forms::{FormChoice, WantedPlan};
@@ -103,7 +102,7 @@ impl Engine {
             loop {
                 seen = engine.plugins.loads(seen).await;
                 let _one_at_a_time = engine.applying.lock().await;
-                if engine.state.draining.load(Ordering::Acquire) || engine.settle(&newest) {
+                if engine.state.ended.is_cancelled() || engine.settle(&newest) {
                     return;
                 }
             }

@@ -58,3 +58,29 @@ async fn at_the_end_streams_are_closed_and_calls_are_answered() {
     gateway.shutdown.cancel();
     tokio::time::timeout(Duration::from_secs(5), served).await.expect("the stream was not closed").unwrap();
 }
+
+#[tokio::test]
+async fn at_the_end_a_connection_that_is_new_is_served_once_and_a_silent_one_is_closed() {
+    let gateway = Gateway::start().await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = tokio::spawn(serve(listener, gateway.mcp.clone(), gateway.shutdown.clone()));
+    let [mut new, mut silent, mut last] =
+        [connected(address).await, connected(address).await, connected(address).await];
+    // They are accepted in order: once the last one is answered, all are there.
+    let get = b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    last.write_all(get).await.unwrap();
+    assert!(read_some(&mut last).await.starts_with("HTTP/1.1 4"));
+    gateway.engine.drain();
+    gateway.shutdown.cancel();
+    assert_eq!(read_some(&mut last).await, "", "what is idle is closed");
+    new.write_all(get).await.unwrap();
+    let answer = read_some(&mut new).await;
+    assert!(answer.starts_with("HTTP/1.1 4") && answer.contains("connection: close"), "{answer}");
+    assert_eq!((read_some(&mut new).await, read_some(&mut silent).await), (String::new(), String::new()));
+    tokio::time::timeout(Duration::from_secs(5), served).await.expect("a connection was not closed").unwrap();
+}
+
+async fn connected(address: std::net::SocketAddr) -> TcpStream {
+    TcpStream::connect(address).await.unwrap()
+}

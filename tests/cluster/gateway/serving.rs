@@ -56,6 +56,18 @@ async fn is_refused(gateway: &Gateway, first: &Revision, revision: &str, reason:
 }
 
 #[tokio::test]
+async fn one_that_is_told_to_end_is_not_ready_and_follows_for_as_long_as_it_serves() {
+    let cluster = Cluster::shared().await;
+    let (place, gateway, _, second) = running(cluster).await;
+    second.write_shards(cluster, &place.namespace).await;
+    gateway.signal("TERM");
+    until("it is not ready", async || (gateway.get("/readyz").await.status == 503).then_some(())).await;
+    second.write_index(cluster, &place.namespace).await;
+    gateway.until_runs(second.name()).await;
+    assert_eq!(gateway.call("up__whoami").await.unwrap(), "two nobody");
+}
+
+#[tokio::test]
 async fn an_incomplete_revision_is_taken_once_it_is_whole() {
     let cluster = Cluster::shared().await;
     let (place, gateway, first, second) = running(cluster).await;

@@ -44,7 +44,7 @@ fn slow_call(gateway: &Gateway, ms: u64) -> JoinHandle<Value> {
 }
 
 /// Waits until so many calls are in flight.
-async fn in_flight(gateway: &Gateway, wanted: &str) {
+pub async fn in_flight(gateway: &Gateway, wanted: &str) {
     let deadline = Instant::now() + SOON;
     let line = format!("hawsepipe_calls_in_flight {wanted}");
     while !Http::new().get(&format!("http://{}/metrics", gateway.admin())).await.body.contains(&line) {
@@ -54,7 +54,7 @@ async fn in_flight(gateway: &Gateway, wanted: &str) {
 }
 
 /// Processes that descend from `root`, with what each was started as and when.
-fn descendants(root: u32) -> BTreeMap<u32, String> {
+pub fn descendants(root: u32) -> BTreeMap<u32, String> {
     let processes: Vec<_> = std::fs::read_dir("/proc")
         .unwrap()
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok())
@@ -83,7 +83,7 @@ fn parent_and_start(pid: u32) -> Option<(u32, String)> {
 }
 
 /// Those of them that still run. Killed processes need a moment to be gone.
-async fn left(children: &BTreeMap<u32, String>) -> Vec<u32> {
+pub async fn left(children: &BTreeMap<u32, String>) -> Vec<u32> {
     let mut left = Vec::new();
     for _ in 0..100 {
         left = children

@@ -226,8 +226,8 @@ impl Drop for Gateway {
         if let (Ok(None), Some(pid)) =
             (self.child.try_wait(), Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(0)))
         {
-            // Politely first, so that it ends its own children.
-            let _ = kill_process(pid, Signal::TERM);
+            // Politely first, so that it ends its own children; as at a terminal, so that it takes no more connections.
+            let _ = kill_process(pid, Signal::INT);
             let deadline = Instant::now() + Duration::from_secs(5);
             while Instant::now() < deadline && matches!(self.child.try_wait(), Ok(None)) {
                 std::thread::sleep(Duration::from_millis(10));

@@ -7,6 +7,7 @@ mod clients;
 mod commands;
 mod contract;
 mod curate;
+mod draining;
 mod egress;
 mod ending;
 pub mod harness;
