@@ -41,6 +41,14 @@ struct Before {
     loaded: bool,
 }
 
+impl Before {
+    /// Whether the compiler may use this form instead of `plugin`, whose form is `form`. It may not if the edit took away
+    /// a right that this form has: then the plan keeps `plugin`, and pods report for as long as they cannot load it.
+    fn can_replace(&self, plugin: &PluginPlan, form: &str) -> bool {
+        self.form != form && self.plugin.0.keeps_its_rights(&plugin.egress, &plugin.env)
+    }
+}
+
 impl LoadReports {
     /// Restores the state from a stored index and the plans of its revisions, newest first.
     pub(super) fn stored(index: Option<&SnapshotIndex>, plans: &[Arc<Plan>]) -> Self {
@@ -106,7 +114,7 @@ impl LoadReports {
                 self.failing.insert(key.clone());
                 // If only pods have the code, the operator has no earlier form of it.
                 let is_here = plugin.path.is_none();
-                let can_go_back = self.before.get(&key).is_some_and(|before| before.form != form);
+                let can_go_back = self.before.get(&key).is_some_and(|before| before.can_replace(plugin, &form));
                 let has_room = self.lost.len() < MAX_NOT_LOADED || self.lost.contains_key(&key);
                 let is_known = self.lost.get(&key).is_some_and(|(known, _)| *known == form);
                 if is_here && can_go_back && has_room && !is_known {

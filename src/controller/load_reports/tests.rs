@@ -1,6 +1,6 @@
 //! A plugin that cannot be loaded, over several edits.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::config::compile::plugin_code;
@@ -160,4 +160,24 @@ fn what_was_never_loaded_is_nothing_to_go_back_to() {
     assert_eq!((edited.to("one"), edited.hears(false)), ("one".into(), false));
     assert_eq!((edited.to("two"), edited.hears(false)), ("two".into(), false));
     assert_eq!((edited.to("two"), edited.told().len()), ("two".into(), 0));
+}
+
+#[test]
+fn a_form_with_a_right_that_an_edit_took_away_does_not_come_back() {
+    let with_egress = |code: &str, egress: &Value| {
+        let spec = json!({"source": {"inline": code}, "egress": egress});
+        read(Kind::Plugin, "p", &spec, &json!({}))
+    };
+    let mut edited = Edited::default();
+    let (both, one) = (json!(["a.example:443", "b.example:443"]), json!(["a.example:443"]));
+    assert_eq!((edited.with(with_egress("one", &both)), edited.hears(true)), ("one".into(), false));
+    assert_eq!(edited.with(with_egress("two", &one)), "two");
+    // It stays in the plan, where pods try it again and report it; nothing is to be compiled again.
+    for _ in 0..2 {
+        assert!(!edited.hears(false), "there is nothing to go back to");
+        assert_eq!((edited.with(with_egress("two", &one)), edited.told().len()), ("two".into(), 0));
+    }
+    // With its rights granted again, the earlier form may run.
+    assert_eq!((edited.with(with_egress("two", &both)), edited.hears(false)), ("two".into(), true));
+    assert_eq!((edited.with(with_egress("two", &both)), edited.told()[0].0), ("one".into(), Reason::NotLoaded));
 }
