@@ -39,17 +39,23 @@ impl<'a> Skim<'a> {
         self.0.starts_with('[').then(|| Elements(&self.0[1..]))
     }
 
-    /// Returns the members of an object in their order; `None` if the value is not an object, or a name contains a lone
-    /// surrogate.
-    pub fn members(self) -> Option<Vec<(Cow<'a, str>, Self)>> {
-        if !self.0.starts_with('{') {
-            return None;
-        }
-        let (mut parts, mut members) = (Elements(&self.0[1..]), Vec::new());
-        while let Some(name) = parts.next() {
-            members.push((name.text()?, parts.next()?));
-        }
-        Some(members)
+    /// Iterates over the members of an object in their order; `None` if the value is not an object.
+    pub fn members(self) -> Option<Members<'a>> {
+        self.0.starts_with('{').then(|| Members(Elements(&self.0[1..])))
+    }
+}
+
+/// Iterates over the members of an object. The name is `None` if it contains a lone surrogate. Members are not collected:
+/// a short text may have millions of them.
+#[derive(Clone, Debug)]
+pub struct Members<'a>(Elements<'a>);
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (Option<Cow<'a, str>>, Skim<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let name = self.0.next()?;
+        Some((name.text(), self.0.next()?))
     }
 }
 
@@ -115,7 +121,7 @@ mod tests {
             let object = RawObject::parse(json).unwrap();
             let parsed: Vec<_> = object.iter().map(|(name, value)| (name.into(), value.get())).collect();
             let members = Skim::from(raw(json)).members().unwrap();
-            let members: Vec<_> = members.into_iter().map(|(name, value)| (name, value.get())).collect();
+            let members: Vec<_> = members.map(|(name, value)| (name.unwrap(), value.get())).collect();
             assert_eq!(members, parsed, "{json}");
         }
     }
@@ -140,9 +146,11 @@ mod tests {
     #[test]
     fn what_is_another_kind_of_value_has_no_parts() {
         for json in ["1", r#""{}""#, "null", "[1]"] {
-            assert_eq!(Skim::from(raw(json)).members(), None, "{json}");
+            assert!(Skim::from(raw(json)).members().is_none(), "{json}");
         }
-        assert!(Skim::from(raw(r#"{"\ud800":1}"#)).members().is_none(), "nobody can say which member that is");
+        let mut members = Skim::from(raw(r#"{"\ud800":1,"a":2}"#)).members().unwrap();
+        assert_eq!(members.next().unwrap().0, None, "nobody can say which member that is");
+        assert_eq!(members.next().unwrap().0.unwrap(), "a");
         assert!(Skim::from(raw("{}")).elements().is_none());
     }
 }

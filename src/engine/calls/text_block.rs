@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use crate::domain::json::is_same;
-use crate::domain::raw::RawObject;
 use crate::domain::skim::Skim;
 
 /// The values of `resultType` (MCP 2026-07-28, Result).
@@ -33,42 +32,43 @@ pub(crate) struct TextBlock<'a> {
     pub(crate) more: bool,
 }
 
-/// The members of a JSON object.
-struct ObjectMembers<'a>(Vec<(Cow<'a, str>, Skim<'a>)>);
-
-impl<'a> ObjectMembers<'a> {
-    /// Returns the value of a member that occurs exactly once.
-    fn once(&self, name: &str) -> Option<Skim<'a>> {
-        let mut found = self.0.iter().filter(|(member, _)| member == name).map(|(_, value)| *value);
-        found.next().filter(|_| found.next().is_none())
-    }
-
-    fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(member, _)| member == name)
-    }
-}
-
 impl<'a> TextBlock<'a> {
     /// Returns the single text block of a result. Returns `None` if there is another block, if the text has lone
     /// surrogates, or if a relevant member occurs twice.
     pub(crate) fn of(result: &'a RawValue) -> Option<Self> {
-        let result = ObjectMembers(Skim::from(result).members()?);
-        let mut blocks = result.once("content")?.elements()?;
+        let (mut content, mut structured, mut more) = (None, None, false);
+        for (name, value) in Skim::from(result).members()? {
+            match &*name? {
+                "content" => set_once(&mut content, value)?,
+                "structuredContent" => set_once(&mut structured, value)?,
+                name => more |= !is_plain(name, value),
+            }
+        }
+        let mut blocks = content?.elements()?;
         let (Some(block), None) = (blocks.next(), blocks.next()) else { return None };
-        let block = ObjectMembers(block.members()?);
-        if block.once("type")?.text()? != "text" {
+        let (mut kind, mut text) = (None, None);
+        for (name, value) in block.members()? {
+            match &*name? {
+                "type" => set_once(&mut kind, value)?,
+                "text" => set_once(&mut text, value)?,
+                _ => more = true,
+            }
+        }
+        if kind?.text()? != "text" {
             return None;
         }
-        let text = block.once("text")?.text()?;
-        let mirror = match result.once("structuredContent") {
-            Some(structured) if structured.get() == "null" => Mirror::Absent,
-            Some(structured) => mirror(structured, &text),
-            None if result.has("structuredContent") => return None,
-            None => Mirror::Absent,
+        let text = text?.text()?;
+        let mirror = match structured {
+            Some(structured) if structured.get() != "null" => mirror(structured, &text),
+            _ => Mirror::Absent,
         };
-        let more = result.0.iter().any(|(name, value)| !is_plain(name, *value)) || block.0.len() > 2;
         Some(Self { text, mirror, more })
     }
+}
+
+/// Stores the value of a member; `None` if the member occurs twice.
+fn set_once<'a>(place: &mut Option<Skim<'a>>, value: Skim<'a>) -> Option<()> {
+    place.replace(value).is_none().then_some(())
 }
 
 /// Whether a member of a result holds only what is examined anyway, or one of a fixed set of values.
@@ -82,9 +82,15 @@ fn is_plain(name: &str, value: Skim<'_>) -> bool {
 }
 
 fn mirror(structured: Skim<'_>, text: &str) -> Mirror {
-    let object = RawObject::parse(structured.get()).unwrap_or_default();
-    if object.iter().count() == 1 && object.get_str("result").as_deref() == Some(text) {
+    if is_wrapped(structured, text).unwrap_or_default() {
         return Mirror::Wrapped;
     }
     if is_same(structured.get(), text) { Mirror::SameJson } else { Mirror::Other }
+}
+
+/// Whether an object has the member `result` with this text, and no other.
+fn is_wrapped(structured: Skim<'_>, text: &str) -> Option<bool> {
+    let mut members = structured.members()?;
+    let (name, value) = members.next()?;
+    Some(name? == "result" && value.text()? == text && members.next().is_none())
 }

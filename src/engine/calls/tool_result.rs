@@ -28,6 +28,8 @@ impl ResultFacts {
         let Some(members) = Skim::from(&**result).members() else { return unclear };
         let (mut result_type, mut is_error) = (None, None);
         for (name, value) in members {
+            // Nobody can say which member that is.
+            let Some(name) = name else { return unclear };
             let place = match &*name {
                 "resultType" => &mut result_type,
                 "isError" => &mut is_error,
