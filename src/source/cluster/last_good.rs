@@ -98,10 +98,12 @@ impl LastGood {
             Err(LastGoodError::Unreadable { error, .. }) if error.kind() == io::ErrorKind::NotFound => return Ok(kept),
             extras => extras?,
         };
-        if extras.version.is_before(&kept.version) {
+        // A revision may become usable while the index stays the same: then it replaced the one that the extras are of.
+        let is_of_another = extras.revision != kept.revision.revision;
+        if extras.version.is_before(&kept.version) || (is_of_another && extras.version == kept.version) {
             return Ok(kept);
         }
-        if extras.revision != kept.revision.revision {
+        if is_of_another {
             let why = format!("it is of revision {}, and {FILE} holds {}", extras.revision, kept.revision.revision);
             return Err(LastGoodError::Damaged { path: self.folder.join(EXTRAS), why });
         }
@@ -147,7 +149,8 @@ mod tests {
 
     use super::*;
     use crate::api::snapshot::tests::empty_revision;
-    use crate::domain::plan::Restrictions;
+    use crate::domain::plan::{Refusal, Restrictions, Revoked};
+    use crate::domain::reason::Reason;
 
     fn kept(revision: &str) -> Kept {
         Kept {
@@ -200,7 +203,11 @@ mod tests {
         // The next revision has extras of its own, and the older ones no longer count.
         state.write(&Kept { version: at(8), ..kept("second") }).unwrap();
         assert_eq!(state.read().unwrap().extras, IndexExtras::default());
-        // Extras of another revision, or unreadable ones, are not ignored: they may contain a stop.
+        // So it is if the index of the older extras already named the revision, which could not be used at first.
+        state.write_extras(&later("first", 8, &extras)).unwrap();
+        assert_eq!(state.read().unwrap().revision.revision, "second");
+        assert_eq!(state.read().unwrap().extras, IndexExtras::default());
+        // Later extras of another revision, or unreadable ones, are not ignored: they may contain a stop.
         state.write_extras(&later("third", 9, &extras)).unwrap();
         assert!(matches!(state.read(), Err(LastGoodError::Damaged { .. })));
         fs::write(folder.join(EXTRAS), "torn").unwrap();
@@ -215,6 +222,40 @@ mod tests {
         assert!(fields.remove("seenNames").is_some());
         assert_eq!(fields.insert("restrictions".to_owned(), Value::Null), Some(Value::Null));
         assert_eq!(serde_json::from_value::<Kept>(older).unwrap().extras, IndexExtras::default());
+    }
+
+    /// What an earlier version stored, with these restrictions.
+    fn older(restrictions: &str) -> Result<IndexExtras, serde_json::Error> {
+        let text = r#"{"gateway":{"namespace":"mcp","name":"main"},"version":{"uid":"u","generation":3,"resource_version":9},"revision":{"revision":"first","formatVersion":1,"shards":[]},"shards":[],RESTRICTIONS"seenNames":{"mcp/up":["read"]}}"#;
+        serde_json::from_str::<Kept>(&text.replace("RESTRICTIONS", restrictions)).map(|kept| kept.extras)
+    }
+
+    #[test]
+    fn restrictions_under_their_earlier_name_count() {
+        let stored = r#""acts":{"stopped":true,"stop_cancels":false,"refusing":null,"revoked":[{"Upstream":{"namespace":"team","name":"up"}},{"Plugin":{"plugin":{"namespace":"team","name":"gone"},"chain":null,"refusal":{"reason":"PluginNotFound","message":"there is no Plugin team/gone"}}}]},"#;
+        let plugin = ObjectKey::new("team", "gone");
+        let refusal = Refusal::of_revoked(Reason::PluginNotFound, &plugin);
+        let revoked =
+            vec![Revoked::Upstream(ObjectKey::new("team", "up")), Revoked::Plugin { plugin, chain: None, refusal }];
+        let expected = Restrictions { stopped: true, revoked, ..Restrictions::default() };
+        assert_eq!(older(stored).unwrap().restrictions, Some(expected));
+        assert_eq!(older(r#""acts":null,"#).unwrap().restrictions, None);
+        // A version that calls them otherwise is not taken for one that has none.
+        assert!(older("").is_err());
+        assert!(older(&stored.replace("acts", "limits")).is_err());
+    }
+
+    #[test]
+    fn restrictions_that_this_version_does_not_know_refuse_every_call() {
+        for (unknown, is_stopped) in [
+            (r#"{"stopped":true,"stop_cancels":false,"refusing":null,"revoked":[],"paused":["team"]}"#, true),
+            (r#"{"stopped":false,"stop_cancels":false,"refusing":null,"revoked":[{"Identity":"i"}]}"#, false),
+            (r#"{"stopped":"Soon"}"#, false),
+        ] {
+            let found = older(&format!(r#""restrictions":{unknown},"#)).unwrap().restrictions.unwrap();
+            assert_eq!(found.refusing.unwrap().reason, Reason::UnknownFormat, "{unknown}");
+            assert_eq!(found.stopped, is_stopped, "what is understood counts");
+        }
     }
 
     #[test]

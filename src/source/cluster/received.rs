@@ -1,11 +1,13 @@
 //! Plans and extras that came from the cluster or from disk, and their versions.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::api::snapshot::{GatewaySnapshot, Shard, SnapshotIndex, SnapshotRevision};
 use crate::api::{restrictions, seen};
 use crate::config::compile::restrict;
-use crate::domain::plan::{Plan, Restrictions};
+use crate::domain::plan::{Plan, Refusal, Restrictions};
+use crate::domain::reason::Reason;
 use crate::domain::seen::SeenNames;
 
 /// A version of an index.
@@ -74,12 +76,16 @@ fn held(index: &SnapshotIndex, current: Option<Restrictions>, before: Option<&Re
 
 /// The content of an index apart from its revisions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[serde(rename_all = "camelCase")]
 pub struct IndexExtras {
     /// The restrictions to apply to the plan before it is put in force. `None` if an operator wrote the index that does
     /// not know restrictions: the plan then stays as it is.
+    ///
+    /// A file always has the field, if only as `null`. Earlier versions called it `acts`.
+    #[serde(alias = "acts", deserialize_with = "understood")]
     pub restrictions: Option<Restrictions>,
     /// The names of tools that any pod of the gateway ever saw in the lists of upstreams.
+    #[serde(default)]
     pub seen_names: SeenNames,
 }
 
@@ -88,6 +94,25 @@ impl IndexExtras {
     pub(super) fn of(index: &SnapshotIndex, running: &str, before: Option<&Restrictions>) -> Self {
         Self { restrictions: restrictions_of(index, running, before), seen_names: seen::read(index) }
     }
+}
+
+/// Reads restrictions from disk. If another version wrote them and this one does not understand all of them, every call
+/// is refused, as with those of an index.
+fn understood<'de, D: Deserializer<'de>>(written: D) -> Result<Option<Restrictions>, D::Error> {
+    let Some(written) = Option::<Value>::deserialize(written)? else { return Ok(None) };
+    let read = Restrictions::deserialize(&written).ok();
+    // Members that this version does not know are missing when the result is serialized again.
+    let is_whole = read.as_ref().is_some_and(|read| serde_json::to_value(read).is_ok_and(|known| known == written));
+    let mut read = read.unwrap_or_default();
+    if !is_whole {
+        read.refusing.get_or_insert_with(|| Refusal {
+            reason: Reason::UnknownFormat,
+            message: "another version of the gateway stored restrictions that this version does not know: the gateway \
+                      serves again once it has read its GatewaySnapshot from the API server"
+                .to_owned(),
+        });
+    }
+    Ok(Some(read))
 }
 
 /// A plan to put in force.
@@ -123,12 +148,11 @@ pub(super) struct PlanObjects {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::domain::ids::ObjectKey;
     use crate::domain::plan::Revoked;
-    use crate::domain::reason::Reason;
 
     /// Returns the restrictions on `running` after `before`. The current revision of the index is `new`, with a stop;
     /// its other revision is `old`, with the restrictions in the argument `old`.
@@ -160,7 +184,7 @@ mod tests {
 
     #[test]
     fn nothing_comes_back_to_a_revision_of_which_the_index_says_nothing() {
-        let refusal = crate::domain::plan::Refusal { reason: Reason::RequiredChainMissing, message: "m".into() };
+        let refusal = Refusal { reason: Reason::RequiredChainMissing, message: "m".into() };
         let before = Restrictions { refusing: Some(refusal), ..taken("up") };
         let held = Restrictions { stopped: true, ..before.clone() };
         assert_eq!(counts(&Value::Null, "old", Some(&before)), Some(held));
