@@ -123,6 +123,12 @@ test('digits of other scripts, dashes and quotation marks of typesetters hide no
     ['DE89–3704–0044–0532–0130–00', '[redacted:iban]'],
     ['password: “hunter 22” ok', `password: “${MASK}” ok`],
     ['password: ‘hunter 22’ ok', `password: ‘${MASK}’ ok`],
+    ['password=““hunter22”” ok', `password=““${MASK}”” ok`],
+    ['token: ‘’s3cr3t-value ok', `token: ‘’${MASK} ok`],
+    ['api_key=“a“b9c8d7e6f5', `api_key=“${MASK}`],
+    ['password=“pa”ss-word22', `password=“${MASK}`],
+    ['password:“token="a b c" ok', `password:“${MASK}"${MASK}" ok`],
+    ['db_pass=password: hunter22 ok', `db_pass=${MASK} ${MASK} ok`],
     ['postgres:\\/\\/app:hunter22@db', `postgres:\\/\\/app:${MASK}@db`],
     ['an\u0301n@exam\u0301ple.com', '[redacted:email]'],
   ];

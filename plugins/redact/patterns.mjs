@@ -90,29 +90,49 @@ const NAMES = [
 ].join('|');
 // In quotes, to the closing one or the end of the line; in JSON that was quoted (`\"password\":\"x\"`) the quotes have
 // backslashes before them. A value without quotes has brackets only between its other characters: `f(password=x)` ends
-// before the bracket. Curly quotes are quotes in a fold. References such as `${DB_PASSWORD}` and `$(cat file)` are no
-// secrets.
+// before the bracket. References such as `${DB_PASSWORD}` and `$(cat file)` are no secrets. Curly quotes are quotes in a
+// fold, and also a part of the value that stands between blanks: they may be doubled, or stand within a secret.
 const ENDS = '\\s"\',;&|<>(){}[\\]';
+const CURLY = '“”„‟«»‘’‚‛';
+const WITHIN = `(?:[^${ENDS}]|[(){}[\\]](?=[^${ENDS}]))`;
 const VALUE = [
   '"(?<dq>(?:[^"\\\\\\n]|\\\\[^\\n])+)',
   "'(?<sq>(?:[^'\\\\\\n]|\\\\[^\\n])+)",
   '(?<quote>\\\\+["\'])(?!\\k<quote>)(?<quoted>[^\\n]+?)(?=(?<!\\\\)\\k<quote>|\\n|$)',
-  `(?<bare>(?![$%][({]|[“”„‟«»‘’‚‛])[^${ENDS}](?:[^${ENDS}]|[(){}[\\]](?=[^${ENDS}])){3,})`,
+  `(?<bare>(?![$%][({]|[${CURLY}])[^${ENDS}]${WITHIN}{3,})`,
 ].join('|');
-const ASSIGNED = new RegExp(`(?:${NAMES})(?:\\\\*["'])?[ \\t]{0,32}[:=]>?[ \\t]{0,32}(?:${VALUE})`, 'dgi');
+const ASSIGNS = `(?:${NAMES})(?:\\\\*["'])?[ \\t]{0,32}[:=]>?[ \\t]{0,32}`;
+const ASSIGNED = new RegExp(`${ASSIGNS}(?:${VALUE})`, 'dgi');
 const NO_SECRET = /^(?:true|false|null|none|nil|undefined|required|optional|string|str|bearer|basic|\*+)$/i;
 
-function assigned(text) {
+// A value that ends with a name: what follows may be the value of that.
+const ENDS_WITH_NAME = new RegExp(`(?:${NAMES})(?:\\\\*["'])?[ \\t]{0,32}[:=]?>?[ \\t]{0,32}\\\\*$`, 'i');
+const LONGEST_END = 128;
+
+function values(expression, text) {
   const found = [];
   if (!/[:=]/.test(text)) return found;
-  ASSIGNED.lastIndex = 0;
-  for (let match; (match = ASSIGNED.exec(text));) {
+  expression.lastIndex = 0;
+  for (let match; (match = expression.exec(text));) {
     const { dq, sq, quoted, bare } = match.indices.groups;
     const [start, end] = dq ?? sq ?? quoted ?? bare;
     if (!NO_SECRET.test(text.slice(start, end))) found.push({ start, end });
+    const from = Math.max(start, end - LONGEST_END);
+    const name = ENDS_WITH_NAME.exec(text.slice(from, end));
+    if (name) expression.lastIndex = from + name.index;
   }
   return found;
 }
+
+// A value that begins with curly quotes, without those around it, as it is found in a fold.
+const AFTER_CURLY = new RegExp(
+  `${ASSIGNS}(?=[^${ENDS}]{4})[${CURLY}]+(?<bare>${WITHIN}*[^${ENDS}${CURLY}])`,
+  'dgi',
+);
+const HAS_CURLY = new RegExp(`[${CURLY}]`);
+
+const assigned = (text) => values(ASSIGNED, text);
+const assignedAfterCurly = (text) => (HAS_CURLY.test(text) ? values(AFTER_CURLY, text) : []);
 
 const userinfo = matches(/:\/\/[^\s/?#:@]{0,128}:(?<secret>[^\s/?#@]{1,256})@/dg, { needs: '://' });
 
@@ -248,7 +268,7 @@ export const KINDS = {
   apiKey: [apiKeys],
   jwt: [jwts],
   bearer: [bearers],
-  password: [userinfo, assigned],
+  password: [userinfo, assigned, assignedAfterCurly],
   email: [emails],
   iban: [ibans],
   card: [cards],
