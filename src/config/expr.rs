@@ -29,6 +29,7 @@ static FUNCTIONS: LazyLock<Context<'static>> = LazyLock::new(|| Context::default
 
 /// A compiled expression that yields a boolean.
 pub struct Expression {
+    text: String,
     program: Program,
     iterates: bool,
     uses: Uses,
@@ -84,7 +85,7 @@ impl Expression {
             identity: reads("identity"),
             content: reads("content"),
         };
-        Ok(Self { program, iterates: walk.loops > 0, uses })
+        Ok(Self { text: text.to_owned(), program, iterates: walk.loops > 0, uses })
     }
 
     /// Returns the variables that the expression reads.
@@ -95,8 +96,8 @@ impl Expression {
     /// Evaluates the expression.
     ///
     /// # Errors
-    /// Says what went wrong, such as a missing key or a result that is not a boolean. The message contains nothing of
-    /// the call.
+    /// Returns what went wrong, such as a missing key or a result that is not a boolean. The message contains no data of
+    /// the call: a key is named only if the expression itself spells it out.
     pub fn evaluate(&self, variables: &Variables<'_>) -> Result<bool, String> {
         let mut context = FUNCTIONS.new_inner_scope();
         if let Some(call) = &variables.call {
@@ -121,7 +122,9 @@ impl Expression {
         match result.map_err(|_| "it cannot be evaluated on this call".to_owned())? {
             Ok(Value::Bool(value)) => Ok(value),
             Ok(other) => Err(format!("it yields {}, not a boolean", other.type_of())),
-            Err(kube_cel::cel::ExecutionError::NoSuchKey(key)) => Err(format!("no such key: {key}")),
+            Err(kube_cel::cel::ExecutionError::NoSuchKey(key)) if self.text.contains(key.as_str()) => {
+                Err(format!("no such key: {key}"))
+            }
             Err(_) => Err("it cannot be evaluated on this call".into()),
         }
     }

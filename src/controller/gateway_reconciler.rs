@@ -143,7 +143,7 @@ impl GatewayReconciler {
             self.stored.refresh(writer, owner).await?;
         }
         let written = self.write(writer, repairs).await;
-        // A failure of one does not stop the other.
+        // The other owned objects are applied even if writing the snapshot failed.
         let owner = &self.planned.owner;
         written.and(self.owned.apply(writer, watches, owner, Desired::of_gateway(owner)).await)
     }

@@ -156,7 +156,7 @@ pub enum ContentType {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Input<'a> {
-    /// `{upstream}/{tool}`, with the server's own name of the tool.
+    /// `{upstream}/{tool}`, with the server's own name for the tool.
     pub tool_name: &'a str,
     /// The content; `None` on protocols that send it separately.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -84,7 +84,7 @@ pub struct PluginExecution {
     pub chain_revision: String,
     /// Name of the upstream.
     pub upstream: String,
-    /// The server's own name of the tool.
+    /// The server's own name for the tool.
     pub tool: String,
     /// The principal of the caller.
     pub principal: String,
@@ -250,7 +250,7 @@ pub struct CallRecord {
     pub plugin_ms: f64,
     /// Name of the upstream; empty if the call was not routed to one.
     pub upstream: String,
-    /// The server's own name of the tool, or the requested name if there is no such tool.
+    /// The server's own name for the tool, or the requested name if there is no such tool.
     pub tool: String,
     /// The era that the client speaks.
     pub era: &'static str,

@@ -116,7 +116,7 @@ pub struct UpstreamReport {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolReport {
-    /// The server's own name of the tool.
+    /// The server's own name for the tool.
     pub name: String,
     /// The name that clients see; `None` if the tool is not offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -49,7 +49,7 @@ pub struct Route {
 pub struct Unnamed {
     /// Index of the upstream in the plan.
     pub upstream: usize,
-    /// The server's own name of the tool.
+    /// The server's own name for the tool.
     pub tool: String,
     /// Why it has no public name.
     pub message: String,

@@ -26,8 +26,9 @@ const MAX_BYTES_OF_NAMESPACE: usize = MAX_BYTES / SHARES;
 const MAX_BYTES_OF_ONE: usize = MAX_BYTES / 8;
 /// A namespace can have at most the whole divided by this number.
 const SHARES: usize = 4;
-/// The bytes of JSON around a name, and around an upstream with its names.
+/// The JSON overhead of a name, in bytes: two quotes and a comma.
 const AROUND_NAME: usize = 3;
+/// An upper estimate of the JSON overhead of an upstream, in bytes: quotes, a colon, brackets and a comma.
 const AROUND_UPSTREAM: usize = 40;
 /// The most bytes that a name can add: it is the first of its upstream, whose namespace and name have at most 63
 /// characters each.

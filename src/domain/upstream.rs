@@ -91,7 +91,7 @@ pub enum Probed {
 /// A tool call to be sent to an upstream.
 #[derive(Clone, Debug)]
 pub struct OutCall {
-    /// The server's own name of the tool.
+    /// The server's own name for the tool.
     pub tool: String,
     /// The arguments as raw JSON; `None` if the client sent none.
     pub arguments: Option<Box<RawValue>>,

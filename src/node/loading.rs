@@ -154,9 +154,10 @@ impl Seat {
     }
 }
 
-/// Waits until a script has probably begun to read its input, which scripts do not report. A script that has never
-/// worked may die before that, and a Guard that cannot start must not let a call through to its upstream. So such a
-/// script is watched until it is idle, if the system shows that.
+/// Waits until a script has probably begun to read its input; scripts do not report this. For a script that has worked
+/// before (`proven`), a short fixed wait is enough. A new script may still die while it starts, and if its start counted
+/// as successful, a call could reach its upstream although its Guard does not work. So a new script is watched until its
+/// threads are idle, if `/proc` is available.
 async fn settled(pid: u32, proven: bool) {
     if proven || !IdleSample::is_shown() {
         return sleep(SETTLE).await;

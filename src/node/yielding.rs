@@ -40,8 +40,8 @@ impl<'a> Yielding<'a> {
         held.permit = None;
     }
 
-    /// Notes that an answer has arrived. With the last one the execution continues, so that one waits for a permit. The
-    /// execution's deadline bounds this wait too.
+    /// Notes that an answer has arrived. If the plugin now waits for no other answer, the execution continues, so this
+    /// first waits for a new permit. The execution's deadline also limits this wait.
     async fn end(&self) {
         let is_last = {
             let mut held = self.lock();

@@ -11,7 +11,7 @@ use crate::domain::upstream::{Era, UpstreamError};
 pub(super) enum RequestFailure {
     /// The request was not executed, and may succeed over another connection.
     Stale(UpstreamError),
-    /// The server refused how the gateway talks to it.
+    /// The server rejected the gateway's protocol version, headers or capabilities.
     Refused(HopRefusal),
     /// Any other reason.
     Final(UpstreamError),

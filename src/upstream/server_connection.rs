@@ -63,7 +63,8 @@ impl ServerConnection {
         }
     }
 
-    /// Keeps what later calls need from a tool list, and removes tools that the protocol forbids to call.
+    /// Over HTTP, stores what later calls need to know about the tools, and removes from the list the tools that the
+    /// protocol does not allow clients to call. Does nothing for a child process.
     pub(super) fn note_tools(&self, listed: &mut Listed) {
         if let Self::Http(session) = self {
             session.note_tools(listed);

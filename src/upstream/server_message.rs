@@ -86,7 +86,8 @@ pub(super) fn may_be_shown(fault: &InvalidMessage, text: &[u8]) -> bool {
     fault.whose == Whose::Nobody && memchr::memmem::find(text, b"result").is_none()
 }
 
-/// Finds the calls that a text belongs to if it is not a single object: other messages may follow the first.
+/// Finds the calls that `text` belongs to. Used if `text` is not one complete object: it may hold several messages, and
+/// the last may be cut off.
 fn whose_of(text: &[u8]) -> Whose {
     let mut objects = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>();
     let mut calls = Vec::new();

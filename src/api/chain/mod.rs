@@ -195,7 +195,7 @@ pub enum FailurePolicy {
     Fail,
     /// The content is passed on as the entry received it.
     LastGood,
-    /// The content is passed on as the entry received it; the failure is only recorded.
+    /// The same effect as `LastGood`. The default for plugins that only observe.
     Ignore,
 }
 

@@ -70,6 +70,13 @@ fn says_what_is_wrong() {
 }
 
 #[test]
+fn a_missing_key_that_comes_from_the_call_is_not_named() {
+    let error = evaluate("upstream.labels[call.name] == \"internal\"").unwrap_err();
+    assert!(!error.contains("a__b"), "{error}");
+    assert_eq!(evaluate("upstream.labels[\"rank\"] == \"1\"").unwrap_err(), "no such key: rank");
+}
+
+#[test]
 fn a_text_is_refused_from_one_beyond_each_bound() {
     let is_refused = |text: &str, why: &str| check_bounds(text).is_err_and(|error| error.contains(why));
     assert_eq!(check_bounds(&"a".repeat(MAX_TEXT)), Ok(()));

@@ -111,7 +111,7 @@ pub struct HealthPlan {
 /// Changes to one tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolOverride {
-    /// The server's own name of the tool.
+    /// The server's own name for the tool.
     pub name: String,
     /// The name that clients see instead.
     pub rename: Option<String>,

@@ -112,9 +112,9 @@ impl SessionTable {
         Some(session)
     }
 
-    /// Ends a session that is not in use. Returns whether there was one. Its client learns with its next request that
-    /// it has to start a new session (MCP 2025-11-25, session management); a client that cannot open a session has no
-    /// such way out.
+    /// Ends a session that is not in use, to make room for a new one. Returns whether there was one. This is better than
+    /// refusing the new client: the client of the ended session is told at its next request to start a new one (MCP
+    /// 2025-11-25, session management), while a refused client could not connect at all.
     fn make_room(&self) -> bool {
         self.end_first(|| self.fresh().pop_front().map(|id| self.is_fresh(&id).then_some(id)))
             || self.end_first(|| self.idle_longest().map(Some))

@@ -19,7 +19,7 @@ pub struct Explanation {
     pub tool: String,
     /// The name of the upstream.
     pub upstream: String,
-    /// The server's own name of the tool.
+    /// The server's own name for the tool.
     pub upstream_tool: String,
     /// All chains of the gateway, in the order in which they run.
     pub chains: Vec<ChainExplanation>,

@@ -128,7 +128,7 @@ pub struct ToolView {
     pub name: Option<String>,
     /// Name of the upstream.
     pub upstream: String,
-    /// The server's own name of the tool.
+    /// The server's own name for the tool.
     pub upstream_name: String,
     /// The description that clients see.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -13,8 +13,8 @@ use crate::domain::sandbox::{SandboxLack, SandboxProperty};
 /// calls covers what those kernels leave open.
 const NEWEST: ABI = ABI::V9;
 
-/// System files that Node.js reads if they exist: it does not start without `openssl.cnf`, and its clock shows UTC
-/// without the time zones. Debian keeps a part of Node.js in `/usr/share/nodejs`.
+/// System files that Node.js must be able to read if they exist. If `openssl.cnf` exists but cannot be read, Node.js does
+/// not start; if the time zone files cannot be read, it uses UTC. Debian installs part of Node.js in `/usr/share/nodejs`.
 const SYSTEM: [&str; 12] = [
     "/etc/ld.so.cache",
     "/etc/ssl/openssl.cnf",

@@ -153,7 +153,8 @@ const NODE: &[i64] = &[
     libc::SYS_uname,
 ];
 
-/// Calls that exist only on x86-64, most of them older forms of other calls.
+/// Additions to `BASE` and `NODE` on x86-64. Most are older forms of other calls, which newer architectures do not have or
+/// do not need.
 #[cfg(target_arch = "x86_64")]
 const OLD_BASE: &[i64] = &[libc::SYS_arch_prctl, libc::SYS_poll, libc::SYS_time];
 #[cfg(not(target_arch = "x86_64"))]
