@@ -140,7 +140,7 @@ impl GatewayReconciler {
             (self.repaired, self.damaged) = (Some(Instant::now()), false);
         }
         if repairs || self.retry.is_some() {
-            self.stored.refresh(writer, owner).await?;
+            self.refresh(writer).await?;
         }
         let written = self.write(writer, repairs).await;
         // The other owned objects are applied even if writing the snapshot failed.
@@ -148,20 +148,25 @@ impl GatewayReconciler {
         written.and(self.owned.apply(writer, watches, owner, Desired::of_gateway(owner)).await)
     }
 
+    /// Reads again what is stored. It may differ from what was written, so the next write compares all of it.
+    async fn refresh(&mut self, writer: &Writer) -> Result<(), ApplyError> {
+        self.applied = false;
+        self.stored.refresh(writer, &self.planned.owner).await
+    }
+
     /// Writes the snapshot if the plan is not applied yet or `repairs` is set, otherwise only the tool names that are
     /// due.
     async fn write(&mut self, writer: &Writer, repairs: bool) -> Result<(), ApplyError> {
-        let owner = &self.planned.owner;
         let mut written = Ok(());
         if !self.applied || repairs {
             written = self.stored.write(writer, &self.planned).await;
             for _ in 0..MAX_CONFLICTS {
                 let Err(ApplyError::Request { error: RequestError::Conflict, .. }) = written else { break };
-                self.stored.refresh(writer, owner).await?;
+                self.refresh(writer).await?;
                 written = self.stored.write(writer, &self.planned).await;
             }
         } else if self.names_due().is_some_and(|due| due <= Instant::now()) {
-            written = self.stored.write_names(writer, owner).await;
+            written = self.stored.write_names(writer, &self.planned.owner).await;
         } else {
             return written;
         }
@@ -305,6 +310,22 @@ mod tests {
         assert_eq!(indexes(&sent), [(4, written.1)], "at its end it waits for nothing");
         kept.write_names(&writer).await.unwrap();
         assert_eq!(indexes(&sent), [], "nothing is new");
+    }
+
+    #[tokio::test]
+    async fn what_was_read_again_is_compared_with_the_plan() {
+        let (writer, _) = api_server(None);
+        let mut kept =
+            GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), LoadReports::default(), None);
+        kept.write(&writer, false).await.unwrap();
+        assert!(kept.applied);
+        let server = tower::service_fn(|_: http::Request<kube::client::Body>| async {
+            Err::<http::Response<kube::client::Body>, _>(kube::Error::LinesCodecMaxLineLengthExceeded)
+        });
+        let silent = kube::Client::new(server, "mcp");
+        let silent = Writer::new(silent, crate::controller::lease::Leadership::default(), writer.pulse.clone());
+        assert!(kept.refresh(&silent).await.is_err());
+        assert!(!kept.applied, "nobody knows what is stored");
     }
 
     #[test]
