@@ -102,6 +102,18 @@ impl SeenNames {
         self.0.len() < before
     }
 
+    /// Removes the names of upstreams for which `keep` returns false, as far as they take room from others: of a namespace
+    /// that is full or, if there is no room at all, of every namespace. Returns whether there were any.
+    pub fn make_room(&mut self, keep: impl Fn(&str) -> bool) -> bool {
+        let Taken { all, namespaces } = self.taken();
+        let no_room = all.is_full(MAX_SEEN, MAX_BYTES);
+        let is_full = |of: &Amount| of.is_full(MAX_OF_NAMESPACE, MAX_BYTES_OF_NAMESPACE);
+        self.retain(|upstream| {
+            let counts = no_room || namespaces.get(namespace(upstream)).is_some_and(is_full);
+            !counts || keep(upstream)
+        })
+    }
+
     /// Removes the names that `other` has too.
     pub fn subtract(&mut self, other: &Self) {
         for (upstream, names) in &other.0 {
@@ -193,8 +205,7 @@ struct Taken {
 impl Taken {
     /// The room that is taken by the namespace of an upstream.
     fn of(&mut self, upstream: &str) -> &mut Amount {
-        let namespace = upstream.split_once('/').map_or("", |(namespace, _)| namespace);
-        self.namespaces.entry(namespace.to_owned()).or_default()
+        self.namespaces.entry(namespace(upstream).to_owned()).or_default()
     }
 
     /// Whether an upstream that takes `own` can take `more`.
@@ -203,6 +214,11 @@ impl Taken {
             && (*self.of(upstream) + more).is_within(MAX_OF_NAMESPACE, MAX_BYTES_OF_NAMESPACE)
             && (self.all + more).is_within(MAX_SEEN, MAX_BYTES)
     }
+}
+
+/// The namespace of an upstream (`namespace/name`).
+fn namespace(upstream: &str) -> &str {
+    upstream.split_once('/').map_or("", |(namespace, _)| namespace)
 }
 
 #[cfg(test)]
@@ -241,6 +257,25 @@ mod tests {
             assert!(seen.forget(&ObjectKey::new("default", "up0")) && !seen.is_full());
             assert!(add(&mut seen, "another", &names(1, length)), "what is forgotten makes room");
         }
+    }
+
+    #[test]
+    fn room_is_made_in_the_namespaces_that_have_none() {
+        let mut seen = SeenNames::default();
+        let (other, gone) = (ObjectKey::new("team", "up"), ObjectKey::new("default", "up0"));
+        seen.add(&other, ["read"]);
+        assert!(!seen.make_room(|_| false), "there is room");
+        for n in 0..MAX_OF_NAMESPACE / MAX_OF_ONE {
+            add(&mut seen, &format!("up{n}"), &names(MAX_OF_ONE, 8));
+        }
+        assert!(seen.make_room(|upstream| upstream == "default/up1"));
+        assert!(seen.of(&gone).is_none() && seen.of(&ObjectKey::new("default", "up1")).is_some());
+        assert!(seen.of(&other).is_some(), "its namespace has room");
+        for n in 0..SHARES * MAX_OF_NAMESPACE / MAX_OF_ONE {
+            let upstream = ObjectKey::new(format!("ns{}", n / 2), format!("up{n}"));
+            seen.add(&upstream, names(MAX_OF_ONE, 8).iter().map(String::as_str));
+        }
+        assert!(seen.make_room(|_| false) && seen.is_empty(), "there is no room in any namespace");
     }
 
     #[test]

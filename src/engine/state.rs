@@ -98,11 +98,11 @@ impl EngineState {
         self.seen.send_if_modified(|seen| change(Arc::make_mut(seen)))
     }
 
-    /// If there is no room for another name, forgets the names of upstreams for which `planned` returns false. As long
+    /// Where there is no room for another name, forgets the names of upstreams for which `planned` returns false. As long
     /// as there is room they are kept, because an upstream whose manifest is broken can come back.
     pub(super) fn make_room_for_names(&self, planned: impl Fn(&str) -> bool) {
         if self.seen.borrow().is_full() {
-            self.see(|seen| seen.retain(planned));
+            self.see(|seen| seen.make_room(planned));
         }
     }
 
