@@ -103,8 +103,9 @@ bench-cluster: cargo-there ## Measure the operator with thousands of objects; AR
 	@cargo bench --locked --bench cluster -- $(ARGS)
 
 .PHONY: crds
-crds: ## Write crds/ anew from the types
+crds: ## Write crds/ and the chart of them anew from the types
 	cargo run --locked --quiet -- crds --write crds
+	cargo run --locked --quiet -- crds --write charts/hawsepipe-crds/templates --helm
 
 .PHONY: plugins
 plugins: ## Bundle the plugins that need packages into one file each

@@ -84,13 +84,27 @@ pub fn crds_yaml() -> String {
     crd_files().into_iter().map(|(_, text)| format!("---\n{text}")).collect()
 }
 
-/// Writes a file for each definition into `folder`.
+/// The definitions as templates of a Helm chart: `helm uninstall` keeps them, and so the objects of their kinds.
+pub fn crd_templates() -> Vec<(String, String)> {
+    let head = "{{- /* Written by `make crds` from the types; edits here are lost. */}}\n";
+    crds()
+        .iter_mut()
+        .map(|crd| {
+            let keep = ("helm.sh/resource-policy".to_owned(), "keep".to_owned());
+            crd.metadata.annotations.get_or_insert_default().extend([keep]);
+            let value = canonical(&serde_json::to_value(&*crd).unwrap_or_default());
+            (format!("{}.yaml", crd.spec.names.plural), format!("{head}{}", yaml::print(&value)))
+        })
+        .collect()
+}
+
+/// Writes these files into `folder`.
 ///
 /// # Errors
 /// If the folder or a file cannot be written.
-pub fn write_crds(folder: &Path) -> io::Result<()> {
+pub fn write_crds(folder: &Path, files: Vec<(String, String)>) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    crd_files().into_iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text))
+    files.into_iter().try_for_each(|(name, text)| std::fs::write(folder.join(name), text))
 }
 
 #[cfg(test)]
@@ -103,8 +117,22 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crds");
         for (name, text) in crd_files() {
             let kept = std::fs::read_to_string(folder.join(&name)).unwrap_or_default();
-            assert!(kept == text, "crds/{name} is stale: run `cargo run -- crds --write crds`");
+            assert!(kept == text, "crds/{name} is stale: run `make crds`");
         }
+    }
+
+    #[test]
+    fn the_charts_templates_are_what_the_types_say_and_hold_no_other_action() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/hawsepipe-crds/templates");
+        for (name, text) in crd_templates() {
+            assert_eq!(text.matches("{{").count(), 1, "{name}: Helm would read a description as an action");
+            assert!(text.contains("\n  annotations:\n    helm.sh/resource-policy: keep\n"), "{name}");
+            let kept = std::fs::read_to_string(folder.join(&name)).unwrap_or_default();
+            assert!(kept == text, "charts/hawsepipe-crds/templates/{name} is stale: run `make crds`");
+        }
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let templates = files.filter(|name| name.to_string_lossy().ends_with(".yaml")).count();
+        assert_eq!(templates, crd_templates().len(), "a template of no definition is left over");
     }
 
     /// Adds one line for each field, with its constraints, and one for each validation rule.

@@ -22,4 +22,4 @@ pub mod values;
 mod yaml;
 
 pub use canonical::canonical;
-pub use crds::{crd_files, crds, crds_yaml, write_crds};
+pub use crds::{crd_files, crd_templates, crds, crds_yaml, write_crds};

@@ -117,7 +117,8 @@ fn help(asked: &clap::Error) -> ExitCode {
 
 fn crds(args: &args::CrdsArgs) -> anyhow::Result<ExitCode> {
     match &args.write {
-        Some(folder) => crate::api::write_crds(folder)?,
+        Some(folder) if args.helm => crate::api::write_crds(folder, crate::api::crd_templates())?,
+        Some(folder) => crate::api::write_crds(folder, crate::api::crd_files())?,
         None => print(&crate::api::crds_yaml())?,
     }
     Ok(ExitCode::SUCCESS)
