@@ -159,7 +159,7 @@ mod tests {
         outline(&format!("{path}{{}}"), &schema["additionalProperties"], false, lines);
     }
 
-    /// The expected outline was made from definitions that kube-apiserver 1.36 accepted, together with every golden
+    /// kube-apiserver 1.36 accepted the definitions that the expected outline was made from, and every golden
     /// manifest.
     #[test]
     fn schemas_bound_what_they_are_to_bound() {

@@ -16,8 +16,9 @@ use serde_json::value::RawValue;
 use crate::api::check::MAX_DEPTH;
 use crate::domain::rpc::deeper_than;
 
-/// Values that nest deeper than this are cut when an object is read. It is more than [`MAX_DEPTH`], so that the check
-/// still finds a cut object too deep, and less than the depth at which `serde_json` rejects a text.
+/// Maximum depth of an object as it is read; values that nest deeper are replaced by null. It is more than
+/// [`MAX_DEPTH`], so that the check still reports such an object as too deep, and less than the depth at which
+/// `serde_json` rejects a text.
 const READ_DEPTH: usize = MAX_DEPTH + 10;
 
 /// Seconds after which a watch is restarted. This bounds how long a dead connection goes unnoticed.
@@ -99,7 +100,7 @@ fn read<K: DeserializeOwned>(text: &str) -> serde_json::Result<K> {
         let Some(members) = object.as_object_mut() else { return Err(error) };
         if let Some(Value::Object(metadata)) = members.get_mut("metadata") {
             if let Some(Value::Array(managed)) = metadata.get_mut("managedFields") {
-                // The operator uses who owns which fields, but not when they were written.
+                // The operator needs to know who owns which fields, but not when they were written.
                 managed.iter_mut().filter_map(Value::as_object_mut).for_each(|entry| drop(entry.remove("time")));
                 managed.retain(|entry| ManagedFieldsEntry::deserialize(entry).is_ok());
             }

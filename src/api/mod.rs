@@ -1,5 +1,5 @@
-//! The custom resource types with their schemas and rules, how objects are read, and `lower`, which turns them into
-//! `config::input`.
+//! The custom resource types with their schemas and validation rules, the parsing of objects, and `lower`, which
+//! turns objects into `config::input`.
 
 mod canonical;
 pub mod chain;

@@ -30,7 +30,7 @@ pub struct TooLarge {
 /// Why a shard cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum UnpackError {
-    /// The data cannot be decoded, or not within the size that the shard states and the size limit.
+    /// The data cannot be decoded, or exceeds the size that the shard states or the size limit.
     #[error("it cannot be unpacked: {0}")]
     Packed(String),
     /// The content does not match the shard's digest.
@@ -143,8 +143,8 @@ pub fn is_known(kind: ShardKind) -> bool {
 }
 
 /// Returns the name of the revision that consists of `shards`: the first characters of a digest over their digests.
-/// Whoever can write objects can make twelve characters collide, so a name that another revision in `kept` has is not
-/// used again.
+/// Twelve characters are so few that whoever can write objects can force a collision, so a name that another revision
+/// in `kept` has is not used again.
 pub fn revision(shards: &[ShardRef], kept: &[SnapshotRevision]) -> String {
     let wanted = digests(shards);
     let is_free = |name: &String| !kept.iter().any(|other| other.revision == *name && digests(&other.shards) != wanted);
@@ -238,7 +238,7 @@ mod tests {
         let name = revision(&b, &[]);
         let entry =
             |name: &str, shards: &[ShardRef]| SnapshotRevision { shards: shards.to_vec(), ..empty_revision(name) };
-        // As if its content had been crafted so that it gets the other revision's name.
+        // The kept revision has other content but the same name, as if that content had been crafted for a collision.
         let crafted = entry(&name, &a);
         let other = revision(&b, std::slice::from_ref(&crafted));
         assert!(other != name && other.len() == name.len());

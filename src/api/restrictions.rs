@@ -7,7 +7,8 @@ use crate::domain::reason::Reason;
 
 /// Maximum number of revocations in an index, as in the schema.
 const MAX_REVOKED: usize = 1024;
-/// Maximum number for each revision that is not the current one: an index has several of them and must fit into etcd.
+/// Maximum number of revocations for each revision that is not current: an index has several such revisions and must
+/// fit into etcd.
 const MAX_REVOKED_OF_OLDER: usize = 128;
 /// Maximum characters of a message, as in the schema.
 const MAX_MESSAGE: usize = 1024;
@@ -160,7 +161,7 @@ mod tests {
         assert!(refusing.message.contains("Identity team/gone"), "{refusing:?}");
     }
 
-    /// What a pod of this version reads from an index with these `acts`.
+    /// Returns the restrictions that a pod of this version reads from an index with these `acts`.
     fn of_index(acts: &Value) -> Restrictions {
         let older = json!({"revision": "a", "formatVersion": 1, "shards": [], "acts": acts});
         let index = json!({"current": "b", "revisions": [older], "acts": acts});

@@ -51,7 +51,8 @@ pub struct SectionBindingSpec {
     pub block: Option<Block>,
     /// Covers a range of lines. Default: none.
     pub range: Option<LineRange>,
-    /// Upstream whose tools are available there. An upstream of another namespace must permit this in its `shareWith`.
+    /// Upstream whose tools are available in the covered part. An upstream of another namespace must permit this in
+    /// its `shareWith`.
     pub upstream: ObjectRef,
     /// Whether the binding also applies to subsections. Default: false.
     pub inherit_to_children: Option<bool>,

@@ -1,6 +1,6 @@
 //! The GatewaySnapshot custom resource: what the operator compiled for one gateway. Users do not write it.
 
-// The lint takes printer columns of the same type for duplicates.
+// The lint mistakes printer columns of the same type for duplicates.
 #![allow(clippy::duplicated_attributes)]
 
 use kube::{CustomResource, KubeSchema};

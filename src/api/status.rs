@@ -1,4 +1,4 @@
-//! What the statuses of all kinds have in common.
+//! Types that the statuses of all kinds have in common.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

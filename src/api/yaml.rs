@@ -59,7 +59,7 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// Whether every YAML reader takes the unquoted `text` for that string.
+/// Whether every YAML parser reads the unquoted `text` as the same string.
 fn is_plain(text: &str) -> bool {
     let words = ["y", "n", "yes", "no", "on", "off", "true", "false", "null"];
     text.starts_with(|c: char| c.is_ascii_alphabetic())

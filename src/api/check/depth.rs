@@ -7,7 +7,8 @@ use super::walk::Finding;
 /// Maximum levels of objects and lists in a document, including the document itself. Plans and messages to workers
 /// embed parts of it at additional levels, and JSON readers stop at 128.
 pub const MAX_DEPTH: usize = 100;
-/// Maximum steps of the path in the Problem. The first ones identify the field; more would only repeat the nesting.
+/// Maximum number of path steps that a Problem quotes. The first ones identify the field; more would only repeat the
+/// nesting.
 const MAX_STEPS: usize = 8;
 
 /// Returns a finding for the first value that nests deeper than [`MAX_DEPTH`].

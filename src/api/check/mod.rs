@@ -1,4 +1,5 @@
-//! Checks offline, by the same schemas and rules, whether an API server with our definitions would accept a document.
+//! Checks offline, by the same schemas and rules, whether an API server with Hawsepipe's CustomResourceDefinitions
+//! would accept a document.
 //!
 //! CEL expressions that users write (`when`) are only treated as strings here.
 
@@ -27,7 +28,7 @@ use crate::domain::reason::Reason;
 pub use self::depth::MAX_DEPTH;
 pub use self::names::nearest;
 
-/// What objects of one kind are checked against.
+/// The schema and the validation rules of one kind.
 struct Definition {
     schema: SchemaNode,
     rules: CompiledSchema,
@@ -61,8 +62,8 @@ fn collect_messages(schema: &Value, messages: &mut HashMap<String, String>) {
 }
 
 impl Definition {
-    /// Returns the fields at which rules are broken, with the rules' messages. A rule that cannot be evaluated, because
-    /// a field that another rule requires is missing, counts as broken.
+    /// Returns the fields that break a rule, with the rules' messages. A rule that cannot be evaluated, because a
+    /// field that another rule requires is missing, counts as broken.
     fn broken(&self, document: &Value, previous: Option<&Value>) -> Vec<Finding> {
         let broken = validate_compiled(&self.rules, document, previous).err().into_iter().flatten();
         let told = broken.take(MAX_PROBLEMS).map(|broken| match broken.kind {

@@ -11,25 +11,18 @@ use serde_json::Value;
 /// The schema of one value.
 #[derive(Default)]
 pub struct SchemaNode {
-    /// Type of the value.
     pub kind: SchemaType,
     /// Values that a string can have; empty if it can have any.
     pub words: Vec<String>,
-    /// Minimum of a number.
     pub minimum: Option<f64>,
-    /// Maximum of a number.
     pub maximum: Option<f64>,
     /// Minimum and maximum number of characters, items or members.
     pub size: (Option<i64>, Option<i64>),
-    /// Pattern that a string must match.
     pub pattern: Option<Regex>,
-    /// Schemas of members by name.
     pub properties: BTreeMap<String, SchemaNode>,
-    /// Names of required members.
     pub required: Vec<String>,
     /// Schema of members with other names; `None` if there must be no other members.
     pub values: Option<Box<SchemaNode>>,
-    /// Schema of a list's items.
     pub items: Option<Box<SchemaNode>>,
     /// What must differ between the items of a list.
     pub unique: Unique,
@@ -63,7 +56,6 @@ impl SchemaNode {
     }
 }
 
-/// Type of a value.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum SchemaType {
     #[default]
@@ -74,10 +66,8 @@ pub enum SchemaType {
     Array,
     String,
     Boolean,
-    /// A whole number.
     Integer,
     Number,
-    /// A whole number or a string.
     IntOrString,
 }
 

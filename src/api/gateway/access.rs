@@ -41,10 +41,11 @@ pub struct Jwt {
     /// Accepted audiences; a token for another audience is refused.
     #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "set"))]
     pub audiences: Vec<String>,
-    /// Accepted signature algorithms. HS* and none are never accepted. Default: all that can be listed here.
+    /// Accepted signature algorithms. HS* and none are never accepted. Default: all algorithms that can be listed
+    /// here.
     #[schemars(length(max = 9), extend("x-kubernetes-list-type" = "set"))]
     pub algorithms: Option<Vec<Algorithm>>,
-    /// Where the issuer's keys are found. Default: where the issuer's metadata says.
+    /// Where the issuer's keys are found. Default: at the URL that the issuer's metadata names.
     pub jwks: Option<Jwks>,
     /// Claims that subject and groups are read from. Default: sub and groups.
     pub claims: Option<JwtClaims>,
@@ -166,7 +167,8 @@ pub struct ResourceMetadata {
 pub struct Authorization {
     /// Effect if no rule applies. Default: Deny.
     pub default: Option<Effect>,
-    /// Rules. Deny takes precedence over Allow. If evaluating a rule fails, an Allow does not apply and a Deny does.
+    /// Rules. Deny takes precedence over Allow. If the evaluation of a rule fails, an Allow rule does not apply and a
+    /// Deny rule does.
     #[schemars(length(max = 128), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub rules: Vec<AccessRule>,
 }

@@ -1,4 +1,4 @@
-//! Which objects a gateway takes, that is, which it uses.
+//! Which objects a gateway takes, that is, uses.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,8 @@ pub struct TakesChains {
     pub namespaces: Option<FromNamespaces>,
     /// Selects chains by their labels. Default: all.
     pub selector: Option<Selector>,
-    /// Chains without which every call is refused. They cover upstreams of all namespaces and run last. Default: none.
+    /// Chains that must be present: if one of them is missing, every call is refused. They cover upstreams of all
+    /// namespaces and run last. Default: none.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub required: Option<Vec<ObjectRef>>,
 }

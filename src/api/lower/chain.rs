@@ -1,4 +1,4 @@
-//! Turns a PluginChain into the compiler's input, and an invalid one into what it selects.
+//! Turns a PluginChain into the compiler's input. For an invalid chain, the input is only what the chain selects.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;

@@ -1,4 +1,5 @@
-//! Turns a document of one of our kinds into the compiler's input or, if it is invalid, into what still applies of it.
+//! Turns a document of one of Hawsepipe's kinds into the compiler's input. For an invalid document, the input is the
+//! part of it that still takes effect.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -26,8 +27,9 @@ pub enum Lowered {
     NotServed,
 }
 
-/// Whether an invalid object says that it is switched off (or on), whatever else is wrong with it; `None` if it says
-/// neither. Plugins are not asked, because an edit by mistake could switch a Guard off.
+/// Returns whether an invalid object asks to be switched off (`true`) or on (`false`), whatever else is wrong with
+/// it, or `None` if it asks for neither. Plugins are never considered switched off, because an edit by mistake could
+/// disable a Guard.
 fn is_off(kind: Kind, document: &Value) -> Option<bool> {
     match kind {
         Kind::MCPUpstream => document.pointer("/spec/enabled")?.as_bool().map(|enabled| !enabled),
@@ -36,9 +38,9 @@ fn is_off(kind: Kind, document: &Value) -> Option<bool> {
     }
 }
 
-/// Checks and lowers an object of one of our kinds. `previous` is its last accepted form, for rules about changes. For
-/// a valid object, the Problems are about fields without effect or value; for an invalid one, they say why it is
-/// invalid.
+/// Checks and lowers an object of one of Hawsepipe's kinds. `previous` is its last accepted form, for rules about
+/// changes. For a valid object, the Problems are about fields that are null or that this version cannot serve; for an
+/// invalid one, about the faults that make it invalid.
 pub fn document(
     id: &ObjectId,
     document: &Value,

@@ -1,4 +1,5 @@
-//! Findings of lowering: fields without effect, fields that need a cluster, and guards that are not implemented.
+//! Problems that lowering finds: fields without effect, fields that need a cluster, and protective settings that are
+//! not implemented.
 
 use super::place::Place;
 use crate::domain::ids::ObjectId;
@@ -47,13 +48,13 @@ impl Findings {
         }
     }
 
-    /// Reports a field that cannot be served in the place where the object is.
+    /// Reports a setting that cannot be served in the place, a file or a cluster, that the object comes from.
     pub(super) fn wrong(&mut self, reason: Reason, field: &str, message: &str) {
         self.problems.push(Problem::error(reason, self.object.clone(), field, message));
     }
 
-    /// Reports a field that is set and guards something, but is not implemented. `effect` says what is refused for that
-    /// reason.
+    /// Reports a protective setting that this version does not implement. `effect` is the part of the message that
+    /// says what is refused because of it.
     pub(super) fn refuse(&mut self, set: bool, field: impl Into<String>, effect: &str) -> Option<Refusal> {
         if !set {
             return None;

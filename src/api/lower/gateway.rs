@@ -18,10 +18,10 @@ use crate::domain::plan::{GatewayPlan, Limits, ListenerPlan, PrefixMode, Refusal
 use crate::domain::problem::Problem;
 use crate::domain::sandbox::SandboxMode;
 
-/// What is refused if a guard of the whole gateway is not implemented.
+/// What is refused if a protective setting of the whole gateway is not implemented.
 const EVERY_CALL: &str = "every call is refused";
 
-/// Plugin folder in a pod, which relative paths start from.
+/// Default plugin folder in a pod; `source.path` of plugins is relative to it.
 const POD_PLUGINS: &str = "/plugins";
 
 /// Lowers an MCPGateway.
@@ -66,8 +66,8 @@ pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Prob
     (input, findings.finish())
 }
 
-/// Reports every setting that guards the whole gateway and is not implemented. Returns the first one as the reason for
-/// refusing calls.
+/// Reports every setting that protects the whole gateway and is not implemented. Returns the first one as the reason
+/// for refusing calls.
 fn guards(spec: &MCPGatewaySpec, findings: &mut Findings) -> Option<Refusal> {
     let Authentication { jwt, api_keys, token_review, .. } = &spec.authentication;
     let audit = spec.audit.as_ref().is_some_and(|a| a.mode == AuditMode::Required);

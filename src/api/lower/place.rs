@@ -7,9 +7,9 @@ use std::path::Path;
 pub enum Place<'a> {
     /// A file outside a cluster.
     File {
-        /// Folder that the object's relative paths start from.
+        /// Folder that the object's relative paths are resolved against.
         folder: &'a Path,
-        /// Folder that paths of plugins start from, if the gateway names none.
+        /// Plugin folder of a gateway that sets no `pluginDir`.
         plugin_dir: &'a Path,
     },
     /// A cluster.

@@ -62,7 +62,7 @@ pub(super) fn env(vars: Option<&Vec<EnvVar>>, field: &str) -> Vec<NamedInput> {
         .collect()
 }
 
-/// Lowers a header or variable whose value is either written or a reference.
+/// Lowers a header or variable whose value is either a literal or a reference.
 pub(super) fn named(name: &str, value: Option<&String>, from: Option<&ValueFrom>, field: String) -> NamedInput {
     let referred = from.and_then(reference);
     let value = referred.unwrap_or_else(|| InputValue::Literal(value.cloned().unwrap_or_default()));

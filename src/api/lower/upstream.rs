@@ -20,11 +20,13 @@ use crate::domain::plan::{self, EraSetting, HealthPlan, Refusal, TransportPlan, 
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Annotation that brings an upstream back into routing after it was taken out: any new value does so.
+/// Annotation that returns an upstream to routing after it was taken out. Each change of the annotation's value does
+/// so.
 pub const ENABLE: &str = "hawsepipe.dev/enable";
-/// Maximum characters of the annotation's value that count, as in the status field that shows it.
+/// Number of characters of the annotation's value that are significant; the status field that repeats it has the same
+/// limit.
 const MAX_WORD: usize = 253;
-/// What is refused if a guard of the upstream is not implemented.
+/// What is refused if a protective setting of the upstream is not implemented.
 const ITS_CALLS: &str = "calls to the upstream are refused";
 
 /// Lowers an MCPUpstream.
@@ -71,7 +73,7 @@ fn transport(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) 
     match (&spec.external, &spec.process, &spec.server_ref, place) {
         (Some(server), ..) => external(server, findings),
         (_, Some(server), _, Place::File { folder, .. }) => process(server, folder, findings),
-        // The compiler fills in the address, as far as it is known.
+        // The compiler fills in the address if it is known.
         (_, _, Some(server), Place::Cluster) => {
             let sse = server.transport == Some(HttpTransport::SSE);
             let refusing = findings.refuse(sse, "spec.serverRef.transport", ITS_CALLS);
@@ -81,7 +83,7 @@ fn transport(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) 
     }
 }
 
-/// Lowers a server that cannot be reached from this place, and says why not.
+/// Lowers an upstream whose server cannot be reached from this place, and reports why.
 fn unreachable(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) -> LoweredTransport {
     let (only_there, elsewhere, field) = if spec.process.is_some() {
         (Reason::StandaloneOnly, "only a standalone gateway starts processes", "spec.process")
@@ -108,7 +110,7 @@ fn unreachable(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings
     (TransportPlan::None, Vec::new(), Some(Refusal { reason, message }))
 }
 
-/// Lowers the reference to the object that knows the server's address.
+/// Lowers the reference to the object that publishes the server's address.
 fn server(reference: &ServerRef) -> ServerInput {
     ServerInput {
         group: reference.api_group.clone().unwrap_or_default(),

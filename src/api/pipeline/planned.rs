@@ -81,7 +81,8 @@ pub struct Stage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceText {
-    /// Plugin of type sd-plugin that splits documents into units. Default: the first plugin of the stage.
+    /// Plugin of type sd-plugin that splits documents into units. Default: the first plugin of the seed detection
+    /// stage.
     pub normalizer: Option<ObjectRef>,
     /// Whether plugins of type kb-plugin are informed of the documents. Default: true.
     pub ingest: Option<bool>,

@@ -258,11 +258,11 @@ pub struct PluginShareWith {
     pub config_overrides: Option<ConfigOverrides>,
 }
 
-/// Whether entries of those chains can replace keys of `config`: `Deny` or `Allow`. Default: Deny.
+/// Whether entries of chains in other namespaces can replace keys of `config`: `Deny` or `Allow`. Default: Deny.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum ConfigOverrides {
-    /// They cannot.
+    /// Entries of other namespaces cannot replace keys.
     Deny,
-    /// They can.
+    /// Entries of other namespaces can replace keys.
     Allow,
 }
