@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 
-/// An address, of which the user can leave out parts.
+/// An address in which the user can leave out parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     written: String,

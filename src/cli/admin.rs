@@ -17,11 +17,11 @@ use super::args::AdminArgs;
 use super::output::seconds;
 use crate::domain::causes::causes;
 
-/// The largest answer that is read, in bytes.
+/// Maximum size of an answer, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
-/// The most items on one page of the admin API.
+/// Maximum number of items on one page of the admin API.
 const PAGE: usize = 1000;
-/// The most attempts to read a list that changes between its pages.
+/// Maximum number of attempts to read a list that changes between its pages.
 const TRIES: usize = 3;
 
 /// Sends a request and reads the whole answer. It fails if nothing arrives for the duration of `silence`; a gateway
@@ -101,7 +101,6 @@ pub struct NoAnswer(String);
 pub struct ApiError {
     /// The reason as one word, such as `ToolNotFound`.
     pub reason: String,
-    /// The message.
     pub message: String,
 }
 

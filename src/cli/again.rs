@@ -1,4 +1,5 @@
-//! Decides when to retry reading what could not be read. No event tells when it becomes readable, so this polls.
+//! Schedules retries after an object or a file could not be read. No event announces that it has become readable, so
+//! it is read again after a pause.
 
 use std::time::Duration;
 

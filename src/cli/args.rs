@@ -24,7 +24,7 @@ pub struct Args {
     pub command: Command,
 }
 
-/// How long calls in flight may go on when the process ends.
+/// The default time limit of calls in flight when the process ends.
 const DRAIN_SECONDS: u64 = 55;
 
 const EXAMPLES: &str = "\
@@ -41,7 +41,7 @@ Examples:
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a gateway from manifests on disk; edits come into force a moment after they are saved
+    /// Run a gateway from manifests on disk; edits take effect a moment after they are saved
     Run(RunArgs),
     /// Run the operator: watch custom resources, compile them for gateways, and report in their status
     Operator(super::operator::OperatorArgs),
@@ -62,7 +62,7 @@ pub enum Command {
     Docs(DocsArgs),
     /// Show what a running gateway runs: upstreams, plugins, chains, and what is wrong with them
     Status(StatusArgs),
-    /// Wait until a running gateway has put all earlier edits in force
+    /// Wait until all earlier edits have taken effect in a running gateway
     Wait(WaitArgs),
     /// List the tools of a running gateway
     Tools(ToolsArgs),
@@ -107,8 +107,8 @@ pub struct RunArgs {
     /// $XDG_STATE_HOME/hawsepipe or ~/.local/state/hawsepipe
     #[arg(long, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
-    /// How long calls in flight may go on after SIGTERM or Ctrl-C. After SIGTERM connections are accepted for the first 5
-    /// seconds of it
+    /// How long calls in flight can continue after SIGTERM or Ctrl-C. After SIGTERM, new connections are accepted for
+    /// the first 5 seconds of this time
     #[arg(long, value_name = "SECONDS", default_value_t = DRAIN_SECONDS, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub drain_seconds: u64,
 }
@@ -154,9 +154,8 @@ pub struct GatewayArgs {
     /// The operator's service account. Its tokens for this gateway allow it to read the report on the admin port
     #[arg(long, value_name = "NAMESPACE/SERVICEACCOUNT", env = "HAWSEPIPE_GATEWAY_OPERATOR")]
     pub operator: Option<ServiceAccountName>,
-    /// How long calls in flight may go on after SIGTERM or Ctrl-C. After SIGTERM connections are accepted for the first 5
-    /// seconds of it. The pod's terminationGracePeriodSeconds should be
-    /// 5 more
+    /// How long calls in flight can continue after SIGTERM or Ctrl-C. After SIGTERM, new connections are accepted for
+    /// the first 5 seconds of this time. The pod's terminationGracePeriodSeconds should be 5 more
     #[arg(long, value_name = "SECONDS", default_value_t = DRAIN_SECONDS, value_parser = clap::value_parser!(u64).range(0..=86_400), env = "HAWSEPIPE_GATEWAY_DRAIN_SECONDS")]
     pub drain_seconds: u64,
 }

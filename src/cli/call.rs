@@ -44,14 +44,16 @@ pub async fn call(args: CallArgs) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Returns a hint with the most similar tool name. Empty if the tool exists, or the tools cannot be listed.
+/// Returns a hint with the most similar tool name. The hint is empty if the tool exists or the tools cannot be
+/// listed.
 async fn did_you_mean(client: &McpClient, name: &str) -> String {
     let names = client.tool_names().await.unwrap_or_default();
     let near = nearest(name, names.iter().map(String::as_str)).filter(|near| *near != name);
     near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }
 
-/// Reads the arguments and leaves their JSON unchanged. Only the gateway checks them further.
+/// Reads the arguments without changing their JSON. It checks only that they are a JSON object; the gateway checks
+/// the rest.
 fn arguments(written: &str) -> anyhow::Result<Box<RawValue>> {
     let mut read = String::new();
     let written = if written == "-" {

@@ -14,7 +14,7 @@ use super::output::{Column, column, is_read, outcome_text, print_list, rows, tex
 
 /// The pause between two requests for new calls.
 const EVERY: Duration = Duration::from_millis(300);
-/// How many calls a gateway keeps at least. If more end between two requests, some are missed.
+/// The minimum number of calls that every gateway keeps. If more calls end between two requests, some are missed.
 const KEPT: usize = 1000;
 /// How many calls each poll asks for. If all of them are new, a second request asks for [`KEPT`].
 const FEW: usize = 20;

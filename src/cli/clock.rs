@@ -4,7 +4,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::domain::ports::Clock;
 
-/// The system's clock.
 #[derive(Debug)]
 pub struct SystemClock(Instant);
 

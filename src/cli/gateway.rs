@@ -36,7 +36,8 @@ pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
     let mut signals = EndSignals::listen()?;
     let engine = engine()?;
     let mut servers = HttpServers::new(&engine);
-    // The cluster is followed for as long as calls are let in: what is withdrawn meanwhile counts.
+    // The gateway follows the cluster until it has drained, so that even the last calls obey restrictions that are
+    // added in the meantime.
     let drained = async {
         let signal = signals.next().await;
         drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds)).await
@@ -107,7 +108,7 @@ struct Following {
 }
 
 impl Following {
-    /// Keeps the newest plan in force. The endpoints open with the first plan and follow each later one.
+    /// Keeps the newest plan in force. The endpoints open with the first plan, and are adjusted to each later one.
     async fn follow(mut self, servers: &mut HttpServers, args: &args::GatewayArgs) -> anyhow::Result<()> {
         let mut received = self.first().await;
         self.put_in_force(&mut received).await;
@@ -164,7 +165,7 @@ impl Following {
             match self.snapshots.next().await {
                 News::Plan(received) => return *received,
                 News::Pending(pending) => self.engine.set_pending(pending),
-                // The plan brings its extras along.
+                // The plan arrives together with its extras, so nothing is lost here.
                 News::Extras(_) => {}
             }
         }
@@ -187,7 +188,7 @@ impl Following {
             self.log.set(level);
         }
         self.engine.records().set_per_plugin(gateway.history_per_plugin as usize);
-        // Names come before the plan: if they were added later, a name could move from one upstream's tool to
+        // Names are set before the plan: if they were added later, a name could move from one upstream's tool to
         // another's.
         self.engine.set_published_names(received.extras.seen_names.clone());
         self.engine.apply(completed.plan, completed.problems, &self.secrets).await;

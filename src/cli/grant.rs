@@ -1,6 +1,7 @@
 //! `hawsepipe grant`: prints RBAC objects that let a gateway of another namespace read Secrets.
 //!
-//! The operator cannot read Secrets, so it cannot grant access to them. Their owner must apply what this prints.
+//! The operator cannot read Secrets, so it cannot grant access to them. The owner of the Secrets must apply the
+//! output.
 
 mod names;
 mod rights;

@@ -8,26 +8,26 @@ use super::args::AdminArgs;
 use super::output::text;
 use crate::api::check::nearest;
 
-/// Checks a plugin filter (NAME or NAMESPACE/NAME) that found nothing: fails if the gateway has no such plugin.
+/// If a plugin filter (NAME or NAMESPACE/NAME) found nothing, checks that the gateway has such a plugin.
 ///
 /// # Errors
-/// The error suggests the most similar plugin, or lists all if there are at most 20.
+/// If it has none. The error suggests the most similar plugin, or lists all if there are at most 20.
 pub async fn check_plugin(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "Plugin", "/api/v1/plugins", "plugin", wanted.filter(|_| found.is_empty())).await
 }
 
-/// Checks an upstream filter that found nothing: fails if the gateway has no such upstream.
+/// If an upstream filter found nothing, checks that the gateway has such an upstream.
 ///
 /// # Errors
-/// The error suggests the most similar upstream, or lists all if there are at most 20.
+/// If it has none. The error suggests the most similar upstream, or lists all if there are at most 20.
 pub async fn check_upstream(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "upstream", "/api/v1/upstreams", "name", wanted.filter(|_| found.is_empty())).await
 }
 
-/// Checks a tool filter (the server's own name) that found nothing: fails if the gateway has no such tool.
+/// If a tool filter (the server's own name) found nothing, checks that the gateway has such a tool.
 ///
 /// # Errors
-/// The error suggests the most similar tool, or lists all if there are at most 20.
+/// If it has none. The error suggests the most similar tool, or lists all if there are at most 20.
 pub async fn check_tool(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "tool", "/api/v1/tools", "upstreamName", wanted.filter(|_| found.is_empty())).await
 }

@@ -129,7 +129,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Follows the plans that come into force, until everything is stopped and the last connection has closed.
+    /// Follows the plans that come into force, until `stop` is cancelled and the last connection has closed.
     pub async fn keep(mut self, mut plans: watch::Receiver<()>) {
         loop {
             tokio::select! {

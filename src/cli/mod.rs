@@ -51,9 +51,10 @@ use self::args::{Args, Command};
 pub use self::docs::pages;
 use self::output::{print, say};
 
-/// Runs the command line `arguments` and returns the exit code. Prints errors to standard error, with what to do.
+/// Runs the command line `arguments` and returns the exit code. Prints errors to standard error, with advice on what
+/// to do.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    // If a shell asks for completions, this answers it and ends the process.
+    // If a shell asks for completions, this prints them and ends the process.
     complete::answer();
     let matches = Args::command().try_get_matches_from(arguments);
     let args = match matches.and_then(|matches| Args::from_arg_matches(&matches)) {
@@ -96,10 +97,10 @@ fn dispatch(args: Args) -> LocalBoxFuture<'static, anyhow::Result<ExitCode>> {
     }
 }
 
-/// How long a command that talks to an API server can take.
+/// The time limit of a command that sends requests to an API server.
 const CLUSTER_DEADLINE: Duration = Duration::from_secs(60);
 
-/// Runs a command that talks to an API server, under a deadline.
+/// Runs a command that sends requests to an API server, within [`CLUSTER_DEADLINE`].
 async fn of_cluster(command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
     let done = tokio::time::timeout(CLUSTER_DEADLINE, command).await;
     done.unwrap_or_else(|_| Err(anyhow!("the cluster's API server did not answer within {CLUSTER_DEADLINE:?}")))

@@ -99,8 +99,8 @@ pub fn print(text: &str) -> anyhow::Result<()> {
     is_read(text).map(drop)
 }
 
-/// Prints text to standard output, and returns whether the output is still open. A command that prints without end
-/// stops when it is not.
+/// Prints text to standard output, and returns whether the output is still open. A command that prints endlessly must
+/// stop once it is closed.
 ///
 /// # Errors
 /// If standard output cannot be written for another reason than a closed pipe.

@@ -1,4 +1,4 @@
-//! Finds the programs of upstreams as a gateway does that is started in the same environment.
+//! Finds the programs of upstreams in the same way as a gateway that is started in the same environment.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
@@ -9,8 +9,8 @@ use crate::domain::plan::{NamedValue, Plan, TransportPlan, UpstreamPlan, ValueSo
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// Returns a warning for each upstream whose program does not exist. These are not errors, because the gateway may run
-/// on another machine.
+/// Returns a warning for each upstream whose program does not exist. These are not errors, because the gateway could
+/// run on another machine.
 pub fn missing(plan: &Plan) -> Vec<Problem> {
     let enabled = plan.upstreams.iter().filter(|upstream| upstream.enabled && upstream.refusing.is_none());
     enabled.filter_map(check).collect()

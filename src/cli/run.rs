@@ -118,7 +118,6 @@ fn check_open(gateway: &GatewayPlan, bind: &Bind, insecure_anonymous: bool) -> a
     }
 }
 
-/// Logs Problems.
 fn report(problems: &[Located]) {
     for located in problems {
         let place = located.place.map(|place| format!("{}:{}", place.line, place.column));

@@ -15,10 +15,10 @@ use crate::domain::plan::GatewayPlan;
 use crate::engine::Engine;
 use crate::web::{self, CheckToken};
 
-/// How long connections are accepted after SIGTERM. A load balancer learns with a delay that the process is not ready
-/// any more.
+/// How long connections are accepted after SIGTERM. A load balancer notices only after a delay that the process is no
+/// longer ready.
 const STILL_OPEN: Duration = Duration::from_secs(5);
-/// How long the answers of calls that were cut off may take to be sent.
+/// The time limit for sending the answers of calls that were cut off.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// How often expired sessions are removed.
 const SWEEP: Duration = Duration::from_secs(10);
@@ -31,7 +31,7 @@ pub struct HttpServers {
     /// Closes the MCP endpoints.
     stop: CancellationToken,
     mcp: JoinSet<()>,
-    /// Closes the admin port, which is the last.
+    /// Closes the admin port, which closes last.
     stop_admin: CancellationToken,
     admin: JoinSet<()>,
     url: Option<String>,
@@ -96,7 +96,7 @@ impl HttpServers {
         self.stop.cancel();
         {
             let Self { engine, mcp, .. } = self;
-            // First the connections: one that is still open may bring another call.
+            // Connections are awaited first, because an open one can bring another call.
             let mut ended = pin!(async {
                 closed(mcp).await;
                 engine.calls_ended().await;

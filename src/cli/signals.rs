@@ -6,7 +6,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// A signal that ends the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EndSignal {
-    /// SIGINT (Ctrl-C): somebody waits at a terminal.
+    /// SIGINT (Ctrl-C): someone is waiting at a terminal for the process to end.
     Interrupt,
     /// SIGTERM: a supervisor ends the process, and a load balancer may still send it requests.
     Terminate,

@@ -93,12 +93,12 @@ pub fn keep_loaded_plugins(engine: &Gateway, state: &Arc<StateFolder>) {
     });
 }
 
-/// Stores the loaded forms of plugins a last time, when the gateway ends.
+/// Stores the loaded forms of plugins one last time, when the gateway ends.
 pub fn write_loaded_plugins(engine: &Gateway, state: &StateFolder) {
     state.write(LOADED_PLUGINS, &engine.kept_forms());
 }
 
-/// Stores the names of tools a last time, when the gateway ends.
+/// Stores the names of tools one last time, when the gateway ends.
 pub fn write_seen_names(engine: &Gateway, state: &StateFolder) {
     state.write(SEEN_NAMES, &**engine.seen_names().borrow());
 }

@@ -132,8 +132,8 @@ pub fn line(located: &Located) -> String {
     format!("{place}{}: {}", paint(colour, word), located.problem)
 }
 
-/// Whether a Problem only follows from another object's: a chain names a Plugin that is not accepted. It does not count
-/// as an error of its own.
+/// Whether a Problem is only a consequence of another object's Problem: a chain names a Plugin that is not accepted.
+/// It does not count as a further error.
 fn is_consequence(located: &Located) -> bool {
     located.problem.reason == Reason::PluginNotAccepted
 }

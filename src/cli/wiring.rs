@@ -37,7 +37,8 @@ pub fn engine() -> anyhow::Result<Arc<Engine>> {
     Ok(Engine::new(ports, metrics, budget))
 }
 
-/// Makes the plugin workers, the gateway's metrics, and the metrics of workers, which are registered among them.
+/// Makes the plugin workers, the gateway's metrics, and the metrics of workers, which are registered in the
+/// gateway's.
 pub fn workers() -> anyhow::Result<(Workers, Metrics, WorkerMetrics)> {
     let metrics = Metrics::new().context("cannot register metrics")?;
     let own = WorkerMetrics::new().context("cannot make metrics of workers")?;

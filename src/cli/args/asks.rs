@@ -92,7 +92,7 @@ pub struct ExecutionsArgs {
     /// Only executions of this plugin: NAME or NAMESPACE/NAME
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), add = ArgValueCompleter::new(complete::plugins))]
     pub plugin: Option<String>,
-    /// Print at most this many, newest first
+    /// Print at most this many executions, newest first
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// Output format
@@ -196,7 +196,7 @@ pub struct CallsArgs {
     /// Only calls of this tool, by the server's own name for it
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub tool: Option<String>,
-    /// Print at most this many; with --follow, the limit is for calls that have already ended
+    /// Print at most this many calls; with --follow, the limit applies to calls that have already ended
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// Output format; with --follow, json prints one line for each call

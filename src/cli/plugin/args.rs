@@ -68,7 +68,7 @@ pub struct BenchArgs {
     /// Seconds to measure each content size
     #[arg(long, value_name = "S", default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=600))]
     pub duration: u64,
-    /// The most calls for each content size
+    /// Maximum number of calls for each content size
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub count: u64,

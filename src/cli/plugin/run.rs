@@ -125,8 +125,8 @@ fn print(report: &Value, format: ResultFormat) -> anyhow::Result<ExitCode> {
     Ok(if has_failed(report) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Whether the plugin failed. A chain's only entry is skipped as stopped only if its call has ended, so that counts as
-/// a failure.
+/// Whether the plugin failed. `skipped(stopped)` counts as a failure: the only entry of a chain is skipped in this
+/// way only if its call has ended.
 fn has_failed(report: &Value) -> bool {
     let outcome = text(&report["outcome"]);
     outcome.starts_with("failed") || outcome == "skipped(stopped)"

@@ -55,7 +55,7 @@ pub struct SubjectReading {
 }
 
 impl SubjectReading {
-    /// Returns a text that differs between two readings if the plugin or its Problems do.
+    /// Returns a text that differs between two readings if the plugin or its Problems differ.
     pub fn stamp(&self) -> String {
         match &self.read {
             Ok(read) => read.plan.revision.clone(),
@@ -106,8 +106,8 @@ impl Subject {
         })
     }
 
-    /// Makes later readings suit a measurement: `pool_size` workers stay warm, and a plugin with the role Observe runs
-    /// within the call instead of beside it.
+    /// Prepares later readings for a measurement: `pool_size` workers stay warm, and a plugin with the role Observe
+    /// runs within the call instead of beside it.
     pub fn measure(&mut self, pool_size: u32) {
         self.measured = Some(pool_size);
     }
@@ -140,7 +140,8 @@ impl Subject {
         Ok(SubjectReading { read: Ok(Box::new(read)), folders })
     }
 
-    /// Removes the place from a Problem of a file of code, because its manifest is generated and not the user's.
+    /// Removes file and position from a Problem if the plugin is a file of code, because the user did not write the
+    /// manifest.
     fn placed(&self, located: Located) -> Located {
         if self.is_code { Located { file: None, place: None, ..located } } else { located }
     }

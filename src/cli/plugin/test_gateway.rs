@@ -96,7 +96,8 @@ impl TestGateway {
         Ok((Ok(TestCase { plugin, phase, warnings, input: input.clone(), arguments, meta }), reading.folders))
     }
 
-    /// Makes the call.
+    /// Makes the call. The outcome includes the execution, the content after it and the client's progress
+    /// notifications.
     pub async fn run(&self, case: &TestCase) -> TestOutcome {
         let progress = ProgressLog::default();
         let reply = self.call(case, &progress).await;

@@ -27,13 +27,13 @@ pub struct TestInput {
     pub tool: String,
     /// The phase to run in; `None` leaves the choice to the phases that the plugin serves.
     pub phase: Option<Phase>,
-    /// The content.
+    /// The content that the plugin runs on.
     pub text: String,
     /// Whether the content of a response is the JSON of the whole result.
     pub is_json: bool,
     /// The token limit for plugins that shorten content.
     pub max_tokens: Option<u32>,
-    /// The user's question.
+    /// The user's question, which is passed to plugins.
     pub user_query: Option<String>,
 }
 

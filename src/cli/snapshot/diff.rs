@@ -1,4 +1,4 @@
-//! Compares two plans object by object. Names the fields that differ, but not their values. Pure.
+//! Compares two plans object by object, without IO. Names the fields that differ, but not their values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
