@@ -132,14 +132,14 @@ pub struct UpstreamInput {
     pub plan: UpstreamPlan,
     /// Headers or environment variables, as written.
     pub values: Vec<NamedInput>,
-    /// Object that knows the server's address, if the upstream refers to one.
+    /// Object that publishes the server's address, if the upstream refers to one.
     pub server: Option<ServerInput>,
     /// Other namespaces whose gateways can take the upstream; `None` permits none.
     pub share_with: Option<Namespaces>,
 }
 
-/// An object in the cluster that knows the address of an MCP server: a Service, or an object with `status.address.url`.
-/// It is in the same namespace as the upstream that refers to it.
+/// An object in the cluster that publishes the address of an MCP server: a Service, or an object with
+/// `status.address.url`. It is in the same namespace as the upstream that refers to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ServerInput {
     /// API group of the object; empty for the core group.
@@ -243,7 +243,7 @@ pub struct PluginInput {
     pub share_with: Option<Namespaces>,
     /// Whether entries of other namespaces can replace keys of `config`.
     pub config_overrides: bool,
-    /// Why the plugin cannot run: its type, source or a guarding field is not implemented.
+    /// Why the plugin cannot run: its type, its source or a protective setting is not implemented.
     pub refusing: Option<Refusal>,
 }
 

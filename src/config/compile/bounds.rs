@@ -21,12 +21,13 @@ pub(super) const MAX_NAMESPACE: usize = 64 << 20;
 /// Maximum number of objects of one namespace in a plan.
 pub(super) const MAX_OBJECTS: usize = 8192;
 
-/// All namespaces except the gateway's own share as much room as one namespace can have, so that the plan remains small
-/// enough to be stored. Each of them can always use one of this many parts of that room. What they use beyond their
-/// parts must fit into half of the room, so that the other half is left for namespaces that come later.
+/// The number of parts into which the room for all namespaces except the gateway's own is divided. This room is as
+/// large as that of a single namespace, so that the plan remains small enough to be stored. Each namespace can always
+/// use one part. What namespaces use beyond their parts must together fit into half of the room, so that the other
+/// half is left for namespaces that come later.
 pub(super) const PARTS: usize = 64;
 
-/// Checks that an object fits into a plan, by its own size and with the room that other objects leave.
+/// Checks that an object is not too large, neither by itself nor for the room that other objects leave in the plan.
 ///
 /// # Errors
 /// If the object is too large.

@@ -16,8 +16,8 @@ impl<'p> ByName<'p> {
         Self(sorted)
     }
 
-    /// Returns how many upstreams a chain covers, counting no further than `most`. Globs that do not compile cover
-    /// nothing; a chain with such globs was not accepted.
+    /// Returns how many upstreams a chain covers, counted up to `most`. Globs that do not compile cover nothing; a
+    /// chain with such globs was not accepted.
     pub fn covered(&self, chain: &ChainPlan, most: usize) -> usize {
         let scope = &chain.upstreams;
         let in_reach = |upstream: &&&UpstreamPlan| {

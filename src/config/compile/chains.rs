@@ -35,7 +35,7 @@ pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<Cha
             chain.entries.iter().map(|e| world.plugins.accepted.get(&e.plugin).map(|p| &p.digest)).collect();
         chain.revision = revision(&(&*chain, digests));
     }
-    // Chains of tenants run first and the gateway owner's last, so that the owner decides last.
+    // Chains of tenants run first and those of the gateway's owner last, so that the owner decides last.
     chains.sort_by(|a, b| (a.owner, a.order, &a.key).cmp(&(b.owner, b.order, &b.key)));
     chains
 }
@@ -116,8 +116,8 @@ impl World<'_> {
         if let Some(when) = &entry.when {
             Expression::compile(when).map_err(|e| (Reason::InvalidExpression, format!("{field}.when"), e))?;
         }
-        // While an older form is in force, an edit that names a missing plugin is a mistake and not accepted. A plugin
-        // that the older form names too was withdrawn, which takes effect immediately.
+        // If an older form is in force, an edit that newly names a missing plugin is a mistake and not accepted. A
+        // missing plugin that the older form names too was withdrawn, which takes effect immediately.
         let is_new = self
             .accepted(&chain.key)
             .is_some_and(|form| form.phase != chain.phase || !form.entries.iter().any(|e| asks_the_same(e, entry)));

@@ -17,7 +17,8 @@ pub(super) fn is_invalid(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> bool {
     inputs.invalid.iter().any(|o| o.id.kind == kind && o.id.key == *key)
 }
 
-/// Whether an invalid object says that it is switched off, or on; `None` if it says neither.
+/// Returns whether an invalid object asks to be switched off (`true`) or on (`false`), or `None` if it asks for
+/// neither.
 pub(super) fn switched_off(inputs: &Inputs, kind: Kind, key: &ObjectKey) -> Option<bool> {
     inputs.invalid.iter().find(|o| o.id.kind == kind && o.id.key == *key)?.off
 }

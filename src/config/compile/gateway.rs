@@ -27,15 +27,15 @@ pub(super) fn compile(inputs: &Inputs, previous: Option<&Plan>) -> GatewayPlan {
         }),
         ..implicit(inputs)
     });
-    // `require` checks again whether the required chains are in force.
+    // `require` decides again whether every required chain is in force.
     gateway.refusing.take_if(|refusal| refusal.reason == Reason::RequiredChainMissing);
     // The stop switch works even if the object is invalid.
     gateway.stopped = invalid.off.unwrap_or(gateway.stopped);
     gateway
 }
 
-/// Returns what the gateway takes: as written, else as last accepted, else nothing. `None` means everything, for the
-/// implicit gateway.
+/// Returns which objects the gateway takes: as written, else as last accepted, else none. `None` means all objects,
+/// for the implicit gateway.
 pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayTakes> {
     if let Some(gateway) = &inputs.gateway {
         return Some(GatewayTakes { upstreams: gateway.upstreams.clone(), chains: gateway.chains.clone() });
@@ -48,7 +48,7 @@ pub(super) fn takes(inputs: &Inputs, previous: Option<&Plan>) -> Option<GatewayT
     Some(accepted(previous, &invalid.id.key).and_then(|plan| plan.takes.clone()).unwrap_or_else(nothing))
 }
 
-/// Returns the running plan if it belongs to this gateway, as a declared one.
+/// Returns the running plan if it belongs to this gateway and the gateway was declared in it.
 fn accepted<'a>(previous: Option<&'a Plan>, key: &ObjectKey) -> Option<&'a Plan> {
     previous.filter(|plan| plan.gateway.declared && plan.gateway.key == *key)
 }

@@ -2,7 +2,7 @@
 //!
 //! A bad edit does not change what runs: if an object is not accepted, its last accepted form is taken from the
 //! previous plan. An object without such a form, and one that was deleted or is no longer shared, is compiled to
-//! something that fails with the reason. Nothing is left out because it is bad.
+//! something that fails with the reason. A bad object is never left out of the plan.
 
 mod bounds;
 mod by_name;
@@ -39,8 +39,8 @@ use crate::domain::problem::Problem;
 
 /// Compiles the inputs. `previous` is the plan that runs, which provides the last accepted forms.
 ///
-/// There is always a plan; Problems of level error name what is not in it as written. The same inputs and previous plan
-/// result in the same plan, byte for byte.
+/// There is always a plan. Problems of level error name the objects that are not in it as written. The same inputs
+/// and previous plan result in the same plan, byte for byte.
 pub fn compile(inputs: &Inputs, previous: Option<&Plan>) -> (Plan, Vec<Problem>) {
     let (mut plan, problems) = compile_unnamed(inputs, previous);
     plan.revision = revision(&plan);

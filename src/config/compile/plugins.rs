@@ -36,7 +36,7 @@ pub(super) struct Plugins<'a> {
 }
 
 impl Plugins<'_> {
-    /// Whether an entry is enabled, by its chain and, if it can run, by its plugin.
+    /// Whether an entry is enabled in its chain and, if the entry can run, in its plugin.
     pub(super) fn enable(&self, entry: &EntryPlan) -> bool {
         let switched_on = || self.accepted.get(&entry.plugin).is_none_or(|plugin| plugin.enabled);
         entry.enabled && (entry.unavailable.is_some() || switched_on())
@@ -57,7 +57,7 @@ impl Plugins<'_> {
     }
 }
 
-/// Appends to a message about a new form what happens to the kept one.
+/// Appends a description of what happens to the kept form to a message about a new form.
 pub(super) fn still_runs(message: String, kept: &PluginPlan) -> String {
     match kept.enabled {
         true => format!("{message}. Not loaded; revision {:.8} still runs", kept.digest),
@@ -116,8 +116,9 @@ pub(super) fn compile<'a>(inputs: &'a Inputs, previous: Option<&Plan>, problems:
     plugins
 }
 
-/// Returns the older form that is kept in place of `input`. Two changes apply to it nevertheless, because they are
-/// intended: whether the plugin is enabled, and a right that was taken away, which no kept form can have.
+/// Returns the older form that is kept in place of `input`. Two changes take effect nevertheless, because they are
+/// intended: `enabled`, and the removal of rights. A form with a right that was removed is kept only if it is
+/// switched off.
 fn stand_in(inputs: &Inputs, previous: &Plan, input: &PluginInput) -> Option<PluginPlan> {
     let last = last_form(inputs, previous, &input.key)?;
     let rights = values::rights(&input.key.namespace, &input.env);

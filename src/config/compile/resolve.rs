@@ -35,7 +35,7 @@ pub(super) fn find<'a>(
     match world.plugins.accepted.get(plugin) {
         Some(accepted) if accepted.phases.contains(&phase) => ResolvedPlugin::Accepted(accepted),
         Some(_) => ResolvedPlugin::Missing(wrong_phase(plugin, phase)),
-        // Calls neither wait for the next plan nor skip the guard, so until then they are refused.
+        // Calls cannot wait for the next plan and must not skip a guard, so until then they are refused.
         None if world.plugins.parsing.contains(plugin) => {
             missing(Reason::Pending, format!("the code of Plugin {plugin} is being parsed"))
         }
@@ -49,8 +49,8 @@ pub(super) fn find<'a>(
 /// Checks that a plugin of another namespace permits the chain to use it in this way.
 fn consent(world: &World<'_>, chain: &ObjectKey, plugin: &ObjectKey, configures: bool) -> Result<(), String> {
     let Some(input) = world.plugins.inputs.get(plugin) else {
-        // The consent of an unreadable plugin is what it was before. A plugin that does not exist needs none, because
-        // it cannot run anyway.
+        // An invalid plugin still consents to what the accepted form of the chain already uses. A plugin that does
+        // not exist needs no consent, because it cannot run anyway.
         let unreadable = is_invalid(world.inputs, Kind::Plugin, plugin);
         let had = |e: &EntryPlan| e.plugin == *plugin && e.unavailable.is_none() && (e.config.is_some() || !configures);
         let had_it = world.accepted(chain).is_some_and(|form| form.entries.iter().any(had));

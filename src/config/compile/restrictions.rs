@@ -31,7 +31,7 @@ pub fn restrictions(inputs: &Inputs, plan: &Plan) -> Restrictions {
     Restrictions { refusing, revoked, ..Restrictions::default() }
 }
 
-/// Returns the plugins that entries must no longer run, each once.
+/// Returns the plugins that entries must no longer run, without duplicates.
 fn plugins_of(inputs: &Inputs, plan: &Plan) -> Vec<Revoked> {
     let plugins: HashMap<_, _> = inputs.plugins.iter().map(|input| (&input.key, input)).collect();
     let mut seen = BTreeSet::new();
@@ -40,7 +40,7 @@ fn plugins_of(inputs: &Inputs, plan: &Plan) -> Vec<Revoked> {
         for entry in chain.entries.iter().filter(|entry| entry.unavailable.is_none()) {
             let plugin = &entry.plugin;
             let (reason, of) = match plugins.get(plugin) {
-                // The consent of an unreadable plugin is what it was before.
+                // An invalid plugin still consents to every use that it permitted before.
                 None if is_invalid(inputs, Kind::Plugin, plugin) => continue,
                 None => (Reason::PluginNotFound, None),
                 Some(input) if permits(inputs, input, &chain.key, entry) => continue,

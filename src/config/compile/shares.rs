@@ -142,18 +142,18 @@ impl ShareAmount {
     }
 }
 
-/// The used room of a plan.
+/// The room that a plan uses.
 #[derive(Default)]
 struct Used {
     /// Room used by each namespace.
     of: HashMap<String, ShareAmount>,
     /// Room used by all namespaces except the gateway's own.
     others: ShareAmount,
-    /// Room used by the same namespaces, beyond the part that each has for itself.
+    /// Room that the same namespaces use beyond the part that each has for itself.
     common: ShareAmount,
 }
 
-/// The used room after a change of one object.
+/// The room that is used after a change of one object.
 struct ShareStep {
     /// Room used by the object's namespace.
     own: ShareAmount,
@@ -202,7 +202,8 @@ impl Used {
     /// Adds an object.
     ///
     /// # Errors
-    /// If there is no room for the object. One that `was_there` in the previous plan only needs room in its namespace.
+    /// If there is no room for the object. An object that `was_there` in the previous plan only needs room in its
+    /// namespace.
     fn add(&mut self, object: &ObjectId, size: usize, is_own: bool, was_there: bool) -> Result<(), String> {
         let namespace = &object.key.namespace;
         let step = self.step(namespace, is_own, ShareAmount::default(), ShareAmount::of(size));

@@ -1,4 +1,4 @@
-//! Decides which objects a gateway takes and which are shared. Across namespaces, an object must be both.
+//! Decides which objects a gateway takes and which objects are shared. An object of another namespace must be both.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ pub(super) fn shared(share_with: Option<&Namespaces>, own: &str, namespace: &str
     own == namespace || share_with.is_some_and(|with| includes(with, own, namespace, inputs))
 }
 
-/// Whether a selector matches a namespace. Only the name is known of a namespace that was not seen yet, so a
-/// requirement that another label is absent or has a different value does not hold for it.
+/// Whether a selector matches a namespace. Until a namespace has been seen, only its name is known. Before that, a
+/// requirement that some other label is absent or has a different value does not hold.
 fn matches_namespace(selector: &LabelSelector, namespace: &str, inputs: &Inputs) -> bool {
     let seen = inputs.namespaces.get(namespace);
     let asks_for_absence = |line: &LabelExpression| {

@@ -36,7 +36,7 @@ pub(super) fn compile(
             }
         }
     }
-    // A kept upstream stays at its previous position, as far as that exists.
+    // A kept upstream stays at its previous position, or goes to the end if there are fewer upstreams now.
     for (place, kept) in kept {
         let enabled = switched_off(inputs, Kind::MCPUpstream, &kept.key).map_or(kept.enabled, |off| !off);
         plans.insert(place.min(plans.len()), UpstreamPlan { enabled, ..kept.clone() });

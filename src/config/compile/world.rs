@@ -1,4 +1,4 @@
-//! What chains are compiled against.
+//! The context in which chains are compiled.
 
 use super::by_name::ByName;
 use super::plugins::Plugins;

@@ -11,11 +11,8 @@ use kube_cel::cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, Li
 pub(super) enum CelType {
     /// Only known during a call.
     Unknown,
-    /// A boolean.
     Boolean,
-    /// A number.
     Number,
-    /// A string.
     Text,
     /// Another type, with its name for messages.
     Other(&'static str),
@@ -152,7 +149,7 @@ impl BoundNames {
             CelType::Labels => CelType::Text,
             _ => CelType::Unknown,
         };
-        // This is `has(a.b)`.
+        // The parser sets `test` for `has(a.b)`.
         Ok(if select.test { CelType::Boolean } else { found })
     }
 

@@ -1,4 +1,4 @@
-//! A user of a gateway must not take all the room of the others.
+//! The objects of one namespace must not use up the room of the others.
 
 use super::*;
 use crate::config::compile::bounds::{MAX_CODE, MAX_NAMESPACE, MAX_OBJECT, MAX_OBJECTS, PARTS};
@@ -63,7 +63,7 @@ fn what_there_is_no_room_for_keeps_its_form_or_refuses() {
     let withdrawn = ["PluginNotFound PluginChain default/checks spec.entries[1]"];
     let third = check(&without, Some(&first), &[large[0], large[1], of_chain, withdrawn[0]]);
     assert_eq!(runs(&third, "checks"), ["guard Fail", "shape Fail PluginNotFound"]);
-    // Without an earlier form, what it guards is refused.
+    // Without earlier forms, the upstream and the chain refuse calls.
     let refused = check(&inputs, None, &[large[0], large[1], of_chain]);
     assert!(refused.upstreams[0].refusing.is_some() && the_chain(&refused, "checks").refusing.is_some());
     assert_eq!(refused.upstreams[0].transport, TransportPlan::None);

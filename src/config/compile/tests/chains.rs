@@ -41,7 +41,7 @@ fn an_unreadable_chain_refuses_everything() {
     let chain = the_chain(&plan, "checks");
     assert!(chain.refusing.is_some() && chain.upstreams.all && chain.include.is_empty());
     assert_eq!((chain.phase, &chain.methods[..]), (Phase::Request, &["tools/call".to_owned()][..]));
-    // If its selection can be read, only that is refused.
+    // If its selection can be read, only the selected calls are refused.
     inputs.invalid[0].chain = Some(ChainInput { upstreams: names(&["up"]), ..chain_input() });
     let plan = check(&inputs, None, &[]);
     assert!(!the_chain(&plan, "checks").upstreams.all);

@@ -4,7 +4,8 @@ use super::*;
 use crate::config::input::{InputValue, NamedInput};
 use crate::domain::plan::ValueSource;
 
-/// Compiles `folder`, edits it and compiles it again: the Problem is reported, and everything runs as before.
+/// Compiles `folder`, edits it and compiles it again. Asserts that the Problem is reported and everything runs as
+/// before.
 fn mistake(edit: impl FnOnce(&mut Inputs), expected: &[&str]) {
     let mut inputs = folder();
     let first = accepted(&inputs);
@@ -85,7 +86,7 @@ fn what_no_chain_runs_need_not_be_exported() {
     change(&|i| i.chains.clear(), &[]);
     change(&|i| drop(chain_of(i, "checks").entries.remove(0)), &[]);
     change(&|i| chain_of(i, "checks").entries[0].enabled = false, &[]);
-    // Settings in the manifest are intended.
+    // Changes of settings in the manifest are intended, so they take effect.
     change(&|i| plugin_of(i, "guard").protocol = ProtocolSetting::Once, &[]);
     let wrong = "WrongPhase PluginChain default/checks spec.entries[0]";
     change(&|i| plugin_of(i, "guard").phases = Some(vec![Phase::Response]), &[wrong]);
@@ -251,8 +252,8 @@ fn accepted_after(inputs: &Inputs, previous: &Plan) -> Plan {
     check(inputs, Some(previous), &[])
 }
 
-/// Returns two plans. In both, the guard can connect to a host and read a Secret at first. Then one edit makes `change`
-/// and either breaks its code or removes the export that the chain runs.
+/// Returns the plans after two different edits. Before either edit, the guard can connect to a host and read a
+/// Secret. Each edit makes `change`; one also breaks the code, the other removes the export that the chain runs.
 fn after_a_bad_edit_with(change: impl Fn(&mut PluginInput)) -> [Plan; 2] {
     let secret = InputValue::Secret { name: "s".into(), key: "k".into(), optional: false };
     let mut inputs = folder();

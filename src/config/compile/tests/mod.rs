@@ -130,7 +130,7 @@ fn plugin(name: &str) -> PluginInput {
     }
 }
 
-/// Adds a plugin, and the fact that its inline code is an ES module that exports `default`.
+/// Adds a plugin whose inline code is an ES module that exports `default`.
 pub(crate) fn add_plugin(inputs: &mut Inputs, name: &str, change: impl FnOnce(&mut PluginInput)) {
     let mut input = plugin(name);
     change(&mut input);
@@ -224,7 +224,7 @@ fn check(inputs: &Inputs, previous: Option<&Plan>, expected: &[&str]) -> Plan {
     plan
 }
 
-/// Returns the plan of inputs without Problems.
+/// Returns the plan of inputs that must not have Problems.
 fn accepted(inputs: &Inputs) -> Plan {
     check(inputs, None, &[])
 }

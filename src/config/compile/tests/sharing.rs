@@ -1,4 +1,4 @@
-//! Crossing a namespace needs the consent of both sides.
+//! Using an object of another namespace needs the consent of both sides.
 
 use super::*;
 use crate::domain::plan::{LabelExpression, LabelOperator};

@@ -95,13 +95,13 @@ fn a_weakened_guard_is_said_and_a_transform_is_none() {
     checks.entries[1].failure_policy = Some(FailurePolicy::Ignore);
     let weak = ["?GuardWeakened PluginChain default/checks spec.entries[0].failurePolicy"];
     assert_eq!(runs(&check(&inputs, None, &weak), "checks"), ["guard LastGood", "shape Ignore"]);
-    // A shadow guards nothing, whatever its policy.
+    // An entry in shadow mode guards nothing, whatever its policy.
     for policy in [Some(FailurePolicy::LastGood), None] {
         let checks = chain_of(&mut inputs, "checks");
         (checks.entries[0].mode, checks.entries[0].failure_policy) = (Mode::Shadow, policy);
         check(&inputs, None, &["?GuardWeakened PluginChain default/checks spec.entries[0].mode"]);
     }
-    // Disabling a Guard, or making another entry a shadow, is no Problem.
+    // Disabling a Guard, or switching an entry that is not a Guard to shadow mode, is no Problem.
     let checks = chain_of(&mut inputs, "checks");
     (checks.entries[0].enabled, checks.entries[1].mode) = (false, Mode::Shadow);
     accepted(&inputs);
