@@ -53,9 +53,9 @@ pub(super) struct SnapshotStore {
     deleted: HashMap<String, Instant>,
     /// Every tool name that an upstream was ever seen to list.
     seen_names: SeenNames,
-    /// The revision that runs until the newest plan does, and its plan.
+    /// The revision that pods run until the newest plan is in force, and its plan.
     running: Option<(String, Arc<Plan>)>,
-    /// The plan that pods should run, with restrictions applied. It may come without the plugins' code.
+    /// The plan that pods should run, with restrictions applied. The plugins' code may be missing from it.
     in_force: Option<Arc<Plan>>,
     /// Digests of the objects in each kept revision, by revision name.
     pub(super) revisions: BTreeMap<String, Arc<Digests>>,
@@ -192,7 +192,8 @@ impl SnapshotStore {
     ) -> Result<(), RequestError> {
         for name in newest.lacking.iter().map(ResourceExt::name_any) {
             if self.shards.contains_key(&name) {
-                // A shard is never changed. The one that is stored under this name has other content, so it must go.
+                // Shards are immutable. The one that is stored under this name has other content, so it is deleted
+                // first.
                 writer.delete(api, what, &name).await?;
                 self.shards.remove(&name);
             }

@@ -12,8 +12,7 @@ use crate::domain::causes::causes;
 /// The first pause after a failure.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const PAUSES: Doubling = Doubling::new(FIRST_WAIT, Duration::from_secs(5));
-/// When nothing was forbidden for this long beyond twice the last pause, the pauses for forbidden requests start from
-/// the beginning.
+/// The pauses for forbidden requests start over if no request was forbidden for twice the last pause plus this time.
 const FORGOTTEN: Duration = Duration::from_secs(10);
 
 /// The retry pauses of one watch.
@@ -21,10 +20,10 @@ pub(super) struct RetryBackoff {
     pauses: Doubling,
     /// Whether the API server answered the last request that failed, with a status below 500.
     answers: bool,
-    /// The pauses while it is forbidden. A list that succeeds does not reset them, because the watch that follows it can
-    /// still be forbidden.
+    /// The pauses while requests are forbidden. A list that succeeds does not reset them, because the watch that
+    /// follows it can still be forbidden.
     forbidden: Doubling,
-    /// When pauses start again from the first one.
+    /// When the pauses for forbidden requests start over.
     forgotten: Option<Instant>,
 }
 
@@ -45,7 +44,7 @@ impl RetryBackoff {
         self.after_code(status(error).map(|status| status.code), now)
     }
 
-    /// The same for an answer with this status code, or `None` if there was no answer.
+    /// Like [`Self::after`], for an answer with this status code; `None` means that there was no answer.
     pub(super) fn after_code(&mut self, code: Option<u16>, now: Instant) -> Duration {
         let answers = code.is_some_and(|code| code < 500);
         if answers && !self.answers {

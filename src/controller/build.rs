@@ -8,7 +8,7 @@ use crate::api::snapshot::{GatewaySnapshot, GatewaySnapshotSpec, ShardRef, Snaps
 use crate::config::shards::split;
 use crate::domain::plan::Plan;
 
-/// The most shards in a revision, as the CRD schema allows.
+/// Maximum number of shards in a revision, as in the CRD schema.
 const MAX_SHARDS: usize = 1024;
 
 /// A revision's entry in the index, and those of its shards that are not stored yet.

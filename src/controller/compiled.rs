@@ -76,8 +76,8 @@ impl CompiledObjects {
     }
 }
 
-/// The plan that runs until the newest one does: the pinned one, otherwise the one that was stored last. The error says
-/// why it cannot be read.
+/// The plan that pods run until the newest one is in force: that of the pinned revision, otherwise the one that was
+/// stored last. The error says why it cannot be read.
 pub(super) type RunningPlan = Result<Arc<Plan>, String>;
 
 /// Plans of the kept revisions, without their code, by revision name.
@@ -101,7 +101,7 @@ pub(super) fn inputs(objects: &[LoweredObject], found: &Dereferenced) -> Inputs 
             Ok(Lowered::Plugin(input)) => inputs.plugins.push(input.clone()),
             Ok(Lowered::Chain(input)) => inputs.chains.push(input.clone()),
             Ok(Lowered::Gateway(_) | Lowered::NotServed) => {}
-            // An invalid gateway does not concern the others.
+            // An invalid gateway does not affect the plans of other gateways.
             Err(invalid) if invalid.id.kind == Kind::MCPGateway => {}
             Err(invalid) => inputs.invalid.push(invalid.clone()),
         }

@@ -132,7 +132,7 @@ fn is_service(server: &ServerInput) -> bool {
     server.group.is_empty() && server.kind == "Service"
 }
 
-/// Returns the URL of a Service, with its DNS name, so that its pods can change.
+/// Returns the URL of a Service. It contains the Service's DNS name, so it stays valid when pods change.
 fn service_url(service: Option<&Service>, namespace: &str, server: &ServerInput) -> Result<String, (Reason, String)> {
     let not_found = |why: String| (Reason::ServerNotFound, why);
     let name = format!("Service {namespace}/{}", server.name);

@@ -26,7 +26,8 @@ impl Doubling {
         now + self.pause()
     }
 
-    /// Returns the longest pause, now and after all further failures, because this failure is not expected to pass.
+    /// Returns the longest pause, which also applies after all further failures, because the failure is not expected
+    /// to be temporary.
     pub(super) fn longest(&mut self) -> Duration {
         self.next = self.longest;
         self.longest

@@ -13,10 +13,10 @@ use crate::api::status::{Condition, ConditionStatus};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// The most characters in the note of an Event (Kubernetes, events.k8s.io).
+/// Maximum number of characters in the note of an Event (Kubernetes, events.k8s.io).
 const MAX_NOTE: usize = 1000;
 
-/// The most warnings that are published as Events for one status.
+/// Maximum number of warnings that are published as Events for one status.
 const MAX_WARNINGS: usize = 8;
 
 /// Publishes Events. Equal Events within a few minutes are counted instead of repeated.
@@ -31,8 +31,8 @@ impl Events {
         Self { recorder: Recorder::new(writer.client.clone(), reporter), writer }
     }
 
-    /// Publishes the differences between the conditions that `object` had and those in `status`. `warnings` are listed
-    /// in the message of `Accepted` while that is true.
+    /// Publishes the differences between the conditions that `object` had and those in `status`. `warnings` are those
+    /// that the message of `Accepted` lists while that condition is true.
     pub(super) async fn tell(&self, object: &LoweredObject, status: &Value, warnings: &[Problem]) {
         let before = object.conditions();
         let now: Vec<Condition> =
@@ -93,8 +93,8 @@ fn new_warnings(before: &[Condition], now: &[Condition], warnings: &[Problem]) -
     new.take(MAX_WARNINGS).map(|problem| bad(problem.reason.as_str(), &warning(problem))).collect()
 }
 
-/// Returns the Event for a new condition if it is a bad one other than `Ready`, or a true `Ready`. A condition that is
-/// only pending has none.
+/// Returns the Event for a new condition if it is a bad one other than `Ready`, or a true `Ready`. A condition with
+/// the reason `Pending` causes no Event.
 fn event(condition: &Condition) -> Option<Event> {
     let known = ConditionType::parse(&condition.r#type)?;
     let is_ready = known == ConditionType::Ready;

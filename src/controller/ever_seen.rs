@@ -8,8 +8,9 @@ use super::pods::Pods;
 use crate::domain::plan::{Plan, PrefixMode};
 use crate::domain::seen::SeenNames;
 
-/// The upstreams whose tool names are kept: those in the newest plan and in each kept revision, if it prefixes tool
-/// names only on conflict. Names are freed once no revision that can run has their upstream.
+/// Returns the upstreams whose tool names are kept: those of the newest plan and of each kept revision, if that plan
+/// prefixes tool names only on conflict. The names of an upstream are forgotten once no revision that can run has the
+/// upstream.
 pub(super) fn counting(newest: &Plan, kept: &KeptPlans) -> BTreeSet<String> {
     let kept = kept.values().flatten().map(AsRef::as_ref);
     let plans = std::iter::once(newest).chain(kept).filter(|plan| plan.gateway.prefix == PrefixMode::OnConflict);

@@ -1,4 +1,4 @@
-//! What is remembered of a gateway between planning rounds, and how its objects follow its plan.
+//! Keeps the state of a gateway between planning rounds, and brings its objects in line with its plan.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -75,7 +75,7 @@ impl GatewayReconciler {
         }
     }
 
-    /// Replaces the plan. If the new one requires no other objects, a retry that is due later is not moved forward.
+    /// Replaces the plan. If the new plan requires the same objects, a pending retry keeps its time.
     pub(super) fn with_plan(self, planned: PlannedGateway) -> Self {
         let (repaired, damaged) = (self.repaired, self.damaged);
         let (named, names_written) = (self.named, self.names_written);
@@ -92,13 +92,13 @@ impl GatewayReconciler {
         }
     }
 
-    /// Takes in what pods report about loading plugins. Returns whether a plugin newly failed that has an earlier form
-    /// to go back to.
+    /// Processes the pods' reports about loading plugins. Returns whether a further plugin failed to load that has an
+    /// earlier form to go back to.
     pub(super) fn hear(&mut self, pods: &Pods) -> bool {
         self.loading.hear(&self.planned, &self.stored.revisions, pods)
     }
 
-    /// Takes in the tool names that pods report. New ones make a write of the index due.
+    /// Adds the tool names that pods report. If any of them is new, the index is due to be written.
     pub(super) fn hear_names(&mut self, pods: &Pods) {
         self.named |= self.stored.hear_names(&self.planned.plan, pods);
     }
@@ -110,7 +110,7 @@ impl GatewayReconciler {
         (self.named && self.applied && self.retry.is_none()).then_some(earliest)
     }
 
-    /// How long to wait before looking again, even if nothing changes.
+    /// How long to wait before the stored objects are checked again, even if nothing changes.
     pub(super) fn look_again(&self) -> Duration {
         let wait = if self.damaged { REPAIR_PERIOD } else { LAG + Duration::from_secs(1) };
         self.names_due().map_or(wait, |due| wait.min(due.saturating_duration_since(Instant::now())))
@@ -132,8 +132,9 @@ impl GatewayReconciler {
     /// Writes what differs from the plan. `seen` are the gateway's snapshots that the watch shows.
     pub(super) async fn apply(&mut self, writer: &Writer, watches: &Watches, seen: &[Seen]) -> Result<(), ApplyError> {
         let owner = &self.planned.owner;
-        // Someone else may have written or deleted our objects. They are then read again, but only once a period, so
-        // that someone who does so endlessly cannot keep this process from all other work.
+        // If someone else changed or deleted the gateway's objects, they are read again, but at most once per
+        // [`REPAIR_PERIOD`], so that a client that does this endlessly does not keep this process from all other
+        // work.
         self.damaged = !self.stored.is_intact(seen, owner);
         let repairs = self.damaged && self.repaired.is_none_or(|last| last.elapsed() >= REPAIR_PERIOD);
         if repairs {
@@ -267,7 +268,7 @@ mod tests {
         kept.hear_names(&Pods { all: 1, ready: ready.into() });
     }
 
-    /// For each object that was sent, the number of tool names in its index, and its current revision.
+    /// For each object that was sent, returns the number of tool names in its index and the index's current revision.
     fn indexes(sent: &Sent) -> Vec<(usize, String)> {
         let sent = std::mem::take(&mut *sent.lock().unwrap());
         let of = |object: &Value| {
@@ -285,7 +286,7 @@ mod tests {
             GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), LoadReports::default(), None);
         kept.write(&writer, false).await.unwrap();
         let (_, first) = indexes(&sent).pop().unwrap();
-        // This other plan is not written, which shows that writing names does not look at it.
+        // This other plan is not written, which shows that writing names does not depend on the plan.
         kept.planned = Arc::new(planned("http://other/mcp"));
         hear(&mut kept, "a");
         assert_eq!(kept.look_again(), Duration::ZERO);

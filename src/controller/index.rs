@@ -9,13 +9,13 @@ use crate::domain::seen::SeenNames;
 
 /// How many revisions are kept, newest first. The current one is always kept.
 const KEPT: usize = 3;
-/// The most bytes in an index. etcd stores it within one request of 1.5 MiB (etcd, `--max-request-bytes`).
+/// Maximum size of an index in bytes. etcd stores it within one request of 1.5 MiB (etcd, `--max-request-bytes`).
 const MAX_INDEX: usize = 1_300_000;
 /// Bytes that the API server adds for each shard besides its name, to record which of its fields are ours (Kubernetes,
 /// managed fields).
 const OF_SHARD: usize = 120;
 
-/// What a gateway's pods should run, as the planning loop found out.
+/// The content of a gateway's next index, as the planning loop computed it.
 pub(super) struct WantedIndex<'p> {
     /// The revision of the newest plan; `None` if it cannot be stored.
     pub(super) newest: Option<&'p SnapshotRevision>,
@@ -48,8 +48,8 @@ impl WantedIndex<'_> {
     }
 }
 
-/// Returns the next index. A pinned revision is current as long as it is kept. If it is not kept, the current revision
-/// stays; the newest never silently replaces it. `None` if no revision may run.
+/// Returns the next index. A pinned revision is current as long as it is kept. If it is not kept, the current
+/// revision stays; the newest never silently replaces it. `None` if there is no revision that pods can run.
 pub(super) fn index(before: Option<&SnapshotIndex>, wanted: &WantedIndex<'_>) -> Option<SnapshotIndex> {
     let older = before.map_or(&[][..], |before| &before.revisions);
     let mut revisions: Vec<_> = older.to_vec();
@@ -107,8 +107,8 @@ fn within_bounds(mut index: SnapshotIndex) -> SnapshotIndex {
     index
 }
 
-/// Returns how many revisions the next index drops for lack of room: it then keeps fewer than [`KEPT`]. `None` if none
-/// is dropped for that reason.
+/// Returns how many revisions `after` drops for lack of room, or `None` if it drops none for that reason. Room is the
+/// reason if it keeps fewer than [`KEPT`].
 pub(super) fn crowded_out(before: Option<&SnapshotIndex>, after: &SnapshotIndex) -> Option<usize> {
     let known = before.iter().flat_map(|before| &before.revisions);
     let gone = known.filter(|known| after.revisions.iter().all(|kept| kept.revision != known.revision)).count();
@@ -191,7 +191,8 @@ mod tests {
         assert_eq!((kept(&before), of_older(&before)), (vec!["b", "a"], vec![None, Some(1)]));
         let pinned = next(Some(&before), "c", Some("b")).unwrap();
         assert_eq!((kept(&pinned), of_older(&pinned)), (vec!["c", "b", "a"], vec![Some(0), None, Some(1)]));
-        // Without the pin, pods that cannot run the newest revision still learn what was taken from the pinned one.
+        // Without the pin, pods that cannot run the newest revision still learn what was revoked from the formerly
+        // pinned one.
         let free = next(Some(&pinned), "c", None).unwrap();
         assert_eq!((free.current.as_str(), of_older(&free)), ("c", vec![None, Some(1), Some(1)]));
         // A revision that is missing from `kept` keeps its restrictions.
@@ -246,7 +247,7 @@ mod tests {
         assert_eq!(next(Some(&back), "a", None).unwrap(), back);
     }
 
-    /// A revision with the most shards that are allowed, and the longest names.
+    /// Returns a revision with as many shards and as long names as are allowed.
     fn large(name: &str) -> SnapshotRevision {
         let shard = |number: u32| ShardRef {
             name: format!("{}.upstreams.{number:032}", "g".repeat(63)),

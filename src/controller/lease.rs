@@ -25,8 +25,8 @@ use super::rights::{FORBIDDEN_PAUSES, words};
 const DURATION: Duration = Duration::from_secs(15);
 /// A leader stops writing this long before its lease expires, because clocks differ and requests take time.
 const MARGIN: Duration = Duration::from_secs(5);
-/// How long a write may take in total, including connecting and the client's own retries. A write that begins while
-/// this process leads is over before another process can lead.
+/// Time limit of a write in total, including connecting and the client's own retries. A write that begins while this
+/// process leads is over before another process can lead.
 pub(super) const WRITE: Duration = Duration::from_secs(4);
 /// How often the lease is renewed, or checked by a process that does not lead.
 const PERIOD: Duration = Duration::from_secs(2);
@@ -140,7 +140,7 @@ struct LeaseKeeper {
     settings: LeaseSettings,
     leadership: Leadership,
     observed: Option<ObservedLease>,
-    /// The pauses while the lease may not be read or written.
+    /// The pauses while access to the lease is forbidden.
     forbidden: Doubling,
 }
 

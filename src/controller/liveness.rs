@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a loop may work on one step.
+/// How long a loop can work on one step.
 const STUCK: Duration = Duration::from_secs(60);
 
 /// The progress of the operator's loops, by name: since when a loop has been working on its current step, or `None`

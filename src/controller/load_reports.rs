@@ -1,4 +1,5 @@
-//! Plugins that pods could not load. The plan goes back to the form that ran before, so that new pods run it too.
+//! Plugins that pods could not load. For such a plugin, the plan goes back to the form that ran before, so that new
+//! pods run it too.
 //!
 //! A pod that runs the earlier form does not try the newer one again, and so no longer reports the failure. The failure
 //! is therefore remembered here, and in the index for the next operator process, until the Plugin is edited.
@@ -15,8 +16,8 @@ use crate::domain::plan::{Plan, PluginPlan};
 use crate::domain::problem::Problem;
 use crate::domain::report::PluginState;
 
-/// How many plugins that could not be loaded are stored for one gateway, and the most characters of a message. Both are
-/// bounds of the CRD schema.
+/// Maximum number of plugins that could not be loaded and are stored for one gateway, and maximum number of
+/// characters of a message. Both are limits of the CRD schema.
 const MAX_NOT_LOADED: usize = 256;
 const MAX_MESSAGE: usize = 512;
 
@@ -42,8 +43,9 @@ struct Before {
 }
 
 impl Before {
-    /// Whether the compiler may use this form instead of `plugin`, whose form is `form`. It may not if the edit took away
-    /// a right that this form has: then the plan keeps `plugin`, and pods report for as long as they cannot load it.
+    /// Whether the compiler can use this form in place of `plugin`, whose form is `form`. It cannot if an edit
+    /// removed a right that this form has: the plan then keeps `plugin`, and pods report the failure until they can
+    /// load it.
     fn can_replace(&self, plugin: &PluginPlan, form: &str) -> bool {
         self.form != form && self.plugin.0.keeps_its_rights(&plugin.egress, &plugin.env)
     }

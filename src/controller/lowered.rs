@@ -89,7 +89,7 @@ impl Lowering {
         objects: impl Iterator<Item = (Kind, Arc<DynamicObject>)>,
     ) -> (Objects, Vec<ObjectId>) {
         let objects: Vec<_> = objects.collect();
-        // An unchanged object is the same allocation.
+        // Unchanged objects are the same allocations, so comparing addresses suffices.
         let addresses = || objects.iter().map(|(_, object)| Arc::as_ptr(object));
         if let Some((_, all)) = self.last.as_ref().filter(|(before, _)| addresses().eq(before.iter().map(Arc::as_ptr)))
         {

@@ -23,7 +23,7 @@ use super::watches::Watches;
 use super::writer::Writer;
 use crate::domain::ports::Inspect;
 
-/// How long the last writes may take when the operator stops.
+/// Time limit of the last writes when the operator stops.
 const LAST_WRITES: Duration = Duration::from_secs(2);
 
 /// Settings of the operator.
@@ -44,8 +44,9 @@ pub struct OperatorHealth {
     pub liveness: Liveness,
 }
 
-/// Plans until `stop`. When the last writes are done, or after [`LAST_WRITES`], cancels `written`, upon which the lease
-/// is given back. Never returns: [`run`] ends once the lease is given back, which leaves time for writes in progress.
+/// Runs the planning loop until `stop`. After the last writes, or after [`LAST_WRITES`], cancels `written`, upon
+/// which the lease is given back. Never returns: [`run`] ends once the lease is given back, so that writes in
+/// progress can finish.
 async fn plan(
     planning: PlanningLoop<impl Inspect + 'static>,
     ready: &AtomicBool,

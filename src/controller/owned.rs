@@ -1,4 +1,5 @@
-//! Which fields of an object are ours. Fields that others set are theirs, and no reason for a write.
+//! Decides which fields of an object are ours, that is, this operator's. A difference in a field that someone else
+//! set is no reason for a write.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::DynamicObject;

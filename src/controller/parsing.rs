@@ -16,11 +16,12 @@ use crate::config::input::{Inputs, code_key};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ports::{CodeFacts, Inspect, Unavailable};
 
-/// How long a round waits for code that it has not met before.
+/// How long a round waits for code that was not parsed before.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The same for the first round of a leader, for which all code is new.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
-/// The shortest time between two rounds that parser results cause: each may store a revision, and few are kept.
+/// The shortest time between two rounds that parser results cause. Each can store a revision, and only few revisions
+/// are kept.
 const TOGETHER: Duration = Duration::from_secs(1);
 /// The pauses before code that could not be parsed is tried again.
 const PAUSES: Doubling = Doubling::new(Duration::from_secs(5), Duration::from_secs(300));
@@ -44,7 +45,7 @@ pub(super) struct Parsing<I> {
     /// When parser results last caused a round.
     taken: Option<Instant>,
     patience: Duration,
-    /// The pauses with which each text starts.
+    /// The initial retry pauses of each text.
     pauses: Doubling,
 }
 
@@ -91,7 +92,8 @@ impl<I: Inspect + 'static> Parsing<I> {
         }
     }
 
-    /// Adds what is known about the plugins' code to `inputs`. Waits a short time for code that was not met before.
+    /// Adds what is known about the plugins' code to `inputs`. Waits a short time for code that was not parsed
+    /// before.
     pub(super) async fn inspect(&mut self, inputs: &mut Inputs) {
         let patience = std::mem::replace(&mut self.patience, PATIENCE);
         let code = inputs.plugins.iter().filter_map(|plugin| Some((plugin, plugin_code(inputs, plugin)?)));
@@ -170,7 +172,7 @@ struct CodeText<I> {
 }
 
 impl<I: Inspect> CodeText<I> {
-    /// Tries until the parser answers. A parser that cannot be asked says nothing about the code, however often that
+    /// Tries until the parser answers. Failing to reach the parser says nothing about the code, however often it
     /// happens.
     async fn parse(self, mut pauses: Doubling, tried: oneshot::Sender<()>) {
         let (mut tried, mut late) = (Some(tried), 0);

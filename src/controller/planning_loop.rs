@@ -199,8 +199,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         self.hear_again(wait)
     }
 
-    /// Takes in reports that came before there was a plan to compare them with. Returns how long to wait before the
-    /// next round, at most `wait`.
+    /// Processes reports again that arrived before there was a plan to compare them with. Returns how long to wait
+    /// before the next round, at most `wait`.
     fn hear_again(&mut self, wait: Duration) -> Duration {
         self.reported.mark_changed();
         self.hear();
@@ -214,8 +214,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         lost | self.may_be_repaired() | self.parsing.take_news(now)
     }
 
-    /// Takes in what pods report. New plans are due if a pod could not load a plugin that has an earlier form to go
-    /// back to. New tool names wait to be written.
+    /// Processes what pods report. New plans are due if a pod could not load a plugin that has an earlier form to go
+    /// back to. New tool names are noted, to be written later.
     fn hear(&mut self) {
         if !self.reported.has_changed().unwrap_or_default() {
             return;
@@ -228,8 +228,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         }
     }
 
-    /// Whether nothing can be planned because a kind was never listed: its objects would count as deleted. Publishes
-    /// that, and wakes the status loop if the failures of watches changed.
+    /// Whether nothing can be planned because a kind was never listed: its objects would count as deleted. If so,
+    /// publishes the reason. Wakes the status loop if nothing can be planned or the failures of watches changed.
     fn is_held(&mut self, objects: &Objects) -> bool {
         let faults = self.watches.cache_sync.faults();
         let differs = faults != self.faults;
@@ -246,7 +246,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         is_held
     }
 
-    /// Resolves what objects refer to. Returns whether any of it changed.
+    /// Resolves what objects refer to. Returns whether the result changed.
     async fn dereference(&mut self, objects: &[LoweredObject], round: &Span) -> bool {
         let references = references(objects);
         let span = match round.is_disabled() {
@@ -303,8 +303,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         self.unread = unread;
     }
 
-    /// Returns the plan that runs until the gateway's next one does; see [`SnapshotStore::running`]. If it cannot be
-    /// read now, the gateway is planned again in the next round.
+    /// Returns the plan that runs until the gateway's next plan is in force; see [`SnapshotStore::running`]. If it
+    /// cannot be read now, the gateway is planned again in the next round.
     async fn running(
         &mut self,
         gateway: &LoweredObject,
@@ -318,7 +318,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         })
     }
 
-    /// Whether a damaged revision has changed, so that it can be tried again.
+    /// Whether a damaged revision has changed, so that reading it again can succeed.
     fn may_be_repaired(&self) -> bool {
         let mut damaged = self.gateways.values().filter(|kept| kept.stored.is_damaged()).peekable();
         if damaged.peek().is_none() {
@@ -393,7 +393,7 @@ mod tests {
         }
         assert_eq!(step(true, true, false, || false), Step::Apply);
         assert_eq!(step(true, true, true, || false), Step::Compile);
-        // What it knows may be older than what the leader before it stored.
+        // A new leader compiles again, because the previous leader may have stored something newer.
         assert_eq!(step(true, false, false, || false), Step::Compile);
     }
 }

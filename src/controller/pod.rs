@@ -16,9 +16,9 @@ use super::pods::Reported;
 use crate::domain::causes::causes;
 use crate::domain::ids::ObjectKey;
 
-/// How long a pod may take to answer.
+/// How long to wait for a pod's answer.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// The largest report that is read, in bytes. Tools make up at most half of it (`MAX_TOOL_BYTES`).
+/// The largest report that is accepted, in bytes. Tools make up at most half of it (`MAX_TOOL_BYTES`).
 const MAX_REPORT: usize = 16 << 20;
 /// Path of the report on the admin port.
 pub(super) const REPORT: &str = "/api/v1/report";
@@ -28,7 +28,7 @@ const ADMIN_PORT: i32 = 9090;
 const ADMIN: &str = "admin";
 
 /// Why a pod with a gateway's label does not belong to the gateway and is not polled; `None` if it does belong to it.
-/// Any pod can carry the label, and its report would be believed.
+/// This is checked because any pod can carry the label, and its report would be trusted.
 pub(super) fn stranger(pod: &Pod, gateway: &ObjectKey) -> Option<String> {
     let wanted = workload(&gateway.name);
     let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());

@@ -1,6 +1,6 @@
 //! Polls the gateways' pods for reports, at the admin port of each ready pod.
 //!
-//! No pod waits for the pods of another gateway, and a pod that answers does not wait for pods that do not.
+//! Gateways do not delay each other, and pods that do not answer do not delay pods that do.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -71,14 +71,15 @@ impl PodPoller {
         }
     }
 
-    /// Takes in which pods exist, and polls those that are due.
+    /// Replaces the set of known pods, and polls those that are due.
     fn look(&mut self, found: GatewayPods) {
         self.found = found;
         self.tokens.begin(&self.found.ready.iter().map(|pod| pod.uid.clone()).collect());
         self.ask();
     }
 
-    /// Polls the pods that are due. The pods of a gateway wait until its token has been requested.
+    /// Polls the pods that are due. The pods of a gateway are not polled before the first request for its token was
+    /// answered.
     fn ask(&mut self) {
         let pods: HashSet<_> = self.found.ready.iter().map(ReadyPod::id).collect();
         let gateways: BTreeSet<_> = self.found.ready.iter().map(|pod| &pod.uid).collect();
@@ -105,8 +106,8 @@ impl PodPoller {
         }
     }
 
-    /// Waits for the answers of pods, and takes in all that have come; or waits for a token, and polls the pods that
-    /// are due. Returns whether any answer is news. Waits forever if nothing is in progress.
+    /// Waits until pods answer or a token arrives. Processes all answers that have arrived, or polls the pods that
+    /// are due. Returns whether any answer is new. Waits forever if nothing is in progress.
     async fn hear(&mut self) -> bool {
         let first = tokio::select! {
             Some(first) = self.under_way.join_next() => first,

@@ -7,19 +7,19 @@ use super::doubling::Doubling;
 use super::pod::TaggedReport;
 use super::pods::Reported;
 
-/// How often each pod is polled. `Programmed` must be right within 2 s.
+/// How often each pod is polled. The condition `Programmed` must be up to date within 2 s.
 pub(super) const PERIOD: Duration = Duration::from_millis(500);
 /// The pauses while a pod does not answer.
 const PAUSES: Doubling = Doubling::new(PERIOD, Duration::from_secs(8));
-/// How long a report is used if no other follows.
+/// How long a report stays in use if no newer one arrives.
 const COUNTS: Duration = Duration::from_secs(5);
 /// How long to wait for the first answer of a pod before it is reported as missing.
 const FIRST: Duration = Duration::from_secs(2);
 
 pub(super) struct PolledPod {
-    /// The last report, and when it came.
+    /// The last report, and when it arrived.
     said: Option<(TaggedReport, Instant)>,
-    /// Why no report came since then.
+    /// Why no report has arrived since then.
     fault: Option<String>,
     pauses: Doubling,
     again: Instant,
@@ -56,7 +56,7 @@ impl PolledPod {
         self.is_under_way
     }
 
-    /// Records the result of a request. Returns whether it is news.
+    /// Records the result of a request. Returns whether it differs from the previous result.
     pub(super) fn end(&mut self, answer: Result<TaggedReport, String>, now: Instant) -> bool {
         self.is_under_way = false;
         match answer {

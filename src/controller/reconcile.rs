@@ -26,7 +26,7 @@ pub(super) struct OwnedObjects {
     taken: HashMap<Cow<'static, str>, ForeignObject>,
 }
 
-/// An object that belongs to someone else, and has the name of one of ours.
+/// An object that belongs to someone else, and has the name of an object that the operator should create.
 struct ForeignObject {
     /// Its uid and those of its owners, as the watch shows them; `None` if the watch does not show it because it does
     /// not have our label.
@@ -36,7 +36,7 @@ struct ForeignObject {
     again: Instant,
 }
 
-/// What all objects of one round have in common.
+/// The context that all objects of one round share.
 struct Round<'a> {
     writer: &'a Writer,
     watches: &'a Watches,
@@ -93,8 +93,8 @@ impl OwnedObjects {
         round.writer.apply(&api, &what, name, &desired).await.map(drop).map_err(failed)
     }
 
-    /// Checks that an object that does not look like ours may be written: it may exist without our label, and belong to
-    /// someone else.
+    /// Checks that an object that the watch does not show as the owner's can be written. An object of that name could
+    /// exist without the operator's label, and belong to someone else.
     async fn check_free<K>(
         &mut self,
         round: &Round<'_>,
@@ -125,12 +125,14 @@ impl OwnedObjects {
         Ok(())
     }
 
-    /// Whether the object was found to be someone else's, looks as it did then, and need not be asked for again yet.
+    /// Whether the object is known to belong to someone else, is unchanged since then, and is not due to be read
+    /// again.
     fn is_taken(&self, plural: &str, seen: Option<&(String, Vec<String>)>, now: Instant) -> bool {
         self.taken.get(plural).is_some_and(|taken| taken.seen.as_ref() == seen && now < taken.again)
     }
 
-    /// Notes that the object is someone else's. It is asked for less and less often, as long as it looks the same.
+    /// Notes that the object belongs to someone else. As long as it is unchanged, the pauses before it is read again
+    /// grow.
     fn found_taken(&mut self, plural: Cow<'static, str>, seen: Option<(String, Vec<String>)>, now: Instant) {
         let before = self.taken.remove(&plural).filter(|before| before.seen == seen);
         let mut waits = before.map(|before| before.waits).unwrap_or_default();
@@ -161,8 +163,8 @@ mod tests {
     use crate::controller::liveness::Liveness;
     use crate::domain::ids::ObjectKey;
 
-    /// An API server where someone else has an object of every name, without our label. Counts how often one is asked
-    /// for.
+    /// An API server where someone else has an object of every name, without the operator's label. Counts the
+    /// requests for such objects.
     async fn serve(
         request: Request<Body>,
         asked: Arc<AtomicUsize>,

@@ -11,7 +11,7 @@ use crate::domain::ids::ObjectKey;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct References {
     pub(super) config_maps: BTreeSet<ObjectKey>,
-    /// Servers, each with the namespace of the upstream that names it, in which the server is too.
+    /// Servers, each with its namespace, which is that of the upstream that names it.
     pub(super) servers: BTreeSet<(String, ServerInput)>,
 }
 

@@ -1,4 +1,4 @@
-//! Remembers which requests the API server forbade, so that they are not repeated all the time.
+//! Remembers which requests the API server forbade, so that they are not repeated constantly.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,13 +10,13 @@ use super::doubling::Doubling;
 use crate::domain::causes::causes;
 
 /// The pauses before a forbidden request is tried again. They start short, because an API server learns of new roles
-/// shortly after they are written, and of existing ones some time after its own start. Later, only a person changes
-/// what is forbidden.
+/// shortly after they are written, and of existing ones some time after its own start. They grow, because after that
+/// time only a person can change what is forbidden.
 pub(super) const FORBIDDEN_PAUSES: Doubling = Doubling::new(Duration::from_secs(1), LONGEST_PAUSE);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// How long a right counts as granted after a request that needs it was not forbidden.
 const GRANTED: Duration = Duration::from_secs(60);
-/// The most rights that are remembered. A right is a verb, a resource and a namespace.
+/// Maximum number of rights that are remembered. A right is a verb, a resource and a namespace.
 const MAX_RIGHTS: usize = 10_000;
 
 /// Why a request failed.
@@ -65,7 +65,7 @@ impl From<kube::Error> for RequestError {
 }
 
 /// Whether the request is refused because its namespace is being deleted. That says nothing about rights, and a
-/// namespace of the same name may follow (Kubernetes, admission plugin `NamespaceLifecycle`).
+/// namespace of the same name may be created later (Kubernetes, admission plugin `NamespaceLifecycle`).
 fn is_ending(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")

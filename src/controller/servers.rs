@@ -1,4 +1,5 @@
-//! Servers that other operators run: objects of any kind that publishes `status.address.url`. The kind need not exist.
+//! Finds servers that other operators run: objects of any kind that publishes `status.address.url`. The cluster need
+//! not have the kind.
 
 mod shares;
 mod watching;

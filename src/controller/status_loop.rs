@@ -59,9 +59,9 @@ pub(super) struct StatusLoop {
 
 /// An object whose status could not be written.
 struct Failing {
-    /// Another object of the same name is tried without a pause.
+    /// Uid of the object. The status of a new object of the same name is written without a pause.
     uid: String,
-    /// An edited object is tried without a pause.
+    /// Generation of the object. The status of an edited object is written without a pause.
     generation: i64,
     pauses: Doubling,
     again: Instant,
@@ -71,7 +71,7 @@ struct Failing {
 struct WantedStatus {
     object: LoweredObject,
     status: Value,
-    /// Listed in the message of `Accepted` while that is true.
+    /// Warnings that the message of `Accepted` lists while that condition is true.
     warnings: Vec<Problem>,
 }
 

@@ -17,7 +17,7 @@ use super::cache_sync::{CacheSync, WatchKey};
 /// that refuses a watch does so immediately.
 const QUIET: Duration = Duration::from_secs(5);
 
-/// Reads a watch forever. `hear` gets each event, and returns whether it is news.
+/// Reads a watch forever. `hear` gets each event, and returns whether the event changes anything relevant.
 pub(super) async fn keep<K>(
     mut stream: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Unpin,
     (cache_sync, watched): (&CacheSync, &WatchKey),
@@ -48,7 +48,7 @@ pub(super) async fn keep<K>(
             }
             // The start of a list is not a success yet.
             Some(Some(Ok(event))) => (!matches!(event, watcher::Event::Init), hear(&event)),
-            // The watch goes on from where it failed, and nothing has changed.
+            // The watch has resumed where it failed, and nothing has changed.
             None => (true, false),
         };
         if works {

@@ -21,7 +21,7 @@ pub(super) struct Writer {
     pub(super) client: Client,
     leadership: Leadership,
     rights: Rights,
-    /// How long a write may take.
+    /// The time limit of a write.
     limit: Duration,
     /// The pulse of the loop that uses this writer.
     pub(super) pulse: Pulse,
@@ -136,7 +136,7 @@ impl Writer {
         result
     }
 
-    /// The same for a task in the background, which does not show that the loop makes progress.
+    /// Like [`Self::read`], for a background task, whose reads do not count as progress of the loop.
     pub(super) async fn read_beside<T>(
         &self,
         what: &str,

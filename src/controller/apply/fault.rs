@@ -35,8 +35,8 @@ impl ApplyError {
         }
     }
 
-    /// When a retry can help, after a failure at `now`; `wait` is the pause after a transient failure. `None` if a
-    /// retry cannot help.
+    /// Returns when to retry after a failure at `now`, or `None` if a retry cannot help. `wait` is the pause after a
+    /// transient failure.
     pub(in crate::controller) fn again(&self, now: Instant, wait: Duration) -> Option<Instant> {
         match self {
             Self::Request { error: RequestError::Forbidden(_, again), .. } => Some(*again),

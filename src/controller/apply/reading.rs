@@ -1,4 +1,4 @@
-//! Reads what is stored for a gateway, and checks whether it is still there.
+//! Reads the objects that are stored for a gateway, and checks whether they are still as they were written.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -79,16 +79,16 @@ impl SnapshotStore {
         Ok((stored, plans))
     }
 
-    /// The revision that runs until the newest plan does: the pinned one if the index keeps it, otherwise the current
-    /// one.
+    /// The revision that runs until the newest plan is in force: the pinned one if the index keeps it, otherwise the
+    /// current one.
     fn keeps(&self, pinned: Option<&str>) -> Option<&String> {
         let index = self.index.as_ref()?;
         let pinned = index.revisions.iter().map(|known| &known.revision).find(|known| Some(known.as_str()) == pinned);
         Some(pinned.unwrap_or(&index.current))
     }
 
-    /// Returns the plan of the revision that runs until the newest plan does, or why that plan cannot be rebuilt;
-    /// `None` if nothing is stored. `seen` is as in [`Self::is_intact`].
+    /// Returns the plan of the revision that runs until the newest plan is in force, or why that plan cannot be
+    /// rebuilt; `None` if nothing is stored. `seen` is as in [`Self::is_intact`].
     ///
     /// # Errors
     /// If the snapshots cannot be read now.
@@ -148,9 +148,9 @@ impl SnapshotStore {
         Ok(())
     }
 
-    /// Takes over from `before` what reading does not return. If the index object is gone, the index in `before` is
-    /// kept and marked to be written again, because the pinned revision would be lost with it. Revisions whose shards
-    /// are gone too are left out, except the current one.
+    /// Takes over from `before` the state that is not read from the cluster. If the index object is gone, the index
+    /// in `before` is kept and marked to be written again, because the pinned revision would be lost with it.
+    /// Revisions whose shards are gone too are left out, except the current one.
     pub(super) fn keep_from(&mut self, before: Self) {
         (self.running, self.in_force, self.seen_names) = (before.running, before.in_force, before.seen_names);
         self.damaged = before.damaged;
@@ -199,7 +199,7 @@ fn marks(entry: &SnapshotRevision, seen: &[Seen], owner: &Owner) -> Vec<ShardMar
     marks
 }
 
-/// Lists the gateway's snapshots. Objects that cannot be parsed as one are left out.
+/// Lists the gateway's snapshots. Objects that cannot be parsed as snapshots are left out.
 async fn snapshots(writer: &Writer, key: &ObjectKey) -> Result<Vec<GatewaySnapshot>, ApplyError> {
     let resource = ApiResource::erase::<GatewaySnapshot>(&());
     let api: Api<Item<DynamicObject>> = Api::namespaced_with(writer.client.clone(), &key.namespace, &resource);
@@ -217,7 +217,8 @@ async fn snapshots(writer: &Writer, key: &ObjectKey) -> Result<Vec<GatewaySnapsh
     if !objects.iter().any(|object| object.name_any() == key.name) {
         // Someone may have removed the label from the index, which records the pinned revision.
         let index = match writer.read(&format!("get {what}"), api.get_opt(&key.name)).await {
-            // The operator cannot grant pods a right that it does not have itself, and that failure is reported.
+            // The missing right is reported elsewhere, because the operator cannot grant it to the gateway's pods
+            // either.
             Err(RequestError::Forbidden(..)) => None,
             found => found.map_err(failed)?,
         };

@@ -132,7 +132,7 @@ fn what_cannot_be_stored_is_not_packed_again_until_something_else_is_wanted() {
     large.code.insert("aa".repeat(32), noise);
     let mut stored = stored();
     assert!(matches!(stored.built(&owner(), "large", &large), Err(BuildError::TooLarge(_))));
-    // `fits` could be stored, so the error shows that the plan is not looked at.
+    // `fits` could be stored, so the error shows that the result is remembered and the plan not examined.
     assert!(matches!(stored.built(&owner(), "large", &fits), Err(BuildError::TooLarge(_))));
     assert!(stored.built(&owner(), "fits", &fits).is_ok());
     assert!(stored.built(&owner(), "large", &fits).is_ok(), "what fits is not remembered");

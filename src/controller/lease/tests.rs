@@ -1,4 +1,4 @@
-//! Who leads when, with a simulated clock.
+//! Which process leads, and when, with a simulated clock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

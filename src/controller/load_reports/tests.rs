@@ -56,7 +56,7 @@ impl Edited {
         code
     }
 
-    /// Takes in a report from a pod of the last plan: it loaded the Guard, or could not.
+    /// Processes a report from a pod that runs the last plan and loaded the Guard, or could not load it.
     fn hears(&mut self, loaded: bool) -> bool {
         let planned = Arc::clone(self.last.as_ref().unwrap());
         let guard = &planned.plan.plugins[0];
@@ -172,12 +172,12 @@ fn a_form_with_a_right_that_an_edit_took_away_does_not_come_back() {
     let (both, one) = (json!(["a.example:443", "b.example:443"]), json!(["a.example:443"]));
     assert_eq!((edited.with(with_egress("one", &both)), edited.hears(true)), ("one".into(), false));
     assert_eq!(edited.with(with_egress("two", &one)), "two");
-    // It stays in the plan, where pods try it again and report it; nothing is to be compiled again.
+    // The new form stays in the plan, so pods try to load it again and report the failure. No compilation is due.
     for _ in 0..2 {
         assert!(!edited.hears(false), "there is nothing to go back to");
         assert_eq!((edited.with(with_egress("two", &one)), edited.told().len()), ("two".into(), 0));
     }
-    // With its rights granted again, the earlier form may run.
+    // With its rights granted again, the earlier form can run.
     assert_eq!((edited.with(with_egress("two", &both)), edited.hears(false)), ("two".into(), true));
     assert_eq!((edited.with(with_egress("two", &both)), edited.told()[0].0), ("one".into(), Reason::NotLoaded));
 }

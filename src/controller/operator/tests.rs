@@ -33,7 +33,7 @@ fn answer(status: StatusCode, body: impl Into<Bytes>) -> Answer {
 }
 
 /// An API server with these MCPGateways and nothing else. Requests for the snapshots of the gateway `main` are never
-/// answered, and notify `hangs`. A real API server cannot do that to a client whose requests have deadlines.
+/// answered, and notify `hangs`. With a real API server, the client's deadlines would end such requests.
 async fn serve(request: Request<Body>, gateways: Value, hangs: Arc<Notify>) -> Result<Answer, BoxError> {
     let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
     let kind = path.rsplit('/').next().unwrap_or_default();

@@ -54,7 +54,7 @@ fn plugin(namespace: &str, code: &str) -> LoweredObject {
     LoweredObject { lowered: Arc::new(lowered), ..plugin }
 }
 
-/// A parser, and its user with a short patience and short pauses.
+/// Returns a parser, and a [`Parsing`] that uses it with short waits and pauses.
 fn parsing() -> (Arc<Parser>, Parsing<Arc<Parser>>) {
     let parser = Arc::<Parser>::default();
     let mut parsing = Parsing::new(Arc::clone(&parser), Arc::default());

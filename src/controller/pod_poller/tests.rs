@@ -78,7 +78,7 @@ fn is_waited_for(asking: &PodPoller, gateway: &str, name: &str) -> bool {
     asking.asked[&(gateway.to_owned(), format!("{gateway}-{name}"))].is_waited_for()
 }
 
-/// Takes in answers until one is news.
+/// Processes answers until one of them is new.
 async fn hear(asking: &mut PodPoller) {
     while !asking.hear().await {}
 }

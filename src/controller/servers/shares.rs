@@ -4,22 +4,24 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::watching::Watched;
 
-/// The most kinds that the upstreams of one namespace may name.
+/// Maximum number of kinds that the upstreams of one namespace can name.
 pub(super) const MAX_OF_NAMESPACE: usize = 8;
-/// The most watches of existing kinds. If the operator watches only some namespaces, a kind needs one in each of them.
+/// Maximum number of watches of existing kinds. If the operator watches only some namespaces, a kind needs one in
+/// each of them.
 pub(super) const MAX_WATCHES: usize = 64;
-/// The most kinds that are watched or looked for. Kinds that do not exist take no watch away from those that do.
+/// Maximum number of kinds that are watched or looked for. Kinds that do not exist do not reduce the number of
+/// watches for kinds that do.
 pub(super) const MAX_FOLLOWED: usize = 320;
 
-/// The state of a kind. Kinds with an earlier state get a watch first, so that none loses its watch to one that has
-/// none.
+/// The state of a kind. Kinds with an earlier state get a watch first, so that no kind loses its watch to one that
+/// has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum KindState {
     /// The kind is watched, or being looked for.
     There,
     /// The kind is watched, but did not exist when watches were last granted.
     Found,
-    /// The kind does not exist, or may not be read.
+    /// The kind does not exist, or cannot be read.
     Absent,
     /// Nothing is known yet.
     New,

@@ -18,9 +18,9 @@ use super::super::backoff::{RetryBackoff, is_absent, words};
 use crate::api::item::{Item, watch, watch_config};
 use crate::domain::causes::causes;
 
-/// How often to look for a kind that does not exist or may not be read.
+/// How often to look for a kind that does not exist or cannot be read.
 const PERIOD: Duration = Duration::from_secs(60);
-/// How long after its start an API server may not know everything that it serves.
+/// How long an API server that has just started may not know all the kinds that it serves.
 const STARTING: Duration = Duration::from_secs(30);
 
 /// What to watch: a group, a kind in it, and a namespace; all namespaces if `None`.
@@ -46,7 +46,7 @@ pub(super) enum State {
 #[derive(Clone)]
 pub(super) struct Shared {
     state: Arc<Mutex<State>>,
-    /// Notified when the state changes, or a server that is watched.
+    /// Notified when the state or a watched server changes.
     changed: Arc<Notify>,
 }
 
@@ -183,8 +183,8 @@ fn is_news(event: &Event<DynamicObject>, store: &Store<DynamicObject>, resource:
     }
 }
 
-/// The state of a kind after its watch failed: a kind that was never listed is absent. `None` for other kinds, for
-/// which what was seen last stays valid.
+/// Returns the state of a kind after its watch failed: a kind that was never listed becomes absent. `None` if the
+/// state stays, because the objects that were last seen remain valid.
 fn after_failure(listed: bool, error: &watcher::Error) -> Option<State> {
     (!listed).then(|| State::Absent(format!("the operator cannot read it: {}", words(error))))
 }
@@ -197,7 +197,7 @@ struct Fault {
 }
 
 impl Fault {
-    /// Whether only a person can change that: the kind does not exist, or may not be read.
+    /// Whether only a person can change that: the kind does not exist, or access to it is forbidden.
     fn is_lasting(&self) -> bool {
         matches!(self.code, Some(403 | 404))
     }

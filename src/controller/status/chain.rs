@@ -72,13 +72,14 @@ fn refuses(entry: &EntryPlan) -> bool {
         && entry.failure_policy == FailurePolicy::Fail
 }
 
-/// Why each call that the chain selects is refused, if that is so.
+/// Why each call that the chain selects is refused; `None` if calls are not refused.
 pub(super) fn refusal(form: &ChainPlan) -> Option<&Refusal> {
     let entry = || form.entries.iter().find(|entry| refuses(entry));
     form.refusing.as_ref().or_else(|| entry().and_then(|entry| entry.unavailable.as_ref()))
 }
 
-/// The reason to show for refused calls. It is not the Guard's fault if its code only waits for the parser.
+/// The reason to show for refused calls: `Pending` if the Guard's code only waits for the parser, else
+/// `GuardUnavailable`.
 pub(super) fn refusing_reason(refusal: &Refusal) -> Reason {
     if refusal.reason == Reason::Pending { Reason::Pending } else { Reason::GuardUnavailable }
 }

@@ -6,7 +6,7 @@ use crate::controller::lowered::LoweredObject;
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 
-/// The most characters in a message.
+/// Maximum number of characters in a message.
 const MAX_MESSAGE: usize = 4096;
 
 /// The conditions of one object.
@@ -16,7 +16,7 @@ pub(in crate::controller) struct Conditions {
     now: String,
     conditions: Vec<Condition>,
     own: Vec<Problem>,
-    /// Listed in the message of `Accepted` while that is true.
+    /// Warnings that the message of `Accepted` lists while that condition is true.
     warnings: Vec<Problem>,
     /// The first problem: status, reason and message of `Ready`.
     first: Option<(ConditionStatus, String, String)>,

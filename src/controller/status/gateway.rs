@@ -16,7 +16,7 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::sandbox::{SandboxMode, SandboxState};
 
-/// The most problems that a message lists.
+/// Maximum number of problems that a message lists.
 const MAX_TOLD: usize = 5;
 
 pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
@@ -53,7 +53,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     serde_json::to_value(status).unwrap_or_default()
 }
 
-/// Adds `PartiallyInvalid` for the problems of what is in the plan, or else because statuses cannot be written.
+/// Adds `PartiallyInvalid` if objects in the plan have problems, or else if statuses cannot be written.
 fn partially_invalid(set: &mut Conditions, input: &StatusInput, problems: &[Problem]) {
     const TYPE: ConditionType = ConditionType::PartiallyInvalid;
     if let Some(first) = problems.first() {
@@ -114,7 +114,7 @@ fn programmed(set: &mut Conditions, input: &StatusInput, object: &LoweredObject,
     set.yes(TYPE, TYPE.as_str(), "");
 }
 
-/// How a pod that reports lags behind what it should run, if one does.
+/// Describes how a pod that reports differs from what it should run; `None` if no pod does.
 fn behind(state: &GatewayState, current: &str, pods: &Pods) -> Option<String> {
     let reported = pods.ready.iter().filter_map(|(pod, reported)| Some((pod, &reported.as_ref().ok()?.report)));
     let mut behind = reported.filter_map(|(pod, report)| {
@@ -162,7 +162,7 @@ fn refusing(set: &mut Conditions, state: Option<&GatewayState>, found: &[Problem
     }
 }
 
-/// The chain and the reason, if every call that it selects is refused.
+/// Returns the chain and the reason if every call that the chain selects is refused.
 fn refusing_chain(chain: &ChainPlan) -> Option<(&ChainPlan, &Refusal)> {
     refusal(chain).map(|refusal| (chain, refusal))
 }

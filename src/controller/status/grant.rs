@@ -3,7 +3,8 @@
 use crate::domain::ids::ObjectKey;
 use crate::domain::plan::{NamedValue, Plan, TransportPlan, UpstreamPlan, ValueSource};
 
-/// The most objects that a command names. A message has a limited length, and an incomplete command would be wrong.
+/// Maximum number of objects that a command names. A message has a limited length, and an incomplete command would be
+/// wrong.
 const MAX_OBJECTS: usize = 24;
 
 /// The command for all objects of `namespace` that are in the plan of `gateway` and name a Secret there. It must name

@@ -21,9 +21,9 @@ pub(in crate::controller) struct StatusInput {
     pub(in crate::controller) blind: Vec<String>,
     /// Gateways that are not planned, because what is stored for them cannot be read, and why.
     pub(in crate::controller) unread: BTreeMap<ObjectKey, String>,
-    /// Why nothing could be planned, if so.
+    /// Why nothing could be planned; `None` if plans could be made.
     pub(in crate::controller) held: Option<String>,
-    /// Why pods were never listed, if so.
+    /// Why pods were never listed; `None` if they were.
     pub(in crate::controller) no_pods: Option<String>,
     /// Kinds whose status the operator may not write, with the API server's message.
     pub(in crate::controller) refused: BTreeMap<&'static str, String>,
@@ -41,7 +41,7 @@ pub(in crate::controller) enum Pin {
     None,
     /// Pods run the pinned revision, which is not the newest.
     Kept,
-    /// The pinned revision, which is this one, is not kept, so pods stay on the current revision.
+    /// This pinned revision is not kept, so pods stay on the current one.
     Lost(String),
 }
 

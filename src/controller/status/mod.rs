@@ -62,8 +62,8 @@ fn not_served(object: &LoweredObject, now: &str) -> Value {
     serde_json::json!({"observedGeneration": object.generation(), "conditions": set.finish()})
 }
 
-/// Removes absent fields and empty lists. Nobody owns an empty list (Kubernetes, server-side apply), so it would never
-/// seem to be written, and would be written again and again.
+/// Removes absent fields and empty lists. In server-side apply, nobody owns an empty list, so the operator would not
+/// recognise it as its own, and would write it again and again.
 fn strip(value: &mut Value) {
     let is_empty = |member: &Value| member.is_null() || member.as_array().is_some_and(Vec::is_empty);
     match value {

@@ -19,7 +19,7 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::report::{PluginReport, PluginState, SecretState};
 
-/// The most names of exports in a status, and the most characters of one.
+/// Maximum number of export names in a status, and maximum number of characters of one name.
 const MAX_EXPORTS: usize = 64;
 const MAX_EXPORT: usize = 128;
 
@@ -77,7 +77,7 @@ fn bytes(size: u64) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
-/// As many names as the schema has room for, each once.
+/// As many names as the schema has room for, without duplicates.
 fn exports(names: &[String]) -> Vec<String> {
     let fits = |name: &&String| name.chars().count() <= MAX_EXPORT;
     let names: BTreeSet<_> = names.iter().filter(fits).take(MAX_EXPORTS).cloned().collect();
@@ -97,8 +97,8 @@ fn protocol(
     known.map(|protocol| format!("{protocol:?}")).or_else(|| there?.protocol.clone())
 }
 
-/// The code that ready pods run, and the generation of the object that it comes from. While pods differ, this is what
-/// the status had before, as long as one of them still runs that.
+/// The code that ready pods run, and the generation of the object that it comes from. While pods differ, the previous
+/// value stays as long as one of them still runs it.
 fn runs(
     object: &LoweredObject,
     serving: &[Serving<'_>],
@@ -116,12 +116,12 @@ fn runs(
     Some(RunningRevision { sha256: Some(first.digest.clone()), generation })
 }
 
-/// Reports what is wrong with the Secrets that the plugin names, as pods see them. Returns whether nothing is.
+/// Reports what is wrong with the Secrets that the plugin names, as pods see them. Returns true if nothing is wrong.
 pub(super) fn of_secrets(set: &mut Conditions, serving: &[Serving<'_>], plan: Option<&PluginPlan>) -> bool {
     told_of_secrets(set, serving, &plan.map(|plan| secret_keys(&plan.env)).unwrap_or_default())
 }
 
-/// The same for any object; `named` are the Secret keys that its plan names.
+/// Like [`of_secrets`], for any object; `named` are the Secret keys that its plan names.
 pub(super) fn told_of_secrets(set: &mut Conditions, serving: &[Serving<'_>], named: &[(ObjectKey, String)]) -> bool {
     let worst = secrets(serving, named);
     let Some((secret, state)) = worst.filter(|(_, state)| *state != SecretState::Found) else { return true };

@@ -11,7 +11,7 @@ use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
 use crate::domain::report::{Report, SecretState};
 
-/// The most gateways that a status lists.
+/// Maximum number of gateways that a status lists.
 const MAX_GATEWAYS: usize = 16;
 
 /// A gateway that has the object in its plan.
@@ -23,7 +23,7 @@ pub(super) struct Serving<'a> {
     pub(super) digest: &'a str,
     /// Whether every ready pod runs that form; false if no pod is ready.
     pub(super) live: bool,
-    /// Why that is not known, if so: one pod does not report, and all others run that form.
+    /// Why `live` is uncertain: one pod does not report, and all others run that form. `None` if it is certain.
     pub(super) silent: Option<String>,
 }
 
@@ -62,8 +62,9 @@ fn silent(state: &GatewayState, pods: &Pods, id: &ObjectId, digest: &str) -> Opt
     others.then(|| format!("pod {pod} does not report: {why}"))
 }
 
-/// Problems of the object: those that gateways with the object in their plans found, which know what ran before. If
-/// there is no such gateway, the problems that it has regardless of the gateway.
+/// Problems of the object. They come from the gateways that have the object in their plans, because their compilation
+/// knows which form ran before. If there is no such gateway, they are those that the object has regardless of the
+/// gateway.
 pub(super) fn problems(input: &StatusInput, serving: &[Serving<'_>], id: &ObjectId) -> Vec<Problem> {
     if serving.is_empty() {
         return input.compiled.own.get(id).cloned().unwrap_or_default();

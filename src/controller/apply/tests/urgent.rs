@@ -37,7 +37,7 @@ pub(in crate::controller) fn api_server(unknown: Option<&'static str>) -> (Write
             let Some(field) = refused else {
                 return Ok::<_, kube::Error>(Response::new(Body::from(body.to_vec())));
             };
-            // The words of a real API server; the cluster tests check that they are still the same.
+            // The message of a real API server; the cluster tests check that it is still the same.
             let message = format!(
                 "failed to create typed patch object (mcp/main; hawsepipe.dev/v1alpha1, Kind=GatewaySnapshot): \
                  .spec.index.{field}: field not declared in schema"
