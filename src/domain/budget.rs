@@ -4,10 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The most bytes that a process holds, not counting the first [`FREE`] bytes of each reservation.
+/// Maximum number of bytes that a process holds, not counting the first [`FREE`] bytes of each reservation.
 pub const LIMIT: u64 = 256 << 20;
-/// Bytes of each reservation that are not counted, so that messages of the usual size find room however much others
-/// hold.
+/// Number of bytes of each reservation that are not counted, so that messages of ordinary size always find room.
 pub const FREE: u64 = 16 << 10;
 
 /// The purpose that bytes are held for. Each category has a quota.
@@ -40,8 +39,8 @@ impl Category {
         }
     }
 
-    /// The most of `limit` that this category can hold. New work gets less than answers do, because it is pointless to
-    /// let a call in when there is no room for its answer.
+    /// Returns how much of `limit` this category can hold. New work gets less than answers do, because it is
+    /// pointless to let a call in when there is no room for its answer.
     fn quota(self, limit: u64) -> u64 {
         match self {
             Self::Request | Self::List => limit / 4,
@@ -56,7 +55,7 @@ impl Category {
 #[error("this gateway holds as many bytes as it may: try again later, or send less at once")]
 pub struct NoRoom;
 
-/// The `reason` of this error, in the data of JSON-RPC errors.
+/// The `reason` in the data of JSON-RPC errors that are caused by [`NoRoom`].
 pub const NO_ROOM: &str = "NoRoom";
 
 /// The bytes that one client or one server makes the process hold. Behind an ingress all clients can share one account,
@@ -170,12 +169,12 @@ pub struct Reservation {
     budget: Arc<ByteBudget>,
     category: Category,
     account: Option<Arc<Account>>,
-    /// Its size without the first [`FREE`] bytes.
+    /// Size of the reservation without the first [`FREE`] bytes.
     counted: AtomicU64,
 }
 
 impl Reservation {
-    /// Sets its size to `bytes` in all.
+    /// Changes the total size of the reservation to `bytes`.
     ///
     /// # Errors
     /// If there is no room. The reservation then keeps its size.
@@ -234,7 +233,7 @@ mod tests {
         let third = budget.reservation_for(Category::Request, &other);
         assert_eq!((third.resize(half / 2 + FREE), third.resize(half / 2 + FREE + 1)), (Ok(()), Err(NoRoom)));
         assert_eq!((budget.held(Category::Request), budget.refused(Category::Request)), (half + half / 2, 2));
-        // Less than half of the quota is in use again, so that no account is limited.
+        // Less than half of the quota is in use again, so no account is limited.
         first.resize(half / 4).unwrap();
         assert_eq!(second.resize(FREE + 1), Ok(()));
         drop((first, second, third));

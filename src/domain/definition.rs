@@ -1,5 +1,5 @@
-//! Checks whether clients can read a tool's definition. Most clients validate a list as a whole, so one bad tool would
-//! cost them the tools of all upstreams.
+//! Checks whether clients can read a tool's definition. Most clients validate a tool list as a whole, so one invalid
+//! tool would hide the tools of all upstreams from them.
 
 use serde_json::value::RawValue;
 
@@ -56,8 +56,8 @@ const ANNOTATIONS: [(&str, JsonType); 5] = [
 ];
 
 /// Returns the definition in a form that clients can read: without optional members that are null, and without an
-/// output schema whose type is not `object`, which only the modern era allows. Fails with what clients cannot read, or
-/// with why no client can call the tool.
+/// output schema whose type is not `object`, which only the modern era allows. The error says which part clients
+/// cannot read, or why no client can call the tool.
 pub fn for_clients(definition: &RawValue) -> Result<Box<RawValue>, String> {
     let mut object = RawObject::parse(definition.get()).map_err(|_| "its definition is not an object".to_owned())?;
     let nulls = MEMBERS.iter().map(|(name, _)| *name).filter(|name| is_null(&object, name));

@@ -45,7 +45,8 @@ impl EgressRule {
         &self.host
     }
 
-    /// Whether it names hosts of a private network: by a name without a dot, or by one that no public server resolves.
+    /// Whether the entry names hosts of a private network: by a name without a dot, or by one that no public server
+    /// resolves.
     pub fn is_of_private_network(&self) -> bool {
         let name = self.host.trim_start_matches('*');
         !name.is_empty() && (!name.contains('.') || PRIVATE_SUFFIXES.iter().any(|end| name.ends_with(end)))

@@ -1,4 +1,4 @@
-//! When an upstream is tried again, and when it leaves routing (document 003, ServerHealthStatus).
+//! Decides when an upstream is probed again, and when it is taken out of routing (document 003, ServerHealthStatus).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub enum ConnectionState {
     /// Not tried yet, or disabled.
     #[default]
     Disconnected,
-    /// The first try is under way.
+    /// The first connection attempt is in progress.
     Connecting,
     /// The last probe succeeded.
     Connected,
@@ -38,11 +38,11 @@ impl ConnectionState {
 /// The health of one upstream, as this process sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Whether the upstream is connected.
+    /// The connection state.
     pub state: ConnectionState,
     /// Failures since the last success.
     pub failures: u32,
-    /// When it left routing, in the clock's monotonic time; `None` while it is in routing.
+    /// When the upstream was taken out of routing, in the clock's monotonic time; `None` while it is in routing.
     pub auto_disabled: Option<Duration>,
     /// When a probe or call last succeeded, in the clock's monotonic time.
     pub last_success: Option<Duration>,
@@ -50,7 +50,7 @@ pub struct Health {
     pub last_error: Option<String>,
 }
 
-/// The longest wait between probes of an upstream that left routing.
+/// The longest wait between probes of an upstream that was taken out of routing.
 const MAX_RECOVERY_WAIT: Duration = Duration::from_secs(300);
 
 impl Health {
@@ -60,8 +60,8 @@ impl Health {
         Duration::from_secs(u64::from(plan.period_seconds))
     }
 
-    /// Records that a probe failed at `now`. Returns the wait until the next one, or `None` if the upstream must not be
-    /// tried again. `jitter` is from 0 to 1 and lengthens the wait by up to a tenth.
+    /// Records that a probe failed at `now`. Returns the wait until the next one, or `None` if the upstream must not
+    /// be probed again. `jitter`, from 0 to 1, lengthens the wait by up to a tenth.
     pub fn failed(&mut self, plan: &HealthPlan, now: Duration, error: String, jitter: f64) -> Option<Duration> {
         self.state = ConnectionState::Error;
         self.failures = self.failures.saturating_add(1);
@@ -83,7 +83,8 @@ impl Health {
         Some(wait.mul_f64(1.0 + jitter.clamp(0.0, 1.0) / 10.0))
     }
 
-    /// Whether calls can be routed to it. This includes an upstream that was never reached: the call connects to it.
+    /// Whether calls can be routed to the upstream. That includes an upstream that was never reached, because a call
+    /// connects to it.
     pub fn in_routing(&self) -> bool {
         self.auto_disabled.is_none()
     }

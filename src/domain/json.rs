@@ -34,7 +34,7 @@ enum JsonToken<'a> {
     Object,
     Array,
     Close,
-    /// Including its quotes.
+    /// A string, including its quotes.
     String(&'a str),
     /// A number, `true`, `false` or `null`.
     Other(&'a str),

@@ -8,8 +8,8 @@ use super::ids::ObjectKey;
 use super::plan::PluginPlan;
 use super::plugin::View;
 
-/// A form of a plugin that was loaded, with what the entries that ran it passed to it. Holds no secret, except what the
-/// plugin's manifest contains as plain text.
+/// A form of a plugin that was loaded, with the settings that the entries which ran it passed to it. Holds no secret,
+/// except what the plugin's manifest contains as plain text.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeptForm {
@@ -17,7 +17,7 @@ pub struct KeptForm {
     pub plugin: PluginPlan,
     /// The plugin's code. `plugin.digest` is its digest.
     pub code: String,
-    /// The settings of each chain's entry that named the plugin.
+    /// The settings of the entries that named the plugin, one for each chain.
     pub entries: Vec<KeptEntry>,
 }
 

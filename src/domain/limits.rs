@@ -21,9 +21,11 @@ pub enum RefusalReason {
     Draining,
     /// The upstream has left routing, because its probes failed.
     AutoDisabled,
-    /// A guard of the chain, the upstream or the gateway cannot be enforced, so the call would be unguarded.
+    /// A Guard or another protective setting cannot be enforced, so the call is refused rather than served
+    /// unprotected.
     FailsClosed,
-    /// Plugins called tools from within calls of plugins, to a greater depth than is allowed.
+    /// Calls are nested too deep: a plugin called a tool, a plugin that ran on that call called another one, and so
+    /// on.
     TooDeep,
     /// The plugin has reached its limit of tool calls in flight.
     PluginCalls,
@@ -50,7 +52,7 @@ impl RefusalReason {
         }
     }
 
-    /// Milliseconds after which another try can succeed; `None` if waiting alone does not help.
+    /// Milliseconds after which a retry can succeed; `None` if waiting alone does not help.
     pub fn retry_after_ms(self) -> Option<u32> {
         match self {
             Self::ConcurrentCalls
@@ -81,10 +83,11 @@ pub enum Full {
 }
 
 impl Tracker {
-    /// Counts a call in, unless a limit is reached. Each success must be followed by one [`Tracker::leave`].
+    /// Counts a call as in flight, unless a limit is reached. Each success must be followed by one
+    /// [`Tracker::leave`].
     ///
     /// # Errors
-    /// The limit that is reached. Nothing is counted then.
+    /// Returns the limit that is reached. The call is then not counted.
     pub fn enter(&self, concurrent: Option<u32>, total: Option<u64>) -> Result<(), Full> {
         let limit = concurrent.unwrap_or(u32::MAX);
         let update = |n: u32| (n < limit).then_some(n + 1);
@@ -100,7 +103,7 @@ impl Tracker {
         Ok(())
     }
 
-    /// Counts a call out that [`Tracker::enter`] counted in.
+    /// Ends a call that [`Tracker::enter`] counted.
     pub fn leave(&self) {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
@@ -110,7 +113,7 @@ impl Tracker {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// The number of calls that were let in so far.
+    /// The number of calls that were admitted so far.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Acquire)
     }

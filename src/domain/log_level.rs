@@ -1,4 +1,4 @@
-//! The log messages of servers that a client wants (MCP, logging; the levels of RFC 5424).
+//! Severities of log messages (MCP, logging; the levels of RFC 5424).
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ pub enum LogLevel {
     Info,
     /// Unusual, but not an error.
     Notice,
-    /// It can lead to an error.
+    /// A condition that can lead to an error.
     Warning,
     /// An operation failed.
     Error,
@@ -26,7 +26,7 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
-    /// The protocol's name of the level, as JSON.
+    /// The level as JSON text, with the name that MCP gives it.
     pub fn as_json(self) -> &'static str {
         match self {
             Self::Debug => "\"debug\"",

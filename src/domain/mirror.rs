@@ -32,14 +32,15 @@ const MAPS: [&str; 4] = ["patternProperties", "dependentSchemas", "$defs", "defi
 pub struct Mirrored {
     /// The names of the nested properties that lead to the argument.
     pub path: Vec<String>,
-    /// The name of its header, in lower case.
+    /// The name of the header that repeats the argument, in lower case.
     pub header: String,
     /// Whether the argument is an integer. Integers are compared as numbers.
     pub integer: bool,
 }
 
 impl Mirrored {
-    /// Returns the argument in the form that its header has. Returns `None` if it is absent, null or not a scalar.
+    /// Returns the argument as the text that its header must contain. Returns `None` if it is absent, null or not a
+    /// scalar.
     pub fn value(&self, arguments: &RawValue) -> Option<String> {
         let (last, above) = self.path.split_last()?;
         let mut object = RawObject::parse(arguments.get()).ok()?;
@@ -72,7 +73,7 @@ fn whole(number: &str) -> Option<&str> {
 /// Returns the marked arguments of an input schema.
 ///
 /// # Errors
-/// What is wrong with a mark. The tool must not be offered then, and none of its arguments is repeated in a header.
+/// If a mark is invalid. The tool must then not be offered.
 pub fn marks(schema: &RawValue) -> Result<Vec<Mirrored>, String> {
     if !schema.get().contains(MARK) {
         return Ok(Vec::new());
@@ -80,7 +81,8 @@ pub fn marks(schema: &RawValue) -> Result<Vec<Mirrored>, String> {
     let schema: Value =
         serde_json::from_str(schema.get()).map_err(|e| format!("its input schema cannot be read: {e}"))?;
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
-    // The parser allows a depth of at most 128, which bounds the list as well.
+    // This list takes the place of recursion. The parser allows a depth of at most 128, so the paths in it stay
+    // short.
     let mut waiting = vec![(Some(Vec::new()), &schema)];
     while let Some((path, node)) = waiting.pop() {
         let Value::Object(keywords) = node else { continue };

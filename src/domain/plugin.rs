@@ -33,7 +33,7 @@ impl Phase {
 pub enum Role {
     /// Checks and redacts. If it cannot run, the call fails.
     Guard,
-    /// Curates and enriches. If it cannot run, the content goes on unchanged.
+    /// Curates and enriches. If it cannot run, the content is passed on unchanged.
     #[default]
     Transform,
     /// Observes, such as a logger. It runs off the call's path and changes nothing.
@@ -43,11 +43,11 @@ pub enum Role {
 /// What the failure of an entry does to its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum FailurePolicy {
-    /// The call fails; in the response phase its content is withheld.
+    /// The call fails. In the response phase, the content of the response is withheld.
     Fail,
-    /// The content goes on as the entry received it.
+    /// The content is passed on as the entry received it.
     LastGood,
-    /// The content goes on unchanged, and the failure is only recorded.
+    /// The content is passed on unchanged, and the failure is only recorded.
     Ignore,
 }
 
@@ -123,22 +123,22 @@ pub enum Encoding {
 pub struct Metadata<'a> {
     /// A UUIDv7 made by the gateway, the same for every entry of one call.
     pub request_id: &'a str,
-    /// In RFC 3339, UTC, with milliseconds.
+    /// Time in RFC 3339, UTC, with milliseconds.
     pub timestamp: &'a str,
     /// The upstream's name.
     pub server_name: &'a str,
     /// `request` or `response`.
     pub phase: &'static str,
-    /// What the user asked, if the call says so.
+    /// The user's question, if the call contains it.
     pub user_query: Option<&'a str>,
     /// `text` or `json`: the type of `rawContent`.
     pub content_type: ContentType,
     /// The plugin's configuration, overridden by that of the entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config: Option<&'a RawValue>,
-    /// The chain, as `namespace/name`.
+    /// The chain that the plugin runs in, as `namespace/name`.
     pub chain: &'a str,
-    /// Starts at 1 and rises when a call is tried again.
+    /// Number of the attempt: 1 at first, and one more each time the call is tried again.
     pub attempt: u32,
 }
 
@@ -161,7 +161,7 @@ pub struct Input<'a> {
     /// The content; `None` on protocols that send it separately.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub raw_content: Option<&'a str>,
-    /// The most tokens that a curating plugin should return.
+    /// Token limit for plugins that shorten content; `None` means no limit.
     pub max_tokens: Option<u32>,
     /// Data about the call and the entry.
     pub metadata: Metadata<'a>,
@@ -176,7 +176,7 @@ pub struct Output {
     pub proceed: bool,
     /// Any JSON, kept in the record.
     pub metadata: Option<Box<RawValue>>,
-    /// Why the plugin failed or denies the call, in its own words.
+    /// The plugin's message if it failed or denies the call.
     pub error: Option<String>,
 }
 
@@ -197,8 +197,8 @@ impl Failure {
     }
 }
 
-/// The longest message of a failure or a denial, in bytes. It is bounded because every record keeps it, and a plugin
-/// can put its whole input into it.
+/// Maximum length of the message of a failure or a denial, in bytes. It is bounded because every record keeps it, and
+/// a plugin can put its whole input into it.
 pub const MAX_MESSAGE: usize = 1024;
 
 fn cut(mut message: String) -> String {
@@ -232,7 +232,7 @@ pub struct WireOutput<M> {
     pub proceed: Option<bool>,
     /// Any value, kept in the record.
     pub metadata: Option<M>,
-    /// Why the plugin failed or denies the call, in its own words.
+    /// The plugin's message if it failed or denies the call.
     pub error: Option<String>,
 }
 

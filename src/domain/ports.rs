@@ -45,13 +45,13 @@ pub trait RunPlugin: Send + Sync + 'static {
     /// for the loads. The pools of other plugins stay until [`RunPlugin::retire`].
     async fn prepare(&self, wanted: &[Arc<LinkedPlugin>], runtime: &Runtime);
 
-    /// Returns how far the plugin is loaded.
+    /// Returns the loading state of the plugin.
     fn loading(&self, plugin: &Arc<LinkedPlugin>) -> Loading;
 
     /// Waits until more than `seen` loads have ended, successfully or not. Returns how many have ended.
     async fn loads(&self, seen: u64) -> u64;
 
-    /// Drains the pools of all plugins except these: calls in flight are completed, idle workers are ended.
+    /// Drains the pools of all plugins except these: executions in progress are completed, idle workers are ended.
     fn retire(&self, keep: &[Arc<LinkedPlugin>]);
 
     /// Runs one execution. Waits at most for the queue's deadline and `timeout` together. Requests that the plugin
@@ -74,7 +74,7 @@ pub trait RunPlugin: Send + Sync + 'static {
     async fn shutdown(&self);
 }
 
-/// How far a plugin is loaded.
+/// The loading state of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loading {
     /// Not being loaded: it was not [prepared](RunPlugin::prepare), or was retired since. Each execution starts a
@@ -93,8 +93,8 @@ pub enum Loading {
     },
 }
 
-/// What a plugin can ask of the gateway during its execution. Requests are bounded and end with the execution: those
-/// that are not answered by then are dropped.
+/// The requests that a plugin can make to the gateway during its execution. They are bounded and end with the
+/// execution: those that are not answered by then are dropped.
 pub trait Host: Send + Sync {
     /// Reports the progress of the plugin to the client.
     fn progress(&self, progress: PluginProgress);
@@ -123,7 +123,7 @@ pub struct PluginProgress {
 /// The limits that the executions of all plugins share, and their use at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PluginLoad {
-    /// The most executions at once.
+    /// Maximum number of concurrent executions.
     pub permits: u32,
     /// The number of executions that are running.
     pub permits_in_use: u32,
@@ -249,7 +249,7 @@ pub trait Records: Send + Sync + 'static {
         let _ = rows;
     }
 
-    /// Counts the rows that were dropped to make room for newer ones, by kind.
+    /// Returns how many rows of each kind were dropped to make room for newer ones.
     fn dropped(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
@@ -278,8 +278,8 @@ pub trait Secrets: Send + Sync {
 
 /// Analyses plugin code without running it.
 pub trait Inspect: Send + Sync {
-    /// Returns what the code exports and reads. The ending of `file_name` tells ESM from CommonJS. The same code always
-    /// has the same facts.
+    /// Returns what the code exports and reads. The extension of `file_name` decides between ES module and CommonJS.
+    /// The same code always has the same facts.
     ///
     /// # Errors
     /// If the code cannot be analysed now. This says nothing about the code, so the error must not be cached.

@@ -1,4 +1,4 @@
-//! Problems: what is wrong with an object, in words that let its owner fix it.
+//! Problems: what is wrong with an object, described so that its owner can fix it.
 
 use serde::{Deserialize, Serialize};
 

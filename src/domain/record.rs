@@ -186,9 +186,9 @@ fn is_enforce(mode: &Mode) -> bool {
     *mode == Mode::Enforce
 }
 
-/// The largest metadata of a plugin in a trace, in bytes.
+/// Maximum size of a plugin's metadata in a trace, in bytes.
 pub const MAX_TRACE_METADATA: usize = 16 * 1024;
-/// The greatest nesting depth of a plugin's metadata in a trace. Many parsers stop at 128 levels, and answers and lists
+/// Maximum nesting depth of a plugin's metadata in a trace. Many parsers stop at 128 levels, and answers and lists
 /// add several around it.
 pub const MAX_TRACE_DEPTH: usize = 64;
 
@@ -204,7 +204,7 @@ pub enum CallOutcome {
     RpcError,
     /// A plugin denied the call.
     Denied,
-    /// A plugin failed, and the call with it.
+    /// The call failed because a plugin failed.
     Failed,
     /// The gateway refused to let the call in.
     Refused,
@@ -252,7 +252,7 @@ pub struct CallRecord {
     pub upstream: String,
     /// The server's own name for the tool, or the requested name if there is no such tool.
     pub tool: String,
-    /// The era that the client speaks.
+    /// The MCP era of the client.
     pub era: &'static str,
     /// The principal of the caller.
     pub principal: String,

@@ -14,9 +14,10 @@ use super::problem::Problem;
 use super::sandbox::SandboxLack;
 use super::seen::SeenNames;
 
-/// The most tools of one upstream that a report lists. `toolCount` counts all of them.
+/// Maximum number of tools of one upstream that a report lists. `toolCount` counts all of them.
 pub const MAX_TOOLS: usize = 512;
-/// The most bytes of tools in a report, as JSON. If there are more, the tools of the largest upstreams are left out.
+/// Maximum size of all tools in a report, in bytes of JSON. If it is exceeded, the tools of the largest upstreams are
+/// left out.
 pub const MAX_TOOL_BYTES: usize = 8 << 20;
 
 /// The whole report. Lists are sorted by name.
@@ -70,19 +71,19 @@ pub struct UpstreamReport {
     /// Failures since the last success.
     #[serde(default)]
     pub failures: u32,
-    /// Whether the upstream has left routing.
+    /// Whether the upstream was taken out of routing.
     #[serde(default)]
     pub auto_disabled: bool,
-    /// When it left routing, in RFC 3339; `None` while it is in routing.
+    /// When the upstream was taken out of routing, in RFC 3339; `None` while it is in routing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub auto_disabled_at: Option<String>,
-    /// The value of the annotation `hawsepipe.dev/enable` that this pod has acted on.
+    /// The value of the annotation `hawsepipe.dev/enable` on which this pod has acted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable: Option<String>,
-    /// When it last became connected, in RFC 3339.
+    /// When the pod last connected to the upstream, in RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_connected_at: Option<String>,
-    /// The message of the last failure, or why calls to it are refused.
+    /// The message of the last failure, or why calls to the upstream are refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// `Legacy` or `Modern`.

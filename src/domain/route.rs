@@ -58,7 +58,7 @@ pub struct Unnamed {
 /// All routes of a snapshot.
 #[derive(Debug, Default)]
 pub struct Routes {
-    /// In the order of the tool list.
+    /// Routes in the order of the tool list.
     all: Vec<Arc<Route>>,
     by_public: HashMap<String, Arc<Route>>,
     by_own: Vec<HashMap<String, Arc<Route>>>,

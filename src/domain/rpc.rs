@@ -11,7 +11,7 @@ pub const INVALID_REQUEST: i64 = -32600;
 pub const METHOD_NOT_FOUND: i64 = -32601;
 /// The parameters are not valid for the method.
 pub const INVALID_PARAMS: i64 = -32602;
-/// The gateway failed through its own fault.
+/// The gateway failed because of an internal error.
 pub const INTERNAL_ERROR: i64 = -32603;
 /// The gateway refuses the call, because of a limit or the stop switch.
 pub const REFUSED: i64 = -32000;

@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Whether plugins can run without the whole sandbox.
+/// Whether plugins can run without the complete sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SandboxMode {
-    /// A plugin runs in the whole sandbox or not at all.
+    /// A plugin runs in the complete sandbox or not at all.
     Required,
     /// A plugin runs in as much of the sandbox as the kernel can enforce.
     BestEffort,
@@ -50,7 +50,7 @@ impl fmt::Display for SandboxLack {
 /// The state of the sandbox of a gateway process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SandboxState {
-    /// Whether plugins run only if the kernel enforces the whole sandbox.
+    /// Whether plugins run only if the kernel enforces the complete sandbox.
     pub required: bool,
     /// The properties that the kernel cannot enforce.
     pub lacks: Vec<SandboxLack>,

@@ -112,8 +112,8 @@ impl Mask {
     }
 }
 
-/// Returns the position at which `text` ends with the beginning of `word`; `None` if there is none of at least
-/// [`SHORTEST`] bytes.
+/// Returns the position of the end part of `text` that is the beginning of `word`; `None` if there is no such part of
+/// at least [`SHORTEST`] bytes.
 fn begins_at(text: &str, word: &str) -> Option<usize> {
     let from = (text.len() + 1).saturating_sub(word.len());
     let mut starts = (from..(text.len() + 1).saturating_sub(SHORTEST)).filter(|at| text.is_char_boundary(*at));

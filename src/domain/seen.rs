@@ -1,7 +1,7 @@
 //! The names of all tools that upstreams were ever seen to have.
 //!
-//! If tools keep their own names, a name belongs to the first upstream that was seen to have it. Neither an outage nor
-//! a restart may give the name to another server, so these names are kept through both.
+//! If tools keep their own names, a name belongs to the first upstream that was seen to have it. Neither an outage
+//! nor a restart must give the name to another server, so these names are kept through both.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::{Add, AddAssign};
@@ -11,27 +11,27 @@ use serde::{Deserialize, Serialize};
 use super::ids::ObjectKey;
 use super::tool_name::{MAX_NAME, is_valid_name};
 
-/// The most names that are kept of all upstreams together. There are lower limits for one namespace and for one
-/// upstream, so that none of them can use up the room of the others. A tool that is seen when there is no room always
-/// has its upstream's prefix.
+/// Maximum number of names that are kept of all upstreams together. There are lower limits for one namespace and for
+/// one upstream, so that none of them can use up the room of the others. A tool that is first seen when there is no
+/// room always has its upstream's prefix.
 pub const MAX_SEEN: usize = 4096;
-/// The most names that are kept of the upstreams of one namespace; see [`MAX_SEEN`].
+/// Maximum number of names that are kept of the upstreams of one namespace; see [`MAX_SEEN`].
 pub const MAX_OF_NAMESPACE: usize = MAX_SEEN / SHARES;
-/// The most names that are kept of one upstream; see [`MAX_SEEN`].
+/// Maximum number of names that are kept of one upstream; see [`MAX_SEEN`].
 pub const MAX_OF_ONE: usize = 512;
-/// The most bytes that the names may take as JSON. This much fits into the index of a gateway's snapshots, together
-/// with the rest of it.
+/// Maximum size of the names as JSON, in bytes. This much fits into the index of a gateway's snapshots, together with
+/// the rest of the index.
 pub const MAX_BYTES: usize = 128 << 10;
 const MAX_BYTES_OF_NAMESPACE: usize = MAX_BYTES / SHARES;
 const MAX_BYTES_OF_ONE: usize = MAX_BYTES / 8;
-/// A namespace can have at most the whole divided by this number.
+/// The limits of a namespace are the total limits divided by this number.
 const SHARES: usize = 4;
 /// The JSON overhead of a name, in bytes: two quotes and a comma.
 const AROUND_NAME: usize = 3;
 /// An upper estimate of the JSON overhead of an upstream, in bytes: quotes, a colon, brackets and a comma.
 const AROUND_UPSTREAM: usize = 40;
-/// The most bytes that a name can add: it is the first of its upstream, whose namespace and name have at most 63
-/// characters each.
+/// Maximum number of bytes that a single name can add: it is the first of its upstream, whose namespace and name have
+/// at most 63 characters each.
 const LARGEST: usize = AROUND_UPSTREAM + 127 + MAX_NAME + AROUND_NAME;
 
 /// Names of tools by upstream (`namespace/name`). Adding is limited by [`MAX_SEEN`] and [`MAX_BYTES`], among others.
@@ -56,7 +56,7 @@ impl SeenNames {
         self.0.iter().map(|(upstream, names)| (upstream.as_str(), names))
     }
 
-    /// Whether there may be no room for another name, even of an upstream that has few.
+    /// Whether there may be no room for another name, even of an upstream that has few names.
     pub fn is_full(&self) -> bool {
         let taken = self.taken();
         taken.all.is_full(MAX_SEEN, MAX_BYTES)
@@ -102,8 +102,8 @@ impl SeenNames {
         self.0.len() < before
     }
 
-    /// Removes the names of upstreams for which `keep` returns false, as far as they take room from others: of a namespace
-    /// that is full or, if there is no room at all, of every namespace. Returns whether there were any.
+    /// Removes the names of every upstream for which `keep` returns false, if they take room from others: those in a
+    /// namespace that is full, and those in all namespaces if there is no room at all. Returns whether there were any.
     pub fn make_room(&mut self, keep: impl Fn(&str) -> bool) -> bool {
         let Taken { all, namespaces } = self.taken();
         let no_room = all.is_full(MAX_SEEN, MAX_BYTES);
@@ -114,7 +114,7 @@ impl SeenNames {
         })
     }
 
-    /// Removes the names that `other` has too.
+    /// Removes the names that `other` also contains.
     pub fn subtract(&mut self, other: &Self) {
         for (upstream, names) in &other.0 {
             if let Some(own) = self.0.get_mut(upstream) {

@@ -45,8 +45,8 @@ impl<'a> Skim<'a> {
     }
 }
 
-/// Iterates over the members of an object. The name is `None` if it contains a lone surrogate. Members are not collected:
-/// a short text may have millions of them.
+/// Iterates over the members of an object. The name is `None` if it contains a lone surrogate. Members are not
+/// collected, because a short text can have millions of them.
 #[derive(Clone, Debug)]
 pub struct Members<'a>(Elements<'a>);
 

@@ -13,13 +13,13 @@ use super::tool_name::{MAX_NAME, is_valid_name};
 /// A tool of an upstream. Its definition is kept unchanged. Clones share the definition and the schemas.
 #[derive(Clone, Debug)]
 pub struct Tool {
-    /// The server's own name for it.
+    /// The server's own name for the tool.
     pub name: String,
     /// The whole definition as the server sent it.
     pub definition: Arc<RawValue>,
-    /// Its input schema; `None` if the server sent none.
+    /// The tool's input schema; `None` if the server sent none.
     pub input_schema: Option<Arc<RawValue>>,
-    /// Its annotations, with the protocol's defaults filled in.
+    /// The tool's annotations, with the protocol's defaults filled in.
     pub hints: Hints,
     /// The definition's `_meta`.
     pub meta: Option<Arc<RawValue>>,
@@ -34,7 +34,7 @@ pub struct Listed {
     pub left_out: Vec<String>,
 }
 
-/// The most tools of one list that are named as left out.
+/// Maximum number of tools of one list that are named as left out.
 const MAX_LEFT_OUT: usize = 20;
 
 impl Listed {
@@ -58,13 +58,13 @@ impl Listed {
 /// A tool's annotations with the protocol's defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
-    /// It changes nothing. Default: false.
+    /// Whether the tool changes nothing. Default: false.
     pub read_only: bool,
-    /// It may destroy data. Default: true.
+    /// Whether the tool may destroy data. Default: true.
     pub destructive: bool,
-    /// Calling it again with the same arguments has no further effect. Default: false.
+    /// Whether calling the tool again with the same arguments has no further effect. Default: false.
     pub idempotent: bool,
-    /// It interacts with the outside world. Default: true.
+    /// Whether the tool interacts with the outside world. Default: true.
     pub open_world: bool,
 }
 

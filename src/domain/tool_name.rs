@@ -1,6 +1,6 @@
 //! Rules for the names of tools.
 
-/// The longest name that a client can see: the specification's 128 characters.
+/// Maximum length of a tool name that clients see (MCP, tool names).
 pub const MAX_NAME: usize = 128;
 
 /// Whether the protocol allows `name`: 1 to 128 characters of `A-Z a-z 0-9 _ . -`.

@@ -12,7 +12,7 @@ use super::log_level::LogLevel;
 use super::plan::UpstreamPlan;
 use super::secret::{Mask, SecretText};
 
-/// The time that a process has for its first connection. It is long because `npx` may have to download the program.
+/// The time limit of a process's first connection. It is long because `npx` may have to download the program.
 pub const FIRST_START: Duration = Duration::from_secs(60);
 
 /// An upstream that is ready to be connected to: its plan with secrets resolved.
@@ -23,7 +23,7 @@ pub struct UpstreamTarget {
     /// The headers or environment variables with their values, in the order of the plan's list. Optional values that
     /// are missing are left out.
     pub values: Vec<(String, SecretText)>,
-    /// The largest answer in bytes.
+    /// Maximum size of an answer in bytes.
     pub max_response_size: u64,
 }
 
@@ -57,9 +57,9 @@ impl Era {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerFacts {
-    /// The era that it speaks.
+    /// The MCP era of the server.
     pub era: Era,
-    /// The protocol version agreed on.
+    /// The MCP version that gateway and server agreed on.
     pub version: String,
     /// Its name, if it reports one.
     pub server_name: Option<String>,
@@ -84,7 +84,7 @@ pub enum Probed {
     Up(ServerFacts),
     /// The server is connected but does not answer while it works on a call, because it handles one request at a time.
     Busy,
-    /// The connection was closed because nobody used it. The next call or list opens it again; a probe does not.
+    /// The connection was closed because no call used it. The next call or list opens it again; a probe does not.
     Resting,
 }
 
@@ -95,8 +95,7 @@ pub struct OutCall {
     pub tool: String,
     /// The arguments as raw JSON; `None` if the client sent none.
     pub arguments: Option<Box<RawValue>>,
-    /// The members of the client's `_meta` that are forwarded: trace context and those that do not belong to the
-    /// protocol.
+    /// The members of the client's `_meta` that are forwarded: the trace context, and those that MCP does not define.
     pub meta: Vec<(String, Box<RawValue>)>,
     /// Whether the client asked for progress notifications.
     pub wants_progress: bool,
@@ -181,7 +180,7 @@ pub enum UpstreamEvent {
     ToolsChanged(ObjectKey),
     /// Its connection or process ended.
     Disconnected(ObjectKey),
-    /// The server answered as if it spoke another era.
+    /// The server's answer suggests that it uses another MCP era.
     Doubtful(ObjectKey),
 }
 

@@ -1,4 +1,4 @@
-//! The table of what an entry's answer does to its call, as a function.
+//! Decides what an entry's answer does to its call.
 
 use super::plugin::{Failure, FailurePolicy, Mode, Output, Phase, Role};
 use super::reason::Reason;
@@ -23,7 +23,7 @@ pub enum Verdict {
     /// The call continues with `text` as its content. If `stop` is set, the later entries of the chain are skipped,
     /// except Guards.
     Go {
-        /// The content from now on.
+        /// The new content of the call.
         text: String,
         /// Whether the plugin returned `continue: false`.
         stop: bool,
@@ -47,7 +47,8 @@ impl EntryRules {
         self.mode == Mode::Enforce && self.role != Role::Observe
     }
 
-    /// Judges an answer. Content that is not valid was turned into a failure `InvalidOutput` before.
+    /// Judges an answer. The caller must already have turned content that is not valid into the failure
+    /// `InvalidOutput`.
     pub fn judge(&self, answer: Result<Output, Failure>) -> Verdict {
         match answer {
             Ok(Output { text, proceed, error: None, .. }) => Verdict::Go { text, stop: !proceed },

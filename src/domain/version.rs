@@ -1,12 +1,12 @@
-//! The versions of MCP that the gateway speaks with clients and servers.
+//! The versions of MCP that the gateway uses with clients and servers.
 
 /// Versions of the modern, stateless era, the newest first.
 pub const MODERN_VERSIONS: [&str; 1] = ["2026-07-28"];
-/// The modern version that the gateway speaks with servers.
+/// The modern version that the gateway uses with servers.
 pub const MODERN_VERSION: &str = MODERN_VERSIONS[0];
 /// Versions of the legacy era, with sessions, the newest first.
 pub const LEGACY_VERSIONS: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
 /// The only version with JSON-RPC batches.
 pub const BATCH_VERSION: &str = LEGACY_VERSIONS[2];
-/// A version that the gateway recognises but does not speak, because its transport is HTTP+SSE.
+/// A version that the gateway recognises but does not support, because its transport is HTTP+SSE.
 pub const UNSPOKEN_VERSION: &str = "2024-11-05";

@@ -15,27 +15,27 @@ pub struct ChainPlan {
     pub key: ObjectKey,
     /// Digest of the chain and its plugins' digests, 12 hex characters.
     pub revision: String,
-    /// The phase in which it runs.
+    /// The phase in which the chain runs.
     pub phase: Phase,
-    /// Its place among the chains of its group: lower numbers run first.
+    /// Position among the chains with the same value of `owner`; lower runs first.
     pub order: i32,
-    /// Whether it belongs to the gateway's owner: it is in the gateway's namespace, or the gateway requires it. Such
-    /// chains run last and can cover every upstream.
+    /// Whether the chain belongs to the gateway's owner: it is in the gateway's namespace, or the gateway requires
+    /// it. Such chains run last and can cover every upstream.
     pub owner: bool,
-    /// The MCP methods that it covers; by default only `tools/call`.
+    /// The MCP methods that the chain covers; by default only `tools/call`.
     pub methods: Vec<String>,
-    /// The upstreams that it covers.
+    /// The upstreams that the chain covers.
     pub upstreams: UpstreamScope,
-    /// Globs over the servers' own tool names that it covers; empty means all tools.
+    /// Globs over the tools that the chain covers, by the servers' own names; empty means all tools.
     pub include: Vec<String>,
-    /// Globs over tool names that it does not cover.
+    /// Globs over the tools that the chain does not cover, even if `include` matches them.
     pub exclude: Vec<String>,
     /// Whether the text of progress and log messages reaches the client even if the chain has a Guard on the response.
     pub notifications_pass: bool,
     /// The entries in the order in which they run.
     pub entries: Vec<EntryPlan>,
-    /// If set, every call that the chain selects is refused: no form of it ever compiled, or it needs something that
-    /// this version does not have.
+    /// If set, every call that the chain selects is refused: no form of the chain was ever accepted, or it needs
+    /// something that this version does not have.
     pub refusing: Option<Refusal>,
 }
 
@@ -53,18 +53,18 @@ pub struct UpstreamScope {
     pub selector: Option<LabelSelector>,
 }
 
-/// The place of one plugin in a chain.
+/// An entry of a chain: one plugin, and how it runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EntryPlan {
     /// The Plugin object.
     pub plugin: ObjectKey,
-    /// Its index in `spec.entries`.
+    /// Index of the entry in `spec.entries`.
     pub place: u32,
-    /// `enabled` of the entry.
+    /// Whether the entry is enabled. Its plugin can be disabled separately.
     pub enabled: bool,
     /// Timeout in milliseconds; `None` means that of the plugin.
     pub timeout_ms: Option<u32>,
-    /// The most tokens that a curating plugin should return.
+    /// Token limit for plugins that shorten content; `None` means the limit in the call's `_meta`, if any.
     pub max_tokens: Option<u32>,
     /// `order` of the entry; `None` means that of the plugin.
     pub order: Option<i64>,
@@ -72,9 +72,9 @@ pub struct EntryPlan {
     pub config: Option<Box<RawValue>>,
     /// The part of a response that the entry sees.
     pub view: View,
-    /// The CEL condition.
+    /// The CEL condition; `None` means that the entry always runs.
     pub when: Option<String>,
-    /// `failurePolicy` of the entry.
+    /// `failurePolicy` of the entry; `None` means the default of the role.
     pub written_policy: Option<FailurePolicy>,
     /// What a failure of the entry does, with the role's default filled in.
     pub failure_policy: FailurePolicy,

@@ -22,7 +22,7 @@ pub struct GatewayPlan {
     pub listeners: Vec<ListenerPlan>,
     /// Whether the manifest allows clients without credentials (`anonymous: {}`).
     pub anonymous: bool,
-    /// How tools are named.
+    /// How the names that clients see are made.
     pub prefix: PrefixMode,
     /// Limits on calls.
     pub limits: Limits,
@@ -40,14 +40,14 @@ pub struct GatewayPlan {
     /// this machine.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub admin_authentication: bool,
-    /// If set, every call is refused: a required chain is missing, or a guarding setting cannot be enforced.
+    /// If set, every call is refused: a required chain is missing, or a protective setting cannot be enforced.
     pub refusing: Option<Refusal>,
 }
 
 /// An address that clients connect to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListenerPlan {
-    /// Its name, unique in the gateway.
+    /// Name of the listener, unique in the gateway.
     pub name: String,
     /// TCP port.
     pub port: u16,
@@ -57,7 +57,7 @@ pub struct ListenerPlan {
     pub hosts: Vec<String>,
     /// Accepted Origin headers. If empty, requests from browsers are refused.
     pub allowed_origins: Vec<String>,
-    /// If set, the listener does not open, because one of its guarding settings cannot be enforced.
+    /// If set, the listener does not open, because one of its protective settings cannot be enforced.
     pub refusing: Option<Refusal>,
 }
 
@@ -78,21 +78,21 @@ pub enum PrefixMode {
 /// Limits on calls, for each gateway process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
-    /// The most calls in flight.
+    /// Maximum number of calls in flight.
     pub concurrent_calls: u32,
-    /// Timeout of an upstream's answer, in milliseconds.
+    /// How long to wait for an upstream's answer, in milliseconds.
     pub call_timeout_ms: u32,
-    /// Timeout of a call as a whole, in milliseconds. Progress does not extend it.
+    /// Time limit of a call as a whole, in milliseconds. Progress does not extend it.
     pub call_ceiling_ms: u32,
-    /// Timeout of an upstream's tool list, in milliseconds.
+    /// How long to wait for an upstream's tool list, in milliseconds.
     pub list_timeout_ms: u32,
-    /// The largest body of a request, in bytes.
+    /// Maximum size of a request body, in bytes.
     pub max_request_size: u64,
-    /// The largest answer of an upstream, in bytes.
+    /// Maximum size of an upstream's answer, in bytes.
     pub max_response_size: u64,
-    /// The most calls in flight for each session or principal; `None` means no limit.
+    /// Maximum number of calls in flight for each session or principal; `None` means no limit.
     pub session_concurrent_calls: Option<u32>,
-    /// The most calls in total for each session or principal; `None` means no limit.
+    /// Maximum number of calls in total for each session or principal; `None` means no limit.
     pub session_total_calls: Option<u64>,
 }
 

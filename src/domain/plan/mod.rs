@@ -1,8 +1,8 @@
 //! The plan: the compiled gateway configuration, as data. The compiler makes it, and the engine links it so that it can
 //! run.
 //!
-//! A plan refers to secrets but never holds their values, and it names plugin code by digest. It has a format version,
-//! so that gateways of neighbouring versions can read it.
+//! A plan refers to secrets but never holds their values, and it names plugin code by digest. It has a format
+//! version, so that gateways of adjacent versions can read it.
 
 mod chain;
 mod gateway;
@@ -54,11 +54,11 @@ pub struct Plan {
     pub gateway: GatewayPlan,
     /// The objects that the gateway selects; `None` means all objects, as for the implicit gateway.
     pub takes: Option<GatewayTakes>,
-    /// In routing order: by creation time in a cluster, by the order of the files on disk.
+    /// Upstreams in routing order: by creation time in a cluster, by the order of the files on disk.
     pub upstreams: Vec<UpstreamPlan>,
     /// Every plugin that was ever accepted and still exists, by key.
     pub plugins: Vec<PluginPlan>,
-    /// In the order in which they run on a call that several chains select.
+    /// Chains in the order in which they run on a call that several chains select.
     pub chains: Vec<ChainPlan>,
     /// Plugin code, by its SHA-256 in hex.
     pub code: BTreeMap<String, String>,

@@ -18,7 +18,7 @@ pub struct PluginPlan {
     /// Document 000's Plugin.id: 8 hex characters of the hash of the plugin's identity. It stays the same when the
     /// plugin is edited.
     pub id: String,
-    /// SHA-256 of its code in hex, the key in [`Plan::code`]. Empty if the plan does not hold the code.
+    /// SHA-256 of the plugin's code in hex, the key in [`Plan::code`]. Empty if the plan does not hold the code.
     pub digest: String,
     /// The file below the gateway's plugin folder, for code that only the gateway can read. `digest` is empty until the
     /// gateway has read it.
@@ -33,26 +33,26 @@ pub struct PluginPlan {
     /// The phases that the code of `path` must serve; `None` means that its exports decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted_phases: Option<Vec<Phase>>,
-    /// The name of the file that the code is written to. Its ending tells ESM from CommonJS.
+    /// The name of the file that the code is written to. Its extension decides between ES module and CommonJS.
     pub file_name: String,
     /// The folder whose other files the code can import, for code from a `path`.
     pub folder: Option<PathBuf>,
     /// Digest of the other files in `folder`; empty if there is no folder.
     #[serde(default)]
     pub siblings: String,
-    /// The purpose of the plugin.
+    /// The plugin's role, which decides what a failure does to the call.
     pub role: Role,
-    /// The phases that it serves; both if that is not known yet.
+    /// The phases that the plugin serves; both if they are not known yet.
     pub phases: Vec<Phase>,
-    /// How workers exchange messages with it. `Auto` is resolved if the code is known.
+    /// How workers exchange messages with the plugin. `protocol: Auto` is resolved if the code is known.
     pub protocol: Protocol,
-    /// For Once: whether a warm worker runs the script again in a fresh context.
+    /// For protocol Once: whether a warm worker runs the script again in a fresh context.
     #[serde(default)]
     pub reuse: bool,
-    /// For Lines: the format of its messages.
+    /// For protocol Lines: the format of the messages.
     #[serde(default)]
     pub encoding: Encoding,
-    /// `spec.enabled`.
+    /// Whether the plugin is enabled (`spec.enabled`).
     pub enabled: bool,
     /// The order of entries that do not set one.
     pub order: i64,
@@ -66,18 +66,18 @@ pub struct PluginPlan {
     pub config: Option<Box<RawValue>>,
     /// All of its environment variables.
     pub env: Vec<NamedValue>,
-    /// The hosts that it can connect to, as `host:port`.
+    /// The hosts that the plugin can connect to, as `host:port`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub egress: Vec<String>,
-    /// For Module: the most executions at once in one worker.
+    /// For protocol Module: maximum number of concurrent executions in one worker.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub concurrency: u32,
     /// The number of warm workers; `None` means the gateway's `poolSizePerPlugin`.
     pub pool_size: Option<u32>,
-    /// Number of executions after which a worker is replaced; `None` means the gateway's setting.
+    /// Number of executions after which a worker is replaced; `None` means the default of the protocol.
     #[serde(default)]
     pub max_executions: Option<u32>,
-    /// Seconds after which a worker is replaced; `None` means the gateway's setting.
+    /// Seconds after which a worker is replaced; `None` means 3600.
     #[serde(default)]
     pub max_lifetime_seconds: Option<u32>,
     /// The resources that executions and workers can use.
@@ -110,11 +110,11 @@ fn is_one(number: &u32) -> bool {
 /// The resources that one execution and one worker can use, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PluginLimits {
-    /// The largest input content.
+    /// Maximum size of the input content.
     pub max_input: u64,
-    /// The largest output content.
+    /// Maximum size of the output content.
     pub max_output: u64,
-    /// The most output on standard error during one execution. If it is exceeded, the worker is replaced.
+    /// Maximum output on standard error during one execution. If it is exceeded, the worker is replaced.
     pub max_stderr: u64,
     /// The memory of a worker's process, not counting what Node.js needs to start. A worker that uses three quarters of
     /// it is replaced.
@@ -122,7 +122,7 @@ pub struct PluginLimits {
     pub memory: u64,
 }
 
-/// 256 MiB. Plans of earlier versions do not have the field.
+/// Returns 256 MiB. Plans of earlier versions do not have the field.
 fn default_memory() -> u64 {
     256 << 20
 }
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn settings_that_came_later_are_written_only_where_they_are_set() {
-        // Revisions are digests of this text, so that of an older plan must not change.
+        // Revisions are digests of this text, so the text of an older plan must not change.
         let mut plugin: PluginPlan = serde_json::from_value(older()).unwrap();
         assert_eq!(serde_json::to_value(&plugin).unwrap(), older());
         plugin.concurrency = 2;

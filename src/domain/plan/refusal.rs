@@ -7,8 +7,8 @@ use crate::domain::reason::Reason;
 /// Why calls are refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The category of the reason.
+    /// Machine-readable reason.
     pub reason: Reason,
-    /// The explanation for users.
+    /// Explanation for users.
     pub message: String,
 }

@@ -39,13 +39,13 @@ pub enum Revoked {
     },
 }
 
-/// Version of the meaning of [`Restrictions`] and of their digest. It rises when either changes.
+/// Version of the meaning of [`Restrictions`] and of their digest. It must be increased when either changes.
 const FORMAT: u32 = 1;
 
 impl Restrictions {
-    /// Returns a digest that differs between restrictions with different effects: the format, which [`Self::format_of`]
-    /// returns, and twelve hex characters. Empty if nothing is restricted. Messages are not part of it, because another
-    /// version can word them differently.
+    /// Returns a digest that differs between restrictions with different effects. It consists of the format, which
+    /// [`Self::format_of`] returns, and twelve hex characters, and is empty if nothing is restricted. Messages are
+    /// not part of it, because another version can word them differently.
     pub fn digest(&self) -> String {
         if *self == Self::default() {
             return String::new();
@@ -62,7 +62,7 @@ impl Restrictions {
 }
 
 impl Revoked {
-    /// Returns it without messages: the object, and for a plugin the chain and the reason.
+    /// Returns what is revoked, without messages: the object, and for a plugin the chain and the reason.
     fn what(&self) -> (&ObjectKey, Option<&ObjectKey>, Option<Reason>) {
         match self {
             Self::Upstream(key) => (key, None, None),

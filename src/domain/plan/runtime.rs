@@ -14,19 +14,20 @@ pub struct Runtime {
     pub plugin_dir: PathBuf,
     /// The Node.js program: a path, or a name that is looked up in PATH. Default: `node`.
     pub node_executable: PathBuf,
-    /// The most plugin executions at once (1 to 100). Default: 10.
+    /// Maximum number of concurrent plugin executions (1 to 100). Default: 10.
     pub max_concurrent_executions: u32,
     /// The number of warm workers for each plugin (0 to 20). Default: 5.
     pub pool_size_per_plugin: u32,
-    /// Timeout in milliseconds of entries if neither they nor their plugin set one (100 to 600,000). Default: 30,000.
+    /// Time limit of an execution in milliseconds, if neither the entry nor its plugin sets one (100 to 600,000).
+    /// Default: 30,000.
     pub default_timeout_ms: u32,
-    /// The most executions that can wait for a worker. Default: 100.
+    /// Maximum number of executions that can wait for a worker. Default: 100.
     pub max_queued_executions: u32,
     /// How long an execution can wait for a worker, in milliseconds. Default: 1000.
     pub queue_timeout_ms: u32,
-    /// The most bytes of content in workers and queues together. Default: 64 MiB.
+    /// Maximum number of bytes of content in workers and queues together. Default: 64 MiB.
     pub max_bytes_in_flight: u64,
-    /// Whether plugins need the whole sandbox; `None` means `Required` on systems that have a sandbox (Linux).
+    /// Whether plugins need the complete sandbox; `None` means `Required` on systems that have a sandbox (Linux).
     #[serde(default)]
     pub sandbox: Option<SandboxMode>,
 }

@@ -20,7 +20,7 @@ pub struct UpstreamPlan {
     pub enabled: bool,
     /// The transport, and the server's address or program.
     pub transport: TransportPlan,
-    /// The era to use.
+    /// The MCP era to use.
     pub era: EraSetting,
     /// Timeout in milliseconds for connecting, including the response headers.
     pub connect_timeout_ms: u32,
@@ -31,25 +31,26 @@ pub struct UpstreamPlan {
     pub extend_on_progress: bool,
     /// Milliseconds after which a connection that no call uses is closed; 0 means never.
     pub idle_timeout_ms: u32,
-    /// How its health is judged.
+    /// How the upstream's health is checked.
     pub health: HealthPlan,
-    /// The value of the annotation `hawsepipe.dev/enable`. A new value brings back an upstream that has left routing.
+    /// The value of the annotation `hawsepipe.dev/enable`. A new value returns an upstream to routing that was taken
+    /// out of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub enable: Option<String>,
     /// Whether arguments are checked against the tool's input schema.
     pub validate_arguments: bool,
-    /// The most calls in flight; `None` means no limit.
+    /// Maximum number of calls in flight; `None` means no limit.
     pub concurrent_calls: Option<u32>,
-    /// The largest answer in bytes; `None` means the gateway's setting.
+    /// Maximum size of an answer in bytes; `None` means the gateway's setting.
     pub max_response_size: Option<u64>,
-    /// Globs over the server's own names of the tools to offer; empty means all tools.
+    /// Globs over the tools to offer, by the server's own names; empty means all tools.
     pub include: Vec<String>,
-    /// Globs over tools not to offer.
+    /// Globs over the tools not to offer, even if `include` matches them.
     pub exclude: Vec<String>,
-    /// Changes to single tools.
+    /// Changes to individual tools.
     pub overrides: Vec<ToolOverride>,
-    /// If set, calls to the upstream are refused: a guarding setting cannot be enforced, or something that it needs is
-    /// missing.
+    /// If set, calls to the upstream are refused: a protective setting cannot be enforced, or something that the
+    /// upstream needs is missing.
     pub refusing: Option<Refusal>,
 }
 
@@ -102,9 +103,9 @@ pub struct HealthPlan {
     pub period_seconds: u32,
     /// Timeout of a probe in milliseconds.
     pub timeout_ms: u32,
-    /// Milliseconds to wait before each retry. When the last retry fails, the upstream leaves routing.
+    /// Milliseconds to wait before each retry. When the last retry fails, the upstream is taken out of routing.
     pub retry_backoff_ms: Vec<u32>,
-    /// Whether an upstream that has left routing is still probed.
+    /// Whether an upstream that was taken out of routing is still probed.
     pub auto_recover: bool,
 }
 
@@ -121,8 +122,8 @@ pub struct ToolOverride {
     pub description: Option<String>,
     /// Whether the tool is neither listed nor callable.
     pub hidden: bool,
-    /// Timeout of its calls in milliseconds.
+    /// How long to wait for the tool's answer, in milliseconds; `None` means the upstream's setting.
     pub timeout_ms: Option<u32>,
-    /// If set, calls of the tool are refused, because a guarding setting cannot be enforced.
+    /// If set, calls of the tool are refused, because a protective setting cannot be enforced.
     pub refusing: Option<Refusal>,
 }
