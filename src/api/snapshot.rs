@@ -242,7 +242,7 @@ pub struct ShardRef {
     /// Name of the GatewaySnapshot that holds the shard.
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
-    /// What the shard holds.
+    /// Kind of the shard's content.
     pub kind: ShardKind,
     /// Number of the shard among those of the same kind. Default: 0.
     #[schemars(range(max = 4095))]
@@ -264,7 +264,7 @@ pub struct ShardRef {
     "a shard never changes: its name is its content"
 ))]
 pub struct Shard {
-    /// What the shard holds.
+    /// Kind of the shard's content.
     pub kind: ShardKind,
     /// How `data` is encoded.
     pub encoding: ShardEncoding,
@@ -280,7 +280,7 @@ pub struct Shard {
     pub data: String,
 }
 
-/// What a shard holds.
+/// Kind of the content of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum ShardKind {
     /// The gateway's settings.

@@ -16,7 +16,7 @@ use super::output::{Column, column, is_read, outcome_text, print_list, rows, tex
 const EVERY: Duration = Duration::from_millis(300);
 /// The minimum number of calls that every gateway keeps. If more calls end between two requests, some are missed.
 const KEPT: usize = 1000;
-/// How many calls each poll asks for. If all of them are new, a second request asks for [`KEPT`].
+/// How many calls each poll requests. If all of them are new, a second request asks for [`KEPT`].
 const FEW: usize = 20;
 
 /// Shows recent calls of a running gateway, and with `--follow` also new ones.

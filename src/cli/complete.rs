@@ -1,4 +1,4 @@
-//! Shell completion, including names that it asks a running gateway for.
+//! Shell completion, including names that are requested from a running gateway.
 
 use std::ffi::OsStr;
 use std::time::Duration;

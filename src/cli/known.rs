@@ -11,7 +11,7 @@ use crate::api::check::nearest;
 /// If a plugin filter (NAME or NAMESPACE/NAME) found nothing, checks that the gateway has such a plugin.
 ///
 /// # Errors
-/// If it has none. The error suggests the most similar plugin, or lists all if there are at most 20.
+/// If the gateway has none. The error suggests the most similar plugin, or lists all if there are at most 20.
 pub async fn check_plugin(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "Plugin", "/api/v1/plugins", "plugin", wanted.filter(|_| found.is_empty())).await
 }
@@ -19,7 +19,7 @@ pub async fn check_plugin(admin: &AdminArgs, wanted: Option<&str>, found: &[Valu
 /// If an upstream filter found nothing, checks that the gateway has such an upstream.
 ///
 /// # Errors
-/// If it has none. The error suggests the most similar upstream, or lists all if there are at most 20.
+/// If the gateway has none. The error suggests the most similar upstream, or lists all if there are at most 20.
 pub async fn check_upstream(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "upstream", "/api/v1/upstreams", "name", wanted.filter(|_| found.is_empty())).await
 }
@@ -27,7 +27,7 @@ pub async fn check_upstream(admin: &AdminArgs, wanted: Option<&str>, found: &[Va
 /// If a tool filter (the server's own name) found nothing, checks that the gateway has such a tool.
 ///
 /// # Errors
-/// If it has none. The error suggests the most similar tool, or lists all if there are at most 20.
+/// If the gateway has none. The error suggests the most similar tool, or lists all if there are at most 20.
 pub async fn check_tool(admin: &AdminArgs, wanted: Option<&str>, found: &[Value]) -> anyhow::Result<()> {
     check(admin, "tool", "/api/v1/tools", "upstreamName", wanted.filter(|_| found.is_empty())).await
 }

@@ -16,7 +16,7 @@ use crate::domain::version::MODERN_VERSION;
 
 /// The default path of an endpoint.
 pub const MCP_PATH: &str = "/mcp";
-/// The most pages of a list that the client reads.
+/// Maximum number of pages of a list that the client reads.
 const MAX_PAGES: usize = 1000;
 
 /// A client of one endpoint.

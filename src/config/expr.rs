@@ -39,17 +39,17 @@ pub struct Expression {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Uses {
-    /// Whether it reads `call`.
+    /// Whether the expression reads `call`.
     pub call: bool,
-    /// Whether it reads `call.arguments`, which have to be parsed for it.
+    /// Whether the expression reads `call.arguments`, which must be parsed for it.
     pub arguments: bool,
-    /// Whether it reads `tool`.
+    /// Whether the expression reads `tool`.
     pub tool: bool,
-    /// Whether it reads `upstream`.
+    /// Whether the expression reads `upstream`.
     pub upstream: bool,
-    /// Whether it reads `identity`.
+    /// Whether the expression reads `identity`.
     pub identity: bool,
-    /// Whether it reads `content`.
+    /// Whether the expression reads `content`.
     pub content: bool,
 }
 

@@ -47,7 +47,7 @@ pub struct Inputs {
     pub not_loaded: BTreeMap<ObjectKey, NotLoaded>,
     /// Objects whose new form is too large for the room that other objects leave in the gateway's plan, and why.
     pub no_room: BTreeMap<ObjectId, String>,
-    /// What parsing found out about code, by the [`code_key`] of text and file name.
+    /// The facts that parsing found about code, by the [`code_key`] of text and file name.
     pub facts: BTreeMap<String, CodeFacts>,
     /// Keys of code that is being parsed for the first time; facts about it will be available soon.
     pub parsing: BTreeSet<String>,
@@ -106,8 +106,8 @@ pub struct InvalidObject {
     /// For a chain: what it selects, as far as it can be read, without entries. `None` if that is unknown; the chain
     /// then selects everything on each gateway that takes chains of its namespace.
     pub chain: Option<ChainInput>,
-    /// Whether the object says that it is switched off (`enabled: false` of an upstream, `stopped: true` of a gateway)
-    /// or on; `None` if it says neither.
+    /// Whether the object asks to be switched off (`enabled: false` of an upstream, `stopped: true` of a gateway) or
+    /// on; `None` if it asks for neither.
     pub off: Option<bool>,
 }
 

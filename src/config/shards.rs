@@ -23,7 +23,7 @@ const MAX_OBJECTS: usize = 512 << 10;
 /// Oldest plan format that can be read.
 const OLDEST_FORMAT: u32 = if FORMAT_VERSION > 1 { FORMAT_VERSION - 1 } else { 1 };
 
-/// What a piece holds.
+/// The kind of a piece's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PieceKind {
     /// The gateway's settings, and the order of the objects in other pieces.
@@ -39,7 +39,7 @@ pub enum PieceKind {
 /// A piece of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanPiece {
-    /// What the piece holds.
+    /// The kind of the piece's content.
     pub kind: PieceKind,
     /// Bucket that the content belongs to; pieces of the same kind and bucket can occur several times.
     pub bucket: u32,

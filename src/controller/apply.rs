@@ -33,7 +33,7 @@ use crate::domain::seen::SeenNames;
 /// How many shards are written concurrently.
 const AT_ONCE: usize = 8;
 
-/// What is stored for one gateway: its index and shards, and what the operator knows about them.
+/// The stored objects of one gateway, its index and shards, and what the operator knows about them.
 #[derive(Default)]
 pub(super) struct SnapshotStore {
     pub(super) index: Option<SnapshotIndex>,

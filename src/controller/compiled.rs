@@ -128,9 +128,9 @@ pub(super) fn check_standalone(inputs: &mut Inputs) -> (HashMap<ObjectId, Vec<Pr
     (own, known.map(|plugin| (plugin.key, plugin.protocol)).collect())
 }
 
-/// Compiles the plan of one gateway. `previous` is its newest earlier plan. `running` is the plan that runs until the
-/// new one does, or `None` if nothing is stored. `kept` are the plans of all revisions that pods may still run.
-/// `loading` holds what pods reported about loading plugins.
+/// Compiles the plan of one gateway. `previous` is its newest earlier plan. `running` is the plan that pods run until
+/// the new one is in force, or `None` if nothing is stored. `kept` are the plans of all revisions that pods can still
+/// run. `loading` holds what pods reported about loading plugins.
 pub(super) fn plan(
     gateway: &LoweredObject,
     inputs: &mut Inputs,
@@ -273,7 +273,7 @@ mod tests {
         assert!(plan.upstreams.iter().all(|upstream| upstream.refusing.is_none()));
         assert!(plan.upstream("new").is_some() && !plan.upstream("b39").unwrap().enabled);
         assert!(grown.no_room.is_empty());
-        // They keep the old form until there is room, which every compilation checks.
+        // These upstreams keep the old form until there is room, which every compilation checks.
         let (again, _) = compile_within_bounds(&mut grown, Some(&plan));
         assert_eq!(large(&again, 400 * KIB), kept);
         grown.upstreams.retain(|upstream| upstream.plan.key.namespace != "a");

@@ -5,7 +5,7 @@
 pub(super) enum ConditionType {
     /// Whether the object is valid on its own.
     Accepted,
-    /// Whether everything that the object refers to exists and may be used.
+    /// Whether everything that the object refers to exists and can be used.
     ResolvedRefs,
     /// Whether all ready pods of its gateways run it.
     Programmed,
@@ -39,7 +39,7 @@ impl ConditionType {
         Self::Ready,
     ];
 
-    /// The type as it is written in a status.
+    /// The name of the type in a status.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Accepted => "Accepted",
@@ -55,7 +55,7 @@ impl ConditionType {
         }
     }
 
-    /// The type that is written like this in a status; `None` if there is none.
+    /// Returns the type with this name in a status; `None` if no type has it.
     pub(super) fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|known| known.as_str() == word)
     }

@@ -26,7 +26,7 @@ pub(super) struct Dereferencing {
     config_maps: BTreeMap<ObjectKey, Known>,
 }
 
-/// What is known about one ConfigMap.
+/// The last known state of one ConfigMap.
 struct Known {
     /// Resource version of the ConfigMap that was read; `None` if it was never read.
     version: Option<String>,
@@ -35,7 +35,7 @@ struct Known {
     again: Option<Instant>,
 }
 
-/// What the references resolve to.
+/// The results of resolving references.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dereferenced {
     pub(super) config_maps: BTreeMap<ObjectKey, ConfigMapData>,

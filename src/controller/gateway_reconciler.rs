@@ -32,7 +32,7 @@ const MAX_CONFLICTS: usize = 5;
 pub(super) struct GatewayReconciler {
     pub(super) planned: Arc<PlannedGateway>,
     pub(super) stored: SnapshotStore,
-    /// What pods reported about loading the gateway's plugins.
+    /// The pods' reports about loading the gateway's plugins.
     pub(super) loading: LoadReports,
     /// Why the gateway's objects are not up to date, if they are not.
     pub(super) fault: Option<(Reason, String)>,

@@ -64,7 +64,7 @@ impl fmt::Display for OperatorAccount {
     }
 }
 
-/// What is known about the token for one gateway.
+/// The state of the token for one gateway.
 #[derive(Clone)]
 struct TokenState {
     shown: Shown,

@@ -11,8 +11,8 @@ use crate::domain::seen::SeenNames;
 const KEPT: usize = 3;
 /// Maximum size of an index in bytes. etcd stores it within one request of 1.5 MiB (etcd, `--max-request-bytes`).
 const MAX_INDEX: usize = 1_300_000;
-/// Bytes that the API server adds for each shard besides its name, to record which of its fields are ours (Kubernetes,
-/// managed fields).
+/// Number of bytes that the API server adds for each shard besides its name, to record which of the shard's fields
+/// the operator owns (Kubernetes, managed fields).
 const OF_SHARD: usize = 120;
 
 /// The content of a gateway's next index, as the planning loop computed it.

@@ -16,7 +16,7 @@ pub(super) const KINDS: [(Kind, &str); 6] = [
     (Kind::SectionBinding, "sectionbindings"),
 ];
 
-/// The API resource of one of our kinds.
+/// The API resource of one of Hawsepipe's kinds.
 pub(super) fn resource(kind: Kind) -> ApiResource {
     let plural = KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(_, plural)| plural);
     ApiResource {

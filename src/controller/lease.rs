@@ -39,7 +39,7 @@ const _: () = {
     );
 };
 
-/// Where the lease is stored, and which process asks for it.
+/// The Lease, and the process that competes for it.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
     /// Namespace of the Lease.
@@ -80,7 +80,7 @@ impl Leadership {
         (self.clock)()
     }
 
-    /// Whether this process may write now.
+    /// Whether this process is allowed to write now.
     pub(super) fn leads(&self) -> bool {
         self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| self.now() < until)
     }
@@ -108,7 +108,7 @@ impl Leadership {
     }
 }
 
-/// The last known state of another process's lease, and when it last changed, by our own clock.
+/// The last known state of another process's lease, and when it last changed, by this process's clock.
 struct ObservedLease {
     renewed: Option<MicroTime>,
     holder: Option<String>,
@@ -214,7 +214,7 @@ impl LeaseKeeper {
     }
 }
 
-/// Whether another process's lease has not changed for its whole duration, by our own clock.
+/// Whether another process's lease has not changed for its whole duration, by this process's clock.
 fn is_over(spec: &LeaseSpec, seen: &mut Option<ObservedLease>, now: Instant) -> bool {
     let same = |seen: &&mut ObservedLease| seen.renewed == spec.renew_time && seen.holder == spec.holder_identity;
     match seen.as_mut().filter(same) {

@@ -21,7 +21,7 @@ use crate::domain::report::PluginState;
 const MAX_NOT_LOADED: usize = 256;
 const MAX_MESSAGE: usize = 512;
 
-/// What is known about loading the plugins of one gateway.
+/// The pods' reports about loading the plugins of one gateway, summed up.
 #[derive(Default)]
 pub(super) struct LoadReports {
     /// Forms to go back to, at most one for each plugin in the plan.
@@ -86,8 +86,8 @@ impl LoadReports {
         stored.collect()
     }
 
-    /// Takes in what pods report about the forms in the newest plan. `revisions` are the digests of the objects in each
-    /// kept revision. Returns whether a form newly failed to load that has an earlier form to go back to.
+    /// Processes what pods report about the forms in the newest plan. `revisions` are the digests of the objects in
+    /// each kept revision. Returns whether a further form failed to load that has an earlier form to go back to.
     pub(super) fn hear(
         &mut self,
         planned: &PlannedGateway,
@@ -130,8 +130,8 @@ impl LoadReports {
         news
     }
 
-    /// Notes that the plan `before` was replaced by one with these `digests`, and that compiling it found `problems`.
-    /// Failures to load are forgotten for plugins that have no error any more.
+    /// Records that the plan `before` was replaced by one with these `digests`, and that compiling it found
+    /// `problems`. Failures to load are forgotten for plugins that no longer have an error.
     pub(super) fn replaced(&mut self, before: Option<&Plan>, digests: &Digests, problems: &[Problem]) {
         if let Some(before) = before {
             self.keep_before(before, digests);

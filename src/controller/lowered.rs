@@ -43,7 +43,7 @@ impl LoweredObject {
     }
 }
 
-/// What the result of lowering depends on: while this does not change, neither does the result.
+/// The parts of an object that the result of lowering depends on: while they do not change, neither does the result.
 #[derive(PartialEq)]
 pub(super) struct Origin {
     uid: Option<String>,

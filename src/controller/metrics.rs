@@ -23,7 +23,7 @@ impl ControllerMetrics {
     /// Registers the metrics in `catalog`.
     ///
     /// # Errors
-    /// If they are already registered.
+    /// If the metrics are already registered.
     pub fn register(catalog: &Catalog) -> prometheus::Result<Self> {
         let leader = IntGauge::new("hawsepipe_leader", "1 in the operator that leads")?;
         catalog.keep(leader.clone())?;

@@ -6,7 +6,7 @@ use kube::ResourceExt;
 
 use super::watches::{Watches, all};
 
-/// What is remembered about namespaces between two planning rounds.
+/// The state of namespaces that is remembered between planning rounds.
 #[derive(Default)]
 pub(super) struct Namespaces {
     /// Uids of the namespaces, by name.

@@ -1,5 +1,5 @@
-//! Decides which fields of an object are ours, that is, this operator's. A difference in a field that someone else
-//! set is no reason for a write.
+//! Decides which fields of an object belong to this operator. A difference in a field that someone else set is no
+//! reason for a write.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::DynamicObject;
@@ -42,7 +42,7 @@ pub(super) fn keep_own(object: &mut DynamicObject) {
     });
 }
 
-/// Whether our part of an object is as desired. `seen` must have gone through [`keep_own`].
+/// Whether the operator's part of an object is as desired. `seen` must have gone through [`keep_own`].
 pub(super) fn is_as_desired(seen: &DynamicObject, desired: &impl Serialize) -> bool {
     let Ok(Value::Object(mut desired)) = serde_json::to_value(desired) else { return false };
     for identity in ["apiVersion", "kind"] {
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!(object.data["status"], Value::Null);
     }
 
-    /// A Role after [`keep_own`]: we applied the fields in `ours`, the API server and others set the rest.
+    /// A Role after [`keep_own`]: the operator applied the fields in `ours`, the API server and others set the rest.
     fn role(ours: Value) -> DynamicObject {
         let entry = json!({"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": ours});
         let status = json!({"manager": FIELD_MANAGER, "operation": "Apply", "subresource": "status",

@@ -49,7 +49,7 @@ pub(super) struct Parsing<I> {
     pauses: Doubling,
 }
 
-/// What is known about code.
+/// The known facts about code.
 struct KnownFacts {
     /// Facts, by the key of the code.
     facts: Mutex<BTreeMap<String, Fact>>,
@@ -59,9 +59,9 @@ struct KnownFacts {
     changed: Arc<Notify>,
 }
 
-/// What is known about code that was tried.
+/// The result of trying to parse code.
 enum Fact {
-    /// Nothing: the parser could not be asked, or exceeded its deadline. The code is tried again.
+    /// The parser could not be reached, or exceeded its deadline. The code is tried again.
     Unknown,
     /// The parser exceeded its deadline [`MAX_LATE`] times. The code is tried again.
     Late(CodeFacts),
@@ -180,7 +180,7 @@ impl<I: Inspect> CodeText<I> {
             let found = {
                 let _turn = self.turn.lock().await;
                 if self.known.is_answered(&self.key) {
-                    // The same text in another namespace was parsed meanwhile.
+                    // The same text in another namespace was parsed in the meantime.
                     return;
                 }
                 self.inspect.inspect(&self.text, &self.file_name).await
@@ -213,7 +213,7 @@ impl KnownFacts {
         matches!(self.facts().get(key), Some(Fact::Answer(_)))
     }
 
-    /// Notes that code was tried. Only the first try counts as news.
+    /// Records that code was tried. Only the first try counts as a change.
     fn tried(&self, key: &str) {
         if !self.facts().contains_key(key) {
             self.learn(key, Fact::Unknown);

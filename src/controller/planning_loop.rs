@@ -41,7 +41,7 @@ fn traced(objects: usize, edited: &[ObjectId]) -> Span {
     debug_span!(target: TARGET, "reconcile", objects, changed = edited.len(), names = names.join(", "))
 }
 
-/// What a round has to do.
+/// The work of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// Nothing: another process leads.
@@ -180,7 +180,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         }
         match step {
             Step::StandBy => {
-                // What the leader writes meanwhile is read again when this process leads.
+                // The leader can change the stored objects, so they are read again when this process leads.
                 self.gateways.clear();
                 return LONGEST_RETRY;
             }

@@ -1,4 +1,4 @@
-//! What the planning loop publishes for the status loop.
+//! The state that the planning loop publishes for the status loop.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

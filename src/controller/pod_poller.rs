@@ -248,7 +248,7 @@ pub(super) async fn follow(
     }
 }
 
-/// What pods could not load, as gateway, revision and plugin.
+/// Returns the plugins that pods could not load, as gateway, revision and plugin.
 fn not_loaded(pods: &ByGateway) -> BTreeSet<(&ObjectKey, &str, &str)> {
     let reports = pods.iter().flat_map(|(key, pods)| pods.reports().map(move |report| (key, report)));
     let all = reports.flat_map(|(key, report)| {

@@ -1,4 +1,4 @@
-//! What the gateways' pods report.
+//! The reports of the gateways' pods.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Reported {
         Self { report, upstreams }
     }
 
-    /// What the report says about an upstream, named `namespace/name`.
+    /// Returns the part of the report about an upstream, named `namespace/name`.
     pub(super) fn upstream(&self, name: &str) -> Option<&UpstreamReport> {
         self.report.upstreams.get(*self.upstreams.get(name)?)
     }
@@ -48,7 +48,7 @@ impl Pods {
         self.ready.values().flatten().map(|reported| &reported.report)
     }
 
-    /// What the ready pods report about an upstream.
+    /// The reports of the ready pods about an upstream.
     pub(super) fn of_upstream(&self, name: &str) -> impl Iterator<Item = &UpstreamReport> {
         self.ready.values().flatten().filter_map(move |reported| reported.upstream(name))
     }

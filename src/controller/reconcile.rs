@@ -19,7 +19,7 @@ use super::owner::Owner;
 use super::watches::Watches;
 use super::writer::Writer;
 
-/// What is remembered about an owner's objects between two rounds.
+/// The state of an owner's objects that is remembered between two rounds.
 #[derive(Default)]
 pub(super) struct OwnedObjects {
     /// Objects that belong to someone else, by resource.
@@ -28,11 +28,11 @@ pub(super) struct OwnedObjects {
 
 /// An object that belongs to someone else, and has the name of an object that the operator should create.
 struct ForeignObject {
-    /// Its uid and those of its owners, as the watch shows them; `None` if the watch does not show it because it does
-    /// not have our label.
+    /// Uid of the object and the uids of its owners, as the watch shows them; `None` if the watch does not show the
+    /// object, because it does not have the operator's label.
     seen: Option<(String, Vec<String>)>,
     waits: RetryBackoff,
-    /// When to ask for it again.
+    /// When to read the object again.
     again: Instant,
 }
 

@@ -79,15 +79,15 @@ pub(super) fn words(error: &kube::Error) -> String {
     }
 }
 
-/// What is known about one right.
+/// The state of one right.
 #[derive(Default)]
 enum RightState {
-    /// Nothing: the first request finds out, and the others wait for it.
+    /// Not known yet: the first request finds out, and the others wait for it.
     #[default]
     Unknown,
-    /// It was granted at this time.
+    /// The right was granted at this time.
     Given(Instant),
-    /// It was refused.
+    /// The right was refused.
     Lacking(Refusal),
 }
 
@@ -100,7 +100,7 @@ struct Refusal {
     pauses: Doubling,
 }
 
-/// What is known about rights, by verb, resource and namespace.
+/// The state of all rights, by verb, resource and namespace.
 #[derive(Clone, Default)]
 pub(super) struct Rights(Arc<Mutex<HashMap<String, Arc<tokio::sync::Mutex<RightState>>>>>);
 
@@ -153,7 +153,7 @@ impl Refusal {
 }
 
 impl RightState {
-    /// Records what an answer at `now` says about the right. A refusal is returned with the time of the next try.
+    /// Updates the right after an answer at `now`. A refusal is returned with the time of the next try.
     fn learn<T>(&mut self, what: &str, result: Result<T, RequestError>, now: Instant) -> Result<T, RequestError> {
         match &result {
             Err(RequestError::Forbidden(words, _)) => return Err(self.refused(what, words, now)),

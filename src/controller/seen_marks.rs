@@ -9,9 +9,9 @@ use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 
 /// A shard that is stored.
 pub(super) struct StoredShard {
-    /// Digest of its content.
+    /// Digest of the shard's content.
     pub(super) sha256: String,
-    /// When it was read or written, and whether the watch has shown it since.
+    /// When the shard was read or written, and whether the watch has shown it since.
     pub(super) mark: SeenMark,
 }
 

@@ -18,7 +18,7 @@ use self::watching::{Shared, State, Watched, follow};
 use crate::config::input::ServerInput;
 use crate::domain::reason::Reason;
 
-/// How long a kind that no upstream names any more is still watched, because an edit may name it again.
+/// How long a kind stays watched when no upstream names it any more, because an edit can name it again.
 const KEPT: Duration = Duration::from_secs(60);
 
 /// The namespace of an upstream, and the server that it names.

@@ -53,7 +53,7 @@ pub(super) struct StatusLoop {
     written: HashMap<ObjectId, (Arc<Value>, Instant)>,
     /// Objects whose status could not be written.
     failing: HashMap<ObjectId, Failing>,
-    /// Kinds whose status the operator may not write, with the API server's message.
+    /// Kinds whose status the operator is not permitted to write, with the API server's message.
     refused: BTreeMap<&'static str, String>,
 }
 
@@ -221,7 +221,7 @@ impl StatusLoop {
         for (kind, seen) in self.watches.objects() {
             let (namespace, name) = (seen.metadata.namespace.clone(), seen.metadata.name.clone());
             let id = ObjectId::new(kind, ObjectKey::new(namespace.unwrap_or_default(), name.unwrap_or_default()));
-            // An object that changed meanwhile is compiled first; its status follows then.
+            // An object that has changed since is compiled first, and gets its status afterwards.
             let Some(object) = known.get(&id).filter(|object| is_same(object, &seen)) else { continue };
             let before = match self.written.get(&id) {
                 Some((written, _)) => Arc::clone(written),

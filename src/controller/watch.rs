@@ -64,7 +64,7 @@ pub(super) async fn keep<K>(
     }
 }
 
-/// Why a watch fails. Built-in kinds of Kubernetes always exist, so a kind that is absent is one of ours.
+/// Why a watch fails. Built-in kinds of Kubernetes always exist, so a kind that is absent is one of Hawsepipe's.
 fn why(error: &watcher::Error) -> String {
     match is_absent(error) {
         true => "the cluster does not know this kind: run `hawsepipe crds | kubectl apply --server-side -f -`".into(),

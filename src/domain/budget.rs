@@ -1,5 +1,5 @@
-//! A budget of bytes for the whole process: it bounds what clients and servers make the process hold. Limits on the
-//! number of connections and calls are not enough, because each of them can hold megabytes.
+//! A budget of bytes for the whole process. It limits how much memory clients and servers can make the process hold.
+//! Limits on the number of connections and calls are not enough, because each of them can hold megabytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

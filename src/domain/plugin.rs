@@ -40,7 +40,7 @@ pub enum Role {
     Observe,
 }
 
-/// What the failure of an entry does to its call.
+/// The effect of an entry's failure on its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum FailurePolicy {
     /// The call fails. In the response phase, the content of the response is withheld.

@@ -77,14 +77,14 @@ pub trait RunPlugin: Send + Sync + 'static {
 /// The loading state of a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loading {
-    /// Not being loaded: it was not [prepared](RunPlugin::prepare), or was retired since. Each execution starts a
-    /// worker.
+    /// The plugin is not being loaded: it was not [prepared](RunPlugin::prepare), or was retired since. Each
+    /// execution starts a worker.
     Unprepared,
-    /// Its first worker is not ready yet.
+    /// The plugin's first worker is not ready yet.
     Underway,
-    /// A worker has loaded it. This state stays, even if all its workers end.
+    /// A worker has loaded the plugin. The state stays the same, even if all workers of the plugin end.
     Loaded,
-    /// All attempts to load it have failed.
+    /// All attempts to load the plugin have failed.
     Failed {
         /// The failure, with the reason `NotLoaded`.
         failure: Failure,
@@ -137,25 +137,25 @@ pub struct PluginLoad {
 pub struct WorkerInfo {
     /// The process id.
     pub pid: u32,
-    /// The plugin it runs, as `namespace/name`.
+    /// The plugin that the worker runs, as `namespace/name`.
     pub plugin: String,
     /// Document 000's Plugin.id.
     pub plugin_id: String,
     /// SHA-256 of the code that the worker loaded, in hex.
     pub revision: String,
-    /// When it was started, in Unix milliseconds.
+    /// When the worker was started, in Unix milliseconds.
     pub spawned_at: u64,
-    /// When it was last used, in Unix milliseconds; `None` before its first execution.
+    /// When the worker was last used, in Unix milliseconds; `None` before its first execution.
     pub last_used_at: Option<u64>,
-    /// The number of executions that it has served.
+    /// The number of executions that the worker has served.
     pub execution_count: u64,
-    /// Whether it can serve another execution.
+    /// Whether the worker can serve another execution.
     pub is_healthy: bool,
-    /// The memory of the process itself in bytes: what it has allocated and is resident, without the program that all
+    /// The memory of the process in bytes: what it has allocated and is resident, without the program that all
     /// workers share. `None` if the system does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_bytes: Option<u64>,
-    /// Its state in document 000's lifecycle.
+    /// The worker's state in the lifecycle of document 000.
     pub state: WorkerState,
 }
 
@@ -207,7 +207,7 @@ pub trait CallUpstream: Send + Sync + 'static {
     /// Sends a tool call. Notifications that the server sends meanwhile go to `client`.
     async fn call(&self, target: &Target, call: OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError>;
 
-    /// Waits for the next event that an upstream reports on its own. Only one task may call this at a time.
+    /// Waits for the next event that an upstream reports on its own. Only one task can call this at a time.
     async fn next_event(&self) -> UpstreamEvent;
 
     /// Closes every connection, ends every child process, and waits until they have exited.
@@ -292,7 +292,7 @@ pub enum Unavailable {
     /// The parser did not answer within this time.
     #[error("the parser does not get through plugin code within {0:?}")]
     Late(Duration),
-    /// The parser could not be started or asked.
+    /// The parser could not be started or reached.
     #[error("plugin code cannot be parsed now: {0}")]
     Unasked(String),
 }
@@ -304,13 +304,14 @@ pub struct CodeFacts {
     /// Why the code does not parse. If set, the other fields are empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<SyntaxProblem>,
-    /// Whether it is an ES module: it has an import, an export, or a top-level `await`.
+    /// Whether the code is an ES module: it has an import, an export, or a top-level `await`.
     #[serde(default)]
     pub is_module: bool,
-    /// The names that it exports, including `default`. For CommonJS, what it assigns to `module.exports` or `exports`.
+    /// The names that the code exports, including `default`. For CommonJS, the names that it assigns to
+    /// `module.exports` or `exports`.
     #[serde(default)]
     pub exports: Vec<String>,
-    /// The names of the environment variables that it reads as `process.env.NAME`.
+    /// The names of the environment variables that the code reads as `process.env.NAME`.
     #[serde(default)]
     pub reads_env: Vec<String>,
 }

@@ -43,7 +43,7 @@ impl Problem {
         Self { level: Level::Warning, ..Self::error(reason, object, field, message) }
     }
 
-    /// Whether its level is error.
+    /// Whether the level is error.
     pub fn is_error(&self) -> bool {
         self.level == Level::Error
     }

@@ -51,7 +51,7 @@ impl RawObject {
         self.0.iter().map(|(k, v)| (k.as_str(), &**v))
     }
 
-    /// Whether it has no members.
+    /// Whether the object has no members.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -140,13 +140,13 @@ reasons! {
     NoReadyPods,
     /// A pinned revision runs instead of the newest one.
     Pinned,
-    /// The pinned revision is not stored any more.
+    /// The pinned revision is no longer stored.
     RevisionNotFound,
-    /// An object of this name exists and belongs to somebody else.
+    /// An object of this name exists and belongs to someone else.
     NameTaken,
     /// The sandbox is required but cannot be set up.
     SandboxUnavailable,
-    /// The kernel of a pod does not enforce the whole sandbox.
+    /// The kernel of a pod does not enforce the complete sandbox.
     KernelTooOld,
     /// A part of a compiled revision is missing.
     SnapshotIncomplete,

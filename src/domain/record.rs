@@ -51,7 +51,7 @@ pub struct PluginExecution {
     pub plugin: String,
     /// The chain, as `namespace/name`.
     pub chain_id: String,
-    /// When it started, in Unix milliseconds.
+    /// When the execution started, in Unix milliseconds.
     pub started_at: u64,
     /// Milliseconds in the queue and in the worker together.
     pub duration_ms: f64,
@@ -61,12 +61,12 @@ pub struct PluginExecution {
     pub run_ms: f64,
     /// The result of the execution.
     pub status: ExecutionStatus,
-    /// Why it failed; `None` if it did not.
+    /// Why the execution failed; `None` if it did not fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
     /// Size of the input content in bytes.
     pub input_size_bytes: u64,
-    /// Size of the output content in bytes; `None` if it failed.
+    /// Size of the output content in bytes; `None` if the execution failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_size_bytes: Option<u64>,
     /// Details of the failure; `None` if there was none.
@@ -74,7 +74,7 @@ pub struct PluginExecution {
     pub error_message: Option<String>,
     /// Whether the output differs from the input.
     pub changed: bool,
-    /// The phase of the call in which it ran.
+    /// The phase of the call in which the plugin ran.
     pub phase: Phase,
     /// `Shadow` if the entry ran without effect.
     pub mode: Mode,
@@ -97,7 +97,7 @@ pub struct PluginExecution {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Skip {
-    /// Its `when` is false.
+    /// The entry's `when` condition is false.
     When,
     /// The entry or its plugin is disabled.
     Disabled,
@@ -239,7 +239,7 @@ pub struct CallRecord {
     /// The id of the call whose plugin made this one; `None` if a client made it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub within: Option<String>,
-    /// When it started, in Unix milliseconds.
+    /// When the call started, in Unix milliseconds.
     pub started_at: u64,
     /// Milliseconds in total.
     pub duration_ms: f64,
@@ -258,7 +258,7 @@ pub struct CallRecord {
     pub principal: String,
     /// The outcome of the call.
     pub outcome: CallOutcome,
-    /// Why it was refused, denied or failed; `None` if it was not.
+    /// Why the call was refused, denied or failed; `None` if it was not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The traces of every entry of every chain that selected the call.

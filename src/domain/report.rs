@@ -122,7 +122,7 @@ pub struct ToolReport {
     /// The name that clients see; `None` if the tool is not offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub r#as: Option<String>,
-    /// SHA-256 of its definition as the server sent it, in hex.
+    /// SHA-256 of the tool's definition as the server sent it, in hex.
     pub sha256: String,
 }
 
@@ -148,9 +148,9 @@ pub fn bound_tools(upstreams: &mut [UpstreamReport], most: usize) {
 pub struct PluginReport {
     /// The plugin, as `namespace/name`.
     pub plugin: String,
-    /// Whether it runs in this pod.
+    /// Whether the plugin runs in this pod.
     pub state: PluginState,
-    /// Why it failed, a [`Reason`](super::reason::Reason) of the pod's version; `None` if it did not fail.
+    /// Why the plugin failed, a [`Reason`](super::reason::Reason) of the pod's version; `None` if it did not fail.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Details of the failure, as text for users.
@@ -170,13 +170,13 @@ pub struct PluginReport {
 /// Document 000's states of a Plugin, except those that change with each call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PluginState {
-    /// No chain names it.
+    /// No chain names the plugin.
     Registered,
-    /// It can run.
+    /// The plugin can run.
     Enabled,
-    /// It cannot be started in this pod.
+    /// The plugin cannot be started in this pod.
     Failed,
-    /// It is disabled.
+    /// The plugin is disabled.
     Disabled,
 }
 
@@ -189,7 +189,7 @@ pub struct NotLoadedReport {
     pub plugin: String,
     /// SHA-256 of the code that the plan names, in hex.
     pub digest: String,
-    /// Why it could not be loaded, as text for users.
+    /// Why the code could not be loaded, as text for users.
     pub message: String,
 }
 
@@ -224,7 +224,7 @@ pub enum SecretState {
 pub struct PendingReport {
     /// The revision that cannot run.
     pub revision: String,
-    /// Why it cannot run, a [`Reason`](super::reason::Reason) of the pod's version.
+    /// Why the revision cannot run, a [`Reason`](super::reason::Reason) of the pod's version.
     pub reason: String,
     /// Details, as text for users.
     pub message: String,

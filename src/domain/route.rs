@@ -14,9 +14,9 @@ use super::tool_name::MAX_NAME;
 pub struct Offer<'a> {
     /// Name of the upstream.
     pub upstream: &'a str,
-    /// Its tools, without those that `include`, `exclude` and `hidden` leave out.
+    /// Tools of the upstream, without those that `include`, `exclude` and `hidden` leave out.
     pub tools: Vec<&'a Tool>,
-    /// The overrides of its tools.
+    /// Overrides of the upstream's tools.
     pub overrides: &'a [ToolOverride],
     /// Names of all tools that the upstream was ever seen to have. They are kept during an outage, so that no other
     /// upstream gets them. The name of a tool is missing here if there was no room when the tool was first seen.
@@ -51,7 +51,7 @@ pub struct Unnamed {
     pub upstream: usize,
     /// The server's own name for the tool.
     pub tool: String,
-    /// Why it has no public name.
+    /// Why the tool has no public name.
     pub message: String,
 }
 

@@ -82,7 +82,7 @@ pub fn failure(id: &str, error: &RawValue) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{}}}"#, error.get())
 }
 
-/// The greatest nesting depth of JSON that the gateway parses.
+/// Maximum nesting depth of JSON that the gateway parses.
 pub const MAX_DEPTH: usize = 128;
 
 /// Whether brackets nest deeper than [`MAX_DEPTH`]. Scans the bytes once and skips strings; does not check the syntax.

@@ -12,7 +12,7 @@ use super::plan::{Plan, TransportPlan, ValueSource};
 use super::reason::Reason;
 use super::report::SecretState;
 
-/// The largest secret value in bytes, which is the size limit of a Kubernetes Secret.
+/// Maximum size of a secret value in bytes, which is the size limit of a Kubernetes Secret.
 pub const MAX_VALUE: usize = 1 << 20;
 
 /// Text from a Secret or an environment variable. It cannot be printed, logged or serialized by accident.

@@ -61,11 +61,11 @@ pub struct ServerFacts {
     pub era: Era,
     /// The MCP version that gateway and server agreed on.
     pub version: String,
-    /// Its name, if it reports one.
+    /// The server's name, if it reports one.
     pub server_name: Option<String>,
-    /// Its version, if it reports one.
+    /// The server's version, if it reports one.
     pub server_version: Option<String>,
-    /// Whether it supports listing tools.
+    /// Whether the server supports listing tools.
     pub has_tools: bool,
 }
 
@@ -176,9 +176,9 @@ impl UpstreamError {
 /// Something that an upstream reports without being asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UpstreamEvent {
-    /// Its tool list changed.
+    /// The upstream's tool list changed.
     ToolsChanged(ObjectKey),
-    /// Its connection or process ended.
+    /// The upstream's connection or process ended.
     Disconnected(ObjectKey),
     /// The server's answer suggests that it uses another MCP era.
     Doubtful(ObjectKey),

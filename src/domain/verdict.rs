@@ -13,11 +13,11 @@ pub struct EntryRules {
     pub role: Role,
     /// Whether the entry affects calls.
     pub mode: Mode,
-    /// What a failure of the entry does to the call.
+    /// The effect of a failure of the entry on the call.
     pub policy: FailurePolicy,
 }
 
-/// What happens to the call next.
+/// The next step of the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The call continues with `text` as its content. If `stop` is set, the later entries of the chain are skipped,

@@ -76,9 +76,9 @@ impl Definition {
     }
 }
 
-/// Checks `document`, an object of one of our kinds. `previous` is its last accepted form; rules about changes are
-/// evaluated only if it is given. As in an API server, rules are not evaluated if the schema finds a fault that makes
-/// this impossible, and null fields count as absent, with a warning.
+/// Checks `document`, an object of one of Hawsepipe's kinds. `previous` is its last accepted form; rules about
+/// changes are evaluated only if it is given. As in an API server, rules are not evaluated if the schema finds a
+/// fault that makes this impossible, and null fields count as absent, with a warning.
 ///
 /// Objects of kinds without a definition here are not checked.
 pub fn check(id: &ObjectId, document: &Value, previous: Option<&Value>) -> Vec<Problem> {

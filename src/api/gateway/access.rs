@@ -49,7 +49,7 @@ pub struct Jwt {
     pub jwks: Option<Jwks>,
     /// Claims that subject and groups are read from. Default: sub and groups.
     pub claims: Option<JwtClaims>,
-    /// Seconds by which the times in a token may differ from the gateway's clock. Default: 30.
+    /// Seconds by which the times in a token can differ from the gateway's clock. Default: 30.
     #[schemars(range(max = 300))]
     pub clock_skew_seconds: Option<u32>,
 }

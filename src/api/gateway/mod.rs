@@ -125,7 +125,8 @@ pub struct MCPGatewaySpec {
     /// Language models for plugins and pipelines, by role. Plugins and pipelines never see the API keys. Default: none.
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["role"]))]
     pub models: Option<Vec<Model>>,
-    /// What is kept about past executions. Default: the defaults of its fields.
+    /// The history of past executions: how much of it is kept, where, and for how long. Default: the defaults of its
+    /// fields.
     pub history: Option<History>,
     /// Whether each call is recorded, and what happens if that fails. Default: mode Off.
     pub audit: Option<Audit>,

@@ -31,7 +31,7 @@ pub struct Model {
     pub temperature: Option<f64>,
 }
 
-/// What is kept about past executions.
+/// The history of past executions: how much of it is kept, where, and for how long.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct History {

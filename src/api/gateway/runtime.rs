@@ -29,7 +29,8 @@ pub struct GatewayPlugins {
     /// file. Default: /plugins in a cluster; the folder `plugins` next to the manifests outside one.
     #[schemars(length(min = 1, max = 1024))]
     pub plugin_dir: Option<String>,
-    /// What is mounted at `pluginDir`. Default: nothing, so the image's own files are used.
+    /// Source of the files that are mounted at `pluginDir`. Default: nothing is mounted, so the gateway image's own
+    /// files are used.
     pub plugin_dir_from: Option<PluginDirFrom>,
     /// The Node.js executable, version 20 or later: a path, or a name that is looked up in PATH. Default: node.
     #[schemars(length(min = 1, max = 1024))]
@@ -70,7 +71,7 @@ pub enum Discovery {
     Directory,
 }
 
-/// What is mounted at the plugin folder: exactly one of `image`, `configMapRef`, `claimRef`.
+/// Source of the files that are mounted at the plugin folder: exactly one of `image`, `configMapRef`, `claimRef`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new(

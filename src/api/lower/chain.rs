@@ -58,7 +58,7 @@ pub fn invalid_chain(key: &ObjectKey, document: &Value, problems: &[Problem]) ->
     Some(scope.into_input(key.clone(), labels, phase))
 }
 
-/// What a chain applies to, as written in the object.
+/// The scope of a chain, as written in the object: the calls and gateways that the chain applies to.
 struct WrittenScope {
     order: Option<u32>,
     gateways: Option<Vec<ObjectRef>>,

@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// The longest time that is spent on echoes, and the most echoes.
+/// The measurement ends after this time, or after this number of echoes.
 const LONGEST: Duration = Duration::from_millis(300);
 const MOST: usize = 2000;
 

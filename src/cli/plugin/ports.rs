@@ -15,7 +15,7 @@ use crate::domain::record::{CallRecord, PluginExecution};
 use crate::domain::tool::{Listed, Tool};
 use crate::domain::upstream::{Answer, Era, OutCall, Probed, ServerFacts, Target, UpstreamError, UpstreamEvent};
 
-/// The most progress notifications that are kept. Further ones are dropped.
+/// Maximum number of progress notifications that are kept. Further ones are dropped.
 const MAX_PROGRESS: usize = 1000;
 
 /// An upstream with one tool. Clones share its state.

@@ -13,7 +13,7 @@ use crate::domain::plugin::Phase;
 use crate::domain::raw::{RawObject, to_raw};
 use crate::domain::upstream::Answer;
 
-/// The largest content that is read, in bytes.
+/// Maximum size of the content, in bytes.
 const MAX_CONTENT: u64 = 64 << 20;
 /// The default server and tool of the call.
 const TOOL: &str = "test/tool";

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::domain::ids::{Kind, ObjectId};
 use crate::domain::plan::Plan;
 
-/// The most fields of one object that are named.
+/// Maximum number of fields that are named for one object.
 const MAX_FIELDS: usize = 32;
 
 /// How an object differs between two plans.

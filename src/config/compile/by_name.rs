@@ -57,7 +57,7 @@ struct NameGlob<'g> {
     rest: GlobTail,
 }
 
-/// What must follow a glob's literal beginning.
+/// The part of a glob after its literal beginning.
 enum GlobTail {
     Nothing,
     Anything,

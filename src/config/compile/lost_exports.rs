@@ -7,12 +7,12 @@ use crate::domain::plan::{ChainPlan, EntryPlan, PluginPlan};
 use crate::domain::plugin::{Phase, Protocol};
 use crate::domain::reason::Reason;
 
-/// What an edit removed from the exports of a Module.
+/// The exports of a Module that an edit removed.
 #[derive(Debug)]
 pub(super) struct Lost {
     /// Phases that the code no longer supports.
     phases: Vec<Phase>,
-    /// Whether the code exports no functions any more, so that it would be run as a script.
+    /// Whether the code no longer exports any function, so that it would run as a script.
     is_script: bool,
 }
 

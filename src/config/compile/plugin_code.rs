@@ -55,7 +55,7 @@ pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Returns the field that says where the code is.
+/// Returns the manifest field that gives the location of the code.
 pub(super) fn source_field(input: &PluginInput) -> &'static str {
     match input.source {
         SourceInput::Inline(_) => INLINE,
@@ -82,13 +82,13 @@ pub(super) fn find_code<'a>(inputs: &'a Inputs, input: &'a PluginInput) -> Resul
     }
 }
 
-/// What a manifest requires of the code.
+/// The requirements that a manifest makes of the code.
 pub(super) struct WantedCode<'a> {
     /// Field of the manifest that names the code.
     pub(super) field: &'static str,
     /// Digest that the code must have, in hexadecimal; `None` accepts any code.
     pub(super) sha256: Option<&'a str>,
-    /// Protocol that the manifest asks for.
+    /// Protocol that the manifest requests.
     pub(super) protocol: ProtocolSetting,
     /// Whether the script is run repeatedly in one process.
     pub(super) reuse: bool,
@@ -113,7 +113,7 @@ pub(super) struct JudgedCode {
 /// Checks code against the manifest's requirements and the facts from parsing it.
 ///
 /// # Errors
-/// If it is not the required code, does not parse, or does not export what it must.
+/// If the code is not the required one, does not parse, or does not export what the manifest requires.
 pub(super) fn judge<'f>(
     wanted: &WantedCode<'_>,
     code: &FoundCode<'_>,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedEntryExpr, IdedExpr};
 
-/// What a walk over an expression found.
+/// The findings of a walk over an expression.
 #[derive(Default)]
 pub(super) struct ExpressionWalk {
     /// Names that the enclosing macros bind.

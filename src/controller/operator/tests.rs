@@ -105,7 +105,7 @@ async fn an_operator_that_has_nothing_to_do_is_healthy_for_as_long_as_that_lasts
     .await;
 }
 
-/// Records what an API server was asked to do, in order.
+/// Records the requests to an API server, in order.
 #[derive(Default)]
 struct Writes {
     lease: Mutex<Value>,

@@ -12,9 +12,9 @@ use crate::controller::lowered::LoweredObject;
 use crate::controller::status::tests::read;
 use crate::domain::ids::Kind;
 
-/// A parser that behaves as the first word of the code says. `slow` is never answered, `late` always exceeds the
-/// deadline, `busy` exceeds it at first and is then parsed. For `unasked` and `told` the parser cannot be asked; `told`
-/// fails only once the field `told` is notified.
+/// A parser whose behaviour depends on the first word of the code. `slow` is never answered, `late` always exceeds
+/// the deadline, `busy` exceeds it at first and is then parsed. For `unasked` and `told`, the parser cannot be
+/// reached; `told` fails only once the field `told` is notified.
 #[derive(Default)]
 struct Parser {
     /// The texts of all requests, in order.

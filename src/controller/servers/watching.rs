@@ -23,7 +23,7 @@ const PERIOD: Duration = Duration::from_secs(60);
 /// How long an API server that has just started may not know all the kinds that it serves.
 const STARTING: Duration = Duration::from_secs(30);
 
-/// What to watch: a group, a kind in it, and a namespace; all namespaces if `None`.
+/// A kind to watch: its group, its name, and the namespace; all namespaces if `None`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Watched {
     pub(super) group: String,
@@ -31,14 +31,14 @@ pub(super) struct Watched {
     pub(super) namespace: Option<String>,
 }
 
-/// What is known about a kind.
+/// The state of a kind.
 #[derive(Clone)]
 pub(super) enum State {
-    /// It is being looked for.
+    /// The kind is being looked for.
     Looking,
-    /// It cannot be watched, for this reason.
+    /// The kind cannot be watched, for this reason.
     Absent(String),
-    /// It is watched.
+    /// The kind is watched.
     Watched(ApiResource, Store<DynamicObject>),
 }
 
@@ -80,7 +80,7 @@ impl Shared {
 /// Looks for the kind until it exists, then watches it, in whichever version the cluster serves.
 pub(super) async fn follow(client: Client, watched: Watched, shared: Shared) {
     let Watched { group, kind, namespace } = &watched;
-    // When the kind was last there, unless it is absent now.
+    // When the kind last existed; `None` while it is known to be absent.
     let mut there: Option<Instant> = None;
     let mut waits = RetryBackoff::default();
     loop {
@@ -93,7 +93,7 @@ pub(super) async fn follow(client: Client, watched: Watched, shared: Shared) {
                 }
             }
             Err(fault) => {
-                // An API server that has just started may not know yet what it serves.
+                // An API server that has just started may not yet know all the kinds that it serves.
                 let is_starting = there.is_some_and(|there| there.elapsed() < STARTING);
                 if is_starting || !fault.is_lasting() {
                     tracing::warn!(group, kind, "a kind of servers cannot be looked for: {}", fault.why);
@@ -108,7 +108,7 @@ pub(super) async fn follow(client: Client, watched: Watched, shared: Shared) {
     }
 }
 
-/// Watches one version of the kind until the cluster does not serve it any more. Returns whether it was ever listed.
+/// Watches one version of the kind until the cluster no longer serves it. Returns whether it was ever listed.
 /// `is_listed` says whether another version was listed a short time ago.
 async fn follow_version(
     api: Api<Item<DynamicObject>>,

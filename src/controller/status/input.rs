@@ -25,7 +25,7 @@ pub(in crate::controller) struct StatusInput {
     pub(in crate::controller) held: Option<String>,
     /// Why pods were never listed; `None` if they were.
     pub(in crate::controller) no_pods: Option<String>,
-    /// Kinds whose status the operator may not write, with the API server's message.
+    /// Kinds whose status the operator is not permitted to write, with the API server's message.
     pub(in crate::controller) refused: BTreeMap<&'static str, String>,
 }
 

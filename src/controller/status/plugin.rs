@@ -150,8 +150,7 @@ fn named_by(input: &StatusInput, key: &ObjectKey) -> u32 {
     u32::try_from(chains.count()).unwrap_or(u32::MAX)
 }
 
-/// The error of a pod that could not load the plugin as planned. If there is an earlier form, the next plan has that
-/// one.
+/// The error of a pod that could not load the plugin as planned. If there is an earlier form, the next plan uses it.
 fn not_loaded(serving: &[Serving<'_>], object: &LoweredObject) -> Option<Problem> {
     let name = object.id.key.to_string();
     let failed = serving.iter().find_map(|s| {

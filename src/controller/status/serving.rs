@@ -73,7 +73,8 @@ pub(super) fn problems(input: &StatusInput, serving: &[Serving<'_>], id: &Object
     found.cloned().collect()
 }
 
-/// Warnings that no other condition of the object shows, each once: something in it has less effect than it seems to.
+/// Warnings that no other condition of the object shows, without duplicates: something in the object has less effect
+/// than it seems to have.
 pub(in crate::controller) fn warnings(input: &StatusInput, object: &LoweredObject) -> Vec<Problem> {
     let id = &object.id;
     let taken = input.gateways.values().any(|state| state.planned.digests.contains_key(id));

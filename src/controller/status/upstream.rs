@@ -59,7 +59,7 @@ fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str)
     (Reason::NoGateway, "no gateway takes it")
 }
 
-/// What pods report about the upstream.
+/// Returns the pods' reports about the upstream.
 fn reports<'a>(serving: &[Serving<'a>], object: &LoweredObject) -> Vec<&'a UpstreamReport> {
     let name = object.id.key.to_string();
     serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.of_upstream(&name).collect::<Vec<_>>()).collect()

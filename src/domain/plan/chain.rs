@@ -76,7 +76,7 @@ pub struct EntryPlan {
     pub when: Option<String>,
     /// `failurePolicy` of the entry; `None` means the default of the role.
     pub written_policy: Option<FailurePolicy>,
-    /// What a failure of the entry does, with the role's default filled in.
+    /// The effect of a failure of the entry, with the role's default filled in.
     pub failure_policy: FailurePolicy,
     /// Whether the entry affects calls.
     pub mode: Mode,

@@ -56,7 +56,7 @@ pub struct Plan {
     pub takes: Option<GatewayTakes>,
     /// Upstreams in routing order: by creation time in a cluster, by the order of the files on disk.
     pub upstreams: Vec<UpstreamPlan>,
-    /// Every plugin that was ever accepted and still exists, by key.
+    /// Plugins that were accepted and still exist, sorted by key.
     pub plugins: Vec<PluginPlan>,
     /// Chains in the order in which they run on a call that several chains select.
     pub chains: Vec<ChainPlan>,

@@ -44,7 +44,7 @@ pub struct PluginPlan {
     pub role: Role,
     /// The phases that the plugin serves; both if they are not known yet.
     pub phases: Vec<Phase>,
-    /// How workers exchange messages with the plugin. `protocol: Auto` is resolved if the code is known.
+    /// How workers exchange messages with the plugin. If the manifest says `Auto`, the code's exports decide.
     pub protocol: Protocol,
     /// For protocol Once: whether a warm worker runs the script again in a fresh context.
     #[serde(default)]

@@ -19,22 +19,22 @@ pub struct Restrictions {
     pub stop_cancels: bool,
     /// If set, every call is refused.
     pub refusing: Option<Refusal>,
-    /// Upstreams and plugins that must not be used any more.
+    /// Upstreams and plugins that must no longer be used.
     pub revoked: Vec<Revoked>,
 }
 
-/// Something that a plan names and that must not be used any more.
+/// An object that a plan names and that must no longer be used.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Revoked {
     /// An upstream that was deleted, or is no longer shared with the gateway.
     Upstream(ObjectKey),
-    /// A plugin that was deleted, or that a chain must not use any more.
+    /// A plugin that was deleted, or that a chain must no longer use.
     Plugin {
         /// The revoked plugin.
         plugin: ObjectKey,
         /// The chain that must not use it; `None` means every chain.
         chain: Option<ObjectKey>,
-        /// Why it was revoked.
+        /// Why the plugin was revoked.
         refusal: Refusal,
     },
 }
@@ -72,7 +72,7 @@ impl Revoked {
 }
 
 impl Refusal {
-    /// Returns why an entry must not run `plugin` any more.
+    /// Returns why an entry must no longer run `plugin`.
     pub fn of_revoked(reason: Reason, plugin: &ObjectKey) -> Self {
         let message = match reason {
             Reason::PluginNotFound => format!("there is no Plugin {plugin}"),

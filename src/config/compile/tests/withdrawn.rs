@@ -41,7 +41,7 @@ fn withdrawn_consent_counts_at_once() {
     plugin_of(&mut inputs, "lib/p").share_with = None;
     let withdrawn = "RefNotPermitted PluginChain default/uses spec.entries[0]";
     assert_eq!(runs(&check(&inputs, Some(&first), &[withdrawn]), "uses"), ["p Fail RefNotPermitted"]);
-    // This is so even if the chain's new form and the plugin's are invalid.
+    // The same holds if the new forms of the chain and of the plugin are invalid.
     break_code(&mut inputs, "lib/p");
     chain_of(&mut inputs, "uses").include = vec!["[".into()];
     let expected = [
@@ -50,7 +50,7 @@ fn withdrawn_consent_counts_at_once() {
         withdrawn,
     ];
     assert_eq!(runs(&check(&inputs, Some(&first), &expected), "uses"), ["p Fail RefNotPermitted"]);
-    // The same holds if the chain is unreadable.
+    // The same holds if the chain is invalid and cannot be read.
     inputs.chains.retain(|c| c.key != key("uses"));
     inputs.invalid.push(invalid(Kind::PluginChain, "uses"));
     let plan = check(&inputs, Some(&first), &[expected[0], withdrawn]);
