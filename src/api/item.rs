@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::api::snapshot::GatewaySnapshot;
 
-    /// An object as the API server sends it, with `depth` nested lists in its spec.
+    /// Returns the JSON of an object as the API server sends it, with `depth` nested lists in its spec.
     fn nested(name: &str, depth: usize) -> String {
         let inner = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         let metadata = format!(r#"{{"name":"{name}","resourceVersion":"7"}}"#);

@@ -314,7 +314,7 @@ pub enum ShardEncoding {
 pub(crate) mod tests {
     use super::*;
 
-    /// A revision with this name and without shards.
+    /// Returns a revision with this name and without shards.
     pub(crate) fn empty_revision(name: &str) -> SnapshotRevision {
         SnapshotRevision {
             revision: name.to_owned(),

@@ -79,7 +79,7 @@ impl Listeners {
         Self { engine: Arc::clone(engine), bind, stop, open, failed, connections, url: None }
     }
 
-    /// The URL of the endpoint that was opened first.
+    /// Returns the URL of the endpoint that was opened first.
     pub fn first_url(&self) -> Option<&str> {
         self.url.as_deref()
     }

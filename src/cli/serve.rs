@@ -51,7 +51,7 @@ impl HttpServers {
         }
     }
 
-    /// The URL of the MCP endpoint that was opened first.
+    /// Returns the URL of the MCP endpoint that was opened first.
     pub fn url(&self) -> Option<&str> {
         self.url.as_deref()
     }

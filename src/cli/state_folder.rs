@@ -34,7 +34,7 @@ pub fn folder(args: &RunArgs) -> anyhow::Result<Arc<StateFolder>> {
 /// Checks that `--state-dir` is a folder, or that no file prevents creating it.
 ///
 /// # Errors
-/// The error names the file.
+/// If a file is in the way. The error names it.
 pub fn check_folder(written: Option<&Path>) -> anyhow::Result<()> {
     let Some(written) = written else { return Ok(()) };
     match written.ancestors().find(|path| path.exists()) {

@@ -250,14 +250,14 @@ pub struct PluginInput {
 /// `spec.protocol` of a plugin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProtocolSetting {
-    /// Decided by the code's exports.
+    /// The code's exports decide.
     #[default]
     Auto,
     /// Contract 1.0: one execution per process.
     Once,
-    /// One message after another.
+    /// The script reads and answers one message after another.
     Lines,
-    /// Exported functions.
+    /// The code exports functions.
     Module,
 }
 

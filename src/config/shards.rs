@@ -16,9 +16,9 @@ use crate::domain::plan::{
 
 /// Number of buckets for upstreams, and for chains with plugins.
 const BUCKETS: u32 = 64;
-/// Maximum bytes of code in a piece, unless it consists of a single text.
+/// Maximum size of the code in a piece, in bytes. A single larger text has a piece of its own.
 const MAX_CODE: usize = 512 << 10;
-/// Maximum bytes of objects in a piece, unless it consists of a single object.
+/// Maximum size of the objects in a piece, in bytes. A single larger object has a piece of its own.
 const MAX_OBJECTS: usize = 512 << 10;
 /// Oldest plan format that can be read.
 const OLDEST_FORMAT: u32 = if FORMAT_VERSION > 1 { FORMAT_VERSION - 1 } else { 1 };

@@ -283,7 +283,8 @@ impl SnapshotStore {
         ever_seen::hear(&mut self.seen_names, newest, &self.plans, pods)
     }
 
-    /// The plan that pods should run, with restrictions applied; `None` until this process has written an index.
+    /// Returns the plan that pods should run, with restrictions applied; `None` until this process has written an
+    /// index.
     pub(super) fn in_force(&self) -> Option<&Arc<Plan>> {
         self.in_force.as_ref()
     }

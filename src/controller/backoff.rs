@@ -1,4 +1,4 @@
-//! How long to wait after a watch fails.
+//! The pauses before a failed watch is restarted.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const FORGOTTEN: Duration = Duration::from_secs(10);
 /// The retry pauses of one watch.
 pub(super) struct RetryBackoff {
     pauses: Doubling,
-    /// Whether the API server answered the last request that failed, with a status below 500.
+    /// Whether the API server answered the last failed request with a status below 500.
     answers: bool,
     /// The pauses while requests are forbidden. A list that succeeds does not reset them, because the watch that
     /// follows it can still be forbidden.
@@ -74,12 +74,12 @@ pub(super) fn is_absent(error: &watcher::Error) -> bool {
     status(error).is_some_and(|status| status.code == 404)
 }
 
-/// The failure in short: the API server's message if it answered, otherwise the chain of causes.
+/// Returns the failure in short: the API server's message if it answered, otherwise the chain of causes.
 pub(super) fn words(error: &watcher::Error) -> String {
     status(error).map_or_else(|| causes(error), |status| status.message.clone())
 }
 
-/// The API server's answer; `None` if it did not answer.
+/// Returns the API server's answer; `None` if it did not answer.
 fn status(error: &watcher::Error) -> Option<&Status> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))

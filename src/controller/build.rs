@@ -81,7 +81,7 @@ pub(super) fn revision(
     Ok(BuiltRevision { entry, lacking })
 }
 
-/// The Kubernetes object that holds the index.
+/// Returns the Kubernetes object that holds the index.
 pub(super) fn index_object(owner: &Owner, index: SnapshotIndex) -> GatewaySnapshot {
     let spec = GatewaySnapshotSpec { gateway: owner.key.name.clone(), index: Some(index), shard: None };
     GatewaySnapshot { metadata: owner.metadata(&owner.key.name, Some("index")), spec }

@@ -1,4 +1,4 @@
-//! Which watches have listed their resources, and which are failing.
+//! Tracks which watches have listed their resources, and which are failing.
 
 use std::collections::BTreeMap;
 

@@ -86,7 +86,7 @@ pub(super) type KeptPlans = BTreeMap<String, RunningPlan>;
 /// Counting the upstreams that a chain covers stops at this number.
 pub(super) const MANY: usize = 33;
 
-/// The compiler's inputs without a gateway.
+/// Returns the compiler's inputs without a gateway.
 pub(super) fn inputs(objects: &[LoweredObject], found: &Dereferenced) -> Inputs {
     let mut inputs = Inputs {
         config_maps: found.config_maps.clone(),
@@ -199,12 +199,12 @@ fn compile_within_bounds(inputs: &mut Inputs, previous: Option<&Plan>) -> (Plan,
     (plan, problems)
 }
 
-/// `spec.pinnedRevision` of a gateway, even if the rest of its spec is invalid.
+/// Returns `spec.pinnedRevision` of a gateway, even if the rest of its spec is invalid.
 pub(super) fn pinned(gateway: &LoweredObject) -> Option<&str> {
     gateway.spec.get("pinnedRevision").and_then(Value::as_str)
 }
 
-/// The restrictions of a plan, in the form in which gateways will read them.
+/// Returns the restrictions of a plan, in the form in which gateways will read them.
 fn restrictions(inputs: &Inputs, plan: &Plan, running: Option<&RunningPlan>) -> Restrictions {
     let taken = match running {
         Some(Ok(running)) => compile::restrictions(inputs, running),
@@ -239,7 +239,7 @@ mod tests {
 
     const KIB: usize = 1 << 10;
 
-    /// Inputs with 40 upstreams in each of two namespaces, each with a label of `size` bytes.
+    /// Returns inputs with 40 upstreams in each of two namespaces, each with a label of `size` bytes.
     fn inputs(size: usize) -> Inputs {
         // Without a gateway, every upstream is selected.
         let mut inputs = Inputs { gateway: None, ..folder() };

@@ -39,7 +39,7 @@ impl ConditionType {
         Self::Ready,
     ];
 
-    /// The name of the type in a status.
+    /// Returns the name of the type in a status.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Accepted => "Accepted",

@@ -174,7 +174,8 @@ mod tests {
     use crate::controller::lease::Leadership;
     use crate::controller::liveness::Liveness;
 
-    /// An API server with one ConfigMap and nothing else. Counts how often the ConfigMap is read by its name.
+    /// Simulates an API server with one ConfigMap and nothing else. Counts how often the ConfigMap is read by its
+    /// name.
     async fn serve(
         request: Request<Body>,
         reads: Arc<AtomicUsize>,

@@ -14,7 +14,8 @@ pub(super) struct Desired {
 }
 
 impl Desired {
-    /// The objects of a gateway. They let its pods' service account read the namespace's snapshots, and nothing else.
+    /// Returns the objects of a gateway. They let its pods' service account read the namespace's snapshots, and
+    /// nothing else.
     pub(super) fn of_gateway(owner: &Owner) -> Self {
         let name = owner.workload();
         let metadata = || owner.metadata(&name, None);

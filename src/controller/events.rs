@@ -107,7 +107,7 @@ fn event(condition: &Condition) -> Option<Event> {
     Some(Event { type_, ..bad(&condition.reason, &format!("{}: {message}", condition.r#type)) })
 }
 
-/// An Event of type Warning.
+/// Returns an Event of type Warning.
 fn bad(reason: &str, note: &str) -> Event {
     Event {
         type_: EventType::Warning,

@@ -50,7 +50,7 @@ mod tests {
         compile(&inputs, None).0
     }
 
-    /// Pods that each report these tool names for one upstream.
+    /// Returns pods that each report these tool names for one upstream.
     fn pods(reports: &[(&str, &[&str])]) -> Pods {
         let ready = reports.iter().enumerate().map(|(pod, (upstream, names))| {
             let mut report = Report::default();

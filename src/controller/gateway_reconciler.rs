@@ -25,7 +25,7 @@ pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(60);
 const REPAIR_PERIOD: Duration = Duration::from_secs(1);
 /// The shortest time between two writes of the index for tool names alone: names arrive one by one while servers start.
 const NAMES_PERIOD: Duration = Duration::from_secs(10);
-/// How often a write that conflicted with someone else's is repeated immediately.
+/// Maximum number of immediate retries of a write that conflicted with another client's.
 const MAX_CONFLICTS: usize = 5;
 
 /// Brings the objects of one gateway in line with its plan.
@@ -52,7 +52,8 @@ pub(super) struct GatewayReconciler {
 }
 
 impl GatewayReconciler {
-    /// Starts with a plan of which nothing is written yet. `fault` is what kept the previous plan from being applied.
+    /// Starts with a plan of which nothing is written yet. `fault` is the reason why the previous plan could not be
+    /// applied.
     pub(super) fn new(
         planned: PlannedGateway,
         stored: SnapshotStore,
@@ -103,14 +104,14 @@ impl GatewayReconciler {
         self.named |= self.stored.hear_names(&self.planned.plan, pods);
     }
 
-    /// When to write the index for tool names alone; `None` if there are no new ones, or if everything has to be
-    /// written.
+    /// Returns when to write the index for tool names alone; `None` if there are no new ones, or if everything has to
+    /// be written.
     fn names_due(&self) -> Option<Instant> {
         let earliest = self.names_written.map_or_else(Instant::now, |last| last + NAMES_PERIOD);
         (self.named && self.applied && self.retry.is_none()).then_some(earliest)
     }
 
-    /// How long to wait before the stored objects are checked again, even if nothing changes.
+    /// Returns how long to wait before the stored objects are checked again, even if nothing changes.
     pub(super) fn look_again(&self) -> Duration {
         let wait = if self.damaged { REPAIR_PERIOD } else { LAG + Duration::from_secs(1) };
         self.names_due().map_or(wait, |due| wait.min(due.saturating_duration_since(Instant::now())))
@@ -124,7 +125,7 @@ impl GatewayReconciler {
         }
     }
 
-    /// When to try again; `None` if no retry is pending, or if it is due now.
+    /// Returns when to try again; `None` if no retry is pending, or if it is due now.
     pub(super) fn waits_until(&self) -> Option<Instant> {
         self.retry.map(|(_, when)| when).filter(|when| *when > Instant::now())
     }
@@ -195,7 +196,7 @@ impl GatewayReconciler {
         is_news
     }
 
-    /// The state that the status loop needs.
+    /// Returns the state that the status loop needs.
     pub(super) fn state(&self) -> GatewayState {
         let index = self.stored.index.as_ref();
         let current = index.map(|index| index.current.clone());
@@ -234,7 +235,7 @@ mod tests {
     use crate::domain::ids::{Kind, ObjectKey};
     use crate::domain::report::Report;
 
-    /// A gateway with an upstream at this URL.
+    /// Returns a gateway with an upstream at this URL.
     fn planned(url: &str) -> PlannedGateway {
         let spec = json!({"authentication": {"anonymous": {}}, "upstreams": {"prefix": "OnConflict"}});
         let objects = [

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// How many tokens are requested concurrently.
 const AT_ONCE: usize = 8;
 
-/// The audience of tokens for the pods of the MCPGateway with this uid.
+/// Returns the audience of tokens for the pods of the MCPGateway with this uid.
 fn audience(uid: &str) -> String {
     format!("hawsepipe.dev/gateway/{uid}")
 }
@@ -81,12 +81,12 @@ impl GatewayTokens {
         Self { requests, known: HashMap::new(), asked: HashSet::new(), under_way: JoinSet::new() }
     }
 
-    /// The service account whose tokens these are, as `NAMESPACE/NAME`, once it is known.
+    /// Returns the service account whose tokens these are, as `NAMESPACE/NAME`, once it is known.
     pub(super) fn account(&self) -> Option<String> {
         self.requests.account.get().map(ToString::to_string)
     }
 
-    /// The token to present to a gateway's pods; `None` until the first request was answered.
+    /// Returns the token to present to a gateway's pods; `None` until the first request was answered.
     pub(super) fn shown(&self, gateway: &str) -> Option<&Shown> {
         self.known.get(gateway).map(|known| &known.shown)
     }
@@ -196,7 +196,7 @@ impl Requests {
     }
 }
 
-/// The service account behind a user name, if it is one (Kubernetes, authentication of service accounts).
+/// Returns the service account behind a user name, if it is one (Kubernetes, authentication of service accounts).
 fn account(user: &str) -> Option<OperatorAccount> {
     let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
     Some(OperatorAccount { namespace: namespace.to_owned(), name: name.to_owned() })

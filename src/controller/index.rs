@@ -134,7 +134,7 @@ mod tests {
         index.revisions.iter().map(|revision| revision.revision.as_str()).collect()
     }
 
-    /// The index that follows `before` after a plan of this name was compiled.
+    /// Returns the index that follows `before` after a plan named `newest` was compiled.
     fn next(before: Option<&SnapshotIndex>, newest: &str, pinned: Option<&str>) -> Option<SnapshotIndex> {
         let (newest, stop) = (empty_revision(newest), Restrictions::default());
         let restrictions =
@@ -259,7 +259,8 @@ mod tests {
         SnapshotRevision { shards: (0..1024).map(shard).collect(), ..empty_revision(name) }
     }
 
-    /// The index after `names`, each a large revision. Every revision but the newest has this many revocations.
+    /// Returns the index after `names`, each a large revision. Every revision but the newest has this many
+    /// revocations.
     fn after(names: &[&str], pinned: Option<&str>, revoked: usize) -> SnapshotIndex {
         let long = |number: usize| format!("{number:063}");
         let plugin = |number| ObjectKey::new(long(0), long(number));

@@ -16,7 +16,7 @@ pub(super) const KINDS: [(Kind, &str); 6] = [
     (Kind::SectionBinding, "sectionbindings"),
 ];
 
-/// The API resource of one of Hawsepipe's kinds.
+/// Returns the API resource of one of Hawsepipe's kinds.
 pub(super) fn resource(kind: Kind) -> ApiResource {
     let plural = KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(_, plural)| plural);
     ApiResource {
@@ -28,7 +28,7 @@ pub(super) fn resource(kind: Kind) -> ApiResource {
     }
 }
 
-/// The kinds that this operator creates besides snapshots.
+/// Returns the kinds that this operator creates besides snapshots.
 pub(super) fn owned_kinds() -> [ApiResource; 3] {
     [ApiResource::erase::<ServiceAccount>(&()), ApiResource::erase::<Role>(&()), ApiResource::erase::<RoleBinding>(&())]
 }

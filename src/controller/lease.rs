@@ -244,7 +244,7 @@ fn held(settings: &LeaseSettings, before: Option<&LeaseSpec>) -> LeaseSpec {
     }
 }
 
-/// A conflict means that another process won the race.
+/// Returns whether this process won the lease. A conflict means that another process did.
 fn won(answer: Result<Lease, kube::Error>) -> Result<bool, kube::Error> {
     match answer {
         Ok(_) => Ok(true),

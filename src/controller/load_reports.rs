@@ -38,7 +38,7 @@ pub(super) struct LoadReports {
 struct Before {
     form: String,
     plugin: Arc<(PluginPlan, String)>,
-    /// Whether a pod loaded it.
+    /// Whether a pod has loaded this form.
     loaded: bool,
 }
 
@@ -65,7 +65,7 @@ impl LoadReports {
         loading
     }
 
-    /// The forms that could not be loaded, as input for the compiler.
+    /// Returns the forms that could not be loaded, as input for the compiler.
     pub(super) fn not_loaded(&self) -> BTreeMap<ObjectKey, NotLoaded> {
         let lost = self.lost.iter().map(|(key, (form, message))| {
             let before = self.before.get(key).filter(|before| before.form != *form);
@@ -75,7 +75,7 @@ impl LoadReports {
         lost.collect()
     }
 
-    /// The forms that could not be loaded, as they are stored in the index.
+    /// Returns the forms that could not be loaded, as they are stored in the index.
     pub(super) fn to_store(&self) -> Vec<NotLoadedForm> {
         let stored = self.lost.iter().take(MAX_NOT_LOADED).map(|(key, (form, message))| NotLoadedForm {
             namespace: key.namespace.clone(),

@@ -37,7 +37,7 @@ impl LoweredObject {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// The conditions in the stored status.
+    /// Returns the conditions in the stored status.
     pub(super) fn conditions(&self) -> Vec<Condition> {
         self.status.get("conditions").and_then(|stored| Deserialize::deserialize(stored).ok()).unwrap_or_default()
     }

@@ -56,7 +56,7 @@ pub(super) fn is_as_desired(seen: &DynamicObject, desired: &impl Serialize) -> b
         && desired == seen_members
 }
 
-/// The fields of an object, or of its subresource, that this field manager applied.
+/// Returns the fields of an object, or of its subresource, that this field manager applied.
 fn applied(object: &DynamicObject, subresource: Option<&str>) -> Option<Map<String, Value>> {
     let is_ours = |entry: &&ManagedFieldsEntry| {
         entry.manager.as_deref() == Some(FIELD_MANAGER)
@@ -149,7 +149,8 @@ mod tests {
         assert_eq!(object.data["status"], Value::Null);
     }
 
-    /// A Role after [`keep_own`]: the operator applied the fields in `ours`, the API server and others set the rest.
+    /// Returns a Role after [`keep_own`]: the operator applied the fields in `ours`, the API server and others set
+    /// the rest.
     fn role(ours: Value) -> DynamicObject {
         let entry = json!({"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": ours});
         let status = json!({"manager": FIELD_MANAGER, "operation": "Apply", "subresource": "status",

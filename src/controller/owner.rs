@@ -13,7 +13,7 @@ pub(super) struct Owner {
     pub(super) uid: String,
 }
 
-/// The name of a gateway's Deployment, Service, ServiceAccount and all else that exists for its pods.
+/// Returns the name of a gateway's Deployment, Service, ServiceAccount and all else that exists for its pods.
 pub(super) fn workload(gateway: &str) -> String {
     format!("{gateway}-gateway")
 }
@@ -23,7 +23,7 @@ impl Owner {
         Self { kind: Kind::MCPGateway, key, uid: uid.into() }
     }
 
-    /// The name of the objects that exist for the owner's pods.
+    /// Returns the name of the objects that exist for the owner's pods.
     pub(super) fn workload(&self) -> String {
         workload(&self.key.name)
     }
@@ -39,8 +39,8 @@ impl Owner {
         !self.owns(metadata) && owners.any(|owner| owner.kind == self.kind.as_str())
     }
 
-    /// The metadata of an object that is created for this owner. `part` is the part of a snapshot that the object
-    /// holds, if any.
+    /// Returns the metadata of an object that is created for this owner. `part` is the part of a snapshot that the
+    /// object holds, if any.
     pub(super) fn metadata(&self, name: &str, part: Option<&str>) -> ObjectMeta {
         let part = part.map(|part| (PART_LABEL.to_owned(), part.to_owned()));
         let labels = [(GATEWAY_LABEL, self.key.name.as_str()), MANAGED_BY].map(|(k, v)| (k.to_owned(), v.to_owned()));

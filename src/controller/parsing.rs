@@ -18,7 +18,7 @@ use crate::domain::ports::{CodeFacts, Inspect, Unavailable};
 
 /// How long a round waits for code that was not parsed before.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same for the first round of a leader, for which all code is new.
+/// How long the first round of a leader waits. All code is new to it.
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 /// The shortest time between two rounds that parser results cause. Each can store a revision, and only few revisions
 /// are kept.
@@ -118,7 +118,7 @@ impl<I: Inspect + 'static> Parsing<I> {
         takes
     }
 
-    /// How long until [`Self::take_news`] returns true; `None` if no facts were added.
+    /// Returns how long until [`Self::take_news`] returns true; `None` if no facts were added.
     pub(super) fn next_news(&self, now: Instant) -> Option<Duration> {
         let since = self.taken.map_or(TOGETHER, |taken| now.saturating_duration_since(taken));
         self.has_news().then(|| TOGETHER.saturating_sub(since))

@@ -35,8 +35,8 @@ pub(super) struct PlannedGateway {
 }
 
 impl PlannedGateway {
-    /// Restrictions that apply while the newest plan runs. Revocations are not among them, because that plan already
-    /// reflects them.
+    /// Returns restrictions that apply while the newest plan runs. Revocations are not among them, because that plan
+    /// already reflects them.
     pub(super) fn restrictions_of_newest(&self) -> Restrictions {
         Restrictions { refusing: None, revoked: Vec::new(), ..self.restrictions.clone() }
     }

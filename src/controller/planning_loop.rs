@@ -35,7 +35,7 @@ const TOGETHER: Duration = Duration::from_millis(5);
 /// The most objects that a round's trace span names.
 const MAX_NAMED: usize = 8;
 
-/// The trace span of a round, with up to [`MAX_NAMED`] of the objects that changed.
+/// Returns the trace span of a round, with up to [`MAX_NAMED`] of the objects that changed.
 fn traced(objects: usize, edited: &[ObjectId]) -> Span {
     let names: Vec<_> = edited.iter().take(MAX_NAMED).map(ToString::to_string).collect();
     debug_span!(target: TARGET, "reconcile", objects, changed = edited.len(), names = names.join(", "))

@@ -27,8 +27,8 @@ const ADMIN_PORT: i32 = 9090;
 /// The name of the admin port in a pod's spec.
 const ADMIN: &str = "admin";
 
-/// Why a pod with a gateway's label does not belong to the gateway and is not polled; `None` if it does belong to it.
-/// This is checked because any pod can carry the label, and its report would be trusted.
+/// Returns why a pod with a gateway's label does not belong to the gateway and is not polled; `None` if it does
+/// belong to it. This is checked because any pod can carry the label, and its report would be trusted.
 pub(super) fn stranger(pod: &Pod, gateway: &ObjectKey) -> Option<String> {
     let wanted = workload(&gateway.name);
     let account = pod.spec.as_ref().and_then(|spec| spec.service_account_name.as_deref());
@@ -41,7 +41,7 @@ pub(super) fn stranger(pod: &Pod, gateway: &ObjectKey) -> Option<String> {
     })
 }
 
-/// The address of a pod's admin port; `None` if the pod is not ready, or is being deleted.
+/// Returns the address of a pod's admin port; `None` if the pod is not ready, or is being deleted.
 pub(super) fn ready_address(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let is_ready = status.conditions.iter().flatten().any(|c| c.type_ == "Ready" && c.status == "True");

@@ -57,7 +57,7 @@ impl Default for PollSlots {
 }
 
 impl PodPoller {
-    /// `writer` requests the tokens that are presented to pods.
+    /// Starts without pods. `writer` is used to request the tokens that are presented to pods.
     pub(super) fn new(writer: Writer) -> Self {
         Self {
             http: Client::builder(TokioExecutor::new()).build_http(),
@@ -158,7 +158,7 @@ impl PodPoller {
 struct GatewayPods {
     /// Uids of the gateways.
     gateways: BTreeMap<ObjectKey, String>,
-    /// The pods of each gateway, still without the reports of the polled ones.
+    /// The pods of each gateway. The reports of the pods to poll are not in it yet.
     pods: ByGateway,
     /// The pods to poll.
     ready: Vec<ReadyPod>,
@@ -242,7 +242,7 @@ pub(super) async fn follow(
             changed.notify_one();
         }
         if calls_for_plans {
-            // The planning loop makes new plans, or writes the index.
+            // Wakes the planning loop, which makes new plans or writes the index.
             watches.changed.notify_one();
         }
     }
@@ -257,7 +257,7 @@ fn not_loaded(pods: &ByGateway) -> BTreeSet<(&ObjectKey, &str, &str)> {
     all.collect()
 }
 
-/// Tool names that pods report because their gateway's index does not have them.
+/// Returns the tool names that pods report because their gateway's index does not have them.
 fn seen_names(pods: &ByGateway) -> Vec<(&ObjectKey, &SeenNames)> {
     let all = pods.iter().flat_map(|(key, pods)| pods.reports().map(move |report| (key, &report.seen_names)));
     all.filter(|(_, names)| !names.is_empty()).collect()

@@ -43,12 +43,12 @@ impl PartialEq for Reported {
 impl Eq for Reported {}
 
 impl Pods {
-    /// The reports of the ready pods.
+    /// Returns the reports of the ready pods.
     pub(super) fn reports(&self) -> impl Iterator<Item = &Report> {
         self.ready.values().flatten().map(|reported| &reported.report)
     }
 
-    /// The reports of the ready pods about an upstream.
+    /// Returns the reports of the ready pods about an upstream.
     pub(super) fn of_upstream(&self, name: &str) -> impl Iterator<Item = &UpstreamReport> {
         self.ready.values().flatten().filter_map(move |reported| reported.upstream(name))
     }

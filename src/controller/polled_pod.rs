@@ -38,7 +38,7 @@ impl PolledPod {
         self.said.is_some() && self.fault.is_none()
     }
 
-    /// The last report.
+    /// Returns the last report.
     pub(super) fn said(&self) -> Option<&TaggedReport> {
         self.said.as_ref().map(|(answer, _)| answer)
     }
@@ -72,8 +72,8 @@ impl PolledPod {
         }
     }
 
-    /// The report to use, or why there is none. The last report stays in use for a while when the pod stops answering.
-    /// `None` while the first answer is awaited.
+    /// Returns the report to use, or why there is none. The last report stays in use for a while when the pod stops
+    /// answering. `None` while the first answer is awaited.
     pub(super) fn counts(&self, now: Instant) -> Option<Result<Arc<Reported>, String>> {
         match (&self.said, &self.fault) {
             (Some(((_, report), at)), _) if now.saturating_duration_since(*at) < COUNTS => Some(Ok(Arc::clone(report))),

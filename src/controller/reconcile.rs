@@ -163,8 +163,8 @@ mod tests {
     use crate::controller::liveness::Liveness;
     use crate::domain::ids::ObjectKey;
 
-    /// An API server where someone else has an object of every name, without the operator's label. Counts the
-    /// requests for such objects.
+    /// Simulates an API server where someone else has an object of every name, without the operator's label. Counts
+    /// the requests for such objects.
     async fn serve(
         request: Request<Body>,
         asked: Arc<AtomicUsize>,
@@ -216,8 +216,8 @@ mod tests {
         round(&mut owned, 1).await;
     }
 
-    /// An API server with a Role of the gateway whose uid is `u`, and a RoleBinding of another gateway. Records what is
-    /// written.
+    /// Simulates an API server with a Role of the gateway whose uid is `u`, and a RoleBinding of another gateway.
+    /// Records what is written.
     async fn serve_owned(
         request: Request<Body>,
         written: Arc<Mutex<Vec<String>>>,

@@ -71,7 +71,7 @@ fn is_ending(status: &Status) -> bool {
     status.code == 403 && causes.into_iter().any(|cause| cause.reason == "NamespaceTerminating")
 }
 
-/// The failure in short: the API server's message if it answered, otherwise the chain of causes.
+/// Returns the failure in short: the API server's message if it answered, otherwise the chain of causes.
 pub(super) fn words(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),

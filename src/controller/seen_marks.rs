@@ -1,4 +1,4 @@
-//! When the parts of a gateway's snapshot were read or written, and whether the watch has shown them since.
+//! Tracks when the parts of a gateway's snapshot were read or written, and whether the watch has shown them since.
 
 use std::time::{Duration, Instant};
 

@@ -79,7 +79,7 @@ impl Servers {
         servers.map(|named| (named.clone(), url(named))).collect()
     }
 
-    /// The kinds that the upstreams of each namespace name, in the order of [`KindState`].
+    /// Returns the kinds that the upstreams of each namespace name, in the order of [`KindState`].
     fn kinds<'r>(&self, servers: impl Iterator<Item = &'r Named>) -> BTreeMap<&'r str, Vec<Watched>> {
         let mut kinds: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for (namespace, server) in servers {
@@ -114,7 +114,7 @@ fn begin(client: &Client, watched: &Watched, changed: &Arc<Notify>) -> Watch {
     Watch { shared, named: Instant::now(), has_place: true, _task: AbortOnDropHandle::new(task) }
 }
 
-/// The URL of `server` in `namespace`, given the state of its kind.
+/// Returns the URL of `server` in `namespace`, given the state of its kind.
 fn url(namespace: &str, server: &ServerInput, state: State) -> Url {
     let what = format!("{}.{} {namespace}/{}", server.kind, server.group, server.name);
     let (resource, store) = match state {
@@ -132,7 +132,7 @@ fn url(namespace: &str, server: &ServerInput, state: State) -> Url {
     Ok(server.path.as_ref().map_or_else(|| url.to_owned(), |path| with_path(url, path)))
 }
 
-/// The URL with another path, without query and fragment.
+/// Returns the URL with another path, without query and fragment.
 fn with_path(url: &str, path: &str) -> String {
     let start = url.find("://").map_or(0, |at| at + 3);
     let end = url[start..].find(['/', '?', '#']).map_or(url.len(), |at| start + at);
@@ -156,7 +156,7 @@ mod tests {
         (namespace.to_owned(), ServerInput { group, kind, name: "s".into(), port: None, path: None })
     }
 
-    /// How many servers are being looked for, and how many are refused because of a bound.
+    /// Returns how many servers are being looked for, and how many are refused because of a bound.
     fn counts(urls: &BTreeMap<Named, Url>) -> (usize, usize) {
         let refused = urls.values().filter(|url| matches!(url, Err((Reason::KindNotSupported, _)))).count();
         (urls.len() - refused, refused)

@@ -149,7 +149,7 @@ impl StatusLoop {
             again = again.into_iter().chain(next).min();
         }
         if refused != self.refused {
-            // The gateways' statuses have to show this.
+            // The statuses of gateways show which kinds are refused, so they must be written now.
             return Duration::ZERO;
         }
         again.map_or(IDLE, |again| again.saturating_duration_since(Instant::now()).min(IDLE))
@@ -165,7 +165,7 @@ impl StatusLoop {
         None
     }
 
-    /// Returns when to try again.
+    /// Handles a failed write. Returns when to try again.
     async fn failed(&mut self, wanted: &WantedStatus, error: &RequestError) -> Option<Instant> {
         let (object, kind) = (&wanted.object, wanted.object.id.kind.as_str());
         match error {
@@ -202,8 +202,8 @@ impl StatusLoop {
         Some(again)
     }
 
-    /// The statuses that must be written. A status that was written but that the watch does not show yet counts as
-    /// stored.
+    /// Returns the statuses that must be written. A status that was written but that the watch does not show yet
+    /// counts as stored.
     fn wanted(&mut self) -> Vec<WantedStatus> {
         let PlanningState { compiled, gateways, unread, held, .. } = self.plans.borrow_and_update().clone();
         let pods = self.reported.borrow_and_update().clone();

@@ -1,4 +1,4 @@
-//! Reads one watch forever, and tries again when it fails.
+//! Reads one watch forever, and restarts it when it fails.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -64,7 +64,8 @@ pub(super) async fn keep<K>(
     }
 }
 
-/// Why a watch fails. Built-in kinds of Kubernetes always exist, so a kind that is absent is one of Hawsepipe's.
+/// Returns why a watch fails. Built-in kinds of Kubernetes always exist, so a kind that is absent is one of
+/// Hawsepipe's.
 fn why(error: &watcher::Error) -> String {
     match is_absent(error) {
         true => "the cluster does not know this kind: run `hawsepipe crds | kubectl apply --server-side -f -`".into(),

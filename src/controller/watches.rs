@@ -89,14 +89,15 @@ impl Watches {
         }
     }
 
-    /// An object that this operator created, if the watch shows it, reduced to the fields that the operator applied.
+    /// Returns an object that this operator created, if the watch shows it, reduced to the fields that the operator
+    /// applied.
     pub(super) fn owned(&self, plural: &str, namespace: &str, name: &str) -> Option<Arc<DynamicObject>> {
         let (kind, stores) = self.owned.iter().find(|(known, _)| known.plural == plural)?;
         let object = ObjectRef::new_with(name, kind.clone()).within(namespace);
         stores.iter().find_map(|store| store.get(&object))
     }
 
-    /// All snapshots, by the uids of their owners.
+    /// Returns all snapshots, by the uids of their owners.
     pub(super) fn snapshots_by_owner(&self) -> HashMap<String, Vec<Seen>> {
         let mut found: HashMap<_, Vec<_>> = HashMap::new();
         for snapshot in all(&self.snapshots) {
@@ -107,7 +108,7 @@ impl Watches {
         found
     }
 
-    /// The uids of all MCPGateways, by namespace and name.
+    /// Returns the uids of all MCPGateways, by namespace and name.
     pub(super) fn gateways(&self) -> BTreeMap<ObjectKey, String> {
         let stores = self.objects.iter().filter(|(kind, _)| *kind == Kind::MCPGateway);
         let keyed = stores.flat_map(|(_, stores)| all(stores)).filter_map(|gateway| {
@@ -117,7 +118,7 @@ impl Watches {
         keyed.collect()
     }
 
-    /// Every object of the kinds that users write.
+    /// Returns every object of the kinds that users write.
     pub(super) fn objects(&self) -> impl Iterator<Item = (Kind, Arc<DynamicObject>)> + '_ {
         self.objects.iter().flat_map(|(kind, stores)| all(stores).map(|object| (*kind, object)))
     }
@@ -126,7 +127,7 @@ impl Watches {
 /// A snapshot object as the watch shows it.
 pub(super) type Seen = Arc<PartialObjectMeta<GatewaySnapshot>>;
 
-/// All objects in these stores.
+/// Returns all objects in these stores.
 pub(super) fn all<K>(stores: &[Store<K>]) -> impl Iterator<Item = Arc<K>> + '_
 where
     K: Lookup + Clone + 'static,
@@ -135,7 +136,7 @@ where
     stores.iter().flat_map(Store::state)
 }
 
-/// All objects in these stores, by namespace and name.
+/// Returns all objects in these stores, by namespace and name.
 pub(super) fn by_key<K>(stores: &Stores<K>) -> HashMap<(String, String), Arc<K>>
 where
     K: Resource + Lookup + Clone + 'static,
@@ -192,7 +193,7 @@ impl Starting<'_> {
         scopes.into_iter().map(follow).collect()
     }
 
-    /// `same` returns whether a changed object counts as unchanged.
+    /// Starts the watches of a kind. `same` returns whether a changed object counts as unchanged.
     fn typed_with<K>(
         &mut self,
         config: &watcher::Config,
@@ -227,7 +228,7 @@ impl Starting<'_> {
         vec![self.follow(("namespaces".to_owned(), String::new()), (), stream, |_, _| false)]
     }
 
-    /// One API for each watched namespace, or a single one for all, with an empty namespace.
+    /// Returns one API for each watched namespace, or a single one for all, with an empty namespace.
     fn scopes<K>(&self, scope: impl Fn(Client, Option<&str>) -> Api<K>) -> Vec<(String, Api<K>)> {
         if self.namespaces.is_empty() {
             return vec![(String::new(), scope(self.client.clone(), None))];

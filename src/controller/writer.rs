@@ -32,7 +32,7 @@ impl Writer {
         Self { client, leadership, rights: Rights::default(), limit: WRITE, pulse }
     }
 
-    /// The same writer for another loop.
+    /// Returns the same writer for another loop.
     pub(super) fn for_loop(&self, pulse: Pulse) -> Self {
         Self { pulse, ..self.clone() }
     }
@@ -170,7 +170,7 @@ mod tests {
         };
         let (first, second) = tokio::join!(
             writer.attempt::<()>("patch pods in a", std::future::pending()),
-            // This one waits until the first has found out about the right.
+            // This write waits until the first one has found out whether the right is granted.
             writer.attempt("patch pods in a", written),
         );
         assert!(first.unwrap_err().to_string().ends_with("it was not written within 200ms"));

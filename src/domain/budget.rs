@@ -28,7 +28,7 @@ impl Category {
     /// All categories.
     pub const ALL: [Self; 5] = [Self::Request, Self::Progress, Self::Answer, Self::List, Self::Beside];
 
-    /// The category as a metric label.
+    /// Returns the category as a metric label.
     pub fn as_label(self) -> &'static str {
         match self {
             Self::Request => "request",
@@ -111,17 +111,17 @@ impl ByteBudget {
         Reservation { budget: Arc::clone(self), category, account, counted: AtomicU64::new(0) }
     }
 
-    /// Bytes of this category that are held now.
+    /// Returns how many bytes of this category are held now.
     pub fn held(&self, category: Category) -> u64 {
         self.count(category).held.load(Ordering::Relaxed)
     }
 
-    /// How often there was no room in this category.
+    /// Returns how often there was no room in this category.
     pub fn refused(&self, category: Category) -> u64 {
         self.count(category).refused.load(Ordering::Relaxed)
     }
 
-    /// Counts something that was refused because of its size.
+    /// Counts a refusal of something that is too large.
     pub fn refuse(&self, category: Category) -> NoRoom {
         self.count(category).refused.fetch_add(1, Ordering::Relaxed);
         NoRoom
@@ -190,7 +190,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Counts something that was refused although there was room.
+    /// Counts a refusal that happened although there was room.
     pub fn refuse(&self) -> NoRoom {
         self.budget.refuse(self.category)
     }

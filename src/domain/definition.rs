@@ -121,7 +121,7 @@ fn check_schema(schema: &RawValue, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks how the tool has to be run (MCP, `ToolExecution`).
+/// Checks the tool's `execution` member (MCP, `ToolExecution`).
 fn check_execution(object: &RawObject) -> Result<(), String> {
     let Some(execution) = object.get("execution") else { return Ok(()) };
     let execution = parse(execution)?;

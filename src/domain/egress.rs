@@ -40,7 +40,7 @@ impl EgressRule {
         named && port == self.port
     }
 
-    /// The host of the entry in lower case, without a final dot.
+    /// Returns the host of the entry in lower case, without a final dot.
     pub fn host(&self) -> &str {
         &self.host
     }

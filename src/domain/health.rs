@@ -24,7 +24,7 @@ impl ConnectionState {
     /// Every state, for metrics.
     pub const ALL: [Self; 4] = [Self::Disconnected, Self::Connecting, Self::Connected, Self::Error];
 
-    /// The state as a metric label.
+    /// Returns the state as a metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Disconnected => "Disconnected",

@@ -50,7 +50,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind as a manifest writes it.
+    /// Returns the kind as a manifest writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::MCPGateway => "MCPGateway",
@@ -75,9 +75,9 @@ impl fmt::Display for Kind {
 /// The kind and the key of an object.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ObjectId {
-    /// The kind.
+    /// Kind of the object.
     pub kind: Kind,
-    /// The namespace and name.
+    /// Namespace and name of the object.
     #[serde(flatten)]
     pub key: ObjectKey,
 }

@@ -15,7 +15,7 @@ impl Instance {
         Self(word.into())
     }
 
-    /// The value of the header.
+    /// Returns the value of the header.
     pub fn as_str(&self) -> &str {
         &self.0
     }

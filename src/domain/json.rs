@@ -22,9 +22,9 @@ type Bytes<'a> = Cow<'a, [u8]>;
 /// A step from a value to one of its members or elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JsonStep {
-    /// To the member with this name.
+    /// A step to the member with this name.
     Member(String),
-    /// To the element at this index.
+    /// A step to the element at this index.
     Element(usize),
 }
 

@@ -19,7 +19,7 @@ pub enum RefusalReason {
     SessionTotalCalls,
     /// The process is shutting down.
     Draining,
-    /// The upstream has left routing, because its probes failed.
+    /// The upstream was taken out of routing, because its probes failed.
     AutoDisabled,
     /// A Guard or another protective setting cannot be enforced, so the call is refused rather than served
     /// unprotected.
@@ -34,7 +34,7 @@ pub enum RefusalReason {
 }
 
 impl RefusalReason {
-    /// The reason as it appears in errors and metrics.
+    /// Returns the reason as it appears in errors and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Stopped => "Stopped",
@@ -52,7 +52,7 @@ impl RefusalReason {
         }
     }
 
-    /// Milliseconds after which a retry can succeed; `None` if waiting alone does not help.
+    /// Returns the milliseconds after which a retry can succeed; `None` if waiting alone does not help.
     pub fn retry_after_ms(self) -> Option<u32> {
         match self {
             Self::ConcurrentCalls
@@ -108,12 +108,12 @@ impl Tracker {
         self.in_flight.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// The number of calls in flight.
+    /// Returns the number of calls in flight.
     pub fn in_flight(&self) -> u32 {
         self.in_flight.load(Ordering::Acquire)
     }
 
-    /// The number of calls that were admitted so far.
+    /// Returns the number of calls that were admitted so far.
     pub fn total(&self) -> u64 {
         self.total.load(Ordering::Acquire)
     }

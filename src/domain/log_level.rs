@@ -19,14 +19,14 @@ pub enum LogLevel {
     Error,
     /// A component failed.
     Critical,
-    /// Somebody has to act immediately.
+    /// Immediate action is required.
     Alert,
     /// The system is unusable.
     Emergency,
 }
 
 impl LogLevel {
-    /// The level as JSON text, with the name that MCP gives it.
+    /// Returns the level as JSON text, with the name that MCP gives it.
     pub fn as_json(self) -> &'static str {
         match self {
             Self::Debug => "\"debug\"",

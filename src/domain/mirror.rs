@@ -123,7 +123,7 @@ fn read_mark(path: Option<&[String]>, mark: &Value, kind: Option<&Value>) -> Res
     }
 }
 
-/// A character of a token (RFC 9110, section 5.6.2).
+/// Whether a byte is allowed in a token (RFC 9110, section 5.6.2).
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -19,7 +19,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The phase as the contract writes it, in lower case.
+    /// Returns the phase as the contract writes it, in lower case.
     pub fn wire(self) -> &'static str {
         match self {
             Self::Request => "request",
@@ -52,7 +52,7 @@ pub enum FailurePolicy {
 }
 
 impl Role {
-    /// The policy of an entry that does not set one.
+    /// Returns the policy of an entry that does not set one.
     pub fn default_policy(self) -> FailurePolicy {
         match self {
             Self::Guard => FailurePolicy::Fail,
@@ -86,7 +86,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// The mode as a metric label.
+    /// Returns the mode as a metric label.
     pub fn as_label(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",
@@ -127,7 +127,7 @@ pub struct Metadata<'a> {
     pub timestamp: &'a str,
     /// The upstream's name.
     pub server_name: &'a str,
-    /// `request` or `response`.
+    /// The phase: `request` or `response`.
     pub phase: &'static str,
     /// The user's question, if the call contains it.
     pub user_query: Option<&'a str>,

@@ -139,7 +139,7 @@ pub struct WorkerInfo {
     pub pid: u32,
     /// The plugin that the worker runs, as `namespace/name`.
     pub plugin: String,
-    /// Document 000's Plugin.id.
+    /// The plugin's id (document 000, Plugin.id).
     pub plugin_id: String,
     /// SHA-256 of the code that the worker loaded, in hex.
     pub revision: String,
@@ -175,7 +175,7 @@ pub enum WorkerState {
 }
 
 impl WorkerState {
-    /// The state as a metric label; `None` for a worker that has ended.
+    /// Returns the state as a metric label; `None` for a worker that has ended.
     pub fn as_label(self) -> Option<&'static str> {
         match self {
             Self::Spawned => Some("spawned"),
@@ -237,11 +237,11 @@ pub trait Records: Send + Sync + 'static {
     /// Stores the record of one call. Never blocks.
     fn call(&self, row: CallRecord);
 
-    /// The most recent executions, newest first, at most `limit`. If `plugin` (`namespace/name`, or a bare name) is
-    /// given, only those of that plugin.
+    /// Returns the most recent executions, newest first, at most `limit`. If `plugin` (`namespace/name`, or a bare
+    /// name) is given, only those of that plugin.
     fn recent_executions(&self, plugin: Option<&str>, limit: usize) -> Vec<Arc<PluginExecution>>;
 
-    /// The most recent calls, newest first, at most `limit`.
+    /// Returns the most recent calls, newest first, at most `limit`.
     fn recent_calls(&self, limit: usize) -> Vec<Arc<CallRecord>>;
 
     /// Sets how many rows of each plugin's executions are kept at most.
@@ -257,22 +257,22 @@ pub trait Records: Send + Sync + 'static {
 
 /// A clock, so that tests can set the time.
 pub trait Clock: Send + Sync + 'static {
-    /// The current time in Unix milliseconds.
+    /// Returns the current time in Unix milliseconds.
     fn unix_millis(&self) -> u64;
 
-    /// The time since a fixed moment. Never goes back.
+    /// Returns the time since a fixed moment. Never goes back.
     fn monotonic(&self) -> Duration;
 }
 
 /// Resolves the secret values that plans refer to.
 pub trait Secrets: Send + Sync {
-    /// The value under `key` of a Secret.
+    /// Returns the value under `key` of a Secret.
     ///
     /// # Errors
     /// Why the value is missing.
     fn secret(&self, secret: &ObjectKey, key: &str) -> Result<SecretText, NoSecret>;
 
-    /// The value of a variable of the gateway's own environment; `None` if it is not set.
+    /// Returns the value of a variable of the gateway's own environment; `None` if it is not set.
     fn environment(&self, name: &str) -> Option<SecretText>;
 }
 
@@ -317,7 +317,7 @@ pub struct CodeFacts {
 }
 
 impl CodeFacts {
-    /// The facts about code that does not parse, if no line and column are known.
+    /// Returns the facts about code that does not parse, if no line and column are known.
     pub fn unparsed(message: String) -> Self {
         Self { error: Some(SyntaxProblem { line: 0, column: 0, message }), ..Self::default() }
     }

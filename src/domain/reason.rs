@@ -11,12 +11,12 @@ macro_rules! reasons {
         pub enum Reason { $(#[doc = $doc] $name,)* }
 
         impl Reason {
-            /// The name of the reason.
+            /// Returns the name of the reason.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => stringify!($name),)* }
             }
 
-            /// The meaning of the reason, for the reference in the documentation.
+            /// Returns the meaning of the reason, for the reference in the documentation.
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $doc.trim_ascii(),)* }
             }
@@ -43,7 +43,7 @@ reasons! {
     PoolExhausted,
     /// The worker cannot be started on this machine.
     NotLoaded,
-    /// An input, output, stderr or file is over its limit, or an object is too large for a plan.
+    /// An input, output, stderr text or file exceeds its limit, or an object is too large for a plan.
     TooLarge,
     // -- about an object itself -------------------------------------------------------------------
     /// The object is not valid for its kind: an unknown field, a wrong type, a value out of range, a broken rule.
@@ -134,7 +134,7 @@ reasons! {
     NotUsed,
     /// The change is not in effect yet.
     Pending,
-    /// The operator does not have a permission that this needs.
+    /// The operator does not have a permission that it needs.
     Forbidden,
     /// None of the gateway's pods is ready.
     NoReadyPods,
@@ -150,7 +150,7 @@ reasons! {
     KernelTooOld,
     /// A part of a compiled revision is missing.
     SnapshotIncomplete,
-    /// A part of a compiled revision does not have its digest, or cannot be read.
+    /// A part of a compiled revision does not match its digest, or cannot be read.
     SnapshotUnreadable,
     /// This version of the gateway does not know the format of a compiled revision.
     UnknownFormat,

@@ -24,7 +24,7 @@ pub enum ExecutionStatus {
 }
 
 impl ExecutionStatus {
-    /// The status as a metric label.
+    /// Returns the status as a metric label.
     pub fn as_label(self) -> &'static str {
         match self {
             Self::Success => "success",
@@ -108,7 +108,7 @@ pub enum Skip {
 }
 
 impl Skip {
-    /// The reason as it appears in records and metric labels.
+    /// Returns the reason as it appears in records and metric labels.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::When => "when",
@@ -164,12 +164,12 @@ pub struct EntryTrace {
     pub phase: Phase,
     /// The outcome of the entry.
     pub outcome: EntryOutcome,
-    /// Serialized only if it is `Shadow`.
+    /// The mode of the entry; serialized only if it is `Shadow`.
     #[serde(skip_serializing_if = "is_enforce")]
     pub mode: Mode,
-    /// Whether the entry changed the content. For a shadow: whether it would have.
+    /// Whether the entry changed the content. In shadow mode: whether it would have.
     pub changed: bool,
-    /// Whether the entry stopped its chain (`continue: false`). For a shadow: whether it would have.
+    /// Whether the entry stopped its chain (`continue: false`). In shadow mode: whether it would have.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stops: bool,
     /// Milliseconds in the queue and in the worker together; 0 if the entry did not run.
@@ -206,7 +206,7 @@ pub enum CallOutcome {
     Denied,
     /// The call failed because a plugin failed.
     Failed,
-    /// The gateway refused to let the call in.
+    /// The gateway refused the call.
     Refused,
     /// The client cancelled the call.
     Cancelled,
@@ -215,7 +215,7 @@ pub enum CallOutcome {
 }
 
 impl CallOutcome {
-    /// The outcome as a metric label.
+    /// Returns the outcome as a metric label.
     pub fn as_label(self) -> &'static str {
         match self {
             Self::Ok => "ok",

@@ -45,7 +45,7 @@ pub struct Report {
     /// name them.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub not_in_force: Vec<ObjectId>,
-    /// The keys of Secrets that the plan names.
+    /// The state of each Secret key that the plan names.
     #[serde(deserialize_with = "known")]
     pub secrets: Vec<SecretReport>,
     /// The properties of the plugin sandbox that the pod's kernel cannot enforce.

@@ -23,7 +23,7 @@ pub enum SandboxProperty {
 }
 
 impl SandboxProperty {
-    /// What plugins can do if the property is not enforced.
+    /// Returns what plugins can do if the property is not enforced.
     fn without(self) -> &'static str {
         match self {
             Self::Files => "plugins can read every file that the gateway's user can",
@@ -35,7 +35,7 @@ impl SandboxProperty {
 /// A property that the kernel cannot enforce.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxLack {
-    /// The property.
+    /// The property that is not enforced.
     pub property: SandboxProperty,
     /// Why the kernel cannot enforce it, as text for users.
     pub cause: String,
@@ -57,7 +57,7 @@ pub struct SandboxState {
 }
 
 impl SandboxState {
-    /// Why no plugin can run; `None` if plugins can run.
+    /// Returns why no plugin can run; `None` if plugins can run.
     pub fn refusal(&self) -> Option<String> {
         (self.required && !self.lacks.is_empty()).then(|| {
             format!(
@@ -68,7 +68,7 @@ impl SandboxState {
         })
     }
 
-    /// The properties that the kernel cannot enforce, as text for users.
+    /// Returns the properties that the kernel cannot enforce, as text for users.
     pub fn lacking(&self) -> String {
         self.lacks.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
     }

@@ -159,7 +159,7 @@ pub enum NoSecret {
 }
 
 impl NoSecret {
-    /// The reason for a Problem.
+    /// Returns the reason for a Problem.
     pub fn reason(self) -> Reason {
         match self {
             Self::NotFound | Self::NotRead => Reason::SecretNotFound,
@@ -168,7 +168,7 @@ impl NoSecret {
         }
     }
 
-    /// The state for a pod's report.
+    /// Returns the state for a pod's report.
     pub fn state(self) -> SecretState {
         match self {
             Self::NotFound | Self::NotRead => SecretState::NotFound,

@@ -203,12 +203,12 @@ struct Taken {
 }
 
 impl Taken {
-    /// The room that is taken by the namespace of an upstream.
+    /// Returns the room that is taken by the namespace of an upstream.
     fn of(&mut self, upstream: &str) -> &mut Amount {
         self.namespaces.entry(namespace(upstream).to_owned()).or_default()
     }
 
-    /// Whether an upstream that takes `own` can take `more`.
+    /// Whether an upstream whose names take up `own` has room for `more`.
     fn has_room(&mut self, upstream: &str, own: Amount, more: Amount) -> bool {
         (own + more).is_within(MAX_OF_ONE, MAX_BYTES_OF_ONE)
             && (*self.of(upstream) + more).is_within(MAX_OF_NAMESPACE, MAX_BYTES_OF_NAMESPACE)

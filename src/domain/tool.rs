@@ -94,7 +94,7 @@ struct AnnotationsJson {
 }
 
 impl Tool {
-    /// Parses one element of a server's `tools`. Fails with what is wrong if it is not a valid tool.
+    /// Parses one element of a server's `tools`. The error says why it is not a valid tool.
     pub fn parse(definition: &RawValue) -> Result<Self, String> {
         let read: Definition = serde_json::from_str(definition.get()).map_err(|e| e.to_string())?;
         if !is_valid_name(&read.name) {

@@ -44,7 +44,7 @@ pub enum Era {
 }
 
 impl Era {
-    /// The era as a metric label.
+    /// Returns the era as a metric label.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Legacy => "legacy",
@@ -149,7 +149,7 @@ pub enum UpstreamError {
 }
 
 impl UpstreamError {
-    /// The reason in the `Connected` condition and in metric labels.
+    /// Returns the reason in the `Connected` condition and in metric labels.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Connect(_) | Self::Start(_) | Self::Lost(_) => "ConnectFailed",

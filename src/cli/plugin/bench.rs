@@ -38,7 +38,7 @@ pub async fn bench(args: BenchArgs) -> anyhow::Result<ExitCode> {
     }
     let (given, config) = TestInput::read(&written)?;
     let mut subject = Subject::new(&args.subject, config)?;
-    // Collects the plugin's log lines, which are not shown.
+    // Captures the plugin's log lines, so that they are not printed.
     let _lines = PluginLog::start()?;
     let phase = phase(&mut subject, &given).await?;
     let mut inputs: Vec<_> = SIZES.map(|(name, bytes)| (name, given.with_text(filler(bytes, phase)))).into();

@@ -1,4 +1,5 @@
-//! Adapters for a gateway that runs one plugin: an upstream with a fixed answer, and records that are taken once.
+//! Adapters for a gateway that runs one plugin: an upstream with a fixed answer, and records that are kept only until
+//! they are read.
 
 use async_trait::async_trait;
 use std::future::pending;

@@ -1,4 +1,4 @@
-//! The test input of a plugin: one content of one call, from the command line.
+//! The test input of a plugin: the content and the call that the command line describes.
 
 use std::io::Read;
 use std::path::Path;
@@ -18,7 +18,7 @@ const MAX_CONTENT: u64 = 64 << 20;
 /// The default server and tool of the call.
 const TOOL: &str = "test/tool";
 
-/// One content of one call.
+/// The content and the call on which a plugin is tested.
 #[derive(Clone, Debug)]
 pub struct TestInput {
     /// The name of the upstream.

@@ -15,7 +15,7 @@ use crate::domain::plan::Plan;
 /// Returns the indexes of all gateways in one namespace, or in all, sorted by namespace and name.
 ///
 /// # Errors
-/// If the API server does not list them.
+/// If the API server cannot be reached or refuses to list them.
 pub async fn indices(client: Client, namespace: Option<&str>) -> anyhow::Result<Vec<(ObjectKey, SnapshotIndex)>> {
     let api: Api<Item<GatewaySnapshot>> = match namespace {
         Some(namespace) => Api::namespaced(client, namespace),
@@ -43,7 +43,7 @@ impl Stored {
     /// Reads the snapshot objects of a gateway.
     ///
     /// # Errors
-    /// If the API server does not list them, or the gateway has no index.
+    /// If the API server cannot be reached or refuses to list them, or the gateway has no index.
     pub async fn read(client: Client, key: ObjectKey) -> anyhow::Result<Self> {
         let api: Api<Item<GatewaySnapshot>> = Api::namespaced(client, &key.namespace);
         let params = ListParams::default().labels(&format!("{GATEWAY_LABEL}={}", key.name));

@@ -10,13 +10,13 @@ use crate::config::input::Inputs;
 use crate::domain::ids::ObjectId;
 use crate::domain::reason::Reason;
 
-/// Maximum bytes of an object in a plan, as JSON and without its code.
+/// Maximum size of an object in a plan, in bytes of JSON and without its code.
 pub(super) const MAX_OBJECT: usize = 512 << 10;
-/// Maximum bytes of a code text.
+/// Maximum size of a plugin's code, in bytes.
 pub(super) const MAX_CODE: usize = 900 << 10;
-/// Maximum bytes of a code text that is escaped as JSON, in which a control character has six bytes.
+/// Maximum size of a plugin's code that is escaped as JSON, in bytes. A control character takes six bytes there.
 const MAX_CODE_JSON: usize = 1 << 20;
-/// Maximum bytes of all objects of one namespace in a plan, including their code.
+/// Maximum size of all objects of one namespace in a plan, in bytes and including their code.
 pub(super) const MAX_NAMESPACE: usize = 64 << 20;
 /// Maximum number of objects of one namespace in a plan.
 pub(super) const MAX_OBJECTS: usize = 8192;

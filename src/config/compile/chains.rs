@@ -26,7 +26,7 @@ pub(super) fn compile(world: &World<'_>, problems: &mut Vec<Problem>) -> Vec<Cha
         chains.extend(form.or_else(|| world.refusing_form(&invalid.id.key, invalid.chain.as_ref())));
     }
     for chain in &mut chains {
-        // The kept form can be from a time when the chain had another owner.
+        // A kept form can have an outdated `owner`, because the gateway's list of required chains can change.
         chain.owner = world.is_owner(&chain.key);
         chain.upstreams.namespace = (!chain.owner).then(|| chain.key.namespace.clone());
         resolve::resolve(world, chain, problems);

@@ -25,7 +25,7 @@ use crate::domain::sandbox::is_kept_from_plugins;
 pub(super) struct Plugins<'a> {
     /// Plugins that can run, in their last accepted form.
     pub(super) accepted: BTreeMap<ObjectKey, PluginPlan>,
-    /// Plugins that exist, with settings that only the objects have.
+    /// The inputs of all plugins that exist, for settings that are not in the plan.
     pub(super) inputs: BTreeMap<&'a ObjectKey, &'a PluginInput>,
     /// Code by its digest, including the code of the previous plan.
     pub(super) code: BTreeMap<String, String>,

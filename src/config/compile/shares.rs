@@ -119,7 +119,7 @@ struct ShareAmount {
 }
 
 impl ShareAmount {
-    /// The amount of a single object with this many bytes.
+    /// Returns the amount of a single object with this many bytes.
     fn of(bytes: usize) -> Self {
         Self { bytes, objects: 1 }
     }

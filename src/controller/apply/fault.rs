@@ -1,4 +1,4 @@
-//! Why a gateway's objects could not be brought up to date.
+//! Errors of bringing a gateway's objects up to date.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub(in crate::controller) enum ApplyError {
 }
 
 impl ApplyError {
-    /// The reason to show in conditions.
+    /// Returns the reason to show in conditions.
     pub(in crate::controller) fn reason(&self) -> Reason {
         match self {
             Self::Taken(_) => Reason::NameTaken,

@@ -79,8 +79,8 @@ impl SnapshotStore {
         Ok((stored, plans))
     }
 
-    /// The revision that runs until the newest plan is in force: the pinned one if the index keeps it, otherwise the
-    /// current one.
+    /// Returns the revision that runs until the newest plan is in force: the pinned one if the index keeps it,
+    /// otherwise the current one.
     fn keeps(&self, pinned: Option<&str>) -> Option<&String> {
         let index = self.index.as_ref()?;
         let pinned = index.revisions.iter().map(|known| &known.revision).find(|known| Some(known.as_str()) == pinned);
@@ -135,7 +135,7 @@ impl SnapshotStore {
         })
     }
 
-    /// The entry of a revision in the index.
+    /// Returns the entry of a revision in the index, if the index keeps the revision.
     fn entry(&self, revision: &str) -> Option<&SnapshotRevision> {
         self.index.iter().flat_map(|index| &index.revisions).find(|known| known.revision == revision)
     }
@@ -186,7 +186,7 @@ impl SnapshotStore {
     }
 }
 
-/// The state of a revision's shards, as the watch shows it.
+/// Returns the state of a revision's shards, as the watch shows it.
 fn marks(entry: &SnapshotRevision, seen: &[Seen], owner: &Owner) -> Vec<ShardMark> {
     let names: BTreeSet<_> = entry.shards.iter().map(|shard| shard.name.as_str()).collect();
     let there = seen.iter().filter(|object| object.metadata.name.as_deref().is_some_and(|name| names.contains(name)));

@@ -1,4 +1,4 @@
-//! Which lost or changed objects are noticed, and when.
+//! Tests which lost or changed objects are noticed, and when.
 
 mod damaged;
 mod lost;
@@ -22,7 +22,7 @@ use crate::controller::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
 use crate::domain::digest::sha256_hex;
 use crate::domain::ids::ObjectKey;
 
-/// A snapshot owned by the gateway with this uid, as the watch shows it.
+/// Returns a snapshot owned by the gateway with this uid, as the watch shows it.
 fn seen(name: &str, part: &str, uid: &str, generation: i64) -> Arc<PartialObjectMeta<GatewaySnapshot>> {
     let labels = json!({PART_LABEL: part, GATEWAY_LABEL: "main", MANAGED_BY.0: MANAGED_BY.1});
     let owner = json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": "MCPGateway", "name": "main", "uid": uid});

@@ -17,8 +17,8 @@ fn settings(holder: &str) -> LeaseSettings {
     LeaseSettings { namespace: "ns".into(), name: "lease".into(), holder: holder.into() }
 }
 
-/// A client of an API server that stores one Lease. While `cut` is set, its requests fail. `asked` is called before
-/// each request is served.
+/// Returns a client of an API server that stores one Lease. While `cut` is set, its requests fail. `asked` is called
+/// before each request is served.
 fn client(lease: &Arc<Mutex<Value>>, cut: &Arc<AtomicBool>, asked: impl Fn() + Clone + Send + 'static) -> Client {
     let (lease, cut) = (Arc::clone(lease), Arc::clone(cut));
     let server = tower::service_fn(move |request: Request<Body>| {

@@ -74,14 +74,14 @@ impl Edited {
         self.loading.hear(&planned, &revisions, &pods)
     }
 
-    /// The problems of the Guard.
+    /// Returns the problems of the Guard.
     fn told(&self) -> Vec<(Reason, &str)> {
         let problems = self.last.as_ref().unwrap().problems.values().flatten();
         let problems = problems.filter(|problem| problem.object.as_ref().is_some_and(|o| o.kind == Kind::Plugin));
         problems.map(|problem| (problem.reason, problem.message.as_str())).collect()
     }
 
-    /// The state of the next operator process, which knows only what is stored: these plans, newest first.
+    /// Returns the state of the next operator process, which knows only what is stored: these plans, newest first.
     fn restarted(&self, plans: &[&Arc<PlannedGateway>]) -> Self {
         let last = self.last.clone().unwrap();
         let not_loaded = Some(last.not_loaded.clone());

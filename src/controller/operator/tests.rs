@@ -1,4 +1,5 @@
-//! Loops report progress while they work and rest while there is nothing to do, and one that hangs is named.
+//! Tests that loops report progress while they work and rest while they are idle, and that the health check names a
+//! loop that hangs.
 
 use std::sync::Mutex;
 use std::sync::atomic::Ordering;
@@ -32,8 +33,8 @@ fn answer(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     Response::builder().status(status).body(body.boxed_unsync()).unwrap()
 }
 
-/// An API server with these MCPGateways and nothing else. Requests for the snapshots of the gateway `main` are never
-/// answered, and notify `hangs`. With a real API server, the client's deadlines would end such requests.
+/// Simulates an API server with these MCPGateways and nothing else. Requests for the snapshots of the gateway `main`
+/// are never answered, and notify `hangs`. With a real API server, the client's deadlines would end such requests.
 async fn serve(request: Request<Body>, gateways: Value, hangs: Arc<Notify>) -> Result<Answer, BoxError> {
     let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
     let kind = path.rsplit('/').next().unwrap_or_default();

@@ -14,14 +14,14 @@ use super::*;
 use crate::controller::lease::Leadership;
 use crate::controller::liveness::Liveness;
 
-/// A listener that never answers, and its address.
+/// Returns a listener that never answers, and its address.
 async fn silent() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     (listener, address)
 }
 
-/// The address of a server that answers each request with an empty report.
+/// Returns the address of a server that answers each request with an empty report.
 async fn answering() -> String {
     let (listener, address) = silent().await;
     tokio::spawn(async move {
@@ -38,7 +38,7 @@ async fn answering() -> String {
     address
 }
 
-/// A poller whose requests for tokens fail. Those for the gateway `silent` are never answered.
+/// Returns a poller whose requests for tokens fail. Those for the gateway `silent` are never answered.
 fn asking() -> PodPoller {
     let account = json!({"status": {"userInfo": {"username": "system:serviceaccount:system:operator"}}});
     let answer = move |request: Request<Body>| {
@@ -68,7 +68,7 @@ fn pod(gateway: &str, name: &str, address: &str) -> ReadyPod {
     }
 }
 
-/// Gateways with these pods.
+/// Returns gateways with these pods.
 fn found(ready: Vec<ReadyPod>) -> GatewayPods {
     let gateways = ready.iter().map(|pod| (pod.gateway.clone(), pod.uid.clone())).collect();
     GatewayPods { gateways, pods: ByGateway::new(), ready }

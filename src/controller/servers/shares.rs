@@ -82,7 +82,7 @@ mod tests {
         Watched { group, kind, namespace: Some(namespace.to_owned()) }
     }
 
-    /// Namespaces that name this many kinds each.
+    /// Returns namespaces that name this many kinds each.
     fn named<'n>(namespaces: impl IntoIterator<Item = (&'n String, usize)>) -> BTreeMap<&'n str, Vec<Watched>> {
         let kinds = |(name, count): (&'n String, usize)| {
             (name.as_str(), (0..count).map(|number| watched(name, number)).collect())

@@ -20,7 +20,7 @@ use crate::domain::causes::causes;
 
 /// How often to look for a kind that does not exist or cannot be read.
 const PERIOD: Duration = Duration::from_secs(60);
-/// How long an API server that has just started may not know all the kinds that it serves.
+/// For how long after its start an API server may not yet know all the kinds that it serves.
 const STARTING: Duration = Duration::from_secs(30);
 
 /// A kind to watch: its group, its name, and the namespace; all namespaces if `None`.

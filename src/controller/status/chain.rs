@@ -45,7 +45,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     serde_json::to_value(status).unwrap_or_default()
 }
 
-/// The message for a chain that covers no upstream of any gateway, and so guards nothing.
+/// Returns the message for a chain that covers no upstream of any gateway, and so guards nothing.
 fn selects_nothing(serving: &[Serving<'_>], object: &LoweredObject) -> Option<String> {
     let covers = |s: &Serving<'_>| s.state.planned.covered.get(&object.id.key).is_some_and(|covered| *covered > 0);
     let first = serving.first().filter(|_| !serving.iter().any(covers))?;
@@ -55,7 +55,7 @@ fn selects_nothing(serving: &[Serving<'_>], object: &LoweredObject) -> Option<St
     ))
 }
 
-/// Why the chain is in no gateway's plan.
+/// Returns why the chain is in no gateway's plan.
 fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str) {
     let found = input.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
     if found.clone().any(|problem| problem.reason == Reason::NotTaken) {
@@ -72,13 +72,13 @@ fn refuses(entry: &EntryPlan) -> bool {
         && entry.failure_policy == FailurePolicy::Fail
 }
 
-/// Why each call that the chain selects is refused; `None` if calls are not refused.
+/// Returns why each call that the chain selects is refused; `None` if calls are not refused.
 pub(super) fn refusal(form: &ChainPlan) -> Option<&Refusal> {
     let entry = || form.entries.iter().find(|entry| refuses(entry));
     form.refusing.as_ref().or_else(|| entry().and_then(|entry| entry.unavailable.as_ref()))
 }
 
-/// The reason to show for refused calls: `Pending` if the Guard's code only waits for the parser, else
+/// Returns the reason to show for refused calls: `Pending` if the Guard's code only waits for the parser, else
 /// `GuardUnavailable`.
 pub(super) fn refusing_reason(refusal: &Refusal) -> Reason {
     if refusal.reason == Reason::Pending { Reason::Pending } else { Reason::GuardUnavailable }
@@ -134,7 +134,7 @@ fn is_older(input: &StatusInput, serving: &[Serving<'_>], entry: &EntryPlan) -> 
     entry.enabled && entry.unavailable.is_none() && wrong
 }
 
-/// The plugins of the enabled entries, in order.
+/// Returns the plugins of the enabled entries, in order.
 fn runs(object: &LoweredObject, form: Option<&ChainPlan>) -> String {
     let name = |key: &crate::domain::ids::ObjectKey| match key.namespace == object.id.key.namespace {
         true => key.name.clone(),
@@ -157,7 +157,7 @@ fn entries(object: &LoweredObject) -> Option<u32> {
     }
 }
 
-/// How many upstreams the chain covers, on the gateway where it covers most.
+/// Returns how many upstreams the chain covers, on the gateway where it covers most.
 fn upstreams(serving: &[Serving<'_>], object: &LoweredObject) -> String {
     let covered = serving.iter().filter_map(|s| s.state.planned.covered.get(&object.id.key)).max();
     match covered.copied().unwrap_or_default() {

@@ -64,13 +64,13 @@ fn is_of_references(reason: Reason) -> bool {
     )
 }
 
-/// A problem as it is shown in a message.
+/// Returns a problem as it is shown in a message.
 fn told(problem: &Problem) -> String {
     let field = if problem.field.is_empty() { String::new() } else { format!("{}: ", problem.field) };
     format!("{field}{}", problem.message)
 }
 
-/// A warning as it is shown in a message.
+/// Returns a warning as it is shown in a message.
 pub(in crate::controller) fn warning(problem: &Problem) -> String {
     format!("{} ({})", told(problem), problem.reason)
 }

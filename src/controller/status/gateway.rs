@@ -67,7 +67,7 @@ fn partially_invalid(set: &mut Conditions, input: &StatusInput, problems: &[Prob
     }
 }
 
-/// Errors of the objects in the gateway's plan, in a fixed order.
+/// Returns the errors of the objects in the gateway's plan, in a fixed order.
 fn problems(state: &GatewayState) -> Vec<Problem> {
     let of_it = state.planned.problems.iter().filter(|(object, _)| state.planned.digests.contains_key(*object));
     let mut problems: Vec<_> = of_it.flat_map(|(_, found)| found).filter(|p| p.is_error()).cloned().collect();
@@ -186,7 +186,8 @@ fn snapshot(state: &GatewayState) -> Option<SnapshotRef> {
     Some(SnapshotRef { revision: Some(state.current.clone()?), ..SnapshotRef::default() })
 }
 
-/// How many tools the pods offer: the highest number among them, so that a pod that has just started does not lower it.
+/// Returns how many tools the pods offer: the highest number among them, so that a pod that has just started does not
+/// lower it.
 fn tools(pods: &Pods) -> Option<u32> {
     let offered = |report: &crate::domain::report::Report| {
         report.upstreams.iter().map(|upstream| upstream.tool_count.unwrap_or_default()).sum()

@@ -7,8 +7,8 @@ use crate::domain::plan::{NamedValue, Plan, TransportPlan, UpstreamPlan, ValueSo
 /// wrong.
 const MAX_OBJECTS: usize = 24;
 
-/// The command for all objects of `namespace` that are in the plan of `gateway` and name a Secret there. It must name
-/// all of them, because it replaces what was granted before.
+/// Returns the command for all objects of `namespace` that are in the plan of `gateway` and name a Secret there. It
+/// must name all of them, because it replaces what was granted before.
 pub(super) fn grant_command(namespace: &str, gateway: &ObjectKey, plan: &Plan) -> String {
     let named = |key: &ObjectKey, values: &[NamedValue]| {
         key.namespace == namespace && secret_keys(values).iter().any(|(secret, _)| secret.namespace == namespace)
@@ -29,7 +29,7 @@ pub(super) fn grant_command(namespace: &str, gateway: &ObjectKey, plan: &Plan) -
     format!("hawsepipe grant {} --to {gateway}", objects.join(" "))
 }
 
-/// The keys of Secrets among `values`, without optional ones.
+/// Returns the keys of Secrets among `values`, without optional ones.
 pub(super) fn secret_keys(values: &[NamedValue]) -> Vec<(ObjectKey, String)> {
     let keys = values.iter().filter_map(|named| match &named.value {
         ValueSource::Secret { secret, key, optional: false } => Some((secret.clone(), key.clone())),
@@ -38,7 +38,7 @@ pub(super) fn secret_keys(values: &[NamedValue]) -> Vec<(ObjectKey, String)> {
     keys.collect()
 }
 
-/// The headers that are sent to an upstream.
+/// Returns the headers that are sent to an upstream.
 pub(super) fn headers(plan: &UpstreamPlan) -> &[NamedValue] {
     match &plan.transport {
         TransportPlan::External { headers, .. } => headers,
@@ -53,7 +53,8 @@ mod tests {
     use crate::config::compile::tests::{folder, upstream};
     use crate::config::input::{InputValue, NamedInput};
 
-    /// A plan with these upstreams in the namespace `default`. Those with names other than `open...` name a Secret.
+    /// Returns a plan with these upstreams in the namespace `default`. Those with names other than `open...` name a
+    /// Secret.
     fn plan(upstreams: impl IntoIterator<Item = String>) -> Plan {
         let mut inputs = folder();
         inputs.upstreams = upstreams.into_iter().map(|name| upstream(&name)).collect();

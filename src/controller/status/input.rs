@@ -29,7 +29,7 @@ pub(in crate::controller) struct StatusInput {
     pub(in crate::controller) refused: BTreeMap<&'static str, String>,
 }
 
-/// The message of `Programmed` while the operator does not see everything.
+/// Returns the message of `Programmed` while the operator does not see everything.
 pub(in crate::controller) fn blind(why: &str) -> String {
     format!("the operator does not see everything: {why}")
 }

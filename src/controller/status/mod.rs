@@ -21,7 +21,7 @@ use crate::controller::condition_type::ConditionType;
 use crate::domain::ids::Kind;
 use crate::domain::reason::Reason;
 
-/// The status of an object, without absent fields.
+/// Returns the status of an object, without absent fields.
 pub(super) fn of(input: &StatusInput, object: &LoweredObject, now: &str) -> Value {
     if let Some(why) = &input.held {
         return held(object, why, now);
@@ -37,7 +37,7 @@ pub(super) fn of(input: &StatusInput, object: &LoweredObject, now: &str) -> Valu
     status
 }
 
-/// The status while nothing can be planned: the stored one, except that `Programmed` and `Ready` are unknown.
+/// Returns the status while nothing can be planned: the stored one, except that `Programmed` and `Ready` are unknown.
 fn held(object: &LoweredObject, why: &str, now: &str) -> Value {
     let mut set = Conditions::new(object, now);
     set.unknown(ConditionType::Programmed, Reason::Pending.as_str(), &blind(why));
@@ -52,7 +52,7 @@ fn held(object: &LoweredObject, why: &str, now: &str) -> Value {
     status
 }
 
-/// The status of a kind that is accepted but has no effect.
+/// Returns the status of a kind that is accepted but has no effect.
 fn not_served(object: &LoweredObject, now: &str) -> Value {
     let mut set = Conditions::new(object, now);
     set.accepted(&[]);

@@ -65,7 +65,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     serde_json::to_value(status).unwrap_or_default()
 }
 
-/// The reports about the plugin from pods that can run it and have its code.
+/// Returns the reports about the plugin from pods that can run it and have its code.
 fn reported<'a>(serving: &[Serving<'a>], object: &LoweredObject) -> Vec<&'a PluginReport> {
     let name = object.id.key.to_string();
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(|pods| pods.reports());
@@ -77,14 +77,15 @@ fn bytes(size: u64) -> i64 {
     i64::try_from(size).unwrap_or(i64::MAX)
 }
 
-/// As many names as the schema has room for, without duplicates.
+/// Returns as many names as the schema has room for, without duplicates.
 fn exports(names: &[String]) -> Vec<String> {
     let fits = |name: &&String| name.chars().count() <= MAX_EXPORT;
     let names: BTreeSet<_> = names.iter().filter(fits).take(MAX_EXPORTS).cloned().collect();
     names.into_iter().collect()
 }
 
-/// The plugin's protocol: that of the running form, otherwise that of the current object, otherwise what a pod reports.
+/// Returns the plugin's protocol: that of the running form, otherwise that of the current object, otherwise what a
+/// pod reports.
 fn protocol(
     input: &StatusInput,
     key: &ObjectKey,
@@ -97,8 +98,8 @@ fn protocol(
     known.map(|protocol| format!("{protocol:?}")).or_else(|| there?.protocol.clone())
 }
 
-/// The code that ready pods run, and the generation of the object that it comes from. While pods differ, the previous
-/// value stays as long as one of them still runs it.
+/// Returns the code that ready pods run, and the generation of the object that it comes from. While pods differ, the
+/// previous value stays as long as one of them still runs it.
 fn runs(
     object: &LoweredObject,
     serving: &[Serving<'_>],
@@ -141,7 +142,7 @@ pub(super) fn told_of_secrets(set: &mut Conditions, serving: &[Serving<'_>], nam
     false
 }
 
-/// How many chains name the plugin.
+/// Returns how many chains name the plugin.
 fn named_by(input: &StatusInput, key: &ObjectKey) -> u32 {
     let chains = input.compiled.objects.iter().filter(|object| match &*object.lowered {
         Ok(Lowered::Chain(chain)) => chain.entries.iter().any(|entry| entry.plugin == *key),
@@ -150,7 +151,8 @@ fn named_by(input: &StatusInput, key: &ObjectKey) -> u32 {
     u32::try_from(chains.count()).unwrap_or(u32::MAX)
 }
 
-/// The error of a pod that could not load the plugin as planned. If there is an earlier form, the next plan uses it.
+/// Returns the error of a pod that could not load the plugin as planned. If there is an earlier form, the next plan
+/// uses it.
 fn not_loaded(serving: &[Serving<'_>], object: &LoweredObject) -> Option<Problem> {
     let name = object.id.key.to_string();
     let failed = serving.iter().find_map(|s| {

@@ -1,4 +1,4 @@
-//! Which gateways have an object in their plans, and whether their pods run it.
+//! Determines which gateways have an object in their plans, and whether their pods run it.
 
 use super::conditions::Conditions;
 use super::input::{GatewayState, Pin, StatusInput, blind};
@@ -27,7 +27,7 @@ pub(super) struct Serving<'a> {
     pub(super) silent: Option<String>,
 }
 
-/// The gateways that have `id` in their plans, ordered by name.
+/// Returns the gateways that have `id` in their plans, ordered by name.
 pub(super) fn serving<'a>(input: &'a StatusInput, id: &ObjectId) -> Vec<Serving<'a>> {
     let taking = input.gateways.iter().filter_map(|(key, state)| {
         let digest = state.planned.digests.get(id)?;
@@ -55,16 +55,16 @@ fn has_in_force(state: &GatewayState, report: &Report, id: &ObjectId, digest: &s
     has(state, &report.revision, id, digest) && !report.not_in_force.contains(id)
 }
 
-/// Why a pod does not report, if all pods that report run the object in this form.
+/// Returns why a pod does not report, if all pods that report run the object in this form.
 fn silent(state: &GatewayState, pods: &Pods, id: &ObjectId, digest: &str) -> Option<String> {
     let others = pods.reports().all(|report| has_in_force(state, report, id, digest));
     let (pod, why) = pods.ready.iter().find_map(|(pod, report)| Some((pod, report.as_ref().err()?)))?;
     others.then(|| format!("pod {pod} does not report: {why}"))
 }
 
-/// Problems of the object. They come from the gateways that have the object in their plans, because their compilation
-/// knows which form ran before. If there is no such gateway, they are those that the object has regardless of the
-/// gateway.
+/// Returns the problems of the object. They come from the gateways that have the object in their plans, because their
+/// compilation knows which form ran before. If there is no such gateway, they are those that the object has
+/// regardless of the gateway.
 pub(super) fn problems(input: &StatusInput, serving: &[Serving<'_>], id: &ObjectId) -> Vec<Problem> {
     if serving.is_empty() {
         return input.compiled.own.get(id).cloned().unwrap_or_default();
@@ -73,8 +73,8 @@ pub(super) fn problems(input: &StatusInput, serving: &[Serving<'_>], id: &Object
     found.cloned().collect()
 }
 
-/// Warnings that no other condition of the object shows, without duplicates: something in the object has less effect
-/// than it seems to have.
+/// Returns warnings that no other condition of the object shows, without duplicates: something in the object has less
+/// effect than it seems to have.
 pub(in crate::controller) fn warnings(input: &StatusInput, object: &LoweredObject) -> Vec<Problem> {
     let id = &object.id;
     let taken = input.gateways.values().any(|state| state.planned.digests.contains_key(id));
@@ -97,12 +97,13 @@ pub(in crate::controller) fn warnings(input: &StatusInput, object: &LoweredObjec
     told
 }
 
-/// The `live` column: on how many gateways the object runs. If an older form is `kept`, the current one runs nowhere.
+/// Returns the `live` column: on how many gateways the object runs. If an older form is `kept`, the current one runs
+/// nowhere.
 pub(super) fn live(serving: &[Serving<'_>], kept: bool) -> String {
     format!("{}/{}", serving.iter().filter(|s| s.live && !kept).count(), serving.len())
 }
 
-/// The `gateways` list.
+/// Returns the `gateways` list.
 pub(super) fn gateways(serving: &[Serving<'_>]) -> Vec<TakenBy> {
     let taken = serving.iter().take(MAX_GATEWAYS).map(|s| TakenBy {
         namespace: s.key.namespace.clone(),
@@ -178,7 +179,7 @@ fn why_behind(behind: &Serving<'_>) -> (Reason, String) {
     }
 }
 
-/// The worst state that pods report for the Secret keys in `named`, and the Secret that has it.
+/// Returns the worst state that pods report for the Secret keys in `named`, and the Secret that has it.
 pub(super) fn secrets(serving: &[Serving<'_>], named: &[(ObjectKey, String)]) -> Option<(ObjectKey, SecretState)> {
     let reports = serving.iter().filter_map(|s| s.pods).flat_map(Pods::reports).flat_map(|report| &report.secrets);
     let of_it = reports.filter(|secret| {

@@ -28,12 +28,12 @@ use crate::domain::reason::Reason;
 use crate::domain::report::Report;
 use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxProperty};
 
-/// A Plugin as the operator reads it, with this status.
+/// Returns a Plugin as the operator reads it, with this status.
 pub(in crate::controller) fn plugin(code: &str, status: &Value) -> LoweredObject {
     read(Kind::Plugin, "p", &json!({"source": {"inline": code}}), status)
 }
 
-/// An object as the operator reads it, with this status.
+/// Returns an object as the operator reads it, with this status.
 pub(in crate::controller) fn read(kind: Kind, name: &str, spec: &Value, status: &Value) -> LoweredObject {
     let object: DynamicObject = serde_json::from_value(json!({
         "apiVersion": "hawsepipe.dev/v1alpha1", "kind": kind.as_str(),
@@ -46,7 +46,8 @@ pub(in crate::controller) fn read(kind: Kind, name: &str, spec: &Value, status: 
     objects[0].clone()
 }
 
-/// A gateway, an upstream with a field that has no effect, a chain for upstreams of this name, and the chain's plugin.
+/// Returns a gateway, an upstream with a field that has no effect, a chain for upstreams of this name, and the
+/// chain's plugin.
 fn chain_for(upstream: &str) -> Vec<LoweredObject> {
     let none = json!({});
     vec![
@@ -67,7 +68,8 @@ fn chain_for(upstream: &str) -> Vec<LoweredObject> {
     ]
 }
 
-/// The input for the statuses of `objects`, the first of which is the gateway. `pods` returns its pods for a revision.
+/// Returns the input for the statuses of `objects`, the first of which is the gateway. `pods` returns its pods for a
+/// revision.
 fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusInput {
     let mut inputs = compiled::inputs(objects, &Dereferenced::default());
     let exports = CodeFacts { is_module: true, exports: vec!["default".into()], ..CodeFacts::default() };
@@ -93,7 +95,7 @@ fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusIn
     }
 }
 
-/// Ready pods, each of which reports this revision, or does not report.
+/// Returns ready pods, each of which reports this revision, or does not report.
 fn pods(reports: &[Option<&str>]) -> Pods {
     let report = |revision: &str| Report { revision: revision.to_owned(), ..Report::default() };
     let ready = reports.iter().enumerate().map(|(number, revision)| {
@@ -184,7 +186,7 @@ fn a_pod_that_reads_what_counts_at_once_in_another_format_is_told() {
     assert!(message.contains("in format 2, and the operator writes 1"), "{message}");
 }
 
-/// Each condition as `Type Status Reason`.
+/// Returns each condition as `Type Status Reason`.
 fn words(conditions: &[Condition]) -> Vec<String> {
     conditions.iter().map(|c| format!("{} {:?} {}", c.r#type, c.status, c.reason)).collect()
 }

@@ -47,7 +47,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
     serde_json::to_value(status).unwrap_or_default()
 }
 
-/// Why the upstream is in no gateway's plan.
+/// Returns why the upstream is in no gateway's plan.
 fn absent(input: &StatusInput, object: &LoweredObject) -> (Reason, &'static str) {
     let found = input.gateways.values().filter_map(|state| state.planned.problems.get(&object.id)).flatten();
     if found.clone().any(|problem| problem.reason == Reason::NameConflict) {
@@ -83,7 +83,7 @@ fn connected(set: &mut Conditions, plan: Option<&UpstreamPlan>, reports: &[&Upst
     }
 }
 
-/// The reason for a failure to connect: the word with which the pod's error begins, if it is one of these.
+/// Returns the reason for a failure to connect: the word with which the pod's error begins, if it is one of these.
 fn failure(why: &str) -> &'static str {
     let told = ["Unauthorized", "ProtocolError"];
     told.into_iter().find(|word| why.starts_with(&format!("{word}: "))).unwrap_or("ConnectFailed")

@@ -11,7 +11,7 @@ use crate::domain::plugin::{FailurePolicy, Mode, Phase, Role, View};
 /// A chain in the form that was accepted, with its references resolved.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ChainPlan {
-    /// The PluginChain object.
+    /// Namespace and name of the PluginChain.
     pub key: ObjectKey,
     /// Digest of the chain and its plugins' digests, 12 hex characters.
     pub revision: String,
@@ -56,7 +56,7 @@ pub struct UpstreamScope {
 /// An entry of a chain: one plugin, and how it runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct EntryPlan {
-    /// The Plugin object.
+    /// Namespace and name of the Plugin.
     pub plugin: ObjectKey,
     /// Index of the entry in `spec.entries`.
     pub place: u32,

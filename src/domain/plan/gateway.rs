@@ -10,11 +10,11 @@ use crate::domain::ids::ObjectKey;
 /// The gateway's settings with every default filled in.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct GatewayPlan {
-    /// The MCPGateway object; `default/hawsepipe` if no manifest declares one.
+    /// Namespace and name of the MCPGateway; `default/hawsepipe` if no manifest declares one.
     pub key: ObjectKey,
     /// Whether a manifest declares the gateway.
     pub declared: bool,
-    /// `spec.stopped`.
+    /// Whether the stop switch is set (`spec.stopped`).
     pub stopped: bool,
     /// Whether `stopMode` is `Cancel`, so that stopping also ends calls in flight.
     pub stop_cancels: bool,
@@ -115,9 +115,9 @@ impl Default for Limits {
 /// later edit of the gateway is not valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GatewayTakes {
-    /// The MCPUpstreams that it selects.
+    /// The MCPUpstreams that the gateway selects.
     pub upstreams: Takes,
-    /// The PluginChains that it selects.
+    /// The PluginChains that the gateway selects.
     pub chains: Takes,
 }
 

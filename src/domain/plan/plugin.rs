@@ -13,7 +13,7 @@ use crate::domain::plugin::{Encoding, Phase, Protocol, Role};
 /// A plugin in the form that was accepted.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PluginPlan {
-    /// The Plugin object.
+    /// Namespace and name of the Plugin.
     pub key: ObjectKey,
     /// Document 000's Plugin.id: 8 hex characters of the hash of the plugin's identity. It stays the same when the
     /// plugin is edited.
@@ -64,7 +64,7 @@ pub struct PluginPlan {
     pub timeout_ms: Option<u32>,
     /// The plugin's configuration, without that of its entries.
     pub config: Option<Box<RawValue>>,
-    /// All of its environment variables.
+    /// All environment variables of the plugin.
     pub env: Vec<NamedValue>,
     /// The hosts that the plugin can connect to, as `host:port`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// A plugin in the form that earlier versions wrote.
+    /// Returns a plugin in the form that earlier versions wrote.
     fn older() -> Value {
         json!({
             "key": {"namespace": "default", "name": "p"}, "id": "0a1b2c3d", "digest": "d", "file_name": "index.js",

@@ -13,7 +13,7 @@ use crate::domain::reason::Reason;
 /// them when they stop a gateway, delete an object or withdraw consent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restrictions {
-    /// `spec.stopped`.
+    /// Whether the stop switch is set (`spec.stopped`).
     pub stopped: bool,
     /// Whether `stopMode` is `Cancel`.
     pub stop_cancels: bool,

@@ -1,4 +1,4 @@
-//! An upstream: how it is reached, how its health is judged, and which tools it offers.
+//! An upstream: how it is reached, how its health is checked, and which tools it offers.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use crate::domain::ids::ObjectKey;
 /// An upstream with all defaults filled in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamPlan {
-    /// The MCPUpstream object. Its name is unique in a gateway, even without the namespace.
+    /// Namespace and name of the MCPUpstream. The name is unique in a gateway, even without the namespace.
     pub key: ObjectKey,
     /// The labels of the object, for `upstream.labels` in CEL.
     pub labels: BTreeMap<String, String>,
-    /// `spec.enabled`.
+    /// Whether the upstream is enabled (`spec.enabled`).
     pub enabled: bool,
     /// The transport, and the server's address or program.
     pub transport: TransportPlan,
@@ -54,7 +54,7 @@ pub struct UpstreamPlan {
     pub refusing: Option<Refusal>,
 }
 
-/// The default for plans that do not have the field.
+/// The default of `extend_on_progress`, for plans that do not have the field.
 fn extends() -> bool {
     true
 }
@@ -96,7 +96,7 @@ pub enum EraSetting {
     Modern,
 }
 
-/// How the health of an upstream is judged (document 003, ServerHealthStatus).
+/// How the health of an upstream is checked (document 003, ServerHealthStatus).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthPlan {
     /// Seconds between probes.

@@ -11,7 +11,7 @@ pub enum ValueSource {
     Literal(String),
     /// A key of a Secret in the object's own namespace.
     Secret {
-        /// The Secret object.
+        /// Namespace and name of the Secret.
         secret: ObjectKey,
         /// The key in the Secret.
         key: String,

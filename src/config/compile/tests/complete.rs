@@ -18,7 +18,7 @@ struct Pod {
 }
 
 impl Pod {
-    /// A pod with a file `a.js` of this text, an ES module with these exports.
+    /// Returns a pod with a file `a.js` of this text, an ES module with these exports.
     fn has(text: &str, exports: &[&str]) -> Self {
         let file = FileCode { text: text.into(), folder: "/plugins".into(), siblings: "others".into() };
         let exports = exports.iter().map(|export| (*export).to_owned()).collect();
@@ -29,7 +29,7 @@ impl Pod {
         }
     }
 
-    /// A pod that cannot read `a.js`.
+    /// Returns a pod that cannot read `a.js`.
     fn cannot_read() -> Self {
         Self {
             files: [("a.js".to_owned(), Err(Unread::new(Reason::FileNotFound, "a.js cannot be read")))].into(),

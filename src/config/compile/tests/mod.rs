@@ -39,7 +39,7 @@ pub(crate) fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.into()).unwrap()
 }
 
-/// Namespaces that are selected by these names.
+/// Returns namespaces that are selected by these names.
 fn only(names: &[&str]) -> Namespaces {
     Namespaces::Names(names.iter().map(|name| (*name).to_owned()).collect())
 }
@@ -48,8 +48,8 @@ fn labelled(key: &str, value: &str) -> LabelSelector {
     LabelSelector { match_labels: [(key.to_owned(), value.to_owned())].into(), ..LabelSelector::default() }
 }
 
-/// A gateway `default/gw` that takes its own namespace, an upstream `up`, a Guard `guard`, a Transform `shape`, and a
-/// request chain `checks` that runs both plugins.
+/// Returns inputs with a gateway `default/gw` that takes its own namespace, an upstream `up`, a Guard `guard`, a
+/// Transform `shape`, and a request chain `checks` that runs both plugins.
 pub(crate) fn folder() -> Inputs {
     let mut inputs = empty();
     declare(&mut inputs);
@@ -99,7 +99,7 @@ pub(crate) fn upstream(name: &str) -> UpstreamInput {
     UpstreamInput { plan, values: Vec::new(), server: None, share_with: None }
 }
 
-/// A plugin whose code is its name; tests declare it an ES module that exports `default`.
+/// Returns a plugin whose code is its name. Tests declare that code to be an ES module that exports `default`.
 fn plugin(name: &str) -> PluginInput {
     PluginInput {
         key: key(name),
@@ -177,7 +177,7 @@ pub(crate) fn entry(plugin: &str) -> EntryInput {
     }
 }
 
-/// A request chain for every upstream within reach.
+/// Returns a request chain for every upstream within reach.
 pub(crate) fn chain(name: &str, plugins: &[&str]) -> ChainInput {
     ChainInput {
         key: key(name),

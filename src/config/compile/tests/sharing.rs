@@ -3,7 +3,7 @@
 use super::*;
 use crate::domain::plan::{LabelExpression, LabelOperator};
 
-/// A gateway in `default`; an upstream, and a chain with its plugin, in `team`.
+/// Returns inputs with a gateway in `default`, and with an upstream, a chain and the chain's plugin in `team`.
 fn across(takes: Namespaces, share_with: Option<Namespaces>, gateways: &[&str]) -> Inputs {
     let mut inputs = empty();
     let declared = declare(&mut inputs);

@@ -30,7 +30,7 @@ fn writer(stored: &Stored) -> Writer {
     Writer::new(Client::new(server, "mcp"), Leadership::default(), Liveness::default().pulse("plans"))
 }
 
-/// The stored form of one plan's revision: its shards and an index.
+/// Returns the stored form of one plan's revision: its shards and an index.
 fn snapshots() -> Vec<Value> {
     let (plan, _) = compile(&folder(), None);
     let revision = build::revision(&owner(), &plan, |_| false, &[], String::new()).unwrap();

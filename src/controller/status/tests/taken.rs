@@ -65,7 +65,7 @@ impl Namespace {
         of(&self.input, object, "2026-01-01T00:00:00Z")
     }
 
-    /// A condition, as `Status Reason`.
+    /// Returns a condition, as `Status Reason`.
     fn condition(&self, kind: Kind, name: &str) -> String {
         let status = self.status(kind);
         let conditions = status["conditions"].as_array().unwrap();
@@ -92,7 +92,7 @@ fn gateway() -> ObjectKey {
     ObjectKey::new("ns", "gw")
 }
 
-/// A gateway, a plugin, a chain that runs the plugin, and an upstream with this spec.
+/// Returns a gateway, a plugin, a chain that runs the plugin, and an upstream with this spec.
 fn specs(upstream: Value) -> Vec<(Kind, &'static str, Value)> {
     vec![
         (Kind::MCPGateway, "gw", json!({"authentication": {"anonymous": {}}})),
