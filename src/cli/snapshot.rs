@@ -34,8 +34,8 @@ Examples:
 pub struct SnapshotArgs {
     /// The MCPGateway: NAME or NAMESPACE/NAME. Default: list the revisions of all gateways
     pub gateway: Option<String>,
-    /// The namespace of the gateway, or to list. Default: the one of the kubeconfig's context; for the list, all
-    /// namespaces
+    /// The namespace of the gateway, or the namespace to list. Default: that of the kubeconfig's context; for the
+    /// list, all namespaces
     #[arg(short, long)]
     pub namespace: Option<String>,
     /// The revision to print, or the first characters of its name. Default: the current one

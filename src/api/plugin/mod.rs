@@ -149,16 +149,16 @@ pub enum PluginType {
     /// Run by the entries of chains.
     #[serde(rename = "middleware")]
     Middleware,
-    /// Seed detection.
+    /// For the seed detection stage of a planned pipeline.
     #[serde(rename = "sd-plugin")]
     SdPlugin,
-    /// Knowledge retrieval.
+    /// For the retrieval stage of a planned pipeline.
     #[serde(rename = "kb-plugin")]
     KbPlugin,
-    /// Goal solving.
+    /// For the goal solving stage of a planned pipeline.
     #[serde(rename = "gs-plugin")]
     GsPlugin,
-    /// Validation.
+    /// For the validation stage of a planned pipeline.
     #[serde(rename = "val-plugin")]
     ValPlugin,
     /// Planner of a pipeline.
