@@ -84,7 +84,8 @@ pub fn crds_yaml() -> String {
     crd_files().into_iter().map(|(_, text)| format!("---\n{text}")).collect()
 }
 
-/// The definitions as templates of a Helm chart: `helm uninstall` keeps them, and so the objects of their kinds.
+/// Returns the definitions as templates of a Helm chart, each with its file name. `helm uninstall` keeps them, and
+/// with them the objects of their kinds.
 pub fn crd_templates() -> Vec<(String, String)> {
     let head = "{{- /* Written by `make crds` from the types; edits here are lost. */}}\n";
     crds()
@@ -98,7 +99,7 @@ pub fn crd_templates() -> Vec<(String, String)> {
         .collect()
 }
 
-/// Writes these files into `folder`.
+/// Writes `files`, pairs of a file name and a text, into `folder`.
 ///
 /// # Errors
 /// If the folder or a file cannot be written.

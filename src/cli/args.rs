@@ -192,7 +192,7 @@ pub struct CrdsArgs {
     /// Write the definitions into this folder, one file for each kind, instead of printing them
     #[arg(long, value_name = "DIR")]
     pub write: Option<PathBuf>,
-    /// Write them as templates of a Helm chart, which keeps them when it is uninstalled
+    /// Write the definitions as templates of a Helm chart that keeps them when it is uninstalled
     #[arg(long, requires = "write")]
     pub helm: bool,
 }

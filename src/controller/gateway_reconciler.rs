@@ -150,7 +150,7 @@ impl GatewayReconciler {
         written.and(self.owned.apply(writer, watches, owner, Desired::of_gateway(owner)).await)
     }
 
-    /// Reads again what is stored. It may differ from what was written, so the next write compares all of it.
+    /// Reads the stored objects again. They can differ from what was written, so the next write compares all of them.
     async fn refresh(&mut self, writer: &Writer) -> Result<(), ApplyError> {
         self.applied = false;
         self.stored.refresh(writer, &self.planned.owner).await

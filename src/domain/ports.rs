@@ -26,7 +26,7 @@ use super::upstream::{Answer, OutCall, Probed, Target, UpstreamError, UpstreamEv
 pub struct LinkedPlugin {
     /// The plugin in the plan.
     pub plan: PluginPlan,
-    /// The code. The plan holds its digest.
+    /// The plugin's code, of which the plan holds only the digest.
     pub code: Arc<str>,
     /// All environment variables of the plugin's workers.
     pub env: Vec<(String, SecretText)>,

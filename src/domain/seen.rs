@@ -216,7 +216,7 @@ impl Taken {
     }
 }
 
-/// The namespace of an upstream (`namespace/name`).
+/// Returns the namespace of an upstream (`namespace/name`).
 fn namespace(upstream: &str) -> &str {
     upstream.split_once('/').map_or("", |(namespace, _)| namespace)
 }
