@@ -11,7 +11,7 @@ use crate::domain::rpc::{INVALID_PARAMS, RpcError};
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::upstreams::probing::first_try;
 
-/// The most tools on a page.
+/// The maximum number of tools on a page.
 const PAGE: usize = 200;
 
 /// One page of tools.
@@ -24,8 +24,8 @@ pub struct ToolPage {
 }
 
 impl Engine {
-    /// Returns one page of the tool list. Waits for upstreams that were never tried, at most for the deadline of a
-    /// list.
+    /// Returns one page of the tool list. First waits until the upstreams that were never contacted have been tried
+    /// once, for at most the list timeout.
     ///
     /// # Errors
     /// `-32602` if the cursor does not belong to the current list.
@@ -51,7 +51,7 @@ impl Engine {
         Ok(ToolPage { tools, next_cursor })
     }
 
-    /// Waits until each upstream of this endpoint was tried once, at most for the deadline of a list.
+    /// Waits until each upstream of this endpoint has been tried once, for at most the list timeout.
     pub(super) async fn wait_for_lists(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>) {
         let deadline = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.list_timeout_ms));
         let serves = |plan: &UpstreamPlan| match endpoint {
@@ -62,8 +62,9 @@ impl Engine {
         let _ = tokio::time::timeout(deadline, self.wait_while(untried)).await;
     }
 
-    /// Waits until the upstreams that could have this tool were tried once, for as long as a first try can take. A call
-    /// cannot do without the upstream that it names, whereas a list can.
+    /// Waits until the upstreams that could have this tool were tried once, for as long as a first try can take. This
+    /// can be longer than the list timeout, because a list can leave an upstream out, but a call needs the upstream of
+    /// its tool.
     pub(super) async fn wait_for_tool(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>, name: &str) {
         let prefix = snapshot.plan().gateway.prefix;
         let may_have = |plan: &UpstreamPlan| match endpoint {
@@ -74,7 +75,7 @@ impl Engine {
             }
         };
         let Some(longest) = self.untried(snapshot, may_have).map(first_try).max() else { return };
-        // Looks at the newest plan: an upstream that was deleted meanwhile is not tried any more.
+        // Uses the newest plan, because an upstream that was deleted meanwhile will never be tried.
         let untried = || {
             let newest = self.snapshot();
             endpoint.route(&newest, name).is_none() && self.untried(&newest, may_have).next().is_some()

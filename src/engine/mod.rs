@@ -1,9 +1,9 @@
 //! The use cases: link a plan, call a tool, run chains, list tools, probe health, explain. Adapters are passed in as
 //! implementations of the traits in `domain::ports`.
 //!
-//! A call takes one [`Snapshot`] at its start and uses it to its end. Only if the call has to wait for its upstream or
-//! its guards before anything is sent, it continues with the newest snapshot. [`state`] holds what outlives a snapshot:
-//! tool lists, health, sessions, calls in flight.
+//! A call uses one [`Snapshot`] from its start to its end. The only exception is a call that has to wait for its
+//! upstream or its Guards before it is sent: it continues with the newest snapshot. [`state`] holds what outlives a
+//! snapshot: tool lists, health, sessions, calls in flight.
 
 pub mod access;
 pub mod calls;
@@ -60,17 +60,17 @@ pub struct Engine {
     applying: tokio::sync::Mutex<()>,
     /// The plans that calls may still be running on.
     held: Mutex<Vec<Weak<plan::link::Linked>>>,
-    /// The form of each plugin that was loaded last.
+    /// The most recently loaded form of each plugin.
     forms: Mutex<plan::forms::Forms>,
     /// Counts the changes of `forms`.
     forms_changed: watch::Sender<u64>,
-    /// The task that puts new forms of plugins in force when they are loaded.
+    /// The task that puts new forms of plugins in force once they are loaded.
     following: Mutex<Option<AbortHandle>>,
     /// Notified whenever the tool list changes.
     lists: watch::Sender<()>,
-    /// Notified whenever the first try of an upstream has ended.
+    /// Notified whenever the first attempt to reach an upstream has ended.
     tried: watch::Sender<()>,
-    /// Notified whenever a plan is put in force, or other forms of its plugins are.
+    /// Notified whenever a plan, or other forms of its plugins, come into force.
     plans: watch::Sender<()>,
     state: state::EngineState,
     probes: upstreams::probes::Probes,
@@ -107,7 +107,6 @@ impl Engine {
         self.snapshot.load_full()
     }
 
-    /// The metrics of this process.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
@@ -134,7 +133,7 @@ impl Engine {
         self.metrics.sessions(self.state.sessions.count());
     }
 
-    /// The readings of the manifests that somebody waits for.
+    /// The requests to read the manifests again.
     pub fn readings(&self) -> &readings::Readings {
         &self.state.readings
     }
@@ -144,7 +143,7 @@ impl Engine {
         self.lists.subscribe()
     }
 
-    /// The form of each plugin that was loaded last, for the plugins of the plan.
+    /// The most recently loaded form of each plugin in the plan.
     pub fn kept_forms(&self) -> Vec<KeptForm> {
         self.forms.lock().unwrap_or_else(PoisonError::into_inner).to_kept()
     }
@@ -159,28 +158,29 @@ impl Engine {
         self.forms.lock().unwrap_or_else(PoisonError::into_inner).restore(kept);
     }
 
-    /// A receiver of the names of all tools that upstreams were ever seen to have. The caller must store them so that
-    /// they outlive the process; see [`Self::merge_seen_names`].
+    /// A receiver of the names of all tools that upstreams have ever listed. The caller must store them so that they
+    /// outlive the process; see [`Self::merge_seen_names`].
     pub fn seen_names(&self) -> watch::Receiver<Arc<SeenNames>> {
         self.state.seen.subscribe()
     }
 
-    /// Adds names that this gateway saw before a restart, or that another of its processes saw. Call this before the
-    /// first plan is applied if possible: a name that is added later can move from one upstream's tool to another's.
+    /// Adds tool names that this gateway saw before a restart, or that another of its processes saw. Call this before
+    /// the first plan is applied if possible: a name that is added later can move from one upstream's tool to
+    /// another's.
     pub fn merge_seen_names(&self, names: &SeenNames) {
         if self.state.see(|seen| seen.merge(names)) {
             self.relist();
         }
     }
 
-    /// Adds the names that every process of this gateway gets at its start. From now on the report contains the names
-    /// that are not among them.
+    /// Adds the tool names that every process of this gateway receives at its start. From then on, the report contains
+    /// only names that are not among them.
     pub fn set_published_names(&self, names: SeenNames) {
         self.merge_seen_names(&names);
         self.state.published.store(Some(Arc::new(names)));
     }
 
-    /// A receiver that is notified whenever a plan is put in force, or other forms of its plugins are.
+    /// A receiver that is notified whenever a plan, or other forms of its plugins, come into force.
     pub fn plans(&self) -> watch::Receiver<()> {
         self.plans.subscribe()
     }

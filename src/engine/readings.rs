@@ -1,13 +1,13 @@
-//! Readings of the manifests that somebody waits for, to know that an edit is in force.
+//! Requests to read the manifests. A caller waits until the reading is done, and then knows that an edit is in force.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
-/// Why it is impossible to wait for an edit.
+/// Why a reading cannot be waited for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotSettled {
-    /// The plan comes from a source that is not read on demand.
+    /// No task reads manifests on demand, because the plan comes from another source.
     #[error("this gateway reads no manifests: its operator's objects say what is in force (condition Programmed)")]
     NotFollowed,
     /// The manifests could not be read. The current plan stays in force.
@@ -15,8 +15,8 @@ pub enum NotSettled {
     Unread(String),
 }
 
-/// Connects the tasks that ask for a reading with the one that makes it. Readings are numbered. One reading answers all
-/// requests that were made before it began.
+/// Connects the tasks that request a reading with the task that performs it. Readings are numbered. One reading answers
+/// all requests that were made before it began.
 pub struct Readings {
     followed: AtomicBool,
     asked: watch::Sender<u64>,
@@ -30,15 +30,15 @@ impl Default for Readings {
 }
 
 impl Readings {
-    /// Declares that somebody makes the readings that are asked for.
+    /// Declares that a task performs the requested readings. Until then, [`Readings::settle`] fails.
     pub fn follow(&self) {
         self.followed.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until everything that was written before this call is read and in force.
+    /// Requests a reading, and waits until everything that was written before this call is in force.
     ///
     /// # Errors
-    /// If nobody makes readings, or the reading failed.
+    /// If no task performs readings, or the reading failed.
     pub async fn settle(&self) -> Result<(), NotSettled> {
         if !self.followed.load(Ordering::Relaxed) {
             return Err(NotSettled::NotFollowed);
@@ -54,7 +54,7 @@ impl Readings {
         reading.1.clone().map_err(NotSettled::Unread)
     }
 
-    /// Waits until a reading is asked for.
+    /// Waits until a reading is requested.
     pub async fn asked(&self) {
         let done = self.done.borrow().0;
         // The channel closes only when the gateway ends.
@@ -66,7 +66,8 @@ impl Readings {
         *self.asked.borrow()
     }
 
-    /// Ends the reading that began with this number: it is in force, or failed.
+    /// Ends the reading with this number. `read` is `Ok` if the manifests are in force, or says why they could not be
+    /// read.
     pub fn end(&self, number: u64, read: Result<(), String>) {
         let _ = self.done.send_replace((number, read));
     }

@@ -1,4 +1,4 @@
-//! A request by a client or a plugin, and the reply to it: the types that all use cases share.
+//! A request by a client or a plugin, and the reply to it. All use cases share these types.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::engine::plan::snapshot::Snapshot;
 /// The identity of a caller.
 #[derive(Clone)]
 pub struct Caller {
-    /// The era that the client speaks.
+    /// The era of the client's protocol version.
     pub era: Era,
     /// `anonymous`, or the identity that the credentials prove.
     pub principal: String,
@@ -25,8 +25,8 @@ pub struct Caller {
     pub session: String,
     /// Counts the calls of the session, principal or address.
     pub tracker: Arc<Tracker>,
-    /// Whether `tracker` counts by address. Many clients can share an address, and behind an ingress all do, so its
-    /// limits only apply while the gateway is crowded.
+    /// Whether `tracker` counts by address. Many clients can share an address (behind an ingress, all of them do), so
+    /// limits by address apply only while more than half of the gateway's calls are in use.
     pub by_address: bool,
 }
 
@@ -48,7 +48,7 @@ pub struct CallRequest<'a> {
     pub log_level: Option<LogLevel>,
     /// The channel to the client while the call runs.
     pub client: &'a dyn ToClient,
-    /// Reserves memory for the answer until the caller has processed it.
+    /// Reserves memory for the answer until the caller of [`Engine::call`](super::Engine::call) has processed it.
     pub reservation: &'a Reservation,
     /// Compares arguments with the headers that repeat them, for clients of the modern era; `None` if no arguments are
     /// repeated.
@@ -57,7 +57,7 @@ pub struct CallRequest<'a> {
     pub within: Option<Within<'a>>,
 }
 
-/// Compares a tool's marked arguments with the headers that repeat them. Fails if they differ.
+/// Compares a tool's marked arguments with the headers that repeat them. Returns an error if they differ.
 pub type CheckMirrored<'a> = dyn Fn(&[Mirrored]) -> Result<(), RpcError> + Sync + 'a;
 
 /// The enclosing call of a call that a plugin makes.
@@ -65,12 +65,12 @@ pub type CheckMirrored<'a> = dyn Fn(&[Mirrored]) -> Result<(), RpcError> + Sync 
 pub struct Within<'a> {
     /// The id of the enclosing call.
     pub request_id: &'a str,
-    /// How many calls enclose the one that is made, from 1.
+    /// How many calls enclose the new call, at least 1.
     pub depth: u32,
 }
 
 impl CallRequest<'_> {
-    /// How many calls of plugins enclose it; 0 for a call of a client.
+    /// How many calls enclose this one; 0 for a call of a client.
     pub(super) fn depth(&self) -> u32 {
         self.within.map_or(0, |within| within.depth)
     }
@@ -79,11 +79,11 @@ impl CallRequest<'_> {
 /// The reply to a call.
 #[derive(Debug)]
 pub enum Reply {
-    /// The `result`.
+    /// The upstream's `result`, or one that the gateway made.
     Result(Box<RawValue>),
     /// The `error` that the upstream sent.
     UpstreamError(Box<RawValue>),
-    /// An `error` that the gateway made.
+    /// An `error` of the gateway itself.
     Error(RpcError),
 }
 

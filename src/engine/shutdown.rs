@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::Engine;
 
 impl Engine {
-    /// Begins the shutdown: the gateway is not ready any more, and no session begins. Calls are still let in.
+    /// Begins the shutdown: the gateway reports that it is not ready and opens no new sessions, but still accepts
+    /// calls.
     pub fn drain(&self) {
         self.state.draining.store(true, Ordering::Release);
     }
@@ -16,7 +17,7 @@ impl Engine {
         self.state.draining.load(Ordering::Acquire)
     }
 
-    /// Waits until no call is running, and no plugin that runs beside a call (observers, shadows).
+    /// Waits until no call is running, and no observer or shadow in the background.
     pub async fn calls_ended(&self) {
         while self.state.calls.in_flight() > 0 || self.state.background.in_flight() > 0 {
             tokio::time::sleep(Duration::from_millis(10)).await;

@@ -22,26 +22,27 @@ use crate::engine::upstreams::state::{ToolList, UpstreamState};
 #[derive(Default)]
 pub struct EngineState {
     upstreams: DashMap<ObjectKey, UpstreamState>,
-    /// Names of all tools that upstreams were ever seen to have.
+    /// Names of all tools that upstreams have ever listed.
     pub(super) seen: watch::Sender<Arc<SeenNames>>,
-    /// The names in `seen` that every process of the gateway gets at its start; `None` if nobody stores names for other
-    /// processes.
+    /// The names in `seen` that every process of the gateway receives at its start; `None` if no names are stored for
+    /// other processes.
     pub(super) published: ArcSwapOption<SeenNames>,
     /// Sessions of clients of the legacy era.
     pub sessions: SessionTable,
     /// Counts the calls of this process.
     pub(super) calls: Arc<Tracker>,
-    /// Counts the executions that run off the path of their call.
+    /// Counts the executions in the background.
     pub(super) background: Arc<Tracker>,
     /// Cancelled to end calls in flight (`stopMode: Cancel`). Replaced when calls can run again.
     pub(super) cut: ArcSwap<CancellationToken>,
     /// Set when the process is shutting down.
     pub(super) draining: AtomicBool,
-    /// Cancelled when the shutdown waits no longer: calls are refused, and running ones are answered with an error.
+    /// Cancelled when the shutdown stops waiting: from then on, calls are refused, and running ones are answered with
+    /// an error.
     pub(super) ended: CancellationToken,
-    /// Readings of the manifests that somebody waits for.
+    /// Requests to read the manifests.
     pub readings: Readings,
-    /// A revision that should run but cannot.
+    /// A revision that should run but cannot; `None` if there is none.
     pub(super) pending: ArcSwapOption<PendingReport>,
 }
 
@@ -51,23 +52,21 @@ impl EngineState {
         self.upstreams.get(upstream)?.tools.clone()
     }
 
-    /// Returns a copy of what is known of an upstream.
+    /// Returns a copy of an upstream's state, or the default state if the upstream is not known.
     pub fn upstream(&self, upstream: &ObjectKey) -> UpstreamState {
         self.upstreams.get(upstream).map(|state| state.clone()).unwrap_or_default()
     }
 
-    /// Starts to keep state of an upstream.
     pub(super) fn track(&self, upstream: &ObjectKey) {
         self.upstreams.entry(upstream.clone()).or_default();
     }
 
-    /// Whether state of an upstream is kept.
     pub(super) fn knows(&self, upstream: &ObjectKey) -> bool {
         self.upstreams.contains_key(upstream)
     }
 
-    /// Changes what is known of an upstream. If the upstream was forgotten, the change is discarded: a probe or the
-    /// server can still report something.
+    /// Changes the state of an upstream. If the upstream was removed, the change is discarded, because a late probe or
+    /// event can still arrive.
     pub(super) fn update<T>(&self, upstream: &ObjectKey, change: impl FnOnce(&mut UpstreamState) -> T) -> T {
         match self.upstreams.get_mut(upstream) {
             Some(mut known) => change(&mut known),
@@ -85,21 +84,20 @@ impl EngineState {
         self.upstreams.get(upstream).map(|state| Arc::clone(&state.tracker)).unwrap_or_default()
     }
 
-    /// Forgets an upstream and the names that it was seen to have. Deleting an upstream makes its names available to
-    /// others.
+    /// Removes the state of an upstream and the tool names that it has listed. Deleting an upstream makes its names
+    /// available to others.
     pub(super) fn forget(&self, upstream: &ObjectKey) {
         self.upstreams.remove(upstream);
         self.see(|seen| seen.forget(upstream));
     }
 
-    /// Changes the names that upstreams were seen to have. `change` returns whether it changed anything; so does this
-    /// function.
+    /// Changes the tool names that upstreams have listed. Like `change`, returns whether anything changed.
     pub(super) fn see(&self, change: impl FnOnce(&mut SeenNames) -> bool) -> bool {
         self.seen.send_if_modified(|seen| change(Arc::make_mut(seen)))
     }
 
-    /// Where there is no room for another name, forgets the names of upstreams for which `planned` returns false. As long
-    /// as there is room they are kept, because an upstream whose manifest is broken can come back.
+    /// In every namespace that has no room for another name, removes the names of upstreams for which `planned` returns
+    /// false. While there is room they are kept, because an upstream whose manifest is broken can come back.
     pub(super) fn make_room_for_names(&self, planned: impl Fn(&str) -> bool) {
         if self.seen.borrow().is_full() {
             self.see(|seen| seen.make_room(planned));
@@ -107,9 +105,9 @@ impl EngineState {
     }
 
     /// Stores a new tool list, whose bytes are counted in `reservation`. Returns whether it differs from the last one;
-    /// the order of tools does not count. The list of an upstream that was forgotten is discarded.
+    /// the order of tools does not count. The list of an upstream that was removed is discarded.
     ///
-    /// If there is no room. The last list stays then.
+    /// Fails if there is no room for the list. The previous list is then kept.
     pub(super) fn set_tools(
         &self,
         upstream: &ObjectKey,
@@ -119,7 +117,8 @@ impl EngineState {
         if !self.knows(upstream) {
             return Ok(false);
         }
-        // Names are stored before the list: a tool whose name is not stored counts as one that there was no room for.
+        // Names are stored before the list, because a tool whose name is not stored is treated as if there had been no
+        // room for its name.
         self.see(|seen| seen.add(upstream, listed.tools.iter().map(|tool| &*tool.name)));
         let list = ToolList::new(listed, reservation);
         let same = |old: &ToolList| old.revision == list.revision && old.left_out == list.left_out;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use dashmap::DashMap;
 
-/// The most addresses with a counter of their own. When as many have calls in flight, further addresses share one
+/// The maximum number of addresses with their own counter. Once that many are in use, all further addresses share one
 /// counter.
 const MAX_ADDRESSES: usize = 4096;
 
-/// One counter for each address.
+/// Keeps one `T`, such as a call counter, for each client address.
 #[derive(Default)]
 pub struct Addresses<T> {
     known: DashMap<IpAddr, Arc<T>>,
@@ -17,7 +17,7 @@ pub struct Addresses<T> {
 }
 
 impl<T: Default> Addresses<T> {
-    /// Returns the counter of an address. It is kept as long as somebody holds it.
+    /// Returns the counter of an address. It is kept until the returned `Arc` and all its clones are dropped.
     pub fn of(&self, address: IpAddr) -> Arc<T> {
         let address = network(address);
         if let Some(known) = self.known.get(&address) {
@@ -32,13 +32,14 @@ impl<T: Default> Addresses<T> {
         Arc::clone(&self.known.entry(address).or_default())
     }
 
-    /// Forgets addresses whose counter nobody holds.
+    /// Removes the addresses whose counter is no longer in use.
     pub(crate) fn sweep(&self) {
         self.known.retain(|_, count| Arc::strong_count(count) > 1);
     }
 }
 
-/// Maps addresses that one client can choose freely to the same value: of IPv6 only the first 64 bits count.
+/// Truncates an IPv6 address to its /64 network, because a client can usually choose any address in it. Returns an IPv4
+/// address unchanged.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

@@ -1,4 +1,4 @@
-//! Admission: which calls are let in, and the counters of those that are.
+//! Admission: decides which calls are accepted, and counts the accepted ones until they end.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use crate::engine::Engine;
 use crate::engine::plan::snapshot::Snapshot;
 use crate::engine::request::{CallRequest, Caller};
 
-/// How deep calls that plugins make can be nested.
+/// The maximum nesting depth of calls that plugins make.
 const MAX_DEPTH: u32 = 3;
 
-/// Counts a call in a tracker, until it is dropped.
+/// Counts a call in a [`Tracker`] until this value is dropped.
 pub(crate) struct Counted(Arc<Tracker>);
 
 impl Counted {
-    /// Counts a call in.
+    /// Counts a call, unless `concurrent` calls are already in flight or `total` calls have been made.
     pub(crate) fn enter(tracker: &Arc<Tracker>, concurrent: Option<u32>, total: Option<u64>) -> Result<Self, Full> {
         tracker.enter(concurrent, total)?;
         Ok(Self(Arc::clone(tracker)))
@@ -31,10 +31,10 @@ impl Drop for Counted {
     }
 }
 
-/// The trackers that count a call.
+/// The counters that an accepted call occupies until it ends.
 pub(crate) type Admitted = Vec<Counted>;
 
-/// Why a call is not let in: the reason and the message for the client.
+/// Why a call is refused at admission: the reason and the message for the client.
 pub(crate) struct AdmissionError {
     pub(crate) reason: RefusalReason,
     pub(crate) message: String,
@@ -45,12 +45,11 @@ impl AdmissionError {
         Self { reason, message: message.into() }
     }
 
-    /// The process is about to end.
+    /// The error for calls that arrive while the process shuts down.
     pub(crate) fn draining() -> Self {
         Self::new(RefusalReason::Draining, "this gateway is about to end: connect again, to another replica of it")
     }
 
-    /// Converts it to a JSON-RPC error.
     pub(crate) fn to_error(&self) -> RpcError {
         let mut data = json!({"reason": self.reason.as_str()});
         if let Some(ms) = self.reason.retry_after_ms() {
@@ -60,8 +59,8 @@ impl AdmissionError {
     }
 }
 
-/// Whether the plan allows a call at nesting depth `depth` at all. The stop switch refuses only new calls (depth 0): a
-/// running call continues to its end, including the calls that its plugins make.
+/// Returns an error if the plan refuses every call at nesting depth `depth`. The stop switch refuses only new calls
+/// (depth 0): a running call continues to its end, including the calls that its plugins make.
 pub(crate) fn gate(snapshot: &Snapshot, depth: u32) -> Result<(), AdmissionError> {
     let gateway = &snapshot.plan().gateway;
     if gateway.stopped && depth == 0 {
@@ -72,22 +71,23 @@ pub(crate) fn gate(snapshot: &Snapshot, depth: u32) -> Result<(), AdmissionError
 }
 
 impl Engine {
-    /// Lets a session begin, or returns why not.
+    /// Checks whether a new legacy session can begin.
     ///
     /// # Errors
-    /// If the process is about to end.
+    /// If the process is shutting down.
     pub fn admit_session(&self) -> Result<(), RpcError> {
         if self.is_draining() { Err(AdmissionError::draining().to_error()) } else { Ok(()) }
     }
 
-    /// Lets a call into the process and its session, or returns why not.
+    /// Accepts a call and counts it against the limits of the process and the caller, or returns why the call is
+    /// refused.
     pub(crate) fn admit(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> Result<Admitted, AdmissionError> {
         let (gateway, depth) = (&snapshot.plan().gateway, request.depth());
         if depth > MAX_DEPTH {
             let message = format!("plugins called tools {depth} calls deep, {MAX_DEPTH} are allowed");
             return Err(AdmissionError::new(RefusalReason::TooDeep, message));
         }
-        // A call that a plugin makes belongs to the running call around it.
+        // A call that a plugin makes is part of a running call, so it is still accepted during a shutdown.
         if self.state.ended.is_cancelled() && depth == 0 {
             return Err(AdmissionError::draining());
         }
@@ -101,8 +101,8 @@ impl Engine {
         Ok(vec![in_process, in_session])
     }
 
-    /// Lets a call of the process into its session, or returns why not. The limit on calls in flight applies only to
-    /// calls of clients. If it applied to the calls that plugins make, a call could fail half done.
+    /// Counts a call against the limits of its caller's session or address. The limit on calls in flight applies only
+    /// to calls of clients. If it applied to the calls that plugins make, a client's call could fail halfway.
     fn admit_caller(&self, caller: &Caller, limits: &Limits, depth: u32) -> Result<Counted, AdmissionError> {
         let (mut concurrent, mut total) = (limits.session_concurrent_calls, limits.session_total_calls);
         concurrent = concurrent.filter(|_| depth == 0);
@@ -130,7 +130,7 @@ impl Engine {
         })
     }
 
-    /// Lets an admitted call on to its upstream, or returns why not.
+    /// Counts an accepted call against the limit of its upstream, or returns why the call is refused.
     pub(crate) fn admit_upstream(&self, admitted: &mut Admitted, plan: &UpstreamPlan) -> Result<(), AdmissionError> {
         if !self.state.in_routing(&plan.key) {
             let message = format!("upstream {} does not answer and was taken out of routing", plan.key.name);

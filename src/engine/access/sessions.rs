@@ -13,7 +13,7 @@ use crate::domain::budget::Account;
 use crate::domain::limits::Tracker;
 use crate::domain::log_level::LogLevel;
 
-/// The most sessions at once.
+/// The maximum number of open sessions.
 pub const MAX_SESSIONS: usize = 10_000;
 /// How long a client has to send `notifications/initialized` (MCP 2025-11-25, lifecycle), in milliseconds.
 const READY_WITHIN_MS: u64 = 30_000;
@@ -24,7 +24,8 @@ const MAX_CANCELLABLE: usize = 1024;
 #[derive(Default)]
 pub struct SessionTable {
     by_id: DashMap<String, Arc<Session>>,
-    /// Ids of the sessions whose client has not sent `notifications/initialized`, the oldest first. Can contain others.
+    /// Ids of the sessions whose client has not sent `notifications/initialized`, the oldest first. It can also contain
+    /// ids of sessions that are initialized or have ended.
     fresh: Mutex<VecDeque<String>>,
     addresses: Addresses<Tracker>,
     accounts: Addresses<Account>,
@@ -34,7 +35,7 @@ pub struct SessionTable {
 pub struct Session {
     /// Visible ASCII and impossible to guess.
     pub id: String,
-    /// The protocol version agreed on.
+    /// The negotiated protocol version.
     pub version: String,
     /// Name and version of the client, as it reports them.
     pub client: String,
@@ -48,7 +49,6 @@ pub struct Session {
     pub streams: Tracker,
     /// Cancelled when the session ends.
     pub ended: CancellationToken,
-    /// Whether its client has sent `notifications/initialized`.
     ready: AtomicBool,
     last_used: AtomicU64,
     log_level: Mutex<LogLevel>,
@@ -61,7 +61,7 @@ pub struct Session {
 pub struct SessionView {
     /// The first 8 characters of its id: enough to identify the session, too few to use it.
     pub id: String,
-    /// The protocol version agreed on.
+    /// The negotiated protocol version.
     pub version: String,
     /// Name and version of the client, as it reports them.
     pub client: String,
@@ -80,8 +80,8 @@ pub struct SessionView {
 
 impl SessionTable {
     /// Opens a session. If there are too many, first ends the oldest one whose client never sent
-    /// `notifications/initialized`, or else the one that was idle longest. Returns `None` if every session has a call
-    /// or a stream.
+    /// `notifications/initialized`, or else the one that has been idle longest. Returns `None` if every session has a
+    /// call in flight or an open stream.
     pub fn open(&self, version: String, client: String, upstream: Option<String>, now: u64) -> Option<Arc<Session>> {
         if self.by_id.len() >= MAX_SESSIONS && !self.make_room() {
             return None;
@@ -112,9 +112,9 @@ impl SessionTable {
         Some(session)
     }
 
-    /// Ends a session that is not in use, to make room for a new one. Returns whether there was one. This is better than
-    /// refusing the new client: the client of the ended session is told at its next request to start a new one (MCP
-    /// 2025-11-25, session management), while a refused client could not connect at all.
+    /// Ends a session that is not in use, to make room for a new one. Returns whether one was ended. This is better
+    /// than refusing the new client: the client of the ended session is told at its next request to start a new one
+    /// (MCP 2025-11-25, session management), while a refused client could not connect at all.
     fn make_room(&self) -> bool {
         self.end_first(|| self.fresh().pop_front().map(|id| self.is_fresh(&id).then_some(id)))
             || self.end_first(|| self.idle_longest().map(Some))
@@ -131,7 +131,7 @@ impl SessionTable {
         false
     }
 
-    /// Returns the session without calls and streams that was unused for the longest time.
+    /// Returns the session that has been idle longest, among those without calls in flight and open streams.
     fn idle_longest(&self) -> Option<String> {
         let unused = self.by_id.iter().filter(|session| !session.is_in_use());
         let oldest = unused.min_by_key(|session| session.last_used.load(Ordering::Relaxed))?;
@@ -153,12 +153,12 @@ impl SessionTable {
         Some(session)
     }
 
-    /// Counters of the calls of clients without credentials in the stateless era, by address.
+    /// Call counters of modern clients without credentials, by address.
     pub fn addresses(&self) -> &Addresses<Tracker> {
         &self.addresses
     }
 
-    /// The accounts of the bytes that clients hold, by address.
+    /// Accounts of the bytes that clients make the process hold, by address.
     pub fn accounts(&self) -> &Addresses<Account> {
         &self.accounts
     }
@@ -172,8 +172,8 @@ impl SessionTable {
         ended.is_some()
     }
 
-    /// Ends sessions that were idle for `idle_ms` at `now`, and those whose client did not send
-    /// `notifications/initialized` in time. Sessions with calls in flight stay.
+    /// Ends sessions that have been idle for at least `idle_ms` at time `now` (in Unix milliseconds), and those whose
+    /// client did not send `notifications/initialized` in time. Sessions with calls in flight stay.
     pub fn expire(&self, now: u64, idle_ms: u64) {
         self.by_id.retain(|_, session| {
             let idle = now.saturating_sub(session.last_used.load(Ordering::Relaxed)) >= idle_ms;
@@ -186,7 +186,7 @@ impl SessionTable {
         });
     }
 
-    /// Ends sessions as [`SessionTable::expire`] does, and forgets addresses that nobody uses.
+    /// Ends sessions as [`SessionTable::expire`] does, and removes addresses that are no longer in use.
     pub(crate) fn sweep(&self, now: u64, idle_ms: u64) {
         self.expire(now, idle_ms);
         self.addresses.sweep();
@@ -198,7 +198,7 @@ impl SessionTable {
         self.by_id.len()
     }
 
-    /// All sessions, the oldest first.
+    /// Describes all sessions, oldest first.
     pub fn view(&self) -> Vec<SessionView> {
         let mut views: Vec<_> = self.by_id.iter().map(|session| session.view()).collect();
         views.sort_by_key(|view| view.created_at);
@@ -230,7 +230,7 @@ impl Session {
         *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
     }
 
-    /// Registers the request with this id (raw JSON). [`Session::cancel`] cancels the returned token.
+    /// Registers the request with this id (raw JSON) as in flight. [`Session::cancel`] cancels the returned token.
     pub fn begin(&self, request: &str) -> CancellationToken {
         let token = CancellationToken::new();
         if self.in_flight.len() < MAX_CANCELLABLE {
@@ -239,7 +239,7 @@ impl Session {
         token
     }
 
-    /// Records that the request with this id is answered.
+    /// Removes the request with this id from those in flight.
     pub fn finish(&self, request: &str) {
         self.in_flight.remove(request);
     }

@@ -40,8 +40,8 @@ impl Engine {
         let meta = CallMeta::read(request.meta);
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
         let cut = self.state.cut.load_full();
-        // A panic in the gateway ends only this call, and the client gets an answer. What the call had begun is
-        // dropped, as when it is cancelled.
+        // A panic ends only this call, and the client still gets an answer. Everything that the call started is
+        // dropped, as on cancellation.
         let run = AssertUnwindSafe(self.run_and_settle(&snapshot, &request, &meta, &mut recorder)).catch_unwind();
         let end = tokio::select! {
             biased;
@@ -55,8 +55,8 @@ impl Engine {
         self.finish(end, recorder, &meta, &request)
     }
 
-    /// Like [`Self::run`]. If the client asked for the trace, also waits for the entries off the call's path, so that
-    /// they end with the call.
+    /// Like [`Self::run`]. If the client asked for the trace, also waits for the entries that run in the background, so
+    /// that the trace shows their outcomes.
     async fn run_and_settle(
         self: &Arc<Self>,
         snapshot: &Arc<Snapshot>,
@@ -83,7 +83,8 @@ impl Engine {
             Err(error) => return self.not_admitted(&error),
         };
         let (snapshot, route) = self.route_guarded(snapshot, request).await;
-        // The call may have waited for its upstream or a guard, and another plan may be in force now.
+        // Checked again, because another plan can have come into force while the call waited for its upstream or a
+        // Guard.
         if let Err(error) = gate(&snapshot, request.depth()) {
             return self.not_admitted(&error);
         }
@@ -102,7 +103,8 @@ impl Engine {
         {
             return CallEnd::doubled_argument(&steps);
         }
-        // This is not checked earlier, because the marked arguments are only known after the upstream was tried.
+        // This cannot be checked earlier: the upstream's tool list marks the arguments that headers repeat, and it may
+        // have been read only now.
         if let Some(check) = request.check_mirrored
             && let Err(mismatch) = check(&call.tool.mirrored)
         {
@@ -118,9 +120,9 @@ impl Engine {
         self.run_guarded(&call, &client, recorder).await
     }
 
-    /// Returns the route of a call after the plugins that guard it are loaded or have failed to load, so that nothing
-    /// is sent whose answer would have to be withheld. After a wait, looks the route up again, since another plan may
-    /// be in force.
+    /// Returns the route of a call once the plugins that guard it have been loaded or have failed to load. If the call
+    /// were sent earlier, its answer might have to be withheld. After a wait, looks the route up again, because another
+    /// plan may be in force.
     async fn route_guarded(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -135,8 +137,8 @@ impl Engine {
         (snapshot, route)
     }
 
-    /// Returns the route of a name, and its snapshot. If the name is unknown, waits while upstreams are tried for the
-    /// first time, then looks it up in the newest snapshot.
+    /// Returns the route of a name, and its snapshot. If the name is unknown, waits until the upstreams that can have
+    /// it have been contacted once, then looks it up in the newest snapshot.
     async fn route(
         &self,
         snapshot: &Arc<Snapshot>,
@@ -217,12 +219,12 @@ impl Engine {
         }
     }
 
-    /// Whether the call's upstream speaks the modern era, as far as is known.
+    /// Whether the call's upstream is of the modern era. False before its first handshake.
     fn is_modern(&self, call: &Routed<'_>) -> bool {
         self.state.upstream(&call.plan().key).facts.is_some_and(|facts| facts.era == Era::Modern)
     }
 
-    /// Runs the request chains on the arguments. Arguments that they changed are checked against the schema again.
+    /// Runs the request chains on the arguments. Changed arguments are checked against the schema again.
     async fn arguments_to_send(
         self: &Arc<Self>,
         call: &Routed<'_>,

@@ -20,32 +20,32 @@ use crate::engine::access::admission::Counted;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::engine::plan::snapshot::Selected;
 
-/// The most executions off the path of their call at once.
+/// The maximum number of executions in the background, that is, of observers and shadows, for which no call waits.
 const MAX_BACKGROUND: u32 = 1000;
 
-/// The context of a call's content on its way through the chains.
+/// The data that all entries on one call share.
 #[derive(Clone, Copy)]
 pub(crate) struct CallContext<'a> {
     pub(crate) facts: &'a Arc<CallFacts>,
     /// The channel to the client.
     pub(crate) client: &'a dyn ToClient,
-    /// Whether content that an entry changed must not have a key twice in an object. Otherwise a Guard could check the
-    /// last value while the receiver of the content uses the first.
+    /// Whether an entry's changed content is rejected if it has a key twice in an object. Otherwise a Guard could check
+    /// the last value while the receiver of the content uses the first.
     pub(crate) unique_keys: bool,
-    /// Reserves bytes for the answer and its changed versions; `None` for arguments, whose bytes are reserved with the
+    /// Reserves memory for the answer and its changed versions; `None` for arguments, whose bytes are reserved with the
     /// request.
     pub(crate) reservation: Option<&'a Reservation>,
 }
 
 impl CallContext<'_> {
-    /// Reserves bytes for the original and the changed content.
+    /// Reserves memory for the original and the changed content together.
     fn hold(&self, content: &Content, changed: Option<&Content>) -> Result<(), CallEnd> {
         let (Some(reservation), Some(changed)) = (self.reservation, changed) else { return Ok(()) };
         reservation.resize(content.size() + changed.size()).map_err(|NoRoom| CallEnd::no_room())
     }
 }
 
-/// A client that ignores everything, for entries off the call's path.
+/// A client that discards all notifications. Used for executions in the background and for calls that plugins make.
 pub(crate) struct Nobody;
 
 impl ToClient for Nobody {
@@ -53,11 +53,12 @@ impl ToClient for Nobody {
 }
 
 impl Engine {
-    /// Runs the selected chains of one phase one after another. Each entry gets the content that the one before it
-    /// returned. Returns `None` if no entry changed the content.
+    /// Runs the selected chains of one phase in order. Each entry gets the content that the one before it returned.
+    /// Returns `None` if no entry changed the content.
     ///
     /// # Errors
-    /// The end of the call, if an entry denied it or failed it.
+    /// The end of the call, if an entry denied it or failed under the policy `Fail`, or if the changed content exceeds
+    /// the memory budget.
     pub(crate) async fn run_chains(
         self: &Arc<Self>,
         context: CallContext<'_>,
@@ -105,7 +106,8 @@ impl Engine {
         Ok(changed)
     }
 
-    /// Starts an entry off the call's path.
+    /// Runs an entry in the background, so that the call does not wait for it. The entry counts as failed if too many
+    /// are already running or the memory budget is exhausted.
     fn run_beside(
         self: &Arc<Self>,
         context: CallContext<'_>,

@@ -1,4 +1,4 @@
-//! The content that passes through a chain: the part that an entry sees, and the effect of the entry's answer on it.
+//! The content that passes through a chain: the part that an entry sees, and how the entry's answer changes it.
 
 use std::borrow::Cow;
 
@@ -113,7 +113,7 @@ fn invalid(what: &str) -> Failure {
     Failure::new(Reason::InvalidOutput, format!("returned content that is not valid: {what}"))
 }
 
-/// Returns `result` with another text in its only block, and in its structured content if that repeats the text.
+/// Returns `result` with a new text in its only block, and in its structured content if that repeats the text.
 fn with_text(result: &RawValue, mirror: Mirror, text: &str) -> Result<Box<RawValue>, Failure> {
     let unreadable = |_| invalid("the result cannot be read");
     let mut object = RawObject::parse(result.get()).map_err(unreadable)?;
@@ -190,7 +190,7 @@ mod tests {
         }
     }
 
-    /// Returns what an entry sees of the result `json`, and the outcome if the entry answers `text`.
+    /// Returns what an entry sees of the result `json`, and the changed result if the entry answers `text`.
     fn pass(json: &str, view: View, text: &str) -> (String, Result<Option<String>, Reason>) {
         let content = result(json);
         let seen = content.shown(view, Role::Transform);

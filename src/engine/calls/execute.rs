@@ -26,7 +26,6 @@ use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 /// The result of one execution.
 pub(crate) struct JudgedExecution {
     pub(crate) verdict: Verdict,
-    /// The content after the entry, if the entry changed it.
     pub(crate) changed: Option<Content>,
     pub(crate) trace: EntryTrace,
 }
@@ -76,7 +75,6 @@ impl Engine {
         JudgedExecution { verdict, changed, trace }
     }
 
-    /// Executes the entry's plugin on the content.
     async fn ask(
         self: &Arc<Self>,
         context: CallContext<'_>,
@@ -110,7 +108,7 @@ impl Engine {
         self.plugins.run(plugin, &input, entry.timeout, &host).await
     }
 
-    /// Returns a plugin's metadata if it fits into a trace, else why it does not. The reason is also logged.
+    /// Returns a plugin's metadata if it fits into a trace, or else the reason why it does not, which is also logged.
     fn traceable(
         &self,
         metadata: Option<Box<RawValue>>,

@@ -1,4 +1,4 @@
-//! Ends a call: counts it, has its upstream probed if that may be down, and records the call.
+//! Ends a call: counts and records it, and starts a probe of the upstream if the upstream may be down.
 
 use serde_json::value::RawValue;
 
@@ -68,7 +68,7 @@ impl Engine {
         CallEnd::upstream_failed(call, error)
     }
 
-    /// Ends a call of a tool that does not exist, at least not at the moment.
+    /// Ends a call of a tool that no upstream currently lists.
     pub(crate) fn unknown_tool(&self, snapshot: &Snapshot, request: &CallRequest<'_>) -> CallEnd {
         let name: String = request.name.chars().take(128).collect();
         let named = match &request.endpoint {
@@ -90,15 +90,15 @@ impl Engine {
         }
     }
 
-    /// Returns why the last try of an upstream failed, in words that clients can see, if no tool list of it was ever
-    /// read.
+    /// Returns why the last attempt to reach an upstream failed, in words that clients can see. `None` if a tool list
+    /// of the upstream was ever read.
     fn down(&self, upstream: &LinkedUpstream) -> Option<String> {
         let state = self.state.upstream(&upstream.target.plan.key);
         state.down.filter(|_| state.tools.is_none() && upstream.target.plan.enabled)
     }
 
-    /// Ends a call whose answer has a key twice and is guarded. Because no Guard checked the names of its members, the
-    /// message shows only those that the protocol itself defines.
+    /// Ends a call whose answer must be checked by a Guard but has a key twice in one object. Because no Guard has
+    /// checked the names of its members, the message shows only those that the protocol itself defines.
     pub(crate) fn withheld(&self, call: &Routed<'_>, steps: &[JsonStep]) -> CallEnd {
         let shown = |step: &JsonStep| match step {
             JsonStep::Member(name) if !KNOWN_MEMBERS.contains(&name.as_str()) => JsonStep::Member("*".to_owned()),

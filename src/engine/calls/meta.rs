@@ -6,13 +6,13 @@ use crate::domain::raw::RawObject;
 
 /// The content of a call's `_meta`.
 pub(crate) struct CallMeta {
-    /// `hawsepipe.dev/trace`
+    /// `hawsepipe.dev/trace`: whether the client wants the trace in the result.
     pub(crate) trace: bool,
-    /// `hawsepipe.dev/userQuery`
+    /// `hawsepipe.dev/userQuery`: passed on to plugins.
     pub(crate) user_query: Option<String>,
-    /// `hawsepipe.dev/maxTokens`
+    /// `hawsepipe.dev/maxTokens`: passed on to plugins. `None` if it is not a positive integer.
     pub(crate) max_tokens: Option<u32>,
-    /// The keys that are forwarded: all except the protocol's own and `hawsepipe.dev/` keys.
+    /// The keys that are forwarded to the upstream: all except the protocol's own and `hawsepipe.dev/` keys.
     pub(crate) onward: Vec<(String, Box<RawValue>)>,
 }
 
@@ -22,7 +22,8 @@ impl CallMeta {
         let object = meta.and_then(|meta| RawObject::parse(meta.get()).ok()).unwrap_or_default();
         let flag = |key: &str| object.get(key).is_some_and(|value| value.get() == "true");
         let number = |key: &str| object.get(key).and_then(|value| value.get().parse::<u32>().ok());
-        // The protocol's own keys are written anew for the upstream. The gateway's keys are not forwarded.
+        // The gateway sends its own values of the protocol's keys to the upstream. Its `hawsepipe.dev/` keys are not
+        // forwarded.
         let ours = |key: &str| {
             key == "progressToken" || key.starts_with("hawsepipe.dev/") || key.starts_with("io.modelcontextprotocol/")
         };

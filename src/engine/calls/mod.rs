@@ -1,4 +1,4 @@
-//! The steps of one tool call: it is admitted, routed, passed through its chains, sent, answered and recorded.
+//! The steps of one tool call: it is accepted, routed, passed through its chains, sent, answered and recorded.
 
 pub(crate) mod call;
 pub(crate) mod chain;

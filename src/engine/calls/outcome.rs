@@ -20,13 +20,13 @@ use crate::engine::request::Reply;
 
 /// The reason of a call that ended because its arguments or its answer had a key twice in one object.
 const DUPLICATE_KEY: &str = "DuplicateKey";
-/// The most characters of a JSON Pointer into the arguments that a message quotes.
+/// The maximum length of a JSON Pointer into the arguments that a message quotes.
 const MAX_PLACE: usize = 200;
 /// The JSON-RPC error code of a timeout, as in the MCP SDKs.
 const REQUEST_TIMEOUT: i64 = -32001;
 
-/// Returns the error for a client whose answer found no room. It does not suggest a time to retry, because the tool may
-/// have done its work.
+/// Returns the error for a client whose answer does not fit into the memory budget. It does not suggest a time to
+/// retry, because the tool may have done its work.
 pub(crate) fn dropped() -> RpcError {
     RpcError::new(REFUSED, UpstreamError::NoRoom.to_client()).with_data(json!({"reason": NO_ROOM}))
 }
@@ -36,7 +36,7 @@ pub(crate) fn dropped() -> RpcError {
 pub(crate) enum DenialKind {
     /// A plugin denied the call.
     Denied,
-    /// A plugin failed, and the call with it.
+    /// A plugin failed, and its failure policy is `Fail`.
     Failed,
     /// The call was not sent, because something that guards it cannot run.
     Refused,
@@ -46,9 +46,9 @@ pub(crate) enum DenialKind {
 #[derive(Clone, Debug)]
 pub(crate) struct Denial {
     pub(crate) kind: DenialKind,
-    /// The chain, as `namespace/name`; `None` if the gateway or the upstream refuses the call.
+    /// The chain, as `namespace/name`; `None` if the gateway or the upstream refused the call.
     pub(crate) chain: Option<String>,
-    /// The plugin, as `namespace/name`; `None` if the chain as a whole refuses the call.
+    /// The plugin, as `namespace/name`; `None` if no single plugin ended the call.
     pub(crate) plugin: Option<String>,
     /// A [`Reason`](crate::domain::reason::Reason), or the message of the denying plugin.
     pub(crate) reason: String,
@@ -57,7 +57,8 @@ pub(crate) struct Denial {
 }
 
 impl Denial {
-    /// A refusal that is part of the plan of a chain, the gateway or an upstream.
+    /// Creates the denial for a refusal that the plan contains. `chain` is the refusing chain, or `None` if the gateway
+    /// or the upstream refuses.
     pub(crate) fn refused(chain: Option<&str>, refusal: &Refusal) -> Self {
         Self {
             kind: DenialKind::Refused,
@@ -68,12 +69,13 @@ impl Denial {
         }
     }
 
-    /// A denial or failure of an entry.
+    /// Creates the denial for an entry that denied the call or failed.
     pub(crate) fn by_entry(kind: DenialKind, chain: &str, plugin: &str, reason: String, text: String) -> Self {
         Self { kind, chain: Some(chain.to_owned()), plugin: Some(plugin.to_owned()), reason, text }
     }
 
-    /// Converts it to a tool result with `isError: true` that names in `_meta` who ended the call.
+    /// Converts the denial to a tool result with `isError: true`, whose `_meta` names the chain and plugin that ended
+    /// the call.
     fn to_result(&self) -> Box<RawValue> {
         let (key, word) = match self.kind {
             DenialKind::Denied => ("hawsepipe.dev/denied", "error"),
@@ -101,7 +103,7 @@ impl CallEnd {
         Self { reply, outcome, reason: reason.into(), typed: false }
     }
 
-    /// The call ends with the upstream's answer, which has these facts.
+    /// Ends the call with the upstream's answer, which `facts` describes.
     pub(crate) fn answered(answer: Answer, facts: ResultFacts) -> Self {
         let (reply, outcome) = match answer {
             Answer::Result(result) if facts.is_error => (Reply::Result(result), CallOutcome::ToolError),
@@ -111,13 +113,13 @@ impl CallEnd {
         Self { typed: facts.typed, ..Self::new(reply, outcome, None) }
     }
 
-    /// The call ends with an answer that chains changed.
+    /// Ends the call with an answer that chains changed.
     pub(crate) fn answered_anew(answer: Answer) -> Self {
         let facts = ResultFacts::of(&answer);
         Self::answered(answer, facts)
     }
 
-    /// The call ends because an entry denied or failed it, or because something that guards it cannot run.
+    /// Ends the call because an entry denied it or failed, or because something that guards it cannot run.
     pub(crate) fn denied(denial: Denial) -> Self {
         let outcome = match denial.kind {
             DenialKind::Denied => CallOutcome::Denied,
@@ -127,29 +129,30 @@ impl CallEnd {
         Self::new(Reply::Result(denial.to_result()), outcome, denial.reason)
     }
 
-    /// Admission refused the call.
+    /// Ends a call that was refused at admission.
     pub(crate) fn not_admitted(error: &AdmissionError) -> Self {
         Self::new(Reply::Error(error.to_error()), CallOutcome::Refused, error.reason.as_str().to_owned())
     }
 
-    /// There is no room for the answer.
+    /// Ends the call because its answer does not fit into the memory budget.
     pub(crate) fn no_room() -> Self {
         Self::new(Reply::Error(dropped()), CallOutcome::RpcError, NO_ROOM.to_owned())
     }
 
-    /// The call ends because of an internal error.
+    /// Ends the call with an internal error.
     pub(crate) fn internal(message: &str) -> Self {
         let error = RpcError::new(INTERNAL_ERROR, message);
         Self::new(Reply::Error(error), CallOutcome::RpcError, message.to_owned())
     }
 
-    /// The gateway panicked. The panic message is not shown to anybody, because it can hold content.
+    /// Ends the call because the gateway panicked. The panic message is not sent to the client, because it can contain
+    /// content.
     pub(crate) fn panicked() -> Self {
         let error = RpcError::new(INTERNAL_ERROR, "the gateway failed on this call; its log says where");
         Self::new(Reply::Error(error), CallOutcome::RpcError, "Panicked".to_owned())
     }
 
-    /// The stop switch ended the call (`stopMode: Cancel`), or refused it on arrival.
+    /// Ends the call because of the stop switch (`stopMode: Cancel`).
     pub(crate) fn stopped() -> Self {
         let data = json!({"reason": RefusalReason::Stopped.as_str()});
         let message = "this gateway is stopped, and its calls in flight were ended";
@@ -157,7 +160,7 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::Refused, RefusalReason::Stopped.as_str().to_owned())
     }
 
-    /// The process ends, and the call took longer than it waits for running calls.
+    /// Ends the call because the process shuts down and does not wait any longer for running calls.
     pub(crate) fn drained() -> Self {
         let reason = RefusalReason::Draining.as_str();
         let message = "this gateway has ended, and the call took longer than it waits for calls in flight: what was \
@@ -166,7 +169,7 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::RpcError, reason.to_owned())
     }
 
-    /// The call took longer than the ceiling allows.
+    /// Ends the call because it exceeded the gateway's limit on the duration of calls.
     pub(crate) fn ceiling_reached(ceiling: Duration) -> Self {
         let message = format!("the call took longer than {ceiling:?}, the longest that this gateway lets one take");
         let error = RpcError::new(REQUEST_TIMEOUT, message);
@@ -178,7 +181,7 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::RpcError, "UnknownTool".to_owned())
     }
 
-    /// The upstream is down, so its tools are unknown.
+    /// Ends a call of an upstream that is down and whose tools are therefore unknown.
     pub(crate) fn upstream_down(name: &str, why: &str) -> Self {
         const REASON: &str = "UpstreamDown";
         let data = json!({"reason": REASON, "upstream": name});
@@ -187,13 +190,14 @@ impl CallEnd {
         Self::new(reply, CallOutcome::RpcError, REASON.to_owned())
     }
 
-    /// The arguments do not match the tool's schema at these places.
+    /// Ends the call because its arguments do not match the tool's schema. `places` lists the mismatches, one per line.
     pub(crate) fn invalid_arguments(tool: &str, places: &str) -> Self {
         let text = format!("The arguments do not fit the input schema of {tool}. Nothing was sent.\n{places}");
         Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
     }
 
-    /// Arguments that a plugin changed do not match the tool's schema at these places.
+    /// Ends the call because the arguments, as plugins changed them, do not match the tool's schema. `places` lists the
+    /// mismatches, one per line.
     pub(crate) fn invalid_changed_arguments(tool: &str, places: &str) -> Self {
         let text = format!(
             "The arguments, as the gateway's plugins changed them, do not fit the input schema of {tool}. Nothing was \
@@ -202,7 +206,7 @@ impl CallEnd {
         Self::new(Reply::Result(error_result(&text)), CallOutcome::ToolError, "InvalidArguments".to_owned())
     }
 
-    /// The arguments have a key twice.
+    /// Ends the call because its arguments have a key twice in one object.
     pub(crate) fn doubled_argument(steps: &[JsonStep]) -> Self {
         let place: String = Pointer(steps).to_string().chars().take(MAX_PLACE).collect();
         let message = format!(
@@ -213,13 +217,13 @@ impl CallEnd {
         Self::new(Reply::Error(error), CallOutcome::RpcError, DUPLICATE_KEY.to_owned())
     }
 
-    /// The client's headers do not match its arguments.
+    /// Ends the call because the client's headers do not match its arguments.
     pub(crate) fn header_mismatch(error: RpcError) -> Self {
         Self::new(Reply::Error(error), CallOutcome::RpcError, "HeaderMismatch".to_owned())
     }
 
-    /// Returns the same end if there is room for its answer until that is sent, else [`Self::no_room`]. The upstream's
-    /// answer already found room, but chains can have made it larger.
+    /// Reserves memory for the answer until it is sent. Returns [`Self::no_room`] if that exceeds the budget: the
+    /// upstream's answer already fitted, but chains can have made it larger.
     pub(crate) fn held_in(self, reservation: &Reservation) -> Self {
         let (Reply::Result(text) | Reply::UpstreamError(text)) = &self.reply else { return self };
         match reservation.resize(text.get().len() as u64) {
@@ -228,7 +232,8 @@ impl CallEnd {
         }
     }
 
-    /// The upstream's answer has a key twice, and a Guard checks it. The Guard might see another value than the client.
+    /// Ends the call because the upstream's answer, which a Guard checks, has a key twice in one object. The Guard
+    /// might see a different value than the client.
     pub(crate) fn withheld(upstream: &str, place: &str) -> Self {
         let message = format!(
             "upstream {upstream}: its answer is withheld, because a plugin guards it and the key at {place} stands twice in \

@@ -8,9 +8,9 @@ use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 use crate::engine::plan::snapshot::LinkedTool;
 
-/// Forwards the progress of one call, from its server and its plugins. MCP requires that the numbers of one token rise,
-/// so others are dropped. While a Guard is on the response, only the numbers are forwarded, because text could carry
-/// what the Guard removes; log messages are then dropped.
+/// Forwards the progress of one call, from its server and its plugins. MCP requires that the values for one progress
+/// token increase, so values that do not are dropped. If a Guard checks the response, only the numbers are forwarded,
+/// because text could contain data that the Guard removes; log messages are dropped for the same reason.
 pub(crate) struct Progress<'a> {
     client: &'a dyn ToClient,
     guarded: bool,
@@ -19,7 +19,6 @@ pub(crate) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// Creates a forwarder for a call that has reported no progress yet.
     pub(crate) fn new(client: &'a dyn ToClient, guarded: bool) -> Self {
         Self { client, guarded, last: Mutex::new(f64::NEG_INFINITY) }
     }
@@ -62,8 +61,8 @@ impl ToClient for Progress<'_> {
     }
 }
 
-/// Whether texts are withheld from the client: a Guard is on the tool's response, in a chain that does not let
-/// notifications pass.
+/// Whether progress texts and log messages are withheld from the client, because a Guard checks the tool's response in
+/// a chain that does not set `notifications: Pass`.
 pub(crate) fn is_guarded(tool: &LinkedTool) -> bool {
     tool.response.iter().any(|selected| !selected.chain.plan.notifications_pass && selected.guards())
 }

@@ -23,10 +23,10 @@ use crate::engine::plan::snapshot::{Selected, Snapshot};
 const LOOK: Duration = Duration::from_millis(5);
 
 impl Engine {
-    /// Waits for plugins that guard calls on this route and are still being loaded, at most for the queue's deadline
-    /// and the timeout of their entry. Returns true if there were any and all of them have been loaded or have failed
-    /// to load, or if another plan or another choice of forms has replaced the snapshot, so that these plugins may
-    /// never be loaded.
+    /// Waits until the plugins that guard calls on this route are no longer being loaded, for at most the queue timeout
+    /// plus the entry's timeout. Returns true if the route must be looked up again: all these loads have ended, or
+    /// another plan or choice of forms has replaced the snapshot. Returns false after a timeout, or if no plugin was
+    /// being loaded.
     pub(crate) async fn waited_for_guards(&self, snapshot: &Snapshot, route: &Route) -> bool {
         let (tool, queue) = (&snapshot.tools[route.index], snapshot.plan().gateway.runtime.queue_timeout_ms);
         let (mut waited, began) = (false, Instant::now());
@@ -55,14 +55,14 @@ impl Engine {
         waited
     }
 
-    /// Waits until every plugin of the plan in force is loaded or has failed to load, and calls use the result.
+    /// Waits until every plugin of the plan in force is loaded or has failed to load, and new calls use the result.
     pub async fn wait_for_loads(&self) {
         while self.is_behind() {
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Whether a plugin is still being loaded, or the end of its load is not in force yet.
+    /// Whether a plugin is still being loaded, or new calls do not yet use the result of its load.
     fn is_behind(&self) -> bool {
         let linked = Arc::clone(&self.snapshot().linked);
         let is_behind = |(key, plugin): (&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)| match plugin
@@ -130,7 +130,7 @@ impl Engine {
         )
     }
 
-    /// Returns why a chain refuses the calls that it selects, as far as this process knows now. Calls that a plugin's
+    /// Returns why a chain currently refuses the calls that it selects, or `None` if it does not. Calls that a plugin's
     /// filter or a `when` excludes are not refused.
     pub(crate) fn refusing(&self, chain: &LinkedChain) -> Option<Reason> {
         let unable = || chain.entries.iter().filter(|entry| entry.must_run()).find_map(|entry| self.unable(entry));
@@ -143,7 +143,7 @@ impl Engine {
         is_underway.then(|| Failure::new(Reason::NotLoaded, "is still being loaded"))
     }
 
-    /// Returns why an entry cannot run here, as far as this process knows now.
+    /// Returns why an entry cannot run in this process at the moment, or `None` if it can.
     pub(crate) fn unable(&self, entry: &LinkedEntry) -> Option<Failure> {
         match &entry.plugin {
             Err(failure) => Some(failure.clone()),

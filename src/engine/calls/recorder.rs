@@ -21,11 +21,9 @@ pub(crate) struct CallRecorder {
     engine: Arc<Engine>,
     gateway: String,
     record: CallRecord,
-    /// The traces of the entries.
     pub(crate) traces: EntryTraces,
-    /// Whether the call has ended and was counted.
     ended: bool,
-    /// Whether it was handed over to a task that waits for the entries off the call's path.
+    /// Whether the record was handed over to a task that waits for the entries in the background.
     handed_over: bool,
     started: Duration,
     /// When the call was sent to its upstream; `None` while it is not waiting for an answer.
@@ -35,7 +33,6 @@ pub(crate) struct CallRecorder {
 }
 
 impl CallRecorder {
-    /// Starts to record a call.
     pub(crate) fn begin(engine: &Arc<Engine>, gateway: String, request: &CallRequest<'_>) -> Self {
         engine.metrics.call_started();
         let record = CallRecord {
@@ -62,7 +59,6 @@ impl CallRecorder {
         }
     }
 
-    /// The record so far.
     pub(crate) fn record(&mut self) -> &mut CallRecord {
         &mut self.record
     }
@@ -87,7 +83,6 @@ impl CallRecorder {
         }
     }
 
-    /// Records the end of the call.
     pub(crate) fn end(&mut self, outcome: CallOutcome, reason: Option<String>) {
         let took = self.engine.clock.monotonic().saturating_sub(self.started);
         let plugin_ms = millis(self.traces.on_path);
@@ -104,8 +99,9 @@ impl CallRecorder {
 }
 
 impl CallRecorder {
-    /// If entries are still running off the call's path, hands the record over to a task that waits for them, so that
-    /// the call and its client do not. Only done once: when the process ends, that task is dropped too.
+    /// If entries are still running in the background, moves the record to a task that waits for them, so that neither
+    /// the call nor its client waits. This happens only once: if that task is dropped, as at the end of the process,
+    /// the record is completed without them.
     fn hand_over(&mut self) -> bool {
         let runtime = Handle::try_current().ok().filter(|_| !self.handed_over && self.traces.unsettled());
         let Some(runtime) = runtime else { return false };
@@ -156,7 +152,8 @@ impl Drop for CallRecorder {
     }
 }
 
-/// Whether a reason is a word of the gateway. A plugin's reason for a denial may quote the call, so it is not logged.
+/// Whether a reason looks like one of the gateway's own identifiers. A plugin's reason for a denial can quote the
+/// call's content, so it is not logged.
 fn is_word(reason: &str) -> bool {
     reason.len() <= 64 && reason.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
@@ -177,12 +174,11 @@ fn what_ran(entries: &[EntryTrace]) -> String {
     words.join(", ")
 }
 
-/// Converts a duration to milliseconds.
 pub(crate) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// An empty record. Its outcome is `Cancelled`, which is right for a call that ends without another one.
+/// An empty record. Its outcome is `Cancelled`, which is correct for a call that is dropped before it ends.
 fn blank() -> CallRecord {
     CallRecord {
         request_id: String::new(),
@@ -201,21 +197,21 @@ fn blank() -> CallRecord {
     }
 }
 
-/// The traces of the chains' entries on one call so far.
+/// The traces of the chain entries on one call.
 #[derive(Default)]
 pub(crate) struct EntryTraces {
     pub(crate) entries: Vec<EntryTrace>,
-    /// Entries off the path that are still running, with their index in `entries`.
+    /// The entries that are still running in the background, each with its index in `entries`.
     pending: Vec<(usize, JoinHandle<EntryTrace>)>,
-    /// The time that entries on the path took.
+    /// The total time of the executions that the call waited for.
     pub(crate) on_path: Duration,
     /// The index of the next entry in `entries`.
     next: usize,
 }
 
 impl EntryTraces {
-    /// Adds a trace for every entry of every chain that selects the tool, with the outcome that it was not reached. So
-    /// the record is complete however the call ends.
+    /// Adds a trace with the outcome `Skipped` for every entry of every chain that selects the tool, so that the record
+    /// is complete however the call ends.
     pub(crate) fn begin(&mut self, tool: &LinkedTool) {
         for Selected { chain, filter_admits } in tool.request.iter().chain(&tool.response) {
             for (entry, filter_admits) in chain.entries.iter().zip(filter_admits) {
@@ -238,7 +234,7 @@ impl EntryTraces {
         }
     }
 
-    /// Records that the entry at index `place` ran on the call's path.
+    /// Records that the entry at index `place` ran while the call waited for it.
     pub(crate) fn ran(&mut self, place: usize, trace: EntryTrace) {
         self.on_path += Duration::from_secs_f64(trace.duration_ms / 1e3);
         if let Some(entry) = self.entries.get_mut(place) {
@@ -246,26 +242,25 @@ impl EntryTraces {
         }
     }
 
-    /// Records that the entry at index `place` runs off the call's path. Its outcome is `ran` until `task` returns the
+    /// Records that the entry at index `place` runs in the background. Its outcome is `ran` until `task` returns the
     /// real one.
     pub(crate) fn runs_beside(&mut self, place: usize, task: JoinHandle<EntryTrace>) {
         self.pending.push((place, task));
         self.set(place, EntryOutcome::Ran);
     }
 
-    /// Whether entries off the call's path are still running.
     pub(crate) fn unsettled(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Stops waiting for entries off the call's path. They count as failed, because nothing proves that they ran.
+    /// Stops waiting for entries in the background. They count as failed, because nothing proves that they ran.
     fn give_up(&mut self) {
         for (place, _) in std::mem::take(&mut self.pending) {
             self.set(place, EntryOutcome::Failed(Reason::Crashed));
         }
     }
 
-    /// Waits for the entries off the call's path. If the future is dropped, the remaining ones stay pending.
+    /// Waits for the entries in the background. If this future is dropped, the remaining ones stay pending.
     pub(crate) async fn settle(&mut self) {
         while let Some((place, task)) = self.pending.last_mut() {
             let (place, done) = (*place, task.await);
@@ -280,7 +275,6 @@ impl EntryTraces {
     }
 }
 
-/// Creates the trace of an entry that has not run.
 pub(crate) fn trace(chain: &LinkedChain, entry: &LinkedEntry, outcome: EntryOutcome) -> EntryTrace {
     EntryTrace {
         chain: chain.name.clone(),

@@ -21,14 +21,14 @@ pub(crate) struct Routed<'a> {
     pub(crate) route: &'a Route,
     pub(crate) tool: &'a LinkedTool,
     pub(crate) upstream: &'a LinkedUpstream,
-    /// The timeout of the upstream's answer.
+    /// How long to wait for the upstream's answer.
     pub(crate) timeout: Duration,
     pub(crate) facts: Arc<CallFacts>,
     change: Option<&'a ToolOverride>,
 }
 
 impl<'a> Routed<'a> {
-    /// Creates the routed call for the call that `record` belongs to.
+    /// Collects the data of the call. `record` supplies its id and start time.
     pub(crate) fn new(
         snapshot: &'a Snapshot,
         route: &'a Route,
@@ -53,12 +53,11 @@ impl<'a> Routed<'a> {
         }
     }
 
-    /// The arguments as the client sent them.
+    /// The arguments as the client sent them; `{}` if there are none.
     pub(crate) fn arguments(&self) -> &'a str {
         self.request.arguments.map_or("{}", RawValue::get)
     }
 
-    /// The plan of the upstream.
     pub(crate) fn plan(&self) -> &'a UpstreamPlan {
         &self.upstream.target.plan
     }
@@ -68,7 +67,7 @@ impl<'a> Routed<'a> {
         self.upstream.refusing.as_ref().or(self.change.and_then(|change| change.refusing.as_ref()))
     }
 
-    /// The field that sets the timeout of the upstream's answer, or could set it.
+    /// Names the manifest field that sets the timeout of the upstream's answer, for error messages.
     pub(crate) fn timeout_field(&self) -> String {
         let of_tool = self.route.change.filter(|_| self.change.is_some_and(|change| change.timeout_ms.is_some()));
         let field = of_tool.map_or_else(|| "timeouts.callMs".to_owned(), |i| format!("tools.overrides[{i}].timeoutMs"));
@@ -76,20 +75,21 @@ impl<'a> Routed<'a> {
     }
 }
 
-/// The facts about a call that every entry gets.
+/// The facts about a call that are passed to every entry.
 pub(crate) struct CallFacts {
     pub(crate) request_id: String,
-    /// In RFC 3339.
+    /// The call's start in RFC 3339.
     pub(crate) timestamp: String,
     /// `{upstream}/{tool}`.
     pub(crate) tool_name: String,
     pub(crate) upstream: String,
     pub(crate) tool: String,
     pub(crate) caller: Caller,
-    /// How many calls of plugins enclose the call.
+    /// How many calls enclose this one: 0 for a call of a client, 1 for a call that a plugin makes during such a call,
+    /// and so on.
     pub(crate) depth: u32,
     pub(crate) user_query: Option<String>,
-    /// From the call's `_meta`. The setting of an entry has precedence.
+    /// From the call's `_meta`. An entry's own setting takes precedence.
     pub(crate) max_tokens: Option<u32>,
 }
 

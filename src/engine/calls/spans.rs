@@ -9,7 +9,7 @@ use crate::domain::record::CallOutcome;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::telemetry::traces::TARGET;
 
-/// The most characters of a tool's name, which clients choose freely.
+/// The maximum length of a tool's name in a span. Clients can send any name.
 const MAX_NAME: usize = 128;
 
 /// The span of a call, from its arrival to its answer.

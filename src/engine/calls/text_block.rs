@@ -28,7 +28,7 @@ pub(crate) enum Mirror {
 pub(crate) struct TextBlock<'a> {
     pub(crate) text: Cow<'a, str>,
     pub(crate) mirror: Mirror,
-    /// Whether the result or its block has other members that could hold arbitrary data.
+    /// Whether the result or its block has other members that can hold arbitrary data.
     pub(crate) more: bool,
 }
 
@@ -71,7 +71,8 @@ fn set_once<'a>(place: &mut Option<Skim<'a>>, value: Skim<'a>) -> Option<()> {
     place.replace(value).is_none().then_some(())
 }
 
-/// Whether a member of a result holds only what is examined anyway, or one of a fixed set of values.
+/// Whether a member of a result cannot hide data from a Guard: it is examined separately, or has one of a fixed set of
+/// values.
 fn is_plain(name: &str, value: Skim<'_>) -> bool {
     match name {
         "content" | "structuredContent" => true,

@@ -14,8 +14,8 @@ pub(crate) struct ResultFacts {
     pub(crate) asks_back: bool,
     /// Whether it is a result with `isError: true`.
     pub(crate) is_error: bool,
-    /// Whether it is a result with a `resultType`, or one to which none can be added: it is not an object, or has
-    /// `resultType` or `isError` twice.
+    /// Whether it is a result that has a `resultType`, or to which none can be added because it is not an object, or
+    /// has `resultType` or `isError` twice.
     pub(crate) typed: bool,
     /// Whether it is a result whose `resultType` is not a string.
     pub(crate) mistyped: bool,
@@ -28,7 +28,7 @@ impl ResultFacts {
         let Some(members) = Skim::from(&**result).members() else { return unclear };
         let (mut result_type, mut is_error) = (None, None);
         for (name, value) in members {
-            // Nobody can say which member that is.
+            // A name that cannot be decoded could be that of any member.
             let Some(name) = name else { return unclear };
             let place = match &*name {
                 "resultType" => &mut result_type,
@@ -50,7 +50,7 @@ impl ResultFacts {
 }
 
 /// Adds `resultType`, which MCP 2026-07-28 requires in every result. Results of legacy servers and of the gateway
-/// itself do not have it yet.
+/// itself do not have it.
 pub(crate) fn complete(result: &mut Box<RawValue>) {
     let Some(rest) = result.get().strip_prefix('{').map(str::trim_start) else { return };
     let comma = if rest.starts_with('}') { "" } else { "," };
@@ -64,7 +64,7 @@ pub(crate) fn error_result(text: &str) -> Box<RawValue> {
     to_raw(&json!({"content": [{"type": "text", "text": text}], "isError": true}))
 }
 
-/// Returns `result` with one more member in its `_meta`. A result that is not an object is returned unchanged.
+/// Returns `result` with `key` set to `value` in its `_meta`. A result that is not an object is returned unchanged.
 pub(crate) fn with_meta(result: &RawValue, key: &str, value: Box<RawValue>) -> Box<RawValue> {
     let Ok(mut object) = RawObject::parse(result.get()) else { return result.to_owned() };
     let meta = object.get("_meta").map_or("{}", RawValue::get);

@@ -8,7 +8,7 @@ use crate::config::variables::{self, Variables};
 use crate::domain::plugin::ContentType;
 use crate::engine::plan::link::LinkedEntry;
 
-/// The input of a `when`: a call, and its arguments at this point.
+/// The input of a `when` expression: a call, and its arguments at this point.
 pub(crate) struct WhenInput<'a> {
     call: &'a Routed<'a>,
     arguments: &'a str,
@@ -23,7 +23,7 @@ impl Routed<'_> {
 
 impl WhenInput<'_> {
     /// Whether the entry's `when` holds for this content. Without a `when`, the entry always runs. It also runs if the
-    /// expression fails, to be on the safe side.
+    /// expression fails, so that an error does not bypass a Guard.
     pub(crate) fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool {
         let Some(when) = &entry.when else { return true };
         let uses = when.uses();

@@ -53,7 +53,7 @@ impl Engine {
         );
     }
 
-    /// Keeps the upstreams of a plan as long as a call runs on it.
+    /// Keeps the upstreams of a plan until no call or snapshot uses the plan any more.
     fn hold(self: &Arc<Self>, linked: &Arc<Linked>) {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::downgrade(linked));
         let (engine, let_go) = (Arc::downgrade(self), linked.let_go());
@@ -65,7 +65,7 @@ impl Engine {
         });
     }
 
-    /// Releases the upstreams that no plan names that calls may still be running on.
+    /// Releases the upstreams that belong to no plan in use.
     fn retire_upstreams(&self) {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         held.retain(|linked| linked.strong_count() > 0);
@@ -82,8 +82,8 @@ impl Engine {
         WantedPlan { candidates: forms.candidates(&linked, secrets), linked, problems }
     }
 
-    /// Chooses the form of each plugin that runs now, and remembers the forms that are loaded as replacements for later
-    /// ones.
+    /// Chooses which form of each plugin runs now. Remembers the loaded forms, which can later run in place of newer
+    /// ones that are not loaded.
     fn choose(&self, newest: &WantedPlan) -> FormChoice {
         let choice = newest.choose(&*self.plugins);
         let mut forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,7 +94,7 @@ impl Engine {
         choice
     }
 
-    /// Switches from older forms of plugins to the plan's forms when they are loaded.
+    /// Starts a task that replaces older forms of plugins by the plan's forms as soon as these are loaded.
     fn follow_loads(self: &Arc<Self>, newest: WantedPlan) {
         let engine = Arc::clone(self);
         let following = tokio::spawn(async move {
@@ -132,8 +132,8 @@ impl Engine {
         choice.is_settled
     }
 
-    /// Replaces a cancelled token before a plan that is not stopped comes into force, so that its calls are not
-    /// cancelled.
+    /// If an earlier plan cancelled the calls in flight and this plan is not stopped, creates a new token, so that
+    /// calls on this plan are not cancelled.
     fn let_calls_run(&self, linked: &Linked) {
         if !linked.plan.gateway.stopped && self.state.cut.load().is_cancelled() {
             self.state.cut.store(Arc::default());
@@ -160,7 +160,7 @@ impl Engine {
         }
     }
 
-    /// Rebuilds the snapshot after a tool list has changed, and wakes tasks that wait for a first list.
+    /// Rebuilds the snapshot after a tool list has changed.
     pub(crate) fn relist(&self) {
         self.publish(|previous| previous.relist(&self.state));
     }
@@ -173,8 +173,8 @@ impl Engine {
             let kept = linked.upstreams.iter().find(|new| new.target.plan.key == *key);
             match kept {
                 None => self.state.forget(key),
-                // A changed spec, or a new value of the annotation that enables it, brings back an upstream that has
-                // left routing.
+                // An upstream that has left routing comes back if its spec, or the value of the annotation that enables
+                // it, has changed.
                 Some(new) if new.target != old.target => self.state.update(key, |state| {
                     state.health = Default::default();
                     state.auto_disabled_at = None;

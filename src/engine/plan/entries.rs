@@ -88,7 +88,7 @@ impl LinkedChain {
 }
 
 impl LinkedEntry {
-    /// Whether the plugin's own filter includes this tool of this upstream.
+    /// Whether the filter in the plugin's own manifest admits this tool of this upstream.
     pub(crate) fn admits(&self, upstream: &str, tool: &str) -> bool {
         self.filter_upstreams.admits(upstream) && self.filter_tools.admits(tool)
     }
@@ -98,7 +98,7 @@ impl LinkedEntry {
         self.enabled && self.plan.mode == Mode::Enforce
     }
 
-    /// Whether no call can pass without this entry.
+    /// Whether calls that this entry acts on fail without it.
     pub(crate) fn must_run(&self) -> bool {
         self.enforces() && self.rules.policy == FailurePolicy::Fail
     }

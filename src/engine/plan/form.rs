@@ -1,4 +1,4 @@
-//! Forms of plugins: those that were loaded, and those that could not be.
+//! Forms of plugins. A form is a plugin as one plan has it; it can be loaded, or fail to load.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,16 +13,15 @@ use crate::domain::problem::Problem;
 /// Older forms that run instead of the plan's, by plugin.
 pub(crate) type StandIns = BTreeMap<ObjectKey, Arc<Form>>;
 
-/// A form of a plugin, with the settings of the entries that ran it.
+/// A form of a plugin, with the settings of the entries that run it.
 #[derive(Clone)]
 pub(crate) struct Form {
     pub(crate) plugin: Arc<LinkedPlugin>,
-    /// By chain.
+    /// The entries' settings, by chain.
     entries: Arc<BTreeMap<ObjectKey, KeptEntry>>,
 }
 
 impl Form {
-    /// Creates the form that consists of `plugin` and the entries of `plan` that run it.
     pub(crate) fn of(plan: &Plan, plugin: &Arc<LinkedPlugin>) -> Self {
         let mut entries = BTreeMap::new();
         for chain in &plan.chains {
@@ -43,12 +42,12 @@ impl Form {
         Self { plugin: Arc::new(plugin), entries: Arc::new(entries) }
     }
 
-    /// Whether it comes from an earlier process and was not rebuilt.
+    /// Whether the form comes from an earlier process and has not been rebuilt.
     pub(crate) fn is_restored(&self) -> bool {
         self.plugin.identity.is_empty()
     }
 
-    /// Converts it to the part that is stored and outlives this process.
+    /// Converts the form to the part that is stored for later processes.
     pub(crate) fn to_kept(&self) -> KeptForm {
         let LinkedPlugin { plan, code, .. } = &*self.plugin;
         let entries = self.entries.values().cloned().collect();
@@ -60,8 +59,8 @@ impl Form {
         Self { plugin: Arc::clone(plugin), entries: Arc::clone(&self.entries) }
     }
 
-    /// Returns `entry` with the settings that belong to this form. `None` if the form does not serve the phase, or if
-    /// the entry has a configuration but this form never had one.
+    /// Returns `entry` with the settings that belong to this form, or `None` if the form does not serve the phase, or
+    /// if the entry has a configuration but this form never had one.
     pub(crate) fn entry(&self, chain: &ChainPlan, entry: &EntryPlan) -> Option<EntryPlan> {
         let plan = &self.plugin.plan;
         let older = self.entries.get(&chain.key);
@@ -85,7 +84,7 @@ pub(crate) struct FailedForm {
     /// Digest of the code that could not be loaded.
     pub(crate) digest: String,
     pub(crate) failure: Failure,
-    /// Whether the code is the cause, rather than this machine.
+    /// Whether the code itself is the cause, and not this machine.
     pub(crate) own: bool,
     /// Digest of the code that runs instead.
     pub(crate) runs: Option<String>,

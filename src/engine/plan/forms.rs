@@ -1,9 +1,9 @@
-//! The forms of plugins that were loaded last. Such a form continues to run while the newer form of the plan is being
-//! loaded, and also if that fails.
+//! The most recently loaded form of each plugin. It continues to run while the plan's newer form is being loaded, and
+//! if that form fails to load.
 //!
 //! Deliberate changes still take effect immediately. A plugin that is no longer in the plan has no older form. Consent
-//! to share a plugin and `enabled` are always read from the plan. And an older form is not used if it has a right that
-//! the plan took away from the plugin: a host of `egress`, a Secret, or a variable of the gateway's environment.
+//! to share a plugin and `enabled` are always read from the plan. An older form is not used if it has a right that the
+//! plan has taken away from the plugin: a host of `egress`, a Secret, or a variable of the gateway's environment.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,19 +18,18 @@ use crate::domain::plugin::Failure;
 use crate::domain::ports::{LinkedPlugin, Loading, RunPlugin, Secrets};
 use crate::domain::problem::Problem;
 
-/// The form of each plugin that was loaded last.
 #[derive(Default)]
 pub(crate) struct Forms(BTreeMap<ObjectKey, LoadedForm>);
 
 struct LoadedForm {
     form: Form,
-    /// Identifies the form: a digest of everything that is stored of it.
+    /// A digest of everything that is stored of the form, to detect changes.
     stamp: String,
 }
 
 impl Forms {
-    /// Adds forms that an earlier process stored, for plugins that have none yet. A form whose code does not have the
-    /// digest stored with it was modified since and is left out, because records would name code that did not run.
+    /// Adds forms that an earlier process stored, for plugins that have none yet. A form is left out if its code does
+    /// not match the stored digest, because records would then name code that did not run.
     pub(crate) fn restore(&mut self, kept: Vec<KeptForm>) {
         for form in kept {
             if sha256_hex(form.code.as_bytes()) != form.plugin.digest {
@@ -53,7 +52,7 @@ impl Forms {
         self.0.values().map(|loaded| loaded.form.to_kept()).collect()
     }
 
-    /// Forgets plugins that are not in `plan`. Returns whether there were any.
+    /// Removes plugins that are not in `plan`. Returns whether any were removed.
     pub(crate) fn retain(&mut self, plan: &Plan) -> bool {
         let before = self.0.len();
         self.0.retain(|key, _| plan.plugin(key).is_some());
@@ -95,14 +94,14 @@ impl Forms {
     }
 }
 
-/// A plan to put in force, with the forms that can run instead of its plugins'.
+/// A plan to put in force, with the older forms that can run in place of its own.
 pub(crate) struct WantedPlan {
     pub(crate) linked: Linked,
     pub(crate) candidates: BTreeMap<ObjectKey, Vec<Arc<Form>>>,
     pub(crate) problems: Vec<Problem>,
 }
 
-/// The forms of a plan's plugins that run at a moment.
+/// The forms of a plan's plugins that run at one moment.
 pub(crate) struct FormChoice {
     pub(crate) stand_ins: StandIns,
     pub(crate) not_loaded: Vec<FailedForm>,
@@ -113,7 +112,7 @@ pub(crate) struct FormChoice {
 }
 
 impl WantedPlan {
-    /// Returns the plugins of the plan, followed by those that can run instead.
+    /// Returns the plan's plugins, followed by the older forms that can run in their place.
     pub(crate) fn plugins(&self) -> Vec<Arc<LinkedPlugin>> {
         let wanted = self.linked.wanted();
         let newest = wanted.iter().filter_map(|(_, plugin)| plugin.as_ref().ok()).cloned();
@@ -125,7 +124,7 @@ impl WantedPlan {
         self.problems.iter().cloned().chain(choice.not_loaded.iter().map(FailedForm::problem)).collect()
     }
 
-    /// Returns [`WantedPlan::plugins`] without those that a loaded form has replaced.
+    /// Returns [`WantedPlan::plugins`] without those that the loaded form of the plan replaces.
     pub(crate) fn needed(&self, choice: &FormChoice) -> Vec<Arc<LinkedPlugin>> {
         let taken = |plugin: &LinkedPlugin| {
             let key = &plugin.plan.key;
@@ -134,7 +133,7 @@ impl WantedPlan {
         self.plugins().into_iter().filter(|plugin| !taken(plugin)).collect()
     }
 
-    /// Chooses the form that runs of each plugin: the plan's if it is loaded, else an older one that is. If none is
+    /// Chooses which form of each plugin runs: the plan's if it is loaded, else an older one that is loaded. If none is
     /// loaded, calls wait for the plan's form, or, if that failed to load, for an older one that is being loaded.
     pub(crate) fn choose(&self, plugins: &dyn RunPlugin) -> FormChoice {
         let mut choice =
@@ -166,7 +165,7 @@ impl WantedPlan {
 }
 
 impl Linked {
-    /// Returns the same plan with the older forms of this choice.
+    /// Returns the same plan with the older forms of `choice`.
     pub(crate) fn with(&self, choice: &FormChoice) -> Self {
         self.relinked(choice.stand_ins.clone(), choice.not_loaded.clone())
     }

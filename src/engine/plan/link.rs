@@ -31,19 +31,18 @@ pub(crate) struct Linked {
     pub(crate) chains: Vec<Arc<LinkedChain>>,
     /// In the plan's order, including those that cannot be reached and refuse calls.
     pub(crate) upstreams: Arc<[LinkedUpstream]>,
-    /// The plugins of the plan, each with its link or why it cannot run here.
+    /// The plugins of the plan, each linked, or with the reason why it cannot run here.
     pub(crate) plugins: BTreeMap<ObjectKey, Result<Arc<LinkedPlugin>, Failure>>,
     /// Older forms of plugins that run instead of those of the plan.
     pub(crate) stand_ins: StandIns,
     /// Plugins of the plan that could not be loaded.
     pub(crate) not_loaded: Vec<FailedForm>,
-    /// Whether the keys of Secrets that the plan names were found.
+    /// For each key of a Secret that the plan names, whether it was found.
     pub(crate) secrets: Vec<SecretReport>,
-    /// Cancels its token when the last call and snapshot that hold this plan are gone.
+    /// Cancels its token when no call or snapshot holds this plan any more.
     let_go: LetGo,
 }
 
-/// Cancels its token when it is dropped.
 #[derive(Default)]
 struct LetGo(CancellationToken);
 
@@ -153,7 +152,7 @@ pub(crate) fn link_plugin(
     Ok(Arc::new(LinkedPlugin { plan: plugin.clone(), code: code.as_str().into(), env, identity, pool_size }))
 }
 
-/// Resolves values. Returns them by name, and why the first missing value is missing.
+/// Resolves values. Returns those that were found, by name, and why the first missing one could not be resolved.
 fn put_in(values: &[NamedValue], secrets: &impl Secrets) -> (Vec<(String, SecretText)>, Option<Refusal>) {
     let mut known = Vec::with_capacity(values.len());
     let mut missing = None;
@@ -192,7 +191,7 @@ fn secret_states(plan: &Plan, secrets: &impl Secrets) -> Vec<SecretReport> {
 }
 
 impl Linked {
-    /// Returns the same plan, with these older forms instead of its own and these failed loads.
+    /// Returns the same plan, linked with these older forms and these failed loads.
     pub(crate) fn relinked(&self, stand_ins: StandIns, not_loaded: Vec<FailedForm>) -> Self {
         let mut linked = Self {
             plan: Arc::clone(&self.plan),
@@ -233,11 +232,11 @@ impl Linked {
         }
     }
 
-    /// Links an entry with its plugin: the plan's form or the older one that runs instead.
+    /// Links an entry with its plugin, in the plan's form or in the older form that runs instead.
     fn link_entry(&self, chain: &ChainPlan, entry: &EntryPlan) -> Result<LinkedEntry, String> {
         let when = entry.when.as_deref().map(Expression::compile).transpose()?;
-        // An entry that cannot run ignores the settings of its plugin: `enabled: false` or a filter of a plugin that
-        // was not accepted must not keep the entry from failing.
+        // If the plan says that an entry cannot run, the settings of its plugin are ignored: `enabled: false` or a
+        // filter in a manifest that was not accepted must not keep the entry from failing.
         let newest = self.plan.plugin(&entry.plugin).filter(|_| entry.unavailable.is_none());
         let stand_in = self.stand_ins.get(&entry.plugin).filter(|_| newest.is_some());
         let stand_in = stand_in.and_then(|form| Some((form, form.entry(chain, entry)?)));
@@ -270,7 +269,7 @@ impl Linked {
         self.plugins.get(key).cloned().unwrap_or_else(missing)
     }
 
-    /// Returns the plugins that enabled entries name and can run, without duplicates, in the form of the plan.
+    /// Returns, without duplicates and in the form of the plan, the plugins of all enabled entries that can run.
     pub(crate) fn wanted(&self) -> Vec<(&ObjectKey, &Result<Arc<LinkedPlugin>, Failure>)> {
         let entries = self.chains.iter().flat_map(|chain| &chain.entries);
         let used = entries.filter(|entry| entry.enabled && entry.plan.unavailable.is_none());
@@ -280,7 +279,7 @@ impl Linked {
 }
 
 impl Linked {
-    /// Creates a plan of which nothing is linked.
+    /// Creates a linked plan without upstreams, plugins and chains.
     pub(crate) fn empty(plan: Plan) -> Self {
         Self {
             plan: Arc::new(plan),
@@ -294,12 +293,11 @@ impl Linked {
         }
     }
 
-    /// Returns a token that is cancelled when the last call and snapshot that hold this plan are gone.
+    /// Returns a token that is cancelled when no call or snapshot holds this plan any more.
     pub(crate) fn let_go(&self) -> CancellationToken {
         self.let_go.0.clone()
     }
 
-    /// Returns all upstreams.
     pub(crate) fn targets(&self) -> Vec<Target> {
         self.upstreams.iter().map(|upstream| Arc::clone(&upstream.target)).collect()
     }

@@ -12,22 +12,22 @@ use serde_json::value::RawValue;
 use crate::domain::raw::to_raw;
 use crate::domain::route::Route;
 
-/// The most places that one error names.
+/// The maximum number of mismatches that one error lists.
 const MAX_PLACES: usize = 10;
 /// The largest schema that is enforced, in bytes.
 const MAX_SCHEMA: usize = 256 * 1024;
 
-/// The most places of a schema when its references are followed. Each of them may be visited during a check.
+/// The maximum size of a schema with its references expanded, in JSON values. A check may visit each of them.
 const MAX_EXPANSION: u64 = 100_000;
 /// The longest chain of references, and the deepest nesting of a schema.
 const MAX_DEPTH: usize = 128;
 
-/// Measures how large a schema is when its references are followed. A few lines of `allOf`, each naming the next line
-/// twice, would take too long to check.
+/// Measures how large a schema is when its references are followed. In a few lines, a schema in which each definition
+/// refers to the next one twice grows exponentially and would take too long to check.
 struct Expansion<'a> {
     root: &'a Value,
-    /// The size of each reference; `None` while its target is being measured. A reference to itself counts once,
-    /// because it is followed only as deep as the arguments are.
+    /// The size of each reference; `None` while its target is being measured. A recursive reference counts as 1,
+    /// because a check follows it only as deep as the arguments are.
     known: HashMap<&'a str, Option<u64>>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Expansion<'a> {
             return known.unwrap_or(1);
         }
         let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
-        // The size of an anchor or of another document is not known.
+        // Only JSON Pointers into the same document are followed. The size behind any other reference is unknown.
         let Some(target) = target else { return u64::MAX };
         self.known.insert(reference, None);
         let size = self.size(target, depth + 1);
@@ -69,17 +69,18 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// The checks of a tool's arguments.
+/// Checks a tool's arguments.
 pub(crate) struct Arguments {
     schema: Option<Arc<RawValue>>,
     enforced: bool,
     validator: Option<Validator>,
-    /// Why the schema is not enforced although it should be.
+    /// Why the schema is not enforced, if it should be.
     pub(crate) not_enforced: Option<String>,
 }
 
 impl Arguments {
-    /// Returns `old`, the earlier checks of the same tool, if the schema is the same, else compiles new ones.
+    /// Returns `old`, the earlier checks of the tool with this name, if its schema is the same. Otherwise compiles new
+    /// ones.
     pub(crate) fn reuse_or_compile(route: &Route, enforced: bool, old: Option<&Arc<Self>>) -> Arc<Self> {
         let text = route.tool.input_schema.as_deref().map(RawValue::get);
         let same = |old: &&Arc<Self>| old.enforced == enforced && old.schema.as_deref().map(RawValue::get) == text;
@@ -111,16 +112,16 @@ impl Arguments {
     /// Checks `arguments`, a JSON text.
     ///
     /// # Errors
-    /// The places that do not match the schema, one per line, so that a model can correct them.
+    /// The places that do not match the schema, one per line, so that a model can correct the arguments.
     pub(crate) fn check(&self, arguments: &str) -> Result<(), String> {
         self.judge(arguments, |error| format!("arguments{}: {error}", error.instance_path()))
     }
 
     /// Like [`Self::check`], for arguments that a plugin changed. The plugin may have inserted values that the client
-    /// must not see, such as a credential. So the error names places and what is wrong there, but no values, and only
-    /// those names of members that occur in the schema.
+    /// must not see, such as a credential. So the error says where and what is wrong, but contains no values, and only
+    /// those member names that occur in the schema.
     ///
-    /// As for [`Self::check`].
+    /// # Errors
     pub(crate) fn check_changed(&self, arguments: &str) -> Result<(), String> {
         self.judge(arguments, |error| format!("arguments{}: {}", self.known_place(error), without_values(error)))
     }
@@ -155,7 +156,8 @@ impl Arguments {
     }
 }
 
-/// Describes the error without the value. If the message would name members of the value, names only the keyword.
+/// Describes a mismatch without the value. If the library's message would name members of the value, returns only the
+/// keyword.
 fn without_values(error: &ValidationError<'_>) -> String {
     match error.kind() {
         ValidationErrorKind::AdditionalProperties { .. }

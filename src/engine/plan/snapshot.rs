@@ -1,4 +1,4 @@
-//! Snapshots: a linked plan, and the routes that follow from the tool lists of one moment.
+//! Snapshots: a linked plan, with the routes that result from the current tool lists.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::domain::seen::{MAX_BYTES, MAX_OF_NAMESPACE, MAX_OF_ONE, MAX_SEEN, See
 use crate::engine::state::EngineState;
 use crate::engine::upstreams::state::ToolList;
 
-/// What calls run on. Immutable: a call holds one snapshot from its start to its end.
+/// The immutable state that a call runs on: a linked plan and the tool lists of one moment.
 pub struct Snapshot {
     pub(crate) linked: Arc<Linked>,
     pub(crate) routes: Routes,
@@ -27,17 +27,17 @@ pub struct Snapshot {
     pub(crate) tools: Vec<LinkedTool>,
     /// Problems of the plan, of linking it, and of the tool lists.
     pub(crate) problems: Vec<Problem>,
-    /// Digest of the tools as clients see them. Cursors contain it.
+    /// Digest of the tools as clients see them. Cursors of `tools/list` contain it.
     pub(crate) list_revision: String,
-    /// Problems of the plan and of linking it. The next snapshot is built from them.
+    /// Problems of the plan and of linking it, kept for building the next snapshot.
     plan_problems: Vec<Problem>,
 }
 
 /// The data that calls of one tool need in addition to its route.
 pub(crate) struct LinkedTool {
     pub(crate) arguments: Arc<Arguments>,
-    /// Arguments that clients of the modern era repeat in headers. Empty if a mark is not valid, because clients drop
-    /// such tools.
+    /// Arguments that clients of the modern era repeat in headers. Empty if an `x-mcp-header` mark is not valid,
+    /// because clients ignore such tools.
     pub(crate) mirrored: Arc<[Mirrored]>,
     pub(crate) request: Vec<Selected>,
     pub(crate) response: Vec<Selected>,
@@ -46,7 +46,7 @@ pub(crate) struct LinkedTool {
 /// A chain that selects the tool.
 pub(crate) struct Selected {
     pub(crate) chain: Arc<LinkedChain>,
-    /// For each entry, whether its plugin's own filter includes the tool.
+    /// For each entry, whether the filter of its plugin admits the tool.
     pub(crate) filter_admits: Vec<bool>,
 }
 
@@ -79,7 +79,7 @@ impl Snapshot {
         }
     }
 
-    /// Builds a snapshot of `linked` with the current tool lists in `state`.
+    /// Builds a snapshot of `linked` with the current tool lists.
     pub(crate) fn build(
         linked: Arc<Linked>,
         plan_problems: Vec<Problem>,
@@ -121,7 +121,6 @@ impl Snapshot {
         Self::build(Arc::clone(&self.linked), self.plan_problems.clone(), state, self)
     }
 
-    /// The plan of this snapshot.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.linked.plan
     }
@@ -207,7 +206,7 @@ fn left_out(linked: &Linked, lists: &[Option<Arc<ToolList>>]) -> Vec<Problem> {
     linked.upstreams.iter().zip(lists).flat_map(of_one).collect()
 }
 
-/// Warns about upstreams with tools that are prefixed because there was no room for their names.
+/// Warns about upstreams whose tools have a prefix because there is no room to store more tool names.
 fn no_room_for_names(linked: &Linked, lists: &[Option<Arc<ToolList>>], seen: &SeenNames) -> Vec<Problem> {
     if linked.plan.gateway.prefix != PrefixMode::OnConflict {
         return Vec::new();

@@ -93,7 +93,7 @@ async fn the_stop_switch_lets_a_running_call_make_its_own_calls() {
 async fn calls_within_calls_end_at_a_depth() {
     let engine = asking("call up__read", |_| {}).await;
     call(&engine, "{}").await;
-    // The innermost call that is let in is enclosed by three others.
+    // The client's call and three nested ones are sent. The fourth nested call is refused.
     let sent = sent(&engine);
     assert_eq!(sent.len(), 4);
     assert!(sent[0].contains("TooDeep") && !sent[1].contains("TooDeep"), "{sent:?}");
@@ -148,7 +148,7 @@ async fn progress_goes_to_the_client_while_it_rises() {
         call_as(&engine, &caller(Era::Legacy), "{}", None, &heard).await;
         let heard = heard.0.lock().unwrap();
         assert_eq!(heard[..2], expected);
-        // The progress of the server continues from there; lower numbers are dropped.
+        // The progress of the server continues from the plugin's; lower numbers are dropped.
         assert!(heard.len() == 3 && heard[2].starts_with(r#"{"progress":1,"#), "{heard:?}");
     }
 }

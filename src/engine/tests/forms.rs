@@ -71,7 +71,7 @@ async fn a_form_that_cannot_be_loaded_changes_nothing_that_runs_and_is_told() {
         digest("put old")
     );
     assert_eq!(problem, wanted);
-    // Neither an unrelated edit nor a later form that also fails to load changes that.
+    // An unrelated edit does not change that, nor does a later form that also fails to load.
     inputs.chains[0].order = 7;
     apply(&engine, &inputs).await;
     assert_eq!(said(&engine).await, "old");
@@ -220,7 +220,7 @@ async fn switches_deletions_and_roles_of_the_plan_count_at_once() {
     write(&mut inputs, "put new");
     apply(&engine, &inputs).await;
     assert_eq!(said(&engine).await, "old");
-    // The old form keeps its role Guard. As an observer it would not change the answer.
+    // The old form keeps its role Guard. As an observer it could not change the answer.
     inputs.plugins[0].role = Role::Observe;
     apply(&engine, &inputs).await;
     assert_eq!(said(&engine).await, "old");

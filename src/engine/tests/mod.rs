@@ -1,4 +1,4 @@
-//! Tests of the engine, by topic. This file has the plain structs that implement its ports.
+//! Tests of the engine, by topic. This file contains the helpers and fakes that they share.
 
 mod bytes;
 mod callbacks;

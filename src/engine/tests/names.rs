@@ -1,4 +1,4 @@
-//! The upstream that a tool's name belongs to if tools keep their own names.
+//! Which upstream's tool gets a name that several upstreams list, if tools keep their own names.
 
 use super::*;
 use crate::config::compile::tests::upstream;

@@ -3,14 +3,14 @@
 use super::*;
 use async_trait::async_trait;
 
-/// Runs plugins whose code is a script: a verb and a word.
+/// Runs plugins whose code is a script, such as `put old`.
 #[derive(Default)]
 pub(super) struct Scripts {
     /// The executions so far, as `name <- content`.
     pub(super) ran: Mutex<Vec<String>>,
     /// Lets one `wait` continue.
     pub(super) go: Notify,
-    /// Whether no worker of any plugin can be started.
+    /// Whether no worker can be started.
     pub(super) down: AtomicBool,
     pub(super) workers: Mutex<Vec<WorkerInfo>>,
     pub(super) sandbox: Mutex<SandboxState>,
@@ -35,7 +35,7 @@ impl Scripts {
         });
     }
 
-    /// Sets that a script failed to load, through its own fault.
+    /// Makes a script fail to load because of its own code.
     pub(super) fn cannot_load(&self, script: &str) {
         let failure = Failure::new(Reason::NotLoaded, "cannot be started: Error: no");
         self.is(script, Loading::Failed { failure, own: true });

@@ -1,4 +1,4 @@
-//! Plans that are replaced while calls run, and the health of upstreams.
+//! Replacing plans while calls run, and the health of upstreams.
 
 use super::*;
 use crate::domain::health::ConnectionState;

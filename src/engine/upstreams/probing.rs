@@ -1,4 +1,4 @@
-//! Probes upstreams, each in its own task, so that one that does not answer never delays another.
+//! Probes upstreams, each in its own task, so that one that does not answer does not delay the others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -17,8 +17,8 @@ use crate::engine::Engine;
 use crate::engine::calls::recorder::millis;
 use crate::engine::plan::link::Linked;
 
-/// The shortest time between two probes that are not started by the clock, because a server can report changes without
-/// end.
+/// The shortest time between two probes if the second is caused by an event or a failed call, because a server can
+/// report changes endlessly.
 const SHORTEST: Duration = Duration::from_secs(1);
 
 impl Engine {
@@ -34,7 +34,7 @@ impl Engine {
         });
     }
 
-    /// Starts to probe these upstreams. Probes of the earlier plan must have been [ended](Self::end_old_probes) before.
+    /// Starts to probe the upstreams of this plan. Call [`Self::end_old_probes`] first.
     pub(crate) fn probe_targets(self: &Arc<Self>, linked: &Linked) {
         self.listen();
         let mut running = self.probes.lock();
@@ -47,7 +47,7 @@ impl Engine {
         }
     }
 
-    /// Forwards events that upstreams report on their own to their probes.
+    /// Starts the task that wakes the probe of an upstream whenever the upstream reports an event.
     fn listen(self: &Arc<Self>) {
         let mut events = self.probes.events.lock().unwrap_or_else(PoisonError::into_inner);
         if events.is_some() {
@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// Probes once, reads the tool list if that is due, and returns how long to wait before the next probe.
+    /// Probes once, reads the tool list if it is due, and returns how long to wait before the next probe.
     async fn probe_once(&self, target: &Target) -> Option<Duration> {
         let plan = &target.plan;
         let known = self.state.upstream(&plan.key);
@@ -116,7 +116,7 @@ impl Engine {
                 self.list(target, due, connected).await
             }
             Ok(Probed::Resting) => self.list(target, false, connected).await,
-            // A request for the tool list would wait behind the call too.
+            // The server works on a call, so a request for the tool list would have to wait too.
             Ok(Probed::Busy) => Some(self.note_reachable(target, connected)),
             Err(error) => self.note_failure(target, "", &error),
         };
@@ -166,9 +166,9 @@ impl Engine {
         wait
     }
 
-    /// Called after a probe that succeeded: reads the tool list if that is due, and returns when to probe next. It is
-    /// due at first, after a reconnection, after the server reported a change, and with each probe of a stateless
-    /// server, which cannot report changes here.
+    /// Called after a probe that succeeded: reads the tool list if it is due, and returns how long to wait before the
+    /// next probe. The list is due at the start, after a reconnection, after the server has reported a change, and at
+    /// each probe of a modern server, because the gateway receives no reports of changes from it.
     async fn list(&self, target: &Target, due: bool, was_connected: bool) -> Option<Duration> {
         let plan = &target.plan;
         let known = self.state.upstream(&plan.key);

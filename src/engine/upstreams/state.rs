@@ -19,16 +19,16 @@ pub struct UpstreamState {
     pub connected_at: Option<u64>,
     /// When it left routing, in Unix milliseconds; `None` while it is in routing.
     pub auto_disabled_at: Option<u64>,
-    /// The facts that its last handshake revealed.
+    /// What the server reported in its last handshake.
     pub facts: Option<ServerFacts>,
     /// Its last valid tool list; `None` before the first one.
     pub tools: Option<Arc<ToolList>>,
-    /// Why the last try failed, in words that clients can see; `None` if it succeeded.
+    /// Why the last attempt to reach it failed, in words that clients can see; `None` if it succeeded.
     pub down: Option<String>,
-    /// When a probe first found that the connection had been closed because nobody used it, in Unix milliseconds;
-    /// `None` while there is a connection.
+    /// When a probe first found the connection closed for lack of use, in Unix milliseconds; `None` while there is a
+    /// connection.
     pub resting_since: Option<u64>,
-    /// Whether the tool list may be outdated, because it has to be read again.
+    /// Whether the tool list may be outdated and must be read again.
     pub stale: bool,
     /// Whether the first try to connect and list tools has ended, successfully or not.
     pub tried: bool,
@@ -36,7 +36,7 @@ pub struct UpstreamState {
     pub ping_ms: Option<f64>,
     /// When a probe last succeeded, in Unix milliseconds.
     pub last_ping_at: Option<u64>,
-    /// When the next probe is due, in Unix milliseconds; `None` if none is.
+    /// When the next probe is due, in Unix milliseconds; `None` if no probe is planned.
     pub next_probe_at: Option<u64>,
     /// Counts its calls in flight.
     pub(crate) tracker: Arc<Tracker>,
@@ -45,13 +45,13 @@ pub struct UpstreamState {
 /// How many copies of a definition are kept in memory: the original, its schema, and the one with its public name.
 const COPIES: u64 = 3;
 
-/// The tool list of a server.
+/// The tool list of an upstream.
 pub struct ToolList {
     /// The tools in the server's order.
     pub tools: Vec<Tool>,
     /// SHA-256 of each tool's original definition in hex, in the same order.
     pub digests: Vec<String>,
-    /// Messages about tools that are not offered to clients, with the reason.
+    /// For each tool that is not offered to clients, a message with the reason.
     pub left_out: Vec<String>,
     /// Digest of the names and definitions, independent of their order.
     pub revision: String,

@@ -1,4 +1,4 @@
-//! Explains which chains and entries would run on a tool, and why the others would not.
+//! Explains which chains and entries would run for a tool, and why the others would not.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::domain::problem::Problem;
 use crate::engine::plan::link::{Linked, LinkedChain, LinkedEntry, link};
 use crate::engine::{Endpoint, Engine};
 
-/// The chains that would run on one tool.
+/// The chains of the gateway, and what each would do on calls of one tool.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -25,7 +25,7 @@ pub struct Explanation {
     pub chains: Vec<ChainExplanation>,
 }
 
-/// What one chain would do on the tool.
+/// What one chain would do on calls of the tool.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChainExplanation {
@@ -42,7 +42,7 @@ pub struct ChainExplanation {
     pub entries: Vec<EntryExplanation>,
 }
 
-/// What one entry would do on the tool.
+/// What one entry would do on calls of the tool.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EntryExplanation {

@@ -16,14 +16,14 @@ use crate::engine::plan::link::LinkedChain;
 pub struct UpstreamView {
     /// The upstream, as `namespace/name`.
     pub upstream: String,
-    /// The name of the upstream on the gateway.
+    /// The name of the upstream, without its namespace.
     pub name: String,
     /// `spec.enabled`.
     pub enabled: bool,
     /// The connection state of document 003.
     pub connection_state: ConnectionState,
-    /// When the connection was found to have been closed because nobody used it, in Unix milliseconds. The next call
-    /// opens it again. Until then it is not known whether the server still answers.
+    /// When the connection was found closed for lack of use, in Unix milliseconds. The next call reconnects; until then
+    /// it is not known whether the server still answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resting_since: Option<u64>,
     /// Failures since the last success.
@@ -36,7 +36,7 @@ pub struct UpstreamView {
     /// The era, version and name of the server; absent before the first handshake.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<crate::domain::upstream::ServerFacts>,
-    /// Number of its tools that the gateway offers.
+    /// Number of the upstream's tools that the gateway offers.
     pub tools: usize,
     /// Whether the tool list may be outdated.
     pub stale: bool,
@@ -64,18 +64,18 @@ pub struct PluginView {
     /// SHA-256 of the code of the plan, if that could not be loaded. `error` has the reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_loaded: Option<String>,
-    /// The purpose of the plugin.
+    /// What the plugin does on a call: Guard, Transform or Observe.
     pub role: Role,
-    /// How workers exchange messages with the plugin.
+    /// The protocol between a worker and the plugin.
     pub protocol: Protocol,
     /// The phases that it serves.
     pub phases: Vec<Phase>,
     /// Registered, Enabled, Executing or Disabled; Failed if it cannot be started.
     pub state: LivePluginState,
-    /// Why it cannot be started, or why its newest form could not be loaded.
+    /// Why the plugin cannot be started, or why its newest code could not be loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Chains that name it, as `namespace/name`.
+    /// The chains that name the plugin, as `namespace/name`.
     pub chains: Vec<String>,
     /// The number of its workers.
     pub workers: usize,
@@ -106,7 +106,7 @@ pub struct ChainView {
     pub revision: String,
     /// The phase in which it runs.
     pub phase: Phase,
-    /// Its place among the chains of its group: lower numbers run first.
+    /// The order among the gateway owner's chains, or among all others: lower numbers run first.
     pub order: i32,
     /// Whether it belongs to the gateway's owner: it is in the gateway's namespace, or the gateway requires it.
     pub owner: bool,
@@ -135,7 +135,7 @@ pub struct ToolView {
     pub description: Option<String>,
     /// The chains that select it, request chains first, as `namespace/name`.
     pub chains: Vec<String>,
-    /// Why its input schema is not enforced, if it should be.
+    /// Why the tool's input schema is not enforced; absent if it is enforced or need not be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_problem: Option<String>,
 }
@@ -146,7 +146,7 @@ pub struct ToolView {
 pub struct PlanView {
     /// Problems of the plan, of linking it, and of the tool lists.
     pub problems: Vec<Problem>,
-    /// The plan, with values hidden that could be secrets.
+    /// The plan. Values that could be secrets are hidden.
     pub plan: Plan,
 }
 
@@ -265,7 +265,7 @@ impl Engine {
     }
 
     /// Returns the plan and its problems. Values of headers and environment variables that manifests contain are
-    /// hidden, because people put secrets there.
+    /// hidden, because they can be secrets.
     pub fn plan(&self) -> PlanView {
         let snapshot = self.snapshot();
         let mut plan = Plan::clone(snapshot.plan());

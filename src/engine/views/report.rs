@@ -1,4 +1,4 @@
-//! The report of this process to the operator that made its plan.
+//! The report that this process sends to the operator that made its plan.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -44,12 +44,12 @@ impl Engine {
         }
     }
 
-    /// Sets the revision that should run but cannot; `None` once it runs or is obsolete.
+    /// Sets the revision that should run but cannot. `None` means that there is no such revision.
     pub fn set_pending(&self, pending: Option<PendingReport>) {
         self.state.pending.store(pending.map(Into::into));
     }
 
-    /// Returns names that upstreams of the plan were seen to have and that other processes do not know of.
+    /// Returns the tool names of the plan's upstreams that other processes do not know.
     fn unpublished_names(&self, snapshot: &Snapshot) -> SeenNames {
         let published = self.state.published.load();
         let keep_own = snapshot.plan().gateway.prefix == PrefixMode::OnConflict;

@@ -27,7 +27,7 @@ impl Engine {
     }
 }
 
-/// Returns the names that metrics can have series for, including plugins that a chain names but that do not exist.
+/// Returns the names that metrics can have series for, including plugins that chains name but that do not exist.
 fn names(linked: &Linked) -> PlannedNames<'_> {
     let entries = linked.chains.iter().flat_map(|chain| &chain.entries).map(|entry| Cow::Borrowed(&*entry.name));
     let plugins = linked.plan.plugins.iter().map(|plugin| Cow::Owned(plugin.key.to_string()));

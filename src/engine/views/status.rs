@@ -19,7 +19,7 @@ pub struct StatusView {
     pub revision: String,
     /// Whether the stop switch refuses every call.
     pub stopped: bool,
-    /// Why every call is refused, other than by the stop switch.
+    /// Why every call is refused, if that is not because of the stop switch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusing: Option<String>,
     /// A revision that should run but cannot.
