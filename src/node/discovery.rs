@@ -11,10 +11,11 @@ use tokio::process::Command;
 
 /// The oldest major version of Node.js that plugins run on.
 pub const OLDEST: u32 = 20;
-/// How long Node.js may take to answer one question.
+/// How long one run of the program may take.
 const DEADLINE: Duration = Duration::from_secs(5);
-/// A script that prints what the program consists of. It reads the file asynchronously to start the threads that every
-/// plugin makes Node.js start, because their stacks count as data.
+/// A script that prints the path of the Node.js executable, its libraries and the size of its data. It reads the file
+/// asynchronously because this makes Node.js start the threads that it also starts for every plugin: their stacks count
+/// as data.
 const PARTS: &str = "const { sharedObjects: libraries } = process.report.getReport();
     const told = ({ data = '' }) => {
         const kibibytes = Number(/VmData:\\s*(\\d+)/.exec(data)?.[1] ?? 0);
@@ -31,8 +32,8 @@ pub struct NodeRuntime {
     pub version: String,
     /// The program and the libraries that it loads, as Node.js reports them.
     pub files: Vec<PathBuf>,
-    /// Bytes of data that it maps before it runs anything, most of them never touched; 0 if the system does not report
-    /// it.
+    /// Bytes of data (`VmData`) that Node.js maps before it runs any code; most of them are never touched. 0 if the
+    /// system does not report it.
     pub data: u64,
 }
 
@@ -44,7 +45,7 @@ struct NodeProbe {
     kibibytes: u64,
 }
 
-/// Why plugins have no Node.js to run on.
+/// Why there is no Node.js for plugins to run on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeError {
     /// Node.js was not looked for yet.
@@ -71,8 +72,8 @@ pub enum NodeError {
     },
 }
 
-/// Finds the program `name`, a path or a name to look up in PATH, and asks it for its version and its parts. If that
-/// program starts another one, as version managers do, the result is the other one.
+/// Finds the program `name`, a path or a name to look up in PATH, and determines its version and its files. If the
+/// program is a wrapper, such as one of a version manager, the result names the actual Node.js.
 ///
 /// # Errors
 /// If there is no such program, it does not run, or it is too old.
@@ -95,7 +96,7 @@ pub async fn find_node(name: &Path) -> Result<NodeRuntime, NodeError> {
     Ok(NodeRuntime { program, version, files: libraries, data: kibibytes * 1024 })
 }
 
-/// Returns what the program prints, or a description of what went wrong.
+/// Runs the program with these arguments. Returns its standard output, or a description of what went wrong.
 async fn ask(program: &Path, arguments: &[&str]) -> Result<String, String> {
     let asked = Command::new(program)
         .args(arguments)

@@ -1,4 +1,4 @@
-//! Limits on executions of all plugins together: permits, places in the queue, and bytes in flight.
+//! Limits that executions of all plugins share: permits, places in the queue, and bytes in flight.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,7 @@ struct Budget {
     limit: AtomicU64,
 }
 
-/// A part of a budget, returned when dropped.
+/// A reserved part of a budget, which is returned on drop.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
@@ -53,7 +53,7 @@ impl Drop for Share {
 }
 
 impl ExecutionLimits {
-    /// Admits nothing until [`ExecutionLimits::apply`] is called.
+    /// Creates limits that admit no execution until [`ExecutionLimits::apply`] is called.
     pub fn new(tasks: Tasks) -> Self {
         Self {
             permits: Arc::new(Semaphore::new(0)),
@@ -134,7 +134,7 @@ impl ExecutionLimits {
     }
 
     /// Takes a permit for an execution that released its own while it waited for an answer. This neither takes a place
-    /// in the queue nor times out, because the execution has queued before and has its own deadline. Returns `None` if
+    /// in the queue nor times out, because the execution has already queued and has its own deadline. Returns `None` if
     /// the semaphore is closed.
     pub async fn again(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.permits).acquire_owned().await.ok()

@@ -16,7 +16,7 @@ use crate::domain::plan::PluginPlan;
 /// The maximum number of entries of a plugin's folder that its code can import.
 const MAX_SIBLINGS: usize = 1000;
 
-/// Endings of the names of files that are copied, up to `MAX_COPIED` bytes in all.
+/// Extensions of the files that are copied, up to `MAX_COPIED` bytes in total.
 const IMPORTED: [&str; 4] = ["js", "mjs", "cjs", "json"];
 const MAX_COPIED: u64 = 16 << 20;
 
@@ -59,7 +59,7 @@ pub struct CodeFolder {
 pub struct InstalledCode {
     folder: PathBuf,
     entry: PathBuf,
-    /// Folders elsewhere that the code can import from.
+    /// Folders outside the code's own from which the code can import.
     origins: Vec<PathBuf>,
     parent: Arc<CodeFolder>,
 }
@@ -80,8 +80,8 @@ impl CodeFolder {
         Ok(folder)
     }
 
-    /// Removes the folder with all its content now. A gateway that is shutting down does not wait until nothing refers
-    /// to it.
+    /// Removes the folder with all its content now. A gateway that is shutting down calls this instead of waiting until
+    /// the folder is no longer referenced.
     pub fn remove(&self) {
         self.private.remove();
     }
@@ -91,7 +91,7 @@ impl CodeFolder {
         self.private.path().join("host.mjs")
     }
 
-    /// The script that runs a Once script again and again.
+    /// The script that runs a Once script repeatedly in one process.
     pub fn reuse_host(&self) -> PathBuf {
         self.private.path().join("reuse.cjs")
     }
@@ -190,7 +190,7 @@ impl InstalledCode {
     }
 
     /// Links the packages that Node.js would find for code in `origin`: the nearest `node_modules` above it. If
-    /// `origin` has its own, that has been linked with its other entries.
+    /// `origin` itself contains it, it has already been linked along with the other entries.
     fn link_packages(&mut self, origin: &Path) -> io::Result<()> {
         const PACKAGES: &str = "node_modules";
         let packages = origin.ancestors().map(|folder| folder.join(PACKAGES)).find(|packages| packages.is_dir());

@@ -22,10 +22,11 @@ use crate::domain::secret::SecretText;
 const SOCKET: i32 = 3;
 /// The argument that replaces [`Stdin::word`] to try the sandbox without running a program.
 const PROBE: &str = "probe";
-/// A plugin's variables are handed down under this prefix, so that none of them (`LD_PRELOAD`) acts on the launcher.
+/// A plugin's environment variables are passed to the launcher with this prefix, so that none of them, such as
+/// `LD_PRELOAD`, affects the launcher itself.
 const PREFIX: &[u8] = b"HAWSEPIPE_PLUGIN_";
 
-/// What a worker gets as its standard input.
+/// What the launcher passes to a worker as standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stdin {
     /// The gateway's socket. The worker finds it as descriptor 3, and the null device on standard input.
@@ -50,7 +51,7 @@ pub struct Launcher {
 }
 
 impl Launcher {
-    /// This very program, even if its file has been replaced since it started.
+    /// Returns a launcher that runs this same program, even if its file has been replaced since it started.
     ///
     /// # Errors
     /// If the system does not report which file it runs.
@@ -61,7 +62,7 @@ impl Launcher {
         env::current_exe().map(Self::at)
     }
 
-    /// The program at `path`.
+    /// Returns a launcher that runs the program at `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { program: path.into() }
     }
@@ -107,9 +108,9 @@ impl Launcher {
     }
 }
 
-/// `hawsepipe sandbox socket|pipe CONFINEMENT PROGRAM [ARGUMENT...]`: becomes the program. `hawsepipe sandbox probe`:
-/// prints what cannot be enforced here. Must run before any thread starts. On failure, prints the reason to standard
-/// error and exits with code 126.
+/// `hawsepipe sandbox socket|pipe CONFINEMENT PROGRAM [ARGUMENT...]`: replaces this process with the program.
+/// `hawsepipe sandbox probe`: prints which parts of the sandbox cannot be enforced here. Must run before any thread
+/// starts. On failure, prints the reason to standard error and exits with code 126.
 pub fn sandbox_main(arguments: impl Iterator<Item = OsString>) -> ! {
     let error = become_program(arguments);
     eprintln!("Error: hawsepipe sandbox: {error}");
@@ -124,7 +125,7 @@ fn become_program(mut arguments: impl Iterator<Item = OsString>) -> io::Error {
     }
 }
 
-/// Becomes the program. Returns only if that fails.
+/// Replaces this process with the program. Returns only if that fails.
 fn become_confined(stdin: &OsStr, mut arguments: impl Iterator<Item = OsString>) -> io::Result<io::Error> {
     let (Some(confinement), Some(program)) = (arguments.next(), arguments.next()) else { return Err(usage()) };
     let confinement: Confinement = serde_json::from_slice(confinement.as_bytes())?;

@@ -19,11 +19,12 @@ use crate::domain::reason::Reason;
 pub(super) const START_DEADLINE: Duration = Duration::from_secs(10);
 /// How long a plugin may hold a start slot while it loads, so that one that never finishes does not block the others.
 const SLOT_HOLD: Duration = Duration::from_secs(1);
-/// How long to wait for a script that is known to work. If it still runs then, it reads its input or soon will.
+/// How long to wait for a script that has worked before. If it is still running then, it is reading its input or soon
+/// will be.
 const SETTLE: Duration = Duration::from_millis(50);
-/// How often the threads of a script that has never worked are looked at.
+/// How often the threads of a script that has never worked are checked.
 const LOOK: Duration = Duration::from_millis(20);
-/// A script that never becomes idle counts as started after this time.
+/// After this time, a script that never becomes idle counts as started.
 const LONGEST_SETTLE: Duration = Duration::from_secs(3);
 
 /// Why a worker could not be started.
@@ -38,7 +39,7 @@ pub enum StartError {
     /// The process cannot be created.
     #[error("its process cannot be made: {0}")]
     Spawn(#[from] io::Error),
-    /// The plugin reported an error, or did something wrong while it was loaded.
+    /// The plugin reported an error or broke the protocol while it was loaded.
     #[error("{0}")]
     Load(String),
     /// The process ended before the plugin was loaded.
@@ -64,12 +65,12 @@ impl From<StartError> for Failure {
 }
 
 impl StartError {
-    /// The failure of a call that needed the worker.
+    /// Returns the failure for a call that needed the worker.
     pub(super) fn failure(&self) -> Failure {
         Failure::new(Reason::NotLoaded, format!("cannot be started: {self}"))
     }
 
-    /// The `cause` label of the start failure metric.
+    /// The value of the label `cause` of the metric for failed starts.
     pub fn as_label(&self) -> &'static str {
         match self {
             Self::Node(_) => "node",
@@ -82,12 +83,12 @@ impl StartError {
         }
     }
 
-    /// Whether the plugin itself is at fault: another plugin could have been loaded on this machine.
+    /// Whether the plugin itself is at fault, rather than this machine or the gateway.
     pub(super) fn is_the_plugins(&self) -> bool {
         matches!(self, Self::Load(_) | Self::Exited { .. } | Self::Late(_))
     }
 
-    /// Masks secrets: the message of a plugin's error can quote its environment.
+    /// Removes secrets, because the message of a plugin's error can quote its environment.
     pub(super) fn masked(self, log_mask: &LogMask) -> Self {
         let masked = |said: String| log_mask.masked(said).into_owned();
         match self {
@@ -99,8 +100,8 @@ impl StartError {
 }
 
 impl Seat {
-    /// Waits until the plugin is loaded, or returns `None` at the deadline. Drops `slot`, the right to start a worker,
-    /// after a second at the latest. `proven` says whether a call of this plugin has gone well before.
+    /// Waits until the plugin is loaded, or returns `None` at the deadline. Drops `slot`, the permit to start a worker,
+    /// after at most a second. `proven` tells whether the plugin has ever served a call successfully.
     pub(super) async fn loaded_by_deadline(
         &mut self,
         slot: SemaphorePermit<'_>,

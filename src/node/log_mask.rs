@@ -1,4 +1,4 @@
-//! Masks a plugin's output: removes values that must not be shown, and knows the plugin's name.
+//! Removes values that must not be shown from a plugin's output.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -16,18 +16,18 @@ use crate::domain::secret::Mask;
 pub struct LogMask {
     name: String,
     mask: Mask,
-    /// Beginnings of paths and URLs that are removed, the longer ones first.
+    /// Prefixes of paths and URLs that are removed, the longer ones first.
     folders: Arc<[String]>,
 }
 
 impl LogMask {
-    /// The mask of `plugin`.
+    /// Creates the mask of `plugin`.
     pub fn of(plugin: &LinkedPlugin) -> Self {
         let mask = Mask::of(plugin.env.iter().map(|(_, value)| value));
         Self { name: plugin.plan.key.to_string(), mask, folders: Arc::default() }
     }
 
-    /// Adds the folders of `code`, which the process runs.
+    /// Also removes the paths of the folders of `code`, which the worker runs.
     pub fn running(self, code: &InstalledCode) -> Self {
         let beginnings = |folder: &Path| [format!("file://{}/", folder.display()), format!("{}/", folder.display())];
         let folders = [beginnings(code.folder()), beginnings(code.parent().path())].concat();
@@ -54,7 +54,7 @@ impl LogMask {
 }
 
 impl LogMask {
-    /// A mask that knows only the plugin's name. It hides nothing.
+    /// Creates a mask that has only the plugin's name and hides nothing.
     pub fn named(name: &str) -> Self {
         Self { name: name.into(), mask: Mask::default(), folders: Arc::default() }
     }

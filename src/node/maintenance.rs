@@ -1,4 +1,5 @@
-//! Maintains idle workers: replaces worn ones before a call needs them, and ends those that are no longer needed.
+//! Maintains idle workers: replaces workers that have reached a limit (worn workers) before a call needs them, and ends
+//! those that are no longer needed.
 
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 use std::time::Duration;
@@ -26,7 +27,8 @@ pub(super) async fn maintain(starter: Weak<Starter>, pools: Weak<RwLock<Pools>>)
 }
 
 impl WorkerPool {
-    /// Replaces workers that are worn or soon will be. Ends workers that were unused for too long, except the last one.
+    /// Replaces workers that are worn or soon will be. Ends workers that have been unused for too long, except the last
+    /// one.
     fn maintain(self: &Arc<Self>) {
         let mut state = self.lock();
         let worn: Vec<_> = state.idle.iter().filter_map(|seat| Some((seat.worker.id, seat.worn()?))).collect();
@@ -49,13 +51,14 @@ impl WorkerPool {
         self.fill(&mut state, SpawnCause::Replace);
     }
 
-    /// Returns an idle seat of a worker of which no seat was used for `max_idle`.
+    /// Returns the index of an idle seat whose worker has had no call on any seat for `max_idle`.
     fn unneeded(&self, state: &PoolState) -> Option<usize> {
         let idle = state.idle.iter().map(|seat| (seat.worker.id, seat.rested.elapsed()));
         rested(idle, self.seats, self.starter.lifetimes.max_idle)
     }
 
-    /// Starts the successor of a worker that has few calls or little time left, so that no call has to wait for it.
+    /// Starts the successor of a worker that is close to its limit of calls or time, so that no call has to wait for
+    /// it.
     pub(super) fn succeed(self: &Arc<Self>, state: &mut PoolState, seat: &Seat) {
         if state.target > 0
             && state.not_before.is_none()
@@ -66,7 +69,7 @@ impl WorkerPool {
         }
     }
 
-    /// Ends the worker of an idle seat that is worn. If a new worker would be no better, the next start is delayed.
+    /// Ends the worn worker of an idle seat. If a new worker would have the same fault, the next start is delayed.
     pub(super) fn discard(self: &Arc<Self>, state: &mut PoolState, seat: Seat, cause: RecycleCause) {
         let stillborn = seat.stillborn(cause).map(|message| seat.worker.log_mask.masked(message).into_owned());
         self.end(state, seat, Disposition::Recycle(cause));

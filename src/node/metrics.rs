@@ -29,9 +29,9 @@ pub enum RecycleCause {
     Executions,
     /// It reached the end of its lifetime.
     Lifetime,
-    /// It printed more besides its answers than it may.
+    /// It printed more output besides its answers than it may.
     Stderr,
-    /// It printed something without having a call, so its answers cannot be told apart.
+    /// It printed something while it had no call, so its next output cannot be recognized as an answer.
     Stray,
     /// It used more memory than it may keep.
     Memory,
@@ -39,7 +39,7 @@ pub enum RecycleCause {
     Idle,
     /// Its plugin's revision no longer runs or no longer keeps warm workers, or its pool has no room for it.
     Retired,
-    /// It ended by itself while it had no call.
+    /// It exited on its own while it had no call.
     Exited,
     /// A call that was given up did not end. The worker's other calls may end normally.
     Stuck,
@@ -63,14 +63,14 @@ pub enum KillCause {
 /// The direction of bytes on a plugin's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the plugin to the host.
+    /// From the plugin to the remote host.
     Out,
-    /// From the host to the plugin.
+    /// From the remote host to the plugin.
     In,
 }
 
 impl Direction {
-    /// The metric label.
+    /// The value of the metric label `direction`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Out => "out",
@@ -80,7 +80,7 @@ impl Direction {
 }
 
 impl SpawnCause {
-    /// The metric label.
+    /// The value of the metric label `cause`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Demand => "demand",
@@ -91,7 +91,7 @@ impl SpawnCause {
 }
 
 impl RecycleCause {
-    /// The metric label.
+    /// The value of the metric label `cause`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Executions => "executions",
@@ -108,7 +108,7 @@ impl RecycleCause {
 }
 
 impl KillCause {
-    /// The metric label.
+    /// The value of the metric label `cause`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Timeout => "timeout",
@@ -224,7 +224,7 @@ impl WorkerMetrics {
     }
 }
 
-/// A host that counts what a plugin asks for.
+/// A host that counts the requests of a plugin.
 pub struct CountedHost<'a> {
     host: &'a dyn Host,
     plugin: &'a ObjectKey,
@@ -232,7 +232,7 @@ pub struct CountedHost<'a> {
 }
 
 impl WorkerMetrics {
-    /// Wraps `host` so that what `plugin` asks of it is counted.
+    /// Wraps `host` so that the requests of `plugin` are counted.
     pub fn counted<'a>(&'a self, host: &'a dyn Host, plugin: &'a ObjectKey) -> CountedHost<'a> {
         CountedHost { host, plugin, callbacks: &self.callbacks }
     }

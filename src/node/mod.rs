@@ -1,9 +1,9 @@
 //! Warm Node.js workers: protocol, worker, pool, inspection. Implements `domain::ports::{RunPlugin, Inspect}`.
 //!
-//! A call takes a [lease](seat_lease) of a [`seat`] at a [`worker`] from its plugin's [`pool`] and talks to the worker
-//! in its [`protocol`]. The [`starter`] starts workers: it has the code [written to disk](installed_code) and a process
-//! made by the [`launcher`]. [`maintenance`] looks after idle workers. [`execution_limits`] bounds all plugins
-//! together.
+//! A call takes a [lease](seat_lease) of a [`seat`] at a [`worker`] from its plugin's [`pool`] and exchanges messages
+//! with the worker by its [`protocol`]. The [`starter`] starts workers: it [writes the code to disk](installed_code)
+//! and starts a process with the [`launcher`]. [`maintenance`] replaces or ends idle workers. [`execution_limits`]
+//! bounds all plugins together.
 
 pub mod discovery;
 pub mod egress;

@@ -1,5 +1,5 @@
-//! Reads what a worker prints besides its answers: continuously, so that no pipe fills up. It is counted, and logged at
-//! debug level up to a limit.
+//! Continuously reads what a worker prints besides its answers, so that no pipe fills up. The output is counted and, up
+//! to a limit, logged at debug level.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ const LINE: usize = 1 << 10;
 /// How many bytes of a process's first output are kept, to explain a failed start.
 const OPENING: usize = 4 << 10;
 
-/// What one worker printed: the number of bytes, and the beginning.
+/// The output of one worker: the number of bytes, and the beginning.
 #[derive(Debug, Default)]
 pub struct OutputDrain {
     bytes: AtomicU64,
@@ -26,7 +26,7 @@ impl OutputDrain {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Starts the count again, for a new call.
+    /// Resets the count for a new call.
     pub fn reset(&self) {
         self.bytes.store(0, Ordering::Relaxed);
     }
@@ -47,8 +47,8 @@ impl OutputDrain {
     }
 }
 
-/// Lines about JSON do not count: for text that is not JSON, V8 prints a `SyntaxError` that quotes the text, which can
-/// be the content of a call.
+/// Whether the line names an error. Lines about JSON do not count: for text that is not JSON, V8 prints a `SyntaxError`
+/// that quotes the text, which can be the content of a call.
 fn names_error(line: &str) -> bool {
     let Some((name, _)) = line.split_once(':') else { return false };
     let name = name.split_once(' ').map_or(name, |(name, _)| name);

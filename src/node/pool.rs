@@ -1,8 +1,8 @@
 //! The warm workers of one plugin revision: idle seats, and calls that wait for one.
 //!
 //! A pool [grows](super::scaling) with demand from one worker to its size. It counts seats, each of which serves one
-//! call at a time. Idle seats are taken last in, first out. A worker that must be replaced is replaced after its
-//! answer, so that no call waits for that.
+//! call at a time. Idle seats are taken last in, first out. A worker is replaced only after it has answered its call,
+//! so that no call waits for the replacement.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -33,7 +33,7 @@ pub struct WorkerPool {
     pub(super) starter: Arc<Starter>,
     admission: Arc<ExecutionLimits>,
     pub(super) code: OnceCell<InstalledCode>,
-    /// Seats of each worker.
+    /// The number of seats of each worker.
     pub(super) seats: usize,
     state: Mutex<PoolState>,
 }
@@ -46,19 +46,18 @@ pub(super) struct PoolState {
     /// Leased seats, except those of workers that are leaving.
     pub(super) leased: usize,
     pub(super) starting: usize,
-    /// Seats to keep. Grows with demand, by the seats of one worker at a time.
+    /// The number of seats to keep. Grows with demand, by the seats of one worker at a time.
     pub(super) target: usize,
     /// The maximum of `target`. If it is 0, the pool keeps no workers and starts one for each call.
     pub(super) size: usize,
     pub(super) waiting: VecDeque<oneshot::Sender<Result<SeatLease, Failure>>>,
-    /// Whether a worker has ever loaded the plugin.
     pub(super) loaded: bool,
-    /// Whether a call has gone well.
+    /// Whether a call has ever succeeded.
     pub(super) proven: bool,
-    /// Consecutive failures: failed starts, and workers unfit before their first call. Reset when a worker that was
-    /// started after the last of them serves a call well.
+    /// Consecutive failures: failed starts, and workers that became unusable before their first call. Reset when a
+    /// worker that was started after the last failure serves a call successfully.
     pub(super) failures: u32,
-    /// When the last of these failures happened.
+    /// When the last failure happened.
     pub(super) failed_at: Option<Instant>,
     pub(super) cause: Option<Failure>,
     /// Whether `cause` is the plugin's own fault.
@@ -109,8 +108,8 @@ impl WorkerPool {
         self.lock().size == 0
     }
 
-    /// Starts a first worker, which loads the plugin. A pool that keeps no workers ends that worker again: it has shown
-    /// whether the plugin can be loaded.
+    /// Starts a first worker, which loads the plugin. A pool that keeps no workers ends this worker as soon as it has
+    /// loaded the plugin or failed to.
     pub fn begin(self: &Arc<Self>) {
         let mut state = self.lock();
         if state.size == 0 {
@@ -130,11 +129,12 @@ impl WorkerPool {
         }
     }
 
-    /// Leases a seat: an idle one if there is any, else the first one that becomes free or is started before `until`.
+    /// Leases a seat: an idle one if there is one, otherwise the first one that becomes free or is started before
+    /// `until`.
     ///
     /// # Errors
-    /// `PoolExhausted` if no seat is free by then or too many calls wait; `NotLoaded` if the plugin is still loading by
-    /// then or no worker can be started.
+    /// `PoolExhausted` if no seat is free by `until` or too many calls wait; `NotLoaded` if the plugin is still loading
+    /// at `until` or no worker can be started.
     pub async fn lease(self: &Arc<Self>, until: Instant) -> Result<SeatLease, Failure> {
         let (waiting, _place) = {
             let mut state = self.lock();
@@ -175,15 +175,15 @@ impl WorkerPool {
         }
     }
 
-    /// Checks whether a call can get a worker, as far as is known.
+    /// Checks whether a call can get a worker, according to what is known now.
     ///
     /// # Errors
-    /// The cause of the last failed start, if there is no worker and none would be started for a call now.
+    /// The cause of the last failed start, if there is no worker and a call would not start one now.
     pub fn availability(&self) -> Result<(), Failure> {
         self.lock().unavailable().map_or(Ok(()), Err)
     }
 
-    /// Takes an idle seat that can serve a call. Ends the worn workers that it finds on the way.
+    /// Takes an idle seat that can serve a call. Ends worn workers that it comes across.
     fn take_idle(self: &Arc<Self>, state: &mut PoolState) -> Option<Seat> {
         while let Some(at) = state.idle.iter().rposition(|seat| !seat.worker.is_suspect()) {
             let seat = state.idle.remove(at);
@@ -195,7 +195,8 @@ impl WorkerPool {
         None
     }
 
-    /// Gives idle seats to waiting calls. Their workers may have been suspect when the seats became idle.
+    /// Gives idle seats to waiting calls. A seat can be idle while calls wait, because its worker was suspect when the
+    /// call ended.
     fn serve(self: &Arc<Self>, state: &mut PoolState) {
         while !state.waiting.is_empty()
             && let Some(seat) = self.take_idle(state)
@@ -294,8 +295,8 @@ impl SeatOwner for WorkerPool {
     }
 
     /// Tells a worker that its call was given up. If the call ends soon, the worker keeps serving. Otherwise it is
-    /// killed for `cause`; but if it still serves other calls, it only gets no further ones. A worker with several
-    /// seats has until the call's `deadline`, if that is later.
+    /// killed for `cause`, unless it still serves other calls: then it only receives no further ones. A worker with
+    /// several seats has until the call's `deadline`, if that is later.
     fn wind_down(self: Arc<Self>, mut seat: Seat, cause: KillCause, deadline: Instant) {
         if seat.is_shared() && cause == KillCause::Timeout {
             seat.suspect();
@@ -334,8 +335,8 @@ impl PoolState {
     }
 }
 
-/// Returns which idle seat gives way to `coming`, if there is room for only `target` seats: one whose worker has a
-/// successor. Returns `None` if there is room, or if `coming` has a successor itself.
+/// Returns the index of the idle seat to give up for `coming`, if there is room for only `target` seats: one whose
+/// worker has a successor. Returns `None` if there is room, or if `coming` has a successor itself.
 fn gives_way<T>(idle: &[T], target: usize, coming: &T, has_successor: impl Fn(&T) -> bool) -> Option<usize> {
     if idle.len() < target || has_successor(coming) {
         return None;
@@ -348,7 +349,7 @@ pub(super) fn exited(pool: &Weak<WorkerPool>, id: u64) {
     let Some(pool) = pool.upgrade() else { return };
     let mut state = pool.lock();
     let Some(at) = state.idle.iter().position(|seat| seat.worker.id == id) else { return };
-    // A Once script that ended before it was called has left its answer in the pipe, and can still serve a call.
+    // A Once script that exited before it was called has left its answer in the pipe, so it can still serve a call.
     if state.idle.get(at).is_some_and(|seat| seat.worn() == Some(RecycleCause::Exited)) {
         let seat = state.idle.remove(at);
         pool.discard(&mut state, seat, RecycleCause::Exited);

@@ -1,8 +1,8 @@
 //! A private folder of this process among the system's temporary files.
 //!
-//! The folder is locked for as long as its value lives, and the system releases the lock however the process ends. So
-//! the next start can tell what a killed process left behind, and removes it. systemd-tmpfiles does not touch locked
-//! folders either.
+//! The folder stays locked while its [`PrivateFolder`] exists, and the system releases the lock however the process
+//! ends. So the next start recognizes and removes the folders of processes that were killed. systemd-tmpfiles does not
+//! touch locked folders either.
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 /// The beginning of these folders' names. A process id and a random word follow.
 const PREFIX: &str = "hawsepipe-plugins-";
-/// The maximum number of entries of the temporary folder that are examined.
+/// The maximum number of entries of the temporary folder that are examined for such folders.
 const MAX_LOOKED_AT: usize = 10_000;
 
-/// The folder. It is removed with all its content when this is dropped.
+/// A folder that is removed with all its content on drop.
 #[derive(Debug)]
 pub struct PrivateFolder {
     path: PathBuf,
@@ -38,7 +38,7 @@ impl PrivateFolder {
 
     fn create_in(among: &Path) -> io::Result<Self> {
         let name = format!("{PREFIX}{}-{}", std::process::id(), uuid::Uuid::new_v4().simple());
-        // No process sweeps folders with such a name, so this one cannot be removed before it is locked.
+        // No process removes folders with a hidden name, so this one cannot be removed before it is locked.
         let hidden = among.join(format!(".{name}"));
         DirBuilder::new().mode(0o700).create(&hidden)?;
         let lock = File::open(&hidden)?;
@@ -66,7 +66,7 @@ impl Drop for PrivateFolder {
     }
 }
 
-/// Removes this user's private folders that no process holds any more. Returns how many.
+/// Removes this user's private folders that no process has locked any more. Returns how many were removed.
 fn sweep(among: &Path) -> usize {
     let own = rustix::process::geteuid().as_raw();
     let entries = fs::read_dir(among).into_iter().flatten().take(MAX_LOOKED_AT).filter_map(Result::ok);

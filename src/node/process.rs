@@ -1,5 +1,4 @@
-//! One child process and its process group. Its exit is noticed immediately, and a kill reaches everything that it
-//! started.
+//! One child process and its process group. Its exit is noticed immediately, and a kill ends the whole group.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -14,8 +13,8 @@ use tokio_util::task::TaskTracker;
 use crate::domain::plugin::Failure;
 use crate::domain::reason::Reason;
 
-/// Starts tasks that [`shutdown`](crate::domain::ports::RunPlugin::shutdown) waits for, also from threads that have not
-/// entered the runtime.
+/// Starts tasks that [`shutdown`](crate::domain::ports::RunPlugin::shutdown) waits for, even from threads outside the
+/// runtime.
 #[derive(Clone, Debug)]
 pub struct Tasks {
     tracker: TaskTracker,
@@ -23,7 +22,7 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Starts tasks on the current Tokio runtime.
+    /// Creates a value that starts tasks on the current Tokio runtime.
     pub fn here() -> Self {
         Self { tracker: TaskTracker::new(), runtime: Handle::current() }
     }
@@ -40,15 +39,15 @@ impl Tasks {
     }
 }
 
-/// A running child, the leader of its own process group. It is killed when this is dropped, and always reaped.
+/// A running child, the leader of its own process group. It is killed when this value is dropped, and always reaped.
 #[derive(Debug)]
 pub struct ChildProcess {
     group: Arc<Group>,
     exit: watch::Receiver<Option<ExitStatus>>,
 }
 
-/// The id of a process group, kept only while it is certainly ours: the id of a reaped process can be given to another
-/// one.
+/// The id of a process group, forgotten when its leader is reaped, because the system can then give the id to another
+/// process.
 #[derive(Debug)]
 pub struct Group {
     pid: u32,
@@ -75,8 +74,8 @@ impl ChildProcess {
         let reaped = Arc::clone(&group);
         tasks.spawn(async move {
             let status = child.wait().await.ok();
-            // Kill what the leader left behind in its group. The id was freed only a moment ago, and the system assigns
-            // ids in turn, so no other process has it yet.
+            // Kill what the leader left behind in its group. The id was freed only a moment ago, and the system does
+            // not reuse ids at once, so no other process has it yet.
             reaped.kill();
             *reaped.alive.lock().unwrap_or_else(PoisonError::into_inner) = None;
             exited.send_replace(status);
@@ -143,8 +142,8 @@ pub struct OwnMemory {
 }
 
 impl OwnMemory {
-    /// Reads the values of a process, or returns `None` if the system does not report them (`/proc`). This is one short
-    /// read in which the kernel walks neither maps nor pages.
+    /// Reads the values of a process, or returns `None` if the system does not report them (`/proc`). This is cheap:
+    /// the kernel only reads counters.
     pub fn of(pid: u32) -> Option<Self> {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
         let field = |name| {
@@ -156,7 +155,7 @@ impl OwnMemory {
     }
 }
 
-/// A sample of a process whose threads all sleep. If two samples are equal, the process was idle between them.
+/// A sample of a process in which all threads sleep. If two samples are equal, the process was idle between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleSample {
     threads: usize,
@@ -170,7 +169,8 @@ impl IdleSample {
         std::fs::exists("/proc/self/task").unwrap_or(false)
     }
 
-    /// Returns `None` if a thread does not sleep, the process has ended or the system does not report it (`/proc`).
+    /// Takes a sample. Returns `None` if a thread is not asleep, the process has ended, or the system does not report
+    /// it (`/proc`).
     pub fn of(pid: u32) -> Option<Self> {
         let mut rest = Self { threads: 0, switches: 0 };
         for thread in std::fs::read_dir(format!("/proc/{pid}/task")).ok()? {
@@ -185,7 +185,7 @@ impl IdleSample {
     }
 }
 
-/// The failure of a call whose process ended with this code.
+/// The failure of a call whose process exited with this code.
 pub fn exited(code: i32) -> Failure {
     Failure::new(Reason::ExitCode, format!("exited with code {code}"))
 }

@@ -1,5 +1,5 @@
-//! Decides when a pool starts workers. Failed starts are retried after growing pauses, so that a plugin that dies on
-//! start never causes a loop of spawns.
+//! Decides when a pool starts workers. Failed starts are retried after growing pauses, so that a plugin that fails at
+//! its start does not cause a loop of spawns.
 
 use std::sync::Arc;
 use std::time::Duration;

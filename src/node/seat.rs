@@ -1,5 +1,5 @@
 //! A seat is the right to run one call at a time on a worker. Most workers have one seat; those of plugins with
-//! `pool.concurrency` have several. This module knows nothing of pools.
+//! `pool.concurrency` have several. This module does not depend on pools.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +19,7 @@ use super::worker::{Disposition, Worker};
 use crate::domain::ports::WorkerState;
 use crate::domain::reason::Reason;
 
-/// How long a process may take to exit by itself once its worker is done.
+/// How long a process may take to exit on its own once its worker is no longer needed.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long to wait for the exit status of a process whose socket closed.
 const STATUS_WAIT: Duration = Duration::from_millis(20);
@@ -64,7 +64,7 @@ pub struct Seat {
 }
 
 impl Seat {
-    /// The only seat of a worker.
+    /// Creates the only seat of a worker.
     pub fn only(worker: Worker, transport: Transport) -> Self {
         Self::at(Arc::new(worker), transport)
     }
@@ -86,7 +86,8 @@ impl Seat {
         }
     }
 
-    /// Runs one call. If this is dropped before it ends, the call must be given up before the seat is used again.
+    /// Runs one call. If this future is dropped before it completes, the call must be given up before the seat is used
+    /// again.
     pub async fn execute(&mut self, call: &PluginCall<'_>) -> Exchange {
         self.worker.stats.used();
         self.busy = true;
@@ -95,7 +96,8 @@ impl Seat {
             egress.begin_call();
         }
         let mut exchange = self.exchange(call).await;
-        // Messages and metadata are shown to people, so they are masked. The text belongs to the client.
+        // Messages and metadata are shown to people, so secrets are removed from them. The text is the content of the
+        // call and stays unchanged.
         let log_mask = &self.worker.log_mask;
         let said = match &mut exchange.output {
             Ok(output) => {
@@ -132,7 +134,7 @@ impl Seat {
         exchange
     }
 
-    /// Whether the worker can have other calls.
+    /// Whether the worker can serve other calls at the same time.
     pub fn is_shared(&self) -> bool {
         matches!(self.transport, Transport::Shared(_))
     }
@@ -144,7 +146,7 @@ impl Seat {
         self.suspects = true;
     }
 
-    /// Notes that the call on this seat is over, however it ended.
+    /// Records that the call on this seat is over, however it ended.
     pub fn release(&mut self) {
         if std::mem::take(&mut self.busy) {
             self.worker.stats.released();
@@ -155,8 +157,8 @@ impl Seat {
         self.rested = Instant::now();
     }
 
-    /// After a call was dropped, tells the worker so and waits until it has ended the call. Returns what happens to the
-    /// worker then: it is killed for `cause` if it can no longer be told.
+    /// Tells the worker that its call is given up, and waits until the worker has ended the call. Returns what happens
+    /// to the worker: it is killed for `cause` if that is not possible.
     pub async fn give_up(&mut self, cause: KillCause) -> Disposition {
         let max_output = max_output(&self.worker);
         let ended = match &mut self.transport {
@@ -175,11 +177,12 @@ impl Seat {
         matches!(&self.transport, Transport::Shared(channel) if channel.is_awake())
     }
 
-    /// What happens to the worker after this exchange.
+    /// Returns what happens to the worker after this exchange.
     pub fn disposition_after(&self, exchange: &Exchange) -> Disposition {
         if exchange.reusable {
             if exchange.output.is_err() {
-                // It may have failed because memory ran out, and what it still holds may fail the next call too.
+                // The call may have failed because memory ran out, and memory that is still in use may make the next
+                // call fail too.
                 self.worker.stats.measure();
             }
             return self.worn().map_or(Disposition::Keep, Disposition::Recycle);
@@ -192,7 +195,7 @@ impl Seat {
         if over || is_done { Disposition::Spent } else { Disposition::Kill(KillCause::Broken) }
     }
 
-    /// If the worker has served no call yet and is worn for a `cause` that a new worker would share, returns a message
+    /// If the worker has served no call yet and `cause` is a fault that a new worker would have too, returns a message
     /// about it.
     pub fn stillborn(&self, cause: RecycleCause) -> Option<String> {
         let worker = &self.worker;
@@ -222,7 +225,7 @@ impl Seat {
         self.worker.leaving.get().is_some() || self.worker.is_suspect() || self.worn() == Some(RecycleCause::Exited)
     }
 
-    /// Why this seat should not serve another call.
+    /// Why this seat should not serve another call; `None` if it can.
     pub fn worn(&self) -> Option<RecycleCause> {
         let status = self.worker.process.status();
         if status.is_some_and(|status| !(status.success() && matches!(self.transport, Transport::Once(_)))) {
@@ -233,8 +236,8 @@ impl Seat {
         self.worker.worn().or_else(stray)
     }
 
-    /// Gives up the seat. The worker ends with its last seat. It may exit by itself, unless `disposition` is to kill
-    /// it: then it is killed immediately, together with the calls on its other seats.
+    /// Ends the seat. The worker ends with its last seat. Its process has time to exit, unless `disposition` is `Kill`:
+    /// then it is killed immediately, together with the calls on its other seats.
     pub fn end(self, disposition: Disposition, tasks: &Tasks) {
         self.worker.stats.set_state(WorkerState::Unhealthy);
         drop(self.transport);
@@ -251,7 +254,7 @@ fn max_output(worker: &Worker) -> usize {
     usize::try_from(worker.stats.plugin.plan.limits.max_output).unwrap_or(usize::MAX)
 }
 
-/// The failure of a script that prints before it gets a call.
+/// The message about a script that prints before it receives a call.
 pub(super) const SPOKE_FIRST: &str = "printed something on standard output before it was asked";
 
 #[cfg(test)]
@@ -270,7 +273,8 @@ mod tests {
             let causes = [KillCause::Cancelled, KillCause::Timeout, KillCause::Broken];
             causes.map(|cause| transport.can_cancel(cause))
         };
-        // A worker that is late with its only call does not listen. One with several calls may still listen.
+        // A worker that exceeds the deadline of its only call does not read messages. One with several seats may still
+        // read them.
         assert_eq!(told(&Transport::Module(Box::new(channel()))), [true, false, false]);
         let shared = channel().share(2, 1000).pop().unwrap();
         assert_eq!(told(&Transport::Shared(Box::new(shared))), [true, true, false]);

@@ -1,5 +1,5 @@
 //! The exclusive right to one seat at a worker, for one call. However the call ends, the seat goes back to its pool or
-//! the worker dies. If nobody waits for the call any more, the worker is told so first.
+//! the worker is ended. A worker that can be told that its call was given up is told so first.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::domain::reason::Reason;
 
 /// Takes back a seat when its call has ended.
 pub trait SeatOwner: Debug + Send + Sync {
-    /// Takes a seat back or ends its worker, as `disposition` says. `went_well` says whether the worker did what it was
-    /// asked to do.
+    /// Takes a seat back or ends its worker, as `disposition` demands. `went_well` tells whether the worker has proved
+    /// that it can serve calls.
     fn give_back(self: Arc<Self>, seat: Seat, disposition: Disposition, went_well: bool);
 
-    /// Tells the worker that nobody waits for its call any more, then takes the seat back.
+    /// Tells the worker that its call was given up, then takes the seat back.
     fn wind_down(self: Arc<Self>, seat: Seat, cause: KillCause, deadline: Instant);
 }
 
@@ -41,7 +41,7 @@ impl SeatLease {
         Self { seat: Some(seat), owner, disposition: Disposition::Keep, deadline: None, went_well: false }
     }
 
-    /// Returns the unused seat of a lease that no call took.
+    /// Returns the seat of a lease that no call has used.
     pub fn into_seat(mut self) -> Option<Seat> {
         self.seat.take()
     }
@@ -51,13 +51,14 @@ impl SeatLease {
         self.seat.as_ref().map(|seat| seat.worker.process.pid())
     }
 
-    /// Whether the worker is of no use: it may have ended while the call waited for a permit.
+    /// Whether the worker cannot serve the call any more, for example because it exited while the call waited for a
+    /// permit.
     pub fn is_useless(&self) -> bool {
         self.seat.as_ref().is_none_or(Seat::is_useless)
     }
 
     /// Runs the call, which fails at its deadline. The worker is then killed, or, if it can serve other calls, told
-    /// that this one is given up. `timeout` is only used in the message of that failure.
+    /// that this one is given up. `timeout` is only used in the message of the failure.
     ///
     /// # Errors
     /// Any [`Reason`] for which one execution can fail.

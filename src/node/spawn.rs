@@ -1,4 +1,4 @@
-//! Starts a worker's process with the descriptors that its protocol needs. Keeps no list of workers.
+//! Starts a worker's process with the descriptors that its protocol needs.
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter};
@@ -23,8 +23,8 @@ use super::seat::Transport;
 use crate::domain::plugin::Protocol;
 use crate::domain::ports::LinkedPlugin;
 
-/// Node.js option for workers that stay. Such a worker is one of many processes on few cores, where helper threads of
-/// the garbage collector would only compete with each other.
+/// Node.js option for workers that serve many calls. Such a worker is one of many processes on few cores, where helper
+/// threads of the garbage collector would only compete with each other.
 const FEW_THREADS: &str = "--single-threaded-gc";
 
 /// A process that was just started.
@@ -34,13 +34,13 @@ pub struct Spawned {
     pub child: Child,
     /// How calls reach the process.
     pub transport: Transport,
-    /// The pipe with what it prints besides its answers.
+    /// The pipe that carries everything that the process prints besides its answers.
     pub printed: PipeReader,
-    /// The socket on which it asks for connections; `None` if its plugin lists no `egress`.
+    /// The socket on which the process requests connections; `None` if its plugin lists no `egress`.
     pub egress: Option<UnixStream>,
 }
 
-/// A process, its transport, and its egress socket.
+/// A process, its transport and its egress socket.
 type Made = (Child, Transport, Option<UnixStream>);
 
 /// The inputs for starting a worker's process.
@@ -94,7 +94,7 @@ pub fn spawn(parts: SpawnSpec<'_>) -> io::Result<Spawned> {
 }
 
 impl SpawnSpec<'_> {
-    /// Returns a command that becomes Node.js in the sandbox of this plugin.
+    /// Returns a command that runs Node.js in the sandbox of this plugin.
     fn command(&self, stdin: Stdin) -> io::Result<Command> {
         let memory = self.plugin.plan.limits.memory;
         let confinement = Confinement {
@@ -105,8 +105,8 @@ impl SpawnSpec<'_> {
             parent: std::process::id(),
         };
         let mut command = self.launcher.command(stdin, &confinement, &self.node.program, &self.plugin.env)?;
-        // V8 collects garbage instead of growing once its heap reaches this size. An eighth is left for memory outside
-        // the heap.
+        // V8 collects garbage instead of growing once its heap reaches this size. An eighth of the limit is left for
+        // memory outside the heap.
         let heap = (memory - memory / 8) >> 20;
         command.arg("--no-addons").arg(format!("--max-old-space-size={}", heap.max(1)));
         command.current_dir(self.code.folder());
@@ -161,7 +161,7 @@ fn give_stdin(
     hand_over(command, stdin).map(Some)
 }
 
-/// Takes the command by value, which closes our copies of the child's descriptors.
+/// Starts the process. Takes the command by value, so that our copies of the child's descriptors are closed afterwards.
 fn run(command: Command) -> io::Result<Child> {
     tokio::process::Command::from(command).kill_on_drop(true).spawn()
 }

@@ -1,4 +1,4 @@
-//! Starts workers, about as many at a time as there are cores, and keeps the list of living ones.
+//! Starts workers, about as many at a time as there are cores, and keeps the list of running ones.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,16 +29,17 @@ use crate::domain::plan::PluginPlan;
 use crate::domain::ports::{LinkedPlugin, WorkerInfo, WorkerState};
 use crate::domain::sandbox::{SandboxLack, SandboxMode, SandboxState};
 
-/// How long output is still read after the process has ended.
+/// How long a process's output is still read after the process has ended.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// How long a worker serves if its plugin does not set that. Each worker gets up to a tenth less calls and time, so
-/// that the workers of a pool are not all replaced at once.
+/// How long a worker serves calls if its plugin does not set this. Each worker gets up to a tenth less, so that the
+/// workers of a pool are not all replaced at once.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetimes {
-    /// Calls. `None` means 1,000 for a Once script that is run again in one process, and 100,000 for Module and Lines.
+    /// The maximum number of calls. `None` means 1,000 for a Once script that is run again in one process, and 100,000
+    /// for Module and Lines.
     pub max_executions: Option<u64>,
-    /// Time since the start of the worker.
+    /// The maximum time since the start of the worker.
     pub max_age: Duration,
     /// How long a worker may be unused, unless it is the only one of its pool.
     pub max_idle: Duration,
@@ -47,7 +48,8 @@ pub struct Lifetimes {
 }
 
 impl Default for Lifetimes {
-    /// Calls by protocol; one hour, as in document 000; one minute unused; maintenance every second.
+    /// The default number of calls by protocol; one hour, as in document 000; one minute unused; maintenance every
+    /// second.
     fn default() -> Self {
         Self {
             max_executions: None,
@@ -61,7 +63,7 @@ impl Default for Lifetimes {
 /// Starts the workers of all pools.
 #[derive(Debug)]
 pub struct Starter {
-    /// All tasks about workers.
+    /// All background tasks that concern workers.
     pub tasks: Tasks,
     /// Metrics about workers.
     pub metrics: WorkerMetrics,
@@ -71,7 +73,7 @@ pub struct Starter {
     folder: Arc<CodeFolder>,
     node: Mutex<Result<NodeRuntime, NodeError>>,
     sandbox: Mutex<SandboxState>,
-    /// What the kernel does not enforce. This is found out once, because it does not change.
+    /// The properties that the kernel does not enforce. Determined once, because they do not change.
     lacks: OnceCell<Vec<SandboxLack>>,
     slots: Semaphore,
     living: Mutex<BTreeMap<u64, Living>>,
@@ -89,7 +91,7 @@ struct Living {
 }
 
 impl Starter {
-    /// Creates a starter that does not have a Node.js yet.
+    /// Creates a starter without a Node.js; see [`Starter::set_node`].
     ///
     /// # Errors
     /// If the private folder cannot be created.
@@ -122,9 +124,9 @@ impl Starter {
         lock(&self.node).clone()
     }
 
-    /// Finds out which parts of the sandbox the kernel enforces, and sets how strict `mode` makes the starts of workers
-    /// from now on. If it cannot be found out, that shows when workers are started: a worker without a required
-    /// property does not start.
+    /// Finds out which parts of the sandbox the kernel enforces, and sets whether workers may start without the other
+    /// parts, according to `mode`. If the check itself fails, this is only logged, because a worker without a required
+    /// property does not start anyway.
     pub async fn set_sandbox(&self, mode: Option<SandboxMode>) -> SandboxState {
         let default = if cfg!(target_os = "linux") { SandboxMode::Required } else { SandboxMode::BestEffort };
         let required = mode.unwrap_or(default) == SandboxMode::Required;
@@ -156,11 +158,11 @@ impl Starter {
     }
 
     /// Starts a worker and waits until it has loaded its plugin. The worker has `seats` seats if its protocol allows
-    /// that, else one. `proven` says whether a call of the plugin has gone well before. `on_exit` gets the worker's id
-    /// when its process has ended.
+    /// it, otherwise one. `proven` tells whether the plugin has ever served a call successfully. `on_exit` is called
+    /// with the worker's id when its process has ended.
     ///
     /// # Errors
-    /// The reason why the worker could not be started. No process is left then.
+    /// The reason why the worker could not be started. Its process is then killed.
     pub async fn start(
         self: &Arc<Self>,
         plugin: &Arc<LinkedPlugin>,
@@ -199,7 +201,7 @@ impl Starter {
         }
     }
 
-    /// All living workers.
+    /// Describes all running workers.
     pub fn workers(&self) -> Vec<WorkerInfo> {
         let workers: Vec<_> = lock(&self.living).values().map(|living| living.stats.info()).collect();
         workers
@@ -208,11 +210,11 @@ impl Starter {
             .collect()
     }
 
-    /// Kills all workers, and prevents the start of others.
+    /// Kills all workers, and prevents that others are started.
     pub fn close(&self) {
         self.closed.cancel();
         self.slots.close();
-        // Nobody needs to wait for a start any more.
+        // Wakes every task that waits for a start, because no more workers are started.
         self.loads.send_modify(|ended| *ended += 1);
         for living in lock(&self.living).values() {
             self.metrics.killed(&living.stats.info().plugin, KillCause::Shutdown);
@@ -273,7 +275,7 @@ impl Starter {
         Ok(Seat::only(worker, transport))
     }
 
-    /// How many calls the worker with this id serves, and for how long.
+    /// Returns how many calls the worker with this id serves, and for how long.
     fn life(&self, plugin: &PluginPlan, id: u64) -> (u64, Duration) {
         let Lifetimes { max_executions, max_age, .. } = self.lifetimes;
         let max_age = plugin.max_lifetime_seconds.map_or(max_age, |seconds| Duration::from_secs(seconds.into()));
@@ -293,7 +295,7 @@ impl Starter {
         let draining = drain(printed, Arc::clone(&drained), log_mask, process.pid(), plugin.plan.limits.max_stderr);
         let over = process.over();
         self.tasks.spawn(async move {
-            // A process that left the group can keep the pipe open for ever.
+            // A process that left the group can keep the pipe open forever.
             tokio::select! {
                 () = draining => {}
                 () = async { over.await; tokio::time::sleep(LAST_WORDS).await } => {}
@@ -311,7 +313,7 @@ fn forget(starter: &Weak<Starter>, id: u64) {
     }
 }
 
-/// Returns up to a tenth less than `most`, different for consecutive ids.
+/// Returns a number up to a tenth lower than `most`, different for consecutive ids.
 fn jittered(most: u64, id: u64) -> u64 {
     most - (most / 10) * (id.wrapping_mul(7) % 11) / 10
 }

@@ -33,7 +33,7 @@ const STATES: [WorkerState; 5] = [
 ];
 
 impl WorkerStats {
-    /// Statistics of a process that was just spawned.
+    /// Creates the statistics of a process that was just spawned.
     pub fn new(pid: u32, plugin: Arc<LinkedPlugin>) -> Self {
         Self {
             pid,

@@ -1,4 +1,4 @@
-//! A worker: a process that has loaded a plugin, with the record of what it has served. Calls reach it through a
+//! A worker: a process that has loaded a plugin, with statistics of its calls. Calls reach it through a
 //! [`Seat`](super::seat::Seat).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use crate::domain::plugin::Protocol;
 pub enum Disposition {
     /// It keeps serving.
     Keep,
-    /// Its process has ended, or ends by itself because it has served its only call.
+    /// Its process has ended, or will exit on its own because it has served its only call.
     Spent,
     /// It could keep serving, but must be replaced.
     Recycle(RecycleCause),
@@ -47,22 +47,22 @@ pub struct Worker {
     pub max_executions: u64,
     /// When the process was started.
     pub born: Instant,
-    /// When a successor is started.
+    /// When a successor is started, shortly before the worker expires.
     pub ages: Instant,
-    /// When the worker stops getting calls.
+    /// When the worker stops receiving calls.
     pub expires: Instant,
     /// Bytes that the process may print besides its answer, per call.
     pub max_noise: u64,
     /// Bytes that the process may have mapped for data after a call. This is less than the sandbox allows, so that a
     /// worker whose plugin leaks is replaced before it fails a call.
     pub max_data: u64,
-    /// Why a successor was started, once it was.
+    /// Why its successor was started; unset if it has none.
     pub succeeded: OnceLock<RecycleCause>,
     /// How many of the worker's seats are leased. Changed under the lock of its pool.
     pub leased: AtomicUsize,
-    /// How many calls are past their deadline without it being known whether the worker still responds.
+    /// How many calls are past their deadline while it is unknown whether the worker still responds.
     pub suspects: AtomicUsize,
-    /// Set once the worker is to end, with the reason: it gets no further calls and ends with the last of its seats.
+    /// Set once the worker must end, with the reason: it receives no further calls and ends with the last of its seats.
     pub leaving: OnceLock<Disposition>,
 }
 
@@ -96,7 +96,7 @@ impl Worker {
         }
     }
 
-    /// Whether the worker may have stopped responding. It gets no calls until that is known.
+    /// Whether the worker may have stopped responding. It receives no calls until it has proved that it responds.
     pub fn is_suspect(&self) -> bool {
         self.suspects.load(Ordering::Relaxed) > 0
     }
@@ -113,8 +113,8 @@ impl Worker {
 
 /// The limit in document 000, because a Once script that runs again in the same process may leave anything behind.
 const REUSED_EXECUTIONS: u64 = 1000;
-/// A Module or Lines worker is made to stay. Its start costs more than a thousand of its calls, and `limits.memory`
-/// bounds how much it can leak.
+/// A Module or Lines worker is meant to serve many calls. Its start costs more than a thousand calls, and
+/// `limits.memory` bounds how much it can leak.
 const MODULE_EXECUTIONS: u64 = 100_000;
 
 /// How many calls a worker of the plugin serves: the plugin's own number, else `default`, else the number of its

@@ -92,7 +92,7 @@ impl Workers {
                 continue;
             }
             let pool = WorkerPool::new(Arc::clone(plugin), Arc::clone(&self.starter), Arc::clone(&self.admission));
-            // The plugin's previous revision may be under load, which the new pool takes over.
+            // The plugin's previous revision may be under load, so the new pool starts as many workers.
             if let Some(before) = pools.by_identity.values().find(|before| before.plugin().key == plugin.plan.key) {
                 pool.follow(before);
             }
@@ -153,7 +153,7 @@ impl Workers {
 
 struct AdmittedExecution {
     lease: SeatLease,
-    /// The end of the time for waiting, including the start of a worker, and for running.
+    /// The deadline for everything: waiting, starting a worker if necessary, and running.
     until: Instant,
     permit: OwnedSemaphorePermit,
     _content: Share,

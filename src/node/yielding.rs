@@ -40,8 +40,8 @@ impl<'a> Yielding<'a> {
         held.permit = None;
     }
 
-    /// Notes that an answer has arrived. If the plugin now waits for no other answer, the execution continues, so this
-    /// first waits for a new permit. The execution's deadline also limits this wait.
+    /// Called when an answer has arrived. If the plugin waits for no other answer, it will continue, so this first
+    /// waits for a new permit. The execution's deadline also limits this wait.
     async fn end(&self) {
         let is_last = {
             let mut held = self.lock();
@@ -51,7 +51,7 @@ impl<'a> Yielding<'a> {
         if is_last {
             let permit = self.admission.again().await;
             let mut held = self.lock();
-            // The plugin may have asked for something else meanwhile.
+            // The plugin may have made another request in the meantime.
             held.permit = permit.filter(|_| held.waiting == 0);
         }
     }

@@ -120,8 +120,6 @@ impl Arguments {
     /// Like [`Self::check`], for arguments that a plugin changed. The plugin may have inserted values that the client
     /// must not see, such as a credential. So the error says where and what is wrong, but contains no values, and only
     /// those member names that occur in the schema.
-    ///
-    /// # Errors
     pub(crate) fn check_changed(&self, arguments: &str) -> Result<(), String> {
         self.judge(arguments, |error| format!("arguments{}: {}", self.known_place(error), without_values(error)))
     }

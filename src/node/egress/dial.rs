@@ -1,5 +1,6 @@
-//! Connects to a host that a plugin names, if the plugin may reach it. The name is resolved once, and the addresses
-//! that were checked are the ones that are dialled, so a name that resolves differently later gains nothing.
+//! Connects to a host that a plugin names, if the plugin may reach it. The name is resolved only once, and the gateway
+//! connects to the same addresses that it has checked. A plugin therefore gains nothing from a name that resolves
+//! differently later.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -35,10 +36,10 @@ pub enum DialError {
     /// No connection to the host could be made.
     #[error("it cannot be reached: {0}")]
     Unreachable(io::ErrorKind),
-    /// The worker has as many open connections as it may have.
+    /// The worker has reached its limit of open connections.
     #[error("the worker has {0} connections, as many as it may have")]
     TooMany(usize),
-    /// The call has sent and received more bytes than it may.
+    /// The call has exceeded its limit of bytes sent and received.
     #[error("the call has sent and received more than {0} bytes")]
     TooLarge(u64),
     /// The connection was made, but broke.
@@ -47,7 +48,7 @@ pub enum DialError {
 }
 
 impl DialError {
-    /// The metric label.
+    /// The value of the metric label `outcome`.
     pub fn as_label(&self) -> &'static str {
         match self {
             Self::NotListed => "not_listed",
@@ -74,7 +75,7 @@ impl DialError {
         }
     }
 
-    /// Whether the plugin tried to reach something that it may not reach.
+    /// Whether the plugin's egress rules do not allow the connection.
     pub fn is_denial(&self) -> bool {
         matches!(self, Self::NotListed | Self::NotPublic)
     }
@@ -101,7 +102,8 @@ pub async fn dial(
     timeout(DEADLINE, dialling).await.unwrap_or(Err(DialError::Unreachable(io::ErrorKind::TimedOut)))
 }
 
-/// Resolves a name. A lookup that nobody waits for any more keeps its permit until it ends.
+/// Resolves a name. A lookup cannot be cancelled, so it keeps its permit until it ends, even if its result is no longer
+/// needed.
 async fn resolve(lookups: &Arc<Semaphore>, host: &str, port: u16) -> Option<Vec<SocketAddr>> {
     if let Ok(address) = host.parse() {
         return Some(vec![SocketAddr::new(address, port)]);
@@ -114,7 +116,7 @@ async fn resolve(lookups: &Arc<Semaphore>, host: &str, port: u16) -> Option<Vec<
     looking.await.ok()?.ok()
 }
 
-/// Returns the addresses that a plugin may reach by one of the rules.
+/// Returns those of the `found` addresses that one of the rules allows.
 fn permitted(rules: &[&EgressRule], found: impl Iterator<Item = SocketAddr>) -> Result<Vec<SocketAddr>, DialError> {
     let (mut permitted, mut any) = (Vec::new(), false);
     for address in found {
@@ -135,7 +137,7 @@ async fn connect(addresses: Vec<SocketAddr>) -> Result<TcpStream, DialError> {
     for address in addresses {
         match timeout(ATTEMPT, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // If this fails, it only costs speed.
+                // If this fails, the connection is only slower.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
@@ -172,7 +174,7 @@ mod tests {
         let dial = async |rules: &[EgressRule], host: &str, port: u16| dial(rules, &one, host, port).await;
         let localhost = dial(&rules(format!("localhost:{port}")), "localhost", port).await;
         assert!(matches!(localhost, Err(DialError::NotPublic)), "{localhost:?}");
-        // Spellings that a resolver accepts as an address.
+        // Notations that a resolver accepts as an address.
         for host in ["2130706433", "0x7f.1", "127.1", "::ffff:127.0.0.1"] {
             let written = dial(&rules(format!("*:{port}")), host, port).await;
             assert!(matches!(written, Err(DialError::NotPublic | DialError::Unresolved)), "{host}: {written:?}");

@@ -1,5 +1,5 @@
-//! Passes a worker the socket for its connections. A process is started with three descriptors only. So the socket
-//! takes the place of standard input, and a message on the socket brings the descriptor that standard input should be.
+//! Passes the egress socket to a worker. A process can be started with only three descriptors. So the socket is passed
+//! as standard input, and the actual standard input is then sent over the socket.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,15 +15,16 @@ use rustix::net::{
 
 /// The descriptor on which a worker finds the socket. `egress.cjs` has the same number.
 const SOCKET: i32 = 4;
-/// Tells the launcher to replace its standard input. A plugin's variables cannot have this name, because the launcher
-/// gets them with a prefix.
+/// The environment variable that tells the launcher to do this. It cannot collide with a plugin's variables, because
+/// the launcher receives those with a prefix.
 const MARK: &str = "HAWSEPIPE_HANDED";
 
-/// Prepares `command` (the launcher), so that the worker finds a new socket on descriptor 4 and `stdin` on descriptor
-/// 0. Returns our end of the socket.
+/// Prepares `command` (the launcher) so that the worker has a new socket as descriptor 4, and `stdin` as its standard
+/// input.
+/// Returns the gateway's end of the socket.
 ///
 /// # Errors
-/// If the system has no room for another socket.
+/// If the socket cannot be created or `stdin` cannot be sent over it.
 pub fn hand_over(command: &mut Command, stdin: OwnedFd) -> io::Result<UnixStream> {
     let (ours, theirs) = UnixStream::pair()?;
     let handed = [stdin.as_fd()];
@@ -37,7 +38,8 @@ pub fn hand_over(command: &mut Command, stdin: OwnedFd) -> io::Result<UnixStream
     Ok(ours)
 }
 
-/// In the launcher: puts both descriptors in their places, if they were handed over.
+/// Called by the launcher: moves the socket to descriptor 4, and the descriptor received over it to standard input.
+/// Does nothing if no socket was passed.
 ///
 /// # Errors
 /// If no descriptor arrives, or descriptor 4 is in use.

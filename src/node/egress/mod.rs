@@ -1,5 +1,5 @@
-//! The egress of one worker: connections that its plugin asks for, over a separate socket. A worker never has network
-//! access of its own; the gateway connects to the hosts that the plugin lists, and relays the bytes.
+//! The network connections of one worker. A worker has no network access of its own. It requests connections over a
+//! separate socket; the gateway connects to the hosts that the plugin lists, and relays the bytes.
 
 pub mod dial;
 pub mod handed;
@@ -51,7 +51,7 @@ impl Egress {
         Ok(Self(line))
     }
 
-    /// Starts the count of bytes again, for a new call.
+    /// Resets the byte count for a new call.
     pub fn begin_call(&self) {
         self.0.begin_call();
     }

@@ -32,9 +32,9 @@ struct Streams {
 
 /// One open connection.
 struct Stream {
-    /// Has room for the one chunk for which the worker has credit.
+    /// Passes on chunks from the worker. It has room for one, because the worker has credit for only one.
     chunks: mpsc::Sender<Bytes>,
-    /// Has a permit if the worker is ready for a chunk.
+    /// Has a permit if the worker is ready to receive a chunk.
     credit: Arc<Semaphore>,
     task: AbortHandle,
 }
@@ -46,7 +46,7 @@ struct OpenHeader {
     port: u16,
 }
 
-/// The worker broke the protocol.
+/// The error of a worker that broke the protocol.
 struct ProtocolViolation;
 
 /// Serves a worker until its socket closes or it breaks the protocol. Then closes all connections.

@@ -1,4 +1,4 @@
-//! What the connections of one worker share: the socket, the rules and the byte count.
+//! The state that the connections of one worker share: the socket, the rules and the byte count.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,7 +32,7 @@ pub(super) struct WorkerEgress {
     frames: mpsc::Sender<Vec<u8>>,
     /// Bytes sent and received since the call began.
     used: AtomicU64,
-    /// Whether a denial was logged for this call: one is enough.
+    /// Whether a denial was already logged for this call. Only the first one is logged.
     denial_logged: AtomicBool,
     log_mask: LogMask,
     metrics: WorkerMetrics,
@@ -54,7 +54,7 @@ struct CloseHeader<'a> {
 }
 
 impl WorkerEgress {
-    /// Returns the egress and the future that writes its frames.
+    /// Creates the egress, and the future that writes its frames.
     pub(super) fn new(
         mut socket: OwnedWriteHalf,
         rules: Vec<EgressRule>,
@@ -98,7 +98,7 @@ impl WorkerEgress {
         self.metrics.connection(self.log_mask.name(), "opened");
     }
 
-    /// Counts a connection that was not made or broke, and logs the first denial of a call.
+    /// Counts a connection that failed, and logs the first denial of a call.
     pub(super) fn refused(&self, host: &str, port: u16, refusal: &DialError) {
         self.metrics.connection(self.log_mask.name(), refusal.as_label());
         if refusal.is_denial() && !self.denial_logged.swap(true, Ordering::Relaxed) {
@@ -113,7 +113,7 @@ impl WorkerEgress {
         self.send(FrameKind::Credit, &StreamHeader { stream }, None).await;
     }
 
-    /// Sends bytes to the worker. An empty slice ends them.
+    /// Sends bytes to the worker. An empty slice means that no more follow.
     pub(super) async fn chunk(&self, stream: u32, bytes: &[u8]) {
         self.send(FrameKind::Chunk, &StreamHeader { stream }, Some(bytes)).await;
     }
@@ -129,7 +129,7 @@ impl WorkerEgress {
         let mut frame = Vec::with_capacity(64 + body.map_or(0, <[u8]>::len));
         if begin(&mut frame, kind, header, body).is_some() {
             frame.extend_from_slice(body.unwrap_or_default());
-            // This fails only if the writer has ended, and with it the worker.
+            // This fails only if the worker has closed its end of the socket.
             let _ = self.frames.send(frame).await;
         }
     }

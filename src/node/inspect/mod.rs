@@ -29,7 +29,7 @@ const AT_ONCE: usize = 2;
 /// The size of the parser's stack: about the size that V8 uses.
 const STACK: usize = 1 << 20;
 
-/// What the child reads from its standard input: one JSON document.
+/// The child's standard input, as one JSON document.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Question<'a> {
@@ -79,11 +79,11 @@ impl Inspect for Inspector {
     }
 }
 
-/// What became of the child.
+/// How the child ended.
 enum Told {
-    /// The facts, as JSON.
+    /// It printed the facts, as JSON.
     Answer(Vec<u8>),
-    /// It was killed by a signal of the kind that a stack overflow causes.
+    /// It was killed by a signal that a stack overflow can cause.
     Overflow,
     /// It ended in another way.
     Ended(ExitStatus),
@@ -101,14 +101,14 @@ pub fn inspect_main() -> io::Result<()> {
         let question: Question<'_> = serde_json::from_slice(&text)?;
         Ok(serde_json::to_vec(&parse::facts(&question.code, question.file_name))?)
     })?;
-    // If the parser panics, it would do so each time, so the code counts as unparsable.
+    // If the parser panics, it would panic each time, so the code counts as unparsable.
     let failed = |_| Ok(serde_json::to_vec(&CodeFacts::unparsed("the parser failed".to_owned()))?);
     io::stdout().write_all(&parser.join().unwrap_or_else(failed)?)
 }
 
 async fn converse(child: &mut Child, question: &[u8]) -> io::Result<Told> {
     if let Some(mut stdin) = child.stdin.take() {
-        // This fails if the child has died; its exit status tells how.
+        // This fails if the child has already ended. Its exit status then gives the reason.
         let _ = stdin.write_all(question).await;
     }
     let mut answer = Vec::new();
@@ -124,7 +124,7 @@ async fn converse(child: &mut Child, question: &[u8]) -> io::Result<Told> {
     })
 }
 
-/// Returns why the code is too large to be parsed, if it is.
+/// Returns a message if the code is too large to be parsed.
 fn too_large(code: &str) -> Option<String> {
     (code.len() > MAX_CODE).then(|| beyond(&format!("it is larger than {MAX_CODE} bytes")))
 }

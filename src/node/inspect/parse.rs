@@ -1,4 +1,4 @@
-//! Extracts facts from the text of a plugin. Pure; call it only where a stack overflow does no harm.
+//! Extracts facts from a plugin's code. The parser can overflow its stack, so this must run in a separate process.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,8 @@ pub fn facts(code: &str, file_name: &str) -> CodeFacts {
 
 fn problem(parsed: &ParserReturn<'_>, code: &str) -> Option<SyntaxProblem> {
     if !parsed.panicked && !parsed.diagnostics.has_errors() {
-        // For example, a file that an editor is about to write. It would run as a script, and answer nothing.
+        // An editor can leave a file empty for a moment before it writes it. Empty code would run as a script that
+        // never answers.
         if parsed.program.body.is_empty() {
             return Some(SyntaxProblem { line: 0, column: 0, message: "there is no code in it".into() });
         }

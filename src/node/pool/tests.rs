@@ -1,4 +1,4 @@
-//! What a pool reports about its plugin, and which worker gives way to which.
+//! Which seat is given up if there is no room for another, and when calls fail immediately.
 
 use super::super::fixture::{plugin, starter};
 use super::*;
@@ -37,7 +37,7 @@ async fn a_plugin_that_was_loaded_once_stays_loaded_whatever_fails_later() {
 #[test]
 fn calls_fail_at_once_where_no_worker_is_there_and_none_may_be_started_for_them() {
     for (size, is_paused, leased, fails) in [
-        // A pool that keeps workers starts them again by itself.
+        // A pool that keeps workers restarts them without a call.
         (1, false, 0, true),
         (1, true, 0, true),
         // A leased seat becomes free again, so calls can wait for it.

@@ -1,5 +1,5 @@
-//! Requests that a plugin makes to the gateway during its call, until they are answered. The host that answers them
-//! limits how many there can be.
+//! The requests that a plugin has made to the gateway during its call and that are not answered yet. The host that
+//! answers them limits their number.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -20,7 +20,6 @@ pub(super) struct AskReply {
     answer: Answer,
 }
 
-/// The requests to one host that are not answered yet.
 pub(super) struct Asks<'a> {
     host: &'a dyn Host,
     /// `None` until the first request, because most calls make none.
@@ -41,7 +40,7 @@ impl<'a> Asks<'a> {
         self.open.as_ref().is_none_or(FuturesUnordered::is_empty)
     }
 
-    /// Starts to answer a request.
+    /// Starts to answer a plugin's request.
     pub(super) fn begin(&mut self, header: AskHeader, arguments: Option<&[u8]>) {
         let (host, AskHeader { ask, tool, .. }) = (self.host, header);
         let arguments = arguments.map(|text| {

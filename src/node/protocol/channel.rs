@@ -1,5 +1,5 @@
-//! The gateway's side of the Module protocol: one call at a time over a [`Wire`]. It knows nothing of processes and
-//! deadlines. A caller that drops an exchange before its end must give up the call before it uses the channel again.
+//! The gateway's side of the Module protocol: one call at a time over a [`Wire`]. Processes and deadlines are left to
+//! the caller. A caller that drops an exchange before its end must give up the call before it uses the channel again.
 
 use std::io;
 
@@ -27,7 +27,7 @@ pub struct Channel<W> {
     last_id: u64,
     /// Whether the last call was sent and has not been answered.
     in_call: bool,
-    /// Whether the worker has shown since the call was given up that it still reads frames.
+    /// Whether the worker has proved that it still reads frames since the call was given up.
     awake: bool,
 }
 
@@ -40,7 +40,7 @@ impl Channel<ExclusiveWire> {
     /// Waits until the worker reports that the plugin is loaded.
     ///
     /// # Errors
-    /// The reason why it is not loaded, in words for people; `None` if the worker ended without giving one.
+    /// The reason why the plugin is not loaded, as a message; `None` if the worker ended without giving one.
     pub async fn ready(&mut self) -> Result<(), Option<String>> {
         loop {
             let head = match self.wire.receive(MAX_LOG).await {
@@ -82,8 +82,8 @@ impl<W: Wire> Channel<W> {
         Self { wire, log_mask, last_id: 0, in_call: false, awake: false }
     }
 
-    /// Sends one call and reads frames until its answer. Answers what the plugin asks for meanwhile. Does not read an
-    /// answer that is too large.
+    /// Sends one call and reads frames until its answer. Meanwhile answers the plugin's requests. Stops reading if the
+    /// answer is too large.
     pub async fn exchange(&mut self, call: &PluginCall<'_>) -> Exchange {
         self.last_id = fresh_id();
         self.awake = false;
@@ -100,7 +100,7 @@ impl<W: Wire> Channel<W> {
             let received = if asks.is_empty() {
                 self.wire.receive(call.max_output).await
             } else {
-                // Replies come first, so that they do not pile up however much the plugin asks for.
+                // Replies are sent first, so that they do not pile up however many requests the plugin makes.
                 tokio::select! {
                     biased;
                     reply = asks.next() => match self.reply(&reply).await {
@@ -223,8 +223,8 @@ fn output(json: &[u8], text: Option<&[u8]>) -> Result<Output, Failure> {
     Output::parse(json, text.map_err(|_| invalid_json("its text is not UTF-8"))?)
 }
 
-/// Returns an id that nobody can guess, so that no answer can be prepared before its call. JavaScript can represent it
-/// exactly.
+/// Returns an id that cannot be guessed, so that a plugin cannot answer a call before it receives it. JavaScript can
+/// represent it exactly.
 fn fresh_id() -> u64 {
     const LEAST: u64 = 1_000_000_000_000_000;
     LEAST + Uuid::new_v4().as_u64_pair().1 % (8 * LEAST)

@@ -1,4 +1,4 @@
-//! Encodings of the messages of scripts that stay: how an input is written, where an answer ends, and what it means.
+//! Encodings of the messages of long-running scripts: how an input is written, where an answer ends, and what it means.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ use crate::domain::reason::Reason;
 
 /// Bytes of the big-endian length before a message that is not a line.
 const LENGTH: usize = 4;
-/// How deep the values of an answer can nest. The same as for JSON.
+/// How deep the values of a MessagePack answer can nest: as deep as in JSON.
 const MAX_DEPTH: usize = 128;
 
 /// An encoding of messages.
@@ -18,7 +18,7 @@ pub enum Codec {
     Json,
     /// A length and a MessagePack map in both directions.
     MessagePack,
-    /// For a script that is run again and again in one process. An input is a length and a line of JSON. An answer is a
+    /// For a Once script that is run repeatedly in one process. An input is a length and a line of JSON. An answer is a
     /// length, the exit code of the script in one byte, and all that it printed.
     Printed,
 }
@@ -69,7 +69,7 @@ impl Codec {
         Ok(())
     }
 
-    /// Whether these further bytes can complete a message. Avoids searching long messages again and again.
+    /// Whether these further bytes can complete a message. Saves searching a long message repeatedly.
     pub fn may_end(self, further: &[u8]) -> bool {
         self != Self::Json || memchr::memchr(b'\n', further).is_some()
     }
@@ -91,7 +91,7 @@ impl Codec {
         bytes.len() > bound || (self != Self::Json && length(bytes).is_some_and(|length| length > bound))
     }
 
-    /// Whether these bytes, found between messages, can be ignored.
+    /// Whether these bytes between messages can be ignored.
     pub fn is_silent(self, bytes: &[u8]) -> bool {
         bytes.is_empty() || (self == Self::Json && bytes.trim_ascii().is_empty())
     }
@@ -130,8 +130,8 @@ fn length(bytes: &[u8]) -> Option<usize> {
 
 fn pack(input: &Input<'_>, message: &mut Vec<u8>) -> Option<()> {
     let content = input.raw_content.unwrap_or_default();
-    // Everything except the content is small, and the configuration is raw JSON text, so this part goes through a JSON
-    // value.
+    // Everything except the content is small, and the configuration is raw JSON text, so this part is converted through
+    // a JSON value.
     let rest = serde_json::to_value(Input { raw_content: None, ..input.clone() }).ok()?;
     let Value::Object(rest) = rest else { return None };
     rmp_serde::encode::write_named(message, &PackedInput { content, rest }).ok()
@@ -156,7 +156,7 @@ fn unpack(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
     Ok(output)
 }
 
-/// Decodes all that a script printed for one input.
+/// Decodes everything that a script printed for one input.
 pub(super) fn judge(answer: &[u8], max_output: usize) -> Result<Output, Failure> {
     let invalid = |what: &str| Failure::new(Reason::InvalidOutput, what);
     let answer = std::str::from_utf8(answer).map_err(|_| invalid("returned invalid JSON: it is not UTF-8"))?.trim();

@@ -79,13 +79,13 @@ pub struct Head {
     pub header: usize,
     /// Bytes of the body.
     pub body: usize,
-    /// Whether the body is content. An empty text differs from no text.
+    /// Whether the frame has a body. Distinguishes an empty text from no text.
     pub content: bool,
     /// Whether every byte of the body is below 128.
     pub ascii: bool,
 }
 
-/// What a buffer begins with.
+/// What was found at the beginning of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
     /// A whole frame.
@@ -94,7 +94,7 @@ pub enum Start {
     Part(usize),
 }
 
-/// Why bytes are not a frame.
+/// Why bytes are not a valid frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformed {
     /// The kind is unknown.
@@ -107,7 +107,7 @@ impl Start {
     /// Examines the beginning of `bytes`. `max_body` returns how large the body of a kind may be.
     ///
     /// # Errors
-    /// If the bytes are not a frame, or the frame is too large. Its head is enough to tell.
+    /// If the bytes are not a frame, or the frame is too large. Both are detected as soon as the head is there.
     pub fn of(bytes: &[u8], max_body: impl FnOnce(FrameKind) -> usize) -> Result<Self, Malformed> {
         let Some(head) = bytes.first_chunk::<HEAD>() else { return Ok(Self::Part(HEAD - bytes.len())) };
         let head = Head::decode(*head).ok_or(Malformed::Kind)?;
@@ -180,7 +180,7 @@ pub fn begin(out: &mut Vec<u8>, kind: FrameKind, header: &impl Serialize, body: 
 mod tests {
     use super::*;
 
-    /// Authors of hosts in other languages have nothing but this page.
+    /// This page is all that authors of hosts in other languages have.
     #[test]
     fn every_kind_has_its_section_and_number_in_the_docs() {
         let page = include_str!("../../../docs/worker-protocol.md");

@@ -45,7 +45,7 @@ pub(super) struct FailureHeader {
     pub(super) stack: String,
 }
 
-/// The progress of a call.
+/// The header of a progress notification.
 #[derive(Deserialize)]
 pub(super) struct ProgressHeader {
     pub(super) id: u64,
@@ -57,7 +57,7 @@ pub(super) struct ProgressHeader {
 /// A plugin's request to call a tool. The arguments are the frame's body.
 #[derive(Deserialize)]
 pub(super) struct AskHeader {
-    /// The call during which the plugin asks.
+    /// The id of the call during which the plugin makes the request.
     pub(super) id: u64,
     /// The id that the reply must name.
     pub(super) ask: u64,

@@ -1,8 +1,9 @@
-//! Scripts that stay: one message to standard input, one message from standard output, again and again. This module
-//! knows nothing of pools and deadlines. A caller that drops an exchange before its end must not use the script again.
+//! The protocol of long-running scripts: for each call, one message to standard input and one message from standard
+//! output. Pools and deadlines are left to the caller. A caller that drops an exchange before its end must not use the
+//! script again.
 //!
-//! An answer does not name the call that it is for. So it must be the one message that follows an input: a script that
-//! prints more than that, or prints before it gets an input, cannot be used any more.
+//! An answer does not identify its call, so it must be the only message that follows an input. A script that prints
+//! more than that, or prints before it receives an input, cannot be used any more.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,7 +20,7 @@ use crate::node::process::{ChildProcess, ended};
 /// Buffers that grew larger are shrunk to this size after the call.
 const KEPT: usize = 512 << 10;
 
-/// The pipes of a script that stays.
+/// The pipes of a long-running script.
 #[derive(Debug)]
 pub struct LinesPipes {
     stdin: ChildStdin,
@@ -39,7 +40,7 @@ enum Missing {
 }
 
 impl LinesPipes {
-    /// Uses these pipes, enlarged so that typical content fits in one write.
+    /// Enlarges the pipes so that typical content fits in one write.
     pub fn new(stdin: ChildStdin, stdout: ChildStdout, codec: Codec) -> Self {
         widen(&stdin);
         widen(&stdout);
@@ -63,10 +64,10 @@ impl LinesPipes {
         }
     }
 
-    /// Whether the script has printed something without getting an input. May only be called between calls.
+    /// Whether the script has printed something without having received an input. Must only be called between calls.
     pub fn has_spoken(&self) -> bool {
         if self.speaks() {
-            // Reading has consumed what was printed, so that is remembered.
+            // Remembered, because the check has consumed what was printed.
             self.spoken.store(true, Ordering::Relaxed);
         }
         self.spoken.load(Ordering::Relaxed)
@@ -74,7 +75,8 @@ impl LinesPipes {
 
     fn speaks(&self) -> bool {
         let mut bytes = [0; 512];
-        // This bypasses the runtime, which would first have to poll the pipe: it runs right before an input is sent.
+        // Bypasses the runtime, which would have to poll the pipe first, because this check runs right before an input
+        // is sent.
         while let Ok(read) = rustix::io::read(&self.stdout, &mut bytes)
             && read > 0
         {
@@ -111,7 +113,8 @@ impl LinesPipes {
         inbox.clear();
         inbox.shrink_to(KEPT);
         outbox.shrink_to(KEPT);
-        // A script that answered before it got all of its input would take the rest for a part of the next one.
+        // If the script answered before it received all of its input, it would read the rest as a part of the next
+        // input.
         Exchange { output, reusable: matches!(sent, Some(Ok(()))) }
     }
 }
@@ -149,7 +152,8 @@ async fn next(stdout: &mut ChildStdout, inbox: &mut Vec<u8>, codec: Codec, bound
     }
 }
 
-/// Returns the answer of a script that has ended. A line counts even without its newline.
+/// Returns the answer of a script that has ended. In the JSON encoding, a last line without a newline counts as its
+/// answer.
 async fn last_words(process: &ChildProcess, codec: Codec, said: &[u8], max_output: usize) -> Result<Output, Failure> {
     match process.exited().await {
         Some(status) if !status.success() => Err(ended(status)),

@@ -1,5 +1,5 @@
-//! The protocols between the gateway and workers. A protocol turns one input into one answer. Other modules decide
-//! which process it talks to, for how long, and what happens to the process afterwards.
+//! The protocols between the gateway and workers. A protocol turns one input into one answer. Other modules choose the
+//! process, set deadlines, and decide what happens to the process afterwards.
 
 pub mod asks;
 pub mod channel;
@@ -28,7 +28,7 @@ pub struct PluginCall<'a> {
     pub deadline: Instant,
     /// The maximum number of bytes of the answer's text.
     pub max_output: usize,
-    /// Answers what the plugin asks for during the call.
+    /// Answers the plugin's requests during the call.
     pub host: &'a dyn Host,
 }
 

@@ -1,5 +1,5 @@
 //! The Once protocol, which implements contract 1.0 literally (document 001): one line of JSON to standard input, which
-//! is then closed; one line from standard output; exit. This module knows nothing of pools and deadlines.
+//! is then closed; one line from standard output; exit. Pools and deadlines are left to the caller.
 
 use std::future::pending;
 use std::time::Duration;
@@ -17,10 +17,11 @@ use crate::node::protocol::codec::{Codec, judge};
 const EXIT_WINDOW: Duration = Duration::from_millis(20);
 /// The maximum number of digits of an exit code.
 const MAX_CODE: usize = 3;
-/// Bytes that escaping may add to content on a line, in addition to doubling it.
+/// The number of bytes that an answer may have beyond twice the size of its content: escaping can double the content,
+/// and the other members also need room.
 const LINE_SLACK: usize = 64 << 10;
 
-/// The maximum number of bytes that an answer with `max_output` bytes of content may take.
+/// The maximum size in bytes of an answer with `max_output` bytes of content.
 pub(super) fn bound(max_output: usize) -> usize {
     max_output.saturating_mul(2).saturating_add(LINE_SLACK)
 }
@@ -38,7 +39,7 @@ pub struct OncePipes {
 }
 
 impl OncePipes {
-    /// Uses these pipes, enlarged so that typical content fits in one write.
+    /// Enlarges the pipes so that typical content fits in one write.
     pub fn new(stdin: ChildStdin, stdout: ChildStdout) -> Self {
         widen(&stdin);
         widen(&stdout);
@@ -114,8 +115,8 @@ async fn at_end(answer: Vec<u8>, process: &ChildProcess, until: Option<Instant>)
     }
 }
 
-/// Returns where the answer ends and the code with which the process is about to exit, as `exit.cjs` announces it. A
-/// script that prints such an announcement itself gains nothing: it could as well exit with that code.
+/// Returns where the answer ends and the code with which the process is about to exit, as `exit.cjs` announces it. It
+/// does no harm if the script itself prints such an announcement, because it could just as well exit with that code.
 fn said_exit(answer: &[u8]) -> Option<(usize, u8)> {
     let said = answer.strip_suffix(b"\n")?;
     let from = said.len().saturating_sub(1 + MAX_CODE);
@@ -124,7 +125,7 @@ fn said_exit(answer: &[u8]) -> Option<(usize, u8)> {
     Some((zero, code.parse().ok()?))
 }
 
-/// Whether a line that is not empty has ended. `seen` is how much of `answer` was searched before.
+/// Whether `answer` has a complete line that is not empty. `seen` is the length of `answer` that was already searched.
 fn has_line(answer: &[u8], seen: &mut usize) -> bool {
     let unseen = answer.get(*seen..).unwrap_or_default();
     let ended = memchr::memrchr(b'\n', unseen).map(|at| *seen + at);
@@ -132,7 +133,7 @@ fn has_line(answer: &[u8], seen: &mut usize) -> bool {
     ended.is_some_and(|end| !answer[..end].trim_ascii().is_empty())
 }
 
-/// Enlarges the buffer of a pipe. Best effort: if the system allows less, a write takes more turns.
+/// Enlarges the buffer of a pipe. Failure is ignored, because it only makes writes slower.
 #[cfg(target_os = "linux")]
 pub(super) fn widen(pipe: &impl std::os::fd::AsFd) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, 1 << 20);

@@ -1,5 +1,5 @@
-//! One worker's socket for several calls at a time. An incoming frame goes to the call that it names. Outgoing frames
-//! are written one after another, so that a call that is dropped never leaves half of one.
+//! One worker's socket for several calls at a time. An incoming frame goes to the call that it names. One task writes
+//! the outgoing frames, so that a call that is dropped never leaves a frame partly written.
 
 use std::collections::HashMap;
 use std::io::{self, IoSlice};
@@ -89,7 +89,7 @@ impl Wire for SharedWire {
 
     fn leave(&mut self) {
         lock(&self.trunk.routes).open.remove(&self.call);
-        // A task that waits for room to hand over a frame gives up.
+        // Unblocks a task that waits for room to hand over a frame.
         self.frames.close();
     }
 
@@ -142,7 +142,7 @@ async fn hand_out(mut incoming: FrameReader, routes: Arc<Mutex<FrameRoutes>>, lo
         incoming.take(&head);
     };
     let all = if let WireError::Malformed(Malformed::TooLarge(_)) = broken {
-        // The call whose frame is too large gets this error. For the others, the socket is closed.
+        // The call whose frame is too large gets this error. For the others, the socket counts as closed.
         let header = timeout(HEADER_WAIT, incoming.header()).await.ok().flatten();
         if let Some(call) = header.and_then(|json| route(&routes, json)) {
             let _ = call.send(Err(broken)).await;

@@ -1,8 +1,8 @@
 //! A socket that wakes the gateway only when there is something to read.
 //!
 //! Tokio's own `UnixStream` also registers for write events, and a Unix socket raises one for each buffer that the
-//! other side has read: two or three needless wake-ups for each call, while the plugin works. Here, a write that does
-//! not fit waits on a second descriptor, which is rarely needed.
+//! other side has read: two or three needless wake-ups for each call while the plugin is working. Here, a write that
+//! does not fit into the buffer waits on a second descriptor, which is created only when needed.
 
 use std::io::{self, IoSlice, Write};
 use std::os::fd::OwnedFd;
@@ -33,7 +33,7 @@ pub struct SocketReader(
 pub struct SocketWriter(UnixStream);
 
 impl Socket {
-    /// Takes ownership of a stream.
+    /// Takes ownership of `stream`.
     ///
     /// # Errors
     /// If the socket cannot be registered with the runtime.

@@ -1,4 +1,4 @@
-//! What carries the frames of a channel: a socket for one call ([`ExclusiveWire`]), or a share of a socket that several
+//! The carriers of a channel's frames: a socket for one call ([`ExclusiveWire`]), or a share of a socket that several
 //! calls use at the same time ([`SharedWire`](super::shared::SharedWire)).
 
 use std::io::{self, IoSlice};
@@ -21,14 +21,13 @@ pub trait Wire: Send {
     /// Whether other calls can use the worker at the same time.
     const SHARED: bool;
 
-    /// Starts to receive the frames of this call.
     fn enter(&mut self, call: u64);
 
-    /// Ends the call. Further frames of it are dropped.
+    /// Ends the call. Later frames for it are dropped.
     fn leave(&mut self);
 
-    /// Sends one frame. If this is dropped before its end, the wire becomes [unusable](Wire::is_usable), unless it is
-    /// shared.
+    /// Sends one frame. If this future is dropped before it completes, the wire becomes [unusable](Wire::is_usable),
+    /// unless it is shared.
     ///
     /// # Errors
     /// `InvalidInput` if the header does not fit in a frame; any other error means that the worker is gone.
@@ -104,7 +103,8 @@ impl FrameReader {
         }
     }
 
-    /// Reads until the header of the next frame is complete, whatever its body. Returns `None` if that does not happen.
+    /// Reads until the header of the next frame is complete, even if its body is too large. Returns `None` if the
+    /// worker closes the socket first or the header is not valid.
     pub async fn header(&mut self) -> Option<&[u8]> {
         loop {
             let head = Head::decode(*self.bytes.first_chunk()?).filter(|head| head.header <= MAX_HEADER)?;
@@ -144,18 +144,18 @@ pub struct ExclusiveWire {
     incoming: FrameReader,
     writer: SocketWriter,
     outbox: Vec<u8>,
-    /// Whether a frame was only written in part.
+    /// Whether a frame was only partly written.
     torn: bool,
 }
 
 impl ExclusiveWire {
-    /// Uses all of `socket`.
+    /// Creates a wire that owns `socket`.
     pub fn new(socket: Socket) -> Self {
         let Socket { reader, writer } = socket;
         Self { incoming: FrameReader::new(reader), writer, outbox: Vec::new(), torn: false }
     }
 
-    /// Returns both directions. No frame may have been written only in part.
+    /// Returns both directions. No frame may be partly written.
     pub fn into_parts(self) -> (FrameReader, SocketWriter) {
         (self.incoming, self.writer)
     }
@@ -168,7 +168,7 @@ impl Wire for ExclusiveWire {
 
     fn leave(&mut self) {}
 
-    /// Writes the whole frame at once if it fits in the socket's buffer.
+    /// Writes the whole frame with one system call if it fits in the socket's buffer.
     async fn send(&mut self, kind: FrameKind, header: &(impl Serialize + Sync), body: Option<&[u8]>) -> io::Result<()> {
         frame::begin(&mut self.outbox, kind, header, body).ok_or(io::ErrorKind::InvalidInput)?;
         self.torn = true;

@@ -1,4 +1,5 @@
-//! Confines this process irrevocably. Programs that it becomes or starts inherit the confinement.
+//! Confines this process irrevocably. The program that replaces it, and the programs that it starts, inherit the
+//! confinement.
 
 use std::io;
 use std::path::PathBuf;
@@ -89,8 +90,8 @@ pub fn hide_memory() -> io::Result<()> {
     Ok(())
 }
 
-/// Has the kernel kill this process when its parent ends for whatever reason. Closed sockets alone do not end a worker:
-/// a script with a timer would live on. Other systems than Linux have no such call.
+/// Makes the kernel kill this process when its parent ends for any reason. Closing its socket is not enough, because a
+/// script with a timer would keep running. On systems other than Linux, only checks that the parent is still running.
 ///
 /// The kernel watches the thread that created this process. The gateway creates workers on threads of its runtime,
 /// which live as long as the gateway.

@@ -39,7 +39,7 @@ pub struct SyscallRules {
     pub(super) refused: Vec<RefusedSyscall>,
 }
 
-/// Memory, threads, the process's own signals, clocks, and reading and writing open descriptors.
+/// Memory, threads, signals within the process, clocks, and reading and writing open descriptors.
 const BASE: &[i64] = &[
     // Memory.
     libc::SYS_brk,
@@ -68,7 +68,7 @@ const BASE: &[i64] = &[
     libc::SYS_sched_yield,
     libc::SYS_set_robust_list,
     libc::SYS_set_tid_address,
-    // Its own signals.
+    // Signals within the process.
     libc::SYS_restart_syscall,
     libc::SYS_rt_sigaction,
     libc::SYS_rt_sigpending,
@@ -77,7 +77,7 @@ const BASE: &[i64] = &[
     libc::SYS_rt_sigsuspend,
     libc::SYS_rt_sigtimedwait,
     libc::SYS_sigaltstack,
-    // Clocks, random numbers, and who it is.
+    // Clocks, random numbers, and the identity of the process.
     libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
@@ -135,7 +135,7 @@ const NODE: &[i64] = &[
     libc::SYS_pselect6,
     libc::SYS_pwrite64,
     libc::SYS_pwritev,
-    // The socket that the gateway passed to it.
+    // The socket that the gateway passed to the process.
     libc::SYS_getpeername,
     libc::SYS_getsockname,
     libc::SYS_getsockopt,
@@ -144,7 +144,7 @@ const NODE: &[i64] = &[
     libc::SYS_sendmsg,
     libc::SYS_setsockopt,
     libc::SYS_shutdown,
-    // Its identity and the system that it runs on.
+    // The identity of the process, and the system that it runs on.
     libc::SYS_capget,
     libc::SYS_getgroups,
     libc::SYS_getresgid,
@@ -302,7 +302,7 @@ impl SyscallRules {
     }
 }
 
-/// Rules that allow starting threads but not processes, and sending signals only to oneself.
+/// Rules that allow starting threads but not processes, and sending signals only to the process itself.
 fn in_threads() -> Vec<RefusedSyscall> {
     let own = u64::from(std::process::id());
     let another = || vec![vec![ArgCondition::IsNot(0, own)]];
@@ -312,7 +312,7 @@ fn in_threads() -> Vec<RefusedSyscall> {
         RefusedSyscall { call: libc::SYS_clone, when: vec![vec![ArgCondition::Has(0, bits(CLONE_THREAD), 0)]] },
         RefusedSyscall { call: libc::SYS_kill, when: another() },
         RefusedSyscall { call: libc::SYS_tgkill, when: another() },
-        // Otherwise the limits of another process of the same user could be set.
+        // Without this, the process could set the limits of other processes of the same user.
         RefusedSyscall { call: libc::SYS_prlimit64, when: vec![vec![ArgCondition::IsNot(0, 0)]] },
         RefusedSyscall {
             call: libc::SYS_prctl,
@@ -346,7 +346,7 @@ fn of_files() -> Vec<RefusedSyscall> {
         RefusedSyscall { call: libc::SYS_open, when: opened(1) },
         RefusedSyscall { call: libc::SYS_fcntl, when: none_of(1, &files) },
         RefusedSyscall { call: libc::SYS_ioctl, when: none_of(1, &IOCTLS) },
-        // Sending to an address: the socket that it has is already connected.
+        // Sending to an address is refused. The process does not need it, because its socket is already connected.
         RefusedSyscall { call: libc::SYS_sendto, when: vec![vec![ArgCondition::Given(4)]] },
     ]
 }
@@ -356,7 +356,7 @@ fn none_of(argument: u8, values: &[u64]) -> Vec<Vec<ArgCondition>> {
     vec![values.iter().map(|value| ArgCondition::IsNot(argument, *value)).collect()]
 }
 
-/// Flags as the lower 32 bits of an argument.
+/// Converts flags to the lower 32 bits of an argument.
 fn bits(flags: i32) -> u64 {
     u64::from(flags.cast_unsigned())
 }
