@@ -75,7 +75,7 @@ impl ChildProcess {
         tasks.spawn(async move {
             let status = child.wait().await.ok();
             // Kill what the leader left behind in its group. The id was freed only a moment ago, and the system does
-            // not reuse ids at once, so no other process has it yet.
+            // not reuse an id so soon, so no other process has it yet.
             reaped.kill();
             *reaped.alive.lock().unwrap_or_else(PoisonError::into_inner) = None;
             exited.send_replace(status);

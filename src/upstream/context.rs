@@ -1,4 +1,4 @@
-//! What all upstreams of one adapter share.
+//! The state that all upstreams share.
 
 use std::sync::Arc;
 
@@ -13,14 +13,13 @@ use super::stdio::ServerLauncher;
 use crate::domain::budget::ByteBudget;
 use crate::domain::instance::Instance;
 
-/// How many small tasks may run off the path of calls: cancellations, replies to servers, ends of sessions.
+/// How many small tasks may run in the background: cancellations, replies to servers, ends of sessions.
 const BACKGROUND: usize = 128;
 
-/// Too many small tasks are running.
+/// The error if too many small tasks are running.
 #[derive(Debug)]
 pub(super) struct TooMany;
 
-/// Shared by all upstreams.
 #[derive(Debug)]
 pub(super) struct UpstreamContext {
     /// Events that upstreams report on their own, such as a changed tool list.
@@ -30,9 +29,9 @@ pub(super) struct UpstreamContext {
     /// Starts the processes of servers.
     pub(super) launcher: ServerLauncher,
     pub(super) metrics: UpstreamMetrics,
-    /// Cancelled when processes get no more time to exit by themselves.
+    /// Cancelled when processes get no more time to exit on their own.
     pub(super) hurry: CancellationToken,
-    /// The budget that holds answers while they are read.
+    /// The budget for the memory of answers while they are read.
     pub(super) budget: Arc<ByteBudget>,
     /// Identifies this process in requests.
     pub(super) instance: Instance,
@@ -66,8 +65,8 @@ impl UpstreamContext {
         &self.runtime
     }
 
-    /// Runs a small task off the path of calls. If too many are running, drops it and returns an error. Can be called
-    /// from any thread.
+    /// Runs a small task in the background. If too many are running, drops it and returns an error. Can be called from
+    /// any thread.
     pub(super) fn spawn_small(&self, task: impl Future<Output = ()> + Send + 'static) -> Result<(), TooMany> {
         let permit = Arc::clone(&self.background).try_acquire_owned().map_err(|_| TooMany)?;
         let task = async move {

@@ -1,5 +1,5 @@
 //! A queue of events that upstreams report on their own. An event that is already waiting is not added again, so at
-//! most three wait for each upstream, and none is lost.
+//! most three (one of each kind) wait for each upstream, and none is lost.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

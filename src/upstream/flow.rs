@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// Bytes per second.
 const BYTES: u64 = 4 * 1024 * 1024;
-/// What a line or an event costs in addition to its bytes, because it may be empty.
+/// The cost of a line or an event in addition to its bytes, because it can be empty.
 pub(super) const EACH: u64 = 16;
 /// The maximum number of bytes of an incomplete message that are kept while no call waits for an answer.
 pub(super) const UNASKED: u64 = 1 << 20;
@@ -32,7 +32,7 @@ impl Flow {
         Self::new(BYTES)
     }
 
-    /// Takes `amount` if that much is left of this second. Returns whether it did.
+    /// Takes `amount` if enough is left of this second's allowance. Returns whether it was taken.
     pub(super) fn take(&mut self, amount: u64) -> bool {
         if self.began.elapsed() >= WINDOW {
             (self.began, self.spent) = (Instant::now(), 0);
@@ -44,8 +44,8 @@ impl Flow {
         fits
     }
 
-    /// Takes `amount`. If this second does not have that much left, waits for the next one. Nothing is read meanwhile,
-    /// which makes the server wait too.
+    /// Takes `amount`. If not enough is left of this second's allowance, waits for the next second. The caller reads
+    /// nothing meanwhile, so the server has to wait too.
     pub(super) async fn spend(&mut self, amount: u64) {
         if !self.take(amount) {
             tokio::time::sleep_until(self.began + WINDOW).await;

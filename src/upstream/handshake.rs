@@ -1,4 +1,5 @@
-//! Finds out which protocol a server speaks: a state machine that says what to send next. No IO.
+//! Determines which version of the protocol a server supports: a state machine that returns what to send next. It does
+//! no I/O.
 //!
 //! The modern era is tried first. Any answer that does not prove a modern server leads to `initialize`, so that old
 //! servers are reached too, however they answer an unknown method (MCP 2026-07-28, versioning; backward compatibility).
@@ -13,7 +14,7 @@ use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
 
 use super::request_failure::{ErrorFields, code_of, is_of_hop};
 
-/// What to do next.
+/// The next step of a handshake.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HandshakeStep {
     /// Send `server/discover`.
@@ -35,7 +36,8 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Starts with the era that the setting demands, else with the one that was found `before`.
+    /// Starts with the era that the setting demands, or else with that of the last handshake, `before`; by default with
+    /// the modern era.
     pub(super) fn new(setting: EraSetting, before: Option<Era>) -> Self {
         let last_step = match (setting, before) {
             (EraSetting::Legacy, _) | (EraSetting::Auto, Some(Era::Legacy)) => HandshakeStep::Initialize,
@@ -44,7 +46,7 @@ impl Handshake {
         Self { setting, discovered: u8::from(last_step == HandshakeStep::Discover), last_step }
     }
 
-    /// What to send first.
+    /// Returns the first step.
     pub(super) fn first(&self) -> HandshakeStep {
         match self.last_step {
             HandshakeStep::Initialize => HandshakeStep::Initialize,
@@ -104,7 +106,8 @@ fn refused(method: &str, code: Option<i64>) -> UpstreamError {
     UpstreamError::Protocol(format!("it answered {method} with {code}"))
 }
 
-/// `Ok` if the server may still speak a legacy version, `Err` if the error proves a modern server that we cannot use.
+/// Returns `Ok` if the server may support a legacy version, or `Err` if the error proves that it is a modern server
+/// that the gateway cannot use.
 fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
     let Ok(error) = serde_json::from_str::<ErrorFields>(error.get()) else {
         return Ok(refused("server/discover", None));
@@ -126,14 +129,14 @@ fn judge_error(error: &RawValue) -> Result<UpstreamError, UpstreamError> {
     }
 }
 
-/// Whether the answer to a probe shows that the server still speaks the negotiated era.
+/// Whether the answer to a probe shows that the server still uses the negotiated era.
 pub(super) fn speaks_still(era: Era, is_process: bool, answer: &Answer) -> bool {
     match (era, answer) {
         (Era::Modern, Answer::Result(result)) => read_discovery(result).is_some(),
         (Era::Modern, Answer::Error(_)) => false,
         (Era::Legacy, Answer::Result(_)) => true,
-        // Not every legacy server knows `ping`. A modern one refuses the request because members are missing that only
-        // modern requests have.
+        // Not every legacy server supports `ping`, so most errors prove nothing. A modern server refuses the request
+        // because it lacks members that modern requests must have.
         (Era::Legacy, Answer::Error(error)) => {
             let code = code_of(error);
             let of_envelope = matches!(code, Some(INVALID_PARAMS | INVALID_REQUEST));
@@ -181,7 +184,7 @@ struct Implementation {
 }
 
 fn facts(era: Era, version: &str, capabilities: &Capabilities, info: Option<Box<RawValue>>) -> ServerFacts {
-    // This is only shown to people, so what cannot be read is ignored.
+    // This is only shown to users, so whatever cannot be read is ignored.
     let info: Implementation = info.and_then(|i| serde_json::from_str(i.get()).ok()).unwrap_or_default();
     let cut = |text: String| text.chars().filter(|c| !c.is_control()).take(200).collect();
     ServerFacts {

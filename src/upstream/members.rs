@@ -1,5 +1,5 @@
 //! Reads the members of a JSON-RPC message as far as possible. A message that is truncated or too large may still show
-//! which call it belongs to. No IO.
+//! which call it belongs to. Does no I/O.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,10 +8,9 @@ use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The maximum number of ids of one text, and messages of a batch, that are read.
+/// The maximum number of ids that are read from one text, and of messages that are read from a batch.
 pub(super) const MOST: usize = 256;
 
-/// One member.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Member<'a> {
     /// Whether the name of the member was read.
@@ -20,7 +19,7 @@ pub(super) struct Member<'a> {
     pub(super) value: Option<&'a RawValue>,
 }
 
-/// The members that were read of a message.
+/// The members of a message that could be read.
 #[derive(Debug, Default)]
 pub(super) struct MessageMembers<'a> {
     pub(super) jsonrpc: Member<'a>,
@@ -90,12 +89,12 @@ impl<'a> MessageMembers<'a> {
     }
 }
 
-/// The number that an id represents. Some servers answer a request with id `7` as `"7"` or `7.0`, which are different
-/// ids.
+/// The number that an id represents. Some servers answer a request with id `7` as `"7"` or `7.0`, which JSON-RPC
+/// considers different ids.
 pub(super) fn number(id: &RawValue) -> Option<u64> {
     serde_json::from_str(id.get().trim_matches('"')).ok().or_else(|| {
         let number: f64 = serde_json::from_str(id.get()).ok()?;
-        // Below this limit, each whole number has its own `f64`.
+        // Below this limit, `f64` represents every whole number exactly.
         ((0.0..9e15).contains(&number) && number.fract() == 0.0).then_some(number as u64)
     })
 }

@@ -1,4 +1,4 @@
-//! Metrics about output of server processes that nobody reads, and about messages that are not sent to servers. Labels
+//! Metrics about output of server processes that is dropped, and about messages that are not sent to servers. Labels
 //! are upstreams, of which the plan has a limited number, and kinds from a fixed list.
 
 use prometheus::{IntCounter, IntCounterVec, Opts};
@@ -14,7 +14,7 @@ pub(super) enum Dropped {
     Large,
     /// A line on stderr beyond the limit for the log.
     Log,
-    /// Progress that is too large, or that comes before its call has taken earlier progress.
+    /// Progress that is too large, or that arrives faster than its call handles it.
     Progress,
 }
 

@@ -40,9 +40,9 @@ pub use self::stdio::{ServerLauncher, server_main};
 use self::context::UpstreamContext;
 use self::server::Server;
 
-/// How long calls in flight keep the connection of a retired target open.
+/// How long a retired target's connection stays open for its calls in flight.
 const LAST_CALLS: Duration = Duration::from_secs(60);
-/// The same when the gateway shuts down, because its calls have ended before that.
+/// The same time at shutdown. It is short, because the calls have ended before.
 const AT_SHUTDOWN: Duration = Duration::from_secs(1);
 /// How long shutdown waits for all tasks to end.
 const SHUTDOWN: Duration = Duration::from_secs(10);
@@ -59,8 +59,8 @@ pub struct Upstreams {
 type ServersByKey = HashMap<ObjectKey, Vec<Arc<Server>>>;
 
 impl Upstreams {
-    /// Creates this without any upstreams. Answers are held in `budget`, and HTTP requests name `instance` as their
-    /// sender. Must be called in a Tokio runtime.
+    /// Creates a collection without upstreams. `budget` accounts for the memory of answers, and HTTP requests name
+    /// `instance` as their sender. Must be called in a Tokio runtime.
     pub fn new(
         launcher: ServerLauncher,
         metrics: UpstreamMetrics,

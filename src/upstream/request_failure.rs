@@ -42,8 +42,8 @@ pub(super) fn code_of(error: &RawValue) -> Option<i64> {
     serde_json::from_str::<ErrorFields>(error.get()).ok().map(|e| e.code)
 }
 
-/// A server refused how the gateway talks to it (MCP 2026-07-28: headers, capabilities, version). This concerns only
-/// the gateway and the server, so the client does not get to see the error.
+/// The server rejected the headers, capabilities or protocol version of the gateway itself (MCP 2026-07-28). The error
+/// concerns only the gateway and the server, so it is not passed on to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HopRefusal {
     code: i64,
@@ -52,9 +52,9 @@ pub(super) struct HopRefusal {
 }
 
 impl HopRefusal {
-    /// Judges an error from a server over HTTP. `refused` says whether the HTTP status was 400 too; otherwise a tool
-    /// may have run. Legacy servers do not know these codes, so from them they are errors of a tool, except a refused
-    /// version: that is from a server that is no longer legacy.
+    /// Classifies an error from a server over HTTP. `refused` tells whether the HTTP status was a client error too;
+    /// otherwise a tool may have run. From a legacy server, these codes are errors of a tool, because legacy versions
+    /// do not define them. The exception is a refused version, which shows that the server is no longer legacy.
     pub(super) fn over_http(era: Era, error: &RawValue, refused: bool) -> Option<Self> {
         let code = code_of(error).filter(|code| match era {
             Era::Modern => is_of_hop(*code),
@@ -89,7 +89,7 @@ pub(super) fn is_of_hop(code: i64) -> bool {
     matches!(code, HEADER_MISMATCH | CAPABILITY_REQUIRED | UNSUPPORTED_VERSION)
 }
 
-/// Whether the error shows that the server speaks another version.
+/// Whether the error shows that the server uses another version of the protocol.
 pub(super) fn is_of_version(error: &RawValue) -> bool {
     code_of(error) == Some(UNSUPPORTED_VERSION)
 }

@@ -23,7 +23,7 @@ use super::streamable::{HttpEndpoint, HttpSession};
 use super::tools::ToolListReader;
 use super::wire::McpRequest;
 
-/// The longest time that a request waits, whatever its own timeout.
+/// The upper limit of all request timeouts.
 const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// The shortest time between two checks for an idle connection.
 const SHORTEST_LOOK: Duration = Duration::from_millis(50);
@@ -74,7 +74,7 @@ impl Server {
     }
 
     /// Whether this server's connection fits the target. Only the parts of the plan that concern the connection are
-    /// compared. They include `enable`, because a change of it asks for a new start.
+    /// compared. They include `enable`, because changing it requests a new connection.
     pub(super) fn serves(&self, target: &Target) -> bool {
         let (ours, theirs) = (&self.plan.target, target);
         let (our, their) = (&ours.plan, &theirs.plan);
@@ -90,8 +90,7 @@ impl Server {
     }
 
     /// Connects, or sends a connected server a request that tests the connection. A connection that fails the test gets
-    /// no more requests. If the server answered, but not as its negotiated era requires, a new connection is made
-    /// immediately.
+    /// no more requests. If the server answered, but not in the negotiated era, a new connection is made immediately.
     pub(super) async fn probe(&self, limit: Duration) -> Result<Probed, UpstreamError> {
         if self.slot.rests() {
             return Ok(Probed::Resting);
@@ -122,7 +121,7 @@ impl Server {
         Ok(Probed::Up(self.lease(Purpose::Care, true).await?.facts().clone()))
     }
 
-    /// Stops new requests from using the connection, and makes the next one negotiate the era again.
+    /// Stops new requests from using the connection, and makes the next connection negotiate the era again.
     fn renounce(&self, lease: &ConnectionUse) {
         self.slot.discard(lease);
         *lock(&self.plan.era) = None;

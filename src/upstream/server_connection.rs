@@ -26,7 +26,7 @@ pub(super) enum ServerConnection {
 }
 
 impl ServerConnection {
-    /// What the handshake found out about the server.
+    /// The facts that the handshake found out about the server.
     pub(super) fn facts(&self) -> &ServerFacts {
         match self {
             Self::Process(process) => process.facts(),
@@ -63,7 +63,7 @@ impl ServerConnection {
         }
     }
 
-    /// Over HTTP, stores what later calls need to know about the tools, and removes from the list the tools that the
+    /// Over HTTP, stores which arguments of the tools must be repeated in headers, and removes the tools that the
     /// protocol does not allow clients to call. Does nothing for a child process.
     pub(super) fn note_tools(&self, listed: &mut Listed) {
         if let Self::Http(session) = self {
@@ -71,8 +71,9 @@ impl ServerConnection {
         }
     }
 
-    /// Sends a request and waits for its answer. The wait is limited to `limit`, counted from now, or from the last
-    /// progress if the request says so. If this is dropped before the answer, the server is told.
+    /// Sends a request and waits for its answer. Waits for at most `limit`, counted from now, or from the last progress
+    /// if the request allows this. If this future is dropped before the answer arrives, the request is cancelled at the
+    /// server.
     pub(super) async fn ask(
         &self,
         request: McpRequest<'_>,
@@ -102,7 +103,7 @@ impl ServerConnection {
     }
 }
 
-/// Passes progress on to the client, and extends the time to wait each time.
+/// Passes progress on to the client, and restarts the time to wait with each notification.
 struct Patience<'a> {
     client: &'a dyn ToClient,
     limit: Duration,

@@ -1,4 +1,4 @@
-//! Parses the messages of a server, and reports what is wrong with text that is not a message. No IO.
+//! Parses the messages of a server, and reports what is wrong with text that is not a message. Does no I/O.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -45,12 +45,12 @@ impl Notice {
     }
 }
 
-/// Why a message is not valid, and what it belongs to.
+/// Why a message is not valid, and which calls it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InvalidMessage {
-    /// What is wrong. Contains nothing from the message.
+    /// A description of the error. It contains nothing from the message.
     pub(super) message: &'static str,
-    /// The calls that wait for it.
+    /// The calls that wait for this message.
     pub(super) whose: Whose,
     /// Whether it may also be a log line that quotes a message.
     pub(super) quoted: bool,
@@ -80,7 +80,7 @@ pub(super) fn read(text: &[u8]) -> Result<ServerMessage<'_>, InvalidMessage> {
     })
 }
 
-/// Whether the log may show the beginning of an invalid text. It may not if the text is an answer or looks like a part
+/// Whether the beginning of an invalid text may be logged. It must not be if the text is an answer or looks like a part
 /// of one.
 pub(super) fn may_be_shown(fault: &InvalidMessage, text: &[u8]) -> bool {
     fault.whose == Whose::Nobody && memchr::memmem::find(text, b"result").is_none()
@@ -190,13 +190,15 @@ impl<'a> Visitor<'a> for BatchVisitor<'_, 'a> {
     }
 }
 
-/// Splits a text into messages: the elements of a batch if `batches` says that the version has them, else one.
+/// Splits a text into messages: the elements of a batch if `batches` is set and the text is one, otherwise the text
+/// itself.
 pub(super) fn messages(text: &[u8], batches: bool) -> Vec<&[u8]> {
     let batch = batches.then(|| batch(text)).flatten();
     batch.map_or_else(|| vec![text], |batch| batch.into_iter().map(|message| message.get().as_bytes()).collect())
 }
 
-/// Returns the token and the other members of a `notifications/progress`, if the token is one of the gateway's.
+/// Returns the token and the other members of the parameters of `notifications/progress`, if the token is a number, as
+/// all of the gateway's are.
 pub(super) fn progress(params: Option<&RawValue>) -> Option<(u64, Box<RawValue>)> {
     let mut object = RawObject::parse(params?.get()).ok()?;
     let token = object.get("progressToken")?.get().parse().ok()?;

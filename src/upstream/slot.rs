@@ -15,12 +15,11 @@ use crate::domain::upstream::UpstreamError;
 
 use super::server_connection::ServerConnection;
 
-/// How long a failure to connect is returned to later calls too, so that not every call starts a process.
+/// How long the error of a failed connection is also returned to later calls, so that not every call starts a process.
 const PAUSE: Duration = Duration::from_secs(1);
 
 type Outcome = Option<Result<(), UpstreamError>>;
 
-/// Holds the state of the connection.
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     state: Mutex<SlotState>,
@@ -54,11 +53,11 @@ pub(super) struct LiveConnection {
 pub(super) enum Purpose {
     /// A call, which keeps the connection from becoming idle.
     Call,
-    /// A probe or a tool list that the gateway itself wants. It does not restart the idle time.
+    /// A probe or a tool list that the gateway requests on its own. It does not restart the idle time.
     Care,
 }
 
-/// One use of the connection. The connection is not closed as idle while this exists.
+/// One use of the connection. While this value exists, the connection is not closed as idle.
 #[derive(Debug)]
 pub(super) struct ConnectionUse {
     live: Arc<LiveConnection>,
@@ -102,7 +101,7 @@ impl LiveConnection {
         Self { link, users, freed, born: Instant::now(), last_used_ms }
     }
 
-    /// How long no call has used the connection; `None` while it is in use.
+    /// How long the connection has not been used by a call; `None` while it is in use.
     fn idle(&self) -> Option<Duration> {
         let last_used = Duration::from_millis(self.last_used_ms.load(Ordering::Acquire));
         (self.users.load(Ordering::Acquire) == 0).then(|| self.born.elapsed().saturating_sub(last_used))
@@ -140,7 +139,7 @@ impl Slot {
         matches!(*self.lock(), SlotState::Resting)
     }
 
-    /// Stops new requests from using this connection. It ends with the requests that use it now.
+    /// Stops new requests from using this connection. It is closed when the requests that use it now have ended.
     pub(super) fn discard(&self, lease: &ConnectionUse) {
         let mut state = self.lock();
         if matches!(&*state, SlotState::Up(live) if Arc::ptr_eq(live, &lease.live)) {
@@ -148,9 +147,9 @@ impl Slot {
         }
     }
 
-    /// Returns a use of the connection, which is made with `connect` if there is none. A separate task makes it, so
-    /// that other callers still get it if this one gives up. Unless `insist` is set, a failure to connect within the
-    /// last second is returned again.
+    /// Returns a use of the connection. If there is none, a separate task makes one with `connect`, so that other
+    /// callers still get it if this one gives up. Unless `insist` is set, the error of a failure within the last second
+    /// is returned again.
     pub(super) async fn lease<F>(
         self: &Arc<Self>,
         tasks: &TaskTracker,
@@ -223,7 +222,7 @@ impl Slot {
         }
     }
 
-    /// Removes the connection if no call has used it for `limit`. Dropping it closes it.
+    /// Removes the connection if no call has used it for `limit`, which closes it.
     pub(super) fn evict_idle(&self, limit: Duration) {
         let mut state = self.lock();
         if matches!(&*state, SlotState::Up(live) if live.idle().is_some_and(|idle| idle >= limit)) {

@@ -26,13 +26,13 @@ struct ListToolsResult<'a> {
     next_cursor: Option<String>,
 }
 
-/// A list, as far as it has been read.
+/// A list that is being read page by page.
 #[derive(Debug, Default)]
 pub(super) struct ToolListReader {
     listed: Listed,
     names: HashSet<String>,
     pages: usize,
-    /// The cursor that the last page named.
+    /// The cursor that the last page returned.
     cursor: Option<String>,
     seen: usize,
     bytes: usize,
@@ -60,7 +60,7 @@ impl ToolListReader {
                 Err(fault) => self.listed.leave_out(&named(definition), &fault),
             }
         }
-        // If the cursor of a page leads to the page itself, it is the last one. Some servers mark the end like this.
+        // Some servers mark the last page with a cursor that leads to this same page.
         let next = page.next_cursor.filter(|cursor| self.cursor.as_ref() != Some(cursor));
         if next.is_some() && self.pages == PAGES {
             return Err(UpstreamError::Protocol(format!("its tool list has more than {PAGES} pages")));
@@ -86,7 +86,7 @@ impl ToolListReader {
     }
 }
 
-/// How messages refer to a tool that is left out: by its quoted name, or as one without a name.
+/// Returns how to name a tool that is left out: by its quoted name, or as one without a name.
 fn named(definition: &RawValue) -> String {
     #[derive(Deserialize)]
     struct NamedTool {

@@ -1,4 +1,4 @@
-//! Renders the messages that are sent to a server. No IO.
+//! Renders the messages that are sent to a server. Does no I/O.
 
 use std::sync::LazyLock;
 
@@ -9,12 +9,12 @@ use crate::domain::rpc::{METHOD_NOT_FOUND, RpcError, failure};
 use crate::domain::upstream::{Era, OutCall};
 use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSION};
 
-/// How many bytes a message may have in addition to the result in it: envelope, ids, white space.
+/// How many bytes a message may have in addition to its result: JSON-RPC members, ids, white space.
 pub(super) const ENVELOPE: u64 = 1024;
 
 const CLIENT_INFO: &str = concat!(r#"{"name":"hawsepipe","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
 
-/// What every modern request reports about its client (MCP 2026-07-28, per-request protocol fields). It declares no
+/// The `_meta` members of every modern request (MCP 2026-07-28, per-request protocol fields). They declare no
 /// capabilities, so servers must not send requests of their own.
 static MODERN_META: LazyLock<String> = LazyLock::new(|| {
     let version = format!(r#""io.modelcontextprotocol/protocolVersion":"{MODERN_VERSION}""#);
@@ -66,7 +66,7 @@ impl McpRequest<'_> {
         matches!(self, Self::CallTool(call) if call.extend_on_progress)
     }
 
-    /// Renders the request under `id`. Adds no newline, but keeps those in raw values.
+    /// Renders the request under `id`. Adds no newlines, but keeps those in raw values.
     pub(super) fn render(&self, era: Era, id: u64) -> Vec<u8> {
         let mut text = Vec::with_capacity(512 + self.payload());
         text.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
@@ -129,7 +129,7 @@ impl McpRequest<'_> {
     }
 }
 
-/// Whether a member of `_meta` concerns one hop only, so that it is not passed on.
+/// Whether a member of `_meta` concerns only one connection, so that it is not passed on.
 fn is_ours(key: &str) -> bool {
     key == "progressToken" || key.starts_with("io.modelcontextprotocol/")
 }
@@ -157,14 +157,14 @@ fn push_call(text: &mut Vec<u8>, call: &OutCall) {
     }
 }
 
-/// The notification that cancels the request `id`.
+/// Returns the notification that cancels the request `id`.
 pub(super) fn cancelled(id: u64) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":"the caller gave up"}}}}"#
     )
 }
 
-/// The answer to a request of the server: `{}` for a ping, an error for anything else. `id` is raw JSON.
+/// Returns the answer to a request of the server: `{}` for a ping, an error for anything else. `id` is raw JSON.
 pub(super) fn reply(id: &RawValue, method: &str) -> String {
     if method == "ping" {
         return format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id.get());

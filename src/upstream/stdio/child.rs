@@ -1,5 +1,5 @@
-//! The process of a server: how it is started, who reads and writes its pipes, and how it ends. It leads its own
-//! process group, so that the processes that it starts end with it.
+//! The process of a server: starts it, reads and writes its pipes, and ends it. It leads its own process group, so that
+//! the processes that it starts end with it.
 
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
@@ -23,9 +23,9 @@ use super::stdout_reader::StdoutReader;
 use super::tree::Descendants;
 use crate::upstream::context::UpstreamContext;
 
-/// The variables of the gateway's own environment that a process gets.
+/// The variables of the gateway's own environment that a process inherits.
 const INHERITED: [&str; 5] = ["PATH", "HOME", "USER", "LANG", "TMPDIR"];
-/// How long a process may take to exit by itself, and again after SIGTERM.
+/// How long a process may take to exit on its own, and again after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 /// How long to wait for the last output of a process that has ended.
 const LAST_WORDS: Duration = Duration::from_millis(200);
@@ -92,7 +92,7 @@ fn spawn(target: &Target, shared: &UpstreamContext) -> Result<Child, UpstreamErr
             .kill_on_drop(true)
             .spawn()
     });
-    // Clients see this message, so it does not name folders.
+    // Clients see this message, so it does not contain folders.
     let name = Path::new(command).file_name().unwrap_or_default().to_string_lossy();
     spawned.map_err(|error| UpstreamError::Start(format!("{name}: {error}")))
 }
@@ -113,7 +113,7 @@ async fn write(
         let Some((text, _room)) = text else { return };
         tokio::select! {
             written = stdin.write_all(&text) => if written.is_err() {
-                // The process no longer reads, so it is of no use even if it still runs.
+                // The process no longer reads, so it is useless even if it is still running.
                 return ended.cancel();
             },
             () = stop.cancelled() => return,
@@ -131,8 +131,8 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    /// Waits for the process to exit or for a reason to end it. Then ends its whole group and whatever else it started.
-    /// Returns the exit status, unless the process was told to end.
+    /// Waits for the process to exit or for a reason to end it. Then ends its whole process group and its other
+    /// descendants. Returns the exit status, unless the process was told to end.
     async fn watch(&self, child: &mut Child, pid: u32) -> Option<ExitStatus> {
         let exited = tokio::select! {
             status = child.wait() => Some(status),
@@ -154,8 +154,8 @@ impl Supervisor {
         if asked { None } else { status.ok() }
     }
 
-    /// Ends a process whose stdin is closed: lets it exit by itself, then sends SIGTERM, then SIGKILL. Sends SIGKILL
-    /// immediately when the gateway is in a hurry.
+    /// Ends a process whose stdin is closed: waits for it to exit, then sends SIGTERM, then SIGKILL. When the gateway
+    /// aborts, sends SIGKILL immediately.
     async fn end(&self, child: &mut Child, group: Option<Pid>) -> std::io::Result<ExitStatus> {
         let gently = async {
             if let Ok(status) = tokio::time::timeout(GRACE, child.wait()).await {
@@ -177,7 +177,7 @@ impl Supervisor {
         }
     }
 
-    /// Reports the end to all waiting requests. `status` is set if the process ended by itself.
+    /// Fails all waiting requests because the process has ended. `status` is set if it ended on its own.
     fn report_end(&self, status: Option<ExitStatus>, last: String) {
         let key = &self.target.plan.key;
         let reason = match status {

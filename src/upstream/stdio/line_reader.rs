@@ -25,9 +25,9 @@ pub(super) struct LineReader<R> {
     searched: usize,
     /// Whether the rest of a line that was cut must still be skipped.
     skipping: bool,
-    /// Accounts for the buffer, except its first chunk, which every process has. `None` if lines are short.
+    /// Accounts for the buffer, except its first chunk, which every process has. `None` for a stream of short lines.
     reservation: Option<Reservation>,
-    /// The requests that wait for answers. `None` if nobody waits for lines, which are short then.
+    /// The requests that wait for answers. `None` for a stream that contains no answers.
     calls: Option<Arc<OpenRequests>>,
 }
 
@@ -45,20 +45,20 @@ enum Filled {
 pub(super) enum LinePiece<'a> {
     /// A line without its newline.
     Line(&'a [u8]),
-    /// What follows the last newline, at the end of the stream.
+    /// The text after the last newline, at the end of the stream.
     Last(&'a [u8]),
     /// The first `limit` bytes of a longer line.
     Cut(&'a [u8]),
     /// The beginning of a line for which the budget has no room.
     NoRoom(&'a [u8]),
-    /// The beginning of a long line that no request waits for.
+    /// The beginning of a long line that arrives while no request waits for an answer.
     Unasked(&'a [u8]),
-    /// The number of further bytes that were skipped of a line that was cut.
+    /// The number of further bytes that were skipped of a line that was cut off.
     Rest(usize),
 }
 
 impl LinePiece<'_> {
-    /// How much reading this piece counts against the rate limit.
+    /// How much this piece counts towards the rate limit.
     pub(super) fn cost(&self) -> u64 {
         let size = match self {
             Self::Line(bytes) | Self::Last(bytes) | Self::Cut(bytes) | Self::NoRoom(bytes) | Self::Unasked(bytes) => {
@@ -71,8 +71,8 @@ impl LinePiece<'_> {
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// Reads lines of at most `limit` bytes, which `reservation` accounts for while they are read. Short lines need
-    /// none.
+    /// Reads lines of at most `limit` bytes. `reservation` accounts for their memory while they are read; short lines
+    /// need none.
     pub(super) fn new(reader: R, limit: usize, reservation: Option<Reservation>) -> Self {
         Self { reader, limit, buffer: Vec::new(), start: 0, searched: 0, skipping: false, reservation, calls: None }
     }
@@ -82,7 +82,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         Self { calls: Some(Arc::clone(calls)), ..self }
     }
 
-    /// Returns the next line or a part of one, or `None` at the end. Must not be dropped before it completes.
+    /// Returns the next line or a part of one, or `None` at the end. The future must not be dropped before it
+    /// completes.
     pub(super) async fn next(&mut self) -> std::io::Result<Option<LinePiece<'_>>> {
         let (start, end, cut) = loop {
             if let Some(found) = memchr::memchr(b'\n', &self.buffer[self.searched..]) {

@@ -42,8 +42,8 @@ pub(super) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts the target's process and shakes hands within `limit`. `before` is the era that was found earlier. If the
-    /// process ends when it is probed, it is started once more and not probed again.
+    /// Starts the target's process and performs the handshake within `limit`. `before` is the era of the last
+    /// handshake. If the process ends on `server/discover`, it is started once more, as a legacy server.
     pub(super) async fn connect(
         target: &Target,
         shared: &Arc<UpstreamContext>,
@@ -67,7 +67,7 @@ impl ServerProcess {
         }
     }
 
-    /// If this fails, it also returns the step that was tried last.
+    /// Starts the process once and performs the handshake. An error comes with the step that was tried last.
     async fn start(
         target: &Target,
         shared: &Arc<UpstreamContext>,
@@ -103,7 +103,7 @@ impl ServerProcess {
         }
     }
 
-    /// What the handshake found out about the server.
+    /// The facts that the handshake found out about the server.
     pub(super) fn facts(&self) -> &ServerFacts {
         &self.facts
     }
@@ -171,7 +171,7 @@ impl ProcessPipes {
     }
 }
 
-/// Completes a while after a doubt was reported, with the reason for it.
+/// Completes a while after a doubtful line was reported, with the reason for the doubt.
 async fn doubted(doubt: oneshot::Receiver<UpstreamError>) -> UpstreamError {
     match doubt.await {
         Ok(reason) => {
@@ -182,7 +182,7 @@ async fn doubted(doubt: oneshot::Receiver<UpstreamError>) -> UpstreamError {
     }
 }
 
-/// A request that waits for its answer. It is cancelled if this is dropped before the answer.
+/// A request that waits for its answer. If this value is dropped before the answer arrives, the request is cancelled.
 struct RequestGuard<'a> {
     wire: &'a ProcessPipes,
     id: u64,

@@ -92,8 +92,8 @@ impl OpenRequests {
         }
     }
 
-    /// Delivers progress if somebody waits for it. Returns false if it is dropped. That is harmless, because each
-    /// notification tells the whole state.
+    /// Delivers progress if a caller waits for it. Returns false if it is dropped, which is harmless, because each
+    /// notification contains the complete progress.
     pub(super) fn progress(&self, token: u64, params: Box<RawValue>) -> bool {
         let state = self.lock();
         let Some(waiter) = state.waiting.get(&token) else { return true };
@@ -105,12 +105,12 @@ impl OpenRequests {
         (1..self.next_id.load(Ordering::Relaxed)).contains(&id)
     }
 
-    /// Removes a request whose caller has gone. Returns false if the answer came first.
+    /// Removes a request whose caller no longer waits. Returns false if it has already been answered.
     pub(super) fn forget(&self, id: u64) -> bool {
         self.remove(&mut self.lock(), id).is_some()
     }
 
-    /// Ends all requests, waiting and future ones, with `reason`. If called again, the first reason stays.
+    /// Fails all requests, waiting and future ones, with `reason`. Further calls have no effect.
     pub(super) fn close(&self, reason: UpstreamError) {
         let mut state = self.lock();
         if state.closed.is_some() {

@@ -1,4 +1,4 @@
-//! The pipes of a process, and the limits on what waits to be written.
+//! The pipes of a process, and the limits on messages that wait to be written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -15,10 +15,10 @@ use crate::upstream::request_failure::RequestFailure;
 /// How many messages may wait to be written to a process.
 pub(super) const OUTGOING: usize = 64;
 
-/// How many bytes these messages may have. A message that is larger waits until it is alone.
+/// How many bytes these messages may have together. A larger message waits until no other one is waiting.
 pub(super) const OUTGOING_BYTES: usize = 8 << 20;
 
-/// A message, and the room that it takes until it is written.
+/// A message, and its share of the limit until it is written.
 pub(super) type Outgoing = (Vec<u8>, OwnedSemaphorePermit);
 
 /// The pipes of a process, and the state that their readers and writers share.
@@ -26,7 +26,7 @@ pub(super) type Outgoing = (Vec<u8>, OwnedSemaphorePermit);
 pub(super) struct ProcessPipes {
     pub(super) calls: Arc<OpenRequests>,
     pub(super) outgoing: mpsc::Sender<Outgoing>,
-    /// Room for messages that wait to be written, because a process may read nothing.
+    /// Limits the bytes of messages that wait to be written, because a process may stop reading.
     pub(super) room: Arc<Semaphore>,
     /// The upstream whose process it is.
     pub(super) key: ObjectKey,
@@ -38,12 +38,12 @@ pub(super) struct ProcessPipes {
     pub(super) batches: Arc<AtomicBool>,
     /// Cancelled to make the process end.
     pub(super) stop: CancellationToken,
-    /// Cancelled when the process no longer reads or writes its pipes as it should.
+    /// Cancelled when the process no longer reads or writes its pipes properly.
     pub(super) ended: CancellationToken,
 }
 
 impl ProcessPipes {
-    /// Queues one message. If this fails, nothing is written any more, and the message was not sent.
+    /// Queues one message. Fails if the process no longer reads; the message was then not sent.
     pub(super) async fn send(&self, mut text: Vec<u8>) -> Result<(), RequestFailure> {
         one_line(&mut text);
         let gone = || RequestFailure::Stale(UpstreamError::Lost("it reads no more".into()));
@@ -64,7 +64,7 @@ impl ProcessPipes {
     }
 }
 
-/// The room that a message takes, in bytes.
+/// The share of the limit that a message takes, in bytes.
 fn room_of(text: &[u8]) -> u32 {
     u32::try_from(text.len().min(OUTGOING_BYTES)).unwrap_or(u32::MAX)
 }

@@ -20,17 +20,17 @@ pub struct ServerLauncher {
 }
 
 impl ServerLauncher {
-    /// This very program, even if its file has been replaced since it started.
+    /// Returns a launcher that runs this same program, even if its file has been replaced since it started.
     pub fn current() -> Self {
         Self::at("/proc/self/exe")
     }
 
-    /// The program at `path`.
+    /// Returns a launcher that runs the program at `path`.
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { program: path.into() }
     }
 
-    /// Returns a command that becomes `program`, with `name` as its argument 0.
+    /// Returns a command that runs `program` with `name` as its argument 0.
     pub(super) fn command(&self, program: &Path, name: &str) -> Command {
         if !cfg!(target_os = "linux") {
             let mut command = Command::new(program);
@@ -43,15 +43,15 @@ impl ServerLauncher {
     }
 }
 
-/// `hawsepipe stdio-server PARENT NAME PROGRAM [ARGUMENT...]`: becomes the program, which is killed when the process
-/// PARENT ends. On failure, prints the reason to standard error and exits with code 126.
+/// `hawsepipe stdio-server PARENT NAME PROGRAM [ARGUMENT...]`: replaces this process with the program, which is killed
+/// when the process PARENT ends. On failure, prints the reason to standard error and exits with code 126.
 pub fn server_main(arguments: impl Iterator<Item = OsString>) -> ! {
     let error = become_server(arguments).unwrap_or_else(|error| error);
     eprintln!("Error: hawsepipe {SUBCOMMAND}: {error}");
     exit(126)
 }
 
-/// Becomes the program. Returns only if that fails.
+/// Replaces this process with the program. Returns only if that fails.
 fn become_server(mut arguments: impl Iterator<Item = OsString>) -> io::Result<io::Error> {
     let (Some(parent), Some(name), Some(program)) = (arguments.next(), arguments.next(), arguments.next()) else {
         let usage = format!("usage: {SUBCOMMAND} PARENT NAME PROGRAM [ARGUMENT...]");
@@ -59,7 +59,7 @@ fn become_server(mut arguments: impl Iterator<Item = OsString>) -> io::Result<io
     };
     #[cfg(target_os = "linux")]
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-    // The parent may have ended before the kernel was asked.
+    // The parent may have ended before the death signal was set.
     if parent.to_str() != Some(&Pid::as_raw(getppid()).to_string()) {
         return Err(io::Error::other("the gateway has ended"));
     }

@@ -1,4 +1,4 @@
-//! Logs what a process writes to its stderr, as many lines as a person may want to read.
+//! Logs what a process writes to its stderr, up to a number of lines per second.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,6 @@ const LINE: usize = 8 * 1024;
 /// The maximum number of lines that are logged in one second.
 const LINES: u64 = 100;
 
-/// Logs what one process writes to its stderr.
 pub(super) struct StderrLog {
     upstream: ObjectKey,
     mask: Mask,
@@ -70,7 +69,8 @@ impl StderrLog {
     }
 }
 
-/// What a process wrote, without the values that it was given and without control characters, including colours.
+/// Returns text that a process wrote, without secrets of its configuration, and with spaces instead of control
+/// characters.
 pub(super) fn printable(mask: &Mask, bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     let text = mask.masked(&*text);

@@ -18,9 +18,10 @@ use crate::upstream::metrics::Dropped;
 use crate::upstream::server_message::{self, InvalidMessage, Notice, ServerMessage};
 use crate::upstream::wire::{self, ENVELOPE};
 
-/// The maximum number of bytes of one line that are skipped. If a line is longer, the connection is closed.
+/// The maximum number of bytes of one line that are skipped. If more would have to be skipped, the connection is
+/// closed.
 const PASSED_OVER: u64 = 256 * 1024 * 1024;
-/// Bytes at the beginning of a line that are examined to show it in the log.
+/// The number of bytes at the beginning of a line from which the logged text is made.
 const READ_OF_IT: usize = 4096;
 /// Characters of a line that the log shows.
 const SHOWN: usize = 200;
@@ -30,9 +31,9 @@ pub(super) struct StdoutReader {
     target: Target,
     shared: Arc<UpstreamContext>,
     wire: ProcessPipes,
-    /// Whether the log already reports that the process writes lines that are not messages.
+    /// Whether it was already logged that the process writes lines that are not messages.
     warned: bool,
-    /// Bytes that were skipped of the last line that was too long.
+    /// How many bytes of the last line that was too long were skipped.
     passed_over: u64,
 }
 
@@ -82,7 +83,7 @@ impl StdoutReader {
         self.wire.ended.cancel();
     }
 
-    /// Handles the beginning of a line of which no more is read. Only the call that it answers fails.
+    /// Handles the beginning of a line whose rest is skipped. Only the call that it answers fails.
     fn take_cut(&mut self, beginning: &[u8], why: &UpstreamError) -> LineOrigin {
         self.passed_over = 0;
         if self.fail(&MessageMembers::read(beginning).whose(), why) {
@@ -103,7 +104,7 @@ impl StdoutReader {
         }
     }
 
-    /// Skips the rest of a line that was too long as fast as it arrives, because other answers wait behind it.
+    /// Skips the rest of a line that was too long. This is not limited in rate, because other answers come after it.
     fn pass_over(&mut self, size: u64) -> Result<LineOrigin, UpstreamError> {
         self.passed_over += size;
         match self.passed_over > PASSED_OVER {
@@ -112,8 +113,8 @@ impl StdoutReader {
         }
     }
 
-    /// Handles what follows the last newline. A message that is incomplete there is not reported: the process has
-    /// ended, and the waiting calls fail for that reason.
+    /// Handles the text after the last newline. An incomplete message is not reported, because the process has ended
+    /// and the waiting calls fail for that reason.
     fn take_last(&mut self, line: &[u8]) -> LineOrigin {
         let breaks_off = line.trim_ascii_start().first() == Some(&b'{') && !MessageMembers::read(line).whole;
         if breaks_off { LineOrigin::Unasked } else { self.take(line) }
@@ -155,7 +156,7 @@ impl StdoutReader {
         let calls = &self.wire.calls;
         match id.and_then(|id| id.get().parse().ok()) {
             Some(id) if calls.answer(id, answer) => return true,
-            // The answer of a call that was given up.
+            // This answers a call that was given up.
             Some(id) if calls.was_opened(id) => return false,
             _ => {}
         }
@@ -173,7 +174,7 @@ impl StdoutReader {
     }
 
     /// Handles a text that is not a message. The calls that it answers fail immediately; if it only quotes an answer,
-    /// they fail after a short wait. Any other text is meant for people and is skipped.
+    /// they fail after a short wait. Any other text is skipped.
     fn take_broken(&mut self, text: &[u8], fault: InvalidMessage) -> bool {
         let (whose, quoted, message) = (fault.whose.clone(), fault.quoted, fault.message);
         let shown = server_message::may_be_shown(&fault, text);
@@ -187,7 +188,7 @@ impl StdoutReader {
         false
     }
 
-    /// Counts a line that nobody can use. Returns true for the first one.
+    /// Counts a line that is not usable. Returns true for the first one.
     fn strays(&mut self) -> bool {
         self.shared.metrics.dropped(&self.target.plan.key.name, Dropped::Stray);
         self.wire.strays.fetch_add(1, Ordering::Relaxed);

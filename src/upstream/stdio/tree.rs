@@ -16,7 +16,7 @@ struct ProcessIdentity {
 impl ProcessIdentity {
     fn of(pid: i32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name before this is in parentheses, and can contain any character.
+        // The process name before this point is in parentheses, and can contain any character.
         let (_, after) = stat.rsplit_once(')')?;
         let field = |number: usize| after.split_ascii_whitespace().nth(number);
         Some(Self { pid, parent: field(1)?.parse().ok()?, started: field(19)?.parse().ok()? })
@@ -45,7 +45,7 @@ impl Descendants {
         Self(found)
     }
 
-    /// Kills those that are still running, even if they have another parent by now.
+    /// Kills the processes that are still running, even if they have another parent by now.
     pub(super) fn kill(&self) {
         for old in &self.0 {
             let lives = ProcessIdentity::of(old.pid).is_some_and(|now| now.started == old.started);

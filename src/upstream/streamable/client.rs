@@ -25,7 +25,7 @@ const IDLE: usize = 256;
 /// connection that the server is just closing.
 const IDLE_TIME: Duration = Duration::from_secs(4);
 
-/// What all requests to one upstream share.
+/// The data that all requests to one upstream share.
 #[derive(Debug)]
 pub(super) struct Client {
     pool: Pool<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -85,7 +85,8 @@ pub(super) fn chain(error: &dyn Error) -> String {
     causes(error).chars().take(300).collect()
 }
 
-/// Parses a URL and removes user, password and fragment: credentials belong in headers, and errors show the endpoint.
+/// Parses a URL and removes user, password and fragment: credentials belong in headers, and error messages contain the
+/// endpoint.
 fn endpoint(url: &str) -> Result<Uri, UpstreamError> {
     let fault = || UpstreamError::Connect("its URL is not one of http or https".into());
     let mut parts = url.parse::<Uri>().map_err(|_| fault())?.into_parts();
@@ -107,7 +108,7 @@ fn headers(target: &Target, instance: &Instance) -> Result<HeaderMap, UpstreamEr
     }
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // Without this header a server may choose any encoding (RFC 9110, section 12.5.3).
+    // Without this header, a server can choose any encoding (RFC 9110, section 12.5.3).
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     if let Ok(instance) = HeaderValue::from_str(instance.as_str()) {
         headers.insert(HeaderName::from_static(INSTANCE_HEADER), instance);

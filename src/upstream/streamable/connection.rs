@@ -28,7 +28,7 @@ pub(super) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// How long it may take to send a cancellation, an answer to the server, or the end of a session.
 pub(super) const SMALL: Duration = Duration::from_secs(5);
 
-/// One upstream over HTTP: everything that outlives its sessions.
+/// One upstream over HTTP: the state that outlives its sessions.
 #[derive(Debug)]
 pub(in crate::upstream) struct HttpEndpoint {
     pub(super) target: Target,
@@ -36,7 +36,7 @@ pub(in crate::upstream) struct HttpEndpoint {
     pub(super) client: Client,
     pub(super) params: ParamHeaders,
     pub(super) next_id: AtomicU64,
-    /// Accounts for the memory that the responses to all its sessions take.
+    /// Accounts for the memory of the responses to all its sessions.
     account: Arc<Account>,
 }
 
@@ -59,7 +59,7 @@ impl HttpEndpoint {
     }
 }
 
-/// What all requests of one session share.
+/// The data that all requests of one session share.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) endpoint: Arc<HttpEndpoint>,
@@ -71,7 +71,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Whether the negotiated version has batches.
+    /// Whether the negotiated version allows batches.
     pub(super) fn has_batches(&self) -> bool {
         self.headers.get(PROTOCOL_VERSION).is_some_and(|version| version == BATCH_VERSION)
     }
@@ -110,7 +110,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Does the same off the path of calls, and ignores failures.
+    /// Like [`Self::notify`], but runs in the background and ignores failures.
     pub(super) fn notify_later(self: &Arc<Self>, text: String) {
         let connection = Arc::clone(self);
         self.endpoint.shared.notify_later(&self.endpoint.target.plan.key.name, async move {

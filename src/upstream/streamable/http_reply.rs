@@ -21,7 +21,7 @@ use crate::upstream::wire;
 pub(super) enum HttpReply {
     /// The answer to the request.
     Answer(Answer),
-    /// An error with an HTTP status that says that the request was refused (MCP, Streamable HTTP). Nothing was
+    /// An error with an HTTP status that shows that the request was refused (MCP, Streamable HTTP). Nothing was
     /// executed.
     Refused(Box<RawValue>),
     /// The server no longer knows the session. Nothing was executed.
@@ -88,7 +88,7 @@ pub(super) async fn read(
     }
 }
 
-/// Checks that an answer is for the request `id`. An error may come without an id.
+/// Checks that an answer is for the request `id`. An error may have no id.
 fn own(answered: Option<&RawValue>, id: u64, answer: Answer) -> Result<HttpReply, UpstreamError> {
     let is_own = match answered {
         Some(answered) => answered.get().parse() == Ok(id),
@@ -116,7 +116,7 @@ async fn read_events(
     Err(UpstreamError::Lost("its event stream ended before the answer".into()))
 }
 
-/// Handles what a server sends in response to the request `id`. Returns `None` if the answer has not come yet.
+/// Handles text that a server sends in response to the request `id`. Returns `None` if it does not contain the answer.
 fn take(
     connection: &Arc<Connection>,
     text: &[u8],
@@ -147,7 +147,7 @@ fn take(
     Ok(reply)
 }
 
-/// Handles what a server sends besides answers and progress.
+/// Handles a message other than the answer, progress or log message of a request.
 pub(super) fn handle(connection: &Arc<Connection>, message: ServerMessage<'_>) {
     let key = &connection.endpoint.target.plan.key;
     match message {
@@ -191,7 +191,7 @@ async fn refusal(
                 let (events, key) = (&endpoint.shared.events, endpoint.target.plan.key.clone());
                 events.push(UpstreamEvent::Doubtful(key));
             }
-            // Servers that refuse early may not have read the id, and send another one.
+            // A server that refuses a request early may not have read its id, and sends another one.
             let early = answered.is_none_or(|a| a.get().parse() == Ok(id)) || status.is_client_error();
             return match early {
                 true if status.is_client_error() => Ok(HttpReply::Refused(error)),
@@ -219,8 +219,8 @@ fn is_refusal_of_era(era: Era, error: &RawValue) -> bool {
     era == Era::Modern && matches!(code, Ok(PARSE_ERROR | INVALID_REQUEST | METHOD_NOT_FOUND | INVALID_PARAMS))
 }
 
-/// Servers that follow the example of the TypeScript SDK answer 400 with code -32000 where the specification requires
-/// 404.
+/// Whether the error means that the session is unknown. Servers that follow the example of the TypeScript SDK answer
+/// 400 with code -32000 where the specification requires 404.
 fn says_session_unknown(error: &RawValue) -> bool {
     #[derive(Deserialize)]
     struct ErrorMessage {

@@ -43,7 +43,7 @@ pub(super) struct HttpSession {
 }
 
 impl HttpSession {
-    /// Shakes hands within `limit`. `before` is the era that was found earlier.
+    /// Performs the handshake within `limit`. `before` is the era of the last handshake.
     pub(super) async fn connect(
         endpoint: &Arc<HttpEndpoint>,
         before: Option<Era>,
@@ -89,7 +89,7 @@ impl HttpSession {
         }
     }
 
-    /// What the handshake found out about the server.
+    /// The facts that the handshake found out about the server.
     pub(super) fn facts(&self) -> &ServerFacts {
         &self.facts
     }
@@ -114,7 +114,7 @@ impl HttpSession {
         }
     }
 
-    /// Remembers which arguments of these tools are mirrored in headers, and removes tools whose marks are not valid.
+    /// Stores which arguments of these tools are repeated in headers, and removes tools whose marks are not valid.
     pub(super) fn note_tools(&self, listed: &mut Listed) {
         if self.connection.era == Era::Modern {
             self.connection.endpoint.params.learn(listed);
@@ -140,14 +140,14 @@ impl HttpSession {
         }
     }
 
-    /// Decides what an error from the server means. `refused` says whether the HTTP status also shows that nothing was
+    /// Classifies an error from the server. `refused` tells whether the HTTP status also shows that nothing was
     /// executed.
     fn classify_error(&self, error: Box<RawValue>, refused: bool) -> Result<Answer, RequestFailure> {
         if let Some(refusal) = HopRefusal::over_http(self.facts.era, &error, refused) {
             return Err(RequestFailure::Refused(refusal));
         }
         if is_of_version(&error) {
-            // The error may come from a tool, or from a server that is not legacy any more. A probe finds out.
+            // The error may come from a tool, or from a server that is no longer legacy. A probe finds out which.
             let HttpEndpoint { target, shared, .. } = &*self.connection.endpoint;
             shared.events.push(UpstreamEvent::Doubtful(target.plan.key.clone()));
         }
@@ -230,8 +230,8 @@ impl Connection {
     }
 }
 
-/// A legacy request that waits for its answer. If this is dropped before the answer, the request is cancelled. A modern
-/// request is cancelled by closing its response instead.
+/// A legacy request that waits for its answer. If this value is dropped before the answer arrives, the request is
+/// cancelled. A modern request is cancelled by closing its response instead.
 struct LegacyRequestGuard<'a> {
     connection: &'a Arc<Connection>,
     id: u64,

@@ -1,4 +1,5 @@
-//! Arguments that a modern server wants mirrored in `Mcp-Param-*` headers (MCP 2026-07-28, transports: custom headers).
+//! Arguments that a modern server requires to be repeated in `Mcp-Param-*` headers (MCP 2026-07-28, transports: custom
+//! headers).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,13 +12,13 @@ use crate::domain::header_text::encode;
 use crate::domain::mirror::{Mirrored, marks};
 use crate::domain::tool::Listed;
 
-/// The marked arguments of an upstream's tools.
+/// For each tool of an upstream, the arguments that are repeated in headers.
 #[derive(Debug, Default)]
 pub(super) struct ParamHeaders(ArcSwap<HashMap<String, Vec<(HeaderName, Mirrored)>>>);
 
 impl ParamHeaders {
-    /// Reads the marks in a whole list of tools. Tools with invalid marks are removed from the list, as the
-    /// specification demands.
+    /// Reads from a whole list of tools which arguments are marked to be repeated. Tools with invalid marks are removed
+    /// from the list, as the specification demands.
     pub(super) fn learn(&self, listed: &mut Listed) {
         let (mut marked, mut invalid) = (HashMap::new(), Vec::new());
         listed.tools.retain(|tool| match tool.input_schema.as_deref().map_or(Ok(Vec::new()), marks) {

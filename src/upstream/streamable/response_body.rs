@@ -26,9 +26,8 @@ use crate::upstream::wire::ENVELOPE;
 #[error(transparent)]
 struct BrokenBody(UpstreamError);
 
-/// Reads the whole body, which `reservation` accounts for. A body that arrives in one piece is not copied. If it is
-/// larger than `limit` bytes and an envelope, or the budget has no room for it, it is given up, and its connection with
-/// it.
+/// Reads the whole body. `reservation` accounts for its memory. A body that arrives in one piece is not copied. If it
+/// is larger than `limit` plus [`ENVELOPE`] bytes, or exceeds the budget, reading stops and the connection is closed.
 pub(super) async fn whole(mut body: Incoming, limit: u64, reservation: &Reservation) -> Result<Bytes, UpstreamError> {
     let most = limit.saturating_add(ENVELOPE);
     if body.size_hint().lower() > most {
@@ -78,14 +77,14 @@ pub(super) struct Messages<B: Chunks = Incoming> {
     unasked: Option<Flow>,
 }
 
-/// What was received since the last event.
+/// The bytes received since the last event.
 struct SinceLast {
     bytes: AtomicU64,
     reservation: Reservation,
 }
 
 impl<B: Chunks> Messages<B> {
-    /// Reads events of at most `limit` bytes and an envelope, each of which `reservation` accounts for.
+    /// Reads events of at most `limit` plus [`ENVELOPE`] bytes each. `reservation` accounts for their memory.
     pub(super) fn new(body: B, limit: u64, reservation: Reservation) -> Self {
         let since_last = Arc::new(SinceLast { bytes: AtomicU64::new(0), reservation });
         let counted = CountedBody { body, since_last: Arc::clone(&since_last), limit };
@@ -115,7 +114,7 @@ impl<B: Chunks> Messages<B> {
                 flow.spend(size + EACH).await;
             }
             let is_message = event.event.as_deref().is_none_or(|name| name == "message");
-            // An event without data prepares the client for resuming the stream, which the gateway does not do.
+            // An event without data is only for clients that resume streams, which the gateway does not do.
             if let Some(data) = event.data.filter(|data| is_message && !data.is_empty()) {
                 return Ok(Some(data));
             }

@@ -1,5 +1,5 @@
-//! The stream on which a legacy server sends messages of its own (MCP, transports: listening for messages), read in the
-//! background.
+//! Reads, in the background, the stream on which a legacy server sends messages outside of requests (MCP, transports:
+//! listening for messages).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -75,8 +75,8 @@ async fn open(connection: &Connection) -> Result<Option<Messages>, UpstreamError
     let response = connection.endpoint.client.send(Method::GET, &connection.uri, headers, Vec::new()).await?;
     match response.status() {
         StatusCode::OK if encoding(response.headers()).is_none() => {
-            // No call waits for these messages. A message that is larger than this ends the stream, which is then
-            // opened again.
+            // No call waits for these messages, so their size is limited further. A larger message ends the stream,
+            // which is then opened again.
             let limit = connection.endpoint.target.max_response_size.min(UNASKED);
             let reservation = connection.endpoint.reservation();
             Ok(Some(Messages::new(response.into_body(), limit, reservation).unasked()))
