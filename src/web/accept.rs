@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, header};
 
-/// Which kinds of answer a client accepts. Without the header it accepts all (RFC 9110, 12.5.1).
+/// The kinds of answer that a client accepts. A client without an `Accept` header accepts all (RFC 9110, 12.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Accept {
     pub(super) json: bool,

@@ -7,12 +7,11 @@ use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 
 use crate::domain::plan::ListenerPlan;
 
-/// Why a request is refused, as a text for users.
+/// The message for a client whose request is refused.
 pub(super) type Turned = &'static str;
 
 /// Checks that `Host` names this listener: a loopback name, or one of its `hosts`. If the listener is bound beyond
-/// loopback and lists no hosts, any IP address will do. (A page that rebinds its name sends that name; an address
-/// cannot be rebound.)
+/// loopback and lists no hosts, any IP address is accepted, because DNS rebinding works only with names.
 pub(super) fn check_host(headers: &HeaderMap, hosts: &[String], bound: SocketAddr) -> Result<(), Turned> {
     let mut sent = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (sent.next(), sent.next()) else { return Err("exactly one Host header is needed") };
@@ -38,7 +37,8 @@ fn is_loopback(name: &str) -> bool {
     matches!(name, "127.0.0.1" | "[::1]") || name.eq_ignore_ascii_case("localhost")
 }
 
-/// Returns the `Origin` of a web page that may read the answer; `None` if the request does not come from a page.
+/// Checks `Origin`. Returns the origin of a web page that may read the answer, or `None` if the request does not come
+/// from a page.
 pub(super) fn check_origin<'h>(
     headers: &'h HeaderMap,
     listener: &ListenerPlan,
@@ -51,7 +51,7 @@ pub(super) fn check_origin<'h>(
     Err("pages of this Origin are not served here: name it in the listener's `allowedOrigins`")
 }
 
-/// Allows a page of this origin to read the answer.
+/// Adds the headers that allow a page of this origin to read the answer.
 pub(super) fn allow_page<B>(response: &mut Response<B>, origin: HeaderValue) {
     let headers = response.headers_mut();
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
@@ -59,7 +59,7 @@ pub(super) fn allow_page<B>(response: &mut Response<B>, origin: HeaderValue) {
     headers.append(header::VARY, HeaderValue::from_static("Origin"));
 }
 
-/// The answer to a CORS preflight (Fetch standard).
+/// Returns the answer to a CORS preflight (Fetch standard).
 pub(super) fn preflight<B: Default>(asked: &HeaderMap) -> Response<B> {
     let mut response = Response::new(B::default());
     *response.status_mut() = StatusCode::NO_CONTENT;

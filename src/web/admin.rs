@@ -1,4 +1,4 @@
-//! The admin API: what runs and what happened, as JSON; metrics; liveness and readiness. It is read-only.
+//! The read-only admin API: the current state and the history as JSON, metrics, liveness and readiness.
 //!
 //! It has its own port; `guard.rs` decides who may use it.
 
@@ -18,11 +18,11 @@ use super::status;
 use crate::domain::digest::sha256_hex;
 use crate::engine::Engine;
 
-/// Items on a page if the request does not say.
+/// The default number of items on a page.
 const DEFAULT_LIMIT: usize = 100;
-/// The most items on a page.
+/// The maximum number of items on a page.
 const MAX_LIMIT: usize = 1000;
-/// The most rows of the history that are searched for one page.
+/// The maximum number of history rows that are searched for one page.
 const MAX_ROWS: usize = 100_000;
 
 /// The query of a list.
@@ -61,8 +61,8 @@ struct ListPage<T> {
 
 type PageResult<T> = Result<Json<ListPage<T>>, AdminError>;
 
-/// The router of the admin API. `check` checks the tokens of requests that are not trusted by their address; without
-/// it, those are refused, except for health and metrics.
+/// Returns the router of the admin API. `check` checks the tokens of requests whose address is not trusted. Without it,
+/// such requests are refused, except those for health and metrics.
 pub fn admin_router(engine: Arc<Engine>, check: Option<CheckToken>) -> Router {
     let api = Router::new()
         .route("/executions", get(executions))

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::engine::Engine;
 
-/// The state of every handler.
+/// The state that every handler of the admin API receives.
 pub(super) type AdminState = State<Arc<Engine>>;
 
 /// An error response: its status, a reason and a message.

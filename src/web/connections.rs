@@ -19,24 +19,24 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// The most connections of one listener; further ones wait to be accepted.
+/// The maximum number of connections of one listener; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 8192;
 /// How long a client may take to send its headers, and how long a connection may be idle between requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(120);
 /// The size of the read buffer in bytes, which also limits the size of the headers.
 const READ_BUFFER: usize = 64 * 1024;
-/// How long a client may accept none of the bytes that are sent to it. Meanwhile its answer takes up room in the byte
-/// budget that all clients share.
+/// How long a client may go without accepting any of the bytes sent to it. Until it accepts them, its answer takes up
+/// memory in the budget that all clients share.
 const STALLED: Duration = Duration::from_secs(30);
 /// TCP keep-alive: how long a connection is silent before the first probe, the time between probes, and how many may go
 /// unanswered.
 const KEEP_ALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(10), 3);
-/// How long a connection that has brought no request yet stays open after the listener closed.
+/// How long a connection without a request stays open after the listener has closed.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
 /// How long to wait after a connection could not be accepted, for example because the process is out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Stands for a local address that is not known.
+/// The placeholder for an unknown local address.
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// The two ends of a request's connection, stored in the request's extensions.
@@ -49,16 +49,16 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// Whether the connection came from this machine, and arrived at a loopback address. One that came from loopback
-    /// but arrived at another address was passed on by a local proxy, on behalf of anyone.
+    /// Whether the connection came from this machine, and arrived at a loopback address. A connection that came from
+    /// loopback but arrived at another address comes from a local proxy, which may act for any client.
     pub(super) fn is_here(&self) -> bool {
         [self.remote, self.local].iter().all(|address| address.ip().to_canonical().is_loopback())
     }
 }
 
 /// Serves `router` on `listener` until `shutdown`. Then it accepts no further connections, lets answers in progress
-/// finish, and returns when the last connection is closed. A new connection still has a moment to send its first request.
-/// Dropping the future closes all connections immediately.
+/// finish, and returns when the last connection is closed. A new connection still has a second to send its first
+/// request. Dropping the future closes all connections immediately.
 pub async fn serve(listener: TcpListener, router: Router, shutdown: CancellationToken) {
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut connections = JoinSet::new();
@@ -73,7 +73,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
             Some(_) = connections.join_next() => {}
             (permit, accepted) = accepted => match accepted {
                 Ok((stream, remote)) => {
-                    // If the system does not tell the local address, the connection counts as not on loopback.
+                    // If the system does not report the local address, the connection counts as not on loopback.
                     let local = stream.local_addr().unwrap_or(NOWHERE);
                     let peer = Peer { remote, local };
                     let served = serve_connection(stream, peer, router.clone(), shutdown.clone());
@@ -93,7 +93,7 @@ pub async fn serve(listener: TcpListener, router: Router, shutdown: Cancellation
     while connections.join_next().await.is_some() {}
 }
 
-/// Has the kernel close the connection of a client that is gone, or that accepts none of the bytes sent to it for
+/// Makes the kernel close the connection of a client that is gone, or that accepts none of the bytes sent to it for
 /// `stalled` (RFC 9293, 3.8.3; RFC 1122, 4.2.3.6). A window of zero bytes counts as accepting none.
 fn end_where_dead(stream: &TcpStream, stalled: Duration) -> io::Result<()> {
     let (idle, interval, count) = KEEP_ALIVE;
@@ -109,7 +109,7 @@ fn end_where_dead(stream: &TcpStream, stalled: Duration) -> io::Result<()> {
 }
 
 async fn serve_connection(stream: TcpStream, peer: Peer, router: Router, shutdown: CancellationToken) {
-    // Answers are small and written in one piece: waiting until a packet is full would only delay them.
+    // Answers are written in one piece, so waiting for more data before sending a packet would only delay them.
     let _ = stream.set_nodelay(true);
     if let Err(error) = end_where_dead(&stream, STALLED) {
         tracing::debug!(%error, "a connection has no deadline for its client to read");
@@ -141,8 +141,8 @@ async fn serve_connection(stream: TcpStream, peer: Peer, router: Router, shutdow
     }
 }
 
-/// Gives a connection that has brought no request yet a moment for its first one: a graceful shutdown would close it, even
-/// if its request is on the way.
+/// Waits a second if the connection has had no request yet. A graceful shutdown would close it immediately, even if its
+/// first request is on the way.
 async fn first_request(asked: &AtomicBool) {
     if !asked.load(Ordering::Relaxed) {
         tokio::time::sleep(FIRST_REQUEST).await;

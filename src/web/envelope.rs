@@ -9,7 +9,7 @@ use crate::domain::json::{Pointer, doubled_key};
 use crate::domain::log_level::LogLevel;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR, RpcError, too_deep};
 
-/// The longest request id, in bytes of JSON.
+/// The maximum length of a request id, in bytes of JSON.
 const MAX_ID: usize = 1024;
 
 /// One message with raw parts. For a client's message, unlike an upstream's, `id: null` differs from a missing `id`.
@@ -45,7 +45,7 @@ pub(super) enum ClientMessage<'a> {
     },
     /// A notification.
     Notification { method: Cow<'a, str>, params: Params<'a> },
-    /// An answer. The gateway sends clients no requests, so nothing waits for it.
+    /// An answer, which is ignored, because the gateway sends no requests to clients.
     Answer,
 }
 
@@ -86,7 +86,7 @@ pub(super) struct EnvelopeMeta<'a> {
     pub(super) client_capabilities: Option<&'a RawValue>,
 }
 
-/// What is wrong with a body, and the id for the error response.
+/// An error in a message, and the id for the error response.
 #[derive(Debug)]
 pub(super) struct Unreadable<'a> {
     /// Raw JSON; `null` if no id could be read.
@@ -95,7 +95,7 @@ pub(super) struct Unreadable<'a> {
 }
 
 impl<'a> ClientMessage<'a> {
-    /// Reads one message.
+    /// Parses one message.
     ///
     /// # Errors
     /// `-32700` if the body is not JSON, `-32600` if it is not a single JSON-RPC message (batches are refused),
@@ -142,12 +142,11 @@ impl<'a> ClientMessage<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// # Errors
-    /// Says what is wrong with them. `arguments` are not checked here, because it is not known yet whether anything
-    /// will read them.
+    /// Parses `params`. The error describes what is wrong.
+    /// `arguments` are not checked here, because it is not yet known whether anything will read them.
     fn read(params: &'a RawValue) -> Result<Self, String> {
         let text = object(params).ok_or("`params` must be an object")?;
-        // All members are raw, so nothing but a duplicate key can be wrong.
+        // All members are raw JSON, so this fails only if a key occurs twice.
         let read: Self = serde_json::from_str(text).map_err(|_| stands_twice("params", text).unwrap_or_default())?;
         if let Some(meta) = read.meta {
             let meta = object(meta).ok_or("`params/_meta` must be an object")?;
@@ -156,31 +155,33 @@ impl<'a> Params<'a> {
         Ok(read)
     }
 
-    /// The members of `_meta` that the gateway reads; `None` if there is no `_meta`.
+    /// Returns the members of `_meta` that the gateway reads; `None` if there is no `_meta`.
     pub(super) fn read_meta(&self) -> Option<EnvelopeMeta<'a>> {
         serde_json::from_str(object(self.meta?)?).ok()
     }
 }
 
 impl<'a> EnvelopeMeta<'a> {
-    /// The token for progress notifications, if the request has a valid one.
+    /// Returns the token for progress notifications, if the request has a valid one.
     pub(super) fn progress_token(&self) -> Option<&'a str> {
         self.progress_token.map(RawValue::get).filter(|token| is_id(token))
     }
 
-    /// The lowest level of log messages that the client wants during this request; `None` if it wants none.
+    /// Returns the lowest level of log messages that the client wants during this request; `None` if it wants none.
     pub(super) fn log_level(&self) -> Option<LogLevel> {
         LogLevel::parse(self.log_level?.get())
     }
 }
 
-/// Explains that an object has a duplicate key at some depth; `None` if it has none. `path` is the path of the object.
+/// Returns a message about a key that occurs twice in an object, at any depth; `None` if there is none. `path` is the
+/// path of the object.
 fn stands_twice(path: &str, json: &str) -> Option<String> {
     let place = Pointer(&doubled_key(json)?).to_string();
     Some(format!("{path}{place:.256}: this key stands twice in its object: send it once"))
 }
 
-/// The text of a raw JSON object; `None` for other values. (serde would also read a struct from an array.)
+/// Returns the text of a raw JSON object; `None` for other values. Checked explicitly, because serde would also read a
+/// struct from an array.
 pub(super) fn object(raw: &RawValue) -> Option<&str> {
     Some(raw.get()).filter(|json| json.starts_with('{'))
 }
@@ -190,7 +191,7 @@ fn is_id(raw: &str) -> bool {
     raw.len() <= MAX_ID && matches!(raw.as_bytes().first(), Some(b'"' | b'-' | b'0'..=b'9'))
 }
 
-/// The text of a raw JSON string; `None` for other values.
+/// Returns the text of a raw JSON string; `None` for other values.
 pub(super) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let json = raw.get();
     let inner = json.strip_prefix('"')?.strip_suffix('"')?;

@@ -19,15 +19,15 @@ use super::response::{KEEP_ALIVE, KEEP_ALIVE_EVERY, RpcResponse, event, event_st
 use crate::domain::upstream::Era;
 use crate::engine::Engine;
 
-/// The handling of one message, in progress.
+/// A message that is being handled.
 pub(super) struct RunningMessage {
     future: Option<Pin<Box<dyn Future<Output = RpcResponse> + Send>>>,
     outlives: bool,
 }
 
 impl RunningMessage {
-    /// Runs `future`. Dropping this cancels it, unless it `outlives` its client: a legacy client's disconnect does not
-    /// cancel, so the future then runs on in the background.
+    /// Runs `future`. Dropping this value cancels the future, unless `outlives` is set: the future then continues in
+    /// the background, because a legacy client's disconnect does not cancel its call.
     pub(super) fn new(future: impl Future<Output = RpcResponse> + Send + 'static, outlives: bool) -> Self {
         Self { future: Some(Box::pin(future)), outlives }
     }
@@ -73,7 +73,7 @@ impl Drop for OpenStream {
 }
 
 /// Answers with JSON. If the client accepts events, the answer becomes a stream when there is something to send before
-/// it, or when it takes a long time. An error that is found quickly still has its HTTP status.
+/// it, or when it takes a long time. An error that is found before that still has its HTTP status.
 pub(super) async fn respond(
     gate: &Gate,
     mut running: RunningMessage,
@@ -109,7 +109,7 @@ pub(super) async fn respond(
 /// The notifications of a call and, at the end, its answer.
 struct CallStream {
     first: Option<String>,
-    /// `None` once the answer is there.
+    /// `None` once the answer has arrived.
     running: Option<AbortOnDropHandle<RpcResponse>>,
     outbox: Arc<Outbox>,
     answer: Option<RpcResponse>,

@@ -10,8 +10,8 @@ use crate::domain::limits::Tracker;
 use crate::domain::plan::{GatewayPlan, ListenerPlan};
 use crate::engine::{Endpoint, Engine};
 
-/// Where a router is reached, and which of the plan's listeners it serves. A new plan's settings apply from the next
-/// request.
+/// The address of a router, and the plan's listener that it serves. The settings of a new plan apply from the next
+/// request on.
 #[derive(Clone, Debug)]
 pub struct ServedListener {
     /// The port of the listener in the plan; `None` for the plan's first listener, whatever its port.
@@ -20,12 +20,12 @@ pub struct ServedListener {
     pub default: ListenerPlan,
     /// The address that the socket is bound to.
     pub bound: SocketAddr,
-    /// Identifies this process, which refuses requests that it sent itself.
+    /// Identifies this process, so that it can refuse requests that it sent itself.
     pub instance: Instance,
 }
 
 impl ServedListener {
-    /// The settings to apply now; `None` if the plan in force has no such listener.
+    /// Returns the settings to apply now; `None` if the plan in force has no such listener.
     pub fn current<'a>(&'a self, gateway: &'a GatewayPlan) -> Option<&'a ListenerPlan> {
         let listeners = &gateway.listeners;
         match self.port {
@@ -56,8 +56,8 @@ pub(super) enum PathEndpoint {
 }
 
 impl PathEndpoint {
-    /// The endpoint at `path`, if there is one. `all` is the listener's path for all upstreams; a single upstream is at
-    /// `{all without /mcp}/{upstream}/mcp`.
+    /// Returns the endpoint at `path`, if there is one. `all` is the listener's path for all upstreams; a single
+    /// upstream is at `{all without /mcp}/{upstream}/mcp`.
     pub(super) fn of(path: &str, all: &str) -> Option<Self> {
         if path == all {
             return Some(Self::All);
@@ -67,7 +67,7 @@ impl PathEndpoint {
         (!name.is_empty() && !name.contains('/')).then(|| Self::One(name.to_owned()))
     }
 
-    /// The same as the engine's [`Endpoint`].
+    /// Converts it to the engine's [`Endpoint`].
     pub(super) fn as_engine(&self) -> Endpoint<'_> {
         match self {
             Self::All => Endpoint::All,

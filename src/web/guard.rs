@@ -29,7 +29,7 @@ pub(super) struct Guard {
     pub(super) check: Option<CheckToken>,
 }
 
-/// The only path that a token opens, so that a stolen token reveals no more than the operator reads.
+/// The only path that a request with a token may use, so that a stolen token reveals only what the operator reads.
 const REPORT: &str = "/api/v1/report";
 
 /// Passes a request on, or refuses it.
@@ -45,7 +45,7 @@ pub(super) async fn guard(State(guard): State<Arc<Guard>>, request: Request, nex
 async fn admit(parts: &Parts, trusts_loopback: bool, check: Option<&CheckToken>) -> Result<(), Response> {
     let peer = parts.extensions.get();
     if OPEN.contains(&parts.uri.path()) {
-        // A page that rebinds its name to this machine must not read these paths either.
+        // This protects the open paths, too, against DNS rebinding by a web page.
         if peer.is_some_and(Peer::is_here) {
             check_host(&parts.headers).map_err(forbidden)?;
         }
@@ -94,7 +94,7 @@ fn check_host(headers: &HeaderMap) -> Result<(), access::Turned> {
     access::check_host(headers, &[], loopback)
 }
 
-/// The token of `Authorization: Bearer` (RFC 6750).
+/// Returns the token of `Authorization: Bearer` (RFC 6750).
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())

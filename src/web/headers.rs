@@ -10,10 +10,10 @@ use crate::domain::rpc::{HEADER_MISMATCH, RpcError};
 
 /// Repeats the body's method.
 const METHOD_HEADER: &str = "mcp-method";
-/// Names what the method is about: a tool, a prompt or a resource.
+/// Names the target of the method: a tool, a prompt or a resource.
 const NAME_HEADER: &str = "mcp-name";
 
-/// Whether the headers are required, or must only agree with the body if they are present.
+/// Whether the headers are required, or must only match the body if they are present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     Required,
@@ -54,12 +54,12 @@ pub(super) fn check_single(headers: &HeaderMap, names: &[&str]) -> Result<(), Rp
     }
 }
 
-/// The error for a header that does not match the body.
+/// Returns the error for a header that does not match the body.
 pub(super) fn mismatch(what: String) -> RpcError {
     RpcError::new(HEADER_MISMATCH, what)
 }
 
-/// The text of a header; `None` if it is absent or contains anything other than visible ASCII.
+/// Returns the text of a header; `None` if it is absent or contains anything other than visible ASCII.
 pub(super) fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }

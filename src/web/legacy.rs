@@ -30,13 +30,14 @@ use crate::domain::version::LEGACY_VERSIONS;
 use crate::engine::access::sessions::Session;
 use crate::engine::{Caller, Reply};
 
-/// The most open GET streams of one session: one, and a second while the end of the first was not noticed yet.
+/// The maximum number of open GET streams of one session. A second one is allowed because the end of the first may not
+/// have been noticed yet.
 const STREAMS_PER_SESSION: u32 = 2;
-/// The most open GET streams of one listener.
+/// The maximum number of open GET streams of one listener.
 const MAX_STREAMS: u32 = 1000;
 /// JSON-RPC code for a request that its client cancelled, as the MCP SDKs use it.
 const REQUEST_CANCELLED: i64 = -32800;
-/// The most characters of a client's name and version that are kept.
+/// The maximum length of a client's name and version that is kept.
 const MAX_CLIENT: usize = 128;
 
 /// Answers one message.
@@ -79,8 +80,8 @@ pub(super) async fn answer(
     }
 }
 
-/// In this era, headers that repeat the body are optional. Those that are present must agree with it, because
-/// intermediaries may route by them.
+/// In this era, headers that repeat the body are optional. Those that are present must match it, because intermediaries
+/// may route by them.
 fn check_headers<'a>(headers: &HeaderMap, incoming: &ClientMessage<'a>) -> Result<(), (&'a str, RpcError)> {
     let (id, method, params) = match incoming {
         ClientMessage::Request { id, method, params } => (*id, method, params),
@@ -135,7 +136,7 @@ fn set_log_level(session: &Session, params: &Params<'_>) -> Reply {
     Reply::Result(to_raw(&json!({})))
 }
 
-/// A call in progress, which the client can cancel by the id of its request.
+/// A running call, which the client can cancel by the id of its request.
 struct InFlight<'a> {
     session: &'a Session,
     id: &'a str,
@@ -173,7 +174,7 @@ fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_
     RpcResponse::reply(id, &Reply::Result(result), Era::Legacy).with_session(session.id.clone())
 }
 
-/// The name and version that the client reports about itself, for display.
+/// Returns the name and version that the client reports about itself, for display.
 fn client_of(params: &Params<'_>) -> String {
     #[derive(Default, Deserialize)]
     #[serde(default)]
@@ -186,7 +187,7 @@ fn client_of(params: &Params<'_>) -> String {
     format!("{name} {version}").trim().chars().filter(|c| !c.is_control()).take(MAX_CLIENT).collect()
 }
 
-/// Finds the session of a request, which must come in at the endpoint where the session began.
+/// Finds the session of a request, which must arrive at the endpoint where the session began.
 fn find_session(
     gate: &Gate,
     endpoint: &PathEndpoint,
@@ -269,7 +270,7 @@ impl Drop for StreamSlots {
     }
 }
 
-/// The notifications for a session: that the tool list changed.
+/// The stream of a session's notifications, which report changes of the tool list.
 struct ListenStream {
     lists: watch::Receiver<()>,
     session: Arc<Session>,

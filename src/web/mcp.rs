@@ -1,4 +1,4 @@
-//! The MCP endpoints: one path for all upstreams, and one for each. Requests of both protocol eras come in here.
+//! The MCP endpoints: one path for all upstreams, and one for each. They serve requests of both protocol eras.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::domain::instance::INSTANCE_HEADER;
 use crate::domain::limits::Tracker;
 use crate::engine::Engine;
 
-/// A router that serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and each
-/// upstream at `/{upstream}/mcp` beside it. `shutdown` closes the streams that clients hold open.
+/// Returns a router that serves MCP over Streamable HTTP: all upstreams at the listener's path (default `/mcp`), and
+/// each upstream at `/{upstream}/mcp` beside it. `shutdown` closes the streams that clients hold open.
 pub fn mcp_router(engine: Arc<Engine>, listener: ServedListener, shutdown: CancellationToken) -> Router {
     let gate = Arc::new(Gate { engine, listener, shutdown, streams: Tracker::default() });
     // Paths are matched for each request, because a new plan can change them.
     Router::new().fallback(handle).with_state(gate)
 }
 
-/// Answers a request. While the gateway drains, its client is told to connect anew for the next.
+/// Answers a request. While the gateway drains, tells the client to use a new connection for its next request.
 async fn handle(State(gate): State<Arc<Gate>>, request: Request) -> Response {
     let mut response = serve(&gate, request).await;
     if gate.engine.is_draining() {

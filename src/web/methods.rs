@@ -18,7 +18,7 @@ pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The principal of calls from clients that are not authenticated.
 pub(super) const ANONYMOUS: &str = "anonymous";
 
-/// The result of `tools/list`. In the modern era it also says how long it may be cached, and by whom.
+/// The result of `tools/list`. In the modern era, it also contains how long and by whom it may be cached.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ListResult<'a> {
@@ -38,7 +38,7 @@ pub(super) struct CacheHints {
     cache_scope: &'static str,
 }
 
-/// For complete results that anyone may cache for five seconds, because lists do not depend on who asks for them.
+/// Allows anyone to cache a complete result for five seconds, because lists do not depend on the client.
 pub(super) const KEPT: CacheHints = CacheHints { result_type: "complete", ttl_ms: 5000, cache_scope: "public" };
 
 /// Answers `tools/list`.
@@ -92,7 +92,7 @@ pub(super) async fn call_tool(
     engine.call(request).await
 }
 
-/// The answer to a method that the gateway does not serve.
+/// Returns the answer to a method that the gateway does not serve.
 pub(super) fn unknown_method(method: &str) -> Reply {
     Reply::Error(RpcError::new(METHOD_NOT_FOUND, format!("Method not found: {method:.128}")))
 }

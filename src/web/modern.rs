@@ -22,7 +22,7 @@ use crate::domain::version::{LEGACY_VERSIONS, MODERN_VERSIONS, UNSPOKEN_VERSION}
 use crate::engine::{Caller, Reply};
 
 /// Whether the headers indicate this era: they name a modern version, or, outside of a session, any version that
-/// `initialize` could not have agreed on.
+/// `initialize` cannot negotiate.
 pub(super) fn is_meant(headers: &HeaderMap) -> bool {
     headers.get(VERSION_HEADER).is_some_and(|version| {
         let is = |known: &&str| version.as_bytes() == known.as_bytes();
@@ -31,8 +31,8 @@ pub(super) fn is_meant(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Whether a message belongs to this era. A request also does if only its body names a version outside of a session;
-/// its headers are then refused as wrong.
+/// Whether a message belongs to this era. A request outside of a session also does if only its body names a version; it
+/// is then refused because its headers do not match.
 pub(super) fn is_of(headers: &HeaderMap, incoming: &ClientMessage<'_>) -> bool {
     let ClientMessage::Request { method, params, .. } = incoming else { return is_meant(headers) };
     let said = params.read_meta().is_some_and(|meta| meta.protocol_version.is_some());
@@ -46,7 +46,7 @@ fn names_version(headers: &HeaderMap) -> bool {
     headers.get(VERSION_HEADER).is_some_and(|v| MODERN_VERSIONS.iter().any(|known| v.as_bytes() == known.as_bytes()))
 }
 
-/// Answers one message that came from `peer`.
+/// Answers one message from the address `peer`.
 pub(super) async fn answer(
     gate: &Arc<Gate>,
     endpoint: &PathEndpoint,
@@ -61,7 +61,7 @@ pub(super) async fn answer(
             let error = RpcError::new(INVALID_REQUEST, "the body must be a JSON-RPC request or notification");
             RpcResponse::modern_error("null", &error)
         }
-        // No notification has an effect without a session, but every one is accepted.
+        // Without a session, notifications have no effect, but they are accepted.
         ClientMessage::Notification { method, params } => {
             let supported = supported(header(headers, VERSION_HEADER).unwrap_or_default());
             match supported.and_then(|()| check_routing(headers, &method, &params, Presence::Optional)) {
@@ -115,7 +115,7 @@ fn discover() -> Reply {
     Reply::Result(to_raw(&result))
 }
 
-/// A marked argument and its header must either both be present and agree, or both be absent.
+/// Checks that a marked argument and its header are either both present and equal, or both absent.
 fn check_mirrored(headers: &HeaderMap, argument: &Mirrored, arguments: Option<&RawValue>) -> Result<(), RpcError> {
     let mut sent = headers.get_all(&argument.header).iter();
     let value = arguments.and_then(|arguments| argument.value(arguments));

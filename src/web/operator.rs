@@ -22,8 +22,8 @@ struct OperatorState {
 /// Checks whether the process works. The error says why it should be restarted.
 pub type CheckAlive = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
-/// The router of an operator: `/healthz`, which reports the result of `alive`; `/readyz`, which reports `ready`; and
-/// `/metrics`. The operator sets `ready` once it has listed every kind.
+/// Returns the router of an operator: `/healthz`, which reports the result of `alive`; `/readyz`, which reports
+/// `ready`; and `/metrics`. The operator sets `ready` once it has listed every kind.
 pub fn operator_router(catalog: Arc<Catalog>, ready: Arc<AtomicBool>, alive: CheckAlive) -> Router {
     Router::new()
         .route("/healthz", get(healthz))

@@ -1,4 +1,4 @@
-//! The messages that a call sends to its client before its answer.
+//! The messages that are sent to a client before the answer to its call.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,11 +12,11 @@ use crate::domain::ports::ToClient;
 use crate::domain::raw::RawObject;
 use crate::domain::rpc::request;
 
-/// The most messages that wait for a slow client, and the most bytes of them. The oldest are dropped first.
+/// The maximum number and the maximum bytes of messages that wait for a slow client. The oldest are dropped first.
 const MAX_WAITING: usize = 256;
 const MAX_BYTES: usize = 1 << 20;
 
-/// Messages for one client, in order, and the reserved room for the answer that follows them.
+/// Messages for one client, in order, and the memory that is reserved for the answer that follows them.
 #[derive(Debug)]
 pub(super) struct Outbox {
     waiting: Mutex<OutboxQueue>,
@@ -42,8 +42,8 @@ impl OutboxQueue {
         Some(message)
     }
 
-    /// How many of the oldest messages must be dropped for a message of `length` bytes, and how many bytes the others
-    /// have.
+    /// Returns how many of the oldest messages must be dropped for a message of `length` bytes, and how many bytes the
+    /// others have.
     fn to_evict(&self, length: usize) -> (usize, usize) {
         let (mut evicted, mut left) = (0, self.bytes);
         for message in &self.messages {
@@ -58,8 +58,8 @@ impl OutboxQueue {
 }
 
 impl Outbox {
-    /// An empty outbox. `is_read` says whether the client reads messages before its answer. All bytes count against
-    /// `budget`, and are charged to `account`.
+    /// Creates an empty outbox. `is_read` tells whether the client reads messages before its answer. All bytes count
+    /// against `budget`, and are charged to `account`.
     pub(super) fn new(budget: &Arc<ByteBudget>, account: &Arc<Account>, is_read: bool) -> Self {
         let reservation = budget.reservation_for(Category::Progress, account);
         let waiting = OutboxQueue { messages: VecDeque::new(), bytes: 0, reservation };
@@ -72,13 +72,13 @@ impl Outbox {
         self.is_read
     }
 
-    /// Holds the room for the answer, from when the upstream has sent it until it is written to the client.
+    /// Reserves memory for the answer, from the moment when the upstream has sent it until it is written to the client.
     pub(super) fn reservation(&self) -> &Arc<Reservation> {
         &self.reservation
     }
 
-    /// Adds a message, or drops it if there is no room: progress notifications state the total progress, and no answer
-    /// depends on log messages.
+    /// Adds a message, or drops it if there is no room. Dropping is harmless, because each progress notification
+    /// contains the total progress, and no answer depends on log messages.
     fn push(&self, message: String) {
         let mut waiting = self.lock();
         if message.len() > MAX_BYTES {
@@ -99,7 +99,7 @@ impl Outbox {
         self.filled.notify_one();
     }
 
-    /// Takes out the next message, if there is one.
+    /// Removes and returns the next message, if there is one.
     pub(super) fn pop(&self) -> Option<String> {
         self.lock().pop()
     }
@@ -216,7 +216,7 @@ mod tests {
         outbox.push("x".repeat(MAX_BYTES + 1));
         assert!(outbox.pop().is_some_and(|first| first.starts_with('1')), "the oldest of the five went");
         assert!(budget.held(Category::Progress) <= MAX_BYTES as u64 && budget.refused(Category::Progress) == 2);
-        // The budget of the process bounds all outboxes together, but small messages still find room.
+        // The budget of the process limits all outboxes together, but small messages still fit.
         let others: Vec<_> = (0..40).map(|_| Outbox::new(&budget, &Arc::default(), true)).collect();
         others.iter().for_each(|other| other.push("y".repeat(MAX_BYTES)));
         assert_eq!((others[0].pop().is_some(), others[39].pop()), (true, None));

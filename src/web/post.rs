@@ -22,7 +22,7 @@ use super::{legacy, modern};
 use crate::domain::budget::{Category, Reservation};
 use crate::domain::upstream::Era;
 
-/// How many copies of a message are held until it is answered: the one received, and the one that goes to the upstream.
+/// How many copies of a message are held until it is answered: the received one, and the one for the upstream.
 const COPIES: u64 = 2;
 
 /// Reads a message of at most `limit` bytes and answers it.
@@ -75,7 +75,7 @@ struct Post {
     outbox: Arc<Outbox>,
     /// The era that the headers indicate.
     era: Era,
-    /// The reserved room for the body.
+    /// The memory reserved for the body.
     _reservation: Reservation,
 }
 
@@ -89,7 +89,7 @@ impl Post {
         answer.held_in(self.outbox.reservation(), id.get().copied(), self.era)
     }
 
-    /// Sets `id` as soon as it is known.
+    /// Answers the message. Sets `id` as soon as it is known.
     async fn answer_in_era<'a>(&'a self, id: &OnceLock<&'a str>) -> RpcResponse {
         let Self { gate, endpoint, headers, peer, body, outbox, .. } = self;
         let incoming = match ClientMessage::parse(body) {

@@ -22,7 +22,7 @@ pub(super) enum BodyError {
     /// The body did not arrive in time.
     #[error("the request's body did not arrive within {0:?}")]
     TooSlow(Duration),
-    /// The process may hold no further bytes.
+    /// The memory budget is exhausted.
     #[error(transparent)]
     NoRoom(#[from] NoRoom),
     /// The connection broke.
@@ -30,7 +30,8 @@ pub(super) enum BodyError {
     Broken,
 }
 
-/// Reads a whole body of at most `limit` bytes, for which `reservation` is enlarged. A body in one piece is not copied.
+/// Reads a whole body of at most `limit` bytes, and reserves memory for it in `reservation`. A body in one piece is not
+/// copied.
 ///
 /// # Errors
 /// If the body is too large, too slow or cut off, or if there is no room for it. A body that is too large is refused
@@ -54,8 +55,7 @@ pub(super) async fn read(
     result
 }
 
-/// Reads the body. Room is reserved for bytes that have arrived, not for the declared length, because it costs a client
-/// nothing to declare one.
+/// Reads the body. Memory is reserved only for bytes that have arrived, because a client can declare any length.
 async fn collect(body: &mut Body, limit: u64, most: u64, reservation: &Reservation) -> Result<Bytes, BodyError> {
     let mut first = Bytes::new();
     let mut more = Vec::new();
@@ -82,7 +82,7 @@ async fn collect(body: &mut Body, limit: u64, most: u64, reservation: &Reservati
     Ok(if more.is_empty() { first } else { more.into() })
 }
 
-/// Reads the rest without keeping it: closing a connection that has unread bytes would destroy the answer too.
+/// Reads and discards the rest. If a connection were closed with unread bytes, the client might not receive the answer.
 fn discard(mut body: Body) {
     tokio::spawn(tokio::time::timeout(DISCARD_TIME, async move { while let Some(Ok(_)) = body.frame().await {} }));
 }

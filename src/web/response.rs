@@ -27,24 +27,23 @@ pub(super) struct RpcResponse {
     status: StatusCode,
     /// JSON; empty if there is nothing to send.
     body: String,
-    /// The id of the session that the request began, if it did.
+    /// The id of the session that the request began, if it began one.
     session: Option<String>,
-    /// Holds the room for the body until the body is written.
+    /// Reserves the memory of the body until the body is written.
     reservation: Option<Arc<Reservation>>,
 }
 
 impl RpcResponse {
-    /// 202, for a notification or an answer.
+    /// Creates the response 202, for a notification or an answer.
     pub(super) fn accepted() -> Self {
         Self { status: StatusCode::ACCEPTED, body: String::new(), session: None, reservation: None }
     }
 
-    /// The reply of a method to the request with the raw `id`. In the legacy era every JSON-RPC response has status
-    /// 200.
+    /// Creates the reply to the request with the raw `id`. In the legacy era every JSON-RPC response has status 200.
     pub(super) fn reply(id: &str, reply: &Reply, era: Era) -> Self {
         let (code, body) = match reply {
             Reply::Result(result) => (None, success(id, result)),
-            // The error's code describes the request to the upstream, not the request to this endpoint.
+            // The code is about the request to the upstream, so it does not determine the HTTP status here.
             Reply::UpstreamError(error) => (None, failure(id, error)),
             Reply::Error(error) => (Some(error.code), failure(id, &to_raw(error))),
         };
@@ -55,13 +54,13 @@ impl RpcResponse {
         Self { status, body, session: None, reservation: None }
     }
 
-    /// An error with this HTTP status for the raw `id`, which is `null` if none could be read.
+    /// Creates an error with this HTTP status for the raw `id`, which is `null` if none could be read.
     pub(super) fn error(status: StatusCode, id: &str, error: &RpcError) -> Self {
         Self { status, body: failure(id, &to_raw(error)), session: None, reservation: None }
     }
 
-    /// The error for a panic while a message was handled. `id` is the message's raw id, or `None` if it was not read
-    /// yet or there is none.
+    /// Creates the error for a panic while a message was handled. `id` is the message's raw id, or `None` if there is
+    /// none or it was not read yet.
     pub(super) fn panicked(id: Option<&str>, era: Era) -> Self {
         let error = RpcError::new(INTERNAL_ERROR, "the gateway failed on this message; its log says where");
         match id {
@@ -70,15 +69,15 @@ impl RpcResponse {
         }
     }
 
-    /// The error if there is no room for the message with this raw id.
+    /// Creates the error for a message whose memory exceeds the budget.
     pub(super) fn no_room(id: &str) -> Self {
         let data = json!({"reason": NO_ROOM, "retryAfterMs": 1000});
         let error = RpcError::new(REFUSED, NoRoom.to_string()).with_data(data);
         Self::error(StatusCode::SERVICE_UNAVAILABLE, id, &error)
     }
 
-    /// Holds the body in `reservation` until it is written, because the client may read slowly. If there is no room for
-    /// the body, returns an error instead.
+    /// Reserves the memory of the body until it is written, because the client may read slowly. If that exceeds the
+    /// budget, returns an error instead.
     pub(super) fn held_in(self, reservation: &Arc<Reservation>, id: Option<&str>, era: Era) -> Self {
         match reservation.resize(self.body.len() as u64) {
             Ok(()) => Self { reservation: Some(Arc::clone(reservation)), ..self },
@@ -86,7 +85,7 @@ impl RpcResponse {
         }
     }
 
-    /// A modern error, with the HTTP status that the specification assigns to its code.
+    /// Creates a modern error, with the HTTP status that the specification assigns to its code.
     pub(super) fn modern_error(id: &str, error: &RpcError) -> Self {
         Self::error(status_of(error.code), id, error)
     }
@@ -96,12 +95,12 @@ impl RpcResponse {
         Self { session: Some(id), ..self }
     }
 
-    /// The response as one event.
+    /// Converts the response to one server-sent event.
     pub(super) fn into_event(self) -> Bytes {
         written(event(&self.body), self.reservation)
     }
 
-    /// The response as a whole HTTP response.
+    /// Converts the response to a whole HTTP response.
     pub(super) fn into_response(self) -> Response {
         let empty = self.body.is_empty();
         let mut response = Response::new(Body::from(written(self.body.into(), self.reservation)));
@@ -117,7 +116,7 @@ impl RpcResponse {
     }
 }
 
-/// Bytes that hold their reservation until they are written.
+/// Returns bytes that hold their reservation until they are written.
 fn written(bytes: Bytes, reservation: Option<Arc<Reservation>>) -> Bytes {
     struct BudgetedBytes {
         bytes: Bytes,
@@ -134,19 +133,19 @@ fn written(bytes: Bytes, reservation: Option<Arc<Reservation>>) -> Bytes {
     }
 }
 
-/// A refusal before any message was read: this HTTP status, and an error without an id.
+/// Refuses a request before any message was read, with this HTTP status and an error without an id.
 pub(super) fn refuse(status: StatusCode, message: impl Into<String>) -> Response {
     RpcResponse::error(status, "null", &RpcError::new(INVALID_REQUEST, message)).into_response()
 }
 
-/// 405, with the methods that the endpoint serves.
+/// Returns the response 405, with the methods that the endpoint serves.
 pub(super) fn method_not_allowed(allow: &'static str) -> Response {
     let mut response = refuse(StatusCode::METHOD_NOT_ALLOWED, format!("this endpoint serves {allow}"));
     response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allow));
     response
 }
 
-/// The HTTP status of a modern error response (MCP 2026-07-28, Streamable HTTP).
+/// Returns the HTTP status of a modern error response (MCP 2026-07-28, Streamable HTTP).
 fn status_of(code: i64) -> StatusCode {
     match code {
         PARSE_ERROR | INVALID_REQUEST | INVALID_PARAMS | HEADER_MISMATCH | CAPABILITY_REQUIRED
@@ -159,7 +158,7 @@ fn status_of(code: i64) -> StatusCode {
 /// An SSE comment that keeps a silent stream open through proxies.
 pub(super) const KEEP_ALIVE: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
-/// One message as a server-sent event. If the JSON has several lines, each becomes a `data` field.
+/// Renders one message as a server-sent event. If the JSON has several lines, each becomes a `data` field.
 pub(super) fn event(message: &str) -> Bytes {
     let mut text = String::with_capacity(message.len() + 24);
     text.push_str("event: message\n");
@@ -172,7 +171,7 @@ pub(super) fn event(message: &str) -> Bytes {
     text.into()
 }
 
-/// A response whose body is a stream of events.
+/// Returns a response whose body is a stream of events.
 pub(super) fn event_stream(body: Body) -> Response {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
@@ -182,8 +181,8 @@ pub(super) fn event_stream(body: Body) -> Response {
     response
 }
 
-/// How long a stream is silent before a comment is sent, and how long a call may take before its answer becomes a
-/// stream.
+/// How long a stream is silent before a keep-alive comment is sent, and how long a call may take before its answer
+/// becomes a stream.
 pub(super) const KEEP_ALIVE_EVERY: Duration = Duration::from_secs(15);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `/api/v1/status`: a summary of the gateway, on request only once all edits are in force.
+//! `/api/v1/status`: a summary of the gateway. On request, it is returned only once all edits are in force.
 
 use axum::Json;
 use axum::extract::State;

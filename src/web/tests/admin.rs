@@ -1,4 +1,4 @@
-//! The admin API: lists with pages, readiness, and whose requests are refused.
+//! The admin API: lists with pages, readiness, and access control.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -142,7 +142,7 @@ fn check() -> CheckToken {
     Arc::new(|token| async move { (token == "good").then_some(()).ok_or("it is bad".to_owned()) }.boxed())
 }
 
-/// Sends a request over a connection from one address to another.
+/// Sends a request over a connection between these two addresses.
 async fn ask_over(
     gateway: &Gateway,
     check: Option<CheckToken>,

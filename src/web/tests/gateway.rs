@@ -1,4 +1,4 @@
-//! A gateway with fake adapters: an upstream whose tools do what their names say, and requests to the routers.
+//! A gateway with fake adapters and one upstream, and functions that send requests to the routers.
 
 use async_trait::async_trait;
 use std::net::{IpAddr, SocketAddr};
@@ -171,7 +171,7 @@ impl Records for Calls {
     }
 }
 
-/// A clock that always shows the same time, until it is broken.
+/// A clock that always returns the same time, until it is broken.
 #[derive(Clone, Default)]
 pub(super) struct Fixed(Arc<AtomicBool>);
 
@@ -303,7 +303,6 @@ impl Gateway {
         Self { engine, server, clock, mcp, admin, shutdown }
     }
 
-    /// A gateway with [`plan`].
     pub(super) async fn start() -> Self {
         let gateway = Self::idle();
         gateway.apply(plan()).await;
@@ -335,7 +334,7 @@ pub(super) fn post_to(path: &str, headers: &[(&str, &str)], body: &str) -> Reque
     request("POST", path, headers, body)
 }
 
-/// A request. A header with an empty value removes the default one.
+/// Builds a request. A header with an empty value removes the default one.
 pub(super) fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Request<Body> {
     let mut request = Request::builder().method(method).uri(path).body(Body::from(body.to_owned())).unwrap();
     request.extensions_mut().insert(peer([127, 0, 0, 1], [127, 0, 0, 1]));

@@ -29,7 +29,7 @@ async fn versions_are_negotiated() {
         assert!(answer.header("mcp-session-id").bytes().all(|b| b.is_ascii_graphic()));
         assert_eq!(answer.header("mcp-session-id").len(), 32);
     }
-    // While the version is being negotiated, the header with the version does not matter.
+    // During the negotiation, the header with the version does not matter.
     for version in ["2024-11-05", "2099-01-01"] {
         let answer = gateway.post(&[("mcp-protocol-version", version)], &initialize(version)).await;
         assert_eq!(answer.json()["result"]["protocolVersion"], "2025-11-25", "{version}");
@@ -112,7 +112,7 @@ async fn a_call_that_panics_is_answered_and_recorded() {
     let gateway = Gateway::start().await;
     gateway.server.panics.store(true, Ordering::Relaxed);
     let id = gateway.session().await;
-    // Before anything was sent, and within a stream of events.
+    // The tools panic before anything was sent, and within a stream of events.
     for (tool, meta, kind) in [
         ("up__echo", json!({}), "application/json"),
         ("up__progress", json!({"progressToken": 1}), "text/event-stream"),

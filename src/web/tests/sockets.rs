@@ -67,7 +67,7 @@ async fn at_the_end_a_connection_that_is_new_is_served_once_and_a_silent_one_is_
     let served = tokio::spawn(serve(listener, gateway.mcp.clone(), gateway.shutdown.clone()));
     let [mut new, mut silent, mut last] =
         [connected(address).await, connected(address).await, connected(address).await];
-    // They are accepted in order: once the last one is answered, all are there.
+    // Connections are accepted in order, so once the last one is answered, all of them have been accepted.
     let get = b"GET /mcp HTTP/1.1\r\nHost: localhost\r\n\r\n";
     last.write_all(get).await.unwrap();
     assert!(read_some(&mut last).await.starts_with("HTTP/1.1 4"));

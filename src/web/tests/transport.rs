@@ -1,4 +1,4 @@
-//! What is decided by HTTP alone: hosts, origins, paths, bodies and content types.
+//! Checks at the level of HTTP: hosts, origins, paths, bodies and content types.
 
 use axum::http::StatusCode;
 use serde_json::json;
