@@ -37,7 +37,7 @@ pub struct DirectorySettings {
     pub node: Option<PathBuf>,
 }
 
-/// The manifests of [`DirectorySettings`], and what the next reading needs of the last one.
+/// The manifests of [`DirectorySettings`], and the results of the last reading that the next one needs.
 pub struct Directory<I> {
     settings: DirectorySettings,
     /// Manifest texts that are read after the files.
@@ -56,7 +56,7 @@ pub struct CompiledManifests {
     pub located: Vec<Located>,
     /// The values of the secrets that the plan can refer to.
     pub secrets: FileSecrets,
-    /// Files that cannot be read or parsed. Their last readable version counts.
+    /// Files that cannot be read or parsed. Their last readable version is used instead.
     pub unreadable: Vec<PathBuf>,
     /// The folders to watch, and which of their files can change the plan.
     pub folders: Folders,
@@ -86,7 +86,7 @@ pub enum DirectoryError {
 }
 
 impl<I: Inspect> Directory<I> {
-    /// Makes a directory. It reads no file until [`Directory::read`].
+    /// Creates a directory. It reads no file until [`Directory::read`].
     pub fn new(settings: DirectorySettings, inspect: I) -> Self {
         Self { settings, more: Vec::new(), loaded: None, facts: FactsCache::new(inspect) }
     }
@@ -188,7 +188,7 @@ fn folder_of(path: &Path) -> PathBuf {
     absolute.parent().map_or_else(PathBuf::new, Path::to_owned)
 }
 
-/// Moves a syntax error to its place in the code's file, if the code comes from a file.
+/// Moves a syntax error to its position in the plugin's code, if the code comes from a file.
 fn in_code(inputs: &Inputs, plugin_dir: &Path, located: Located) -> Located {
     let place = || {
         let object = located.problem.object.as_ref().filter(|_| located.problem.reason == Reason::SyntaxError)?;

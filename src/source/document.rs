@@ -77,8 +77,8 @@ pub fn read(file: &Arc<PathBuf>, text: &str, is_json: bool) -> Result<FileObject
     Ok(found)
 }
 
-/// Reads JSON text. The values come from a JSON parser. The positions come from parsing the text as YAML too, because
-/// nearly all JSON is valid YAML.
+/// Reads JSON text. The values come from a JSON parser, the positions from a YAML parser, because nearly all JSON is
+/// valid YAML.
 fn json(text: &str) -> Result<Vec<Document>, (Position, String)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim().is_empty() {

@@ -14,7 +14,7 @@ pub struct DoublingBackoff {
 }
 
 impl DoublingBackoff {
-    /// Makes a backoff that starts at `first` and doubles up to `longest`, both without the random part.
+    /// Creates a backoff that starts at `first` and doubles up to `longest`, both without the random part.
     pub fn new(first: Duration, longest: Duration) -> Self {
         Self { next: first, first, longest }
     }

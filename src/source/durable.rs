@@ -39,7 +39,7 @@ pub(super) fn read(file: &Path, max_bytes: u64) -> Result<Vec<u8>, ReadError> {
 }
 
 /// Writes `content` to the file `name` in `folder`, replacing what was there. Only the owner can read the file, because
-/// the plans in it contain whatever people wrote into manifests.
+/// plans can contain secrets that users wrote into manifests.
 pub(super) fn write(folder: &Path, name: &str, content: &[u8]) -> io::Result<()> {
     let new = folder.join(format!("{name}.new"));
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;

@@ -5,19 +5,18 @@ use std::collections::BTreeMap;
 use crate::config::compile::FoundCode;
 use crate::domain::ports::{CodeFacts, Inspect};
 
-/// The most code texts whose facts are kept.
+/// The maximum number of code texts whose facts are kept.
 const MAX_FACTS: usize = 10_000;
-/// The most texts that are parsed at the same time, each in its own child process.
+/// The maximum number of texts that are parsed at the same time, each in its own child process.
 const AT_ONCE: usize = 4;
 
-/// Facts, found by the key of the code (see `code_key`).
+/// Caches facts by the key of the code (see `code_key`).
 pub(super) struct FactsCache<I> {
     inspect: I,
     known: BTreeMap<String, CodeFacts>,
 }
 
 impl<I: Inspect> FactsCache<I> {
-    /// Makes an empty cache.
     pub(super) fn new(inspect: I) -> Self {
         Self { inspect, known: BTreeMap::new() }
     }

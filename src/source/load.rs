@@ -16,7 +16,7 @@ use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 use crate::domain::secret::SecretText;
 
-/// All objects of the manifests. Lists are in the order of files, then of documents.
+/// All objects of the manifests. Lists are in the order of the files, and of the documents in a file.
 #[derive(Clone, Debug, Default)]
 pub struct LoadedManifests {
     /// All valid MCPGateways. If there are several, the command line names the one to run.
@@ -37,7 +37,7 @@ pub struct LoadedManifests {
     pub secrets: BTreeMap<ObjectKey, BTreeMap<String, SecretText>>,
     /// The Problems of reading. Use [`LoadedManifests::locate`] to add places to the compiler's Problems.
     pub problems: Vec<Located>,
-    /// Files that cannot be read or parsed. Their last readable version counts, if there was one.
+    /// Files that cannot be read or parsed. Their last readable version is used instead, if there is one.
     pub unreadable: Vec<PathBuf>,
     objects: BTreeMap<ObjectId, FileObject>,
     files: BTreeMap<PathBuf, FileObjects>,
@@ -64,9 +64,9 @@ impl LoadedManifests {
     }
 }
 
-/// Reads the objects in `files`. `previous` is the result of the last reading: a file that cannot be read now counts as
-/// it was then, and rules about changes compare with the objects that were accepted then. `plugin_dir` is the plugin
-/// folder of a gateway that names none.
+/// Reads the objects in `files`. `previous` is the result of the last reading: for a file that cannot be read now, its
+/// objects at that time are used, and rules about changes compare with the objects that were accepted at that time.
+/// `plugin_dir` is the plugin folder of a gateway that names none.
 pub fn load(files: Vec<FileText>, previous: Option<&LoadedManifests>, plugin_dir: &Path) -> LoadedManifests {
     let mut loading = ManifestLoader { loaded: LoadedManifests::default(), previous, plugin_dir };
     for file in files {
@@ -143,7 +143,7 @@ impl ManifestLoader<'_> {
         }
     }
 
-    /// Does the same for Hawsepipe's own kinds.
+    /// Like [`Self::read`], for Hawsepipe's own kinds.
     fn read_ours(&mut self, id: &ObjectId, document: &Arc<Value>, folder: &Path) -> Vec<Problem> {
         let loaded = &mut self.loaded;
         let before = self.previous.and_then(|p| p.accepted.get(id));

@@ -1,4 +1,4 @@
-//! The warning of a gateway whose manifests declare no upstream.
+//! The warning about manifests that declare no upstream.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use super::located::Located;
 use crate::domain::problem::{Level, Problem};
 use crate::domain::reason::Reason;
 
-/// The most subfolders that the warning names.
+/// The maximum number of subfolders that the warning names.
 const MOST: usize = 3;
 
 /// Warns that no upstream is declared in `paths`, and names manifests or code nearby that were not read.

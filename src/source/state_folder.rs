@@ -1,4 +1,4 @@
-//! A folder for what a standalone gateway learns while it runs and needs again after a restart.
+//! A folder for data that a standalone gateway collects while it runs and needs again after a restart.
 //!
 //! The gateway runs without it too, so nothing here returns an error: a failure is logged as a warning, and the data
 //! counts as never stored.
@@ -57,7 +57,7 @@ impl StateFolder {
         Self { path, lock: Mutex::default(), warned: Mutex::default() }
     }
 
-    /// Returns what was last written to `file`, or `None` if nothing was or the file cannot be used.
+    /// Returns the value that was last written to `file`, or `None` if there is none or the file cannot be used.
     pub fn read<T: DeserializeOwned>(&self, file: StateFile) -> Option<T> {
         let path = self.path.as_ref()?.join(file.name);
         let read = durable::read(&path, file.max_bytes)
@@ -106,7 +106,7 @@ impl StateFolder {
         self.warn(&format!("the state folder {folder} is not written: {why}. Give another with --state-dir"));
     }
 
-    /// Logs a warning once, until it differs or a write succeeds.
+    /// Logs a warning, unless it is the same as the last one and no write has succeeded since.
     fn warn(&self, what: &str) {
         let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
         if warned.as_deref() != Some(what) {

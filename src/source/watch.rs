@@ -33,7 +33,7 @@ pub struct FolderWatch {
 }
 
 impl FolderWatch {
-    /// Makes a watch of no folders.
+    /// Creates a watch of no folders.
     ///
     /// # Errors
     /// If the system's limit of watches is reached.

@@ -76,7 +76,7 @@ fn place(marker: &Marker) -> Position {
     Position { line: number(marker.line()), column: number(marker.col().saturating_add(1)) }
 }
 
-/// A value that was read to its end.
+/// A value that was read completely.
 #[derive(Clone)]
 struct Whole {
     value: Value,
@@ -84,7 +84,7 @@ struct Whole {
     nodes: usize,
 }
 
-/// A mapping or list whose end was not reached yet.
+/// A mapping or list whose end has not been reached yet.
 enum Open {
     Mapping { members: Map<String, Value>, places: PositionTree, key: Option<(String, Position)> },
     List { items: Vec<Value>, places: PositionTree },

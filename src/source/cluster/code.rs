@@ -11,7 +11,7 @@ use crate::source::code::{by_key, folders_of_code, read_plugin_files};
 use crate::source::facts_cache::FactsCache;
 use crate::source::folders::Folders;
 
-/// Adds the pod's plugin code to plans.
+/// Adds plugin code from the pod's files to plans.
 pub struct PodCode<I> {
     facts: FactsCache<I>,
 }
@@ -27,7 +27,7 @@ pub struct Completed {
 }
 
 impl<I: Inspect> PodCode<I> {
-    /// Makes an instance that has read nothing yet.
+    /// Creates an instance with an empty cache.
     pub fn new(inspect: I) -> Self {
         Self { facts: FactsCache::new(inspect) }
     }

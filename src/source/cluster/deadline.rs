@@ -1,5 +1,5 @@
-//! A deadline for each request to the API server, including its whole answer, so that a silently dead connection blocks
-//! nothing for ever.
+//! A deadline for each request to the API server, including its whole answer, so that a dead connection does not block
+//! anything forever.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,7 +16,7 @@ use tower::{BoxError, Service};
 const REQUEST: Duration = Duration::from_secs(20);
 /// How long a watch without `timeoutSeconds` can take.
 const WATCH: Duration = Duration::from_secs(300);
-/// How much longer than that a watch can take.
+/// The time that a watch gets in addition to its `timeoutSeconds`.
 const WATCH_MARGIN: Duration = Duration::from_secs(15);
 
 /// Fails requests that exceed their deadline.

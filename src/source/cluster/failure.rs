@@ -4,7 +4,7 @@ use kube::runtime::watcher::Error;
 
 use crate::domain::causes::causes;
 
-/// Describes the failure, and what a person must do about it, if anything.
+/// Describes the failure, and what the user must do about it, if anything.
 pub(super) fn why(error: &Error) -> String {
     match error {
         Error::InitialListFailed(kube::Error::Api(status))

@@ -18,12 +18,12 @@ use crate::api::item::WATCH_SECONDS;
 use crate::domain::ids::ObjectKey;
 use crate::domain::secret::{NoSecret, SecretText, text_of};
 
-/// The most Secrets that are followed: as many as an index can name.
+/// The maximum number of Secrets that are followed: as many as an index can name.
 const MAX_SECRETS: usize = 1024;
 /// The pauses between retries: the first one, and the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
-/// How long a new plan waits until the Secrets that it newly names were read.
+/// How long a new plan waits until its new Secrets have been read.
 const FIRST_ANSWERS: Duration = Duration::from_secs(2);
 /// How many denials in a row discard a known value. One is not enough, because an API server that has just started
 /// denies everything until it has read its roles.
@@ -34,7 +34,7 @@ type Values = BTreeMap<String, Result<SecretText, NoSecret>>;
 /// The last result of reading one Secret.
 type SecretReading = Result<Values, NoSecret>;
 
-/// The followed Secrets.
+/// Keeps the values of the followed Secrets up to date.
 pub(super) struct Granted {
     client: Client,
     shared: Arc<GrantedState>,

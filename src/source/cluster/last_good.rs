@@ -98,7 +98,8 @@ impl LastGood {
             Err(LastGoodError::Unreadable { error, .. }) if error.kind() == io::ErrorKind::NotFound => return Ok(kept),
             extras => extras?,
         };
-        // A revision may become usable while the index stays the same: then it replaced the one that the extras are of.
+        // If a revision becomes usable while the index stays the same, the stored extras still belong to the revision
+        // that it replaced.
         let is_of_another = extras.revision != kept.revision.revision;
         if extras.version.is_before(&kept.version) || (is_of_another && extras.version == kept.version) {
             return Ok(kept);
@@ -203,11 +204,12 @@ mod tests {
         // The next revision has extras of its own, and the older ones no longer count.
         state.write(&Kept { version: at(8), ..kept("second") }).unwrap();
         assert_eq!(state.read().unwrap().extras, IndexExtras::default());
-        // So it is if the index of the older extras already named the revision, which could not be used at first.
+        // The same holds if the index of the older extras already named the new revision, which could not be used at
+        // first.
         state.write_extras(&later("first", 8, &extras)).unwrap();
         assert_eq!(state.read().unwrap().revision.revision, "second");
         assert_eq!(state.read().unwrap().extras, IndexExtras::default());
-        // Later extras of another revision, or unreadable ones, are not ignored: they may contain a stop.
+        // Later extras of another revision, or damaged ones, are not ignored, because they may contain a stop.
         state.write_extras(&later("third", 9, &extras)).unwrap();
         assert!(matches!(state.read(), Err(LastGoodError::Damaged { .. })));
         fs::write(folder.join(EXTRAS), "torn").unwrap();
@@ -224,7 +226,7 @@ mod tests {
         assert_eq!(serde_json::from_value::<Kept>(older).unwrap().extras, IndexExtras::default());
     }
 
-    /// What an earlier version stored, with these restrictions.
+    /// Parses a file of an earlier version that stored these restrictions.
     fn older(restrictions: &str) -> Result<IndexExtras, serde_json::Error> {
         let text = r#"{"gateway":{"namespace":"mcp","name":"main"},"version":{"uid":"u","generation":3,"resource_version":9},"revision":{"revision":"first","formatVersion":1,"shards":[]},"shards":[],RESTRICTIONS"seenNames":{"mcp/up":["read"]}}"#;
         serde_json::from_str::<Kept>(&text.replace("RESTRICTIONS", restrictions)).map(|kept| kept.extras)
@@ -240,7 +242,7 @@ mod tests {
         let expected = Restrictions { stopped: true, revoked, ..Restrictions::default() };
         assert_eq!(older(stored).unwrap().restrictions, Some(expected));
         assert_eq!(older(r#""acts":null,"#).unwrap().restrictions, None);
-        // A version that calls them otherwise is not taken for one that has none.
+        // If the field is missing or has an unknown name, the file does not count as one without restrictions.
         assert!(older("").is_err());
         assert!(older(&stored.replace("acts", "limits")).is_err());
     }

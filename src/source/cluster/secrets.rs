@@ -20,7 +20,7 @@ pub struct ClusterSecrets {
 }
 
 impl ClusterSecrets {
-    /// Makes the Secrets of a gateway in `namespace`, with that namespace's Secrets mounted at `folder`.
+    /// Creates the Secrets of a gateway in `namespace`, with that namespace's Secrets mounted at `folder`.
     pub fn new(client: Client, namespace: &str, folder: Option<PathBuf>) -> Self {
         Self {
             namespace: namespace.to_owned(),

@@ -19,7 +19,7 @@ pub(super) enum Unusable {
     /// A shard does not exist.
     #[error("its shard {0} is not there")]
     Absent(String),
-    /// A shard has another digest or kind than the index says.
+    /// A shard does not have the digest or kind that the index names.
     #[error("its shard {0} is not the one that the index names")]
     Mismatch(String),
     /// The object of a shard cannot be parsed.

@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const FIRST_WAIT: Duration = Duration::from_millis(200);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// A snapshot, or why it cannot be parsed. Thus an invalid object does not hide the others.
+/// A snapshot, or why it cannot be parsed, so that an invalid object does not hide the others.
 type ReadableSnapshot = DeserializeGuard<GatewaySnapshot>;
 
 /// A change that the watch found.
@@ -50,7 +50,7 @@ pub enum News {
 /// The outcome of waiting for the watch.
 enum WatchOutcome {
     Objects,
-    /// No event in time, or no connection, with the reason.
+    /// There was no event in time or no connection. Holds the reason.
     Nobody(String),
 }
 
@@ -254,7 +254,7 @@ impl Snapshots {
         Some(News::Plan(Box::new(Received { plan, extras: self.extras.clone(), from: Some(from) })))
     }
 
-    /// Returns the last good plan from disk, because the API server cannot be reached. The watch goes on.
+    /// Returns the last good plan from disk, because the API server cannot be reached. The watch continues.
     async fn start_without(&mut self, why: &str) -> Option<News> {
         self.start_until = None;
         let last_good = self.last_good.clone()?;
