@@ -9,7 +9,7 @@ use crate::domain::record::{CallRecord, PluginExecution};
 
 /// How many calls are kept.
 const CALLS: usize = 1000;
-/// How many plugins have a ring. Beyond that, the plugin that was executed least recently loses its ring.
+/// The maximum number of calls that are kept.
 const PLUGINS: usize = 1000;
 
 /// The newest executions of each plugin and the newest calls, in bounded rings. Each ring has its own lock, so that a

@@ -20,7 +20,7 @@ pub struct Described {
     pub help: String,
 }
 
-/// A metrics registry.
+/// A metrics registry that keeps descriptions of its metrics.
 #[derive(Default)]
 pub struct Catalog {
     registry: Registry,
@@ -75,7 +75,7 @@ impl Catalog {
         self.pruners.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(|prune| prune(is_gone));
     }
 
-    /// Makes and registers a counter.
+    /// Creates and registers a counter.
     ///
     /// # Errors
     /// As [`Catalog::keep`].
@@ -85,7 +85,7 @@ impl Catalog {
         Ok(metric)
     }
 
-    /// Makes and registers a gauge.
+    /// Creates and registers a gauge.
     ///
     /// # Errors
     /// As [`Catalog::keep`].
@@ -95,7 +95,7 @@ impl Catalog {
         Ok(metric)
     }
 
-    /// Makes and registers a histogram. `buckets` are the upper bounds of its buckets.
+    /// Creates and registers a histogram. `buckets` are the upper bounds of its buckets.
     ///
     /// # Errors
     /// As [`Catalog::keep`].

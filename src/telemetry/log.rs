@@ -103,7 +103,7 @@ fn filter(directives: &str) -> anyhow::Result<EnvFilter> {
     let directives = if directives.trim().is_empty() { "info" } else { directives };
     for word in directives.split(',').map(str::trim) {
         let is_target = word.contains(['=', '[']) || word.contains("::") || word == "hawsepipe";
-        // The library would read any other word as a target, and then log nothing else.
+        // The library would treat any other word as a target, and then log nothing else.
         if !is_target && word.parse::<LevelFilter>().is_err() {
             bail!(
                 "{word:?} is not a level: write error, warn, info, debug, trace or off, or directives such as \

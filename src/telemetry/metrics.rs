@@ -18,7 +18,7 @@ use crate::domain::ports::{PluginLoad, WorkerInfo};
 use crate::domain::problem::{Level, Problem};
 use crate::domain::record::{CallRecord, PluginExecution};
 
-/// The most tools that have their own value of the label `tool`.
+/// The maximum number of tools that have their own value of the label `tool`.
 pub const MAX_TOOLS: usize = 500;
 
 /// Bucket bounds for plugins, in seconds.
@@ -31,7 +31,7 @@ const CALL_BUCKETS: &[f64] =
 /// Every metric of a gateway process.
 pub struct Metrics {
     catalog: Catalog,
-    /// Locked during a rendering, which resets some gauges and fills them again.
+    /// Locked while metrics are rendered, because that resets some gauges and fills them again.
     rendering: Mutex<()>,
     tools: DashSet<String>,
     tool_count: AtomicUsize,
@@ -67,7 +67,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Makes all metrics in a new registry.
+    /// Creates all metrics in a new registry.
     ///
     /// # Errors
     /// If two metrics have the same name, which a test rules out.
@@ -196,7 +196,7 @@ impl Metrics {
         &self.catalog
     }
 
-    /// Renders all metrics in the text format of Prometheus. `now` is the state at this moment.
+    /// Renders all metrics in the text format of Prometheus. `now` is the current state, for the gauges.
     pub fn render(&self, now: &ScrapeInput<'_>) -> String {
         // Two concurrent renderings would count each worker twice.
         let _alone = self.rendering.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,7 +13,7 @@ use tracing_subscriber::prelude::*;
 use super::log::filter_of_environment;
 use super::terminal::PLUGIN as TARGET;
 
-/// The most lines that are collected between two calls of [`PluginLog::take`]. Further lines are dropped.
+/// The maximum number of lines that are collected between two calls of [`PluginLog::take`]. Further lines are dropped.
 const MAX_LINES: usize = 10_000;
 
 /// One log line of a plugin.

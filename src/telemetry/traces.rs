@@ -22,15 +22,15 @@ use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
 use tokio::runtime::Handle;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
-/// The target of exported spans.
+/// The target of spans that are exported.
 pub const TARGET: &str = "hawsepipe::trace";
 /// The service name, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` sets another.
 const SERVICE: &str = "hawsepipe";
-/// How long sending the last spans can delay the end of the process.
+/// The maximum time that sending the last spans can delay the end of the process.
 const LAST_SPANS: Duration = Duration::from_secs(3);
 /// How long the receiver can take to answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest answer of the receiver that is read, in bytes.
+/// The maximum number of bytes of a receiver's answer that are read.
 const MAX_ANSWER: usize = 64 << 10;
 /// The shortest time between two warnings about lost spans.
 const QUIET: Duration = Duration::from_secs(300);
@@ -44,7 +44,7 @@ impl Traces {
     /// called in a tokio runtime.
     ///
     /// # Errors
-    /// What is wrong with the variables. No traces are sent then.
+    /// If the variables are not valid; the error says why. No traces are sent in this case.
     pub(super) fn start() -> Result<Self, String> {
         let named = |variable: &str| std::env::var(variable).is_ok_and(|value| !value.is_empty());
         let is = |variable: &str, word: &str| std::env::var(variable).is_ok_and(|value| value == word);
