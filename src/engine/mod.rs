@@ -107,6 +107,7 @@ impl Engine {
         self.snapshot.load_full()
     }
 
+    /// The metrics of this process.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }

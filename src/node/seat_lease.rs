@@ -30,7 +30,7 @@ pub struct SeatLease {
     seat: Option<Seat>,
     owner: Arc<dyn SeatOwner>,
     disposition: Disposition,
-    /// The deadline of the call.
+    /// The deadline of the call; `None` until the call begins.
     deadline: Option<Instant>,
     went_well: bool,
 }

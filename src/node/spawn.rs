@@ -40,7 +40,6 @@ pub struct Spawned {
     pub egress: Option<UnixStream>,
 }
 
-/// A process, its transport and its egress socket.
 type Made = (Child, Transport, Option<UnixStream>);
 
 /// The inputs for starting a worker's process.

@@ -15,7 +15,7 @@ pub struct WorkerStats {
     spawned_at: u64,
     last_used_at: AtomicU64,
     executions: AtomicU64,
-    /// Calls that are running.
+    /// The number of running calls.
     running: AtomicU32,
     state: AtomicU8,
     /// Bytes that the process had mapped for data when it was last measured.

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use crate::domain::ports::Records;
 use crate::domain::record::{CallRecord, PluginExecution};
 
-/// How many calls are kept.
-const CALLS: usize = 1000;
 /// The maximum number of calls that are kept.
+const CALLS: usize = 1000;
+/// The maximum number of plugins that have a ring. Beyond that, the plugin whose last execution is the oldest loses its
+/// ring.
 const PLUGINS: usize = 1000;
 
 /// The newest executions of each plugin and the newest calls, in bounded rings. Each ring has its own lock, so that a
-/// listing delays a call no longer than it takes to copy one ring.
+/// listing delays a call at most for the time that it takes to copy one ring.
 pub struct MemoryRecords {
     per_plugin: AtomicUsize,
     executions: RwLock<HashMap<String, Arc<Ring<PluginExecution>>>>,

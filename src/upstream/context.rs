@@ -26,7 +26,6 @@ pub(super) struct UpstreamContext {
     pub(super) events: EventQueue,
     /// All tasks, so that shutdown can wait for them.
     pub(super) tasks: TaskTracker,
-    /// Starts the processes of servers.
     pub(super) launcher: ServerLauncher,
     pub(super) metrics: UpstreamMetrics,
     /// Cancelled when processes get no more time to exit on their own.

@@ -8,7 +8,6 @@ use tokio::sync::Notify;
 
 use crate::domain::upstream::UpstreamEvent;
 
-/// Events that wait to be read.
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
     waiting: Mutex<VecDeque<UpstreamEvent>>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Bytes per second.
+/// The allowed number of bytes per second.
 const BYTES: u64 = 4 * 1024 * 1024;
 /// The cost of a line or an event in addition to its bytes, because it can be empty.
 pub(super) const EACH: u64 = 16;
@@ -13,7 +13,7 @@ pub(super) const UNASKED: u64 = 1 << 20;
 /// The time over which amounts are added up.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// A limited amount per second.
+/// A limit on an amount per second.
 #[derive(Debug)]
 pub(super) struct Flow {
     most: u64,

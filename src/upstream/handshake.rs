@@ -27,7 +27,6 @@ pub(super) enum HandshakeStep {
     Failed(UpstreamError),
 }
 
-/// One handshake.
 #[derive(Debug)]
 pub(super) struct Handshake {
     setting: EraSetting,
@@ -46,7 +45,6 @@ impl Handshake {
         Self { setting, discovered: u8::from(last_step == HandshakeStep::Discover), last_step }
     }
 
-    /// Returns the first step.
     pub(super) fn first(&self) -> HandshakeStep {
         match self.last_step {
             HandshakeStep::Initialize => HandshakeStep::Initialize,

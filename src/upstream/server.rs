@@ -28,7 +28,6 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// The shortest time between two checks for an idle connection.
 const SHORTEST_LOOK: Duration = Duration::from_millis(50);
 
-/// One upstream.
 #[derive(Debug)]
 pub(super) struct Server {
     plan: Arc<Connector>,
@@ -147,7 +146,6 @@ impl Server {
         }
     }
 
-    /// Sends a tool call.
     pub(super) async fn call(&self, call: &OutCall, client: &dyn ToClient) -> Result<Answer, UpstreamError> {
         let to = (call.wants_progress || call.log_level.is_some()).then_some(client);
         let (answer, _lease) = self.ask(McpRequest::CallTool(call), Purpose::Call, to, call.timeout).await?;

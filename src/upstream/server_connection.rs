@@ -42,7 +42,6 @@ impl ServerConnection {
         }
     }
 
-    /// Whether the server is a child process.
     pub(super) fn is_process(&self) -> bool {
         matches!(self, Self::Process(_))
     }

@@ -10,14 +10,12 @@ use super::members::{JsonString, MOST, MessageMembers, Whose};
 use crate::domain::raw::RawObject;
 use crate::domain::upstream::{Answer, UpstreamError};
 
-/// One message of a server.
 #[derive(Debug)]
 pub(super) enum ServerMessage<'a> {
     /// An answer. `id` is raw JSON, or `None` if it is null or absent.
     Answer { id: Option<&'a RawValue>, answer: Answer },
     /// A request to the gateway.
     Request { id: &'a RawValue, method: Cow<'a, str> },
-    /// A notification.
     Notification { notice: Notice, params: Option<&'a RawValue> },
 }
 
@@ -68,7 +66,7 @@ impl From<InvalidMessage> for UpstreamError {
     }
 }
 
-/// Reads one message.
+/// Parses one message from a server.
 pub(super) fn read(text: &[u8]) -> Result<ServerMessage<'_>, InvalidMessage> {
     if text.trim_ascii_start().first() != Some(&b'{') {
         return Err(misplaced(text));

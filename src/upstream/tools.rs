@@ -80,7 +80,7 @@ impl ToolListReader {
         Ok(tool)
     }
 
-    /// Returns the tools that were read.
+    /// Returns the tools that were read, and messages about those that were left out.
     pub(super) fn finish(self) -> Listed {
         self.listed
     }

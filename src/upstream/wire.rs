@@ -30,7 +30,6 @@ static INITIALIZE_PARAMS: LazyLock<String> = LazyLock::new(|| {
 /// The notification that ends a legacy handshake.
 pub(super) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
-/// A request to a server.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum McpRequest<'a> {
     /// `initialize`.

@@ -50,7 +50,6 @@ impl ListQuery {
     }
 }
 
-/// One page of a list.
 #[derive(Serialize)]
 struct ListPage<T> {
     items: Vec<T>,

@@ -33,7 +33,6 @@ fn present<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     <&RawValue>::deserialize(deserializer).map(Some)
 }
 
-/// A message from a client.
 #[derive(Debug)]
 pub(super) enum ClientMessage<'a> {
     /// A request; `id` is raw JSON, a string or a number.
@@ -43,7 +42,6 @@ pub(super) enum ClientMessage<'a> {
         method: Cow<'a, str>,
         params: Params<'a>,
     },
-    /// A notification.
     Notification { method: Cow<'a, str>, params: Params<'a> },
     /// An answer, which is ignored, because the gateway sends no requests to clients.
     Answer,

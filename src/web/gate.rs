@@ -67,7 +67,6 @@ impl PathEndpoint {
         (!name.is_empty() && !name.contains('/')).then(|| Self::One(name.to_owned()))
     }
 
-    /// Converts it to the engine's [`Endpoint`].
     pub(super) fn as_engine(&self) -> Endpoint<'_> {
         match self {
             Self::All => Endpoint::All,

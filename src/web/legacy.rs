@@ -40,7 +40,6 @@ const REQUEST_CANCELLED: i64 = -32800;
 /// The maximum length of a client's name and version that is kept.
 const MAX_CLIENT: usize = 128;
 
-/// Answers one message.
 pub(super) async fn answer(
     gate: &Arc<Gate>,
     endpoint: &PathEndpoint,

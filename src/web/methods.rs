@@ -41,7 +41,6 @@ pub(super) struct CacheHints {
 /// Allows anyone to cache a complete result for five seconds, because lists do not depend on the client.
 pub(super) const KEPT: CacheHints = CacheHints { result_type: "complete", ttl_ms: 5000, cache_scope: "public" };
 
-/// Answers `tools/list`.
 pub(super) async fn list_tools(
     engine: &Engine,
     endpoint: Endpoint<'_>,
@@ -61,7 +60,6 @@ pub(super) async fn list_tools(
     }
 }
 
-/// Answers `tools/call`.
 pub(super) async fn call_tool(
     engine: &Arc<Engine>,
     endpoint: Endpoint<'_>,

@@ -127,9 +127,7 @@ pub(super) struct WantedNotices<'a> {
 
 /// Sends messages to a client through its outbox.
 pub(super) struct OutboxSender<'a> {
-    /// The notifications that the client wants.
     pub(super) wanted: WantedNotices<'a>,
-    /// The client's outbox.
     pub(super) outbox: &'a Outbox,
 }
 

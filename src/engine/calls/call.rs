@@ -249,7 +249,6 @@ impl Engine {
         Ok(RawValue::from_string(text).ok())
     }
 
-    /// Sends the call to its upstream.
     async fn send(
         &self,
         call: &Routed<'_>,

@@ -27,7 +27,6 @@ const MAX_BACKGROUND: u32 = 1000;
 #[derive(Clone, Copy)]
 pub(crate) struct CallContext<'a> {
     pub(crate) facts: &'a Arc<CallFacts>,
-    /// The channel to the client.
     pub(crate) client: &'a dyn ToClient,
     /// Whether an entry's changed content is rejected if it has a key twice in an object. Otherwise a Guard could check
     /// the last value while the receiver of the content uses the first.

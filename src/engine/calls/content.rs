@@ -161,7 +161,6 @@ fn valid_result(text: &str) -> Result<Box<RawValue>, Failure> {
     raw(text)
 }
 
-/// Validates a JSON-RPC error object.
 fn valid_error(text: &str) -> Result<Box<RawValue>, Failure> {
     let object = RawObject::parse(text).map_err(|_| invalid("the error must stay a JSON object"))?;
     let code = object.get("code").and_then(|code| code.get().parse::<i64>().ok());

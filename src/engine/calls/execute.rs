@@ -23,7 +23,6 @@ use crate::domain::verdict::Verdict;
 use crate::engine::Engine;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 
-/// The result of one execution.
 pub(crate) struct JudgedExecution {
     pub(crate) verdict: Verdict,
     pub(crate) changed: Option<Content>,

@@ -23,7 +23,7 @@ impl Routed<'_> {
 
 impl WhenInput<'_> {
     /// Whether the entry's `when` holds for this content. Without a `when`, the entry always runs. It also runs if the
-    /// expression fails, so that an error does not bypass a Guard.
+    /// expression fails, so that an error does not make a call bypass a Guard.
     pub(crate) fn holds(&self, entry: &LinkedEntry, content: &Content) -> bool {
         let Some(when) = &entry.when else { return true };
         let uses = when.uses();

@@ -22,7 +22,7 @@ pub(crate) struct LinkedChain {
     pub(crate) entries: Vec<Arc<LinkedEntry>>,
 }
 
-/// An entry ready to run.
+/// An entry with its plugin, compiled condition and merged configuration.
 pub(crate) struct LinkedEntry {
     pub(crate) plan: EntryPlan,
     pub(crate) rules: EntryRules,

@@ -47,7 +47,6 @@ impl Forms {
         }
     }
 
-    /// Returns all forms for storage.
     pub(crate) fn to_kept(&self) -> Vec<KeptForm> {
         self.0.values().map(|loaded| loaded.form.to_kept()).collect()
     }
@@ -178,7 +177,7 @@ impl Linked {
         self.not_loaded != choice.not_loaded || runs(&self.stand_ins) != runs(&choice.stand_ins)
     }
 
-    /// Logs what `choice` changes.
+    /// Logs how `choice` differs from the forms that run.
     pub(crate) fn log_changes(&self, choice: &FormChoice) {
         for lost in choice.not_loaded.iter().filter(|lost| !self.not_loaded.contains(lost)) {
             let (plugin, revision) = (lost.plugin.to_string(), &lost.digest);

@@ -69,7 +69,7 @@ impl<'a> Expansion<'a> {
     }
 }
 
-/// Checks a tool's arguments.
+/// The schema check of one tool's arguments, which later snapshots reuse.
 pub(crate) struct Arguments {
     schema: Option<Arc<RawValue>>,
     enforced: bool,

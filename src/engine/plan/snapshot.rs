@@ -121,6 +121,7 @@ impl Snapshot {
         Self::build(Arc::clone(&self.linked), self.plan_problems.clone(), state, self)
     }
 
+    /// The plan that this snapshot was built from.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.linked.plan
     }

@@ -14,7 +14,6 @@ async fn answering(inputs: &Inputs, answer: Answer) -> Gateway {
     engine
 }
 
-/// A server whose tool has no schema.
 fn without_schema() -> Server {
     Server { tools: Mutex::new(r#"[{"name":"read"}]"#.into()), ..Server::default() }
 }

@@ -27,7 +27,7 @@ pub(super) struct Loads {
 }
 
 impl Scripts {
-    /// Sets how far a script is loaded.
+    /// Sets the load state of a script.
     pub(super) fn is(&self, script: &str, loading: Loading) {
         self.loads.send_modify(|loads| {
             loads.of.insert(script.to_owned(), loading);

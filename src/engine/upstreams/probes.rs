@@ -34,7 +34,6 @@ impl Probes {
         }
     }
 
-    /// Ends all probes.
     pub(crate) fn stop(&self) {
         self.lock().drain().for_each(|(_, probe)| probe.task.abort());
         let events = self.events.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -30,7 +30,6 @@ struct Streams {
     tasks: JoinSet<u32>,
 }
 
-/// One open connection.
 struct Stream {
     /// Passes on chunks from the worker. It has room for one, because the worker has credit for only one.
     chunks: mpsc::Sender<Bytes>,

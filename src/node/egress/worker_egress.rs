@@ -23,7 +23,6 @@ const MAX_NAME: usize = 253;
 /// How many frames may wait for a worker that does not read.
 const QUEUED: usize = 8;
 
-/// The egress of one worker.
 #[derive(Debug)]
 pub(super) struct WorkerEgress {
     pub(super) rules: Vec<EgressRule>,

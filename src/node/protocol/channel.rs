@@ -263,7 +263,6 @@ mod tests {
         (channel, ExclusiveWire::new(Socket::new(theirs).unwrap()))
     }
 
-    /// Makes a call over `channel`.
     async fn ask(channel: &mut Channel<ExclusiveWire>) -> Exchange {
         let metadata = Metadata {
             request_id: "r",

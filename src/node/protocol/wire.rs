@@ -21,6 +21,7 @@ pub trait Wire: Send {
     /// Whether other calls can use the worker at the same time.
     const SHARED: bool;
 
+    /// Starts to receive the frames of the call with this id.
     fn enter(&mut self, call: u64);
 
     /// Ends the call. Later frames for it are dropped.

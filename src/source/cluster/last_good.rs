@@ -44,7 +44,6 @@ pub(super) struct Kept {
 pub(super) struct KeptExtras {
     /// The gateway whose index this is.
     pub(super) gateway: ObjectKey,
-    /// The version of the index.
     pub(super) version: Version,
     /// The revision that ran then.
     pub(super) revision: String,
@@ -60,14 +59,12 @@ pub(super) enum LastGoodError {
     #[error("{} cannot be read: {error}", path.display())]
     Unreadable {
         path: PathBuf,
-        /// The error of the operating system.
         error: io::Error,
     },
     /// A file is incomplete or was changed.
     #[error("{} is damaged: {why}; it is not used", path.display())]
     Damaged {
         path: PathBuf,
-        /// What is wrong with it.
         why: String,
     },
     /// A file belongs to another gateway.

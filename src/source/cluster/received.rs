@@ -13,7 +13,6 @@ use crate::domain::seen::SeenNames;
 /// A version of an index.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Version {
-    /// The uid of the object.
     pub(super) uid: String,
     /// The object's generation, which rises with each change of it.
     pub(super) generation: i64,
@@ -22,7 +21,6 @@ pub(super) struct Version {
 }
 
 impl Version {
-    /// Returns the version of an index.
     pub(super) fn of(snapshot: &GatewaySnapshot) -> Self {
         let meta = &snapshot.metadata;
         Self {

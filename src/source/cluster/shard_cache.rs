@@ -26,13 +26,11 @@ pub(super) enum Unusable {
     #[error("its shard {name} cannot be read: {error}")]
     Invalid {
         name: String,
-        /// The parser's message.
         error: String,
     },
     /// A shard cannot be unpacked.
     #[error("its shard {name}: {error}")]
     Packed {
-        /// The name of the shard.
         name: String,
         error: UnpackError,
     },

@@ -13,7 +13,7 @@ const CHUNK: usize = 64 * 1024;
 /// A buffer that grew larger is freed when it is empty.
 const KEEP: usize = 4 * CHUNK;
 
-/// Reads lines.
+/// Reads lines of limited length.
 #[derive(Debug)]
 pub(super) struct LineReader<R> {
     reader: R,

@@ -26,7 +26,6 @@ const READ_OF_IT: usize = 4096;
 /// Characters of a line that the log shows.
 const SHOWN: usize = 200;
 
-/// Reads what one process writes to its stdout.
 pub(super) struct StdoutReader {
     target: Target,
     shared: Arc<UpstreamContext>,
@@ -45,7 +44,6 @@ enum LineOrigin {
 }
 
 impl StdoutReader {
-    /// Creates the reader of a process of `target`.
     pub(super) fn new(target: &Target, shared: &Arc<UpstreamContext>, wire: ProcessPipes) -> Self {
         Self { target: Arc::clone(target), shared: Arc::clone(shared), wire, warned: false, passed_over: 0 }
     }
@@ -120,7 +118,6 @@ impl StdoutReader {
         if breaks_off { LineOrigin::Unasked } else { self.take(line) }
     }
 
-    /// Handles one line.
     fn take(&mut self, line: &[u8]) -> LineOrigin {
         let mut awaited = false;
         for message in server_message::messages(line, self.wire.batches.load(Ordering::Acquire)) {

@@ -23,7 +23,6 @@ impl ProcessIdentity {
     }
 }
 
-/// The descendants of a process.
 #[derive(Debug, Default)]
 pub(super) struct Descendants(Vec<ProcessIdentity>);
 

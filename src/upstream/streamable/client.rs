@@ -51,12 +51,10 @@ impl Client {
         Ok(Self { pool, uri, headers: headers(target, instance)? })
     }
 
-    /// The endpoint's URI.
     pub(super) fn uri(&self) -> &Uri {
         &self.uri
     }
 
-    /// The headers of every request.
     pub(super) fn headers(&self) -> &HeaderMap {
         &self.headers
     }

@@ -19,7 +19,6 @@ use crate::upstream::wire;
 /// The outcome of a request over HTTP.
 #[derive(Debug)]
 pub(super) enum HttpReply {
-    /// The answer to the request.
     Answer(Answer),
     /// An error with an HTTP status that shows that the request was refused (MCP, Streamable HTTP). Nothing was
     /// executed.
