@@ -62,9 +62,9 @@ impl Engine {
         let _ = tokio::time::timeout(deadline, self.wait_while(untried)).await;
     }
 
-    /// Waits until the upstreams that could have this tool were tried once, for as long as a first try can take. This
-    /// can be longer than the list timeout, because a list can leave an upstream out, but a call needs the upstream of
-    /// its tool.
+    /// Waits until the upstreams that could have this tool have been tried once, for at most as long as a first try can
+    /// take. This can be longer than the list timeout, because a list can leave an upstream out, but a call needs the
+    /// upstream of its tool.
     pub(super) async fn wait_for_tool(&self, snapshot: &Snapshot, endpoint: &Endpoint<'_>, name: &str) {
         let prefix = snapshot.plan().gateway.prefix;
         let may_have = |plan: &UpstreamPlan| match endpoint {

@@ -81,8 +81,8 @@ impl WorkerPool {
     }
 }
 
-/// Returns the first of the `idle` seats whose worker has all its `seats` among them, each unused for at least
-/// `max_idle`. Each item holds the seat's worker and how long the seat has been unused.
+/// Returns the index of the first of the `idle` seats whose worker has all of its `seats` in the list, each unused for
+/// at least `max_idle`. Each item is the id of the seat's worker, and how long the seat has been unused.
 fn rested(idle: impl Iterator<Item = (u64, Duration)> + Clone, seats: usize, max_idle: Duration) -> Option<usize> {
     idle.clone().position(|(candidate, _)| {
         let same = idle.clone().filter(|(worker, _)| *worker == candidate);

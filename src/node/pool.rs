@@ -282,7 +282,8 @@ impl SeatOwner for WorkerPool {
             state.not_before = None;
         }
         match disposition {
-            // The lease may not have been used: it can be dropped after its call waited for a permit.
+            // A lease can be dropped without a call, if the call did not get a permit in time. Its worker may be worn
+            // by then.
             Disposition::Keep if let Some(cause) = seat.worn() => self.discard(&mut state, seat, cause),
             Disposition::Keep => {
                 self.succeed(&mut state, &seat);

@@ -139,8 +139,8 @@ impl Seat {
         matches!(self.transport, Transport::Shared(_))
     }
 
-    /// Marks the worker as suspect until the seat is [released](Seat::release): the call is past its deadline, and
-    /// nobody knows whether the worker still responds.
+    /// Marks the worker as suspect until the seat is [released](Seat::release): the call is past its deadline, and it
+    /// is unknown whether the worker still responds.
     pub fn suspect(&mut self) {
         self.worker.suspects.fetch_add(1, Ordering::Relaxed);
         self.suspects = true;

@@ -1,5 +1,5 @@
 //! The exclusive right to one seat at a worker, for one call. However the call ends, the seat goes back to its pool or
-//! the worker is ended. A worker that can be told that its call was given up is told so first.
+//! the worker is ended. If the call was given up, the worker is told first, if its protocol allows that.
 
 use std::fmt::Debug;
 use std::sync::Arc;

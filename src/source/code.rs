@@ -16,7 +16,7 @@ use crate::domain::reason::Reason;
 
 /// The largest plugin file, in bytes.
 const MAX_CODE: u64 = 1 << 20;
-/// The most files beside a plugin that are checked for changes.
+/// The maximum number of files beside a plugin that are checked for changes.
 const MAX_SIBLINGS: usize = 200;
 
 /// Returns the paths of all plugins whose code is in a file.

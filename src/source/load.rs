@@ -45,7 +45,7 @@ pub struct LoadedManifests {
 }
 
 impl LoadedManifests {
-    /// Adds its place to a Problem, if a file declares the object that it is about.
+    /// Adds the place to a Problem, if a file declares the object that the Problem is about.
     pub fn locate(&self, problem: Problem) -> Located {
         match problem.object.as_ref().and_then(|id| self.objects.get(id)) {
             Some(object) => object.locate(problem),

@@ -8,7 +8,7 @@ use crate::domain::ids::ObjectKey;
 use crate::domain::ports::Secrets;
 use crate::domain::secret::{MAX_VALUE, NoSecret, SecretText, text_of};
 
-/// The most subfolders of one folder that are watched.
+/// The maximum number of subfolders of one folder that are watched.
 const MAX_FOLDERS: usize = 1000;
 
 /// The values of Secret documents and of a folder of files.

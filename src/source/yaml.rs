@@ -18,8 +18,8 @@ pub use self::positions::{Position, PositionTree};
 
 /// The deepest nesting of mappings and lists.
 pub const MAX_DEPTH: usize = 128;
-/// The most scalars, mappings and lists in one file. An alias counts as much as the value that it refers to, and each
-/// 64 bytes of text count as one more.
+/// The maximum number of scalars, mappings and lists in one file. An alias counts as much as the value that it refers
+/// to, and each 64 bytes of text count as one more.
 pub const MAX_NODES: usize = 200_000;
 const BYTES_PER_NODE: usize = 64;
 

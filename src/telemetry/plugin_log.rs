@@ -73,7 +73,7 @@ impl<S: Subscriber> Layer<S> for PluginLog {
 #[derive(Default)]
 struct PluginEvent {
     text: String,
-    /// Whether a worker process printed the line. Such an event has a field `worker` instead of a call.
+    /// Whether a worker process printed the line. Such an event has the field `worker` instead of `call`.
     is_printed: bool,
 }
 

@@ -42,7 +42,7 @@ use self::server::Server;
 
 /// How long a retired target's connection stays open for its calls in flight.
 const LAST_CALLS: Duration = Duration::from_secs(60);
-/// The same time at shutdown. It is short, because the calls have ended before.
+/// The same limit at shutdown. It is short, because the calls should have ended before.
 const AT_SHUTDOWN: Duration = Duration::from_secs(1);
 /// How long shutdown waits for all tasks to end.
 const SHUTDOWN: Duration = Duration::from_secs(10);

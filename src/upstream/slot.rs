@@ -222,7 +222,7 @@ impl Slot {
         }
     }
 
-    /// Removes the connection if no call has used it for `limit`, which closes it.
+    /// Closes the connection if no call has used it for `limit`.
     pub(super) fn evict_idle(&self, limit: Duration) {
         let mut state = self.lock();
         if matches!(&*state, SlotState::Up(live) if live.idle().is_some_and(|idle| idle >= limit)) {

@@ -17,15 +17,15 @@ use crate::domain::log_level::LogLevel;
 pub const MAX_SESSIONS: usize = 10_000;
 /// How long a client has to send `notifications/initialized` (MCP 2025-11-25, lifecycle), in milliseconds.
 const READY_WITHIN_MS: u64 = 30_000;
-/// The most requests of one session that can be cancelled at the same time.
+/// The maximum number of requests of one session that can be cancelled at the same time.
 const MAX_CANCELLABLE: usize = 1024;
 
 /// All sessions of this process.
 #[derive(Default)]
 pub struct SessionTable {
     by_id: DashMap<String, Arc<Session>>,
-    /// Ids of the sessions whose client has not sent `notifications/initialized`, the oldest first. It can also contain
-    /// ids of sessions that are initialized or have ended.
+    /// Ids of the sessions whose client has not sent `notifications/initialized`, the oldest first. The list can also
+    /// contain ids of sessions that are initialized or have ended.
     fresh: Mutex<VecDeque<String>>,
     addresses: Addresses<Tracker>,
     accounts: Addresses<Account>,

@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::engine::access::admission::{AdmissionError, Counted};
 use crate::engine::request::{CallRequest, Endpoint, Reply, Within};
 
-/// The most tool calls that one execution can have in flight.
+/// The maximum number of tool calls that one execution can have in flight.
 const MAX_CALLS: u32 = 8;
 
 /// Handles the requests of one execution.

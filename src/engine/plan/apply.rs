@@ -116,7 +116,8 @@ impl Engine {
         }
     }
 
-    /// Called after a load has ended. Returns whether every plugin now runs in the form of the plan.
+    /// Called after a load has ended: puts another choice of forms in force if it has changed. Returns whether every
+    /// plugin now runs in the form of the plan.
     fn settle(self: &Arc<Self>, newest: &WantedPlan) -> bool {
         let choice = self.choose(newest);
         let before = Arc::clone(&self.snapshot().linked);

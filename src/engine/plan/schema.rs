@@ -22,8 +22,8 @@ const MAX_EXPANSION: u64 = 100_000;
 /// The longest chain of references, and the deepest nesting of a schema.
 const MAX_DEPTH: usize = 128;
 
-/// Measures how large a schema is when its references are followed. In a few lines, a schema in which each definition
-/// refers to the next one twice grows exponentially and would take too long to check.
+/// Measures how large a schema is when its references are followed. A schema of a few lines can expand exponentially,
+/// if each definition refers to the next one twice, and would take too long to check.
 struct Expansion<'a> {
     root: &'a Value,
     /// The size of each reference; `None` while its target is being measured. A recursive reference counts as 1,

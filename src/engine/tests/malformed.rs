@@ -18,7 +18,7 @@ const MALFORMED: [&str; 12] = [
     r#"{"content":[{"type":"text","text":"s"}],"structuredContent":["SECRET"]}"#,
 ];
 
-/// Returns what a client gets of this result if a Guard with this script checks it, and what the Guard saw.
+/// Returns what a client receives of this result if a Guard with this script checks it, and what the Guard saw.
 async fn guarded(script: &str, result: &str) -> (String, Vec<String>) {
     let mut inputs = bare();
     scripts(&mut inputs, "r", Phase::Response, &[(Role::Guard, script)]);

@@ -120,7 +120,7 @@ fn why_not(chain: &LinkedChain, upstream: &UpstreamPlan, tool: &str) -> String {
 }
 
 impl Engine {
-    /// Explains a tool, given its public name or `upstream/tool` with the name on the upstream's own endpoint.
+    /// Explains a tool. `name` is its public name, or `upstream/tool` with the name on the upstream's own endpoint.
     ///
     /// # Errors
     /// If there is no such tool. The message contains `name`.

@@ -55,7 +55,7 @@ pub struct UpstreamView {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginView {
-    /// Document 000's Plugin.id, which stays the same when the plugin is edited.
+    /// The `Plugin.id` of document 000, which stays the same when the plugin is edited.
     pub id: String,
     /// The plugin, as `namespace/name`.
     pub plugin: String,

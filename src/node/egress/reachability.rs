@@ -1,11 +1,11 @@
-//! Decides at which addresses a host that a plugin lists may be.
+//! Decides which addresses are allowed for a host in a plugin's egress rules.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::domain::egress::EgressRule;
 
-/// Whether a host that `rule` matches may be at `address`. A rule with an address allows only that address, even if it
-/// is not public. A rule with a name that only a private network resolves allows private and public addresses. Any
+/// Whether `rule` allows `address` for a host that it matches. A rule with an address allows only that address, even if
+/// it is not public. A rule with a name that only a private network resolves allows private and public addresses. Any
 /// other rule allows public addresses.
 pub(super) fn lets_reach(rule: &EgressRule, address: IpAddr) -> bool {
     let address = address.to_canonical();

@@ -89,7 +89,7 @@ enum Told {
     Ended(ExitStatus),
 }
 
-/// `hawsepipe inspect`: reads a question from standard input and prints the facts as JSON.
+/// `hawsepipe inspect`: reads a file name and code from standard input, and prints the facts as JSON.
 ///
 /// # Errors
 /// If reading, writing, confining the process or starting the parser's thread fails.

@@ -180,7 +180,7 @@ pub fn begin(out: &mut Vec<u8>, kind: FrameKind, header: &impl Serialize, body: 
 mod tests {
     use super::*;
 
-    /// This page is all that authors of hosts in other languages have.
+    /// Authors of hosts in other languages have only this page to rely on.
     #[test]
     fn every_kind_has_its_section_and_number_in_the_docs() {
         let page = include_str!("../../../docs/worker-protocol.md");

@@ -2,8 +2,8 @@
 //!
 //! The filter that is installed last allows every call of [`SyscallRules`] and answers any other number with ENOSYS, as
 //! a kernel without that call does, so that programs use their fallback for older kernels. This covers calls that
-//! future kernels add, and the second set of numbers that x86-64 has for x32. The other filter answers the calls that
-//! are known but refused with EPERM. A call with the number of another architecture kills the process.
+//! future kernels add, and the second set of numbers that x86-64 has for x32. The other filter answers EPERM to the
+//! calls that are known but refused. A call with the number of another architecture kills the process.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;

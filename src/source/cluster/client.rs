@@ -42,8 +42,8 @@ pub enum ConnectError {
 /// # Errors
 /// See [`ConnectError`].
 pub async fn infer() -> Result<Config, ConnectError> {
-    // The error itself is usually that this is not a pod, which is expected. Its cause describes what is wrong with the
-    // kubeconfig.
+    // The error itself usually says only that this is not a pod, which is expected. Its cause describes what is wrong
+    // with the kubeconfig.
     let why = |error: InferConfigError| error.source().map_or_else(|| error.to_string(), ToString::to_string);
     Config::infer().await.map_err(|error| ConnectError::Config(why(error)))
 }

@@ -42,8 +42,8 @@ impl Version {
 /// Returns the restrictions that an index puts on the running revision. `before` are the ones that applied last. `None`
 /// if there are none to apply, as when an older operator wrote the index.
 ///
-/// The restrictions of the current revision do not fit another: they leave out objects that the current revision does
-/// not name at all, but an older one does.
+/// The restrictions of the current revision do not fit another revision: they leave out objects that the current
+/// revision does not name at all, but an older one does.
 fn restrictions_of(index: &SnapshotIndex, running: &str, before: Option<&Restrictions>) -> Option<Restrictions> {
     let current = index.restrictions.as_ref().map(restrictions::read);
     if index.current == running {
@@ -57,7 +57,7 @@ fn restrictions_of(index: &SnapshotIndex, running: &str, before: Option<&Restric
 }
 
 /// Returns the restrictions of a running revision that the index does not list, or lists without restrictions. They
-/// keep everything revoked that was, and revoke what the index revokes in any revision.
+/// keep everything revoked that was revoked before, and also revoke everything that the index revokes in any revision.
 fn held(index: &SnapshotIndex, current: Option<Restrictions>, before: Option<&Restrictions>) -> Option<Restrictions> {
     let Some(mut held) = current else { return before.cloned() };
     held.refusing = before.and_then(|before| before.refusing.clone()).or(held.refusing);
@@ -76,8 +76,8 @@ fn held(index: &SnapshotIndex, current: Option<Restrictions>, before: Option<&Re
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct IndexExtras {
-    /// The restrictions to apply to the plan before it is put in force. `None` if an operator wrote the index that does
-    /// not know restrictions: the plan then stays as it is.
+    /// The restrictions to apply to the plan before it is put in force. `None` if the index was written by an operator
+    /// that does not know restrictions: the plan then stays as it is.
     ///
     /// A file always has the field, if only as `null`. Earlier versions called it `acts`.
     #[serde(alias = "acts", deserialize_with = "understood")]
@@ -95,7 +95,7 @@ impl IndexExtras {
 }
 
 /// Reads restrictions from disk. If another version wrote them and this one does not understand all of them, every call
-/// is refused, as with those of an index.
+/// is refused, as for such restrictions in an index.
 fn understood<'de, D: Deserializer<'de>>(written: D) -> Result<Option<Restrictions>, D::Error> {
     let Some(written) = Option::<Value>::deserialize(written)? else { return Ok(None) };
     let read = Restrictions::deserialize(&written).ok();

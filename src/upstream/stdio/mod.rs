@@ -34,7 +34,7 @@ const DISCOVERY: Duration = Duration::from_secs(10);
 /// How long to wait for an answer after a line that quotes it: a server that logs its messages may still send it.
 const DOUBT: Duration = Duration::from_secs(1);
 
-/// A process after its handshake. When it ends or this is dropped, its whole process group is ended.
+/// A process after its handshake. When it ends or this value is dropped, its whole process group is ended.
 #[derive(Debug)]
 pub(super) struct ServerProcess {
     wire: ProcessPipes,

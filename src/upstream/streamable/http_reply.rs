@@ -136,7 +136,7 @@ fn take(
                     to.progress(params);
                 }
             }
-            // The stream of a request only carries what concerns that request (MCP, Streamable HTTP).
+            // The stream of a request carries only messages about that request (MCP, Streamable HTTP).
             ServerMessage::Notification { notice: Notice::Message, params: Some(params) } if to.is_some() => {
                 to.into_iter().for_each(|to| to.message(params.to_owned()));
             }
@@ -190,7 +190,7 @@ async fn refusal(
                 let (events, key) = (&endpoint.shared.events, endpoint.target.plan.key.clone());
                 events.push(UpstreamEvent::Doubtful(key));
             }
-            // A server that refuses a request early may not have read its id, and sends another one.
+            // A server that refuses a request early may not have read its id, and answers with another one.
             let early = answered.is_none_or(|a| a.get().parse() == Ok(id)) || status.is_client_error();
             return match early {
                 true if status.is_client_error() => Ok(HttpReply::Refused(error)),

@@ -75,7 +75,8 @@ impl RunPlugin for NoPlugins {
 pub(super) struct Server {
     /// Makes `wait` answer.
     pub(super) go: Notify,
-    /// Notified when a call of `wait` begins; the two below, when it is dropped before it answers, and when it answers.
+    /// Notified when a call of `wait` begins. `dropped` is notified if the call is dropped before it answers,
+    /// `finished` when it answers.
     pub(super) began: Notify,
     pub(super) dropped: Notify,
     pub(super) finished: Notify,

@@ -175,7 +175,7 @@ async fn tools_are_listed_and_called() {
     assert_eq!((&result["tools"][0]["name"], &result["ttlMs"]), (&json!("up__echo"), &json!(null)));
     let cursor = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"x"}}"#;
     assert_eq!(gateway.post(&session, cursor).await.code(), -32602);
-    // Names may contain JSON escapes, and what is passed on keeps its exact bytes.
+    // Names may contain JSON escapes, and forwarded values keep their exact bytes.
     let call = r#"{"jsonrpc":"2.0","id":"\u0061","method":"tools\/call",
         "params":{"name":"up__\u0065cho","arguments":{"b": 1.0, "a":12345678901234567890123}}}"#;
     let answer = gateway.post(&session, call).await;
