@@ -152,7 +152,7 @@ impl<I: Inspect> Directory<I> {
         check_config(input, merge_config(input.config.as_deref(), config).as_deref())
     }
 
-    /// Adds the place to a Problem, according to the last reading.
+    /// Adds the file and position to a Problem, as found by the last reading.
     pub fn locate(&self, problem: Problem) -> Located {
         match &self.loaded {
             Some(loaded) => loaded.locate(problem),

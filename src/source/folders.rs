@@ -49,7 +49,8 @@ impl Folders {
         }
     }
 
-    /// Makes the same files count in two paths that lead to one folder, because a change is reported under either path.
+    /// Makes two paths that lead to the same folder count the same files, because a change is reported under either
+    /// path.
     pub(super) fn unite(&mut self, one: &Path, other: &Path) {
         for (from, to) in [(one, other), (other, one)] {
             if let Some(counting) = self.0.get(from).cloned() {

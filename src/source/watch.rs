@@ -33,7 +33,7 @@ pub struct FolderWatch {
 }
 
 impl FolderWatch {
-    /// Creates a watch of no folders.
+    /// Creates a watch without folders.
     ///
     /// # Errors
     /// If the system's limit of watches is reached.
@@ -114,7 +114,7 @@ impl FolderWatch {
     }
 }
 
-/// Makes the same files count under all paths that lead to one folder, such as links: the system reports a change under
+/// Makes all paths that lead to the same folder, such as links, count the same files: the system reports a change under
 /// only one of the paths.
 fn united(mut folders: Folders) -> Folders {
     let mut paths = BTreeMap::<_, Vec<PathBuf>>::new();

@@ -134,7 +134,7 @@ pub(super) fn speaks_still(era: Era, is_process: bool, answer: &Answer) -> bool 
         (Era::Modern, Answer::Error(_)) => false,
         (Era::Legacy, Answer::Result(_)) => true,
         // Not every legacy server supports `ping`, so most errors prove nothing. A modern server refuses the request
-        // because it lacks members that modern requests must have.
+        // because it does not have the members that modern requests must have.
         (Era::Legacy, Answer::Error(error)) => {
             let code = code_of(error);
             let of_envelope = matches!(code, Some(INVALID_PARAMS | INVALID_REQUEST));

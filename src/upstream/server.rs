@@ -34,7 +34,7 @@ pub(super) struct Server {
     slot: Arc<Slot>,
 }
 
-/// Makes connections to the upstream.
+/// Opens connections to the upstream.
 #[derive(Debug)]
 struct Connector {
     target: Target,

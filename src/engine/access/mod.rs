@@ -1,4 +1,4 @@
-//! Access control: who is let in, and how many calls each can have in flight.
+//! Access control: which sessions and calls are accepted, and how many calls each client can have in flight.
 
 pub(crate) mod addresses;
 pub(crate) mod admission;

@@ -94,7 +94,7 @@ impl Engine {
         choice
     }
 
-    /// Starts a task that replaces older forms of plugins by the plan's forms as soon as these are loaded.
+    /// Starts a task that replaces older forms of plugins with the plan's forms as soon as these are loaded.
     fn follow_loads(self: &Arc<Self>, newest: WantedPlan) {
         let engine = Arc::clone(self);
         let following = tokio::spawn(async move {

@@ -54,7 +54,7 @@ impl Form {
         KeptForm { plugin: plan.clone(), code: code.to_string(), entries }
     }
 
-    /// Returns the same entries with a rebuilt plugin.
+    /// Returns a form with the same entries and the rebuilt `plugin`.
     pub(crate) fn made_of(&self, plugin: &Arc<LinkedPlugin>) -> Self {
         Self { plugin: Arc::clone(plugin), entries: Arc::clone(&self.entries) }
     }

@@ -263,7 +263,7 @@ impl Linked {
         })
     }
 
-    /// Returns the plan's form of a plugin.
+    /// Returns the plugin in the form of the plan, or why it cannot run.
     fn plugin(&self, key: &ObjectKey) -> Result<Arc<LinkedPlugin>, Failure> {
         let missing = || Err(Failure::new(Reason::PluginNotFound, format!("there is no Plugin {key}")));
         self.plugins.get(key).cloned().unwrap_or_else(missing)

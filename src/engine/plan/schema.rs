@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
     schema: Option<Arc<RawValue>>,
     enforced: bool,
     validator: Option<Validator>,
-    /// Why the schema is not enforced, if it should be.
+    /// Why the schema cannot be enforced although it should be; `None` if it is enforced or need not be.
     pub(crate) not_enforced: Option<String>,
 }
 

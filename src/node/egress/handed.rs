@@ -15,8 +15,8 @@ use rustix::net::{
 
 /// The descriptor on which a worker finds the socket. `egress.cjs` has the same number.
 const SOCKET: i32 = 4;
-/// The environment variable that tells the launcher to do this. It cannot collide with a plugin's variables, because
-/// the launcher receives those with a prefix.
+/// The environment variable that tells the launcher that a socket is passed this way. It cannot collide with a plugin's
+/// variables, because the launcher receives those with a prefix.
 const MARK: &str = "HAWSEPIPE_HANDED";
 
 /// Prepares `command` (the launcher) so that the worker has a new socket as descriptor 4, and `stdin` as its standard

@@ -31,7 +31,7 @@ pub trait Wire: Send {
     /// unless it is shared.
     ///
     /// # Errors
-    /// `InvalidInput` if the header does not fit in a frame; any other error means that the worker is gone.
+    /// `InvalidInput` if the header does not fit in a frame; any other error means that the worker has ended.
     fn send(
         &mut self,
         kind: FrameKind,

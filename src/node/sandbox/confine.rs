@@ -11,7 +11,7 @@ use crate::domain::sandbox::SandboxLack;
 #[cfg(not(target_os = "linux"))]
 use crate::domain::sandbox::SandboxProperty;
 
-/// Descriptors that a worker may have open at once. Node.js itself takes about 20.
+/// Descriptors that a worker may have open at the same time. Node.js itself takes about 20.
 const MAX_DESCRIPTORS: u64 = 256;
 /// Bytes of data that a parser may map.
 const PARSER_MEMORY: u64 = 256 << 20;
@@ -72,7 +72,8 @@ pub fn confine_parser(seconds: u64) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {
         drop_privileges()?;
-        // Without Landlock, the filter alone keeps the parser from files: it allows no call that opens one.
+        // Without Landlock, the filter alone keeps the parser from reading files: it allows no system call that opens
+        // one.
         let _ = super::files::restrict(&[], &[]);
         let _ = super::filter::of_parser().and_then(super::filter::SeccompFilters::install);
     }

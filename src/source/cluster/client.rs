@@ -48,7 +48,7 @@ pub async fn infer() -> Result<Config, ConnectError> {
     Config::infer().await.map_err(|error| ConnectError::Config(why(error)))
 }
 
-/// Makes a client for the cluster that [`infer`] finds. Nothing is sent yet.
+/// Creates a client for the cluster that [`infer`] finds. Nothing is sent yet.
 ///
 /// # Errors
 /// See [`ConnectError`].
@@ -56,7 +56,7 @@ pub async fn connect() -> Result<Client, ConnectError> {
     client(infer().await?)
 }
 
-/// Makes a client with a deadline for each request (see [`Deadline`]) and TCP keepalive. Nothing is sent yet.
+/// Creates a client with a deadline for each request (see [`Deadline`]) and TCP keepalive. Nothing is sent yet.
 ///
 /// # Errors
 /// [`ConnectError::Client`].

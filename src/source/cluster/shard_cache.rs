@@ -54,7 +54,7 @@ impl Unusable {
         }
     }
 
-    /// Makes the report about a revision that cannot be run.
+    /// Creates the report about a revision that cannot be run.
     pub(super) fn report(&self, revision: &str) -> PendingReport {
         let reason = self.reason().as_str().to_owned();
         PendingReport { revision: revision.to_owned(), reason, message: self.to_string() }

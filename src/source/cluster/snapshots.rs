@@ -75,9 +75,9 @@ pub struct Snapshots {
     running: String,
     /// The newest version of the index that was read.
     version: Option<Version>,
-    /// The extras of that version.
+    /// The extras of the index in that version.
     extras: IndexExtras,
-    /// The extras that are on disk.
+    /// The extras that are stored on disk.
     kept: Option<IndexExtras>,
     pending: Option<PendingReport>,
 }
