@@ -96,8 +96,9 @@ impl EngineState {
         self.seen.send_if_modified(|seen| change(Arc::make_mut(seen)))
     }
 
-    /// In every namespace that has no room for another name, removes the names of upstreams for which `planned` returns
-    /// false. While there is room they are kept, because an upstream whose manifest is broken can come back.
+    /// Removes the names of upstreams for which `planned` returns false from each namespace that has no room for
+    /// another name, or from all if the gateway has none. While there is room they are kept, because an upstream whose
+    /// manifest is broken can come back.
     pub(super) fn make_room_for_names(&self, planned: impl Fn(&str) -> bool) {
         if self.seen.borrow().is_full() {
             self.see(|seen| seen.make_room(planned));

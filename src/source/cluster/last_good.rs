@@ -42,10 +42,10 @@ pub(super) struct Kept {
 /// The content of the file of later extras.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct KeptExtras {
-    /// The gateway whose index this is.
+    /// The gateway that the index belongs to.
     pub(super) gateway: ObjectKey,
     pub(super) version: Version,
-    /// The revision that ran then.
+    /// The revision that the gateway ran with that version of the index.
     pub(super) revision: String,
     /// The extras of that version of the index.
     #[serde(flatten)]
