@@ -13,10 +13,19 @@ use crate::domain::upstream::{Answer, UpstreamError};
 #[derive(Debug)]
 pub(super) enum ServerMessage<'a> {
     /// An answer. `id` is raw JSON, or `None` if it is null or absent.
-    Answer { id: Option<&'a RawValue>, answer: Answer },
+    Answer {
+        id: Option<&'a RawValue>,
+        answer: Answer,
+    },
     /// A request to the gateway.
-    Request { id: &'a RawValue, method: Cow<'a, str> },
-    Notification { notice: Notice, params: Option<&'a RawValue> },
+    Request {
+        id: &'a RawValue,
+        method: Cow<'a, str>,
+    },
+    Notification {
+        notice: Notice,
+        params: Option<&'a RawValue>,
+    },
 }
 
 /// What a notification is about.

@@ -42,7 +42,10 @@ pub(super) enum ClientMessage<'a> {
         method: Cow<'a, str>,
         params: Params<'a>,
     },
-    Notification { method: Cow<'a, str>, params: Params<'a> },
+    Notification {
+        method: Cow<'a, str>,
+        params: Params<'a>,
+    },
     /// An answer, which is ignored, because the gateway sends no requests to clients.
     Answer,
 }

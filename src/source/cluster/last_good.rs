@@ -57,16 +57,10 @@ pub(super) struct KeptExtras {
 pub(super) enum LastGoodError {
     /// A file does not exist or cannot be read.
     #[error("{} cannot be read: {error}", path.display())]
-    Unreadable {
-        path: PathBuf,
-        error: io::Error,
-    },
+    Unreadable { path: PathBuf, error: io::Error },
     /// A file is incomplete or was changed.
     #[error("{} is damaged: {why}; it is not used", path.display())]
-    Damaged {
-        path: PathBuf,
-        why: String,
-    },
+    Damaged { path: PathBuf, why: String },
     /// A file belongs to another gateway.
     #[error("{} is of gateway {of}; it is not used. Give each gateway a folder of its own", path.display())]
     Foreign {

@@ -24,16 +24,10 @@ pub(super) enum Unusable {
     Mismatch(String),
     /// The object of a shard cannot be parsed.
     #[error("its shard {name} cannot be read: {error}")]
-    Invalid {
-        name: String,
-        error: String,
-    },
+    Invalid { name: String, error: String },
     /// A shard cannot be unpacked.
     #[error("its shard {name}: {error}")]
-    Packed {
-        name: String,
-        error: UnpackError,
-    },
+    Packed { name: String, error: UnpackError },
     /// The shards cannot be joined into a plan.
     #[error("{0}")]
     Plan(#[from] JoinError),
