@@ -1,5 +1,5 @@
 # What people and CI call. `make help` lists it. Everything that is installed goes into the checkout: .cache,
-# node_modules, target; only Kubernetes, which takes minutes to build, into the user's cache.
+# node_modules, target; only Kubernetes and Helm, which take minutes to build, into the user's cache.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -75,11 +75,12 @@ mutants: mutants-there ## Change the code in about 60 places, and see whether th
 			$(foreach folder,domain config engine node controller,-f 'src/$(folder)/**') -- --locked --lib
 
 .PHONY: setup
-setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Kubernetes, Node where it lacks
+setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Kubernetes, Helm, Node where it lacks
 	@.ci/setup.sh node
 	@.ci/setup.sh npm manifests/quickstart/servers tests/fixtures plugins/sdk plugins/curate
 	@.ci/setup.sh venv tests/fixtures/requirements.txt
 	@.ci/setup.sh k8s
+	@.ci/setup.sh helm
 
 .PHONY: lint
 lint: deny-there ## Check formatting, clippy, licences and sources of dependencies

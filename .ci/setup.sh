@@ -6,10 +6,14 @@
 #   setup.sh npm FOLDER...   the packages of the folders' lock files
 #   setup.sh venv FILE...    .cache/venv with the packages of the requirements files
 #   setup.sh k8s             .cache/k8s/bin with a Kubernetes control plane, where no other is named
+#   setup.sh helm            .cache/helm/v3 and .cache/helm/v4, each with a Helm of that version
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly node_least=20 node_wanted=24
+# People use either.
+readonly helm_versions=(v3.22.0 v4.3.1)
+readonly cached=${XDG_CACHE_HOME:-$HOME/.cache}/hawsepipe
 export PATH="$PWD/.cache/node/bin:$PATH"
 
 say() { printf '==> %s\n' "$*"; }
@@ -82,6 +86,9 @@ setup_venv() {
     done
 }
 
+# Since 1.21 Go fetches the version by itself that a module asks for.
+go_is_there() { go version 2>/dev/null | grep -qE 'go1\.(2[1-9]|[3-9][0-9])'; }
+
 # Builds the programs named, of the versions that the Go module says, into the folder. Two checkouts may do it at once.
 build_k8s() {
     local folder=$1 version=$2 minor name package
@@ -108,7 +115,7 @@ setup_k8s() {
         return
     fi
     version=$(sed -n 's|.*k8s.io/kubernetes \(v[0-9.]*\).*|\1|p' tests/cluster/control-plane/go.mod)
-    folder=${XDG_CACHE_HOME:-$HOME/.cache}/hawsepipe/k8s/$version/bin
+    folder=$cached/k8s/$version/bin
     mkdir -p "$folder" .cache/k8s
     ln -sfn "$folder" .cache/k8s/bin
     for name in etcd kube-apiserver kube-controller-manager kubectl; do
@@ -117,20 +124,40 @@ setup_k8s() {
     if (( ${#missing[@]} == 0 )); then
         return
     fi
-    # Since 1.21 Go fetches the version by itself that the module asks for.
-    if ! go version 2>/dev/null | grep -qE 'go1\.(2[1-9]|[3-9][0-9])'; then
+    if ! go_is_there; then
         lacks "Go 1.21 or newer, to build ${missing[*]} (or a throw-away cluster in KUBECONFIG_TEST, or a folder with \
 these programs in KUBEBUILDER_ASSETS)" "the archive from https://go.dev/dl"
     fi
     build_k8s "$folder" "$version" "${missing[@]}"
 }
 
-what=${1:?node, npm, venv or k8s}
+setup_helm() {
+    local version major folder
+    mkdir -p .cache/helm
+    for version in "${helm_versions[@]}"; do
+        major=${version%%.*}
+        folder=$cached/helm/$version
+        ln -sfn "$folder" ".cache/helm/$major"
+        if [[ -x $folder/helm ]]; then
+            continue
+        fi
+        go_is_there || lacks "Go 1.21 or newer, to build Helm" "the archive from https://go.dev/dl"
+        say "go install helm $version (a first build takes a minute or two)"
+        # Two checkouts may do it at once.
+        CGO_ENABLED=0 GOBIN="$folder/$$" nice -n 10 go install -trimpath -ldflags "-s -w" \
+            "helm.sh/helm/$major/cmd/helm@$version"
+        mv "$folder/$$/helm" "$folder/helm"
+        rmdir "$folder/$$"
+    done
+}
+
+what=${1:?node, npm, venv, k8s or helm}
 shift
 case $what in
     node) setup_node ;;
     npm) setup_npm "$@" ;;
     venv) setup_venv "$@" ;;
     k8s) setup_k8s ;;
+    helm) setup_helm ;;
     *) echo "setup.sh: no part $what" >&2 && exit 2 ;;
 esac

@@ -4,6 +4,7 @@
 
 mod harness;
 
+mod chart;
 mod control_plane;
 mod definitions;
 mod gateway;

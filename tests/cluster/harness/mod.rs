@@ -32,8 +32,12 @@ pub fn checkout() -> &'static std::path::Path {
 
 /// The documents of a file, as `hawsepipe run` reads them.
 pub fn documents(file: &std::path::Path) -> Vec<serde_json::Value> {
-    let text = std::fs::read_to_string(file).unwrap();
-    let documents = hawsepipe::source::yaml::read(&text).unwrap_or_else(|_| panic!("{} is no YAML", file.display()));
+    documents_in(&std::fs::read_to_string(file).unwrap())
+}
+
+/// The same of a text.
+pub fn documents_in(text: &str) -> Vec<serde_json::Value> {
+    let documents = hawsepipe::source::yaml::read(text).unwrap_or_else(|_| panic!("this is not YAML:\n{text}"));
     documents.into_iter().map(|document| document.value).collect()
 }
 
