@@ -19,6 +19,8 @@ MUTANTS_VERSION := 27.1.0
 # Which part of all mutants is tried: of some 3,300, each 54th.
 SHARD ?= 0/54
 MUTANTS_TREE := .cache/mutants/tree
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
+IMAGE ?= hawsepipe:$(VERSION)
 
 .PHONY: help
 help: ## List the targets
@@ -102,6 +104,14 @@ bench: cargo-there ## Measure the gateway against direct calls, a bare hop and a
 bench-cluster: cargo-there ## Measure the operator with thousands of objects; ARGS="--upstreams 1000"
 	@.ci/setup.sh k8s
 	@cargo bench --locked --bench cluster -- $(ARGS)
+
+.PHONY: image
+image: ## Build the image with docker or buildah; IMAGE=NAME:TAG, ARGS="--platform linux/arm64 --build-arg BASE_IMAGE=..."
+	@if docker info >/dev/null 2>&1; then builder=docker; else builder=buildah; fi; \
+	command -v $$builder >/dev/null || { echo "Missing: Docker, running, or buildah. Install one, for example with:" \
+		"apt-get install buildah" >&2; exit 1; }; \
+	set -x; $$builder build --tag $(IMAGE) --build-arg VERSION=$(VERSION) \
+		--build-arg REVISION=$$(git rev-parse HEAD 2>/dev/null || echo unknown) $(ARGS) .
 
 .PHONY: crds
 crds: ## Write crds/ and the chart of them anew from the types
