@@ -3,14 +3,14 @@
 pub mod api;
 pub mod cli;
 pub mod config;
-pub mod controller;
+pub(crate) mod controller;
 pub mod domain;
 pub mod engine;
 pub mod node;
 pub mod source;
-pub mod store;
+pub(crate) mod store;
 // The metrics registry has one statement for each metric family.
 #[allow(clippy::too_many_lines)]
 pub mod telemetry;
 pub mod upstream;
-pub mod web;
+pub(crate) mod web;

@@ -51,7 +51,6 @@ mod watches;
 mod writer;
 
 pub use self::lease::LeaseSettings;
-pub use self::liveness::Liveness;
 pub use self::metrics::ControllerMetrics;
 pub use self::operator::{OperatorHealth, Settings, run};
 

@@ -28,7 +28,7 @@ pub use connections::serve;
 pub use gate::ServedListener;
 pub use guard::CheckToken;
 pub use mcp::mcp_router;
-pub use operator::{CheckAlive, operator_router};
+pub use operator::operator_router;
 
 #[cfg(test)]
 mod tests;
