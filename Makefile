@@ -125,8 +125,8 @@ plugins: ## Bundle the plugins that need packages into one file each
 	@node plugins/curate/build.mjs "$(CURDIR)/plugins/curate"
 
 .PHONY: docs
-docs: ## Write docs/reference anew from the code
-	cargo run --locked --quiet -- docs docs/reference
+docs: ## Write docs/reference and the operator's roles anew from the code
+	cargo run --locked --quiet -- docs docs/reference --roles .
 
 .PHONY: advisories
 advisories: deny-there ## Check dependencies against the RustSec advisories (needs the network)

@@ -203,6 +203,9 @@ pub struct DocsArgs {
     /// The folder to write into
     #[arg(value_name = "DIR")]
     pub folder: PathBuf,
+    /// The checkout whose files with the operator's roles are written too
+    #[arg(long, value_name = "DIR")]
+    pub roles: Option<PathBuf>,
 }
 
 /// The arguments of `hawsepipe completion`.

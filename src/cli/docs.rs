@@ -8,17 +8,18 @@ use clap::{Command, CommandFactory};
 use serde_json::Value;
 
 use super::args;
-use crate::controller::ControllerMetrics;
+use crate::controller::{ControllerMetrics, rights_table, role_files};
 use crate::domain::reason::Reason;
 use crate::node::WorkerMetrics;
 use crate::telemetry::metrics::Metrics;
 use crate::upstream::UpstreamMetrics;
 
-/// Writes all pages into a folder.
+/// Writes all pages into a folder, and the operator's roles into a checkout.
 pub(super) fn docs(args: &args::DocsArgs) -> anyhow::Result<ExitCode> {
     std::fs::create_dir_all(&args.folder).with_context(|| format!("cannot make {}", args.folder.display()))?;
-    for (name, text) in pages()? {
-        let file = args.folder.join(name);
+    let pages = pages()?.into_iter().map(|(name, text)| (args.folder.join(name), text));
+    let roles = args.roles.iter().flat_map(|root| role_files().map(|(name, text)| (root.join(name), text)));
+    for (file, text) in pages.chain(roles) {
         std::fs::write(&file, text).with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -29,7 +30,13 @@ pub(super) fn docs(args: &args::DocsArgs) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// If metrics cannot be registered.
 pub fn pages() -> anyhow::Result<Vec<(&'static str, String)>> {
-    Ok(vec![("fields.md", fields()?), ("metrics.md", metrics()?), ("reasons.md", reasons()), ("cli.md", cli())])
+    Ok(vec![
+        ("fields.md", fields()?),
+        ("metrics.md", metrics()?),
+        ("reasons.md", reasons()),
+        ("rights.md", rights()),
+        ("cli.md", cli()),
+    ])
 }
 
 fn head(title: &str, from: &str) -> String {
@@ -62,6 +69,19 @@ fn reasons() -> String {
     );
     for reason in Reason::ALL {
         let _ = writeln!(page, "| `{reason}` | {} |", reason.meaning());
+    }
+    page
+}
+
+fn rights() -> String {
+    let mut page = head("Rights of the operator", "the operator's table of resources");
+    page.push_str(
+        "\nThe roles in `manifests/operator/rbac.yaml` and in the chart are written from the same table. Where namespaces \
+         are named with `--namespaces`, a Role in each of them is enough for all but `namespaces`.\n\n\
+         | Resource | Verbs | Where | What for |\n|---|---|---|---|\n",
+    );
+    for row in rights_table() {
+        let _ = writeln!(page, "| {} |", row.join(" | "));
     }
     page
 }

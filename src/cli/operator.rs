@@ -5,13 +5,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
+use clap::builder::NonEmptyStringValueParser;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::address::ADMIN_PORT;
 use super::address::Address;
 use super::signals::EndSignals;
-use crate::controller::{self, ControllerMetrics, LeaseSettings, OperatorHealth, Settings};
+use crate::controller::{
+    self, ControllerMetrics, ImagePullPolicy, LeaseSettings, OperatorHealth, PodSettings, Settings,
+};
 use crate::node::{Inspector, Launcher};
 use crate::source::cluster::{client, infer};
 use crate::telemetry::catalog::Catalog;
@@ -25,6 +28,7 @@ Takes KUBECONFIG, or the service account of the pod that it runs in. Several may
 
 Examples:
   hawsepipe operator
+  hawsepipe operator --gateway-image registry.example.com/hawsepipe:1.0.0
   hawsepipe operator --namespaces mcp,finance --listen 127.0.0.1:9091
 
 HAWSEPIPE_LOG sets the log level. Traces are sent where OTEL_EXPORTER_OTLP_ENDPOINT says, over HTTP.")]
@@ -38,6 +42,38 @@ pub struct OperatorArgs {
     /// The Lease for leader election. Default: hawsepipe-operator in the operator's own namespace
     #[arg(long, value_name = "NAMESPACE/NAME", env = "HAWSEPIPE_LEASE")]
     pub lease: Option<String>,
+    /// The image of gateways' pods. Default: none, then the operator creates no pods, and running them is up to you
+    #[arg(long, value_name = "IMAGE", env = "HAWSEPIPE_GATEWAY_IMAGE", value_parser = NonEmptyStringValueParser::new())]
+    pub gateway_image: Option<String>,
+    /// When nodes pull the image of gateways' pods
+    #[arg(long, value_name = "POLICY", value_enum, default_value_t, env = "HAWSEPIPE_GATEWAY_IMAGE_PULL_POLICY")]
+    pub gateway_image_pull_policy: PullPolicy,
+    /// The DNS domain of the cluster
+    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local", env = "HAWSEPIPE_CLUSTER_DOMAIN")]
+    pub cluster_domain: String,
+}
+
+/// When nodes pull an image, in the words of Kubernetes.
+#[derive(Clone, Copy, Debug, Default, clap::ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum PullPolicy {
+    /// At each start of a container
+    Always,
+    /// If the node does not have the image
+    #[default]
+    IfNotPresent,
+    /// Never
+    Never,
+}
+
+impl From<PullPolicy> for ImagePullPolicy {
+    fn from(policy: PullPolicy) -> Self {
+        match policy {
+            PullPolicy::Always => Self::Always,
+            PullPolicy::IfNotPresent => Self::IfNotPresent,
+            PullPolicy::Never => Self::Never,
+        }
+    }
 }
 
 /// Runs the operator until a signal ends it.
@@ -50,10 +86,7 @@ pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
     let metrics = ControllerMetrics::register(&catalog).context("cannot register metrics")?;
     let health = OperatorHealth::default();
     let launcher = Launcher::current().context("cannot tell which program this is")?;
-    let settings = Settings {
-        lease: lease(args.lease.as_deref(), client.default_namespace()),
-        namespaces: args.namespaces.into_iter().collect(),
-    };
+    let settings = settings(&args, client.default_namespace());
     let (mut signals, stop) = (EndSignals::listen()?, CancellationToken::new());
     let address = args.listen.listen(IpAddr::V4(Ipv4Addr::UNSPECIFIED), ADMIN_PORT).await.context("--listen")?;
     let socket = TcpListener::bind(address)
@@ -91,6 +124,18 @@ fn namespace(written: &str) -> Result<String, String> {
         return Err(format!("{name:?} is not the name of a namespace: lower-case letters, digits and '-', at most 63"));
     }
     Ok(name.to_owned())
+}
+
+fn settings(args: &OperatorArgs, own_namespace: &str) -> Settings {
+    Settings {
+        lease: lease(args.lease.as_deref(), own_namespace),
+        namespaces: args.namespaces.iter().cloned().collect(),
+        pods: args.gateway_image.clone().map(|image| PodSettings {
+            image,
+            pull_policy: args.gateway_image_pull_policy.into(),
+            cluster_domain: args.cluster_domain.clone(),
+        }),
+    }
 }
 
 fn lease(written: Option<&str>, own_namespace: &str) -> LeaseSettings {

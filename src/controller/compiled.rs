@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem::take;
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::build;
@@ -12,6 +13,7 @@ use super::load_reports::LoadReports;
 use super::lowered::{LoweredObject, Objects};
 use super::owner::Owner;
 use super::planned_gateway::{PlannedGateway, digests};
+use crate::api::gateway::MCPGatewaySpec;
 use crate::api::lower::Lowered;
 use crate::api::restrictions;
 use crate::config::compile::{self, ByName, compile_unnamed, grown_beyond, keep_within_bounds, plugin_code};
@@ -169,6 +171,7 @@ pub(super) fn plan(
     PlannedGateway {
         owner,
         pinned,
+        spec: gateway.lowered.is_ok().then(|| MCPGatewaySpec::deserialize(&*gateway.spec).ok()).flatten(),
         restrictions,
         restrictions_of_kept,
         plan,

@@ -201,7 +201,7 @@ mod tests {
         let reads = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&reads);
         let client = Client::new(tower::service_fn(move |request| serve(request, Arc::clone(&counted))), "ns");
-        let watches = Watches::start(&client, BTreeSet::new());
+        let watches = Watches::start(&client, BTreeSet::new(), false);
         watches.cache_sync.settled().await;
         let writer = Writer::new(client, Leadership::default(), Liveness::default().pulse("plans"));
         let mut dereferencing = Dereferencing::new(writer, &watches);

@@ -3,20 +3,24 @@
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 
+use super::manifest::Manifest;
 use super::owner::Owner;
+use super::workload::Workload;
 
 /// The objects that should exist for one owner. If one is `None`, an existing object is deleted, provided that it
 /// belongs to the owner.
 pub(super) struct Desired {
-    pub(super) account: Option<ServiceAccount>,
-    pub(super) role: Option<Role>,
-    pub(super) binding: Option<RoleBinding>,
+    pub(super) account: Option<Manifest<ServiceAccount>>,
+    pub(super) role: Option<Manifest<Role>>,
+    pub(super) binding: Option<Manifest<RoleBinding>>,
+    /// `None` leaves all of it as it is.
+    pub(super) workload: Option<Workload>,
 }
 
 impl Desired {
     /// Returns the objects of a gateway. They let its pods' service account read the namespace's snapshots, and
     /// nothing else.
-    pub(super) fn of_gateway(owner: &Owner) -> Self {
+    pub(super) fn of_gateway(owner: &Owner, workload: Option<Workload>) -> Self {
         let name = owner.workload();
         let metadata = || owner.metadata(&name, None);
         let rule = PolicyRule {
@@ -33,10 +37,14 @@ impl Desired {
             namespace: Some(owner.key.namespace.clone()),
             ..Subject::default()
         };
+        let account = ServiceAccount { metadata: metadata(), ..ServiceAccount::default() };
+        let role = Role { metadata: metadata(), rules: Some(vec![rule]) };
+        let binding = RoleBinding { metadata: metadata(), role_ref, subjects: Some(vec![subject]) };
         Self {
-            account: Some(ServiceAccount { metadata: metadata(), ..ServiceAccount::default() }),
-            role: Some(Role { metadata: metadata(), rules: Some(vec![rule]) }),
-            binding: Some(RoleBinding { metadata: metadata(), role_ref, subjects: Some(vec![subject]) }),
+            account: Some(Manifest::of(&account)),
+            role: Some(Manifest::of(&role)),
+            binding: Some(Manifest::of(&binding)),
+            workload,
         }
     }
 }
@@ -50,20 +58,21 @@ mod tests {
 
     #[test]
     fn pods_may_read_snapshots_and_nothing_else() {
-        let desired = Desired::of_gateway(&Owner::gateway(ObjectKey::new("ns", "gw"), "u"));
+        let desired = Desired::of_gateway(&Owner::gateway(ObjectKey::new("ns", "gw"), "u"), None);
         let (Some(account), Some(role), Some(binding)) = (desired.account, desired.role, desired.binding) else {
             panic!("something is missing")
         };
+        let [account, role, binding] = [account.body(), role.body(), binding.body()];
         let rules = json!([
             {"apiGroups": ["hawsepipe.dev"], "resources": ["gatewaysnapshots"], "verbs": ["get", "list", "watch"]},
         ]);
-        assert_eq!(serde_json::to_value(&role.rules).unwrap(), rules);
-        let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role.metadata.name});
-        assert_eq!(serde_json::to_value(&binding.role_ref).unwrap(), role_ref);
-        let subjects = json!([{"kind": "ServiceAccount", "name": account.metadata.name, "namespace": "ns"}]);
-        assert_eq!(serde_json::to_value(&binding.subjects).unwrap(), subjects);
-        for metadata in [account.metadata, role.metadata, binding.metadata] {
-            assert_eq!(metadata.name.as_deref(), Some("gw-gateway"), "pods are told their account by this name");
+        assert_eq!(role["rules"], rules);
+        let name = "gw-gateway";
+        let role_ref = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name});
+        assert_eq!(binding["roleRef"], role_ref);
+        assert_eq!(binding["subjects"], json!([{"kind": "ServiceAccount", "name": name, "namespace": "ns"}]));
+        for object in [account, role, binding] {
+            assert_eq!(object["metadata"]["name"], name, "pods are told their account by this name");
         }
     }
 }

@@ -14,8 +14,10 @@ use super::rights::RequestError;
 use super::seen_marks::LAG;
 use super::status::{GatewayState, Pin};
 use super::watches::{Seen, Watches};
+use super::workload::{self, Workload, WorkloadInput, WorkloadSettings};
 use super::writer::Writer;
 use crate::api::restrictions;
+use crate::domain::plan::Plan;
 use crate::domain::reason::Reason;
 
 /// The first pause after a transient failure. Later pauses double, up to `LONGEST_RETRY`.
@@ -43,6 +45,8 @@ pub(super) struct GatewayReconciler {
     /// Whether everything that the plan requires was written.
     applied: bool,
     owned: OwnedObjects,
+    /// The desired objects with a workload, and the plan in force that they were built for.
+    desired: Option<(Arc<Plan>, Arc<Desired>)>,
     /// Whether new tool names wait to be written.
     named: bool,
     /// When tool names were last written.
@@ -70,17 +74,20 @@ impl GatewayReconciler {
             damaged: false,
             applied: false,
             owned: OwnedObjects::default(),
+            desired: None,
             named: false,
             names_written: None,
             retry: None,
         }
     }
 
-    /// Replaces the plan. If the new plan requires the same objects, a pending retry keeps its time.
-    pub(super) fn with_plan(self, planned: PlannedGateway) -> Self {
+    /// Replaces the plan. If the new plan requires the same objects, a pending retry keeps its time. While the gateway
+    /// is invalid, its last valid spec stays.
+    pub(super) fn with_plan(self, mut planned: PlannedGateway) -> Self {
+        planned.spec = planned.spec.or_else(|| self.planned.spec.clone());
         let (repaired, damaged) = (self.repaired, self.damaged);
         let (named, names_written) = (self.named, self.names_written);
-        let asks_for_news = planned.wanted != self.planned.wanted;
+        let asks_for_news = planned.wanted != self.planned.wanted || planned.spec != self.planned.spec;
         let (retry, owned) = if asks_for_news { Default::default() } else { (self.retry, self.owned) };
         Self {
             repaired,
@@ -131,7 +138,13 @@ impl GatewayReconciler {
     }
 
     /// Writes what differs from the plan. `seen` are the gateway's snapshots that the watch shows.
-    pub(super) async fn apply(&mut self, writer: &Writer, watches: &Watches, seen: &[Seen]) -> Result<(), ApplyError> {
+    pub(super) async fn apply(
+        &mut self,
+        writer: &Writer,
+        watches: &Watches,
+        seen: &[Seen],
+        workloads: Option<&Result<WorkloadSettings, String>>,
+    ) -> Result<(), ApplyError> {
         let owner = &self.planned.owner;
         // If someone else changed or deleted the gateway's objects, they are read again, but at most once per
         // [`REPAIR_PERIOD`], so that a client that does this endlessly does not keep this process from all other
@@ -146,8 +159,27 @@ impl GatewayReconciler {
         }
         let written = self.write(writer, repairs).await;
         // The other owned objects are applied even if writing the snapshot failed.
-        let owner = &self.planned.owner;
-        written.and(self.owned.apply(writer, watches, owner, Desired::of_gateway(owner)).await)
+        let settings = workloads.map(Result::as_ref).transpose().map_err(|why| ApplyError::NoAccount(why.clone()));
+        let desired = self.desired(settings.as_ref().ok().copied().flatten());
+        let applied = self.owned.apply(writer, watches, &self.planned.owner, &desired).await;
+        written.and(applied).and(settings.map(drop))
+    }
+
+    /// Returns the objects that should exist besides snapshots. While the gateway is invalid, its workload stays as it
+    /// is.
+    fn desired(&mut self, settings: Option<&WorkloadSettings>) -> Arc<Desired> {
+        let (owner, newest) = (&self.planned.owner, &self.planned.plan);
+        let in_force = self.stored.in_force().unwrap_or(newest);
+        let Some((settings, spec)) = settings.zip(self.planned.spec.as_ref()) else {
+            return Arc::new(Desired::of_gateway(owner, None));
+        };
+        if let Some((_, desired)) = self.desired.as_ref().filter(|(of, _)| Arc::ptr_eq(of, in_force)) {
+            return Arc::clone(desired);
+        }
+        let workload = Workload::of(&WorkloadInput::new(owner, spec, settings, [in_force, newest]));
+        let desired = Arc::new(Desired::of_gateway(owner, Some(workload)));
+        self.desired = Some((Arc::clone(in_force), Arc::clone(&desired)));
+        desired
     }
 
     /// Reads the stored objects again. They can differ from what was written, so the next write compares all of them.
@@ -196,8 +228,14 @@ impl GatewayReconciler {
         is_news
     }
 
-    /// Returns the state that the status loop needs.
-    pub(super) fn state(&self) -> GatewayState {
+    /// Returns the URLs behind the gateway's Service.
+    fn addresses(&self) -> Vec<String> {
+        let in_force = self.stored.in_force().unwrap_or(&self.planned.plan);
+        workload::addresses(&self.planned.owner, &workload::listeners(in_force))
+    }
+
+    /// Returns the state that the status loop needs. `runs_pods` says whether the operator creates workloads.
+    pub(super) fn state(&self, runs_pods: bool) -> GatewayState {
         let index = self.stored.index.as_ref();
         let current = index.map(|index| index.current.clone());
         let newest = index.and_then(|index| index.revisions.first()).map(|newest| newest.revision.clone());
@@ -214,6 +252,7 @@ impl GatewayReconciler {
             pin,
             current,
             restrictions: restrictions.unwrap_or_default(),
+            addresses: if runs_pods && self.planned.spec.is_some() { self.addresses() } else { Vec::new() },
             revisions: self.stored.revisions.clone(),
             fault: self.fault.clone(),
         }
@@ -221,131 +260,4 @@ impl GatewayReconciler {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::controller::apply::tests::urgent::{Sent, api_server};
-    use crate::controller::compiled;
-    use crate::controller::dereference::Dereferenced;
-    use crate::controller::pods::Reported;
-    use crate::controller::status::tests::read;
-    use crate::domain::ids::{Kind, ObjectKey};
-    use crate::domain::report::Report;
-
-    /// Returns a gateway with an upstream at this URL.
-    fn planned(url: &str) -> PlannedGateway {
-        let spec = json!({"authentication": {"anonymous": {}}, "upstreams": {"prefix": "OnConflict"}});
-        let objects = [
-            read(Kind::MCPGateway, "main", &spec, &json!({})),
-            read(Kind::MCPUpstream, "up", &json!({"external": {"url": url}}), &json!({})),
-        ];
-        let mut inputs = compiled::inputs(&objects, &Dereferenced::default());
-        compiled::plan(&objects[0], &mut inputs, None, None, &BTreeMap::new(), &mut LoadReports::default())
-    }
-
-    #[test]
-    fn an_edit_of_something_else_does_not_shorten_the_wait_of_a_gateway_that_fails() {
-        let fails = || Err(ApplyError::Request { what: String::new(), error: RequestError::Conflict });
-        let mut kept =
-            GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), LoadReports::default(), None);
-        let now = Instant::now();
-        assert!(kept.note(fails(), now) && !kept.note(fails(), now));
-        let again = |kept: &GatewayReconciler| kept.retry.map(|(_, again)| again.duration_since(now));
-        assert_eq!(again(&kept), Some(FIRST_RETRY * 2));
-        let mut kept = kept.with_plan(planned("http://up/mcp"));
-        kept.note(fails(), now);
-        assert_eq!(again(&kept), Some(FIRST_RETRY * 4));
-        assert!(kept.with_plan(planned("http://other/mcp")).retry.is_none(), "its own edit is tried at once");
-    }
-
-    /// Lets a pod report this tool name.
-    fn hear(kept: &mut GatewayReconciler, name: &str) {
-        let mut report = Report::default();
-        report.seen_names.add(&ObjectKey::new("ns", "up"), [name]);
-        let ready = [("pod".to_owned(), Ok(Arc::new(Reported::new(report))))];
-        kept.hear_names(&Pods { all: 1, ready: ready.into() });
-    }
-
-    /// For each object that was sent, returns the number of tool names in its index and the index's current revision.
-    fn indexes(sent: &Sent) -> Vec<(usize, String)> {
-        let sent = std::mem::take(&mut *sent.lock().unwrap());
-        let of = |object: &Value| {
-            let index = &object["spec"]["index"];
-            let names = index["seenNames"][0]["tools"].as_array().map_or(0, Vec::len);
-            (names, index["current"].as_str().unwrap_or("none: a shard").to_owned())
-        };
-        sent.iter().map(of).collect()
-    }
-
-    #[tokio::test]
-    async fn names_of_tools_alone_are_written_now_and_then_and_with_a_new_plan_at_once() {
-        let (writer, sent) = api_server(None);
-        let mut kept =
-            GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), LoadReports::default(), None);
-        kept.write(&writer, false).await.unwrap();
-        let (_, first) = indexes(&sent).pop().unwrap();
-        // This other plan is not written, which shows that writing names does not depend on the plan.
-        kept.planned = Arc::new(planned("http://other/mcp"));
-        hear(&mut kept, "a");
-        assert_eq!(kept.look_again(), Duration::ZERO);
-        kept.write(&writer, false).await.unwrap();
-        assert_eq!(indexes(&sent), [(1, first.clone())]);
-        hear(&mut kept, "b");
-        kept.write(&writer, false).await.unwrap();
-        assert_eq!(indexes(&sent), [], "not so soon");
-        assert!(kept.look_again() > Duration::ZERO && kept.look_again() <= NAMES_PERIOD);
-        kept.names_written = Instant::now().checked_sub(NAMES_PERIOD);
-        kept.write(&writer, false).await.unwrap();
-        assert_eq!(indexes(&sent), [(2, first.clone())]);
-
-        hear(&mut kept, "c");
-        let mut kept = kept.with_plan(planned("http://third/mcp"));
-        kept.write(&writer, false).await.unwrap();
-        let written = indexes(&sent).pop().unwrap();
-        assert!(written.0 == 3 && written.1 != first && !kept.named, "{written:?}");
-
-        hear(&mut kept, "d");
-        kept.write_names(&writer).await.unwrap();
-        assert_eq!(indexes(&sent), [(4, written.1)], "at its end it waits for nothing");
-        kept.write_names(&writer).await.unwrap();
-        assert_eq!(indexes(&sent), [], "nothing is new");
-    }
-
-    #[tokio::test]
-    async fn what_was_read_again_is_compared_with_the_plan() {
-        let (writer, _) = api_server(None);
-        let mut kept =
-            GatewayReconciler::new(planned("http://up/mcp"), SnapshotStore::default(), LoadReports::default(), None);
-        kept.write(&writer, false).await.unwrap();
-        assert!(kept.applied);
-        let server = tower::service_fn(|_: http::Request<kube::client::Body>| async {
-            Err::<http::Response<kube::client::Body>, _>(kube::Error::LinesCodecMaxLineLengthExceeded)
-        });
-        let silent = kube::Client::new(server, "mcp");
-        let silent = Writer::new(silent, crate::controller::lease::Leadership::default(), writer.pulse.clone());
-        assert!(kept.refresh(&silent).await.is_err());
-        assert!(!kept.applied, "nobody knows what is stored");
-    }
-
-    #[test]
-    fn a_pin_says_whether_pods_run_an_older_revision_or_it_is_lost() {
-        let revisions = ["new", "old"].map(|name| json!({"revision": name, "formatVersion": 1, "shards": []}));
-        for (pinned, current, expected) in [
-            (None, Some("new"), Pin::None),
-            (Some("new"), Some("new"), Pin::None),
-            (Some("old"), Some("old"), Pin::Kept),
-            (Some("gone"), Some("old"), Pin::Lost("gone".into())),
-            (Some("gone"), None, Pin::None),
-        ] {
-            let mut planned = planned("http://up/mcp");
-            planned.pinned = pinned.map(ToOwned::to_owned);
-            let mut kept = GatewayReconciler::new(planned, SnapshotStore::default(), LoadReports::default(), None);
-            let index = current.map(|current| json!({"current": current, "revisions": revisions}));
-            kept.stored.index = index.map(|index| serde_json::from_value(index).unwrap());
-            assert_eq!(kept.state().pin, expected, "{pinned:?} {current:?}");
-        }
-    }
-}
+mod tests;

@@ -3,12 +3,11 @@
 //! other gateway.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use k8s_openapi::api::authentication::v1::{SelfSubjectReview, TokenRequest, TokenRequestSpec, TokenRequestStatus};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec, TokenRequestStatus};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::jiff::Timestamp;
 use kube::Api;
@@ -16,6 +15,7 @@ use kube::api::PostParams;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::own_account::{OperatorAccount, OwnAccount};
 use super::writer::Writer;
 
 /// The lifetime that is requested for a token, in seconds. The API server can decide otherwise.
@@ -47,21 +47,8 @@ pub(super) struct GatewayTokens {
 /// Sends requests to the API server.
 struct Requests {
     writer: Writer,
-    /// The service account that the operator runs as, once it is known.
-    account: OnceLock<OperatorAccount>,
+    account: OwnAccount,
     places: Semaphore,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct OperatorAccount {
-    namespace: String,
-    name: String,
-}
-
-impl fmt::Display for OperatorAccount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
 }
 
 /// The state of the token for one gateway.
@@ -76,14 +63,15 @@ struct TokenState {
 
 impl GatewayTokens {
     pub(super) fn new(writer: Writer) -> Self {
-        let requests = Requests { writer, account: OnceLock::new(), places: Semaphore::new(AT_ONCE) };
+        let account = OwnAccount::new(writer.clone());
+        let requests = Requests { writer, account, places: Semaphore::new(AT_ONCE) };
         let requests = Arc::new(requests);
         Self { requests, known: HashMap::new(), asked: HashSet::new(), under_way: JoinSet::new() }
     }
 
     /// Returns the service account whose tokens these are, as `NAMESPACE/NAME`, once it is known.
     pub(super) fn account(&self) -> Option<String> {
-        self.requests.account.get().map(ToString::to_string)
+        self.requests.account.known().map(ToString::to_string)
     }
 
     /// Returns the token to present to a gateway's pods; `None` until the first request was answered.
@@ -104,7 +92,7 @@ impl GatewayTokens {
         }
         let requests = Arc::clone(&self.requests);
         // The account is looked up once for all of them.
-        let account = async move { requests.find_account().await }.boxed().shared();
+        let account = async move { requests.account.find().await }.boxed().shared();
         for uid in due {
             self.asked.insert(uid.clone());
             let (requests, account) = (Arc::clone(&self.requests), account.clone());
@@ -177,29 +165,6 @@ impl Requests {
             tokio::time::timeout(ANSWER, asked).await.map_err(|_| "the API server does not answer".to_owned())?;
         made.map_err(|error| error.to_string())?.status.ok_or_else(|| "the API server gave no token".to_owned())
     }
-
-    /// Finds the service account that the operator runs as.
-    async fn find_account(&self) -> Result<OperatorAccount, String> {
-        if let Some(account) = self.account.get() {
-            return Ok(account.clone());
-        }
-        let api: Api<SelfSubjectReview> = Api::all(self.writer.client.clone());
-        let (parameters, review) = (PostParams::default(), SelfSubjectReview::default());
-        let asked = self.writer.read_beside("create selfsubjectreviews", api.create(&parameters, &review));
-        let review =
-            tokio::time::timeout(ANSWER, asked).await.map_err(|_| "the API server does not answer".to_owned())?;
-        let user = review.map_err(|error| error.to_string())?.status.and_then(|status| status.user_info);
-        let user = user.and_then(|user| user.username).unwrap_or_default();
-        let account =
-            account(&user).ok_or_else(|| format!("the operator runs as {user:?}, which is not a service account"))?;
-        Ok(self.account.get_or_init(|| account).clone())
-    }
-}
-
-/// Returns the service account behind a user name, if it is one (Kubernetes, authentication of service accounts).
-fn account(user: &str) -> Option<OperatorAccount> {
-    let (namespace, name) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
-    Some(OperatorAccount { namespace: namespace.to_owned(), name: name.to_owned() })
 }
 
 #[cfg(test)]
@@ -216,15 +181,6 @@ mod tests {
     use super::*;
     use crate::controller::lease::Leadership;
     use crate::controller::liveness::Liveness;
-
-    #[test]
-    fn only_service_accounts_have_tokens() {
-        let found = account("system:serviceaccount:hawsepipe-system:hawsepipe-operator").unwrap();
-        assert_eq!(found.to_string(), "hawsepipe-system/hawsepipe-operator");
-        for other in ["admin", "system:node:n", "system:serviceaccount:x"] {
-            assert_eq!(account(other), None, "{other}");
-        }
-    }
 
     #[tokio::test]
     async fn a_token_is_asked_for_beside_the_loop_for_the_pods_of_one_gateway_alone_and_for_an_hour() {

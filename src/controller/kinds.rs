@@ -1,34 +1,196 @@
-//! Resources of the API server: the kinds that users write, and those that this operator creates for them.
+//! The API resources that the operator reads and writes, in one table. Its watches and its RBAC rules follow from it.
 
-use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use kube::api::ApiResource;
 
 use crate::domain::ids::Kind;
 
-/// The kinds that users write, with their plural names.
-pub(super) const KINDS: [(Kind, &str); 6] = [
-    (Kind::MCPGateway, "mcpgateways"),
-    (Kind::MCPUpstream, "mcpupstreams"),
-    (Kind::Plugin, "plugins"),
-    (Kind::PluginChain, "pluginchains"),
-    (Kind::ToolPipeline, "toolpipelines"),
-    (Kind::SectionBinding, "sectionbindings"),
+/// What the operator uses a resource for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// Users write it.
+    Written(Kind),
+    /// The operator reports there what came of what users write.
+    Status,
+    /// Gateways run it.
+    Snapshot,
+    /// What users write refers to it.
+    Referred,
+    /// Gateways' pods report what they run.
+    Reporting,
+    /// Created for each gateway: the service account of its pods, with its rights.
+    Account,
+    /// Created for each gateway: its pods and what belongs to them.
+    Workload,
+    /// The operator reports there what happens.
+    Events,
+    /// The operator proves to gateways' pods who it is.
+    Token,
+    /// It names the leader.
+    Lease,
+}
+
+/// Where the operator needs its rights on a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In every namespace that it watches.
+    Watched,
+    /// In the namespace that it runs in, on all objects.
+    Own,
+    /// In the namespace that it runs in, on its own service account.
+    OwnAccount,
+    /// In the namespace that it runs in, on its Lease.
+    OwnLease,
+}
+
+/// One resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    /// The plural, followed by the subresource if there is one.
+    pub(super) resource: &'static str,
+    pub(super) verbs: &'static [&'static str],
+    pub(super) what_for: Use,
+    pub(super) place: Place,
+    /// Whether plans depend on it: nothing can be planned before it was listed, because unknown objects would count as
+    /// deleted.
+    planned: bool,
+}
+
+const OURS: &str = "hawsepipe.dev";
+const RBAC: &str = "rbac.authorization.k8s.io";
+const SEEN: &[&str] = &["list", "watch"];
+const READ: &[&str] = &["get", "list", "watch"];
+/// `get` because an object of the same name may exist without our label.
+const CREATED: &[&str] = &["get", "list", "watch", "create", "patch"];
+
+/// All resources that the operator uses.
+pub(super) const TABLE: [Row; 27] = [
+    written(Kind::MCPGateway, "mcpgateways").planned(),
+    written(Kind::MCPUpstream, "mcpupstreams").planned(),
+    written(Kind::Plugin, "plugins").planned(),
+    written(Kind::PluginChain, "pluginchains").planned(),
+    written(Kind::ToolPipeline, "toolpipelines"),
+    written(Kind::SectionBinding, "sectionbindings"),
+    ours("mcpgateways/status", &["patch"], Use::Status),
+    ours("mcpupstreams/status", &["patch"], Use::Status),
+    ours("plugins/status", &["patch"], Use::Status),
+    ours("pluginchains/status", &["patch"], Use::Status),
+    ours("toolpipelines/status", &["patch"], Use::Status),
+    ours("sectionbindings/status", &["patch"], Use::Status),
+    ours("gatewaysnapshots", &["get", "list", "watch", "create", "patch", "delete"], Use::Snapshot).planned(),
+    row("", "v1", "ConfigMap", "configmaps", READ, Use::Referred),
+    row("", "v1", "Service", "services", SEEN, Use::Referred),
+    row("", "v1", "Namespace", "namespaces", SEEN, Use::Referred).planned(),
+    row("", "v1", "Pod", "pods", SEEN, Use::Reporting),
+    row("", "v1", "ServiceAccount", "serviceaccounts", CREATED, Use::Account),
+    row(RBAC, "v1", "Role", "roles", CREATED, Use::Account),
+    row(RBAC, "v1", "RoleBinding", "rolebindings", CREATED, Use::Account),
+    row("", "v1", "Service", "services", CREATED, Use::Workload),
+    row("apps", "v1", "Deployment", "deployments", CREATED, Use::Workload),
+    row("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets", CREATED, Use::Workload),
+    row("events.k8s.io", "v1", "Event", "events", &["create", "patch"], Use::Events),
+    row("", "v1", "ServiceAccount", "serviceaccounts/token", &["create"], Use::Token).at(Place::OwnAccount),
+    // RBAC cannot restrict `create` to a name.
+    row("coordination.k8s.io", "v1", "Lease", "leases", &["create"], Use::Lease).at(Place::Own),
+    row("coordination.k8s.io", "v1", "Lease", "leases", &["get", "update"], Use::Lease).at(Place::OwnLease),
 ];
 
-/// Returns the API resource of one of Hawsepipe's kinds.
-pub(super) fn resource(kind: Kind) -> ApiResource {
-    let plural = KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(_, plural)| plural);
-    ApiResource {
-        group: "hawsepipe.dev".into(),
-        version: "v1alpha1".into(),
-        api_version: "hawsepipe.dev/v1alpha1".into(),
-        kind: kind.as_str().into(),
-        plural: plural.into(),
+const fn row(
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    resource: &'static str,
+    verbs: &'static [&'static str],
+    what_for: Use,
+) -> Row {
+    Row { group, version, kind, resource, verbs, what_for, place: Place::Watched, planned: false }
+}
+
+const fn ours(resource: &'static str, verbs: &'static [&'static str], what_for: Use) -> Row {
+    row(OURS, "v1alpha1", "", resource, verbs, what_for)
+}
+
+const fn written(kind: Kind, resource: &'static str) -> Row {
+    row(OURS, "v1alpha1", kind.as_str(), resource, SEEN, Use::Written(kind))
+}
+
+impl Row {
+    const fn planned(self) -> Self {
+        Self { planned: true, ..self }
+    }
+
+    const fn at(self, place: Place) -> Self {
+        Self { place, ..self }
+    }
+
+    /// Returns the form that API clients take.
+    pub(super) fn api_resource(&self) -> ApiResource {
+        let api_version =
+            if self.group.is_empty() { self.version.into() } else { format!("{}/{}", self.group, self.version) };
+        ApiResource {
+            group: self.group.into(),
+            version: self.version.into(),
+            api_version,
+            kind: self.kind.into(),
+            plural: self.resource.into(),
+        }
     }
 }
 
-/// Returns the kinds that this operator creates besides snapshots.
-pub(super) fn owned_kinds() -> [ApiResource; 3] {
-    [ApiResource::erase::<ServiceAccount>(&()), ApiResource::erase::<Role>(&()), ApiResource::erase::<RoleBinding>(&())]
+/// Returns the kinds that users write.
+pub(super) fn written_kinds() -> impl Iterator<Item = Kind> {
+    TABLE.iter().filter_map(|row| match row.what_for {
+        Use::Written(kind) => Some(kind),
+        _ => None,
+    })
+}
+
+/// Returns the API resource of one of Hawsepipe's kinds.
+pub(super) fn resource(kind: Kind) -> ApiResource {
+    let row = TABLE.iter().find(|row| row.what_for == Use::Written(kind));
+    row.map_or_else(|| ours("", &[], Use::Written(kind)).api_resource(), Row::api_resource)
+}
+
+/// Returns the resources that must have been listed before anything can be planned.
+pub(super) fn planned_from() -> Vec<&'static str> {
+    TABLE.iter().filter(|row| row.planned).map(|row| row.resource).collect()
+}
+
+/// Returns the kinds that the operator creates besides snapshots. Those of workloads are included if it creates
+/// gateways' pods.
+pub(super) fn owned_kinds(runs_pods: bool) -> impl Iterator<Item = ApiResource> {
+    let created = move |row: &&Row| row.what_for == Use::Account || runs_pods && row.what_for == Use::Workload;
+    TABLE.iter().filter(created).map(Row::api_resource)
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::apps::v1::Deployment;
+    use k8s_openapi::api::core::v1::{Service, ServiceAccount};
+    use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+    use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
+
+    use super::*;
+    use crate::api::snapshot::GatewaySnapshot;
+
+    #[test]
+    fn kinds_are_named_as_their_types_name_them() {
+        let accounts = [
+            ApiResource::erase::<ServiceAccount>(&()),
+            ApiResource::erase::<Role>(&()),
+            ApiResource::erase::<RoleBinding>(&()),
+        ];
+        assert_eq!(owned_kinds(false).collect::<Vec<_>>(), accounts);
+        let pods = [
+            ApiResource::erase::<Service>(&()),
+            ApiResource::erase::<Deployment>(&()),
+            ApiResource::erase::<PodDisruptionBudget>(&()),
+        ];
+        assert_eq!(owned_kinds(true).skip(accounts.len()).collect::<Vec<_>>(), pods);
+        assert_eq!(resource(Kind::MCPGateway), ApiResource::erase::<crate::api::gateway::MCPGateway>(&()));
+        assert_eq!(resource(Kind::PluginChain).plural, "pluginchains");
+        assert!(planned_from().contains(&&*ApiResource::erase::<GatewaySnapshot>(&()).plural));
+    }
 }

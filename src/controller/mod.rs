@@ -26,9 +26,11 @@ mod lease;
 mod liveness;
 mod load_reports;
 mod lowered;
+mod manifest;
 mod metrics;
 mod namespaces;
 mod operator;
+mod own_account;
 mod owned;
 mod owner;
 mod parsing;
@@ -42,17 +44,22 @@ mod polled_pod;
 mod reconcile;
 mod references;
 mod rights;
+mod roles;
 mod seen_marks;
 mod servers;
 mod status;
 mod status_loop;
+mod strip;
 mod watch;
 mod watches;
+mod workload;
 mod writer;
 
 pub use self::lease::LeaseSettings;
 pub use self::metrics::ControllerMetrics;
 pub use self::operator::{OperatorHealth, Settings, run};
+pub use self::roles::{rights_table, role_files};
+pub use self::workload::{ImagePullPolicy, PodSettings};
 
 use crate::api::snapshot::{GATEWAY_LABEL, PART_LABEL};
 

@@ -20,6 +20,7 @@ use super::pod_poller::{self, PodPoller};
 use super::pods::ByGateway;
 use super::status_loop::StatusLoop;
 use super::watches::Watches;
+use super::workload::{PodSettings, Workloads};
 use super::writer::Writer;
 use crate::domain::ports::Inspect;
 
@@ -33,6 +34,8 @@ pub struct Settings {
     pub namespaces: BTreeSet<String>,
     /// The lease that decides which process leads.
     pub lease: LeaseSettings,
+    /// How gateways' pods are created; `None` leaves that to the user.
+    pub pods: Option<PodSettings>,
 }
 
 /// The health of a running operator. Clones share their state.
@@ -75,10 +78,10 @@ pub async fn run(
     OperatorHealth { ready, liveness }: OperatorHealth,
     stop: CancellationToken,
 ) {
-    let watches = Arc::new(Watches::start(&client, settings.namespaces));
+    let watches = Arc::new(Watches::start(&client, settings.namespaces, settings.pods.is_some()));
     let leadership = Leadership::default();
     let writer = Writer::new(client.clone(), leadership.clone(), liveness.pulse("plans"));
-    let keeping = (leadership.clone(), liveness.pulse("the lease"));
+    let keeping = (leadership, liveness.pulse("the lease"));
     let (mut tasks, written) = (JoinSet::new(), CancellationToken::new());
     tasks.spawn(lease::keep(client, settings.lease, keeping, written.clone()));
     let (planning, plans) = watch::channel(PlanningState::default());
@@ -88,7 +91,7 @@ pub async fn run(
     let planning = PlanningLoop::new(
         Arc::clone(&watches),
         writer.clone(),
-        leadership,
+        Workloads::new(settings.pods, writer.clone()),
         inspect,
         metrics.clone(),
         (planning, reported.clone()),

@@ -3,10 +3,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use kube::api::DynamicObject;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::FIELD_MANAGER;
+use super::manifest::{APPLIED, Manifest};
 
 /// Removes everything from the status that this field manager did not apply (Kubernetes, `metadata.managedFields`).
 pub(super) fn keep_own_status(object: &mut DynamicObject) {
@@ -19,41 +19,50 @@ pub(super) fn keep_own_status(object: &mut DynamicObject) {
     }
 }
 
-/// Removes everything from the object that this field manager did not apply, except the object's identity and owners.
-/// Also removes the whole status.
+/// The member of a reduced object that holds the fields. See [`keep_own`].
+const FIELDS: &str = "fields";
+
+/// Reduces an object to its identity, its owners, the digest of what was applied, and the set of fields that this field
+/// manager owns.
 pub(super) fn keep_own(object: &mut DynamicObject) {
     let fields = applied(object, None).unwrap_or_default();
-    let metadata = fields.get("f:metadata");
-    for (name, values) in
-        [("f:labels", &mut object.metadata.labels), ("f:annotations", &mut object.metadata.annotations)]
-    {
-        let own = metadata.and_then(|metadata| metadata.get(name));
-        if let Some(values) = values {
-            values.retain(|key, _| own.is_some_and(|own| own.get(format!("f:{key}")).is_some()));
-        }
+    object.metadata.labels = None;
+    if let Some(annotations) = &mut object.metadata.annotations {
+        annotations.retain(|key, _| key == APPLIED);
     }
-    let Value::Object(members) = &mut object.data else { return };
-    members.retain(|name, member| match fields.get(&format!("f:{name}")) {
-        Some(fields) if name != "status" => {
-            keep(member, fields);
-            true
-        }
-        _ => false,
-    });
+    object.data = json!({ FIELDS: fields });
 }
 
-/// Whether the operator's part of an object is as desired. `seen` must have gone through [`keep_own`].
-pub(super) fn is_as_desired(seen: &DynamicObject, desired: &impl Serialize) -> bool {
-    let Ok(Value::Object(mut desired)) = serde_json::to_value(desired) else { return false };
-    for identity in ["apiVersion", "kind"] {
-        desired.remove(identity);
+/// Whether the operator's part of an object is as desired: the digest is that of `desired`, and the operator still owns
+/// exactly its fields. Whoever changes or removes a field takes its ownership (Kubernetes, server-side apply). `seen`
+/// must have gone through [`keep_own`].
+pub(super) fn is_as_desired<K>(seen: &DynamicObject, desired: &Manifest<K>) -> bool {
+    let annotations = seen.metadata.annotations.as_ref();
+    let applied = annotations.and_then(|annotations| annotations.get(APPLIED)).map(String::as_str);
+    let fields = seen.data.get(FIELDS);
+    applied == Some(desired.digest()) && fields.is_some_and(|fields| is_field_set_of(fields, desired.owned()))
+}
+
+/// Whether the set `fields` holds exactly the fields of `value`. Its entries are `f:` for a member, `k:` for an item by
+/// its keys, and `.` for the value itself; an empty set means the whole value.
+fn is_field_set_of(fields: &Value, value: &Value) -> bool {
+    let Some(fields) = fields.as_object() else { return false };
+    if fields.is_empty() {
+        return true;
     }
-    let metadata = desired.remove("metadata").unwrap_or_default();
-    let has = |name: &str| metadata.get(name).cloned().unwrap_or_else(|| json!({}));
-    let seen_members = seen.data.as_object().cloned().unwrap_or_default();
-    has("labels") == json!(seen.metadata.labels.clone().unwrap_or_default())
-        && has("annotations") == json!(seen.metadata.annotations.clone().unwrap_or_default())
-        && desired == seen_members
+    let parts = fields.keys().filter(|name| *name != ".").count();
+    match value {
+        Value::Object(members) => {
+            let has =
+                |(name, member)| fields.get(&format!("f:{name}")).is_some_and(|fields| is_field_set_of(fields, member));
+            parts == members.len() && members.iter().all(has)
+        }
+        Value::Array(items) => {
+            let has = |item| fields.iter().any(|(name, fields)| is_named(item, name) && is_field_set_of(fields, item));
+            parts == items.len() && items.iter().all(has)
+        }
+        _ => false,
+    }
 }
 
 /// Returns the fields of an object, or of its subresource, that this field manager applied.
@@ -149,16 +158,36 @@ mod tests {
         assert_eq!(object.data["status"], Value::Null);
     }
 
-    /// Returns a Role after [`keep_own`]: the operator applied the fields in `ours`, the API server and others set
-    /// the rest.
-    fn role(ours: Value) -> DynamicObject {
-        let entry = json!({"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": ours});
-        let status = json!({"manager": FIELD_MANAGER, "operation": "Apply", "subresource": "status",
-            "fieldsV1": {"f:aggregated": {}}});
+    /// The fields of an applied Deployment, as the API server records them.
+    const APPLIED_FIELDS: &str = r#"{"f:metadata": {
+        "f:annotations": {"f:hawsepipe.dev/applied": {}}, "f:labels": {"f:app": {}, "f:part": {}},
+        "f:ownerReferences": {"k:{\"uid\":\"u\"}": {}}},
+        "f:spec": {"f:selector": {}, "f:template": {"f:spec": {
+            "f:containers": {"k:{\"name\":\"gateway\"}": {".": {}, "f:name": {}, "f:ports": {
+                "k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}, "f:protocol": {}},
+                "k:{\"containerPort\":81,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}, "f:protocol": {}}}}},
+            "f:volumes": {"k:{\"name\":\"tmp\"}": {".": {}, "f:emptyDir": {}, "f:name": {}}}}}}}"#;
+
+    fn desired(label: &str) -> Manifest<()> {
+        let port = |number: u16| json!({"containerPort": number, "protocol": "TCP"});
+        let labels = json!({"app": label, "part": "pods"});
+        Manifest::from_json(json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "x", "namespace": "ns", "labels": labels, "ownerReferences": [{"uid": "u"}]},
+            "spec": {"selector": {"matchLabels": {"app": "x"}}, "template": {"spec": {
+                "containers": [{"name": "gateway", "ports": [port(80), port(81)]}], "volumes": [{"name": "tmp", "emptyDir": {}}]}}},
+        }))
+    }
+
+    /// Returns a Deployment after [`keep_own`]: the operator owns `fields`, the API server and others set the rest.
+    fn seen(fields: &Value) -> DynamicObject {
+        let entry = |subresource: Option<&str>, fields: Value| json!({"manager": FIELD_MANAGER, "operation": "Apply", "subresource": subresource, "fieldsV1": fields});
+        let status = entry(Some("status"), json!({"f:status": {"f:replicas": {}}}));
+        let annotations = json!({APPLIED: desired("us").digest(), "deployment.kubernetes.io/revision": "1"});
         let mut object: DynamicObject = serde_json::from_value(json!({
-            "apiVersion": "v1", "kind": "Role", "rules": [{"verbs": ["get"]}], "aggregated": 1, "status": {"a": 1},
+            "apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 3}, "status": {"replicas": 3},
             "metadata": {"name": "x", "uid": "u", "labels": {"app": "us", "team": "theirs"},
-                "annotations": {"theirs": "1"}, "managedFields": [status, entry]},
+                "annotations": annotations, "managedFields": [status, entry(None, fields.clone())]},
         }))
         .unwrap();
         keep_own(&mut object);
@@ -167,19 +196,35 @@ mod tests {
 
     #[test]
     fn what_others_put_into_an_object_is_no_reason_to_write_it_and_what_they_took_is() {
-        let metadata = json!({"f:labels": {"f:app": {}}});
-        let desired = |label: &str, verb: &str| {
-            json!({"apiVersion": "v1", "kind": "Role", "rules": [{"verbs": [verb]}],
-                "metadata": {"name": "x", "labels": {"app": label}}})
-        };
-        let seen = role(json!({"f:metadata": metadata, "f:rules": {}}));
-        assert!(is_as_desired(&seen, &desired("us", "get")));
-        assert!(!is_as_desired(&seen, &desired("us", "list")));
-        assert!(!is_as_desired(&seen, &desired("we", "get")));
-        let more = role(json!({"f:metadata": metadata, "f:rules": {}, "f:aggregated": {}}));
-        assert!(!is_as_desired(&more, &desired("us", "get")), "what we applied once and do not want any more");
-        for taken in [json!({"f:metadata": metadata}), json!({"f:rules": {}}), json!({})] {
-            assert!(!is_as_desired(&role(taken), &desired("us", "get")), "somebody else wrote it last");
+        let fields: Value = serde_json::from_str(APPLIED_FIELDS).unwrap();
+        let as_applied = seen(&fields);
+        assert!(is_as_desired(&as_applied, &desired("us")));
+        assert!(!is_as_desired(&as_applied, &desired("we")), "it was not applied");
+        let kept = as_applied.metadata.annotations.unwrap();
+        assert_eq!(kept.keys().collect::<Vec<_>>(), [APPLIED], "what others write is no news");
+
+        let ports = "/f:spec/f:template/f:spec/f:containers/k:{\"name\":\"gateway\"}/f:ports";
+        for (place, name) in [
+            ("/f:metadata", "f:annotations"),
+            ("/f:metadata/f:labels", "f:app"),
+            ("/f:metadata", "f:ownerReferences"),
+            ("/f:spec", "f:selector"),
+            (ports, r#"k:{"containerPort":80,"protocol":"TCP"}"#),
+            ("/f:spec/f:template/f:spec/f:volumes/k:{\"name\":\"tmp\"}", "f:emptyDir"),
+            ("", "f:spec"),
+        ] {
+            let mut less = fields.clone();
+            let parent = less.pointer_mut(place).and_then(Value::as_object_mut);
+            parent.and_then(|parent| parent.remove(name)).unwrap_or_else(|| panic!("{place} has no {name}"));
+            assert!(!is_as_desired(&seen(&less), &desired("us")), "somebody else wrote {place}/{name} last");
         }
+        for (place, name) in [("/f:spec", "f:replicas"), (ports, r#"k:{"containerPort":82,"protocol":"TCP"}"#)] {
+            let mut more = fields.clone();
+            more.pointer_mut(place).unwrap()[name] = json!({});
+            assert!(!is_as_desired(&seen(&more), &desired("us")), "{name} was applied once and is not wanted any more");
+        }
+        let mut none_of = fields.clone();
+        *none_of.pointer_mut("/f:metadata/f:labels").unwrap() = json!({".": {}});
+        assert!(!is_as_desired(&seen(&none_of), &desired("us")), "somebody else has every label");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::owner::Owner;
+use crate::api::gateway::MCPGatewaySpec;
 use crate::api::snapshot::NotLoadedForm;
 use crate::domain::digest;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
@@ -15,6 +16,8 @@ pub(super) struct PlannedGateway {
     pub(super) owner: Owner,
     /// `spec.pinnedRevision`, even if the rest of the gateway's spec is invalid.
     pub(super) pinned: Option<String>,
+    /// The gateway's spec; `None` if it is invalid.
+    pub(super) spec: Option<MCPGatewaySpec>,
     /// Restrictions that apply while an older plan runs.
     pub(super) restrictions: Restrictions,
     /// Restrictions for each kept revision, for pods that still run it.

@@ -14,7 +14,7 @@ use super::apply::SnapshotStore;
 use super::compiled::{self, CompiledObjects, RunningPlan};
 use super::dereference::{Dereferenced, Dereferencing};
 use super::gateway_reconciler::{GatewayReconciler, LONGEST_RETRY};
-use super::lease::Leadership;
+use super::kinds::planned_from;
 use super::load_reports::LoadReports;
 use super::lowered::{LoweredObject, Lowering, Objects};
 use super::metrics::ControllerMetrics;
@@ -24,7 +24,8 @@ use super::parsing::Parsing;
 use super::planning_state::PlanningState;
 use super::pods::ByGateway;
 use super::references::references;
-use super::watches::{PLANNED_FROM, Seen, Watches};
+use super::watches::{Seen, Watches};
+use super::workload::Workloads;
 use super::writer::Writer;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::ports::Inspect;
@@ -72,7 +73,7 @@ fn step(leads: bool, led: bool, changed: bool, is_held: impl FnOnce() -> bool) -
 pub(super) struct PlanningLoop<I> {
     watches: Arc<Watches>,
     writer: Writer,
-    leadership: Leadership,
+    workloads: Workloads,
     dereferencing: Dereferencing,
     parsing: Parsing<I>,
     metrics: ControllerMetrics,
@@ -100,7 +101,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
     pub(super) fn new(
         watches: Arc<Watches>,
         writer: Writer,
-        leadership: Leadership,
+        workloads: Workloads,
         inspect: I,
         metrics: ControllerMetrics,
         (planning, reported): (watch::Sender<PlanningState>, watch::Receiver<ByGateway>),
@@ -111,7 +112,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             parsing: Parsing::new(inspect, Arc::clone(&watches.changed)),
             watches,
             writer,
-            leadership,
+            workloads,
             metrics,
             planning,
             reported,
@@ -142,7 +143,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             self.writer.pulse.beats();
             let again = self.round().await;
             self.writer.pulse.rests();
-            let (changed, led) = (Arc::clone(&self.watches.changed), Arc::clone(&self.leadership.changed));
+            let (changed, led) = (Arc::clone(&self.watches.changed), Arc::clone(&self.writer.leadership.changed));
             tokio::select! {
                 () = changed.notified() => tokio::time::sleep(TOGETHER).await,
                 () = led.notified() => {}
@@ -234,7 +235,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         let faults = self.watches.cache_sync.faults();
         let differs = faults != self.faults;
         self.faults = faults;
-        let held = self.watches.cache_sync.unseen(&PLANNED_FROM);
+        let held = self.watches.cache_sync.unseen(&planned_from());
         let is_held = held.is_some();
         if is_held {
             let compiled = Arc::new(CompiledObjects { objects: Arc::clone(objects), ..CompiledObjects::default() });
@@ -334,7 +335,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
     /// Writes what differs from the plans. Returns how long to wait before the next round.
     async fn apply(&mut self, changed: bool) -> Duration {
         let mut again = self.parsing.next_news(Instant::now()).unwrap_or(LONGEST_RETRY);
-        let snapshots = self.watches.snapshots_by_owner();
+        let (snapshots, workloads) = (self.watches.snapshots_by_owner(), self.workloads.settings().await);
         let mut told = changed;
         let until = |when: Instant| when.saturating_duration_since(Instant::now());
         for (key, kept) in &mut self.gateways {
@@ -347,7 +348,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
                 false => Span::none(),
             };
             let seen = snapshots.get(&kept.planned.owner.uid).map(Vec::as_slice).unwrap_or_default();
-            let result = kept.apply(&self.writer, &self.watches, seen).instrument(span.clone()).await;
+            let result =
+                kept.apply(&self.writer, &self.watches, seen, workloads.as_ref()).instrument(span.clone()).await;
             if let Err(error) = &result {
                 span.record("fault", error.reason().as_str());
                 self.metrics.failed("MCPGateway", error.reason().as_str());
@@ -365,7 +367,8 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
     /// Publishes objects and plans for the status loop in one step. Objects next to plans of another generation would
     /// be reported as programmed although no pod runs them.
     fn publish(&mut self) {
-        let gateways = self.gateways.iter().map(|(key, kept)| (key.clone(), kept.state())).collect();
+        let runs_pods = self.workloads.runs_pods();
+        let gateways = self.gateways.iter().map(|(key, kept)| (key.clone(), kept.state(runs_pods))).collect();
         self.planning.send_replace(PlanningState {
             compiled: Arc::clone(&self.compiled),
             gateways,
@@ -382,18 +385,4 @@ fn owner_of(gateway: &LoweredObject) -> Owner {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_a_leader_that_sees_everything_writes() {
-        for (led, changed) in [(false, false), (false, true), (true, false), (true, true)] {
-            assert_eq!(step(false, led, changed, || panic!("it tells what it does not see")), Step::StandBy);
-            assert_eq!(step(true, led, changed, || true), Step::Hold);
-        }
-        assert_eq!(step(true, true, false, || false), Step::Apply);
-        assert_eq!(step(true, true, true, || false), Step::Compile);
-        // A new leader compiles again, because the previous leader may have stored something newer.
-        assert_eq!(step(true, false, false, || false), Step::Compile);
-    }
-}
+mod tests;

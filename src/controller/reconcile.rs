@@ -8,15 +8,16 @@ use std::time::Instant;
 use kube::api::DynamicObject;
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Resource, ResourceExt};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::apply::ApplyError;
 use super::backoff::RetryBackoff;
 use super::desired::Desired;
+use super::manifest::Manifest;
 use super::owned::is_as_desired;
 use super::owner::Owner;
-use super::watches::Watches;
+use super::watches::{Watches, watch_of_owned};
+use super::workload::Workload;
 use super::writer::Writer;
 
 /// The state of an owner's objects that is remembered between two rounds.
@@ -53,23 +54,30 @@ impl OwnedObjects {
         writer: &Writer,
         watches: &Watches,
         owner: &Owner,
-        desired: Desired,
+        desired: &Desired,
     ) -> Result<(), ApplyError> {
         // Without `..`, so that a new field does not compile until it is handled here.
-        let Desired { account, role, binding } = desired;
+        let Desired { account, role, binding, workload } = desired;
         let (round, name) = (Round { writer, watches, owner }, owner.workload());
-        let account = self.bring(&round, &name, account).await;
-        let role = self.bring(&round, &name, role).await;
-        account.and(role).and(self.bring(&round, &name, binding).await)
+        let account = self.bring(&round, &name, account.as_ref()).await;
+        let role = self.bring(&round, &name, role.as_ref()).await;
+        let binding = self.bring(&round, &name, binding.as_ref()).await;
+        let mut done = account.and(role).and(binding);
+        if let Some(Workload { service, deployment, budget }) = workload {
+            done = done.and(self.bring(&round, &name, service.as_ref()).await);
+            done = done.and(self.bring(&round, &name, deployment.as_ref()).await);
+            done = done.and(self.bring(&round, &name, budget.as_ref()).await);
+        }
+        done
     }
 
     /// Writes or deletes one object, if it is not as desired.
-    async fn bring<K>(&mut self, round: &Round<'_>, name: &str, desired: Option<K>) -> Result<(), ApplyError>
+    async fn bring<K>(&mut self, round: &Round<'_>, name: &str, desired: Option<&Manifest<K>>) -> Result<(), ApplyError>
     where
-        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + Serialize + DeserializeOwned + Debug,
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
     {
         let (plural, namespace) = (K::plural(&()), &round.owner.key.namespace);
-        if let Some(why) = round.watches.cache_sync.unseen(&[&plural]) {
+        if let Some(why) = round.watches.cache_sync.unseen(&[&watch_of_owned(&plural)]) {
             return Err(ApplyError::Unseen(why));
         }
         let seen = round.watches.owned(&plural, namespace, name);
@@ -82,7 +90,7 @@ impl OwnedObjects {
             return round.writer.delete_this(&api, &what, &ours.metadata).await.map_err(failed);
         };
         match ours {
-            Some(ours) if is_as_desired(ours, &desired) => {
+            Some(ours) if is_as_desired(ours, desired) => {
                 self.taken.remove(&plural);
                 return Ok(());
             }
@@ -90,7 +98,7 @@ impl OwnedObjects {
             None => self.check_free(round, &api, name, seen.as_deref()).await?,
         }
         self.taken.remove(&plural);
-        round.writer.apply(&api, &what, name, &desired).await.map(drop).map_err(failed)
+        round.writer.apply(&api, &what, name, desired).await.map(drop).map_err(failed)
     }
 
     /// Checks that an object that the watch does not show as the owner's can be written. An object of that name could
@@ -189,7 +197,7 @@ mod tests {
         let asked = Arc::<AtomicUsize>::default();
         let counted = Arc::clone(&asked);
         let client = Client::new(tower::service_fn(move |request| serve(request, Arc::clone(&counted))), "mcp");
-        let watches = Watches::start(&client, BTreeSet::new());
+        let watches = Watches::start(&client, BTreeSet::new(), false);
         watches.cache_sync.settled().await;
         let leadership = Leadership::default();
         leadership.set(Some(Instant::now() + Duration::from_secs(600)));
@@ -197,8 +205,8 @@ mod tests {
         let owner = Owner::gateway(ObjectKey::new("mcp", "main"), "u");
         let mut owned = OwnedObjects::default();
         let round = async |owned: &mut OwnedObjects, expected: usize| {
-            let desired = Desired::of_gateway(&owner);
-            let error = owned.apply(&writer, &watches, &owner, desired).await.unwrap_err();
+            let desired = Desired::of_gateway(&owner, None);
+            let error = owned.apply(&writer, &watches, &owner, &desired).await.unwrap_err();
             assert!(error.to_string().contains("ServiceAccount mcp/main-gateway that this operator"), "{error}");
             assert_eq!(asked.swap(0, Ordering::Relaxed), expected);
         };
@@ -253,14 +261,14 @@ mod tests {
         let written = Arc::<Mutex<Vec<_>>>::default();
         let noted = Arc::clone(&written);
         let client = Client::new(tower::service_fn(move |request| serve_owned(request, Arc::clone(&noted))), "mcp");
-        let watches = Watches::start(&client, BTreeSet::new());
+        let watches = Watches::start(&client, BTreeSet::new(), false);
         watches.cache_sync.settled().await;
         let leadership = Leadership::default();
         leadership.set(Some(Instant::now() + Duration::from_secs(600)));
         let writer = Writer::new(client, leadership, Liveness::default().pulse("plans"));
         let owner = Owner::gateway(ObjectKey::new("mcp", "main"), "u");
-        let nothing = Desired { account: None, role: None, binding: None };
-        OwnedObjects::default().apply(&writer, &watches, &owner, nothing).await.unwrap();
+        let nothing = Desired { account: None, role: None, binding: None, workload: None };
+        OwnedObjects::default().apply(&writer, &watches, &owner, &nothing).await.unwrap();
         let roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/mcp/roles/main-gateway";
         assert_eq!(*written.lock().unwrap(), [format!("DELETE {roles} \"seen\"")]);
     }

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::cache_sync::{CacheSync, WatchKey};
-use super::kinds::{KINDS, owned_kinds, resource};
+use super::kinds::{owned_kinds, resource, written_kinds};
 use super::lowered::Origin;
 use super::owned::{keep_own, keep_own_status};
 use super::watch::{is_news, keep, slim};
@@ -27,9 +27,6 @@ use crate::api::item::{Item, watch, watch_config};
 use crate::api::snapshot::GatewaySnapshot;
 use crate::domain::ids::{Kind, ObjectKey};
 
-/// Resources that must have been listed before anything can be planned, because unknown objects would count as deleted.
-pub(super) const PLANNED_FROM: [&str; 6] =
-    ["mcpgateways", "mcpupstreams", "plugins", "pluginchains", "namespaces", "gatewaysnapshots"];
 /// The stores of one kind: one for each watched namespace, or a single one for all namespaces.
 type Stores<K> = Vec<Store<K>>;
 
@@ -54,8 +51,9 @@ pub(super) struct Watches {
 }
 
 impl Watches {
-    /// Starts to watch these namespaces, or all if there are none.
-    pub(super) fn start(client: &Client, namespaces: BTreeSet<String>) -> Self {
+    /// Starts to watch these namespaces, or all if there are none. `runs_pods` says whether the operator creates
+    /// workloads.
+    pub(super) fn start(client: &Client, namespaces: BTreeSet<String>, runs_pods: bool) -> Self {
         let changed = Arc::new(Notify::new());
         let cache_sync = Arc::default();
         let mut starting = Starting {
@@ -67,21 +65,21 @@ impl Watches {
         };
         let managed = format!("{}={}", MANAGED_BY.0, MANAGED_BY.1);
         let with = |labels: &str| watch_config().labels(labels);
-        let objects = KINDS.map(|(kind, _)| (kind, starting.objects(kind)));
+        let objects = written_kinds().map(|kind| (kind, starting.objects(kind))).collect();
         Self {
-            objects: objects.into(),
+            objects,
             namespaces: starting.namespaces(),
             config_maps: starting.metadata(&watch_config()),
             services: starting.typed_with(&watch_config(), |before: &Service, now| before.spec == now.spec),
             // Plans do not depend on pods, and the pod poller reads this store periodically.
             pods: starting.typed_with(&with(GATEWAY_LABEL), |_, _| true),
             snapshots: starting.metadata(&with(&managed)),
-            owned: owned_kinds()
+            owned: owned_kinds(runs_pods)
                 .map(|kind| {
                     let stores = starting.owned(&kind, &with(&managed));
                     (kind, stores)
                 })
-                .into(),
+                .collect(),
             _tasks: starting.tasks,
             scope: namespaces,
             cache_sync,
@@ -122,6 +120,11 @@ impl Watches {
     pub(super) fn objects(&self) -> impl Iterator<Item = (Kind, Arc<DynamicObject>)> + '_ {
         self.objects.iter().flat_map(|(kind, stores)| all(stores).map(|object| (*kind, object)))
     }
+}
+
+/// Returns the name of the watch of objects that this operator created. Services, for example, have a second watch.
+pub(super) fn watch_of_owned(plural: &str) -> String {
+    format!("managed {plural}")
 }
 
 /// A snapshot object as the watch shows it.
@@ -188,7 +191,7 @@ impl Starting<'_> {
         };
         let follow = |(namespace, api): (String, Api<Item<DynamicObject>>)| {
             let stream = watch(api, config.clone()).modify(keep_own);
-            self.follow((resource.plural.clone(), namespace), resource.clone(), stream, same)
+            self.follow((watch_of_owned(&resource.plural), namespace), resource.clone(), stream, same)
         };
         scopes.into_iter().map(follow).collect()
     }

@@ -19,7 +19,7 @@ use super::rights::{RequestError, Rights};
 #[derive(Clone)]
 pub(super) struct Writer {
     pub(super) client: Client,
-    leadership: Leadership,
+    pub(super) leadership: Leadership,
     rights: Rights,
     /// The time limit of a write.
     limit: Duration,
@@ -47,9 +47,10 @@ impl Writer {
     }
 
     /// Sends a server-side apply. `what` names the resource and the namespace.
-    pub(super) async fn apply<K>(&self, api: &Api<K>, what: &str, name: &str, object: &K) -> Result<K, RequestError>
+    pub(super) async fn apply<K, P>(&self, api: &Api<K>, what: &str, name: &str, object: &P) -> Result<K, RequestError>
     where
-        K: Clone + DeserializeOwned + Serialize + Debug,
+        K: Clone + DeserializeOwned + Debug,
+        P: Serialize + Debug,
     {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         self.attempt(&format!("patch {what}"), api.patch(name, &params, &Patch::Apply(object))).await

@@ -51,7 +51,7 @@ pub enum Kind {
 
 impl Kind {
     /// Returns the kind as a manifest writes it.
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::MCPGateway => "MCPGateway",
             Self::MCPUpstream => "MCPUpstream",

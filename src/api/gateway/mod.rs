@@ -82,12 +82,12 @@ pub struct MCPGatewaySpec {
     /// effect. Default: none.
     #[schemars(length(equal = 12), regex(pattern = r"^[a-f0-9]{12}$"))]
     pub pinned_revision: Option<String>,
-    /// Number of pods; not together with `autoscaling`. Default: 1.
+    /// Number of pods; not together with `autoscaling`. Default: 2.
     #[schemars(range(max = 1000))]
     pub replicas: Option<u32>,
     /// Scales the number of pods by load; not together with `replicas`. Default: none.
     pub autoscaling: Option<Autoscaling>,
-    /// Limits how many pods a node drain can evict at the same time. Default: none.
+    /// Limits how many pods a node drain can evict at the same time. Default: `maxUnavailable: 1`.
     pub disruption_budget: Option<DisruptionBudget>,
     /// Settings of the gateway's pods. Default: the defaults of its fields.
     pub pod: Option<GatewayPod>,

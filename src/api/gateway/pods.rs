@@ -65,7 +65,7 @@ pub struct GatewayPod {
     pub tolerations: Option<Vec<FreeObject>>,
     /// Affinity, in the form of a Kubernetes pod spec. Default: none.
     pub affinity: Option<FreeObject>,
-    /// Topology spread constraints, in the form of a Kubernetes pod spec. Default: none.
+    /// Topology spread constraints, in the form of a Kubernetes pod spec. Default: over nodes and zones, `ScheduleAnyway`.
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub topology_spread_constraints: Option<Vec<FreeObject>>,
     /// PriorityClass of the pods. Default: the cluster's.
@@ -77,7 +77,8 @@ pub struct GatewayPod {
     /// Secrets of the same namespace for pulling images. Default: none.
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
     pub image_pull_secrets: Option<Vec<LocalRef>>,
-    /// Resource requests and limits. Avoid a CPU limit: throttling leads to plugin timeouts. Default: none.
+    /// Resource requests and limits. Avoid a CPU limit: throttling leads to plugin timeouts. Default: requests of 500m CPU
+    /// and 512Mi memory, a limit of 2Gi memory.
     pub resources: Option<Resources>,
     /// Seconds that running calls have to finish when a pod terminates. Default: 60.
     #[schemars(range(max = 3600))]

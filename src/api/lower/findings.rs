@@ -39,6 +39,13 @@ impl Findings {
         }
     }
 
+    /// Warns about a field that only a cluster serves, if the object is not in one.
+    pub(super) fn served_in_cluster(&mut self, set: bool, field: &'static str) {
+        if set && !self.in_cluster {
+            self.cluster_only.push(field);
+        }
+    }
+
     /// Warns about a field that only has a meaning in a cluster and is not implemented there either.
     pub(super) fn cluster(&mut self, set: bool, field: &'static str) {
         if self.in_cluster {

@@ -53,7 +53,7 @@ pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Prob
         refusing,
         key,
     };
-    note_cluster(spec, place, &mut findings);
+    note_cluster(spec, &mut findings);
     note_later(spec, &mut findings);
     let upstreams = spec.upstreams.as_ref().map(|u| takes(u.namespaces.as_ref(), u.selector.as_ref()));
     let chains = spec.chains.as_ref().map(|c| takes(c.namespaces.as_ref(), c.selector.as_ref()));
@@ -176,26 +176,24 @@ fn takes(from: Option<&FromNamespaces>, labels: Option<&Selector>) -> Takes {
     Takes { namespaces: from.map(namespaces).unwrap_or_default(), selector: labels.map(selector).unwrap_or_default() }
 }
 
-fn note_cluster(spec: &MCPGatewaySpec, place: Place<'_>, findings: &mut Findings) {
-    let standalone = matches!(place, Place::File { .. });
-    findings.cluster(standalone && spec.pinned_revision.is_some(), "spec.pinnedRevision");
-    findings.cluster(spec.replicas.is_some(), "spec.replicas");
+fn note_cluster(spec: &MCPGatewaySpec, findings: &mut Findings) {
+    findings.served_in_cluster(spec.pinned_revision.is_some(), "spec.pinnedRevision");
+    findings.served_in_cluster(spec.replicas.is_some(), "spec.replicas");
     findings.cluster(spec.autoscaling.is_some(), "spec.autoscaling");
-    findings.cluster(spec.disruption_budget.is_some(), "spec.disruptionBudget");
-    findings.cluster(spec.pod.is_some(), "spec.pod");
+    findings.served_in_cluster(spec.disruption_budget.is_some(), "spec.disruptionBudget");
+    findings.served_in_cluster(spec.pod.is_some(), "spec.pod");
     findings.cluster(spec.network_policy.is_some(), "spec.networkPolicy");
-    findings.cluster(spec.service.is_some(), "spec.service");
+    findings.served_in_cluster(spec.service.is_some(), "spec.service");
     findings.cluster(spec.route.is_some(), "spec.route");
+    findings.served_in_cluster(spec.admin.as_ref().is_some_and(|a| a.port.is_some()), "spec.admin.port");
     let mounted = spec.plugins.as_ref().is_some_and(|p| p.plugin_dir_from.is_some());
-    findings.cluster(mounted, "spec.plugins.pluginDirFrom");
+    findings.served_in_cluster(mounted, "spec.plugins.pluginDirFrom");
     let sealed = spec.sessions.as_ref().is_some_and(|s| s.sealing_key_secret_ref.is_some());
     findings.cluster(sealed, "spec.sessions.sealingKeySecretRef");
 }
 
 fn note_later(spec: &MCPGatewaySpec, findings: &mut Findings) {
-    let admin = spec.admin.as_ref();
-    findings.later(admin.is_some_and(|a| a.port.is_some()), "spec.admin.port");
-    findings.later(admin.is_some_and(|a| a.console.is_some()), "spec.admin.console");
+    findings.later(spec.admin.as_ref().is_some_and(|a| a.console.is_some()), "spec.admin.console");
     findings.later(spec.pipelines.is_some(), "spec.pipelines");
     findings.later(spec.sections.is_some(), "spec.sections");
     findings.later(spec.authentication.resource_metadata.is_some(), "spec.authentication.resourceMetadata");

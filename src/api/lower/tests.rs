@@ -331,8 +331,9 @@ fn a_cluster_serves_other_upstreams_than_a_folder() {
     let server = input.server.unwrap();
     assert_eq!((server.kind.as_str(), server.port.as_deref(), server.path), ("Service", Some("80"), None));
 
-    let (_, problems) = gateway(&object(json!({"authentication": {"anonymous": {}}, "replicas": 2})), Place::Cluster);
-    assert_eq!(said(&problems), ["NotImplemented spec.replicas"]);
+    let pods = object(json!({"authentication": {"anonymous": {}}, "replicas": 2, "admin": {"port": 9091}}));
+    assert_eq!(said(&gateway(&pods, Place::Cluster).1), [""; 0]);
+    assert_eq!(said(&gateway(&pods, FILE()).1), ["ClusterOnly spec.replicas"], "one for all such fields");
 }
 
 #[test]

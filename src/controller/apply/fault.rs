@@ -22,6 +22,9 @@ pub(in crate::controller) enum ApplyError {
     /// The resource was never listed by its watch, so its objects are unknown; the text says why.
     #[error("what is there is not seen: {0}")]
     Unseen(String),
+    /// Pods cannot be told whose reports they may show.
+    #[error("its pods are not created: the operator does not know its own service account: {0}")]
+    NoAccount(String),
 }
 
 impl ApplyError {

@@ -60,7 +60,7 @@ async fn serve(request: Request<Body>, gateways: Value, hangs: Arc<Notify>) -> R
 
 fn settings() -> Settings {
     let lease = LeaseSettings { namespace: "ns".into(), name: "lease".into(), holder: "this".into() };
-    Settings { namespaces: BTreeSet::new(), lease }
+    Settings { namespaces: BTreeSet::new(), lease, pods: None }
 }
 
 fn gateway(name: &str) -> Value {

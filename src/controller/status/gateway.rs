@@ -48,7 +48,7 @@ pub(super) fn status(input: &StatusInput, object: &LoweredObject, now: &str) -> 
         chains: state.and_then(|state| count(state.in_force.chains.len())),
         problems: count(problems.len() + found.iter().filter(|problem| problem.is_error()).count()),
         conditions: Some(set.finish()),
-        ..MCPGatewayStatus::default()
+        addresses: state.map(|state| state.addresses.clone()),
     };
     serde_json::to_value(status).unwrap_or_default()
 }

@@ -55,6 +55,8 @@ pub(in crate::controller) struct GatewayState {
     pub(in crate::controller) current: Option<String>,
     /// Digest of the restrictions in the index.
     pub(in crate::controller) restrictions: String,
+    /// The URLs of its endpoints, if the operator creates its Service.
+    pub(in crate::controller) addresses: Vec<String>,
     /// The effect of `spec.pinnedRevision`.
     pub(in crate::controller) pin: Pin,
     /// Digests of the objects in each kept revision, by revision name.

@@ -17,6 +17,7 @@ pub(super) use self::conditions::{Conditions, warning};
 pub(super) use self::input::{GatewayState, Pin, StatusInput, blind};
 pub(super) use self::serving::warnings;
 use super::lowered::LoweredObject;
+use super::strip::strip;
 use crate::controller::condition_type::ConditionType;
 use crate::domain::ids::Kind;
 use crate::domain::reason::Reason;
@@ -60,18 +61,4 @@ fn not_served(object: &LoweredObject, now: &str) -> Value {
     set.bad_while_true(ConditionType::PartiallyInvalid, Reason::NotImplemented.as_str(), message);
     set.no(ConditionType::Programmed, Reason::NotImplemented.as_str(), message);
     serde_json::json!({"observedGeneration": object.generation(), "conditions": set.finish()})
-}
-
-/// Removes absent fields and empty lists. In server-side apply, nobody owns an empty list, so the operator would not
-/// recognise it as its own, and would write it again and again.
-fn strip(value: &mut Value) {
-    let is_empty = |member: &Value| member.is_null() || member.as_array().is_some_and(Vec::is_empty);
-    match value {
-        Value::Object(members) => {
-            members.retain(|_, member| !is_empty(member));
-            members.values_mut().for_each(strip);
-        }
-        Value::Array(items) => items.iter_mut().for_each(strip),
-        _ => {}
-    }
 }

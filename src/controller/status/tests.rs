@@ -82,6 +82,7 @@ fn input(objects: &[LoweredObject], pods: impl FnOnce(&str) -> Pods) -> StatusIn
         in_force: Arc::clone(&planned.plan),
         current: Some(revision.to_owned()),
         restrictions: String::new(),
+        addresses: Vec::new(),
         pin: Pin::None,
         revisions: [(revision.to_owned(), Arc::clone(&planned.digests))].into(),
         fault: None,

@@ -33,6 +33,8 @@ pub struct Request {
     pub namespace: String,
     /// Empty where there is none.
     pub name: String,
+    /// The label selector as the URI has it; empty if there is none.
+    pub selector: String,
     /// The HTTP status of the answer.
     pub code: u16,
     /// When it came, in ms since 1970.
@@ -136,6 +138,9 @@ impl From<Line> for Request {
                 resource.push_str(part);
             }
         }
+        let mut parameters = line.uri.split(['?', '&']).skip(1);
+        let selector = parameters.find_map(|parameter| parameter.strip_prefix("labelSelector="));
+        let selector = selector.unwrap_or_default().to_owned();
         Self {
             user: line.user.username,
             agent: line.user_agent,
@@ -143,6 +148,7 @@ impl From<Line> for Request {
             resource,
             namespace: object.namespace,
             name: object.name,
+            selector,
             code: line.response_status.code,
             received: line.request_received_timestamp.0.as_millisecond(),
         }

@@ -34,3 +34,4 @@ mod told;
 mod traces;
 mod unloadable;
 mod whole;
+mod workload;

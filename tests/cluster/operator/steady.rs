@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::harness::{ACCOUNT, Operated, condition, gateway, object};
-use crate::harness::{Request, counts, until};
+use super::workload::IMAGE;
+use crate::harness::{Cluster, Request, counts, until};
 
 const UPSTREAMS: usize = 60;
 const CHAINS: usize = 10;
@@ -38,7 +39,7 @@ fn written<'a>(requests: &'a [Request], user: &str) -> Vec<&'a Request> {
 
 #[tokio::test]
 async fn in_a_steady_state_nothing_is_written() {
-    let operated = Operated::start().await;
+    let operated = Operated::with(Cluster::shared().await, &[], &[IMAGE]).await;
     operated.apply(&objects()).await;
     let told = |status: &Value| condition(status, "Ready").is_some() && condition(status, "Accepted").is_some();
     for plural in ["mcpgateways", "plugins", "mcpupstreams", "pluginchains"] {

@@ -46,6 +46,7 @@ impl Namespace {
             planned,
             current: Some("new".into()),
             restrictions: String::new(),
+            addresses: Vec::new(),
             pin: Pin::None,
             revisions,
             fault: None,

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::{Cluster, Process};
 use crate::operator::harness::{ACCOUNT, Operated, api, apply_roles, condition, gateway, object};
 use crate::operator::snapshots::plan;
+use crate::operator::workload::IMAGE;
 
 const KINDS: [&str; 6] = ["mcpgateways", "mcpupstreams", "plugins", "pluginchains", "toolpipelines", "sectionbindings"];
 
@@ -65,7 +66,7 @@ impl Case {
         let applied = format!("{}\n", objects().iter().map(Value::to_string).collect::<Vec<_>>().join("\n"));
         cluster.kubectl(&["apply", "-n", &namespace, "-f", "-"], &applied).await.unwrap();
         let arguments = ["operator", "--namespaces", &namespace, "--listen", "127.0.0.1:0"];
-        let operator = Process::start(cluster, &namespace, &token, &arguments, &[]);
+        let operator = Process::start(cluster, &namespace, &token, &arguments, &[IMAGE]);
         Self { right, operated: Operated::of(cluster, namespace, operator).await }
     }
 
@@ -143,8 +144,9 @@ impl Case {
         if !plan(&self.operated).await.code.values().any(|code| code == last) {
             return wrong("the last edit is not in the snapshot");
         }
-        let access = ["get", "-n", &self.operated.namespace, "sa/main-gateway", "role/main-gateway"];
-        if self.operated.cluster.kubectl(&[&access[..], &["rolebinding/main-gateway"]].concat(), "").await.is_err() {
+        let names = ["sa", "role", "rolebinding", "svc", "deploy", "pdb"].map(|kind| format!("{kind}/main-gateway"));
+        let access = [&["get", "-n", &self.operated.namespace][..], &names.each_ref().map(String::as_str)].concat();
+        if self.operated.cluster.kubectl(&access, "").await.is_err() {
             return wrong("not all that pods need is there");
         }
         for plural in KINDS {

@@ -41,7 +41,9 @@ async fn until_none(cases: &[Case], within: Duration, ask: impl AsyncFn(&Case) -
 fn too_often(requests: &[Request]) -> Vec<String> {
     let mut times: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for request in requests.iter().filter(|request| request.code == 403 && request.user.ends_with(ACCOUNT)) {
-        let what = (&request.user, &request.verb, &request.resource, &request.namespace);
+        let Request { user, verb, resource, namespace, selector, .. } = request;
+        // Services have two watches: of all, and of those that the operator created.
+        let what = (user, verb, resource, namespace, selector);
         times.entry(what).or_default().push(request.received);
     }
     let longest = i64::try_from(PERIOD.as_millis()).unwrap();

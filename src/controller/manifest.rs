@@ -1,0 +1,117 @@
+//! A desired object, in the form in which it is applied.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::strip::strip;
+use crate::api::canonical;
+use crate::domain::digest::sha256_hex;
+
+/// The annotation with a digest of what was applied. It spares a comparison of values, which the API server may rewrite:
+/// it normalises quantities and sets defaults.
+pub(super) const APPLIED: &str = "hawsepipe.dev/applied";
+/// Hex characters of the digest.
+const DIGITS: usize = 16;
+
+/// A desired object of kind `K`.
+pub(super) struct Manifest<K> {
+    body: Value,
+    /// The same without the fields that identify the object, which have no field manager.
+    owned: Value,
+    digest: String,
+    kind: PhantomData<fn() -> K>,
+}
+
+impl<K: Serialize> Manifest<K> {
+    /// Returns an object that `K` describes completely.
+    pub(super) fn of(object: &K) -> Self {
+        Self::from_json(serde_json::to_value(object).unwrap_or_default())
+    }
+}
+
+impl<K> Manifest<K> {
+    /// Returns an object that may have fields which `K` does not know: users may have written them for a newer version
+    /// of Kubernetes.
+    pub(super) fn from_json(mut body: Value) -> Self {
+        strip(&mut body);
+        let mut digest = sha256_hex(canonical(&body).to_string().as_bytes());
+        digest.truncate(DIGITS);
+        let annotations = member(&mut body, "metadata").and_then(|metadata| member(metadata, "annotations"));
+        if let Some(Value::Object(annotations)) = annotations {
+            annotations.insert(APPLIED.to_owned(), digest.clone().into());
+        }
+        let mut owned = body.clone();
+        remove(&mut owned, &["apiVersion", "kind"]);
+        owned.get_mut("metadata").into_iter().for_each(|metadata| remove(metadata, &["name", "namespace"]));
+        Self { body, owned, digest, kind: PhantomData }
+    }
+
+    /// Returns the part that this operator's field manager owns once it is applied.
+    pub(super) fn owned(&self) -> &Value {
+        &self.owned
+    }
+
+    /// Returns the value of [`APPLIED`].
+    pub(super) fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Returns the object to apply.
+    #[cfg(test)]
+    pub(super) fn body(&self) -> &Value {
+        &self.body
+    }
+}
+
+fn remove(value: &mut Value, names: &[&str]) {
+    value.as_object_mut().into_iter().for_each(|members| members.retain(|name, _| !names.contains(&name.as_str())));
+}
+
+/// Returns a member of an object. It is inserted as an empty object if it is missing.
+fn member<'a>(value: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+    value.as_object_mut().map(|members| members.entry(name).or_insert_with(|| Value::Object(Map::new())))
+}
+
+impl<K> Serialize for Manifest<K> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.body.serialize(serializer)
+    }
+}
+
+impl<K> fmt::Debug for Manifest<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_digest_is_of_what_is_applied_but_itself() {
+        let manifest = |body: Value| Manifest::<()>::from_json(body);
+        let plain = json!({"metadata": {"name": "x"}, "spec": {"volumes": [{"emptyDir": {}}]}});
+        let made = manifest(plain.clone());
+        let annotations = json!({APPLIED: made.digest()});
+        assert_eq!(made.body()["metadata"], json!({"name": "x", "annotations": annotations}));
+        assert_eq!(made.body()["spec"], plain["spec"], "an empty map says something");
+        assert_eq!(made.digest().len(), DIGITS);
+        let mut empty = plain.clone();
+        empty["spec"]["args"] = json!([]);
+        empty["spec"]["replicas"] = Value::Null;
+        assert_eq!(manifest(empty).body(), made.body(), "empty lists have no owner");
+        let mut annotated = plain.clone();
+        annotated["metadata"]["annotations"] = json!({"team": "a"});
+        let annotated = manifest(annotated);
+        assert_ne!(annotated.digest(), made.digest());
+        assert_eq!(annotated.body()["metadata"]["annotations"]["team"], "a");
+        assert_eq!(made.owned(), &json!({"metadata": {"annotations": annotations}, "spec": plain["spec"]}));
+        assert_eq!(serde_json::to_value(&annotated).unwrap(), *annotated.body());
+    }
+}

@@ -1,0 +1,30 @@
+//! The Deployment of a gateway's pods.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use serde_json::json;
+
+use super::input::WorkloadInput;
+use super::template::template;
+use crate::controller::GATEWAY_LABEL;
+use crate::controller::manifest::Manifest;
+
+/// Pods of a gateway whose spec does not say how many.
+const REPLICAS: u32 = 2;
+
+pub(super) fn deployment(input: &WorkloadInput<'_>) -> Manifest<Deployment> {
+    // With autoscaling, the number is the autoscaler's.
+    let replicas = input.spec.autoscaling.is_none().then(|| input.spec.replicas.unwrap_or(REPLICAS));
+    Manifest::from_json(json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": input.owner.metadata(&input.owner.workload(), None),
+        "spec": {
+            "replicas": replicas,
+            "revisionHistoryLimit": 3,
+            "selector": {"matchLabels": {GATEWAY_LABEL: input.owner.key.name}},
+            // An old pod ends only once a new one is ready.
+            "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 0}},
+            "template": template(input),
+        },
+    }))
+}

@@ -1,0 +1,61 @@
+//! What a gateway's workload follows from.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::secrets::{SecretKey, named};
+use super::settings::WorkloadSettings;
+use crate::api::gateway::MCPGatewaySpec;
+use crate::controller::owner::Owner;
+use crate::domain::plan::{ListenerPlan, Plan};
+
+/// The port of the admin API, unless the spec says otherwise.
+const ADMIN_PORT: u16 = 9090;
+/// The port of the only listener of a gateway that declares none.
+const MCP_PORT: u16 = 8080;
+
+/// What a gateway's workload follows from.
+pub(in crate::controller) struct WorkloadInput<'a> {
+    pub(in crate::controller) owner: &'a Owner,
+    pub(in crate::controller) spec: &'a MCPGatewaySpec,
+    pub(in crate::controller) settings: &'a WorkloadSettings,
+    /// The listeners that pods open: those of the plan in force, which may be older than the spec.
+    pub(super) listeners: Vec<ListenerPlan>,
+    /// Where pods look for plugins.
+    pub(super) plugin_dir: PathBuf,
+    /// The keys of Secrets in the gateway's namespace that pods may need.
+    pub(super) secrets: BTreeSet<SecretKey>,
+}
+
+impl<'a> WorkloadInput<'a> {
+    /// `plans` are those that pods may run. The first one is in force.
+    pub(in crate::controller) fn new(
+        owner: &'a Owner,
+        spec: &'a MCPGatewaySpec,
+        settings: &'a WorkloadSettings,
+        plans: [&Plan; 2],
+    ) -> Self {
+        let [in_force, _] = plans;
+        Self {
+            owner,
+            spec,
+            settings,
+            listeners: listeners(in_force),
+            plugin_dir: in_force.gateway.runtime.plugin_dir.clone(),
+            secrets: named(&owner.key.namespace, &plans),
+        }
+    }
+
+    pub(super) fn admin_port(&self) -> u16 {
+        self.spec.admin.as_ref().and_then(|admin| admin.port).unwrap_or(ADMIN_PORT)
+    }
+}
+
+/// Returns the listeners of pods that run this plan.
+pub(in crate::controller) fn listeners(plan: &Plan) -> Vec<ListenerPlan> {
+    if !plan.gateway.listeners.is_empty() {
+        return plan.gateway.listeners.clone();
+    }
+    let (name, path) = ("http".to_owned(), "/mcp".to_owned());
+    vec![ListenerPlan { name, port: MCP_PORT, path, hosts: Vec::new(), allowed_origins: Vec::new(), refusing: None }]
+}

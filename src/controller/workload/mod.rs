@@ -1,0 +1,38 @@
+//! The Deployment of a gateway's pods and the objects around it. Pure functions, except for [`Workloads`].
+
+mod budget;
+mod deployment;
+mod input;
+mod secrets;
+mod service;
+mod settings;
+mod template;
+#[cfg(test)]
+mod tests;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Service;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+
+pub(super) use self::input::{WorkloadInput, listeners};
+pub(super) use self::service::addresses;
+pub use self::settings::{ImagePullPolicy, PodSettings};
+pub(super) use self::settings::{WorkloadSettings, Workloads};
+use super::manifest::Manifest;
+
+/// The objects of a gateway's pods. If one is `None`, it should not exist.
+pub(super) struct Workload {
+    pub(super) service: Option<Manifest<Service>>,
+    pub(super) deployment: Option<Manifest<Deployment>>,
+    pub(super) budget: Option<Manifest<PodDisruptionBudget>>,
+}
+
+impl Workload {
+    pub(super) fn of(input: &WorkloadInput<'_>) -> Self {
+        Self {
+            service: Some(service::service(input)),
+            deployment: Some(deployment::deployment(input)),
+            budget: Some(budget::budget(input)),
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The template of a gateway's pods, within the Pod Security Standard `restricted`.
+
+mod container;
+mod volumes;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use self::container::container;
+use self::volumes::volumes;
+use super::input::WorkloadInput;
+use crate::api::gateway::pods::GatewayPod;
+use crate::controller::{GATEWAY_LABEL, MANAGED_BY};
+
+/// The user and group of the image.
+const USER: u32 = 65532;
+/// Seconds that a pod has to end, unless the spec says otherwise.
+const GRACE_SECONDS: u32 = 60;
+/// Seconds of them that are left to the gateway to end after its last call.
+const END_SECONDS: u32 = 5;
+/// Ports from which on every user may listen.
+const UNPRIVILEGED: u16 = 1024;
+
+pub(super) fn template(input: &WorkloadInput<'_>) -> Value {
+    let pod = input.spec.pod.clone().unwrap_or_default();
+    let mut labels = pod.labels.clone().unwrap_or_default();
+    for (key, value) in [(GATEWAY_LABEL, input.owner.key.name.as_str()), MANAGED_BY] {
+        labels.insert(key.to_owned(), value.to_owned());
+    }
+    let annotations = not_empty(pod.annotations.clone());
+    json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec(input, pod)})
+}
+
+fn spec(input: &WorkloadInput<'_>, pod: GatewayPod) -> Value {
+    let grace = pod.termination_grace_period_seconds.unwrap_or(GRACE_SECONDS);
+    json!({
+        "serviceAccountName": input.owner.workload(),
+        // A projected volume holds the token, so that it is the only one.
+        "automountServiceAccountToken": false,
+        "enableServiceLinks": false,
+        "securityContext": security(input),
+        "terminationGracePeriodSeconds": grace,
+        "topologySpreadConstraints": spread(input, &pod),
+        "nodeSelector": not_empty(pod.node_selector),
+        "tolerations": pod.tolerations,
+        "affinity": pod.affinity,
+        "priorityClassName": pod.priority_class_name.filter(|name| !name.is_empty()),
+        "runtimeClassName": pod.runtime_class_name.filter(|name| !name.is_empty()),
+        "imagePullSecrets": pod.image_pull_secrets,
+        "containers": [container(input, grace.saturating_sub(END_SECONDS), pod.resources)],
+        "volumes": volumes(input),
+    })
+}
+
+/// Returns the map unless it is empty. The operator would own an empty map, and the API server would drop it.
+fn not_empty(map: Option<BTreeMap<String, String>>) -> Option<BTreeMap<String, String>> {
+    map.filter(|map| !map.is_empty())
+}
+
+fn security(input: &WorkloadInput<'_>) -> Value {
+    let ports = input.listeners.iter().map(|listener| listener.port).chain([input.admin_port()]);
+    let privileged = ports.into_iter().any(|port| port < UNPRIVILEGED);
+    let sysctls = privileged.then(|| json!([{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]));
+    json!({
+        "runAsNonRoot": true,
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "fsGroup": USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+        "sysctls": sysctls,
+    })
+}
+
+/// Returns the spec's constraints, even if the list is empty. If the spec has no list, pods are spread over nodes and
+/// zones as far as possible.
+fn spread(input: &WorkloadInput<'_>, pod: &GatewayPod) -> Value {
+    if let Some(written) = &pod.topology_spread_constraints {
+        return json!(written);
+    }
+    let over = |topology: &str| {
+        json!({
+            "topologyKey": topology,
+            "maxSkew": 1,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {GATEWAY_LABEL: input.owner.key.name}},
+            // Pods of an older template do not count during a rollout.
+            "matchLabelKeys": ["pod-template-hash"],
+        })
+    };
+    json!([over("kubernetes.io/hostname"), over("topology.kubernetes.io/zone")])
+}

@@ -1,0 +1,87 @@
+//! The gateway container.
+
+use serde_json::{Value, json};
+
+use super::volumes::{SECRETS_DIR, STATE_DIR, mounts};
+use crate::api::shared::Resources;
+use crate::controller::workload::input::WorkloadInput;
+
+/// The name of the admin port. The operator asks the port of this name for reports.
+const ADMIN: &str = "admin";
+/// The most characters of a container port's name.
+const MAX_PORT_NAME: usize = 15;
+
+/// `drain` is how many seconds running calls have to end.
+pub(super) fn container(input: &WorkloadInput<'_>, drain: u32, resources: Option<Resources>) -> Value {
+    let probe = |path: &str, period: u32, failures: u32| {
+        json!({
+            "httpGet": {"path": path, "port": ADMIN},
+            "periodSeconds": period,
+            "timeoutSeconds": period.min(5),
+            "failureThreshold": failures,
+        })
+    };
+    json!({
+        "name": "gateway",
+        "image": input.settings.pods.image,
+        "imagePullPolicy": input.settings.pods.pull_policy.to_string(),
+        "args": args(input, drain),
+        "ports": ports(input),
+        "resources": resources.map_or_else(default_resources, written_resources),
+        // A pod that waits for its first plan is started and not ready: a restart would not help it.
+        "startupProbe": probe("/healthz", 1, 60),
+        "livenessProbe": probe("/healthz", 10, 3),
+        "readinessProbe": probe("/readyz", 2, 2),
+        "securityContext": {
+            "allowPrivilegeEscalation": false,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": true,
+        },
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": mounts(input),
+    })
+}
+
+fn args(input: &WorkloadInput<'_>, drain: u32) -> Vec<String> {
+    let key = &input.owner.key;
+    let mut args = vec![
+        "gateway".to_owned(),
+        format!("--name={}", key.name),
+        format!("--namespace={}", key.namespace),
+        format!("--operator={}", input.settings.operator),
+        format!("--admin=:{}", input.admin_port()),
+        format!("--drain-seconds={drain}"),
+        format!("--state-dir={STATE_DIR}"),
+    ];
+    if !input.secrets.is_empty() {
+        args.push(format!("--secrets-dir={SECRETS_DIR}"));
+    }
+    args
+}
+
+/// Returns the container's ports. A listener's port has the listener's name, if a port can have it.
+fn ports(input: &WorkloadInput<'_>) -> Vec<Value> {
+    let named = |name: Option<&str>, port: u16| json!({"name": name, "containerPort": port, "protocol": "TCP"});
+    let listeners = input.listeners.iter().map(|listener| {
+        let name = Some(listener.name.as_str()).filter(|name| is_port_name(name) && *name != ADMIN);
+        named(name, listener.port)
+    });
+    listeners.chain([named(Some(ADMIN), input.admin_port())]).collect()
+}
+
+/// Whether a container port can have this name (RFC 6335). A listener's name is a DNS label already.
+fn is_port_name(name: &str) -> bool {
+    name.len() <= MAX_PORT_NAME && name.contains(|c: char| c.is_ascii_lowercase()) && !name.contains("--")
+}
+
+fn written_resources(written: Resources) -> Value {
+    json!({
+        "requests": written.requests.filter(|map| !map.is_empty()),
+        "limits": written.limits.filter(|map| !map.is_empty()),
+    })
+}
+
+/// Without a CPU limit: throttling would show up as timeouts of plugins.
+fn default_resources() -> Value {
+    json!({"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}})
+}

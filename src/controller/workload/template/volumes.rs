@@ -1,0 +1,83 @@
+//! The volumes of a gateway's pod, and where they are mounted.
+
+use serde_json::{Value, json};
+
+use crate::api::gateway::runtime::PluginDirFrom;
+use crate::controller::workload::input::WorkloadInput;
+
+/// Where Secrets are mounted: a file `NAME/KEY` for each key.
+pub(super) const SECRETS_DIR: &str = "/run/secrets/hawsepipe";
+/// Where the gateway keeps its last good plan.
+pub(super) const STATE_DIR: &str = "/var/lib/hawsepipe";
+/// Where clients of the API server look for their token.
+const TOKEN_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+/// Seconds that a token of the service account is valid. The kubelet renews it.
+const TOKEN_SECONDS: u32 = 3607;
+/// Readable by owner and group only.
+const GROUP_READABLE: u32 = 0o440;
+
+pub(super) fn volumes(input: &WorkloadInput<'_>) -> Vec<Value> {
+    let mut volumes = vec![
+        json!({"name": "state", "emptyDir": {}}),
+        json!({"name": "tmp", "emptyDir": {}}),
+        json!({"name": "api-access", "projected": {"defaultMode": GROUP_READABLE, "sources": api_access()}}),
+    ];
+    if !input.secrets.is_empty() {
+        let projected = json!({"defaultMode": GROUP_READABLE, "sources": secrets(input)});
+        volumes.push(json!({"name": "secrets", "projected": projected}));
+    }
+    volumes.extend(plugin_dir(input));
+    volumes
+}
+
+pub(super) fn mounts(input: &WorkloadInput<'_>) -> Vec<Value> {
+    let read_only = |name: &str, path: &str| json!({"name": name, "mountPath": path, "readOnly": true});
+    let mut mounts = vec![
+        json!({"name": "state", "mountPath": STATE_DIR}),
+        json!({"name": "tmp", "mountPath": "/tmp"}),
+        read_only("api-access", TOKEN_DIR),
+    ];
+    if !input.secrets.is_empty() {
+        mounts.push(read_only("secrets", SECRETS_DIR));
+    }
+    if plugin_dir(input).is_some() {
+        mounts.push(read_only("plugins", &input.plugin_dir.to_string_lossy()));
+    }
+    mounts
+}
+
+/// Returns the files that clients of the API server read in a pod: the same as Kubernetes mounts automatically.
+fn api_access() -> Value {
+    let namespace = json!({"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}});
+    json!([
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": TOKEN_SECONDS}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [namespace]}},
+    ])
+}
+
+/// Missing Secrets and keys keep no pod from starting: the gateway reports them.
+fn secrets(input: &WorkloadInput<'_>) -> Vec<Value> {
+    let keys: Vec<_> = input.secrets.iter().collect();
+    let of_one_secret = keys.chunk_by(|(a, _), (b, _)| a == b);
+    let source = |keys: &[&(String, String)]| {
+        let items: Vec<_> =
+            keys.iter().map(|(name, key)| json!({"key": key, "path": format!("{name}/{key}")})).collect();
+        keys.first().map(|(name, _)| json!({"secret": {"name": name, "optional": true, "items": items}}))
+    };
+    of_one_secret.filter_map(source).collect()
+}
+
+/// Returns the volume with plugins, if the image's own plugins are not used.
+fn plugin_dir(input: &WorkloadInput<'_>) -> Option<Value> {
+    let from = input.spec.plugins.as_ref()?.plugin_dir_from.as_ref()?;
+    let PluginDirFrom { image, config_map_ref, claim_ref } = from;
+    let image = image.as_ref().map(
+        |image| json!({"name": "plugins", "image": {"reference": image.reference, "pullPolicy": image.pull_policy}}),
+    );
+    let config_map = config_map_ref.as_ref().map(|map| json!({"name": "plugins", "configMap": {"name": map.name}}));
+    let claim = claim_ref
+        .as_ref()
+        .map(|claim| json!({"name": "plugins", "persistentVolumeClaim": {"claimName": claim.name, "readOnly": true}}));
+    image.or(config_map).or(claim)
+}

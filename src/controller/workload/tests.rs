@@ -1,0 +1,241 @@
+//! What a spec makes of a gateway's pods.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::controller::compiled;
+use crate::controller::dereference::Dereferenced;
+use crate::controller::load_reports::LoadReports;
+use crate::controller::manifest::APPLIED;
+use crate::controller::planned_gateway::PlannedGateway;
+use crate::controller::status::tests::read;
+use crate::domain::ids::Kind;
+
+/// Returns a gateway `ns/main` with these members of its spec, and an upstream whose headers are from these keys of
+/// Secrets.
+fn planned(spec: Value, headers: &[(&str, &str)]) -> PlannedGateway {
+    let mut whole = json!({"authentication": {"anonymous": {}}});
+    whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    let header = |(n, (name, key)): (usize, &(&str, &str))| json!({"name": format!("X-{n}"), "valueFrom": {"secretKeyRef": {"name": name, "key": key}}});
+    let headers: Vec<_> = headers.iter().enumerate().map(header).collect();
+    let none = json!({});
+    let objects = [
+        read(Kind::MCPGateway, "main", &whole, &none),
+        read(Kind::MCPUpstream, "up", &json!({"external": {"url": "http://up/mcp", "headers": headers}}), &none),
+    ];
+    let mut inputs = compiled::inputs(&objects, &Dereferenced::default());
+    compiled::plan(&objects[0], &mut inputs, None, None, &BTreeMap::new(), &mut LoadReports::default())
+}
+
+fn settings() -> WorkloadSettings {
+    let pods = PodSettings {
+        image: "registry.example.com/hawsepipe:1".into(),
+        pull_policy: ImagePullPolicy::IfNotPresent,
+        cluster_domain: "cluster.local".into(),
+    };
+    WorkloadSettings { pods, operator: "system/operator".into() }
+}
+
+fn workload(planned: &PlannedGateway) -> Workload {
+    let (settings, spec) = (settings(), planned.spec.as_ref().expect("the spec is valid"));
+    Workload::of(&WorkloadInput::new(&planned.owner, spec, &settings, [&planned.plan, &planned.plan]))
+}
+
+fn deployment(spec: Value) -> Value {
+    workload(&planned(spec, &[])).deployment.unwrap().body().clone()
+}
+
+/// Returns the pod spec and the container of a gateway with these members of its spec.
+fn pod(spec: Value) -> (Value, Value) {
+    let template = deployment(spec)["spec"]["template"].clone();
+    (template["spec"].clone(), template["spec"]["containers"][0].clone())
+}
+
+/// Checks that the type of Kubernetes has every field.
+fn is_known<K: Serialize + DeserializeOwned>(body: &Value) {
+    let typed: K = serde_json::from_value(body.clone()).unwrap();
+    assert_eq!(serde_json::to_value(typed).unwrap(), *body);
+}
+
+#[test]
+fn every_field_is_one_of_kubernetes_and_every_object_is_named_and_owned_alike() {
+    let spec = json!({
+        "replicas": 3, "disruptionBudget": {"minAvailable": 1},
+        "listeners": [{"name": "http", "port": 80}], "plugins": {"pluginDirFrom": {"claimRef": {"name": "code"}}},
+        "service": {"type": "NodePort", "annotations": {"a": "b"}},
+        "pod": {"imagePullSecrets": [{"name": "pull"}], "priorityClassName": "high", "runtimeClassName": "gvisor"},
+    });
+    let Workload { service, deployment, budget } = workload(&planned(spec, &[("api", "key")]));
+    let (service, deployment, budget) = (service.unwrap(), deployment.unwrap(), budget.unwrap());
+    is_known::<Service>(service.body());
+    is_known::<Deployment>(deployment.body());
+    is_known::<PodDisruptionBudget>(budget.body());
+    for body in [service.body(), deployment.body(), budget.body()] {
+        let metadata = &body["metadata"];
+        assert_eq!((&metadata["name"], &metadata["namespace"]), (&json!("main-gateway"), &json!("ns")));
+        assert_eq!(metadata["ownerReferences"][0]["uid"], "u");
+        assert!(metadata["annotations"][APPLIED].is_string());
+    }
+    let selector = json!({"hawsepipe.dev/gateway": "main"});
+    assert_eq!(service.body()["spec"]["selector"], selector);
+    assert_eq!(deployment.body()["spec"]["selector"]["matchLabels"], selector);
+    assert_eq!(budget.body()["spec"]["selector"]["matchLabels"], selector);
+}
+
+#[test]
+fn the_number_of_pods_is_two_what_the_spec_says_or_the_autoscalers() {
+    assert_eq!(deployment(json!({}))["spec"]["replicas"], 2);
+    assert_eq!(deployment(json!({"replicas": 0}))["spec"]["replicas"], 0);
+    assert_eq!(deployment(json!({"autoscaling": {"maxReplicas": 4}}))["spec"]["replicas"], Value::Null);
+}
+
+#[test]
+fn a_pod_may_disrupt_unless_the_spec_says_otherwise() {
+    let budget = |spec: Value| workload(&planned(spec, &[])).budget.unwrap().body()["spec"].clone();
+    assert_eq!(budget(json!({}))["maxUnavailable"], 1);
+    let written = budget(json!({"disruptionBudget": {"minAvailable": 2}}));
+    assert_eq!((&written["minAvailable"], &written["maxUnavailable"]), (&json!(2), &Value::Null));
+}
+
+#[test]
+fn the_container_runs_the_gateway_for_its_operator() {
+    let (pod, container) = pod(json!({"admin": {"port": 9191}}));
+    let args = json!([
+        "gateway",
+        "--name=main",
+        "--namespace=ns",
+        "--operator=system/operator",
+        "--admin=:9191",
+        "--drain-seconds=55",
+        "--state-dir=/var/lib/hawsepipe",
+    ]);
+    assert_eq!(container["args"], args);
+    assert_eq!(container["image"], "registry.example.com/hawsepipe:1");
+    assert_eq!(container["imagePullPolicy"], "IfNotPresent");
+    let ports = json!([{"name": "http", "containerPort": 8080, "protocol": "TCP"},
+        {"name": "admin", "containerPort": 9191, "protocol": "TCP"}]);
+    assert_eq!(container["ports"], ports);
+    for (probe, path) in [("startupProbe", "/healthz"), ("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
+        assert_eq!(container[probe]["httpGet"], json!({"path": path, "port": "admin"}), "{probe}");
+    }
+    assert_eq!(pod["serviceAccountName"], "main-gateway");
+    assert_eq!(pod["terminationGracePeriodSeconds"], 60);
+    assert_eq!(pod["securityContext"]["sysctls"], Value::Null);
+}
+
+#[test]
+fn each_listener_has_a_port_of_the_service_and_of_the_container() {
+    let spec = json!({"listeners": [
+        {"name": "low", "port": 80, "path": "/a/mcp"}, {"name": "a-name-too-long-for-ports", "port": 8081},
+        {"name": "admin", "port": 8082}, {"name": "1", "port": 8083},
+    ]});
+    let planned = planned(spec, &[]);
+    let Workload { service, deployment, .. } = workload(&planned);
+    let ports = |ports: &Value, members: [&str; 2]| -> Vec<Value> {
+        ports.as_array().unwrap().iter().map(|port| json!([port[members[0]], port[members[1]]])).collect()
+    };
+    let of_service = &service.unwrap().body()["spec"]["ports"].clone();
+    let expected =
+        [json!(["low", 80]), json!(["a-name-too-long-for-ports", 8081]), json!(["admin", 8082]), json!(["1", 8083])];
+    assert_eq!(ports(of_service, ["name", "port"]), expected);
+    let pod = deployment.unwrap().body()["spec"]["template"]["spec"].clone();
+    let of_container = ports(&pod["containers"][0]["ports"], ["name", "containerPort"]);
+    let expected =
+        [json!(["low", 80]), json!([null, 8081]), json!([null, 8082]), json!([null, 8083]), json!(["admin", 9090])];
+    assert_eq!(of_container, expected);
+    let sysctls = json!([{"name": "net.ipv4.ip_unprivileged_port_start", "value": "0"}]);
+    assert_eq!(pod["securityContext"]["sysctls"], sysctls, "the user of the image may listen on port 80");
+    let urls = addresses(&planned.owner, &listeners(&planned.plan));
+    assert_eq!(urls[..2], ["http://main-gateway.ns.svc:80/a/mcp", "http://main-gateway.ns.svc:8081/mcp"]);
+}
+
+#[test]
+fn keys_of_secrets_are_mounted_by_name_and_impossible_ones_keep_no_pod_from_starting() {
+    let named = [("b", "two"), ("b", "one"), ("a", "key"), ("a/b", "key"), ("..", "key"), ("c", "../key")];
+    let planned = planned(json!({}), &named);
+    let pod = workload(&planned).deployment.unwrap().body()["spec"]["template"]["spec"].clone();
+    let volume = pod["volumes"].as_array().unwrap().iter().find(|volume| volume["name"] == "secrets").unwrap();
+    let secret = |name: &str, keys: &[&str]| {
+        let items: Vec<_> = keys.iter().map(|key| json!({"key": key, "path": format!("{name}/{key}")})).collect();
+        json!({"secret": {"name": name, "optional": true, "items": items}})
+    };
+    assert_eq!(volume["projected"]["sources"], json!([secret("a", &["key"]), secret("b", &["one", "two"])]));
+    let container = &pod["containers"][0];
+    let mounted = json!({"name": "secrets", "mountPath": "/run/secrets/hawsepipe", "readOnly": true});
+    assert!(container["volumeMounts"].as_array().unwrap().contains(&mounted));
+    assert!(container["args"].as_array().unwrap().contains(&json!("--secrets-dir=/run/secrets/hawsepipe")));
+}
+
+#[test]
+fn plugins_are_those_of_the_image_or_of_a_volume() {
+    let volume = |from: Value| {
+        let (pod, container) = pod(json!({"plugins": {"pluginDir": "/code", "pluginDirFrom": from}}));
+        let mounted = json!({"name": "plugins", "mountPath": "/code", "readOnly": true});
+        assert!(container["volumeMounts"].as_array().unwrap().contains(&mounted));
+        let mut volume = pod["volumes"].as_array().unwrap().last().unwrap().clone();
+        volume.as_object_mut().unwrap().remove("name");
+        volume
+    };
+    let image = json!({"reference": "registry.example.com/plugins:1", "pullPolicy": "Always"});
+    assert_eq!(volume(json!({"image": image})), json!({"image": image}));
+    assert_eq!(volume(json!({"configMapRef": {"name": "code"}})), json!({"configMap": {"name": "code"}}));
+    let claim = json!({"persistentVolumeClaim": {"claimName": "code", "readOnly": true}});
+    assert_eq!(volume(json!({"claimRef": {"name": "code"}})), claim);
+    let (pod, _) = pod(json!({}));
+    assert!(!pod["volumes"].to_string().contains("plugins"));
+}
+
+#[test]
+fn what_the_spec_says_of_pods_is_in_the_template_and_our_labels_win() {
+    let affinity = json!({"nodeAffinity": {"fieldOfALaterVersion": [{"key": "k"}]}});
+    let tolerations = json!([{"key": "k", "operator": "Exists"}]);
+    let template = deployment(json!({"pod": {
+        "labels": {"team": "a", "hawsepipe.dev/gateway": "other", "app.kubernetes.io/managed-by": "other"},
+        "annotations": {"note": "b"}, "nodeSelector": {"disk": "ssd"}, "tolerations": tolerations,
+        "affinity": affinity, "priorityClassName": "", "runtimeClassName": "gvisor", "topologySpreadConstraints": [],
+        "terminationGracePeriodSeconds": 90, "imagePullSecrets": [{"name": "pull"}],
+        "resources": {"requests": {"cpu": 2}},
+    }}))["spec"]["template"]
+        .clone();
+    let labels = json!({"team": "a", "hawsepipe.dev/gateway": "main", "app.kubernetes.io/managed-by": "hawsepipe"});
+    assert_eq!(template["metadata"], json!({"labels": labels, "annotations": {"note": "b"}}));
+    let pod = &template["spec"];
+    for (member, expected) in [
+        ("nodeSelector", json!({"disk": "ssd"})),
+        ("tolerations", tolerations),
+        ("affinity", affinity),
+        ("priorityClassName", Value::Null),
+        ("runtimeClassName", json!("gvisor")),
+        ("topologySpreadConstraints", Value::Null),
+        ("terminationGracePeriodSeconds", json!(90)),
+        ("imagePullSecrets", json!([{"name": "pull"}])),
+    ] {
+        assert_eq!(pod[member], expected, "{member}");
+    }
+    assert_eq!(pod["containers"][0]["resources"], json!({"requests": {"cpu": "2"}}));
+}
+
+#[test]
+fn pods_are_restricted_spread_and_have_one_token_by_default() {
+    let (pod, container) = pod(json!({}));
+    let security = json!({"runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532,
+        "seccompProfile": {"type": "RuntimeDefault"}});
+    assert_eq!(pod["securityContext"], security);
+    let of_container = json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": true});
+    assert_eq!(container["securityContext"], of_container);
+    assert_eq!((&pod["automountServiceAccountToken"], &pod["enableServiceLinks"]), (&json!(false), &json!(false)));
+    let spread: Vec<_> = pod["topologySpreadConstraints"].as_array().unwrap().iter().collect();
+    assert!(spread.iter().all(|over| over["whenUnsatisfiable"] == "ScheduleAnyway"));
+    assert_eq!(
+        spread.iter().map(|over| &over["topologyKey"]).collect::<Vec<_>>(),
+        ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+    );
+    assert_eq!(pod["volumes"].to_string().matches("serviceAccountToken").count(), 1);
+    let resources = json!({"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "2Gi"}});
+    assert_eq!(container["resources"], resources);
+}

@@ -1,0 +1,207 @@
+//! Gateways' pods and what belongs to them. The controller manager makes Pod objects of a Deployment; no kubelet runs, so
+//! they stay pending.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::harness::{ACCOUNT, Operated, gateway, object};
+use crate::harness::{Cluster, until};
+
+/// Has the operator create pods.
+pub const IMAGE: (&str, &str) = ("HAWSEPIPE_GATEWAY_IMAGE", "registry.example.com/hawsepipe:1");
+/// Longer than the operator waits before it looks at a gateway again.
+const CALM: Duration = Duration::from_secs(8);
+
+async fn start() -> Operated<'static> {
+    Operated::with(Cluster::shared().await, &[], &[IMAGE]).await
+}
+
+impl Operated<'_> {
+    /// An object of Kubernetes; null if there is none.
+    async fn made(&self, what: &str) -> Value {
+        let text = self.get(&[what, "--ignore-not-found", "-o", "json"]).await;
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// Waits until an object of Kubernetes is as `is` wants it.
+    async fn until_made(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        let found = tokio::time::timeout(crate::harness::SOON, async {
+            until(what, async || {
+                last = self.made(what).await;
+                is(&last).then_some(())
+            })
+            .await;
+        });
+        assert!(found.await.is_ok(), "{what} is not as wanted: {last:#}");
+        last
+    }
+
+    async fn kubectl(&self, arguments: &[&str]) -> String {
+        self.cluster.kubectl(&[&["-n", &self.namespace], arguments].concat(), "").await.unwrap()
+    }
+
+    /// Writes of the operator to Deployments, Services and PodDisruptionBudgets while nothing is to be written.
+    async fn writes_in_calm(&self) -> Vec<String> {
+        let (mark, user) = (self.cluster.mark().await, format!("system:serviceaccount:{}:{ACCOUNT}", self.namespace));
+        tokio::time::sleep(CALM).await;
+        let requests = self.cluster.requests_since(mark).await;
+        let reads = |verb: &str| matches!(verb, "get" | "list" | "watch");
+        let ours = requests.iter().filter(|request| request.user == user && !reads(&request.verb));
+        let of_workload = ours.filter(|request| {
+            ["deployments", "services", "poddisruptionbudgets"]
+                .iter()
+                .any(|plural| request.resource.starts_with(plural))
+        });
+        of_workload.map(|request| format!("{} {}", request.verb, request.resource)).collect()
+    }
+}
+
+/// A gateway with a member of each kind that a pod has, and an upstream with a Secret.
+fn rich() -> [Value; 2] {
+    let spec = json!({
+        "authentication": {"anonymous": {}},
+        "listeners": [{"name": "low", "port": 80}, {"name": "http", "port": 8080}],
+        "plugins": {"pluginDirFrom": {"image": {"reference": "registry.example.com/plugins:1"}}},
+        "pod": {
+            "labels": {"team": "a"}, "annotations": {"note": "b"}, "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"key": "k", "operator": "Exists"}],
+            "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1,
+                "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}}]}},
+            "imagePullSecrets": [{"name": "pull"}], "resources": {"requests": {"cpu": "0.5"}, "limits": {"memory": "1024Mi"}},
+        },
+    });
+    let header = json!({"name": "X-Key", "valueFrom": {"secretKeyRef": {"name": "api", "key": "key"}}});
+    [
+        object("MCPGateway", "main", &spec),
+        object("MCPUpstream", "up", &json!({"external": {"url": "http://up.example/mcp", "headers": [header]}})),
+    ]
+}
+
+#[tokio::test]
+async fn a_gateway_gets_pods_that_a_restricted_namespace_takes() {
+    let operated = start().await;
+    let restricted = "pod-security.kubernetes.io/enforce=restricted";
+    operated.cluster.kubectl(&["label", "namespace", &operated.namespace, restricted], "").await.unwrap();
+    operated.apply(&rich()).await;
+    let pods = operated.until_made("pods", |pods| pods["items"].as_array().is_some_and(|pods| pods.len() == 2)).await;
+    let pod = &pods["items"][0];
+    assert_eq!(pod["metadata"]["labels"]["hawsepipe.dev/gateway"], "main");
+    assert_eq!(pod["spec"]["serviceAccountName"], "main-gateway");
+    let args = pod["spec"]["containers"][0]["args"].as_array().unwrap();
+    let operator = format!("--operator={}/{ACCOUNT}", operated.namespace);
+    assert!(args.contains(&json!(operator)), "{args:?}");
+    let service = operated.made("service/main-gateway").await;
+    assert_eq!(service["spec"]["ports"].as_array().unwrap().len(), 2);
+    let budget = operated.made("poddisruptionbudget/main-gateway").await;
+    assert_eq!(budget["spec"]["maxUnavailable"], 1);
+    operated.until_condition("mcpgateways", "main", "Programmed", "False NoReadyPods").await;
+    let status = operated.object("mcpgateways", "main").await["status"].clone();
+    let host = format!("http://main-gateway.{}.svc", operated.namespace);
+    assert_eq!(status["addresses"], json!([format!("{host}:80/mcp"), format!("{host}:8080/mcp")]));
+    assert_eq!((&status["replicas"], &status["readyReplicas"]), (&json!(2), &json!(0)));
+
+    let template = operated.made("deployment/main-gateway").await["spec"]["template"].clone();
+    assert_eq!(
+        template["spec"]["containers"][0]["resources"]["requests"]["cpu"], "500m",
+        "it is stored in another form"
+    );
+    assert_eq!(operated.writes_in_calm().await, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_others_change_of_ours_comes_back_and_what_is_theirs_stays() {
+    let operated = start().await;
+    operated.apply(&[gateway("main")]).await;
+    let deployment = "deployment/main-gateway";
+    let first = operated.until_made(deployment, |made| !made.is_null()).await;
+
+    operated.kubectl(&["label", deployment, "team=a"]).await;
+    operated.kubectl(&["scale", deployment, "--replicas=5"]).await;
+    operated.until_made(deployment, |made| made["spec"]["replicas"] == 2).await;
+    operated.kubectl(&["set", "image", deployment, "gateway=other"]).await;
+    let image = |made: &Value| made["spec"]["template"]["spec"]["containers"][0]["image"].clone();
+    let made = operated.until_made(deployment, |made| image(made) == IMAGE.1).await;
+    assert_eq!(made["metadata"]["labels"]["team"], "a");
+    assert_eq!(made["metadata"]["uid"], first["metadata"]["uid"]);
+    assert_eq!(operated.writes_in_calm().await, [""; 0]);
+
+    for what in [deployment, "service/main-gateway", "poddisruptionbudget/main-gateway"] {
+        let before = operated.made(what).await["metadata"]["uid"].clone();
+        operated.delete(what).await;
+        operated.until_made(what, |made| !made.is_null() && made["metadata"]["uid"] != before).await;
+    }
+}
+
+#[tokio::test]
+async fn a_change_of_the_spec_reaches_the_objects_and_fields_that_it_no_longer_sets_go() {
+    let operated = start().await;
+    let with = |spec: Value| {
+        let mut whole = json!({"authentication": {"anonymous": {}}});
+        whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        object("MCPGateway", "main", &whole)
+    };
+    let service =
+        |is: &'static str| operated.until_made("service/main-gateway", move |made| made["spec"]["type"] == is);
+    operated.apply(&[with(json!({"service": {"type": "NodePort", "annotations": {"team": "a"}}}))]).await;
+    assert!(service("NodePort").await["spec"]["ports"][0]["nodePort"].is_number());
+    let spec = json!({"pod": {"nodeSelector": {"disk": "ssd"}}, "disruptionBudget": {"minAvailable": 1}});
+    operated.apply(&[with(spec)]).await;
+    let made = service("ClusterIP").await;
+    assert_eq!(made["spec"]["ports"][0]["nodePort"], Value::Null);
+    assert_eq!(made["metadata"]["annotations"]["team"], Value::Null);
+    let selector = |made: &Value| made["spec"]["template"]["spec"]["nodeSelector"].clone();
+    operated.until_made("deployment/main-gateway", |made| selector(made) == json!({"disk": "ssd"})).await;
+    let budget =
+        operated.until_made("poddisruptionbudget/main-gateway", |made| made["spec"]["minAvailable"] == 1).await;
+    assert_eq!(budget["spec"]["maxUnavailable"], Value::Null);
+    operated.apply(&[with(json!({"replicas": 1}))]).await;
+    let made = operated.until_made("deployment/main-gateway", |made| made["spec"]["replicas"] == 1).await;
+    assert_eq!(selector(&made), Value::Null);
+}
+
+#[tokio::test]
+async fn a_spec_that_the_api_server_refuses_is_told_and_its_correction_is_tried_at_once() {
+    let operated = start().await;
+    let with = |value: &str| {
+        let pod = json!({"labels": {"team": value}});
+        object("MCPGateway", "main", &json!({"authentication": {"anonymous": {}}, "pod": pod}))
+    };
+    operated.apply(&[with("not a label's value")]).await;
+    let message = operated.until_condition("mcpgateways", "main", "Programmed", "False Pending").await;
+    assert!(message.contains("deployments in ") && message.contains("not a label's value"), "{message}");
+    operated.apply(&[with("a")]).await;
+    operated.until_made("deployment/main-gateway", |made| !made.is_null()).await;
+}
+
+#[tokio::test]
+async fn an_object_of_that_name_that_somebody_else_has_is_left_alone_and_told() {
+    let operated = start().await;
+    let theirs = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "main-gateway"},
+        "spec": {"ports": [{"port": 1}]}});
+    operated.apply(&[theirs, gateway("main")]).await;
+    let message = operated.until_condition("mcpgateways", "main", "Programmed", "False NameTaken").await;
+    assert!(message.contains(&format!("Service {}/main-gateway", operated.namespace)), "{message}");
+    operated.until_made("deployment/main-gateway", |made| !made.is_null()).await;
+    assert_eq!(operated.made("service/main-gateway").await["spec"]["ports"][0]["port"], 1);
+    operated.delete("service/main-gateway").await;
+    operated.until_made("service/main-gateway", |made| made["spec"]["ports"][0]["port"] == 8080).await;
+}
+
+#[tokio::test]
+async fn without_an_image_pods_are_the_users_to_run_and_a_stop_of_the_operator_leaves_them() {
+    let mut operated = start().await;
+    operated.apply(&[gateway("main")]).await;
+    operated.until_made("poddisruptionbudget/main-gateway", |made| !made.is_null()).await;
+    let before = operated.made("deployment/main-gateway").await["metadata"]["uid"].clone();
+    operated.operator.kill();
+    let _without = operated.another("without-image").await;
+    operated.apply(&[gateway("other")]).await;
+    operated.until_made("rolebinding/other-gateway", |made| !made.is_null()).await;
+    operated.until_condition("mcpgateways", "other", "Programmed", "False NoReadyPods").await;
+    assert_eq!(operated.made("deployment/other-gateway").await, Value::Null);
+    assert_eq!(operated.made("service/other-gateway").await, Value::Null);
+    assert_eq!(operated.object("mcpgateways", "other").await["status"]["addresses"], Value::Null);
+    assert_eq!(operated.made("deployment/main-gateway").await["metadata"]["uid"], before);
+}
