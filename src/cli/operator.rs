@@ -48,9 +48,6 @@ pub struct OperatorArgs {
     /// When nodes pull the image of gateways' pods
     #[arg(long, value_name = "POLICY", value_enum, default_value_t, env = "HAWSEPIPE_GATEWAY_IMAGE_PULL_POLICY")]
     pub gateway_image_pull_policy: PullPolicy,
-    /// The DNS domain of the cluster
-    #[arg(long, value_name = "DOMAIN", default_value = "cluster.local", env = "HAWSEPIPE_CLUSTER_DOMAIN")]
-    pub cluster_domain: String,
 }
 
 /// When nodes pull an image, in the words of Kubernetes.
@@ -130,11 +127,10 @@ fn settings(args: &OperatorArgs, own_namespace: &str) -> Settings {
     Settings {
         lease: lease(args.lease.as_deref(), own_namespace),
         namespaces: args.namespaces.iter().cloned().collect(),
-        pods: args.gateway_image.clone().map(|image| PodSettings {
-            image,
-            pull_policy: args.gateway_image_pull_policy.into(),
-            cluster_domain: args.cluster_domain.clone(),
-        }),
+        pods: args
+            .gateway_image
+            .clone()
+            .map(|image| PodSettings { image, pull_policy: args.gateway_image_pull_policy.into() }),
     }
 }
 

@@ -12,8 +12,6 @@ pub struct PodSettings {
     pub image: String,
     /// When nodes pull it.
     pub pull_policy: ImagePullPolicy,
-    /// The DNS domain of the cluster.
-    pub cluster_domain: String,
 }
 
 /// When nodes pull the gateway's image.

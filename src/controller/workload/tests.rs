@@ -32,11 +32,8 @@ fn planned(spec: Value, headers: &[(&str, &str)]) -> PlannedGateway {
 }
 
 fn settings() -> WorkloadSettings {
-    let pods = PodSettings {
-        image: "registry.example.com/hawsepipe:1".into(),
-        pull_policy: ImagePullPolicy::IfNotPresent,
-        cluster_domain: "cluster.local".into(),
-    };
+    let pods =
+        PodSettings { image: "registry.example.com/hawsepipe:1".into(), pull_policy: ImagePullPolicy::IfNotPresent };
     WorkloadSettings { pods, operator: "system/operator".into() }
 }
 
