@@ -111,6 +111,10 @@ pub struct RunArgs {
     /// the first 5 seconds of this time
     #[arg(long, value_name = "SECONDS", default_value_t = DRAIN_SECONDS, value_parser = clap::value_parser!(u64).range(0..=86_400))]
     pub drain_seconds: u64,
+    /// A file with keys that replicas share, a line of base64 of 32 bytes for each: the first seals ids of sessions, all
+    /// open them, so that a session goes on at another replica. It is read again when it changes
+    #[arg(long, value_name = "FILE")]
+    pub seal_key_file: Option<PathBuf>,
 }
 
 /// The arguments of `hawsepipe gateway`.
@@ -158,6 +162,11 @@ pub struct GatewayArgs {
     /// the first 5 seconds of this time. The pod's terminationGracePeriodSeconds should be 5 more
     #[arg(long, value_name = "SECONDS", default_value_t = DRAIN_SECONDS, value_parser = clap::value_parser!(u64).range(0..=86_400), env = "HAWSEPIPE_GATEWAY_DRAIN_SECONDS")]
     pub drain_seconds: u64,
+    /// A file with keys that the pods share, a line of base64 of 32 bytes for each: the first seals ids of sessions, all
+    /// open them, so that a session goes on at another pod. It is read again when it changes. Default: the file
+    /// NAME-gateway-seal/key in --secrets-dir, if there is one
+    #[arg(long, value_name = "FILE", env = "HAWSEPIPE_GATEWAY_SEAL_KEY_FILE")]
+    pub seal_key_file: Option<PathBuf>,
 }
 
 /// The arguments of `hawsepipe validate`.

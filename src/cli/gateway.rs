@@ -15,6 +15,7 @@ use super::address::{ADMIN_PORT, MCP_PORT};
 use super::again::Again;
 use super::args;
 use super::listeners::Bind;
+use super::seal_key;
 use super::serve::{Gateway, HttpServers, drain};
 use super::signals::EndSignals;
 use super::state_folder::check_folder;
@@ -71,6 +72,9 @@ async fn serve(
     if let Some(folder) = args.secrets_dir.as_ref().filter(|folder| !folder.is_dir()) {
         tracing::warn!(folder = %folder.display(), "--secrets-dir: there is no such folder");
     }
+    let mounted = args.secrets_dir.as_deref().map(|folder| seal_key::mounted(folder, &args.name));
+    let seal_key_file = args.seal_key_file.clone().or(mounted);
+    seal_key::follow(engine, seal_key_file, args.seal_key_file.is_some()).await?;
     let gateway = ObjectKey::new(&args.namespace, &args.name);
     let following = Following {
         engine: Arc::clone(engine),

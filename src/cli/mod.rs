@@ -26,6 +26,7 @@ mod plugin;
 mod programs;
 mod rollback;
 mod run;
+mod seal_key;
 mod serve;
 mod signals;
 mod snapshot;

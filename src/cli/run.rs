@@ -14,6 +14,7 @@ use super::args::RunArgs;
 use super::greeting::greet;
 use super::listeners::Bind;
 use super::output::say;
+use super::seal_key;
 use super::serve::{Gateway, HttpServers, drain};
 use super::signals::EndSignals;
 use super::state_folder;
@@ -46,6 +47,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let engine = engine()?;
     state_folder::keep_seen_names(&engine, &state);
     state_folder::keep_loaded_plugins(&engine, &state);
+    seal_key::follow(&engine, args.seal_key_file.clone(), true).await?;
     let mut servers = HttpServers::new(&engine);
     let started = tokio::select! {
         started = start(&mut servers, &engine, log, directory, first, bind, admin) => started.map(Some),

@@ -40,6 +40,9 @@ fn head(status: &Value) -> anyhow::Result<()> {
         ("REVISION", short(&status["revision"])),
         ("TOOLS", text(&status["tools"])),
     ];
+    if status["sealKey"] == "shared" {
+        lines.push(("SESSIONS", "other replicas that have the same keys take them over".to_owned()));
+    }
     if status["stopped"] == true {
         lines.push(("STOPPED", paint(Colour::Red, "every call is refused (spec.stopped)")));
     }

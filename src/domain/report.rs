@@ -51,6 +51,10 @@ pub struct Report {
     /// The properties of the plugin sandbox that the pod's kernel cannot enforce.
     #[serde(deserialize_with = "known", skip_serializing_if = "Vec::is_empty")]
     pub sandbox_lacks: Vec<SandboxLack>,
+    /// `shared` if the pod can take over sessions of other pods, because it has their key; `own` if it cannot. Empty in
+    /// reports of older versions.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub seal_key: String,
     /// Names of tools that upstreams of the plan were seen to have and that are not in the index. Empty unless the
     /// prefix mode is `OnConflict`.
     #[serde(skip_serializing_if = "SeenNames::is_empty")]

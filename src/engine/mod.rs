@@ -22,6 +22,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
+pub use access::seal::SealKeys;
 pub(crate) use calls::outcome::dropped;
 pub use list::ToolPage;
 pub use plan::snapshot::Snapshot;

@@ -27,8 +27,9 @@ use crate::domain::raw::to_raw;
 use crate::domain::rpc::{INVALID_PARAMS, INVALID_REQUEST, REFUSED, RpcError};
 use crate::domain::upstream::Era;
 use crate::domain::version::LEGACY_VERSIONS;
-use crate::engine::access::sessions::Session;
-use crate::engine::{Caller, Reply};
+use crate::engine::access::seal::SessionScope;
+use crate::engine::access::session::Session;
+use crate::engine::{Caller, Reply, Snapshot};
 
 /// The maximum number of open GET streams of one session. A second one is allowed because the end of the first may not
 /// have been noticed yet.
@@ -157,9 +158,9 @@ fn initialize(gate: &Gate, endpoint: &PathEndpoint, id: &str, params: &Params<'_
         return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
     }
     let version = LEGACY_VERSIONS.into_iter().find(|version| *version == asked).unwrap_or(LEGACY_VERSIONS[0]);
-    let upstream = endpoint.upstream().map(ToOwned::to_owned);
-    let now = gate.engine.now();
-    let Some(session) = gate.engine.sessions().open(version.to_owned(), client_of(params), upstream, now) else {
+    let (snapshot, now) = (gate.engine.snapshot(), gate.engine.now());
+    let scope = scope(&snapshot, endpoint);
+    let Some(session) = gate.engine.sessions().open(version, client_of(params), scope, now) else {
         let data = json!({"reason": "Sessions", "retryAfterMs": 1000});
         let error = RpcError::new(REFUSED, "there are as many sessions as this gateway takes").with_data(data);
         return RpcResponse::error(StatusCode::SERVICE_UNAVAILABLE, id, &error);
@@ -201,17 +202,23 @@ fn find_session(
     let Some(id) = headers.get(SESSION_HEADER).and_then(|id| id.to_str().ok()) else {
         return Err((StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing: begin with initialize".to_owned()));
     };
-    let session = gate.engine.sessions().find(id, gate.engine.now());
-    session.filter(|session| session.upstream.as_deref() == endpoint.upstream()).ok_or_else(|| {
+    let snapshot = gate.engine.snapshot();
+    let session = gate.engine.sessions().find(id, scope(&snapshot, endpoint), gate.engine.now());
+    session.ok_or_else(|| {
         (StatusCode::NOT_FOUND, "Session not found: it ended, or was begun elsewhere; initialize again".to_owned())
     })
+}
+
+/// Who asks, and where.
+fn scope<'a>(snapshot: &'a Snapshot, endpoint: &'a PathEndpoint) -> SessionScope<'a> {
+    SessionScope { gateway: &snapshot.plan().gateway.key, principal: ANONYMOUS, upstream: endpoint.upstream() }
 }
 
 /// DELETE: ends a session.
 pub(super) fn end_session(gate: &Gate, endpoint: &PathEndpoint, headers: &HeaderMap) -> Response {
     match find_session(gate, endpoint, headers) {
         Ok(session) => {
-            gate.engine.sessions().end(&session.id);
+            gate.engine.sessions().delete(&session.id);
             gate.engine.metrics().sessions(gate.engine.sessions().count());
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
@@ -290,7 +297,7 @@ impl ListenStream {
             }
             () = tokio::time::sleep(KEEP_ALIVE_EVERY) => {
                 // A session whose stream is open is not idle.
-                gate.engine.sessions().find(&self.session.id, gate.engine.now());
+                self.session.touch(gate.engine.now());
                 Some(KEEP_ALIVE)
             }
         }

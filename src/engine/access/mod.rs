@@ -2,4 +2,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod admission;
+mod deleted;
+pub(crate) mod seal;
+pub(crate) mod session;
 pub(crate) mod sessions;

@@ -1,24 +1,22 @@
 //! Sessions of the legacy era.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use arc_swap::ArcSwapOption;
 use dashmap::DashMap;
-use serde::Serialize;
-use tokio_util::sync::CancellationToken;
 
 use super::addresses::Addresses;
+use super::deleted::DeletedIds;
+use super::seal::{SealKeys, SessionFacts, SessionScope};
+use super::session::{Session, SessionView};
 use crate::domain::budget::Account;
 use crate::domain::limits::Tracker;
-use crate::domain::log_level::LogLevel;
 
 /// The maximum number of open sessions.
 pub const MAX_SESSIONS: usize = 10_000;
-/// How long a client has to send `notifications/initialized` (MCP 2025-11-25, lifecycle), in milliseconds.
-const READY_WITHIN_MS: u64 = 30_000;
-/// The maximum number of requests of one session that can be cancelled at the same time.
-const MAX_CANCELLABLE: usize = 1024;
+/// How long a sealed id is valid, in milliseconds: replicas cannot tell each other that a session was idle.
+const SEALED_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// All sessions of this process.
 #[derive(Default)]
@@ -27,81 +25,29 @@ pub struct SessionTable {
     /// Ids of the sessions whose client has not sent `notifications/initialized`, the oldest first. The list can also
     /// contain ids of sessions that are initialized or have ended.
     fresh: Mutex<VecDeque<String>>,
+    /// Seal ids, so that other replicas can take over a session; `None` if there is nobody to share a key with.
+    keys: ArcSwapOption<SealKeys>,
+    /// Sealed ids that clients ended here.
+    deleted: DeletedIds,
     addresses: Addresses<Tracker>,
     accounts: Addresses<Account>,
-}
-
-/// A session of one client.
-pub struct Session {
-    /// Visible ASCII and impossible to guess.
-    pub id: String,
-    /// The negotiated protocol version.
-    pub version: String,
-    /// Name and version of the client, as it reports them.
-    pub client: String,
-    /// The upstream whose endpoint the session was opened on; `None` for the endpoint of all upstreams.
-    pub upstream: Option<String>,
-    /// When it was opened, in Unix milliseconds.
-    pub created_at: u64,
-    /// Counts the session's calls.
-    pub tracker: Arc<Tracker>,
-    /// Counts the session's open event streams.
-    pub streams: Tracker,
-    /// Cancelled when the session ends.
-    pub ended: CancellationToken,
-    ready: AtomicBool,
-    last_used: AtomicU64,
-    log_level: Mutex<LogLevel>,
-    in_flight: DashMap<String, CancellationToken>,
-}
-
-/// A session as the admin API shows it.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SessionView {
-    /// The first 8 characters of its id: enough to identify the session, too few to use it.
-    pub id: String,
-    /// The negotiated protocol version.
-    pub version: String,
-    /// Name and version of the client, as it reports them.
-    pub client: String,
-    /// The upstream whose endpoint the session was opened on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub upstream: Option<String>,
-    /// When it was opened, in Unix milliseconds.
-    pub created_at: u64,
-    /// When it was last used, in Unix milliseconds.
-    pub last_used_at: u64,
-    /// The number of calls in flight.
-    pub calls_in_flight: u32,
-    /// The number of calls so far.
-    pub calls_total: u64,
 }
 
 impl SessionTable {
     /// Opens a session. If there are too many, first ends the oldest one whose client never sent
     /// `notifications/initialized`, or else the one that has been idle longest. Returns `None` if every session has a
     /// call in flight or an open stream.
-    pub fn open(&self, version: String, client: String, upstream: Option<String>, now: u64) -> Option<Arc<Session>> {
-        if self.by_id.len() >= MAX_SESSIONS && !self.make_room() {
+    pub fn open(&self, version: &str, client: String, scope: SessionScope<'_>, now: u64) -> Option<Arc<Session>> {
+        if !self.has_room() {
             return None;
         }
-        // The id has 122 random bits from the operating system.
-        let id = uuid::Uuid::new_v4().simple().to_string();
-        let session = Arc::new(Session {
-            id: id.clone(),
-            version,
-            client,
-            upstream,
-            created_at: now,
-            tracker: Arc::default(),
-            streams: Tracker::default(),
-            ended: CancellationToken::new(),
-            ready: AtomicBool::new(false),
-            last_used: AtomicU64::new(now),
-            log_level: Mutex::default(),
-            in_flight: DashMap::new(),
-        });
+        let facts = SessionFacts { version: version.to_owned(), client, created_at: now };
+        let (id, ends_at) = match self.keys.load().as_deref() {
+            Some(keys) => (keys.seal(scope, &facts)?, now.saturating_add(SEALED_MS)),
+            // The id has 122 random bits from the operating system.
+            None => (uuid::Uuid::new_v4().simple().to_string(), u64::MAX),
+        };
+        let session = Arc::new(Session::new(id.clone(), facts, scope, ends_at, now));
         self.by_id.insert(id.clone(), Arc::clone(&session));
         let mut fresh = self.fresh();
         if fresh.len() >= 2 * MAX_SESSIONS {
@@ -110,6 +56,20 @@ impl SessionTable {
         fresh.push_back(id);
         drop(fresh);
         Some(session)
+    }
+
+    /// Sets the keys that this process shares with other replicas. Sessions that it has stay.
+    pub fn share(&self, keys: SealKeys) {
+        self.keys.store(Some(Arc::new(keys)));
+    }
+
+    /// Whether this process shares keys with other replicas.
+    pub fn is_shared(&self) -> bool {
+        self.keys.load().is_some()
+    }
+
+    fn has_room(&self) -> bool {
+        self.by_id.len() < MAX_SESSIONS || self.make_room()
     }
 
     /// Ends a session that is not in use, to make room for a new one. Returns whether one was ended. This is better
@@ -134,7 +94,7 @@ impl SessionTable {
     /// Returns the session that has been idle longest, among those without calls in flight and open streams.
     fn idle_longest(&self) -> Option<String> {
         let unused = self.by_id.iter().filter(|session| !session.is_in_use());
-        let oldest = unused.min_by_key(|session| session.last_used.load(Ordering::Relaxed))?;
+        let oldest = unused.min_by_key(|session| session.last_used())?;
         Some(oldest.id.clone())
     }
 
@@ -146,11 +106,26 @@ impl SessionTable {
         self.fresh.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the session with this id, and restarts its idle time.
-    pub fn find(&self, id: &str, now: u64) -> Option<Arc<Session>> {
-        let session = Arc::clone(&*self.by_id.get(id)?);
-        session.last_used.store(now, Ordering::Relaxed);
+    /// Returns the session with this id, if a client in `scope` may use it, and restarts its idle time. A session that is
+    /// not known here, but whose id another replica sealed, is taken over.
+    pub fn find(&self, id: &str, scope: SessionScope<'_>, now: u64) -> Option<Arc<Session>> {
+        let known = self.by_id.get(id).map(|session| Arc::clone(&session));
+        let session = known.or_else(|| self.take_over(id, scope, now)).filter(|session| session.admits(scope, now))?;
+        session.touch(now);
         Some(session)
+    }
+
+    fn take_over(&self, id: &str, scope: SessionScope<'_>, now: u64) -> Option<Arc<Session>> {
+        let facts = self.keys.load().as_deref()?.open(scope, id).filter(|_| !self.deleted.contains(id))?;
+        let ends_at = facts.created_at.saturating_add(SEALED_MS);
+        if now >= ends_at || !self.has_room() {
+            return None;
+        }
+        let session = Session::new(id.to_owned(), facts, scope, ends_at, now);
+        // Whoever goes on with a session was told its id, so `notifications/initialized` may have gone to another replica.
+        session.set_ready();
+        // Another request with the same id may have been quicker.
+        Some(Arc::clone(&*self.by_id.entry(id.to_owned()).or_insert_with(|| Arc::new(session))))
     }
 
     /// Call counters of modern clients without credentials, by address.
@@ -172,13 +147,20 @@ impl SessionTable {
         ended.is_some()
     }
 
-    /// Ends sessions that have been idle for at least `idle_ms` at time `now` (in Unix milliseconds), and those whose
-    /// client did not send `notifications/initialized` in time. Sessions with calls in flight stay.
+    /// Ends a session because its client asked for it: this process does not take it over again. Other replicas do, until
+    /// they are asked too.
+    pub fn delete(&self, id: &str) {
+        if self.is_shared() {
+            self.deleted.add(id);
+        }
+        self.end(id);
+    }
+
+    /// Ends sessions that have been idle for at least `idle_ms` at time `now` (in Unix milliseconds), those whose client
+    /// did not send `notifications/initialized` in time, and those that are too old. Sessions with calls in flight stay.
     pub fn expire(&self, now: u64, idle_ms: u64) {
         self.by_id.retain(|_, session| {
-            let idle = now.saturating_sub(session.last_used.load(Ordering::Relaxed)) >= idle_ms;
-            let late = !session.is_ready() && now.saturating_sub(session.created_at) >= READY_WITHIN_MS;
-            let ends = (idle || late) && session.tracker.in_flight() == 0;
+            let ends = session.is_over(now, idle_ms);
             if ends {
                 session.ended.cancel();
             }
@@ -206,71 +188,86 @@ impl SessionTable {
     }
 }
 
-impl Session {
-    /// Records that the client has sent `notifications/initialized`.
-    pub fn set_ready(&self) {
-        self.ready.store(true, Ordering::Relaxed);
-    }
-
-    fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Relaxed)
-    }
-
-    fn is_in_use(&self) -> bool {
-        self.tracker.in_flight() > 0 || self.streams.in_flight() > 0
-    }
-
-    /// The lowest severity of log messages that the client wants. By default all messages are sent.
-    pub fn log_level(&self) -> LogLevel {
-        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Sets the lowest severity of log messages that the client wants.
-    pub fn set_log_level(&self, level: LogLevel) {
-        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
-    }
-
-    /// Registers the request with this id (raw JSON) as in flight. [`Session::cancel`] cancels the returned token.
-    pub fn begin(&self, request: &str) -> CancellationToken {
-        let token = CancellationToken::new();
-        if self.in_flight.len() < MAX_CANCELLABLE {
-            self.in_flight.insert(request.to_owned(), token.clone());
-        }
-        token
-    }
-
-    /// Removes the request with this id from those in flight.
-    pub fn finish(&self, request: &str) {
-        self.in_flight.remove(request);
-    }
-
-    /// Cancels the request with this id, if it is in flight.
-    pub fn cancel(&self, request: &str) {
-        if let Some(token) = self.in_flight.get(request) {
-            token.cancel();
-        }
-    }
-
-    fn view(&self) -> SessionView {
-        SessionView {
-            id: self.id.chars().take(8).collect(),
-            version: self.version.clone(),
-            client: self.client.clone(),
-            upstream: self.upstream.clone(),
-            created_at: self.created_at,
-            last_used_at: self.last_used.load(Ordering::Relaxed),
-            calls_in_flight: self.tracker.in_flight(),
-            calls_total: self.tracker.total(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
+    use super::super::session::READY_WITHIN_MS;
     use super::*;
+    use crate::domain::ids::ObjectKey;
+    use crate::domain::secret::SecretText;
+
+    static GATEWAY: LazyLock<ObjectKey> = LazyLock::new(|| ObjectKey::new("mcp", "main"));
+
+    fn scope() -> SessionScope<'static> {
+        SessionScope { gateway: &GATEWAY, principal: "alice", upstream: None }
+    }
 
     fn open(sessions: &SessionTable, now: u64) -> Option<Arc<Session>> {
-        sessions.open("2025-11-25".into(), "t".into(), None, now)
+        sessions.open("2025-11-25", "t".into(), scope(), now)
+    }
+
+    fn find(sessions: &SessionTable, id: &str, now: u64) -> Option<Arc<Session>> {
+        sessions.find(id, scope(), now)
+    }
+
+    /// A replica that has these keys.
+    fn replica(keys: &str) -> SessionTable {
+        let sessions = SessionTable::default();
+        sessions.share(SealKeys::parse(&SecretText::new(keys)).unwrap_or_else(|why| panic!("{why}")));
+        sessions
+    }
+
+    const KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+    const NEWER: &str = "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI=";
+
+    #[test]
+    fn a_session_goes_on_at_another_replica_within_its_scope_and_its_day() {
+        let (home, other) = (replica(KEY), replica(&format!("{NEWER}\n{KEY}")));
+        let begun = open(&home, 5).unwrap();
+        for foreign in [SessionScope { principal: "bob", ..scope() }, SessionScope { upstream: Some("up"), ..scope() }]
+        {
+            assert!(home.find(&begun.id, foreign, 6).is_none() && other.find(&begun.id, foreign, 6).is_none());
+        }
+        let taken = find(&other, &begun.id, 6).expect("it goes on");
+        assert_eq!((&*taken.version, &*taken.client, taken.created_at), ("2025-11-25", "t", 5));
+        assert!(
+            other.find(&begun.id, SessionScope { principal: "bob", ..scope() }, 7).is_none(),
+            "nor once it is known"
+        );
+        assert!(Arc::ptr_eq(&taken, &find(&other, &begun.id, 7).unwrap()));
+        other.expire(READY_WITHIN_MS + 5, u64::MAX);
+        assert_eq!(other.count(), 1, "its client is ready");
+        // Ids of the newer key are opened once the other one has it too.
+        assert!(find(&home, &open(&other, 8).unwrap().id, 9).is_none());
+        for sessions in [&home, &other] {
+            assert!(find(sessions, &begun.id, SEALED_MS + 4).is_some());
+            assert!(find(sessions, &begun.id, SEALED_MS + 5).is_none());
+        }
+        other.expire(SEALED_MS + 5, u64::MAX);
+        assert!(taken.ended.is_cancelled());
+        assert!(find(&replica(KEY), &begun.id, SEALED_MS + 5).is_none());
+    }
+
+    #[test]
+    fn a_session_that_its_client_ended_is_not_taken_over_again() {
+        let (home, other) = (replica(KEY), replica(KEY));
+        let [ended, idle] = [(); 2].map(|()| open(&home, 0).unwrap().id.clone());
+        home.delete(&ended);
+        home.expire(1000, 1000);
+        assert_eq!(home.count(), 0);
+        assert!(find(&home, &ended, 1001).is_none() && find(&home, &idle, 1001).is_some());
+        assert!(find(&other, &ended, 1001).is_some());
+    }
+
+    #[test]
+    fn without_a_shared_key_an_id_is_worth_nothing_elsewhere() {
+        let sessions = SessionTable::default();
+        let id = open(&sessions, 0).unwrap().id.clone();
+        sessions.expire(1000, 1000);
+        assert!(!sessions.is_shared() && find(&sessions, &id, 1001).is_none() && find(&replica(KEY), &id, 1).is_none());
+        let sealed = open(&replica(KEY), 0).unwrap();
+        assert!(find(&sessions, &sealed.id, 1).is_none());
     }
 
     #[test]
@@ -306,23 +303,22 @@ mod tests {
         all.iter().for_each(|session| session.set_ready());
         all[0].tracker.enter(None, None).unwrap();
         all[1].streams.enter(None, None).unwrap();
-        sessions.find(&all[2].id, u64::MAX).unwrap();
-        open(&sessions, u64::MAX).expect("the one that was idle longest goes");
+        find(&sessions, &all[2].id, u64::MAX - 1).unwrap();
+        open(&sessions, u64::MAX - 1).expect("the one that was idle longest goes");
         let ended: Vec<_> = (0..5).filter(|n| all[*n].ended.is_cancelled()).collect();
         assert_eq!((ended, sessions.count()), (vec![3], MAX_SESSIONS));
         all.iter().for_each(|session| session.tracker.enter(None, None).unwrap());
-        assert!(open(&sessions, u64::MAX).is_some_and(|last| last.tracker.enter(None, None).is_ok()));
-        assert!(open(&sessions, u64::MAX).is_none(), "each of them has a call");
+        assert!(open(&sessions, u64::MAX - 1).is_some_and(|last| last.tracker.enter(None, None).is_ok()));
+        assert!(open(&sessions, u64::MAX - 1).is_none(), "each of them has a call");
     }
 
     #[test]
     fn an_idle_session_ends_unless_a_call_is_in_flight() {
         let sessions = SessionTable::default();
-        let open = || sessions.open("2025-11-25".into(), "t".into(), None, 0).unwrap();
-        let (idle, busy) = (open(), open());
+        let [idle, busy] = [(); 2].map(|()| open(&sessions, 0).unwrap());
         busy.tracker.enter(None, None).unwrap();
         sessions.expire(100, 100);
-        assert!(sessions.find(&idle.id, 101).is_none() && idle.ended.is_cancelled());
-        assert!(sessions.find(&busy.id, 101).is_some());
+        assert!(find(&sessions, &idle.id, 101).is_none() && idle.ended.is_cancelled());
+        assert!(find(&sessions, &busy.id, 101).is_some());
     }
 }

@@ -39,6 +39,7 @@ impl Engine {
             not_in_force: self.not_in_force(&snapshot),
             secrets: snapshot.linked.secrets.clone(),
             sandbox_lacks: self.plugins.sandbox().lacks,
+            seal_key: self.seal_key().to_owned(),
             seen_names: self.unpublished_names(&snapshot),
             pending: self.state.pending.load().as_deref().cloned(),
         }

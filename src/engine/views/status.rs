@@ -25,6 +25,8 @@ pub struct StatusView {
     /// A revision that should run but cannot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<PendingReport>,
+    /// `shared` if session ids are sealed with keys of a file, so that other replicas can take sessions over, or `own`.
+    pub seal_key: &'static str,
     /// Number of tools that the gateway offers now.
     pub tools: usize,
     /// Every upstream of the plan.
@@ -38,6 +40,11 @@ pub struct StatusView {
 }
 
 impl Engine {
+    /// Whose key session ids are sealed with, as a word.
+    pub(super) fn seal_key(&self) -> &'static str {
+        if self.sessions().is_shared() { "shared" } else { "own" }
+    }
+
     /// Returns the current status.
     pub fn status(&self) -> StatusView {
         let snapshot = self.snapshot();
@@ -49,6 +56,7 @@ impl Engine {
             stopped: gateway.stopped,
             refusing: gateway.refusing.as_ref().map(|refusal| refusal.message.clone()),
             pending: self.state.pending.load().as_deref().cloned(),
+            seal_key: self.seal_key(),
             tools: snapshot.routes.all().iter().filter(|route| route.public.is_some()).count(),
             upstreams: self.upstreams(),
             plugins: self.plugins(),

@@ -7,6 +7,7 @@ use axum::http::StatusCode;
 use serde_json::json;
 
 use super::gateway::{Gateway, call, initialize, next, plan, post_to, read, request};
+use crate::engine::access::seal::SessionScope;
 
 const PING: &str = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
 
@@ -45,7 +46,9 @@ async fn a_session_says_which_log_messages_it_wants() {
         let answer = gateway.post(&[("mcp-session-id", &id)], &level.to_string()).await;
         assert_eq!((answer.status, answer.code()), (StatusCode::OK, code), "{answer:?}");
     }
-    let session = gateway.engine.sessions().find(&id, 0).unwrap();
+    let snapshot = gateway.engine.snapshot();
+    let scope = SessionScope { gateway: &snapshot.plan().gateway.key, principal: "anonymous", upstream: None };
+    let session = gateway.engine.sessions().find(&id, scope, 0).unwrap();
     assert_eq!(session.log_level(), crate::domain::log_level::LogLevel::Warning);
 }
 

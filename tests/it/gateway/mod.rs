@@ -27,6 +27,7 @@ mod plugin;
 mod processes;
 mod redacted;
 mod reload;
+mod replicas;
 mod servers;
 mod smoke;
 mod starts;

@@ -1,0 +1,72 @@
+//! The file with the keys that session ids are sealed with.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use tokio::fs::File;
+use tokio::io::AsyncReadExt;
+
+use super::serve::Gateway;
+use crate::domain::secret::SecretText;
+use crate::engine::SealKeys;
+
+/// How often the file is read again. It is polled, because Secrets are mounted through links that are exchanged.
+const CHECK: Duration = Duration::from_secs(5);
+/// The most bytes of the file.
+const MAX_BYTES: u64 = 4096;
+
+/// Returns where the operator's Secret for this gateway is, in a folder of mounted Secrets.
+pub fn mounted(secrets_dir: &Path, gateway: &str) -> PathBuf {
+    secrets_dir.join(format!("{gateway}-gateway-seal")).join("key")
+}
+
+/// Seals session ids with the keys in `file`, if there is one, now and whenever they change.
+///
+/// # Errors
+/// If `required` and the file has no keys.
+pub async fn follow(engine: &Gateway, file: Option<PathBuf>, required: bool) -> anyhow::Result<()> {
+    let Some(file) = file else { return Ok(()) };
+    let mut found = read(&file).await;
+    match found.as_ref().map_err(Clone::clone).and_then(|text| share(engine, text)) {
+        Err(why) if required => bail!("--seal-key-file {}: {why}", file.display()),
+        Err(why) if file.exists() => warn(&file, &why),
+        _ => {}
+    }
+    let engine = Arc::clone(engine);
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(CHECK).await;
+            let newer = read(&file).await;
+            if newer == found {
+                continue;
+            }
+            match newer.as_ref().map_err(Clone::clone).and_then(|text| share(&engine, text)) {
+                Ok(()) => tracing::info!(file = %file.display(), "session ids are sealed with new keys"),
+                Err(why) => warn(&file, &why),
+            }
+            found = newer;
+        }
+    });
+    Ok(())
+}
+
+fn warn(file: &Path, why: &str) {
+    tracing::error!(file = %file.display(), "the keys of session ids stay as they are: {why}");
+}
+
+fn share(engine: &Gateway, text: &SecretText) -> Result<(), String> {
+    engine.sessions().share(SealKeys::parse(text)?);
+    Ok(())
+}
+
+async fn read(file: &Path) -> Result<SecretText, String> {
+    let mut text = String::new();
+    let file = File::open(file).await.map_err(|error| error.to_string())?;
+    let read = file.take(MAX_BYTES + 1).read_to_string(&mut text).await.map_err(|error| error.to_string())?;
+    if read as u64 > MAX_BYTES {
+        return Err(format!("it is larger than {MAX_BYTES} bytes"));
+    }
+    Ok(SecretText::new(text))
+}

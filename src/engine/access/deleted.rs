@@ -1,0 +1,66 @@
+//! Session ids that clients ended, although they can still be opened.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The most ids; the oldest are forgotten first.
+const MAX_DELETED: usize = 65_536;
+/// The characters that identify an id: its nonce.
+const NONCE: usize = 16;
+
+/// The ids that were added last.
+#[derive(Default)]
+pub(super) struct DeletedIds(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    ids: HashSet<[u8; NONCE]>,
+    oldest_first: VecDeque<[u8; NONCE]>,
+}
+
+impl DeletedIds {
+    /// Adds an id.
+    pub(super) fn add(&self, id: &str) {
+        let Some(nonce) = nonce(id) else { return };
+        let mut kept = self.lock();
+        if !kept.ids.insert(nonce) {
+            return;
+        }
+        kept.oldest_first.push_back(nonce);
+        if kept.oldest_first.len() > MAX_DELETED
+            && let Some(oldest) = kept.oldest_first.pop_front()
+        {
+            kept.ids.remove(&oldest);
+        }
+    }
+
+    /// Whether it was added.
+    pub(super) fn contains(&self, id: &str) -> bool {
+        nonce(id).is_some_and(|nonce| self.lock().ids.contains(&nonce))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn nonce(id: &str) -> Option<[u8; NONCE]> {
+    id.as_bytes().first_chunk().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_are_forgotten_first() {
+        let deleted = DeletedIds::default();
+        let id = |n: usize| format!("{n:016}the rest");
+        (0..=MAX_DELETED).for_each(|n| deleted.add(&id(n)));
+        deleted.add(&id(1));
+        deleted.add("short");
+        assert!(!deleted.contains(&id(0)) && deleted.contains(&id(1)) && deleted.contains(&id(MAX_DELETED)));
+        assert!(!deleted.contains("short"));
+        assert_eq!(deleted.lock().ids.len(), MAX_DELETED);
+    }
+}

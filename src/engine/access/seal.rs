@@ -1,0 +1,198 @@
+//! Session ids that every replica of a gateway can read: what a session is, sealed with a key that the replicas share.
+
+use aws_lc_rs::aead::{AES_256_GCM_SIV, Aad, Nonce, RandomizedNonceKey};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use serde::{Deserialize, Serialize};
+
+use crate::domain::ids::ObjectKey;
+use crate::domain::secret::SecretText;
+use crate::domain::version::LEGACY_VERSIONS;
+
+/// The most keys: the newest, and those that ids of the last day were sealed with.
+const MAX_KEYS: usize = 8;
+/// Bytes of a key.
+const KEY_BYTES: usize = 32;
+/// Bytes of a nonce, which an id begins with.
+const NONCE_BYTES: usize = 12;
+/// The longest id that is read. Those of ours are shorter.
+const MAX_ID: usize = 1024;
+/// What is sealed, and the version of its form.
+const PURPOSE: &str = "hawsepipe session 1";
+
+/// Who may use a session, and where. An id that was sealed for another scope cannot be opened.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionScope<'a> {
+    /// The gateway.
+    pub gateway: &'a ObjectKey,
+    /// The client's principal.
+    pub principal: &'a str,
+    /// The upstream whose endpoint the session was begun on; `None` for the endpoint of all.
+    pub upstream: Option<&'a str>,
+}
+
+impl SessionScope<'_> {
+    /// The data that is authenticated with an id, but is not a part of it.
+    fn to_aad(self) -> Aad<Vec<u8>> {
+        let Self { gateway, principal, upstream } = self;
+        Aad::from(
+            serde_json::json!([PURPOSE, gateway.namespace, gateway.name, principal, upstream]).to_string().into_bytes(),
+        )
+    }
+}
+
+/// What a replica needs to know of a session that another one began.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct SessionFacts {
+    /// The protocol version agreed on.
+    #[serde(rename = "v")]
+    pub(super) version: String,
+    /// The client's own name and version.
+    #[serde(rename = "c")]
+    pub(super) client: String,
+    /// Unix milliseconds.
+    #[serde(rename = "t")]
+    pub(super) created_at: u64,
+}
+
+/// The keys that session ids are sealed with. AES-256-GCM-SIV: replicas that share a key cannot agree on nonces, and a
+/// nonce that is drawn twice must not give the key away.
+pub struct SealKeys {
+    /// Seals; opens too.
+    newest: RandomizedNonceKey,
+    /// Open only.
+    older: Vec<RandomizedNonceKey>,
+}
+
+impl SealKeys {
+    /// Reads keys: a line of base64 for each, the newest first. Empty lines are skipped.
+    ///
+    /// # Errors
+    /// What is wrong, without the text that it is wrong with.
+    pub fn parse(text: &SecretText) -> Result<Self, String> {
+        let lines = text.expose().lines().enumerate().map(|(n, line)| (n + 1, line.trim()));
+        let mut keys = Vec::new();
+        for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+            if keys.len() == MAX_KEYS {
+                return Err(format!("line {number}: there are more than {MAX_KEYS} keys: remove the oldest"));
+            }
+            keys.push(key(line).ok_or_else(|| {
+                format!("line {number} is not the base64 of {KEY_BYTES} bytes: make one with `openssl rand -base64 32`")
+            })?);
+        }
+        let mut keys = keys.into_iter();
+        let newest = keys.next().ok_or("it has no key: write one, such as `openssl rand -base64 32` prints")?;
+        Ok(Self { newest, older: keys.collect() })
+    }
+
+    /// Makes the id of a session; `None` only if the system has no random numbers.
+    pub(super) fn seal(&self, scope: SessionScope<'_>, session: &SessionFacts) -> Option<String> {
+        let mut sealed = serde_json::to_vec(session).ok()?;
+        let nonce = self.newest.seal_in_place_append_tag(scope.to_aad(), &mut sealed).ok()?;
+        let mut id = nonce.as_ref().to_vec();
+        id.append(&mut sealed);
+        Some(URL_SAFE_NO_PAD.encode(id))
+    }
+
+    /// Opens an id that was sealed for this scope. Whatever is wrong with it, the answer is the same.
+    pub(super) fn open(&self, scope: SessionScope<'_>, id: &str) -> Option<SessionFacts> {
+        let bytes = Some(id).filter(|id| id.len() <= MAX_ID).and_then(|id| URL_SAFE_NO_PAD.decode(id).ok())?;
+        let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES)?;
+        let mut keys = std::iter::once(&self.newest).chain(&self.older);
+        let session: SessionFacts = keys.find_map(|key| {
+            let (nonce, mut sealed) = (Nonce::try_assume_unique_for_key(nonce).ok()?, sealed.to_vec());
+            let opened = key.open_in_place(nonce, scope.to_aad(), &mut sealed).ok()?;
+            serde_json::from_slice(opened).ok()
+        })?;
+        LEGACY_VERSIONS.contains(&&*session.version).then_some(session)
+    }
+}
+
+fn key(line: &str) -> Option<RandomizedNonceKey> {
+    let bytes = STANDARD.decode(line).ok().filter(|bytes| bytes.len() == KEY_BYTES)?;
+    RandomizedNonceKey::new(&AES_256_GCM_SIV, &bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(seeds: &[u8]) -> SealKeys {
+        let lines: Vec<_> = seeds.iter().map(|seed| STANDARD.encode([*seed; KEY_BYTES])).collect();
+        SealKeys::parse(&SecretText::new(lines.join("\n"))).unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    fn session() -> SessionFacts {
+        SessionFacts { version: "2025-11-25".into(), client: "t 1".into(), created_at: 7 }
+    }
+
+    fn scope(gateway: &ObjectKey) -> SessionScope<'_> {
+        SessionScope { gateway, principal: "anonymous", upstream: None }
+    }
+
+    #[test]
+    fn an_id_is_opened_by_every_key_of_the_file_and_by_no_other() {
+        let gateway = ObjectKey::new("mcp", "main");
+        let id = keys(&[1]).seal(scope(&gateway), &session()).unwrap();
+        assert!(id.len() < 160 && id.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)), "{id}");
+        for (seeds, opens) in [(&[1][..], true), (&[2, 1], true), (&[1, 2], true), (&[2], false)] {
+            assert_eq!(keys(seeds).open(scope(&gateway), &id), opens.then(session), "{seeds:?}");
+        }
+        assert_ne!(keys(&[1]).seal(scope(&gateway), &session()).unwrap(), id, "ids of equal sessions differ");
+    }
+
+    #[test]
+    fn an_id_is_worth_nothing_elsewhere() {
+        let (gateway, other) = (ObjectKey::new("mcp", "main"), ObjectKey::new("mcp", "other"));
+        let (keys, own) = (keys(&[1]), scope(&gateway));
+        let id = keys.seal(own, &session()).unwrap();
+        for foreign in [
+            SessionScope { gateway: &other, ..own },
+            SessionScope { principal: "alice", ..own },
+            SessionScope { upstream: Some("up"), ..own },
+        ] {
+            assert_eq!(keys.open(foreign, &id), None, "{foreign:?}");
+        }
+        assert!(keys.open(own, &id).is_some());
+    }
+
+    #[test]
+    fn an_id_that_was_changed_in_any_way_is_not_opened() {
+        let gateway = ObjectKey::new("mcp", "main");
+        let (keys, own) = (keys(&[1]), scope(&gateway));
+        let id = keys.seal(own, &session()).unwrap();
+        for place in 0..id.len() {
+            for bit in 0..8 {
+                let mut changed = id.clone().into_bytes();
+                changed[place] ^= 1 << bit;
+                let Ok(changed) = String::from_utf8(changed) else { continue };
+                assert_eq!(keys.open(own, &changed), None, "bit {bit} at {place}");
+            }
+            assert_eq!(keys.open(own, &id[..place]), None, "cut at {place}");
+            assert_eq!(keys.open(own, &id[place + 1..]), None, "cut before {place}");
+        }
+        for forged in ["", "A", "AAAAAAAAAAAAAAAA", &format!("{id}A"), &format!("{id}="), &"A".repeat(4096)] {
+            assert_eq!(keys.open(own, forged), None, "{forged}");
+        }
+    }
+
+    #[test]
+    fn a_version_that_is_not_spoken_any_more_is_not_opened() {
+        let gateway = ObjectKey::new("mcp", "main");
+        let (keys, own) = (keys(&[1]), scope(&gateway));
+        let old = SessionFacts { version: "2024-11-05".into(), ..session() };
+        assert_eq!(keys.open(own, &keys.seal(own, &old).unwrap()), None);
+    }
+
+    #[test]
+    fn a_file_that_is_wrong_is_told_by_its_line_alone() {
+        let good = STANDARD.encode([1; KEY_BYTES]);
+        let wrong = |text: &str| SealKeys::parse(&SecretText::new(text)).map(|_| ()).unwrap_err();
+        let secret = "c2VjcmV0IHNlY3JldA==";
+        let message = wrong(&format!("\n{good}\n{secret}\n"));
+        assert!(message.starts_with("line 3 is not the base64 of 32 bytes") && !message.contains(secret), "{message}");
+        assert!(wrong(" \n").contains("openssl rand -base64 32"));
+        assert!(wrong(&format!("{good}\n").repeat(MAX_KEYS + 1)).contains("more than 8 keys"));
+        assert!(SealKeys::parse(&SecretText::new(format!("{good}\n").repeat(MAX_KEYS))).is_ok());
+    }
+}

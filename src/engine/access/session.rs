@@ -1,0 +1,169 @@
+//! A session of the legacy era.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dashmap::DashMap;
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use super::seal::{SessionFacts, SessionScope};
+use crate::domain::limits::Tracker;
+use crate::domain::log_level::LogLevel;
+
+/// How long a client has to send `notifications/initialized` (MCP 2025-11-25, lifecycle), in milliseconds.
+pub(super) const READY_WITHIN_MS: u64 = 30_000;
+/// The maximum number of requests of one session that can be cancelled at the same time.
+const MAX_CANCELLABLE: usize = 1024;
+
+/// A session of one client.
+pub struct Session {
+    /// Visible ASCII and impossible to guess.
+    pub id: String,
+    /// The negotiated protocol version.
+    pub version: String,
+    /// Name and version of the client, as it reports them.
+    pub client: String,
+    /// The principal of the client.
+    principal: String,
+    /// The upstream whose endpoint the session was opened on; `None` for the endpoint of all upstreams.
+    upstream: Option<String>,
+    /// When it was opened, in Unix milliseconds.
+    pub created_at: u64,
+    /// When it ends, however much it is used, in Unix milliseconds.
+    ends_at: u64,
+    /// Counts the session's calls.
+    pub tracker: Arc<Tracker>,
+    /// Counts the session's open event streams.
+    pub streams: Tracker,
+    /// Cancelled when the session ends.
+    pub ended: CancellationToken,
+    ready: AtomicBool,
+    last_used: AtomicU64,
+    log_level: Mutex<LogLevel>,
+    in_flight: DashMap<String, CancellationToken>,
+}
+
+/// A session as the admin API shows it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionView {
+    /// The first 8 characters of its id: enough to identify the session, too few to use it.
+    pub id: String,
+    /// The negotiated protocol version.
+    pub version: String,
+    /// Name and version of the client, as it reports them.
+    pub client: String,
+    /// The upstream whose endpoint the session was opened on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    /// When it was opened, in Unix milliseconds.
+    pub created_at: u64,
+    /// When it was last used, in Unix milliseconds.
+    pub last_used_at: u64,
+    /// The number of calls in flight.
+    pub calls_in_flight: u32,
+    /// The number of calls so far.
+    pub calls_total: u64,
+}
+
+impl Session {
+    /// Makes a session that is used for the first time at `now`.
+    pub(super) fn new(id: String, facts: SessionFacts, scope: SessionScope<'_>, ends_at: u64, now: u64) -> Self {
+        let SessionFacts { version, client, created_at } = facts;
+        Self {
+            id,
+            version,
+            client,
+            principal: scope.principal.to_owned(),
+            upstream: scope.upstream.map(ToOwned::to_owned),
+            created_at,
+            ends_at,
+            tracker: Arc::default(),
+            streams: Tracker::default(),
+            ended: CancellationToken::new(),
+            ready: AtomicBool::new(false),
+            last_used: AtomicU64::new(now),
+            log_level: Mutex::default(),
+            in_flight: DashMap::new(),
+        }
+    }
+
+    /// Whether a client in `scope` may use it at `now`.
+    pub(super) fn admits(&self, scope: SessionScope<'_>, now: u64) -> bool {
+        self.principal == scope.principal && self.upstream.as_deref() == scope.upstream && now < self.ends_at
+    }
+
+    /// Restarts its idle time.
+    pub fn touch(&self, now: u64) {
+        self.last_used.store(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn last_used(&self) -> u64 {
+        self.last_used.load(Ordering::Relaxed)
+    }
+
+    /// Whether it should end at `now`, if one may be idle for `idle_ms`. One with calls in flight stays.
+    pub(super) fn is_over(&self, now: u64, idle_ms: u64) -> bool {
+        let idle = now.saturating_sub(self.last_used()) >= idle_ms;
+        let late = !self.is_ready() && now.saturating_sub(self.created_at) >= READY_WITHIN_MS;
+        (idle || late || now >= self.ends_at) && self.tracker.in_flight() == 0
+    }
+
+    /// Records that the client has sent `notifications/initialized`.
+    pub fn set_ready(&self) {
+        self.ready.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_in_use(&self) -> bool {
+        self.tracker.in_flight() > 0 || self.streams.in_flight() > 0
+    }
+
+    /// The lowest severity of log messages that the client wants. By default all messages are sent.
+    pub fn log_level(&self) -> LogLevel {
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets the lowest severity of log messages that the client wants.
+    pub fn set_log_level(&self, level: LogLevel) {
+        *self.log_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+    }
+
+    /// Registers the request with this id (raw JSON) as in flight. [`Session::cancel`] cancels the returned token.
+    pub fn begin(&self, request: &str) -> CancellationToken {
+        let token = CancellationToken::new();
+        if self.in_flight.len() < MAX_CANCELLABLE {
+            self.in_flight.insert(request.to_owned(), token.clone());
+        }
+        token
+    }
+
+    /// Removes the request with this id from those in flight.
+    pub fn finish(&self, request: &str) {
+        self.in_flight.remove(request);
+    }
+
+    /// Cancels the request with this id, if it is in flight.
+    pub fn cancel(&self, request: &str) {
+        if let Some(token) = self.in_flight.get(request) {
+            token.cancel();
+        }
+    }
+
+    pub(super) fn view(&self) -> SessionView {
+        SessionView {
+            id: self.id.chars().take(8).collect(),
+            version: self.version.clone(),
+            client: self.client.clone(),
+            upstream: self.upstream.clone(),
+            created_at: self.created_at,
+            last_used_at: self.last_used.load(Ordering::Relaxed),
+            calls_in_flight: self.tracker.in_flight(),
+            calls_total: self.tracker.total(),
+        }
+    }
+}
