@@ -53,10 +53,25 @@ pub struct LeaseSettings {
 /// A clock, which tests replace.
 type MonotonicClock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
+/// A time without a gap in which this process leads.
+#[derive(Default)]
+struct Term {
+    /// The number of times that this process started to lead.
+    number: u64,
+    /// When it stops leading; `None` if it does not lead.
+    until: Option<Instant>,
+}
+
+impl Term {
+    fn lasts(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now < until)
+    }
+}
+
 /// Whether this process leads.
 #[derive(Clone)]
 pub(super) struct Leadership {
-    until: Arc<Mutex<Option<Instant>>>,
+    term: Arc<Mutex<Term>>,
     /// Writes in progress.
     writes: TaskTracker,
     clock: MonotonicClock,
@@ -73,7 +88,7 @@ impl Default for Leadership {
 impl Leadership {
     /// Creates the state of a process that does not lead, with this clock.
     fn by(clock: MonotonicClock) -> Self {
-        Self { until: Arc::default(), writes: TaskTracker::new(), clock, changed: Arc::default() }
+        Self { term: Arc::default(), writes: TaskTracker::new(), clock, changed: Arc::default() }
     }
 
     fn now(&self) -> Instant {
@@ -82,14 +97,28 @@ impl Leadership {
 
     /// Whether this process is allowed to write now.
     pub(super) fn leads(&self) -> bool {
-        self.until.lock().unwrap_or_else(PoisonError::into_inner).is_some_and(|until| self.now() < until)
+        self.term().is_some()
     }
 
-    /// Sets until when this process leads; `None` if it does not lead.
+    /// The number of the current term; `None` if this process does not lead. If it differs from an earlier one, another
+    /// process may have led and written in between.
+    pub(super) fn term(&self) -> Option<u64> {
+        let now = self.now();
+        let term = self.term.lock().unwrap_or_else(PoisonError::into_inner);
+        term.lasts(now).then_some(term.number)
+    }
+
+    /// Sets until when this process leads; `None` if it does not lead. If it did not lead, or its time had expired, a
+    /// new term begins.
     pub(super) fn set(&self, until: Option<Instant>) {
-        let led = self.leads();
-        *self.until.lock().unwrap_or_else(PoisonError::into_inner) = until;
-        if led != self.leads() {
+        let now = self.now();
+        let mut term = self.term.lock().unwrap_or_else(PoisonError::into_inner);
+        let led = term.lasts(now);
+        term.until = until;
+        let leads = term.lasts(now);
+        term.number += u64::from(leads && !led);
+        drop(term);
+        if led != leads {
             self.changed.notify_one();
         }
     }

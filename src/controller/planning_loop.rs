@@ -91,6 +91,9 @@ pub(super) struct PlanningLoop<I> {
     unread: BTreeMap<ObjectKey, String>,
     /// The trace of the round that compiled `compiled`.
     cause: Cause,
+    /// The term in which the last round took place; `None` if this process did not lead.
+    term: Option<u64>,
+    /// Whether the last round applied a plan.
     led: bool,
     /// The watches that were failing in the last round.
     faults: Vec<String>,
@@ -124,6 +127,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             compiled: Arc::default(),
             unread: BTreeMap::new(),
             cause: Cause::default(),
+            term: None,
             led: false,
             faults: Vec::new(),
             namespaces: Namespaces::default(),
@@ -166,8 +170,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             self.writer.forget_rights(&gone);
             self.dereferencing.forget(&gone);
         }
-        let leads = self.writer.leads();
-        self.metrics.leader(leads);
+        let leads = self.note_term();
         let (objects, edited) = self.lowering.read(self.watches.objects());
         // Most rounds find no change, and are not traced.
         let span = if leads && !edited.is_empty() { traced(objects.len(), &edited) } else { Span::none() };
@@ -180,12 +183,7 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
             self.parsing.rest();
         }
         match step {
-            Step::StandBy => {
-                // The leader can change the stored objects, so they are read again when this process leads.
-                self.gateways.clear();
-                return LONGEST_RETRY;
-            }
-            Step::Hold => return LONGEST_RETRY,
+            Step::StandBy | Step::Hold => return LONGEST_RETRY,
             Step::Apply => return self.apply(false).await,
             Step::Compile => {}
         }
@@ -198,6 +196,18 @@ impl<I: Inspect + 'static> PlanningLoop<I> {
         let wait = work.instrument(span).await;
         self.metrics.reconciled("MCPGateway", began.elapsed());
         self.hear_again(wait)
+    }
+
+    /// Whether this process leads. If this is not the term of the last round, another process may have written in
+    /// between, even if no round saw it lead, so what is stored is read again.
+    fn note_term(&mut self) -> bool {
+        let term = self.writer.leadership.term();
+        if std::mem::replace(&mut self.term, term) != term {
+            self.gateways.clear();
+            self.led = false;
+        }
+        self.metrics.leader(term.is_some());
+        term.is_some()
     }
 
     /// Processes reports again that arrived before there was a plan to compare them with. Returns how long to wait

@@ -74,6 +74,33 @@ async fn writes_of_a_leader_that_is_cut_off_are_refused_and_over_before_another_
     assert!(last_write + WRITE < taken, "the last write began at {last_write:?}, another led at {taken:?}");
 }
 
+#[test]
+fn a_term_ends_with_a_gap_and_with_nothing_else() {
+    let passed = Arc::new(Mutex::new(Duration::ZERO));
+    let (start, time) = (Instant::now(), Arc::clone(&passed));
+    let leadership = Leadership::by(Arc::new(move || start + *time.lock().unwrap()));
+    let at = |seconds| {
+        *passed.lock().unwrap() = Duration::from_secs(seconds);
+        leadership.term()
+    };
+    let until = |seconds| leadership.set(Some(start + Duration::from_secs(seconds)));
+    assert_eq!(at(0), None);
+    until(10);
+    let first = at(9);
+    assert!(first.is_some());
+    until(20);
+    assert_eq!(at(19), first, "it was renewed in time");
+    assert_eq!(at(20), None);
+    until(30);
+    let second = at(20);
+    assert!(second.is_some() && second != first, "it had expired: {second:?}");
+    leadership.set(None);
+    assert_eq!(at(20), None);
+    until(30);
+    let third = at(20);
+    assert!(third.is_some() && third != second && third != first, "it was given up: {third:?}");
+}
+
 #[tokio::test]
 async fn a_lease_that_was_renewed_while_it_was_asked_for_counts_from_the_answer_on() {
     let passed = Arc::new(Mutex::new(Duration::ZERO));

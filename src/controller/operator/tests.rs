@@ -18,7 +18,7 @@ use super::*;
 use crate::domain::ports::{CodeFacts, Unavailable};
 use crate::telemetry::catalog::Catalog;
 
-struct NoCode;
+pub(in crate::controller) struct NoCode;
 
 impl Inspect for NoCode {
     async fn inspect(&self, _: &str, _: &str) -> Result<CodeFacts, Unavailable> {
@@ -26,16 +26,20 @@ impl Inspect for NoCode {
     }
 }
 
-type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+pub(in crate::controller) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
-fn answer(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+pub(in crate::controller) fn answer(status: StatusCode, body: impl Into<Bytes>) -> Answer {
     let body = Full::new(body.into()).map_err(BoxError::from);
     Response::builder().status(status).body(body.boxed_unsync()).unwrap()
 }
 
 /// Simulates an API server with these MCPGateways and nothing else. Requests for the snapshots of the gateway `main`
 /// are never answered, and notify `hangs`. With a real API server, the client's deadlines would end such requests.
-async fn serve(request: Request<Body>, gateways: Value, hangs: Arc<Notify>) -> Result<Answer, BoxError> {
+pub(in crate::controller) async fn serve(
+    request: Request<Body>,
+    gateways: Value,
+    hangs: Arc<Notify>,
+) -> Result<Answer, BoxError> {
     let (path, query) = (request.uri().path().to_owned(), request.uri().query().unwrap_or_default().to_owned());
     let kind = path.rsplit('/').next().unwrap_or_default();
     if kind == "gatewaysnapshots" && query.contains("gateway%3Dmain") {
@@ -63,7 +67,7 @@ fn settings() -> Settings {
     Settings { namespaces: BTreeSet::new(), lease, pods: None }
 }
 
-fn gateway(name: &str) -> Value {
+pub(in crate::controller) fn gateway(name: &str) -> Value {
     let metadata = json!({"name": name, "namespace": "ns", "uid": "u", "generation": 1});
     json!({"metadata": metadata, "spec": {"authentication": {"anonymous": {}}}})
 }
