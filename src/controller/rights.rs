@@ -28,7 +28,7 @@ pub(super) enum RequestError {
     /// The request is forbidden: the API server's message, and when to try again.
     #[error("{0}")]
     Forbidden(String, Instant),
-    /// Someone else changed the object meanwhile.
+    /// Someone else changed the object meanwhile, or replaced it by another one of its name.
     #[error("it was changed in between")]
     Conflict,
     /// Any other failure.
@@ -42,6 +42,12 @@ impl RequestError {
     pub(super) fn is_of_unknown_field(&self) -> bool {
         let Self::Api(error) = self else { return false };
         matches!(&**error, kube::Error::Api(status) if status.message.contains("field not declared in schema"))
+    }
+
+    /// Whether the object does not exist.
+    pub(super) fn is_not_found(&self) -> bool {
+        let Self::Api(error) = self else { return false };
+        matches!(&**error, kube::Error::Api(status) if status.code == 404)
     }
 
     /// Whether the API server rejects the object or the request as invalid, so that a retry does not help.

@@ -49,8 +49,8 @@ pub(super) struct StatusLoop {
     reported: watch::Receiver<ByGateway>,
     metrics: ControllerMetrics,
     events: Events,
-    /// The last statuses that were written, and when.
-    written: HashMap<ObjectId, (Arc<Value>, Instant)>,
+    /// The last statuses that were written, and when, by the uids of their objects.
+    written: HashMap<String, (Arc<Value>, Instant)>,
     /// Objects whose status could not be written.
     failing: HashMap<ObjectId, Failing>,
     /// Kinds whose status the operator is not permitted to write, with the API server's message.
@@ -161,7 +161,7 @@ impl StatusLoop {
         self.failing.remove(&object.id);
         self.refused.remove(kind);
         self.events.tell(&object, &status, &warnings).await;
-        self.written.insert(object.id.clone(), (Arc::new(status), Instant::now()));
+        self.written.insert(object.uid().to_owned(), (Arc::new(status), Instant::now()));
         None
     }
 
@@ -170,6 +170,10 @@ impl StatusLoop {
         let (object, kind) = (&wanted.object, wanted.object.id.kind.as_str());
         match error {
             RequestError::NotLeading => return None,
+            // The object was deleted: nothing was written, and there is nothing to write any more.
+            gone if gone.is_not_found() => return None,
+            // The object was changed, or replaced by another one of its name, which gets its own status once the watch
+            // shows it.
             RequestError::Conflict => return Some(Instant::now() + RETRY),
             RequestError::Forbidden(words, again) => {
                 if self.refused.insert(kind, words.clone()).is_none() {
@@ -223,7 +227,7 @@ impl StatusLoop {
             let id = ObjectId::new(kind, ObjectKey::new(namespace.unwrap_or_default(), name.unwrap_or_default()));
             // An object that has changed since is compiled first, and gets its status afterwards.
             let Some(object) = known.get(&id).filter(|object| is_same(object, &seen)) else { continue };
-            let before = match self.written.get(&id) {
+            let before = match self.written.get(object.uid()) {
                 Some((written, _)) => Arc::clone(written),
                 None if object.metadata.resource_version == seen.metadata.resource_version => {
                     Arc::clone(&object.status)
@@ -257,10 +261,11 @@ async fn write(writer: &Writer, wanted: &WantedStatus) -> Result<(), RequestErro
         "status": wanted.status,
     });
     let what = format!("{} in {}", resource.plural, id.key.namespace);
-    match writer.apply_status(&api, &what, &id.key.name, &patch).await {
-        // The object was deleted, or replaced by another one of its name. In both cases, this status is no longer
-        // needed.
-        Err(RequestError::Api(error)) if matches!(&*error, kube::Error::Api(status) if status.code == 404) => Ok(()),
-        other => other.map(drop),
-    }
+    let Item(stored) = writer.apply_status(&api, &what, &id.key.name, &patch).await?;
+    // An API server does not compare the uids in a status of a custom resource: it writes to the object that has the
+    // name now, and answers with it.
+    if stored.metadata.uid.as_deref() == Some(wanted.object.uid()) { Ok(()) } else { Err(RequestError::Conflict) }
 }
+
+#[cfg(test)]
+mod tests;

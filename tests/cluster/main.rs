@@ -12,3 +12,4 @@ mod grant;
 mod objects;
 mod offline;
 mod operator;
+mod status;
