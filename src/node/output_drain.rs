@@ -1,5 +1,6 @@
 //! Continuously reads what a worker prints besides its answers, so that no pipe fills up. The output is counted and, up
-//! to a limit, logged at debug level.
+//! to a limit, logged at debug level. The count is reset whenever the worker starts a call. Calls that overlap share the
+//! limit, and a worker can log as many times as much as it has calls.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +27,7 @@ impl OutputDrain {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Resets the count for a new call.
+    /// Resets the count for a new call, even if others are running.
     pub fn reset(&self) {
         self.bytes.store(0, Ordering::Relaxed);
     }
@@ -55,7 +56,7 @@ fn names_error(line: &str) -> bool {
     name.ends_with("Error") && name.chars().all(|c| c.is_ascii_alphanumeric()) && !line.contains("JSON")
 }
 
-/// Reads `source` to its end. Logs up to `limit` bytes of each call, masked by `log_mask`.
+/// Reads `source` to its end. Logs up to `limit` bytes between the starts of two calls, masked by `log_mask`.
 pub async fn drain(
     mut source: impl AsyncRead + Unpin,
     drained: Arc<OutputDrain>,

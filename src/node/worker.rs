@@ -51,7 +51,8 @@ pub struct Worker {
     pub ages: Instant,
     /// When the worker stops receiving calls.
     pub expires: Instant,
-    /// Bytes that the process may print besides its answer, per call.
+    /// Bytes that the process may print besides its answers between the starts of two calls. A worker that is over it when
+    /// a call ends, or when it should get one, is replaced.
     pub max_noise: u64,
     /// Bytes that the process may have mapped for data after a call. This is less than the sandbox allows, so that a
     /// worker whose plugin leaks is replaced before it fails a call.

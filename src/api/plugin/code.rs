@@ -83,7 +83,8 @@ pub struct PluginLimits {
     pub max_input_size: Option<Quantity>,
     /// Maximum size of the content that the plugin returns. Default: 8Mi.
     pub max_output_size: Option<Quantity>,
-    /// Maximum output to standard error in one execution; if it is exceeded, the worker is replaced. Default: 64Ki.
+    /// Maximum output to standard error in one execution; if it is exceeded, the worker is replaced. With
+    /// `pool.concurrency` above 1, it is counted from the start of the worker's latest execution. Default: 64Ki.
     pub max_stderr_size: Option<Quantity>,
 }
 

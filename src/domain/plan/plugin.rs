@@ -114,7 +114,8 @@ pub struct PluginLimits {
     pub max_input: u64,
     /// Maximum size of the output content.
     pub max_output: u64,
-    /// Maximum output on standard error during one execution. If it is exceeded, the worker is replaced.
+    /// Maximum output on standard error between the starts of two executions in a worker. If it is exceeded when an
+    /// execution ends, the worker is replaced.
     pub max_stderr: u64,
     /// The memory of a worker's process, not counting what Node.js needs to start. A worker that uses three quarters of
     /// it is replaced.

@@ -39,8 +39,8 @@ pub enum DialError {
     /// The worker has reached its limit of open connections.
     #[error("the worker has {0} connections, as many as it may have")]
     TooMany(usize),
-    /// The call has exceeded its limit of bytes sent and received.
-    #[error("the call has sent and received more than {0} bytes")]
+    /// The worker has exceeded its limit of bytes sent and received since its latest call began.
+    #[error("more than {0} bytes were sent and received since the worker's latest call began")]
     TooLarge(u64),
     /// The connection was made, but broke.
     #[error("the connection was lost: {0}")]

@@ -51,7 +51,7 @@ impl Egress {
         Ok(Self(line))
     }
 
-    /// Resets the byte count for a new call.
+    /// Resets the byte count for a new call, even if others are running.
     pub fn begin_call(&self) {
         self.0.begin_call();
     }

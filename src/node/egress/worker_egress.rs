@@ -14,7 +14,10 @@ use crate::node::log_mask::LogMask;
 use crate::node::metrics::{Direction, WorkerMetrics};
 use crate::node::protocol::frame::{FrameKind, begin};
 
-/// The maximum number of bytes that one call may send and receive.
+/// The maximum number of bytes that the connections of a worker may carry between the starts of two of its calls, in both
+/// directions together. A worker with one seat has one call in that time, so this is the maximum of a call. Where calls
+/// overlap, they share it, and each start grants it anew: a call beside which `n` others start gets at most `n + 1`
+/// times as much, and a worker in its life as many times as it has calls.
 const MAX_BYTES: u64 = 64 << 20;
 /// How many names are resolved at the same time. A resolver can be slow, and a lookup cannot be cancelled.
 const LOOKUPS: usize = 4;
@@ -29,9 +32,9 @@ pub(super) struct WorkerEgress {
     /// Permits to resolve a name.
     pub(super) lookups: Arc<Semaphore>,
     frames: mpsc::Sender<Vec<u8>>,
-    /// Bytes sent and received since the call began.
+    /// Bytes sent and received since the worker's latest call began.
     used: AtomicU64,
-    /// Whether a denial was already logged for this call. Only the first one is logged.
+    /// Whether a denial was already logged since the worker's latest call began. Only the first one is logged.
     denial_logged: AtomicBool,
     log_mask: LogMask,
     metrics: WorkerMetrics,
@@ -74,6 +77,7 @@ impl WorkerEgress {
         (line, writing)
     }
 
+    /// Starts the count of bytes again, for a new call, even if others are under way.
     pub(super) fn begin_call(&self) {
         self.used.store(0, Ordering::Relaxed);
         self.denial_logged.store(false, Ordering::Relaxed);
@@ -82,7 +86,7 @@ impl WorkerEgress {
     /// Counts bytes that a connection has sent or received.
     ///
     /// # Errors
-    /// If the call has used more bytes than it may.
+    /// If more than [`MAX_BYTES`] were carried since the worker's latest call began.
     pub(super) fn spend(&self, bytes: usize, direction: Direction) -> Result<(), DialError> {
         let bytes = bytes as u64;
         self.metrics.carried(self.log_mask.name(), direction, bytes);
@@ -97,7 +101,7 @@ impl WorkerEgress {
         self.metrics.connection(self.log_mask.name(), "opened");
     }
 
-    /// Counts a connection that failed, and logs the first denial of a call.
+    /// Counts a connection that failed, and logs the first denial since the worker's latest call began.
     pub(super) fn refused(&self, host: &str, port: u16, refusal: &DialError) {
         self.metrics.connection(self.log_mask.name(), refusal.as_label());
         if refusal.is_denial() && !self.denial_logged.swap(true, Ordering::Relaxed) {
@@ -142,6 +146,21 @@ mod tests {
     use super::*;
     use crate::node::protocol::socket::Socket;
     use crate::node::protocol::wire::FrameReader;
+
+    #[tokio::test]
+    async fn each_start_of_a_call_grants_the_bytes_anew_to_all_calls_of_the_worker() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        let metrics = WorkerMetrics::new().unwrap();
+        let (line, _) = WorkerEgress::new(ours.into_split().1, Vec::new(), LogMask::named("p"), metrics);
+        let half = usize::try_from(MAX_BYTES / 2).unwrap();
+        for _ in 0..2 {
+            line.begin_call();
+            for direction in [Direction::In, Direction::Out] {
+                line.spend(half, direction).unwrap();
+            }
+            assert!(matches!(line.spend(1, Direction::In), Err(DialError::TooLarge(MAX_BYTES))));
+        }
+    }
 
     #[tokio::test]
     async fn a_worker_is_told_what_it_may_send_what_came_and_how_a_connection_ended() {
