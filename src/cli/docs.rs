@@ -12,6 +12,7 @@ use crate::controller::{ControllerMetrics, rights_table, role_files};
 use crate::domain::reason::Reason;
 use crate::node::WorkerMetrics;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::Traces;
 use crate::upstream::UpstreamMetrics;
 
 /// Writes all pages into a folder, and the operator's roles into a checkout.
@@ -47,6 +48,7 @@ fn metrics() -> anyhow::Result<String> {
     let metrics = Metrics::new()?;
     WorkerMetrics::new()?.register(metrics.catalog())?;
     UpstreamMetrics::new()?.register(metrics.catalog())?;
+    Traces::new()?.register(metrics.catalog())?;
     ControllerMetrics::register(metrics.catalog())?;
     let mut page = head("Metrics", "the code that counts");
     page.push_str(

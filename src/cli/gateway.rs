@@ -25,17 +25,17 @@ use crate::domain::problem::Problem;
 use crate::node::{Inspector, Launcher, hide_memory};
 use crate::source::FolderWatch;
 use crate::source::cluster::{ClusterSecrets, GatewayUid, News, OperatorTokens, PodCode, Received, Snapshots, connect};
-use crate::telemetry::log::{self, LogLevelHandle};
+use crate::telemetry::process::Telemetry;
 use crate::web::CheckToken;
 
 /// Runs the gateway until a signal ends it.
 pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
-    let (log, traces) = log::start()?;
+    let telemetry = Telemetry::start()?;
     hide_memory().context("cannot hide the gateway's memory from plugins")?;
     let client = connect().await?;
     // From here on, a signal must end the process gracefully.
     let mut signals = EndSignals::listen()?;
-    let engine = engine()?;
+    let engine = engine(&telemetry.traces)?;
     let mut servers = HttpServers::new(&engine);
     // The gateway follows the cluster until it has drained, so that even the last calls obey restrictions that are
     // added in the meantime.
@@ -44,14 +44,14 @@ pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
         drain(&engine, signal, &mut signals, Duration::from_secs(args.drain_seconds)).await
     };
     let ended = tokio::select! {
-        ended = serve(&args, client, log, &engine, &mut servers) => ended.map(|()| None),
+        ended = serve(&args, client, telemetry.clone(), &engine, &mut servers) => ended.map(|()| None),
         deadline = drained => Ok(deadline),
     };
     match &ended {
         Ok(deadline) => servers.end(*deadline, &mut signals).await,
         Err(_) => engine.abort().await,
     }
-    traces.end().await;
+    telemetry.traces.end().await;
     ended.map(|_| ExitCode::SUCCESS)
 }
 
@@ -59,7 +59,7 @@ pub async fn gateway(args: args::GatewayArgs) -> anyhow::Result<ExitCode> {
 async fn serve(
     args: &args::GatewayArgs,
     client: Client,
-    log: LogLevelHandle,
+    telemetry: Telemetry,
     engine: &Gateway,
     servers: &mut HttpServers,
 ) -> anyhow::Result<()> {
@@ -78,7 +78,7 @@ async fn serve(
     let gateway = ObjectKey::new(&args.namespace, &args.name);
     let following = Following {
         engine: Arc::clone(engine),
-        log,
+        telemetry,
         snapshots: Snapshots::new(client.clone(), gateway, args.state_dir.clone(), uid),
         secrets: ClusterSecrets::new(client, &args.namespace, args.secrets_dir.clone()),
         code: PodCode::new(Inspector::new(Launcher::current().context("cannot tell which program this is")?)),
@@ -100,7 +100,7 @@ fn check(tokens: Arc<OperatorTokens>) -> CheckToken {
 /// The sources of the plan, its code and its secrets, and the engine that runs it.
 struct Following {
     engine: Gateway,
-    log: LogLevelHandle,
+    telemetry: Telemetry,
     snapshots: Snapshots,
     secrets: ClusterSecrets,
     code: PodCode<Inspector>,
@@ -188,9 +188,7 @@ impl Following {
         self.secrets.folders().into_iter().for_each(|folder| folders.add_all(folder));
         self.watch.set(folders);
         let gateway = &completed.plan.gateway;
-        if let Some(level) = &gateway.log_level {
-            self.log.set(level);
-        }
+        self.telemetry.follow(gateway);
         self.engine.records().set_per_plugin(gateway.history_per_plugin as usize);
         // Names are set before the plan: if they were added later, a name could move from one upstream's tool to
         // another's.

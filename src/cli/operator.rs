@@ -18,7 +18,7 @@ use crate::controller::{
 use crate::node::{Inspector, Launcher};
 use crate::source::cluster::{client, infer};
 use crate::telemetry::catalog::Catalog;
-use crate::telemetry::log;
+use crate::telemetry::process::Telemetry;
 use crate::web;
 
 /// The arguments of `hawsepipe operator`.
@@ -31,7 +31,7 @@ Examples:
   hawsepipe operator --gateway-image registry.example.com/hawsepipe:1.0.0
   hawsepipe operator --namespaces mcp,finance --listen 127.0.0.1:9091
 
-HAWSEPIPE_LOG sets the log level. Traces are sent where OTEL_EXPORTER_OTLP_ENDPOINT says, over HTTP.")]
+HAWSEPIPE_LOG sets the log level. Traces are sent where OTEL_EXPORTER_OTLP_ENDPOINT says.")]
 pub struct OperatorArgs {
     /// The namespaces to watch, separated by commas. Default: all
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = namespace, env = "HAWSEPIPE_NAMESPACES")]
@@ -75,12 +75,13 @@ impl From<PullPolicy> for ImagePullPolicy {
 
 /// Runs the operator until a signal ends it.
 pub async fn operator(args: OperatorArgs) -> anyhow::Result<ExitCode> {
-    let (_, traces) = log::start()?;
+    let Telemetry { traces, .. } = Telemetry::start()?;
     let config = infer().await?;
     let server = config.cluster_url.to_string();
     let client = client(config)?;
     let catalog = Arc::new(Catalog::default());
     let metrics = ControllerMetrics::register(&catalog).context("cannot register metrics")?;
+    traces.register(&catalog).context("cannot register metrics of traces")?;
     let health = OperatorHealth::default();
     let launcher = Launcher::current().context("cannot tell which program this is")?;
     let settings = settings(&args, client.default_namespace());

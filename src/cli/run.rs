@@ -23,14 +23,14 @@ use super::wiring::engine;
 use crate::domain::plan::GatewayPlan;
 use crate::node::{Inspector, hide_memory};
 use crate::source::{CompiledManifests, Directory, FolderWatch, Located};
-use crate::telemetry::log::{self, LogLevelHandle};
+use crate::telemetry::process::Telemetry;
 
 /// The default IP address of listeners.
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Runs the gateway until a signal ends it.
 pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
-    let (log, traces) = log::start()?;
+    let telemetry = Telemetry::start()?;
     hide_memory().context("cannot hide the gateway's memory from plugins")?;
     let (listen, admin) = addresses(&args).await?;
     let state = state_folder::folder(&args)?;
@@ -44,13 +44,13 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     check_open(&first.plan.gateway, &bind, args.insecure_anonymous)?;
     // From here on, a signal must end the process gracefully.
     let mut signals = EndSignals::listen()?;
-    let engine = engine()?;
+    let engine = engine(&telemetry.traces)?;
     state_folder::keep_seen_names(&engine, &state);
     state_folder::keep_loaded_plugins(&engine, &state);
     seal_key::follow(&engine, args.seal_key_file.clone(), true).await?;
     let mut servers = HttpServers::new(&engine);
     let started = tokio::select! {
-        started = start(&mut servers, &engine, log, directory, first, bind, admin) => started.map(Some),
+        started = start(&mut servers, &engine, telemetry.clone(), directory, first, bind, admin) => started.map(Some),
         _ = signals.next() => Ok(None),
     };
     let following = match started {
@@ -67,7 +67,7 @@ pub async fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     servers.end(deadline, &mut signals).await;
     state_folder::write_seen_names(&engine, &state);
     state_folder::write_loaded_plugins(&engine, &state);
-    traces.end().await;
+    telemetry.traces.end().await;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -88,7 +88,7 @@ async fn addresses(args: &RunArgs) -> anyhow::Result<(Option<SocketAddr>, Socket
 async fn start(
     servers: &mut HttpServers,
     engine: &Gateway,
-    log: LogLevelHandle,
+    telemetry: Telemetry,
     directory: Directory<Inspector>,
     first: CompiledManifests,
     bind: Bind,
@@ -100,11 +100,11 @@ async fn start(
     let mut watch = FolderWatch::new().context("cannot watch the manifests for changes")?;
     report(&first.located);
     let reported = first.located.clone();
-    put_in_force(engine, &log, &mut watch, first).await;
+    put_in_force(engine, &telemetry, &mut watch, first).await;
     if let Some(url) = servers.url() {
         tokio::spawn(greet(Arc::clone(engine), url.to_owned()));
     }
-    Ok(tokio::spawn(follow(Arc::clone(engine), log, directory, watch, reported)))
+    Ok(tokio::spawn(follow(Arc::clone(engine), telemetry, directory, watch, reported)))
 }
 
 /// Refuses to serve anonymous clients on an address that is not loopback, unless a manifest or the flag allows it.
@@ -133,11 +133,9 @@ fn report(problems: &[Located]) {
     }
 }
 
-async fn put_in_force(engine: &Gateway, log: &LogLevelHandle, watch: &mut FolderWatch, compiled: CompiledManifests) {
+async fn put_in_force(engine: &Gateway, telemetry: &Telemetry, watch: &mut FolderWatch, compiled: CompiledManifests) {
     watch.set(compiled.folders);
-    if let Some(level) = &compiled.plan.gateway.log_level {
-        log.set(level);
-    }
+    telemetry.follow(&compiled.plan.gateway);
     engine.records().set_per_plugin(compiled.plan.gateway.history_per_plugin as usize);
     engine.apply(compiled.plan, compiled.problems, &compiled.secrets).await;
 }
@@ -145,7 +143,7 @@ async fn put_in_force(engine: &Gateway, log: &LogLevelHandle, watch: &mut Folder
 /// Reads the manifests again whenever something changed. If they cannot be read, the plan stays as it is.
 async fn follow(
     engine: Gateway,
-    log: LogLevelHandle,
+    telemetry: Telemetry,
     mut directory: Directory<Inspector>,
     mut watch: FolderWatch,
     mut reported: Vec<Located>,
@@ -167,7 +165,7 @@ async fn follow(
                     reported.clone_from(&compiled.located);
                 }
                 again.after(reported.iter().map(|located| &located.problem));
-                put_in_force(&engine, &log, &mut watch, compiled).await;
+                put_in_force(&engine, &telemetry, &mut watch, compiled).await;
                 engine.readings().end(reading, Ok(()));
             }
             Err(error) => {

@@ -11,6 +11,7 @@ use crate::engine::{Engine, Ports};
 use crate::node::{Launcher, Lifetimes, WorkerMetrics, Workers};
 use crate::store::MemoryRecords;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::Traces;
 use crate::upstream::{ServerLauncher, UpstreamMetrics, Upstreams};
 
 /// The identity of this process, which is random.
@@ -22,10 +23,11 @@ pub fn instance() -> Instance {
 }
 
 /// Makes an engine with the real adapters and without a plan.
-pub fn engine() -> anyhow::Result<Arc<Engine>> {
+pub fn engine(traces: &Traces) -> anyhow::Result<Arc<Engine>> {
     let (workers, metrics, _) = workers()?;
     let counted = UpstreamMetrics::new().context("cannot make metrics of upstreams")?;
     counted.register(metrics.catalog()).context("cannot register metrics of upstreams")?;
+    traces.register(metrics.catalog()).context("cannot register metrics of traces")?;
     let (budget, records) = (Arc::new(ByteBudget::default()), MemoryRecords::new(1000));
     let upstreams = Upstreams::new(ServerLauncher::current(), counted, &budget, instance());
     let ports = Ports {

@@ -29,7 +29,7 @@ use super::workload::Workloads;
 use super::writer::Writer;
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::ports::Inspect;
-use crate::telemetry::traces::{Cause, TARGET};
+use crate::telemetry::trace_context::{Cause, TARGET};
 
 /// How long a round waits for further changes after the first, so that they are compiled together.
 const TOGETHER: Duration = Duration::from_millis(5);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::compiled::CompiledObjects;
 use super::status::GatewayState;
 use crate::domain::ids::ObjectKey;
-use crate::telemetry::traces::Cause;
+use crate::telemetry::trace_context::Cause;
 
 /// The result of a planning round.
 #[derive(Clone, Default)]

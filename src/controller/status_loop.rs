@@ -28,7 +28,7 @@ use crate::api::item::Item;
 use crate::domain::ids::{ObjectId, ObjectKey};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
-use crate::telemetry::traces::{Cause, TARGET};
+use crate::telemetry::trace_context::{Cause, TARGET};
 
 /// How many statuses are written concurrently.
 const AT_ONCE: usize = 16;

@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 use anyhow::{Context, bail};
 use tracing::{Event, Subscriber};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::{LevelFilter, filter_fn};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::prelude::*;
@@ -15,7 +15,8 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::reload::{self, Handle};
 
 use super::terminal::Terminal;
-use super::traces::{self, Traces};
+use super::trace_context;
+use super::traces::Traces;
 
 /// Libraries whose messages are off, because the gateway logs the same failures itself. Directives of the user for
 /// these targets take precedence.
@@ -45,7 +46,7 @@ where
     F: FormatEvent<S, N>,
 {
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut to: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let Some(trace) = traces::current_id() else { return self.0.format_event(context, to, event) };
+        let Some(trace) = trace_context::current_id() else { return self.0.format_event(context, to, event) };
         let mut line = String::new();
         self.0.format_event(context, Writer::new(&mut line), event)?;
         match line.strip_prefix('{') {
@@ -55,12 +56,12 @@ where
     }
 }
 
-/// Starts logging to standard error, and tracing if the environment configures it. `HAWSEPIPE_LOG` holds a level
-/// (default `info`) or directives such as `info,hawsepipe::node=debug`. Must be called in a tokio runtime.
+/// Starts logging to standard error, and hands spans to `traces`. `HAWSEPIPE_LOG` holds a level (default `info`) or
+/// directives such as `info,hawsepipe::node=debug`.
 ///
 /// # Errors
 /// If `HAWSEPIPE_LOG` is not valid; the error names the variable.
-pub fn start() -> anyhow::Result<(LogLevelHandle, Traces)> {
+pub(super) fn start(traces: &Traces) -> anyhow::Result<LogLevelHandle> {
     let (filter, handle) = reload::Layer::new(filter_of_environment()?.map_or_else(|| filter("info"), Ok)?);
     let terminal = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
@@ -75,18 +76,9 @@ pub fn start() -> anyhow::Result<(LogLevelHandle, Traces)> {
             .map_event_format(WithTrace)
             .boxed()
     };
-    let traces = Traces::start();
-    let spans = traces.as_ref().ok().and_then(Traces::tracer).map(|tracer| {
-        let layer = tracing_opentelemetry::layer().with_tracer(tracer).with_location(false).with_threads(false);
-        layer.with_filter(filter_fn(|of| of.is_span() && of.target() == traces::TARGET))
-    });
     // If tests call this twice in one process, the first subscriber stays.
-    let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).with(spans).try_init();
-    let traces = traces.unwrap_or_else(|why| {
-        tracing::error!("no traces are sent: {why}");
-        Traces::default()
-    });
-    Ok((LogLevelHandle(handle), traces))
+    let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).with(traces.layer()).try_init();
+    Ok(LogLevelHandle(handle))
 }
 
 /// Returns the filter of `HAWSEPIPE_LOG`, or `None` if it is not set.

@@ -4,6 +4,8 @@ pub mod catalog;
 pub mod log;
 pub mod metrics;
 pub mod plugin_log;
+pub mod process;
 pub mod scrape_input;
 pub mod terminal;
+pub mod trace_context;
 pub mod traces;

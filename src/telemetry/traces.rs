@@ -1,161 +1,117 @@
-//! OpenTelemetry traces, sent as OTLP over HTTP. Off unless the standard environment variables name a receiver.
+//! OpenTelemetry traces, sent as OTLP. Off unless the standard environment variables or the plan name a receiver.
 //!
-//! Only `tracing` spans with the target [`TARGET`] are exported, and they cost nothing while traces are off. Exporting
-//! never blocks a call: spans wait in a bounded queue, and are dropped if the receiver does not accept them.
+//! Only `tracing` spans with the target [`TARGET`](super::trace_context::TARGET) are exported, and they cost nothing
+//! while traces are off. Exporting never blocks a call: spans wait in a bounded queue, and are dropped if the receiver
+//! does not accept them.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+mod destination;
+mod dropped;
+mod otlp_client;
+mod switch;
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::{Client, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
-use opentelemetry::trace::{SpanContext, TraceContextExt, TracerProvider};
-use opentelemetry::{Context, KeyValue, TraceId};
-use opentelemetry_http::{HttpClient, HttpError};
-use opentelemetry_otlp::{SpanExporter, WithHttpConfig};
-use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider};
-use tokio::runtime::Handle;
-use tracing_opentelemetry::OpenTelemetrySpanExt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
-/// The target of spans that are exported.
-pub const TARGET: &str = "hawsepipe::trace";
-/// The service name, unless `OTEL_SERVICE_NAME` or `OTEL_RESOURCE_ATTRIBUTES` sets another.
-const SERVICE: &str = "hawsepipe";
-/// The maximum time that sending the last spans can delay the end of the process.
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing_subscriber::Layer;
+use tracing_subscriber::registry::LookupSpan;
+
+use self::destination::{Environment, SERVICE};
+use self::dropped::DroppedSpans;
+use self::switch::Switch;
+use super::catalog::Catalog;
+use crate::domain::plan::TracingPlan;
+
+/// How long sending the last spans can delay the end of the process.
 const LAST_SPANS: Duration = Duration::from_secs(3);
-/// How long the receiver can take to answer.
-const TIMEOUT: Duration = Duration::from_secs(10);
-/// The maximum number of bytes of a receiver's answer that are read.
-const MAX_ANSWER: usize = 64 << 10;
-/// The shortest time between two warnings about lost spans.
-const QUIET: Duration = Duration::from_secs(300);
 
-/// The trace exporter of a process; by default it is off. Call [`Traces::end`] before the process ends.
+/// The trace exporter of a process. It is off until it is told where to send traces. Call [`Traces::end`] before the
+/// process ends.
+#[derive(Clone)]
+pub struct Traces {
+    switch: Switch,
+    dropped: DroppedSpans,
+    exporter: Arc<Mutex<Exporter>>,
+}
+
+/// What is exported to, and by what.
 #[derive(Default)]
-pub struct Traces(Option<SdkTracerProvider>);
+struct Exporter {
+    /// Whether the environment decides, so that the plan does not.
+    of_environment: bool,
+    plan: Option<TracingPlan>,
+    provider: Option<SdkTracerProvider>,
+}
 
 impl Traces {
-    /// Starts to send traces if `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` or `OTEL_EXPORTER_OTLP_ENDPOINT` is set. Must be
-    /// called in a tokio runtime.
+    /// Makes an exporter that is off.
     ///
     /// # Errors
-    /// If the variables are not valid; the error says why. No traces are sent in this case.
-    pub(super) fn start() -> Result<Self, String> {
-        let named = |variable: &str| std::env::var(variable).is_ok_and(|value| !value.is_empty());
-        let is = |variable: &str, word: &str| std::env::var(variable).is_ok_and(|value| value == word);
-        let off = is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none");
-        let anywhere = named("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") || named("OTEL_EXPORTER_OTLP_ENDPOINT");
-        if off || !anywhere {
-            return Ok(Self::default());
-        }
-        let exporter = SpanExporter::builder().with_http().with_http_client(Sending::new()?).build();
-        let exporter = exporter.map_err(|error| error.to_string())?;
-        let mut resource = Resource::builder();
-        let attributes = std::env::var("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default();
-        if !named("OTEL_SERVICE_NAME") && !attributes.contains("service.name=") {
-            resource = resource.with_service_name(SERVICE);
-        }
-        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-        let resource = resource.with_attribute(version).build();
-        Ok(Self(Some(SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build())))
+    /// If its metric cannot be made, which a test rules out.
+    pub fn new() -> prometheus::Result<Self> {
+        Ok(Self { switch: Switch::default(), dropped: DroppedSpans::new()?, exporter: Arc::default() })
     }
 
-    /// Returns the tracer, or `None` if traces are off.
-    pub(super) fn tracer(&self) -> Option<SdkTracer> {
-        self.0.as_ref().map(|provider| provider.tracer(SERVICE))
+    /// Registers the metric of spans that were dropped.
+    ///
+    /// # Errors
+    /// If a metric of the same name is already registered.
+    pub fn register(&self, catalog: &Catalog) -> prometheus::Result<()> {
+        self.dropped.register(catalog)
+    }
+
+    /// Returns the layer that makes spans of OpenTelemetry.
+    pub(super) fn layer<S>(&self) -> impl Layer<S> + use<S>
+    where
+        S: tracing::Subscriber + for<'a> LookupSpan<'a>,
+    {
+        let layer = tracing_opentelemetry::layer().with_tracer(self.switch.clone());
+        layer.with_location(false).with_threads(false).with_filter(self.switch.clone())
+    }
+
+    /// Starts to send traces if the standard environment variables name a receiver. Must be called in a tokio runtime.
+    pub(super) fn follow_environment(&self) {
+        let environment = Environment::read();
+        let mut exporter = self.exporter.lock().unwrap_or_else(PoisonError::into_inner);
+        exporter.of_environment = !matches!(environment, Environment::Silent);
+        if let Environment::Receiver(protocol) = environment {
+            exporter.provider = self.started(destination::of_environment(protocol, &self.dropped));
+        }
+    }
+
+    /// Sends traces where the plan says, from now on, unless the environment decides that. Must be called in a tokio
+    /// runtime.
+    pub fn follow(&self, plan: Option<&TracingPlan>) {
+        let mut exporter = self.exporter.lock().unwrap_or_else(PoisonError::into_inner);
+        if exporter.of_environment || exporter.plan.as_ref() == plan {
+            return;
+        }
+        exporter.plan = plan.cloned();
+        let new = plan.and_then(|plan| self.started(destination::of_plan(plan, &self.dropped)));
+        if new.is_none() {
+            self.switch.off();
+        }
+        let old = std::mem::replace(&mut exporter.provider, new);
+        if let Some(old) = old {
+            tokio::task::spawn_blocking(move || old.shutdown_with_timeout(LAST_SPANS));
+        }
+    }
+
+    fn started(&self, provider: Result<SdkTracerProvider, String>) -> Option<SdkTracerProvider> {
+        let provider = provider.inspect_err(|why| tracing::error!("no traces are sent: {why}")).ok()?;
+        self.switch.on(provider.tracer(SERVICE));
+        Some(provider)
     }
 
     /// Sends the remaining spans, for at most three seconds, and ends the exporter.
     pub async fn end(self) {
-        let Some(provider) = self.0 else { return };
+        let provider = self.exporter.lock().unwrap_or_else(PoisonError::into_inner).provider.take();
+        let Some(provider) = provider else { return };
         // The shutdown blocks until a thread has sent the spans through this runtime.
         let ended = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(LAST_SPANS)).await;
         if let Ok(Err(error)) = ended {
             tracing::warn!("the last spans are lost: {error}");
         }
-    }
-}
-
-/// Returns the id of the current span's trace, or `None` if there is no trace.
-pub fn current_id() -> Option<String> {
-    let context = tracing::Span::current().context();
-    let id = context.span().span_context().trace_id();
-    (id != TraceId::INVALID).then(|| id.to_string())
-}
-
-/// A span that can become the parent of spans that start elsewhere, such as in another task.
-#[derive(Clone, Default)]
-pub struct Cause(Option<SpanContext>);
-
-impl Cause {
-    /// Captures the current span.
-    pub fn current() -> Self {
-        let context = tracing::Span::current().context();
-        Self(Some(context.span().span_context().clone()).filter(SpanContext::is_valid))
-    }
-
-    /// Makes the captured span the parent of `span`, which must not have been entered yet.
-    pub fn lead_to(&self, span: &tracing::Span) {
-        if let Some(cause) = &self.0 {
-            // An error means that traces are off.
-            let _ = span.set_parent(Context::new().with_remote_span_context(cause.clone()));
-        }
-    }
-}
-
-/// The exporter's HTTP client. It sends through the tokio runtime, because the exporter's thread is outside of it.
-#[derive(Debug)]
-struct Sending {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
-    runtime: Handle,
-    /// When the last warning about lost spans was logged.
-    last_logged: Mutex<Option<Instant>>,
-}
-
-impl Sending {
-    fn new() -> Result<Self, String> {
-        let roots = HttpsConnectorBuilder::new().with_native_roots().map_err(|error| error.to_string())?;
-        let client = Client::builder(TokioExecutor::new()).build(roots.https_or_http().enable_http1().build());
-        Ok(Self { client, runtime: Handle::current(), last_logged: Mutex::default() })
-    }
-
-    fn log_failure(&self, error: &str) {
-        let mut last_logged = self.last_logged.lock().unwrap_or_else(PoisonError::into_inner);
-        if last_logged.is_none_or(|last_logged| last_logged.elapsed() > QUIET) {
-            *last_logged = Some(Instant::now());
-            tracing::warn!("traces are not taken: {error}. This is said once in {} minutes", QUIET.as_secs() / 60);
-        }
-    }
-}
-
-#[async_trait]
-impl HttpClient for Sending {
-    async fn send_bytes(&self, request: http::Request<Bytes>) -> Result<http::Response<Bytes>, HttpError> {
-        let client = self.client.clone();
-        let exchange = async move {
-            let answer = client.request(request.map(Full::new));
-            let (head, body) = answer.await.map_err(|error| error.to_string())?.into_parts();
-            let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| error.to_string())?;
-            Ok(http::Response::from_parts(head, body.to_bytes()))
-        };
-        let bounded = self.runtime.spawn(async move { tokio::time::timeout(TIMEOUT, exchange).await });
-        let answer: Result<http::Response<Bytes>, String> = match bounded.await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(format!("no answer within {TIMEOUT:?}")),
-            Err(error) => Err(error.to_string()),
-        };
-        match &answer {
-            Ok(answer) if !answer.status().is_success() => {
-                self.log_failure(&format!("the answer is {}", answer.status()))
-            }
-            Ok(_) => {}
-            Err(error) => self.log_failure(error),
-        }
-        answer.map_err(Into::into)
     }
 }

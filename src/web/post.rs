@@ -21,6 +21,7 @@ use super::response::{RpcResponse, refuse};
 use super::{legacy, modern};
 use crate::domain::budget::{Category, Reservation};
 use crate::domain::upstream::Era;
+use crate::telemetry::trace_context::Cause;
 
 /// How many copies of a message are held until it is answered: the received one, and the one for the upstream.
 const COPIES: u64 = 2;
@@ -50,6 +51,7 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
     };
     let outbox = Arc::new(Outbox::new(budget, &account, accept.events));
     let era = if modern::is_meant(&head.headers) { Era::Modern } else { Era::Legacy };
+    let cause = Cause::of_headers(&head.headers);
     let (gate_of_post, outbox_of_post) = (Arc::clone(gate), Arc::clone(&outbox));
     let post = Post {
         gate: gate_of_post,
@@ -61,7 +63,7 @@ pub(super) async fn post(gate: &Arc<Gate>, endpoint: PathEndpoint, request: Requ
         era,
         _reservation: reservation,
     };
-    let running = RunningMessage::new(post.answer(), era == Era::Legacy);
+    let running = RunningMessage::new(cause.around(post.answer()), era == Era::Legacy);
     respond(gate, running, outbox, accept.events, era).await
 }
 

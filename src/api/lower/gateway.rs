@@ -7,19 +7,22 @@ use super::place::Place;
 use super::shared::{below, key, namespaces, object_ref, program, selector, size};
 use crate::api::gateway::access::Authentication;
 use crate::api::gateway::inbound::Listener;
-use crate::api::gateway::records::{AuditMode, History, LogLevel, Payloads, Telemetry};
+use crate::api::gateway::records::{AuditMode, History, LogLevel, Payloads, Tracing, TracingProtocol};
 use crate::api::gateway::runtime::{self as api, Discovery, GatewayLimits, GatewayPlugins};
 use crate::api::gateway::takes::Prefix;
 use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
 use crate::config::input::{GatewayInput, Takes};
 use crate::domain::ids::{Kind, ObjectId};
-use crate::domain::plan::{GatewayPlan, Limits, ListenerPlan, PrefixMode, Refusal, Runtime};
+use crate::domain::plan::{GatewayPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, Refusal, Runtime, TracingPlan};
 use crate::domain::problem::Problem;
 use crate::domain::sandbox::SandboxMode;
 
 /// What is refused if a protective setting of the whole gateway is not implemented.
 const EVERY_CALL: &str = "every call is refused";
+
+/// How many calls of a hundred are traced by default.
+const DEFAULT_SAMPLE_PERCENT: u32 = 10;
 
 /// Default plugin folder in a pod; `source.path` of plugins is relative to it.
 const POD_PLUGINS: &str = "/plugins";
@@ -35,6 +38,7 @@ pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Prob
     let mut findings = Findings::at(ObjectId::new(Kind::MCPGateway, key.clone()), place);
     let refusing = guards(spec, &mut findings);
     let own = key.namespace.clone();
+    let telemetry = spec.telemetry.clone().unwrap_or_default();
     let required = spec.chains.iter().filter_map(|c| c.required.as_ref()).flatten();
     let plan = GatewayPlan {
         declared: true,
@@ -47,7 +51,8 @@ pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Prob
         runtime: runtime(spec.plugins.as_ref(), folder, plugin_dir, &mut findings),
         session_idle_seconds: spec.sessions.as_ref().and_then(|s| s.idle_seconds).unwrap_or(3600),
         history_per_plugin: spec.history.as_ref().and_then(|h| h.per_plugin).unwrap_or(1000),
-        log_level: spec.telemetry.as_ref().and_then(|t| t.log_level).map(|level| log_level(level).to_owned()),
+        log_level: telemetry.log_level.map(|level| log_level(level).to_owned()),
+        tracing: telemetry.tracing.as_ref().map(tracing),
         admin_authentication: spec.admin.as_ref().is_some_and(|admin| admin.authentication.is_some()),
         required: required.map(|chain| object_ref(chain, &own)).collect(),
         refusing,
@@ -172,6 +177,15 @@ fn log_level(level: LogLevel) -> &'static str {
     }
 }
 
+fn tracing(written: &Tracing) -> TracingPlan {
+    let protocol = match written.protocol {
+        None | Some(TracingProtocol::GRPC) => OtlpProtocol::Grpc,
+        Some(TracingProtocol::HTTP) => OtlpProtocol::Http,
+    };
+    let sample_percent = written.sample_percent.unwrap_or(DEFAULT_SAMPLE_PERCENT);
+    TracingPlan { endpoint: written.endpoint.clone(), protocol, sample_percent }
+}
+
 fn takes(from: Option<&FromNamespaces>, labels: Option<&Selector>) -> Takes {
     Takes { namespaces: from.map(namespaces).unwrap_or_default(), selector: labels.map(selector).unwrap_or_default() }
 }
@@ -204,6 +218,4 @@ fn note_later(spec: &MCPGatewaySpec, findings: &mut Findings) {
     findings.later(payloads == Some(Payloads::Redacted), "spec.history.payloads");
     findings.later(redact.is_some(), "spec.history.redact");
     findings.later(spec.audit.as_ref().is_some_and(|a| a.mode == AuditMode::BestEffort), "spec.audit.mode");
-    let Telemetry { tracing, .. } = spec.telemetry.clone().unwrap_or_default();
-    findings.later(tracing.is_some(), "spec.telemetry.tracing");
 }

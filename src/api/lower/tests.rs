@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config::input::{InputValue, Namespaces, ProtocolSetting, SourceInput};
 use crate::domain::ids::{Kind, ObjectId, ObjectKey};
-use crate::domain::plan::{EraSetting, Limits, PluginLimits, PrefixMode, Runtime, TransportPlan};
+use crate::domain::plan::{
+    EraSetting, Limits, OtlpProtocol, PluginLimits, PrefixMode, Runtime, TracingPlan, TransportPlan,
+};
 use crate::domain::plugin::{Encoding, FailurePolicy, Mode, Phase, Role, View};
 use crate::domain::problem::Problem;
 use crate::domain::reason::Reason;
@@ -53,6 +55,11 @@ fn a_gateway_has_its_defaults() {
     assert_eq!(plan.limits, Limits::default());
     assert_eq!(plan.runtime, Runtime { plugin_dir: "/p".into(), ..Runtime::default() });
     assert!(plan.listeners.is_empty() && plan.log_level.is_none() && plan.required.is_empty());
+    assert!(plan.tracing.is_none());
+    let endpoint = "http://c:4317".to_owned();
+    let (input, problems) = lower_gateway(json!({"telemetry": {"tracing": {"endpoint": endpoint}}}));
+    let default = TracingPlan { endpoint, protocol: OtlpProtocol::Grpc, sample_percent: 10 };
+    assert_eq!((problems.as_slice(), input.plan.tracing), (&[][..], Some(default)));
     assert_eq!(input.chains.namespaces, Namespaces::Same);
 }
 
@@ -65,7 +72,8 @@ fn a_gateway_has_what_is_written() {
         "chains": {"required": [{"name": "c"}, {"name": "d", "namespace": "o"}], "selector": {"matchLabels": {"a": "b"}}},
         "limits": {"maxRequestSize": "1Mi", "perSession": {"concurrentCalls": -1, "totalCalls": 7}},
         "plugins": {"pluginDir": "code", "nodeExecutable": "./node", "poolSizePerPlugin": 0, "maxBytesInFlight": 5},
-        "sessions": {"idleSeconds": 5}, "history": {"perPlugin": 0}, "telemetry": {"logLevel": "Debug"},
+        "sessions": {"idleSeconds": 5}, "history": {"perPlugin": 0},
+        "telemetry": {"logLevel": "Debug", "tracing": {"endpoint": "http://c:4318", "protocol": "HTTP", "samplePercent": 3}},
     }));
     assert!(problems.is_empty(), "{problems:?}");
     let plan = input.plan;
@@ -83,6 +91,8 @@ fn a_gateway_has_what_is_written() {
     );
     assert_eq!((plan.runtime.pool_size_per_plugin, plan.runtime.max_bytes_in_flight), (0, 5));
     assert_eq!((plan.session_idle_seconds, plan.history_per_plugin, plan.log_level.as_deref()), (5, 0, Some("debug")));
+    let endpoint = "http://c:4318".to_owned();
+    assert_eq!(plan.tracing, Some(TracingPlan { endpoint, protocol: OtlpProtocol::Http, sample_percent: 3 }));
     assert_eq!(input.upstreams.namespaces, Namespaces::Names(vec!["a".into()]));
     assert_eq!(input.chains.selector.match_labels["a"], "b");
 }

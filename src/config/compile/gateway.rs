@@ -68,6 +68,7 @@ pub fn implicit(inputs: &Inputs) -> GatewayPlan {
         session_idle_seconds: 3600,
         history_per_plugin: 1000,
         log_level: None,
+        tracing: None,
         admin_authentication: false,
         required: Vec::new(),
         refusing: None,

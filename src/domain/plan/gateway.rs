@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::Refusal;
 use super::label::LabelSelector;
 use super::runtime::Runtime;
+use super::tracing::TracingPlan;
 use crate::domain::ids::ObjectKey;
 
 /// The gateway's settings with every default filled in.
@@ -34,6 +35,9 @@ pub struct GatewayPlan {
     pub history_per_plugin: u32,
     /// `error`, `warn`, `info`, `debug` or `trace`; `None` if the manifest does not set it.
     pub log_level: Option<String>,
+    /// Where traces are sent; `None` if the manifest does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tracing: Option<TracingPlan>,
     /// Chains that must be in force before any call is served.
     pub required: Vec<ObjectKey>,
     /// Whether `spec.admin.authentication` is set: the admin API then also requires authentication from programs on

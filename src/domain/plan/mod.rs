@@ -11,6 +11,7 @@ mod plugin;
 mod refusal;
 mod restrictions;
 mod runtime;
+mod tracing;
 mod upstream;
 mod value;
 
@@ -25,6 +26,7 @@ pub use plugin::{PluginLimits, PluginPlan};
 pub use refusal::Refusal;
 pub use restrictions::{Restrictions, Revoked};
 pub use runtime::Runtime;
+pub use tracing::{OtlpProtocol, TracingPlan};
 pub use upstream::{EraSetting, HealthPlan, ToolOverride, TransportPlan, UpstreamPlan};
 pub use value::{NamedValue, ValueSource};
 

@@ -29,15 +29,15 @@ use crate::engine::request::{CallRequest, Endpoint, Reply};
 impl Engine {
     /// Runs a call and returns the reply. Dropping the future cancels the call.
     pub async fn call(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
-        let span = spans::call(request.name);
-        self.run_to_end(request).instrument(span).await
+        let meta = CallMeta::read(request.meta);
+        let span = spans::call(request.name, &meta);
+        self.run_to_end(request, meta).instrument(span).await
     }
 
-    async fn run_to_end(self: &Arc<Self>, request: CallRequest<'_>) -> Reply {
+    async fn run_to_end(self: &Arc<Self>, request: CallRequest<'_>, meta: CallMeta) -> Reply {
         let snapshot = self.snapshot();
         let gateway = snapshot.plan().gateway.key.to_string();
         let mut recorder = CallRecorder::begin(self, gateway, &request);
-        let meta = CallMeta::read(request.meta);
         let ceiling = Duration::from_millis(u64::from(snapshot.plan().gateway.limits.call_ceiling_ms));
         let cut = self.state.cut.load_full();
         // A panic ends only this call, and the client still gets an answer. Everything that the call started is
@@ -256,18 +256,20 @@ impl Engine {
         arguments: Option<Box<RawValue>>,
         recorder: &mut CallRecorder,
     ) -> Result<Answer, UpstreamError> {
+        let span = spans::upstream(call, || self.state.upstream(&call.plan().key).facts);
         let out = OutCall {
             tool: call.facts.tool.clone(),
             arguments,
-            meta: call.meta.onward.clone(),
+            meta: call.meta.sent_in(&span),
             wants_progress: call.request.wants_progress,
             log_level: call.request.log_level,
             timeout: call.timeout,
             extend_on_progress: call.plan().extend_on_progress,
         };
         recorder.asked();
-        let answer = self.upstreams.call(&call.upstream.target, out, client).instrument(spans::upstream(call)).await;
+        let answer = self.upstreams.call(&call.upstream.target, out, client).instrument(span.clone()).await;
         recorder.answered();
+        spans::answered(&span, &answer);
         let answer = answer?;
         let (Answer::Result(text) | Answer::Error(text)) = &answer;
         call.request.reservation.resize(text.get().len() as u64).map_err(|_| UpstreamError::NoRoom)?;

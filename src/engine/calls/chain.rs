@@ -19,6 +19,7 @@ use crate::engine::Engine;
 use crate::engine::access::admission::Counted;
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
 use crate::engine::plan::snapshot::Selected;
+use crate::telemetry::trace_context::Cause;
 
 /// The maximum number of executions in the background, that is, of observers and shadows, for which no call waits.
 const MAX_BACKGROUND: u32 = 1000;
@@ -125,11 +126,11 @@ impl Engine {
         };
         let (engine, facts, unique_keys) = (Arc::clone(self), Arc::clone(context.facts), context.unique_keys);
         let (chain, entry, content) = (Arc::clone(chain), Arc::clone(entry), content.clone());
-        let task = tokio::spawn(async move {
+        let task = tokio::spawn(Cause::current().around(async move {
             let _held = (counted, reservation);
             let context = CallContext { facts: &facts, client: &Nobody, unique_keys, reservation: None };
             engine.execute(context, &chain, &entry, &content).await.trace
-        });
+        }));
         traces.runs_beside(place, task);
     }
 }

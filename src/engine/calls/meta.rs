@@ -2,7 +2,10 @@
 
 use serde_json::value::RawValue;
 
-use crate::domain::raw::RawObject;
+use tracing::Span;
+
+use crate::domain::raw::{RawObject, to_raw};
+use crate::telemetry::trace_context::{Cause, MEMBERS, members_of};
 
 /// The content of a call's `_meta`.
 pub(crate) struct CallMeta {
@@ -34,5 +37,23 @@ impl CallMeta {
             max_tokens: number("hawsepipe.dev/maxTokens").filter(|n| *n > 0),
             onward: onward.collect(),
         }
+    }
+
+    /// The trace that the call belongs to, if the client says.
+    pub(crate) fn cause(&self) -> Cause {
+        let member = |name: &str| self.onward.iter().rev().find(|(key, _)| key == name);
+        Cause::of_meta(|name| serde_json::from_str(member(name)?.1.get()).ok())
+    }
+
+    /// The members to send on in a request that `span` stands for. While traces are on, they tell of that span instead
+    /// of the client's.
+    pub(crate) fn sent_in(&self, span: &Span) -> Vec<(String, Box<RawValue>)> {
+        let mut members = self.onward.clone();
+        let context = members_of(span);
+        if !context.is_empty() {
+            members.retain(|(key, _)| !MEMBERS.contains(&key.as_str()));
+            members.extend(context.into_iter().map(|(name, value)| (name.to_owned(), to_raw(&value))));
+        }
+        members
     }
 }

@@ -1,30 +1,38 @@
 //! Tracing spans of calls, following OpenTelemetry's conventions for MCP. They are created only while traces are
 //! exported.
 
+use serde::Deserialize;
 use tracing::field::Empty;
 use tracing::{Span, debug_span};
 
+use super::meta::CallMeta;
 use super::routed_call::Routed;
+use super::tool_result::ResultFacts;
+use crate::domain::plan::TransportPlan;
 use crate::domain::record::CallOutcome;
+use crate::domain::upstream::{Answer, ServerFacts, UpstreamError};
 use crate::engine::plan::link::{LinkedChain, LinkedEntry};
-use crate::telemetry::traces::TARGET;
+use crate::telemetry::trace_context::TARGET;
 
 /// The maximum length of a tool's name in a span. Clients can send any name.
 const MAX_NAME: usize = 128;
 
 /// The span of a call, from its arrival to its answer.
-pub(crate) fn call(tool: &str) -> Span {
-    debug_span!(
+pub(crate) fn call(tool: &str, meta: &CallMeta) -> Span {
+    let span = debug_span!(
         target: TARGET, "call",
         otel.name = %format_args!("tools/call {tool:.MAX_NAME$}"),
         otel.kind = "server",
         otel.status_code = Empty,
         mcp.method.name = "tools/call",
+        gen_ai.operation.name = "execute_tool",
         gen_ai.tool.name = %format_args!("{tool:.MAX_NAME$}"),
         hawsepipe.request_id = Empty,
         hawsepipe.outcome = Empty,
         error.type = Empty,
-    )
+    );
+    meta.cause().lead_to(&span);
+    span
 }
 
 /// Records the outcome of the call in the current span.
@@ -33,22 +41,68 @@ pub(crate) fn ended(request_id: &str, outcome: CallOutcome) {
     span.record("hawsepipe.request_id", request_id);
     span.record("hawsepipe.outcome", outcome.as_label());
     if outcome != CallOutcome::Ok {
-        span.record("otel.status_code", "ERROR");
-        span.record("error.type", outcome.as_label());
+        failed(&span, outcome.as_label());
     }
 }
 
-/// The span of the request to the server.
-pub(crate) fn upstream(call: &Routed<'_>) -> Span {
+/// The span of the request to the server, which `facts` tells about.
+pub(crate) fn upstream(call: &Routed<'_>, facts: impl FnOnce() -> Option<ServerFacts>) -> Span {
     let (upstream, tool) = (&call.facts.upstream, &call.facts.tool);
-    debug_span!(
+    let span = debug_span!(
         target: TARGET, "upstream",
-        otel.name = %format_args!("tools/call {tool}"),
+        otel.name = %format_args!("tools/call {tool:.MAX_NAME$}"),
         otel.kind = "client",
+        otel.status_code = Empty,
         mcp.method.name = "tools/call",
-        gen_ai.tool.name = tool,
+        mcp.protocol.version = Empty,
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = %format_args!("{tool:.MAX_NAME$}"),
+        network.transport = transport(&call.plan().transport),
         hawsepipe.upstream = upstream,
-    )
+        rpc.response.status_code = Empty,
+        error.type = Empty,
+    );
+    if !span.is_disabled()
+        && let Some(facts) = facts()
+    {
+        span.record("mcp.protocol.version", facts.version);
+    }
+    span
+}
+
+fn transport(plan: &TransportPlan) -> Option<&'static str> {
+    match plan {
+        TransportPlan::External { .. } => Some("tcp"),
+        TransportPlan::Process { .. } => Some("pipe"),
+        TransportPlan::None => None,
+    }
+}
+
+/// Records what came of the request to the server in the span that [`upstream`] made.
+pub(crate) fn answered(span: &Span, answer: &Result<Answer, UpstreamError>) {
+    #[derive(Deserialize)]
+    struct Coded {
+        code: i64,
+    }
+    if span.is_disabled() {
+        return;
+    }
+    match answer {
+        Ok(Answer::Error(text)) => {
+            let code = serde_json::from_str::<Coded>(text.get()).map(|error| error.code.to_string());
+            let code = code.unwrap_or_else(|_| "_OTHER".to_owned());
+            span.record("rpc.response.status_code", &code);
+            failed(span, &code);
+        }
+        Ok(answer) if ResultFacts::of(answer).is_error => failed(span, CallOutcome::ToolError.as_label()),
+        Ok(_) => {}
+        Err(error) => failed(span, error.reason()),
+    }
+}
+
+fn failed(span: &Span, error: &str) {
+    span.record("otel.status_code", "ERROR");
+    span.record("error.type", error);
 }
 
 /// The span of one entry of a chain.

@@ -4,6 +4,7 @@ mod bytes;
 mod callbacks;
 mod cli;
 mod clients;
+mod collector;
 mod commands;
 mod contract;
 mod curate;

@@ -1,0 +1,135 @@
+//! The HTTP client of the exporter, for OTLP over HTTP and over gRPC.
+//!
+//! The exporter makes the same message for both. A unary call of gRPC is that message behind five bytes, in a POST over
+//! HTTP/2 whose trailers hold the status: that is little enough to do here, without a second client and its TLS.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::{BufMut, Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::{Client, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
+use opentelemetry_http::{HttpClient, HttpError};
+use tokio::runtime::Handle;
+
+use crate::domain::plan::OtlpProtocol;
+
+/// How long the receiver can take to answer.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// The longest answer of the receiver that is read, in bytes.
+const MAX_ANSWER: usize = 64 << 10;
+/// The shortest time between two warnings about lost spans.
+const QUIET: Duration = Duration::from_secs(300);
+/// The length of what precedes a message in gRPC: whether it is compressed, and how long it is.
+const GRPC_PREFIX: usize = 5;
+/// The status codes of gRPC after which OTLP allows another try: CANCELLED, DEADLINE_EXCEEDED, ABORTED, OUT_OF_RANGE,
+/// UNAVAILABLE and DATA_LOSS.
+const GRPC_RETRYABLE: [&str; 6] = ["1", "4", "10", "11", "14", "15"];
+
+/// Sends through the tokio runtime, because the exporter's thread is outside of it.
+#[derive(Debug)]
+pub(super) struct OtlpClient {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    protocol: OtlpProtocol,
+    runtime: Handle,
+    /// When the last warning about lost spans was logged.
+    last_logged: Mutex<Option<Instant>>,
+}
+
+impl OtlpClient {
+    pub(super) fn new(protocol: OtlpProtocol) -> Result<Self, String> {
+        let roots = HttpsConnectorBuilder::new().with_native_roots().map_err(|error| error.to_string())?;
+        let schemes = roots.https_or_http();
+        let mut builder = Client::builder(TokioExecutor::new());
+        let connector = match protocol {
+            OtlpProtocol::Http => schemes.enable_http1().build(),
+            OtlpProtocol::Grpc => schemes.enable_http2().build(),
+        };
+        let client = builder.http2_only(protocol == OtlpProtocol::Grpc).build(connector);
+        Ok(Self { client, protocol, runtime: Handle::current(), last_logged: Mutex::default() })
+    }
+
+    fn log_failure(&self, error: &str) {
+        let mut last_logged = self.last_logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if last_logged.is_none_or(|last_logged| last_logged.elapsed() > QUIET) {
+            *last_logged = Some(Instant::now());
+            tracing::warn!("traces are not taken: {error}. This is said once in {} minutes", QUIET.as_secs() / 60);
+        }
+    }
+}
+
+#[async_trait]
+impl HttpClient for OtlpClient {
+    async fn send_bytes(&self, request: http::Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let client = self.client.clone();
+        let protocol = self.protocol;
+        let exchange = async move {
+            let request = if protocol == OtlpProtocol::Grpc { grpc_request(request) } else { request };
+            let answer = client.request(request.map(Full::new));
+            let (head, body) = answer.await.map_err(|error| error.to_string())?.into_parts();
+            let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| error.to_string())?;
+            match protocol {
+                OtlpProtocol::Http => Ok(Response::from_parts(head, body.to_bytes())),
+                OtlpProtocol::Grpc => {
+                    let trailers = body.trailers().cloned();
+                    grpc_answer(&head, trailers.as_ref(), body.to_bytes())
+                }
+            }
+        };
+        let bounded = self.runtime.spawn(async move { tokio::time::timeout(TIMEOUT, exchange).await });
+        let answer: Result<Response<Bytes>, String> = match bounded.await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(_)) => Err(format!("no answer within {TIMEOUT:?}")),
+            Err(error) => Err(error.to_string()),
+        };
+        match &answer {
+            Ok(answer) if !answer.status().is_success() => {
+                self.log_failure(&format!("the answer is {}", answer.status()))
+            }
+            Ok(_) => {}
+            Err(error) => self.log_failure(error),
+        }
+        answer.map_err(Into::into)
+    }
+}
+
+/// Makes a unary call of gRPC of a message.
+fn grpc_request(request: http::Request<Bytes>) -> http::Request<Bytes> {
+    let (mut head, message) = request.into_parts();
+    head.version = http::Version::HTTP_2;
+    head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    head.headers.insert(header::TE, HeaderValue::from_static("trailers"));
+    let mut body = BytesMut::with_capacity(GRPC_PREFIX + message.len());
+    body.put_u8(0);
+    body.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    body.extend_from_slice(&message);
+    http::Request::from_parts(head, body.freeze())
+}
+
+/// Makes an answer of HTTP of the answer to a unary call.
+///
+/// # Errors
+/// If it is not an answer of gRPC.
+fn grpc_answer(
+    head: &http::response::Parts,
+    trailers: Option<&HeaderMap>,
+    body: Bytes,
+) -> Result<Response<Bytes>, String> {
+    // An answer without a message has the status in its only headers.
+    let status = trailers.and_then(|trailers| trailers.get("grpc-status")).or_else(|| head.headers.get("grpc-status"));
+    let Some(status) = status.and_then(|status| status.to_str().ok()) else {
+        return Err(format!("the answer, HTTP {}, is not one of gRPC", head.status));
+    };
+    let (code, body) = match status {
+        "0" => (StatusCode::OK, body.get(GRPC_PREFIX..).map(|message| body.slice_ref(message)).unwrap_or_default()),
+        _ if GRPC_RETRYABLE.contains(&status) => (StatusCode::SERVICE_UNAVAILABLE, Bytes::new()),
+        _ => (StatusCode::BAD_REQUEST, Bytes::new()),
+    };
+    let mut answer = Response::new(body);
+    *answer.status_mut() = code;
+    Ok(answer)
+}
