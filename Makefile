@@ -128,6 +128,11 @@ plugins: ## Bundle the plugins that need packages into one file each
 docs: ## Write docs/reference and the operator's roles anew from the code
 	cargo run --locked --quiet -- docs docs/reference --roles .
 
+.PHONY: dashboards
+dashboards: ## Write the Grafana dashboards of the chart anew from their script
+	@.ci/setup.sh node
+	@node charts/hawsepipe/dashboards/generate.mjs
+
 .PHONY: advisories
 advisories: deny-there ## Check dependencies against the RustSec advisories (needs the network)
 	cargo deny --locked check advisories

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod circles;
+mod monitoring;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
