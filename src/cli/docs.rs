@@ -79,7 +79,8 @@ fn rights() -> String {
     let mut page = head("Rights of the operator", "the operator's table of resources");
     page.push_str(
         "\nThe roles in `manifests/operator/rbac.yaml` and in the chart are written from the same table. Where namespaces \
-         are named with `--namespaces`, a Role in each of them is enough for all but `namespaces`.\n\n\
+         are named with `--namespaces`, a Role in each of them is enough. Of the rights on `namespaces` only `get` counts \
+         in a Role; the operator then reads each namespace every 10 s.\n\n\
          | Resource | Verbs | Where | What for |\n|---|---|---|---|\n",
     );
     for row in rights_table() {

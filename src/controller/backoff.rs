@@ -69,6 +69,11 @@ pub(super) fn is_lasting(error: &watcher::Error) -> bool {
     status(error).is_some_and(|status| matches!(status.code, 403 | 404))
 }
 
+/// Whether the API server forbids it.
+pub(super) fn is_forbidden(error: &watcher::Error) -> bool {
+    status(error).is_some_and(|status| status.code == 403)
+}
+
 /// Whether the cluster does not know the resource.
 pub(super) fn is_absent(error: &watcher::Error) -> bool {
     status(error).is_some_and(|status| status.code == 404)

@@ -82,7 +82,8 @@ pub(super) const TABLE: [Row; 27] = [
     ours("gatewaysnapshots", &["get", "list", "watch", "create", "patch", "delete"], Use::Snapshot).planned(),
     row("", "v1", "ConfigMap", "configmaps", READ, Use::Referred),
     row("", "v1", "Service", "services", SEEN, Use::Referred),
-    row("", "v1", "Namespace", "namespaces", SEEN, Use::Referred).planned(),
+    // A Role in a namespace can allow no more than `get` on that namespace.
+    row("", "v1", "Namespace", "namespaces", READ, Use::Referred).planned(),
     row("", "v1", "Pod", "pods", SEEN, Use::Reporting),
     row("", "v1", "ServiceAccount", "serviceaccounts", CREATED, Use::Account),
     row(RBAC, "v1", "Role", "roles", CREATED, Use::Account),

@@ -28,6 +28,7 @@ mod load_reports;
 mod lowered;
 mod manifest;
 mod metrics;
+mod named_namespaces;
 mod namespaces;
 mod operator;
 mod own_account;

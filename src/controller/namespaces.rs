@@ -37,7 +37,8 @@ impl Namespaces {
         for namespace in missing.difference(&self.missing) {
             tracing::warn!(
                 namespace,
-                "--namespaces names a namespace that does not exist: what is in it counts once it does"
+                "--namespaces names a namespace that does not exist, or that the operator may not get: what is in it \
+                 counts once it does"
             );
         }
         for namespace in self.missing.difference(&missing) {

@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use super::cache_sync::{CacheSync, WatchKey};
 use super::kinds::{owned_kinds, resource, written_kinds};
 use super::lowered::Origin;
+use super::named_namespaces::or_named;
 use super::owned::{keep_own, keep_own_status};
 use super::watch::{is_news, keep, slim};
 use super::{GATEWAY_LABEL, MANAGED_BY};
@@ -227,7 +228,7 @@ impl Starting<'_> {
 
     fn namespaces(&mut self) -> Stores<PartialObjectMeta<Namespace>> {
         let api = Api::<Item<PartialObjectMeta<Namespace>>>::all(self.client.clone());
-        let stream = watch(api, watch_config());
+        let stream = or_named(watch(api, watch_config()), Api::all(self.client.clone()), self.namespaces);
         vec![self.follow(("namespaces".to_owned(), String::new()), (), stream, |_, _| false)]
     }
 
