@@ -7,6 +7,7 @@ mod harness;
 mod chart;
 mod control_plane;
 mod definitions;
+mod examples;
 mod gateway;
 mod grant;
 mod objects;
