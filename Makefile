@@ -118,6 +118,11 @@ crds: ## Write crds/ and the chart of them anew from the types
 	cargo run --locked --quiet -- crds --write crds
 	cargo run --locked --quiet -- crds --write charts/hawsepipe-crds/templates --helm
 
+.PHONY: charts
+charts: cargo-there ## Write what follows from charts/hawsepipe anew: manifests/install.yaml, the README's table
+	@.ci/setup.sh helm
+	@UPDATE_GOLDEN=1 cargo test --locked --quiet --test cluster -- chart::manifests::the_manifest chart::readme::the_readme
+
 .PHONY: plugins
 plugins: ## Bundle the plugins that need packages into one file each
 	@.ci/setup.sh node

@@ -29,10 +29,10 @@ async fn both_versions_render_what_is_applied_without_helm_and_keep_it() {
         definition["metadata"]["annotations"] = json!({"helm.sh/resource-policy": "keep"});
     }
     for helm in helms() {
-        helm.lint(CHART, &[]).await.unwrap();
-        let rendered = by_name(helm.objects(CHART, ("crds", "somewhere"), &[]).await.unwrap());
+        helm.lint(CHART, &json!({})).await.unwrap();
+        let rendered = by_name(helm.objects(CHART, ("crds", "somewhere"), &json!({})).await.unwrap());
         assert!(rendered == expected, "Helm {}: {:?}", helm.version, rendered.keys());
-        let refused = helm.template(CHART, ("crds", "somewhere"), &["--set", "keep=false"]).await.unwrap_err();
+        let refused = helm.template(CHART, ("crds", "somewhere"), &json!({"keep": false})).await.unwrap_err();
         assert!(refused.contains("keep"), "{refused}");
     }
 }

@@ -10,6 +10,9 @@ use crate::harness::{Cluster, checkout, documents_in};
 /// The Kubernetes that charts are rendered for; a Helm that Go installed knows of none.
 const KUBERNETES: &str = "1.36.3";
 
+/// A release and its namespace.
+pub type At<'a> = (&'a str, &'a str);
+
 /// One Helm. What it keeps is in a folder of its own, which goes with it.
 pub struct Helm {
     pub version: &'static str,
@@ -83,18 +86,17 @@ impl Helm {
     ///
     /// # Errors
     /// If the chart refuses the values.
-    pub async fn template(&self, name: &str, at: (&str, &str), values: &[&str]) -> Result<String, String> {
-        let (release, namespace) = at;
-        let chart = chart(name);
-        let arguments = ["template", release, &chart, "-n", namespace, "--kube-version", KUBERNETES];
-        self.run(&[&arguments[..], values].concat()).await
+    pub async fn template(&self, name: &str, (release, namespace): At<'_>, values: &Value) -> Result<String, String> {
+        let (chart, values) = (chart(name), self.written(values));
+        let at = ["-n", namespace, "--kube-version", KUBERNETES];
+        self.run(&[&["template", release, &chart, "-f", &values], &at[..]].concat()).await
     }
 
     /// The same as objects.
     ///
     /// # Errors
     /// If the chart refuses the values.
-    pub async fn objects(&self, name: &str, at: (&str, &str), values: &[&str]) -> Result<Vec<Value>, String> {
+    pub async fn objects(&self, name: &str, at: At<'_>, values: &Value) -> Result<Vec<Value>, String> {
         Ok(documents_in(&self.template(name, at, values).await?))
     }
 
@@ -102,8 +104,16 @@ impl Helm {
     ///
     /// # Errors
     /// What it found.
-    pub async fn lint(&self, name: &str, values: &[&str]) -> Result<String, String> {
-        let chart = chart(name);
-        self.run(&[&["lint", "--strict", "--kube-version", KUBERNETES, &chart], values].concat()).await
+    pub async fn lint(&self, name: &str, values: &Value) -> Result<String, String> {
+        let (chart, values) = (chart(name), self.written(values));
+        self.run(&["lint", "--strict", "--kube-version", KUBERNETES, &chart, "-f", &values]).await
+    }
+
+    /// Values in a file.
+    pub fn written(&self, values: &Value) -> String {
+        std::fs::create_dir_all(&self.home).unwrap();
+        let file = self.home.join(format!("{}.json", uuid::Uuid::new_v4().simple()));
+        std::fs::write(&file, values.to_string()).unwrap();
+        file.to_string_lossy().into_owned()
     }
 }

@@ -1,4 +1,10 @@
 //! The Helm charts: what they render, and what an API server says to it.
 
+mod cases;
 mod definitions;
+mod golden;
 mod helm;
+mod manifests;
+mod operator;
+mod readme;
+mod working;

@@ -1,0 +1,111 @@
+//! Values for the chart of the operator, between them every switch of it.
+
+use serde_json::{Value, json};
+
+/// What each is about, and values for a release in `own`; `other` is another namespace.
+pub fn cases(own: &str, other: &str) -> Vec<(&'static str, Value)> {
+    let open = json!({"authentication": {"anonymous": {}}});
+    vec![
+        ("defaults", json!({})),
+        ("demo", json!({"demo": {"enabled": true}})),
+        ("a gateway in another namespace", json!({"gateway": {"enabled": true, "namespace": other, "spec": open}})),
+        (
+            "named namespaces",
+            json!({
+                "watchNamespaces": [own, other],
+                "demo": {"enabled": true},
+                "gateway": {"enabled": true, "spec": open},
+                "metrics": {"podMonitor": {"enabled": true}},
+                "rbac": {"extraRules": [servers()]},
+            }),
+        ),
+        ("everything", everything(other)),
+        ("nothing but the operator", nothing()),
+        (
+            "an image by digest, from the registry of a parent chart",
+            json!({
+                "global": {"imageRegistry": "registry.example.com", "imagePullSecrets": [{"name": "of-all"}]},
+                "enabled": true,
+                "image": {"digest": format!("sha256:{}", "0".repeat(64))},
+                "gatewayImage": {"reference": "registry.example.com/mcp/gateway:1", "pullPolicy": "Always"},
+                "fullnameOverride": "mcp",
+            }),
+        ),
+    ]
+}
+
+fn servers() -> Value {
+    json!({"apiGroups": ["example.com"], "resources": ["mcpservers"], "verbs": ["list", "watch"]})
+}
+
+fn everything(other: &str) -> Value {
+    let monitor = json!({"enabled": true, "labels": {"release": "prometheus"}, "interval": "30s"});
+    json!({
+        "nameOverride": "pipe",
+        "commonLabels": {"team": "platform"},
+        "commonAnnotations": {"example.com/contact": "platform"},
+        "image": {"registry": "registry.example.com", "repository": "mcp/hawsepipe", "tag": "1.2.3", "pullPolicy": "Always"},
+        "imagePullSecrets": [{"name": "registry"}],
+        "replicaCount": 3,
+        "logLevel": "Debug",
+        "extraArgs": ["--listen=:9090"],
+        "extraEnv": [{"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://collector.observability:4318"}],
+        "serviceAccount": {"annotations": {"example.com/role": "operator"}},
+        "rbac": {"extraRules": [servers()]},
+        "resources": {"requests": {"cpu": "100m"}, "limits": {"memory": "2Gi"}},
+        "podLabels": {"example.com/tier": "control"},
+        "podAnnotations": {"example.com/scrape": "yes"},
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        "tolerations": [{"key": "control", "operator": "Exists"}],
+        "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
+            "weight": 1,
+            "preference": {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["control"]}]},
+        }]}},
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"},
+        ],
+        "priorityClassName": "system-cluster-critical",
+        "terminationGracePeriodSeconds": 60,
+        "podDisruptionBudget": {"maxUnavailable": "50%"},
+        "networkPolicy": {"apiServerPorts": [6443], "extraEgress": [{"ports": [{"port": 4318}]}]},
+        "metrics": {"serviceMonitor": monitor, "podMonitor": monitor},
+        "alerts": {"enabled": true, "labels": {"release": "prometheus"}},
+        "dashboards": {"enabled": true, "annotations": {"grafana_folder": "MCP"}},
+        "gateway": {"enabled": true, "name": "edge", "spec": {
+            "authentication": {"anonymous": {}},
+            "listeners": [{"name": "http", "port": 8081, "path": "/tools"}],
+        }},
+        "grants": [{"gateway": format!("{other}/main"), "namespace": other, "secrets": ["ledger", "mail"]}],
+        "demo": {"enabled": true},
+        "test": {"timeoutSeconds": 60, "tool": "files__list_directory", "arguments": {"path": "."}},
+    })
+}
+
+fn nothing() -> Value {
+    json!({
+        "replicaCount": 1,
+        "serviceAccount": {"create": false, "name": "made-elsewhere"},
+        "rbac": {"create": false, "aggregate": false},
+        "networkPolicy": {"enabled": false},
+        "podDisruptionBudget": {"enabled": false},
+    })
+}
+
+/// Values that are refused, and a word that says which.
+pub fn refused() -> Vec<(Value, &'static str)> {
+    let gateway = |gateway: Value| json!({"gateway": gateway});
+    vec![
+        (json!({"replicas": 2}), "replicas"),
+        (json!({"image": {"tags": "1"}}), "tags"),
+        (json!({"image": {"digest": "sha256:1"}}), "digest"),
+        (json!({"image": {"pullPolicy": "Sometimes"}}), "pullPolicy"),
+        (json!({"replicaCount": "2"}), "replicaCount"),
+        (json!({"watchNamespaces": "mcp"}), "watchNamespaces"),
+        (json!({"watchNamespaces": ["MCP"]}), "watchNamespaces"),
+        (json!({"networkPolicy": {"apiServerPorts": []}}), "apiServerPorts"),
+        (json!({"metrics": {"serviceMonitor": {"interval": "soon"}}}), "interval"),
+        (json!({"grants": [{"gateway": "main", "namespace": "a", "secrets": ["b"]}]}), "gateway"),
+        (gateway(json!({"enabled": true})), "gateway.spec.authentication is required"),
+        (json!({"watchNamespaces": ["elsewhere"], "demo": {"enabled": true}}), "not among watchNamespaces"),
+    ]
+}

@@ -1,0 +1,103 @@
+//! The chart of the operator.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::cases::{cases, refused};
+use super::helm::helms;
+use crate::harness::Cluster;
+
+pub const CHART: &str = "hawsepipe";
+const RELEASE: &str = "pipe-1";
+
+/// The objects by kind, namespace and name.
+fn by_id(objects: Vec<Value>) -> BTreeMap<String, Value> {
+    let count = objects.len();
+    let id = |object: &Value| {
+        let metadata = &object["metadata"];
+        format!("{} {}/{}", object["kind"], metadata["namespace"], metadata["name"])
+    };
+    let objects: BTreeMap<_, _> = objects.into_iter().map(|object| (id(&object), object)).collect();
+    assert_eq!(objects.len(), count, "two objects have one name");
+    objects
+}
+
+#[tokio::test]
+async fn both_versions_lint_each_case_and_render_the_same() {
+    let [helm3, helm4] = helms();
+    for (about, values) in cases("own", "other") {
+        for helm in [&helm3, &helm4] {
+            helm.lint(CHART, &values).await.unwrap_or_else(|error| panic!("{about}: {error}"));
+        }
+        let at = (RELEASE, "own");
+        let objects = by_id(helm3.objects(CHART, at, &values).await.unwrap());
+        assert_eq!(by_id(helm4.objects(CHART, at, &values).await.unwrap()), objects, "{about}");
+        for (id, object) in &objects {
+            assert_eq!(object["metadata"]["labels"]["app.kubernetes.io/instance"], RELEASE, "{about}: {id}");
+            let cluster_wide = object["kind"].as_str().unwrap().starts_with("ClusterRole");
+            assert_eq!(object["metadata"]["namespace"].is_null(), cluster_wide, "{about}: {id}");
+            // A file that .helmignore leaves out would be an empty text.
+            let texts = object["data"].as_object().into_iter().flat_map(|data| data.values());
+            assert!(texts.clone().all(|text| !text.as_str().unwrap().trim().is_empty()), "{about}: {id} is empty");
+        }
+        let namespaced = !values["watchNamespaces"].is_null();
+        let cluster_wide = objects.values().any(|object| object["metadata"]["namespace"].is_null());
+        assert!(!(namespaced && cluster_wide), "{about}: {:?}", objects.keys());
+    }
+}
+
+#[tokio::test]
+async fn values_that_are_wrong_are_refused_by_name() {
+    for helm in helms() {
+        for (values, word) in refused() {
+            let error = helm.objects(CHART, (RELEASE, "own"), &values).await.unwrap_err();
+            assert!(error.contains(word), "{values}: {error}");
+        }
+    }
+}
+
+/// Where pods must keep to the Pod Security Standard `restricted`, with the account `any`.
+async fn restricted(cluster: &Cluster) -> String {
+    let namespace = cluster.namespace().await;
+    let label = "pod-security.kubernetes.io/enforce=restricted";
+    cluster.kubectl(&["label", "namespace", &namespace, label], "").await.unwrap();
+    cluster.make_account(&namespace, "any").await;
+    namespace
+}
+
+/// The pods that objects make or are, each under a name of its own in the namespace.
+fn pods(objects: &[Value], namespace: &str) -> Vec<Value> {
+    let spec = |object: &Value| match object["kind"].as_str()? {
+        "Deployment" => Some(object["spec"]["template"]["spec"].clone()),
+        "Pod" => Some(object["spec"].clone()),
+        _ => None,
+    };
+    let pod = |(index, mut spec): (usize, Value)| {
+        spec["serviceAccountName"] = json!("any");
+        let metadata = json!({"name": format!("pod-{index}"), "namespace": namespace});
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    };
+    objects.iter().filter_map(spec).enumerate().map(pod).collect()
+}
+
+#[tokio::test]
+async fn an_api_server_accepts_each_case_and_its_pods_are_restricted() {
+    let cluster = Cluster::shared().await;
+    let (own, other) = (cluster.namespace().await, cluster.namespace().await);
+    let restricted = restricted(cluster).await;
+    let [_, helm] = helms();
+    for (about, values) in cases(&own, &other) {
+        let mut objects = helm.objects(CHART, (RELEASE, &own), &values).await.unwrap();
+        let pods = pods(&objects, &restricted);
+        objects.retain(|object| object["kind"] != "Pod");
+        assert!(pods.len() >= 2, "{about}: there is a pod of the operator, and one that tests it");
+        objects.extend(pods);
+        // The kinds of the Prometheus Operator are not there.
+        objects.retain(|object| !object["apiVersion"].as_str().unwrap().starts_with("monitoring.coreos.com/"));
+        let text = objects.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+        let create = ["create", "--dry-run=server", "--validate=strict", "-f", "-"];
+        let said = cluster.kubectl(&create, &text).await.unwrap_or_else(|error| panic!("{about}: {error}"));
+        assert_eq!(said.lines().count(), objects.len(), "{about}: {said}");
+    }
+}

@@ -1,0 +1,104 @@
+//! A release of the chart, and an operator that runs as its Deployment says, with the rights that it gives.
+
+use serde_json::{Value, json};
+
+use super::helm::{Helm, chart, helms};
+use super::operator::CHART;
+use crate::harness::{Cluster, Process, until};
+use crate::operator::harness::Operated;
+
+/// A release in a new namespace, which lets only restricted pods in.
+struct Release<'c> {
+    cluster: &'c Cluster,
+    namespace: String,
+    name: String,
+}
+
+impl<'c> Release<'c> {
+    async fn of(cluster: &'c Cluster, helm: &Helm, values: impl Fn(&str) -> Value) -> Self {
+        let namespace = cluster.namespace().await;
+        let label = "pod-security.kubernetes.io/enforce=restricted";
+        cluster.kubectl(&["label", "namespace", &namespace, label], "").await.unwrap();
+        // Names of what is cluster-wide begin with it.
+        let name = format!("p{}", namespace.trim_start_matches("test-"));
+        let (folder, values) = (chart(CHART), helm.written(&values(&namespace)));
+        helm.run_in(cluster, &["install", &name, &folder, "-n", &namespace, "-f", &values]).await.unwrap();
+        Self { cluster, namespace, name: format!("{name}-hawsepipe") }
+    }
+
+    async fn get(&self, arguments: &[&str]) -> Value {
+        let all = [&["get", "-n", &self.namespace, "-o", "json"], arguments].concat();
+        serde_json::from_str(&self.cluster.kubectl(&all, "").await.unwrap()).unwrap()
+    }
+
+    fn operator(&self) -> String {
+        format!("{}-operator", self.name)
+    }
+
+    /// Runs it as the pods would.
+    async fn run(&self) -> Operated<'c> {
+        let deployment = self.get(&["deployment", &self.operator()]).await;
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let words = container["args"].as_array().unwrap().iter().map(|word| word.as_str().unwrap());
+        let arguments: Vec<_> = words.chain(["--listen=127.0.0.1:0"]).collect();
+        let token = self.cluster.token(&self.namespace, &self.operator(), &[]).await;
+        let process = Process::start(self.cluster, &self.namespace, &token, &arguments, &[]);
+        Operated::of(self.cluster, self.namespace.clone(), process).await
+    }
+
+    /// The demo's gateway is made, with its pods, and nothing was forbidden.
+    async fn works(&self) {
+        let operated = self.run().await;
+        let demo = format!("{}-demo", self.name);
+        operated.until_condition("mcpgateways", &demo, "Accepted", "True Accepted").await;
+        operated.until_condition("pluginchains", &demo, "Accepted", "True Accepted").await;
+        operated.until_condition("mcpupstreams", &demo, "ResolvedRefs", "True ResolvedRefs").await;
+        for (of, count) in [("app.kubernetes.io/component=operator".to_owned(), 2), (gateway_label(&demo), 1)] {
+            until(&format!("{count} pods of {of}"), async || {
+                let pods = self.get(&["pods", "-l", &of]).await;
+                (pods["items"].as_array().unwrap().len() == count).then_some(())
+            })
+            .await;
+        }
+        let log = operated.operator.log();
+        assert!(!log.contains("forbidden"), "{log}");
+    }
+
+    /// What the operator may do in a namespace, a line for each resource.
+    async fn rights(&self, namespace: &str) -> Vec<String> {
+        let account = format!("--as=system:serviceaccount:{}:{}", self.namespace, self.operator());
+        let listed = ["auth", "can-i", "--list", "--no-headers", "-n", namespace, &account];
+        let listed = self.cluster.kubectl(&listed, "").await.unwrap();
+        // What every authenticated user may do is reviews of itself, and paths that are no resources.
+        let of_resources = listed.lines().filter(|line| !line.starts_with(' ') && !line.starts_with("self"));
+        of_resources.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+}
+
+fn gateway_label(name: &str) -> String {
+    format!("hawsepipe.dev/gateway={name}")
+}
+
+#[tokio::test]
+async fn the_operator_works_with_rights_in_one_namespace() {
+    let [helm, _] = helms();
+    let values = |namespace: &str| json!({"watchNamespaces": [namespace], "demo": {"enabled": true}});
+    let release = Release::of(Cluster::shared().await, &helm, values).await;
+    release.works().await;
+    let rights = release.rights(&release.namespace).await;
+    assert!(rights.iter().any(|right| right.starts_with("deployments.apps [] [] [")), "{rights:#?}");
+    assert!(!rights.iter().any(|right| right.starts_with("secrets") || right.contains('*')), "{rights:#?}");
+    assert_eq!(release.rights("default").await, Vec::<String>::new(), "it has none elsewhere");
+}
+
+/// On a cluster of its own, because the operator sees every namespace.
+#[tokio::test]
+async fn the_operator_works_with_rights_in_all_namespaces() {
+    let cluster = Cluster::own().await;
+    let [_, helm] = helms();
+    let release = Release::of(&cluster, &helm, |_| json!({"demo": {"enabled": true}})).await;
+    release.works().await;
+    let rights = release.rights("default").await;
+    assert!(!rights.iter().any(|right| right.starts_with("secrets") || right.contains('*')), "{rights:#?}");
+    assert!(!rights.iter().any(|right| right.starts_with("leases")), "{rights:#?}");
+}
