@@ -75,7 +75,8 @@ async fn from_cluster(objects: &[ObjectId]) -> anyhow::Result<SecretNames> {
     for id in objects {
         let found = fetch(&client, id).await?;
         let written = canonical(&serde_json::to_value(found)?);
-        let (lowered, problems) = document(id, &written, None, Place::Cluster);
+        // Only gateways depend on the domain.
+        let (lowered, problems) = document(id, &written, None, Place::Cluster { domain: "cluster.local" });
         let names = match lowered {
             Ok(Lowered::Upstream(upstream)) => of_upstream(&upstream),
             Ok(Lowered::Plugin(plugin)) => of_plugin(&plugin),

@@ -51,6 +51,7 @@ impl Bind {
             port: MCP_PORT,
             path: "/mcp".into(),
             hosts: Vec::new(),
+            default_hosts: Vec::new(),
             allowed_origins: Vec::new(),
             refusing: None,
         };

@@ -21,6 +21,10 @@ use crate::telemetry::catalog::Catalog;
 use crate::telemetry::process::Telemetry;
 use crate::web;
 
+/// The maximum length of the cluster's domain. The names of a Service in it then stay below the 253 characters of a DNS
+/// name.
+const MAX_DOMAIN: usize = 100;
+
 /// The arguments of `hawsepipe operator`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -48,6 +52,10 @@ pub struct OperatorArgs {
     /// When nodes pull the image of gateways' pods
     #[arg(long, value_name = "POLICY", value_enum, default_value_t, env = "HAWSEPIPE_GATEWAY_IMAGE_PULL_POLICY")]
     pub gateway_image_pull_policy: PullPolicy,
+    /// The DNS domain of the cluster
+    #[arg(long, value_name = "DOMAIN", value_parser = domain, default_value = "cluster.local",
+        env = "HAWSEPIPE_CLUSTER_DOMAIN")]
+    pub cluster_domain: String,
 }
 
 /// When nodes pull an image, in the words of Kubernetes.
@@ -116,9 +124,7 @@ fn namespace(written: &str) -> Result<String, String> {
     if name.is_empty() {
         return Err("a name is empty: give names with commas between them, or leave it out to watch all".to_owned());
     }
-    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_name = name.len() <= 63 && name.starts_with(is_word) && name.ends_with(is_word);
-    if !is_name || !name.chars().all(|c| is_word(c) || c == '-') {
+    if !is_label(name) {
         return Err(format!("{name:?} is not the name of a namespace: lower-case letters, digits and '-', at most 63"));
     }
     Ok(name.to_owned())
@@ -128,11 +134,30 @@ fn settings(args: &OperatorArgs, own_namespace: &str) -> Settings {
     Settings {
         lease: lease(args.lease.as_deref(), own_namespace),
         namespaces: args.namespaces.iter().cloned().collect(),
+        cluster_domain: args.cluster_domain.clone(),
         pods: args
             .gateway_image
             .clone()
             .map(|image| PodSettings { image, pull_policy: args.gateway_image_pull_policy.into() }),
     }
+}
+
+/// Parses a DNS domain. A dot at its end is left out.
+fn domain(written: &str) -> Result<String, String> {
+    let name = written.strip_suffix('.').unwrap_or(written);
+    if name.len() > MAX_DOMAIN || !name.split('.').all(is_label) {
+        return Err(format!(
+            "{written:?} is not a DNS domain: give lower-case labels with dots between them, such as cluster.local"
+        ));
+    }
+    Ok(name.to_owned())
+}
+
+/// Whether this is an RFC 1123 label.
+fn is_label(name: &str) -> bool {
+    let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_bounded = name.len() <= 63 && name.starts_with(is_word) && name.ends_with(is_word);
+    is_bounded && name.chars().all(|c| is_word(c) || c == '-')
 }
 
 fn lease(written: Option<&str>, own_namespace: &str) -> LeaseSettings {
@@ -151,12 +176,30 @@ fn lease(written: Option<&str>, own_namespace: &str) -> LeaseSettings {
 mod tests {
     use clap::Parser;
 
+    use super::OperatorArgs;
     use crate::cli::args::{Args, Command};
 
-    fn namespaces(written: &str) -> Result<Vec<String>, String> {
-        let args = Args::try_parse_from(["hawsepipe", "operator", "--namespaces", written]);
+    fn parsed(arguments: &[&str]) -> Result<OperatorArgs, String> {
+        let args = Args::try_parse_from([&["hawsepipe", "operator"], arguments].concat());
         let Command::Operator(operator) = args.map_err(|error| error.to_string())?.command else { panic!() };
-        Ok(operator.namespaces)
+        Ok(operator)
+    }
+
+    fn namespaces(written: &str) -> Result<Vec<String>, String> {
+        Ok(parsed(&["--namespaces", written])?.namespaces)
+    }
+
+    #[test]
+    fn the_domain_of_the_cluster_must_be_one() {
+        let domain = |written| Ok::<_, String>(parsed(&["--cluster-domain", written])?.cluster_domain);
+        assert_eq!(parsed(&[]).unwrap().cluster_domain, "cluster.local");
+        for (written, is) in [("corp.example", "corp.example"), ("corp.example.", "corp.example"), ("k8s", "k8s")] {
+            assert_eq!(domain(written).unwrap(), is);
+        }
+        for bad in ["", ".", "a..b", ".a", "Corp.example", "a b", "a/b", &"a.".repeat(60)] {
+            let error = domain(bad).unwrap_err();
+            assert!(error.contains("is not a DNS domain"), "{bad}: {error}");
+        }
     }
 
     #[test]

@@ -68,14 +68,20 @@ impl Origin {
 pub(super) type Objects = Arc<[LoweredObject]>;
 
 /// Lowers objects, and remembers the results.
-#[derive(Default)]
 pub(super) struct Lowering {
+    /// DNS domain of the cluster.
+    domain: String,
     known: HashMap<ObjectId, (Origin, LoweredObject)>,
     /// The objects of the last round and their result, because most rounds find the same objects.
     last: Option<(Vec<Arc<DynamicObject>>, Objects)>,
 }
 
 impl Lowering {
+    /// `domain` is the DNS domain of the cluster.
+    pub(super) fn new(domain: impl Into<String>) -> Self {
+        Self { domain: domain.into(), known: HashMap::new(), last: None }
+    }
+
     /// Has an object lowered again in the next round.
     pub(super) fn forget(&mut self, id: &ObjectId) {
         self.known.remove(id);
@@ -121,7 +127,7 @@ impl Lowering {
                 },
                 None => {
                     changed.push(id.clone());
-                    read(&id, object)
+                    read(&id, object, &self.domain)
                 }
             };
             all.push(read.clone());
@@ -136,7 +142,7 @@ impl Lowering {
     }
 }
 
-fn read(id: &ObjectId, object: &DynamicObject) -> LoweredObject {
+fn read(id: &ObjectId, object: &DynamicObject, domain: &str) -> LoweredObject {
     let spec = object.data.get("spec").cloned().unwrap_or_default();
     let enable = lower::enable_word(&object.metadata).map(|word| (lower::ENABLE, word));
     let metadata = json!({
@@ -147,7 +153,7 @@ fn read(id: &ObjectId, object: &DynamicObject) -> LoweredObject {
     let whole =
         json!({"apiVersion": "hawsepipe.dev/v1alpha1", "kind": id.kind.as_str(), "metadata": metadata, "spec": spec});
     let document = canonical(&whole);
-    let (lowered, problems) = lower::document(id, &document, None, Place::Cluster);
+    let (lowered, problems) = lower::document(id, &document, None, Place::Cluster { domain });
     LoweredObject {
         id: id.clone(),
         metadata: Arc::new(object.metadata.clone()),
@@ -172,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_did_not_change_is_not_read_again() {
-        let mut lowering = Lowering::default();
+        let mut lowering = Lowering::new("cluster.local");
         let mut read = |objects: &[(Kind, Arc<DynamicObject>)]| {
             let (all, changed) = lowering.read(objects.iter().cloned());
             (all, changed.into_iter().map(|id| id.key.name).collect::<Vec<_>>())
@@ -191,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_was_forgotten_is_read_again_or_gone() {
-        let mut lowering = Lowering::default();
+        let mut lowering = Lowering::new("cluster.local");
         let a = object("a", 1);
         let (all, _) = lowering.read([a.clone()].into_iter());
         lowering.forget(&all[0].id);

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::lease::{self, Leadership, LeaseSettings};
 use super::liveness::Liveness;
+use super::lowered::Lowering;
 use super::metrics::ControllerMetrics;
 use super::planning_loop::PlanningLoop;
 use super::planning_state::PlanningState;
@@ -36,6 +37,8 @@ pub struct Settings {
     pub lease: LeaseSettings,
     /// How gateways' pods are created; `None` leaves that to the user.
     pub pods: Option<PodSettings>,
+    /// DNS domain of the cluster, such as `cluster.local`.
+    pub cluster_domain: String,
 }
 
 /// The health of a running operator. Clones share their state.
@@ -92,7 +95,7 @@ pub async fn run(
         Arc::clone(&watches),
         writer.clone(),
         Workloads::new(settings.pods, writer.clone()),
-        inspect,
+        (Lowering::new(&settings.cluster_domain), inspect),
         metrics.clone(),
         (planning, reported.clone()),
         Arc::clone(&status_changed),

@@ -3,6 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
 use super::{GATEWAY_LABEL, MANAGED_BY, PART_LABEL};
+pub(super) use crate::api::gateway::pods::workload;
 use crate::domain::ids::{Kind, ObjectKey};
 
 /// The custom resource that owns what the operator creates for it.
@@ -11,11 +12,6 @@ pub(super) struct Owner {
     pub(super) kind: Kind,
     pub(super) key: ObjectKey,
     pub(super) uid: String,
-}
-
-/// Returns the name of a gateway's Deployment, Service, ServiceAccount and all else that exists for its pods.
-pub(super) fn workload(gateway: &str) -> String {
-    format!("{gateway}-gateway")
 }
 
 impl Owner {

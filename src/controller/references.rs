@@ -79,7 +79,7 @@ mod tests {
             object(Kind::MCPUpstream, "a", &json!({"external": {"url": "https://x/mcp", "headers": value("headers")}})),
             object(Kind::MCPUpstream, "b", &json!({"serverRef": server})),
         ];
-        let found = references(&Lowering::default().read(objects.into_iter()).0);
+        let found = references(&Lowering::new("cluster.local").read(objects.into_iter()).0);
         let maps = ["code", "headers", "variables"].map(|name| ObjectKey::new("ns", name));
         assert_eq!(found.config_maps, maps.into());
         let servers: Vec<_> = found.servers.iter().map(|(ns, server)| (ns.as_str(), server.name.as_str())).collect();

@@ -10,13 +10,20 @@ use crate::domain::plan::ListenerPlan;
 /// The message for a client whose request is refused.
 pub(super) type Turned = &'static str;
 
-/// Checks that `Host` names this listener: a loopback name, or one of its `hosts`. If the listener is bound beyond
-/// loopback and lists no hosts, any IP address is accepted, because DNS rebinding works only with names.
-pub(super) fn check_host(headers: &HeaderMap, hosts: &[String], bound: SocketAddr) -> Result<(), Turned> {
+/// Checks that `Host` names this listener: a loopback name, or one of its `hosts`. If the listener lists none, one of its
+/// `default_hosts` is accepted too, and any IP address if it is bound beyond loopback, because DNS rebinding works only
+/// with names.
+pub(super) fn check_host(
+    headers: &HeaderMap,
+    hosts: &[String],
+    default_hosts: &[String],
+    bound: SocketAddr,
+) -> Result<(), Turned> {
     let mut sent = headers.get_all(header::HOST).iter();
     let (Some(host), None) = (sent.next(), sent.next()) else { return Err("exactly one Host header is needed") };
     let name = without_port(host.to_str().map_err(|_| "the Host header is not a name")?);
-    if is_loopback(name) || hosts.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+    let accepted = if hosts.is_empty() { default_hosts } else { hosts };
+    if is_loopback(name) || accepted.iter().any(|known| matches_name(known, name)) {
         return Ok(());
     }
     let bare = name.trim_start_matches('[').trim_end_matches(']');
@@ -24,6 +31,15 @@ pub(super) fn check_host(headers: &HeaderMap, hosts: &[String], bound: SocketAdd
         return Ok(());
     }
     Err("this Host is not served here: name it in the listener's `hosts`")
+}
+
+/// Whether `known`, which is in lower case, matches a host. `*.` stands for one or more labels.
+fn matches_name(known: &str, name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    match known.strip_prefix('*').filter(|end| end.starts_with('.')) {
+        Some(end) => name.len() > end.len() && name.ends_with(end),
+        None => name == known,
+    }
 }
 
 fn without_port(host: &str) -> &str {
@@ -82,12 +98,18 @@ pub(super) fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
 mod tests {
     use super::*;
 
+    fn headers(host: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))])
+    }
+
+    fn owned(hosts: &[&str]) -> Vec<String> {
+        hosts.iter().map(|&host| host.to_owned()).collect()
+    }
+
     #[test]
     fn hosts() {
         let check = |host: &'static str, hosts: &[&str], bound: &str| {
-            let headers = HeaderMap::from_iter([(header::HOST, HeaderValue::from_static(host))]);
-            let hosts: Vec<_> = hosts.iter().map(|h| (*h).to_owned()).collect();
-            check_host(&headers, &hosts, bound.parse().unwrap()).is_ok()
+            check_host(&headers(host), &owned(hosts), &[], bound.parse().unwrap()).is_ok()
         };
         let (loopback, all) = ("127.0.0.1:8080", "0.0.0.0:8080");
         for (host, hosts, bound, served) in [
@@ -109,6 +131,27 @@ mod tests {
         ] {
             assert_eq!(check(host, hosts, bound), served, "{host} {hosts:?} {bound}");
         }
-        assert!(check_host(&HeaderMap::new(), &[], loopback.parse().unwrap()).is_err());
+        assert!(check_host(&HeaderMap::new(), &[], &[], loopback.parse().unwrap()).is_err());
+    }
+
+    #[test]
+    fn default_hosts_are_those_of_a_listener_that_names_none() {
+        let defaults = ["main-gateway.mcp.svc", "*.example.com"];
+        for (host, hosts, served) in [
+            ("main-gateway.mcp.svc:8080", &[] as &[&str], true),
+            ("Main-Gateway.mcp.svc", &[], true),
+            ("a.example.com", &[], true),
+            ("a.b.example.com", &[], true),
+            ("example.com", &[], false),
+            (".example.com", &[], false),
+            ("other-gateway.mcp.svc", &[], false),
+            ("10.0.0.1:8080", &[], true),
+            ("main-gateway.mcp.svc", &["mcp.example"], false),
+            ("a.example.com", &["mcp.example"], false),
+            ("10.0.0.1:8080", &["mcp.example"], false),
+        ] {
+            let checked = check_host(&headers(host), &owned(hosts), &owned(&defaults), "0.0.0.0:8080".parse().unwrap());
+            assert_eq!(checked.is_ok(), served, "{host} {hosts:?}");
+        }
     }
 }

@@ -91,7 +91,7 @@ async fn admit_peer(
 /// Whether `Host` names this machine.
 fn check_host(headers: &HeaderMap) -> Result<(), access::Turned> {
     let loopback = SocketAddr::from(([127, 0, 0, 1], 0));
-    access::check_host(headers, &[], loopback)
+    access::check_host(headers, &[], &[], loopback)
 }
 
 /// Returns the token of `Authorization: Bearer` (RFC 6750).

@@ -39,7 +39,7 @@ async fn serve(gate: &Arc<Gate>, request: Request) -> Response {
     let Some(listener) = gate.listener.current(&plan.gateway) else {
         return refuse(StatusCode::SERVICE_UNAVAILABLE, "the plan in force has no such listener");
     };
-    let checked = access::check_host(request.headers(), &listener.hosts, gate.listener.bound);
+    let checked = access::check_host(request.headers(), &listener.hosts, &listener.default_hosts, gate.listener.bound);
     let origin = match checked.and_then(|()| access::check_origin(request.headers(), listener)) {
         Ok(origin) => origin.cloned(),
         Err(why) => return refuse(StatusCode::FORBIDDEN, why),

@@ -22,7 +22,8 @@ pub struct Listener {
     /// /mcp}/{upstream}/mcp`. Default: /mcp.
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^/[A-Za-z0-9/_.~-]*$"))]
     pub path: Option<String>,
-    /// Accepted Host headers. Default: the Service's names and loopback.
+    /// Accepted Host headers besides loopback. `*.` stands for one or more labels. Default: in a cluster the names of the
+    /// Service, `route.hostnames` and every IP address; elsewhere none.
     #[schemars(length(max = 32), inner(length(min = 1, max = 253)), extend("x-kubernetes-list-type" = "set"))]
     pub hosts: Option<Vec<String>>,
     /// Accepted Origin headers. Default: none, so requests from browsers are refused (protection from DNS rebinding).
@@ -33,6 +34,21 @@ pub struct Listener {
     pub legacy_sse: Option<bool>,
     /// Serves HTTPS with these certificates. Default: plain HTTP.
     pub tls: Option<ListenerTls>,
+}
+
+impl Default for Listener {
+    /// The listener of a gateway in a cluster that declares none.
+    fn default() -> Self {
+        Self {
+            name: "http".into(),
+            port: 8080,
+            path: None,
+            hosts: None,
+            allowed_origins: None,
+            legacy_sse: None,
+            tls: None,
+        }
+    }
 }
 
 /// Certificates of a listener.

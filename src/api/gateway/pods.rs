@@ -9,6 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::api::shared::{LocalRef, Resources};
 use crate::api::values::FreeObject;
 
+/// Name of a gateway's Deployment, Service, ServiceAccount and whatever else is made for its pods.
+pub fn workload(gateway: &str) -> String {
+    format!("{gateway}-gateway")
+}
+
 /// Settings of the HorizontalPodAutoscaler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]

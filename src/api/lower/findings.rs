@@ -28,7 +28,7 @@ impl Findings {
 
     /// Starts without findings, for an object at `place`.
     pub(super) fn at(object: ObjectId, place: Place<'_>) -> Self {
-        Self { in_cluster: matches!(place, Place::Cluster), ..Self::new(object) }
+        Self { in_cluster: matches!(place, Place::Cluster { .. }), ..Self::new(object) }
     }
 
     /// Warns about a field that is set but has no effect in this version.

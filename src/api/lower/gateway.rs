@@ -7,13 +7,14 @@ use super::place::Place;
 use super::shared::{below, key, namespaces, object_ref, program, selector, size};
 use crate::api::gateway::access::Authentication;
 use crate::api::gateway::inbound::Listener;
+use crate::api::gateway::pods::workload;
 use crate::api::gateway::records::{AuditMode, History, LogLevel, Payloads, Tracing, TracingProtocol};
 use crate::api::gateway::runtime::{self as api, Discovery, GatewayLimits, GatewayPlugins};
 use crate::api::gateway::takes::Prefix;
 use crate::api::gateway::{MCPGateway, MCPGatewaySpec, StopMode};
 use crate::api::shared::{FromNamespaces, Selector};
 use crate::config::input::{GatewayInput, Takes};
-use crate::domain::ids::{Kind, ObjectId};
+use crate::domain::ids::{Kind, ObjectId, ObjectKey};
 use crate::domain::plan::{GatewayPlan, Limits, ListenerPlan, OtlpProtocol, PrefixMode, Refusal, Runtime, TracingPlan};
 use crate::domain::problem::Problem;
 use crate::domain::sandbox::SandboxMode;
@@ -31,7 +32,7 @@ const POD_PLUGINS: &str = "/plugins";
 pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Problem>) {
     let (folder, plugin_dir) = match place {
         Place::File { folder, plugin_dir } => (folder, plugin_dir),
-        Place::Cluster => (Path::new("/"), Path::new(POD_PLUGINS)),
+        Place::Cluster { .. } => (Path::new("/"), Path::new(POD_PLUGINS)),
     };
     let spec = &object.spec;
     let key = key(&object.metadata);
@@ -44,7 +45,7 @@ pub fn gateway(object: &MCPGateway, place: Place<'_>) -> (GatewayInput, Vec<Prob
         declared: true,
         stopped: spec.stopped.unwrap_or(false),
         stop_cancels: spec.stop_mode == Some(StopMode::Cancel),
-        listeners: listeners(spec.listeners.as_deref().unwrap_or_default(), &mut findings),
+        listeners: listeners(spec, &key, place, &mut findings),
         anonymous: spec.authentication.anonymous.is_some(),
         prefix: prefix(spec.upstreams.as_ref().and_then(|u| u.prefix)),
         limits: spec.limits.as_ref().map(limits).unwrap_or_default(),
@@ -89,22 +90,39 @@ fn guards(spec: &MCPGatewaySpec, findings: &mut Findings) -> Option<Refusal> {
     refusals.next()
 }
 
-fn listeners(listeners: &[Listener], findings: &mut Findings) -> Vec<ListenerPlan> {
+fn listeners(spec: &MCPGatewaySpec, key: &ObjectKey, place: Place<'_>, findings: &mut Findings) -> Vec<ListenerPlan> {
+    let (default, default_hosts) = match place {
+        // The command line decides.
+        Place::File { .. } => (Vec::new(), Vec::new()),
+        Place::Cluster { domain } => (vec![Listener::default()], default_hosts(spec, key, domain)),
+    };
+    let listeners = spec.listeners.as_ref().unwrap_or(&default);
     let mut plans = Vec::with_capacity(listeners.len());
     for (i, listener) in listeners.iter().enumerate() {
         let field = format!("spec.listeners[{i}]");
         findings.later(listener.legacy_sse == Some(true), format!("{field}.legacySSE"));
         let tls = findings.refuse(listener.tls.is_some(), format!("{field}.tls"), "the listener stays closed");
+        let hosts: Vec<_> = listener.hosts.iter().flatten().map(|host| without_port(host)).collect();
         plans.push(ListenerPlan {
             name: listener.name.clone(),
             port: listener.port,
             path: listener.path.clone().unwrap_or_else(|| "/mcp".to_owned()),
-            hosts: listener.hosts.iter().flatten().map(|host| without_port(host)).collect(),
+            default_hosts: if hosts.is_empty() { default_hosts.clone() } else { Vec::new() },
+            hosts,
             allowed_origins: listener.allowed_origins.clone().unwrap_or_default(),
             refusing: tls,
         });
     }
     plans
+}
+
+/// The names that a cluster has for a gateway: those of its Service, and those of its route.
+fn default_hosts(spec: &MCPGatewaySpec, key: &ObjectKey, domain: &str) -> Vec<String> {
+    let name = workload(&key.name);
+    let in_namespace = format!("{name}.{}", key.namespace);
+    let service = [format!("{in_namespace}.svc"), format!("{in_namespace}.svc.{domain}"), in_namespace, name];
+    let route = spec.route.iter().flat_map(|route| route.hostnames.iter().flatten());
+    service.into_iter().chain(route.cloned()).map(|host| host.to_ascii_lowercase()).collect()
 }
 
 /// Returns a host in lower case and without its port.

@@ -13,5 +13,8 @@ pub enum Place<'a> {
         plugin_dir: &'a Path,
     },
     /// A cluster.
-    Cluster,
+    Cluster {
+        /// DNS domain of the cluster, such as `cluster.local`.
+        domain: &'a str,
+    },
 }

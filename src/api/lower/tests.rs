@@ -17,6 +17,8 @@ use crate::domain::reason::Reason;
 
 const FILE: fn() -> Place<'static> = || Place::File { folder: Path::new("/m"), plugin_dir: Path::new("/p") };
 
+const CLUSTER: Place<'static> = Place::Cluster { domain: "cluster.local" };
+
 fn object<T: DeserializeOwned>(spec: Value) -> T {
     serde_json::from_value(json!({"metadata": {"name": "x", "namespace": "ns", "labels": {"l": "v"}}, "spec": spec}))
         .unwrap()
@@ -61,6 +63,26 @@ fn a_gateway_has_its_defaults() {
     let default = TracingPlan { endpoint, protocol: OtlpProtocol::Grpc, sample_percent: 10 };
     assert_eq!((problems.as_slice(), input.plan.tracing), (&[][..], Some(default)));
     assert_eq!(input.chains.namespaces, Namespaces::Same);
+}
+
+#[test]
+fn a_gateway_in_a_cluster_is_reached_by_its_names_there() {
+    let lower = |spec: Value| gateway(&object(spec), CLUSTER).0.plan.listeners;
+    let service = ["x-gateway.ns.svc", "x-gateway.ns.svc.cluster.local", "x-gateway.ns", "x-gateway"];
+    let listeners = lower(json!({"authentication": {"anonymous": {}}}));
+    let [only] = listeners.as_slice() else { panic!("{listeners:?}") };
+    assert_eq!((only.name.as_str(), only.port, only.path.as_str()), ("http", 8080, "/mcp"));
+    assert_eq!((only.hosts.len(), only.default_hosts.as_slice()), (0, service.map(str::to_owned).as_slice()));
+
+    let route = json!({"parentRefs": [{"name": "edge"}], "hostnames": ["MCP.example.com", "*.example.net"]});
+    let listeners = lower(json!({"authentication": {"anonymous": {}}, "route": route, "listeners": [
+        {"name": "a", "port": 80}, {"name": "b", "port": 81, "hosts": ["Own.example:8443"]}]}));
+    let default = service.into_iter().chain(["mcp.example.com", "*.example.net"]);
+    assert!(listeners[0].hosts.is_empty() && default.eq(listeners[0].default_hosts.iter().map(String::as_str)));
+    assert_eq!(
+        (listeners[1].hosts.as_slice(), listeners[1].default_hosts.len()),
+        (["own.example".to_owned()].as_slice(), 0)
+    );
 }
 
 #[test]
@@ -327,7 +349,7 @@ fn a_chain_has_its_defaults_and_what_is_written() {
 #[test]
 fn a_cluster_serves_other_upstreams_than_a_folder() {
     let lower = |spec: Value| {
-        let (input, problems) = upstream(&object(spec), Place::Cluster);
+        let (input, problems) = upstream(&object(spec), CLUSTER);
         (input, said(&problems))
     };
     let (input, problems) = lower(json!({"process": {"command": "node"}}));
@@ -342,7 +364,7 @@ fn a_cluster_serves_other_upstreams_than_a_folder() {
     assert_eq!((server.kind.as_str(), server.port.as_deref(), server.path), ("Service", Some("80"), None));
 
     let pods = object(json!({"authentication": {"anonymous": {}}, "replicas": 2, "admin": {"port": 9091}}));
-    assert_eq!(said(&gateway(&pods, Place::Cluster).1), [""; 0]);
+    assert_eq!(said(&gateway(&pods, CLUSTER).1), [""; 0]);
     assert_eq!(said(&gateway(&pods, FILE()).1), ["ClusterOnly spec.replicas"], "one for all such fields");
 }
 

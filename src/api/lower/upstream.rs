@@ -74,7 +74,7 @@ fn transport(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings) 
         (Some(server), ..) => external(server, findings),
         (_, Some(server), _, Place::File { folder, .. }) => process(server, folder, findings),
         // The compiler fills in the address if it is known.
-        (_, _, Some(server), Place::Cluster) => {
+        (_, _, Some(server), Place::Cluster { .. }) => {
             let sse = server.transport == Some(HttpTransport::SSE);
             let refusing = findings.refuse(sse, "spec.serverRef.transport", ITS_CALLS);
             (TransportPlan::None, Vec::new(), refusing)
@@ -96,7 +96,7 @@ fn unreachable(spec: &MCPUpstreamSpec, place: Place<'_>, findings: &mut Findings
     } else {
         (Reason::NotImplemented, "", "spec.knowledgeAssistant")
     };
-    let in_cluster = matches!(place, Place::Cluster);
+    let in_cluster = matches!(place, Place::Cluster { .. });
     let reason = if in_cluster && only_there == Reason::ClusterOnly { Reason::NotImplemented } else { only_there };
     let message = match reason {
         Reason::NotImplemented => format!("{field}: this version does not serve such an upstream"),

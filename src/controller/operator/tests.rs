@@ -64,7 +64,7 @@ pub(in crate::controller) async fn serve(
 
 fn settings() -> Settings {
     let lease = LeaseSettings { namespace: "ns".into(), name: "lease".into(), holder: "this".into() };
-    Settings { namespaces: BTreeSet::new(), lease, pods: None }
+    Settings { namespaces: BTreeSet::new(), lease, pods: None, cluster_domain: "cluster.local".into() }
 }
 
 pub(in crate::controller) fn gateway(name: &str) -> Value {

@@ -48,7 +48,7 @@ async fn what_is_stored_is_read_again_after_every_lapse_of_leadership() {
         Arc::clone(&watches),
         writer.clone(),
         Workloads::new(None, writer),
-        NoCode,
+        (Lowering::new("cluster.local"), NoCode),
         ControllerMetrics::register(&Catalog::default()).unwrap(),
         (watch::channel(PlanningState::default()).0, watch::channel(ByGateway::new()).1),
         Arc::default(),

@@ -41,7 +41,7 @@ pub(in crate::controller) fn read(kind: Kind, name: &str, spec: &Value, status: 
         "spec": spec, "status": status,
     }))
     .unwrap();
-    let (objects, changed) = Lowering::default().read([(kind, Arc::new(object))].into_iter());
+    let (objects, changed) = Lowering::new("cluster.local").read([(kind, Arc::new(object))].into_iter());
     assert_eq!(changed.len(), 1);
     objects[0].clone()
 }

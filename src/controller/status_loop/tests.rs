@@ -87,7 +87,7 @@ async fn an_object_that_is_gone_has_no_event_and_its_status_does_not_count_as_wr
 #[tokio::test]
 async fn a_status_that_was_written_to_an_object_is_not_taken_for_that_of_the_next_one_of_its_name() {
     let mut serving = serving_with(None).await;
-    let (objects, _) = Lowering::default().read(serving.statuses.watches.objects());
+    let (objects, _) = Lowering::new("cluster.local").read(serving.statuses.watches.objects());
     let compiled = Arc::new(CompiledObjects { objects, ..CompiledObjects::default() });
     serving.plans.send_replace(PlanningState { compiled, ..PlanningState::default() });
     for (uid, left) in [("before", 1), ("u", 0)] {

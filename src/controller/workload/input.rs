@@ -51,11 +51,12 @@ impl<'a> WorkloadInput<'a> {
     }
 }
 
-/// Returns the listeners of pods that run this plan.
+/// Returns the listeners of pods that run this plan. A plan that an earlier version stored can have none.
 pub(in crate::controller) fn listeners(plan: &Plan) -> Vec<ListenerPlan> {
     if !plan.gateway.listeners.is_empty() {
         return plan.gateway.listeners.clone();
     }
     let (name, path) = ("http".to_owned(), "/mcp".to_owned());
-    vec![ListenerPlan { name, port: MCP_PORT, path, hosts: Vec::new(), allowed_origins: Vec::new(), refusing: None }]
+    let (hosts, default_hosts, allowed_origins) = (Vec::new(), Vec::new(), Vec::new());
+    vec![ListenerPlan { name, port: MCP_PORT, path, hosts, default_hosts, allowed_origins, refusing: None }]
 }

@@ -57,8 +57,11 @@ pub struct ListenerPlan {
     pub port: u16,
     /// Path of the endpoint for all upstreams.
     pub path: String,
-    /// Accepted Host headers besides loopback; lower case, without port.
+    /// Accepted Host headers besides loopback; lower case, without port. `*.` stands for one or more labels.
     pub hosts: Vec<String>,
+    /// Host headers accepted if `hosts` is empty, in the same form: the names of the gateway in its cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub default_hosts: Vec<String>,
     /// Accepted Origin headers. If empty, requests from browsers are refused.
     pub allowed_origins: Vec<String>,
     /// If set, the listener does not open, because one of its protective settings cannot be enforced.

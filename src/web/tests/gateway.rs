@@ -243,6 +243,7 @@ pub(super) fn listener() -> ListenerPlan {
         port: 8080,
         path: "/mcp".into(),
         hosts: vec!["mcp.example".into()],
+        default_hosts: Vec::new(),
         allowed_origins: vec!["https://page.example".into()],
         refusing: None,
     }

@@ -12,6 +12,7 @@ mod enable;
 mod gone;
 mod guarded;
 pub mod harness;
+mod hosts;
 mod invalid;
 mod killed;
 mod lagging;

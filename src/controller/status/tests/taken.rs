@@ -27,7 +27,7 @@ impl Namespace {
             });
             (*kind, Arc::new(serde_json::from_value(object).unwrap()))
         });
-        let (objects, _) = Lowering::default().read(objects);
+        let (objects, _) = Lowering::new("cluster.local").read(objects);
         let mut inputs = compiled::inputs(&objects, &Dereferenced::default());
         let code = inputs.plugins.iter().filter_map(|plugin| plugin_code(&inputs, plugin));
         let known = code.map(|code| code_key(&sha256_hex(code.text.as_bytes()), &code.file_name));
