@@ -9,7 +9,7 @@ use crate::harness::{Cluster, checkout, documents};
 
 const CHART: &str = "hawsepipe-crds";
 /// What Kubernetes takes as the data of one Secret is 1 MiB, and a release is one Secret.
-const RELEASE_AT_MOST: usize = 256 * 1024;
+pub const RELEASE_AT_MOST: usize = 256 * 1024;
 
 fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     objects.into_iter().map(|object| (object["metadata"]["name"].as_str().unwrap().to_owned(), object)).collect()
@@ -38,7 +38,7 @@ async fn both_versions_render_what_is_applied_without_helm_and_keep_it() {
 }
 
 /// The size of what Helm stored of the release.
-async fn stored(cluster: &Cluster, namespace: &str) -> usize {
+pub async fn stored(cluster: &Cluster, namespace: &str) -> usize {
     let listed = ["get", "secrets", "-n", namespace, "-l", "owner=helm", "-o", "json"];
     let listed: Value = serde_json::from_str(&cluster.kubectl(&listed, "").await.unwrap()).unwrap();
     let releases = listed["items"].as_array().unwrap();

@@ -2,6 +2,7 @@
 
 mod cases;
 mod definitions;
+mod demo;
 mod golden;
 mod helm;
 mod manifests;

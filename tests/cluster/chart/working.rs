@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::definitions::{RELEASE_AT_MOST, stored};
 use super::helm::{Helm, chart, helms};
 use super::operator::CHART;
 use crate::harness::{Cluster, Process, until};
@@ -96,7 +97,11 @@ async fn the_operator_works_with_rights_in_one_namespace() {
 async fn the_operator_works_with_rights_in_all_namespaces() {
     let cluster = Cluster::own().await;
     let [_, helm] = helms();
-    let release = Release::of(&cluster, &helm, |_| json!({"demo": {"enabled": true}})).await;
+    let release =
+        Release::of(&cluster, &helm, |_| json!({"demo": {"enabled": true}, "dashboards": {"enabled": true}})).await;
+    let size = stored(&cluster, &release.namespace).await;
+    println!("Helm {} stores a release of {CHART} in {size} bytes", helm.version);
+    assert!(size < RELEASE_AT_MOST, "{size} bytes");
     release.works().await;
     let rights = release.rights("default").await;
     assert!(!rights.iter().any(|right| right.starts_with("secrets") || right.contains('*')), "{rights:#?}");
