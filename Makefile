@@ -45,6 +45,9 @@ test: setup ## Set up and run every test
 		|| { echo "plugins/curate/$$file is stale: run \`make plugins\`" >&2; exit 1; }; done
 	@echo "==> the contract's own tests, unmodified"
 	@node tests/fixtures/contract-1.0/run.mjs
+	@echo "==> alerts"
+	@.cache/prometheus/promtool check rules --lint=all --lint-fatal charts/hawsepipe/alerts/*.yaml
+	@.cache/prometheus/promtool test rules tests/alerts/*.yaml
 	@echo "==> cargo test"
 	@HAWSEPIPE_TEST_PYTHON=$(PYTHON) cargo test --locked
 
@@ -77,12 +80,13 @@ mutants: mutants-there ## Change the code in about 60 places, and see whether th
 			$(foreach folder,domain config engine node controller,-f 'src/$(folder)/**') -- --locked --lib
 
 .PHONY: setup
-setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Kubernetes, Helm, Node where it lacks
+setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Kubernetes, Helm, promtool, Node where it lacks
 	@.ci/setup.sh node
 	@.ci/setup.sh npm manifests/quickstart/servers tests/fixtures plugins/sdk plugins/curate
 	@.ci/setup.sh venv tests/fixtures/requirements.txt
 	@.ci/setup.sh k8s
 	@.ci/setup.sh helm
+	@.ci/setup.sh prometheus
 
 .PHONY: lint
 lint: deny-there ## Check formatting, clippy, licences and sources of dependencies

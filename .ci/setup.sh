@@ -7,12 +7,15 @@
 #   setup.sh venv FILE...    .cache/venv with the packages of the requirements files
 #   setup.sh k8s             .cache/k8s/bin with a Kubernetes control plane, where no other is named
 #   setup.sh helm            .cache/helm/v3 and .cache/helm/v4, each with a Helm of that version
+#   setup.sh prometheus      .cache/prometheus with promtool
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 readonly node_least=20 node_wanted=24
 # People use either.
 readonly helm_versions=(v3.22.0 v4.3.1)
+# The Go module of Prometheus 3.16.0.
+readonly prometheus_version=v0.316.0
 readonly cached=${XDG_CACHE_HOME:-$HOME/.cache}/hawsepipe
 export PATH="$PWD/.cache/node/bin:$PATH"
 
@@ -151,7 +154,23 @@ setup_helm() {
     done
 }
 
-what=${1:?node, npm, venv, k8s or helm}
+setup_prometheus() {
+    local folder=$cached/prometheus/$prometheus_version
+    mkdir -p .cache
+    ln -sfn "$folder" .cache/prometheus
+    if [[ -x $folder/promtool ]]; then
+        return
+    fi
+    go_is_there || lacks "Go 1.21 or newer, to build promtool" "the archive from https://go.dev/dl"
+    say "go install promtool $prometheus_version (a first build takes a minute or two)"
+    # Two checkouts may do it at once. What finds targets in clouds is left out: it takes most of the time.
+    CGO_ENABLED=0 GOBIN="$folder/$$" nice -n 10 go install -trimpath -tags remove_all_sd -ldflags "-s -w" \
+        "github.com/prometheus/prometheus/cmd/promtool@$prometheus_version"
+    mv "$folder/$$/promtool" "$folder/promtool"
+    rmdir "$folder/$$"
+}
+
+what=${1:?node, npm, venv, k8s, helm or prometheus}
 shift
 case $what in
     node) setup_node ;;
@@ -159,5 +178,6 @@ case $what in
     venv) setup_venv "$@" ;;
     k8s) setup_k8s ;;
     helm) setup_helm ;;
+    prometheus) setup_prometheus ;;
     *) echo "setup.sh: no part $what" >&2 && exit 2 ;;
 esac

@@ -1,4 +1,4 @@
-//! Dashboards: they name only metrics and labels that there are, and none is stale.
+//! Dashboards and alerts: they name only metrics and labels that there are, and nothing is stale or undocumented.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -75,6 +75,8 @@ fn unknown(expression: &str) -> Vec<String> {
         let named = labels.split(", ").filter_map(|label| label.split(['=', '!']).next()).filter(|l| !l.is_empty());
         unknown.extend(named.filter(|label| !has.contains(*label)).map(|label| format!("{name}{{{label}}}")));
     }
+    // What `label_replace` makes.
+    known.extend(expression.contains("label_replace").then(|| "gateway".to_owned()));
     for (_, by) in expression.match_indices(" by (").map(|(at, word)| expression[at..].split_at(word.len())) {
         let by = by.split(')').next().unwrap().split(", ");
         unknown.extend(by.filter(|label| !known.contains(*label)).map(|label| format!("by ({label})")));
@@ -107,6 +109,32 @@ fn dashboards_are_what_their_script_writes_and_ask_for_metrics_that_there_are() 
         assert!(queries.len() > 5, "{file}: too few queries to be all of them");
         for (title, expression) in queries {
             faults.extend(unknown(&expression).into_iter().map(|what| format!("{file}: {title}: no {what}")));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn every_alert_asks_for_metrics_that_there_are_and_has_a_test_and_a_section() {
+    let operations = read("docs/operations.md");
+    let mut faults = Vec::new();
+    for (file, text) in folder("charts/hawsepipe/alerts", ".yaml") {
+        let rules: Value = serde_saphyr::from_str(&text).unwrap();
+        let tests = read(&format!("tests/alerts/{}", file.rsplit('/').next().unwrap()));
+        for rule in rules["groups"].as_array().unwrap().iter().flat_map(|group| group["rules"].as_array().unwrap()) {
+            let name = rule["alert"].as_str().unwrap();
+            let mut fault = |what: &str| faults.push(format!("{file}: {name}: {what}"));
+            unknown(rule["expr"].as_str().unwrap()).iter().for_each(|what| fault(&format!("no {what}")));
+            if !operations.contains(&format!("\n### {name}\n")) {
+                fault("has no section in docs/operations.md");
+            }
+            let runbook = format!("docs/operations.md#{}", name.to_lowercase());
+            if rule["annotations"]["runbook"].as_str() != Some(runbook.as_str()) {
+                fault("its runbook is not its section");
+            }
+            if !tests.contains(&format!("\n  - alertname: {name}\n")) {
+                fault("has no test in tests/alerts");
+            }
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
