@@ -80,7 +80,7 @@ mutants: mutants-there ## Change the code in about 60 places, and see whether th
 			$(foreach folder,domain config engine node controller,-f 'src/$(folder)/**') -- --locked --lib
 
 .PHONY: setup
-setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Kubernetes, Helm, promtool, Node where it lacks
+setup: cargo-there ## Install what the tests need: npm packages, a Python environment, Kubernetes, Helm, Prometheus, Node where it lacks
 	@.ci/setup.sh node
 	@.ci/setup.sh npm manifests/quickstart/servers tests/fixtures plugins/sdk plugins/curate
 	@.ci/setup.sh venv tests/fixtures/requirements.txt

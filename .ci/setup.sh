@@ -7,7 +7,7 @@
 #   setup.sh venv FILE...    .cache/venv with the packages of the requirements files
 #   setup.sh k8s             .cache/k8s/bin with a Kubernetes control plane, where no other is named
 #   setup.sh helm            .cache/helm/v3 and .cache/helm/v4, each with a Helm of that version
-#   setup.sh prometheus      .cache/prometheus with promtool
+#   setup.sh prometheus      .cache/prometheus with Prometheus and its promtool
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -155,19 +155,21 @@ setup_helm() {
 }
 
 setup_prometheus() {
-    local folder=$cached/prometheus/$prometheus_version
+    local name folder=$cached/prometheus/$prometheus_version
     mkdir -p .cache
     ln -sfn "$folder" .cache/prometheus
-    if [[ -x $folder/promtool ]]; then
-        return
-    fi
-    go_is_there || lacks "Go 1.21 or newer, to build promtool" "the archive from https://go.dev/dl"
-    say "go install promtool $prometheus_version (a first build takes a minute or two)"
-    # Two checkouts may do it at once. What finds targets in clouds is left out: it takes most of the time.
-    CGO_ENABLED=0 GOBIN="$folder/$$" nice -n 10 go install -trimpath -tags remove_all_sd -ldflags "-s -w" \
-        "github.com/prometheus/prometheus/cmd/promtool@$prometheus_version"
-    mv "$folder/$$/promtool" "$folder/promtool"
-    rmdir "$folder/$$"
+    for name in promtool prometheus; do
+        if [[ -x $folder/$name ]]; then
+            continue
+        fi
+        go_is_there || lacks "Go 1.21 or newer, to build Prometheus" "the archive from https://go.dev/dl"
+        say "go install $name $prometheus_version (a first build takes some minutes)"
+        # Two checkouts may do it at once. What finds targets in clouds is left out: it would take most of the time.
+        CGO_ENABLED=0 GOBIN="$folder/$$" nice -n 10 go install -trimpath -tags remove_all_sd -ldflags "-s -w" \
+            "github.com/prometheus/prometheus/cmd/$name@$prometheus_version"
+        mv "$folder/$$/$name" "$folder/$name"
+        rmdir "$folder/$$"
+    done
 }
 
 what=${1:?node, npm, venv, k8s, helm or prometheus}

@@ -116,3 +116,30 @@ async fn lines_of_the_log_name_their_trace_and_a_dead_receiver_is_told_once() {
     }
     assert_eq!(lost(), 1, "once in a while is enough");
 }
+
+#[tokio::test]
+async fn a_gateway_sends_its_traces_where_its_mcpgateway_says_and_follows_an_edit() {
+    let ((first, at_first), (second, at_second)) = (receiver().await, receiver().await);
+    let operated = Operated::with(Cluster::shared().await, &[], &[("OTEL_BSP_SCHEDULE_DELAY", "50")]).await;
+    let traced = |endpoint: &str| {
+        let mut gateway = gateway("main");
+        gateway["spec"]["telemetry"] =
+            json!({"tracing": {"endpoint": endpoint, "protocol": "HTTP", "samplePercent": 100}});
+        gateway
+    };
+    operated.apply(&[traced(first)]).await;
+    let served = operated.serve("main", &[]).await;
+    let arrives = async |received: &Received| {
+        until("the call's span arrives", async || {
+            // Even a call of a tool that there is not is a call.
+            assert!(served.gateway.call("nothing").await.is_err());
+            spans(received).iter().any(|span| span.name == "tools/call nothing").then_some(())
+        })
+        .await;
+    };
+    arrives(&at_first).await;
+    assert!(spans(&at_second).is_empty());
+    operated.apply(&[traced(second)]).await;
+    arrives(&at_second).await;
+    assert!(spans(&at_first).iter().all(|span| span.name != "reconcile"), "the operator has no receiver");
+}

@@ -20,6 +20,7 @@ mod limits;
 mod listeners;
 mod loads;
 pub mod manifests;
+mod monitored;
 mod names;
 pub mod outcomes;
 mod outside;
